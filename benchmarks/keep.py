@@ -6,7 +6,7 @@ the command, the commit, the versions and the hours it took. A run of some cells
 the others as they were. Curves are left out, but not the scores of a learner's single runs. Pages are made from these
 files alone: `docs/<study>.md`, if there is one (or the page that `PAGES` names), gets the study's tables between its
 markers, and `docs/verdicts.md` gets all verdicts; the package gets what became of each paper's claims, for its report,
-and the scale of each task's score.
+and the marks of each task.
 """
 
 import sys
@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.bench import kept_verdicts, scales
+from taciturn.bench import kept_verdicts, marks
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.results import Group, Results, canonical
+from taciturn.bench.scores import FREE, UNDER
 from taciturn.bench.store import Store
 from taciturn.bench.study import Study, Table, Verdict
 from taciturn.bench.submission import Submission, merged, of_folder, packed, unpacked
@@ -27,7 +28,8 @@ from taciturn.bench.tables import ranges, tables_of, verdict_tables
 KEPT = Path(__file__).parent / "results" / "studies"
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = {"agents": "leaderboard"}  # studies whose page is called otherwise
+PAGES = {"agents": {"leaderboard": (UNDER,), "privacy-totals": (FREE,)}}
+"""The pages of a study that are not called like it, with the titles of tables that they leave out."""
 VERDICTS = """# Verdicts
 
 The papers' claims beside what full runs of `taciturn reproduce` gave; {doc}`command_line` says what a verdict means. This page is made by
@@ -94,11 +96,12 @@ def pages() -> dict[Path, str]:
     for study in [path.stem for path in sorted(KEPT.glob("*.json"))]:
         origin, results, judged = load(study)
         source = source_of(origin, results)
-        page = DOCS / f"{PAGES.get(study, study)}.md"
-        if page.exists():
-            tables = "\n".join(markdown(table) for table in tables_of(load_studies()[study], results))
-            text = page.read_text(encoding="utf-8")
-            found[page] = f"{text.partition(BEGIN)[0]}{BEGIN}{tables}\n{source}\n{END}{text.partition(END)[2]}"
+        for name, without in PAGES.get(study, {study: ()}).items():
+            page = DOCS / f"{name}.md"
+            if page.exists():
+                some = (table for table in tables_of(load_studies()[study], results) if table.title not in without)
+                tables, text = "\n".join(map(markdown, some)), page.read_text(encoding="utf-8")
+                found[page] = f"{text.partition(BEGIN)[0]}{BEGIN}{tables}\n{source}\n{END}{text.partition(END)[2]}"
         if judged:
             papers.append((load_studies()[study], judged))
             (table,) = verdict_tables(judged)
@@ -107,7 +110,7 @@ def pages() -> dict[Path, str]:
             title, total = load_studies()[study].title, ", ".join(f"{verdict}: {n}" for verdict, n in counts)
             verdicts.append(f"## {title}\n\n{rows_of(table)}\n\n{total}. {source}\n\n{reasons_of(table)}")
     found[ROOT / "src/taciturn/bench" / kept_verdicts.FILE] = kept_verdicts.summary(papers)
-    found[ROOT / "src/taciturn/bench" / scales.FILE] = scales.summary(load("agents")[1])
+    found[ROOT / "src/taciturn/bench" / marks.FILE] = marks.summary(load("agents")[1])
     found[DOCS / "verdicts.md"] = f"{VERDICTS}{note}\n\n" + "\n".join(verdicts)
     return found
 

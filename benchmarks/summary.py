@@ -11,23 +11,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from keep import load as kept
 
-from taciturn.bench.comparisons.kinds import KindsOfAgents
-from taciturn.bench.comparisons.totals import PrivacyTotals
-from taciturn.bench.scores import DESIGNED, challenges
+from taciturn.bench.scores import Board, boards, learning, plain_ppo, standing
 from taciturn.bench.tables import listed
+from taciturn.bench.tasks import CLASSIC, PAPER, STANDARD, TASK_AGENT, TASKS, totals_of, world_title
 
 RESULTS = Path(__file__).parent / "results"
-ALONE = (
-    "IsolatedUCB",
-    "IsolatedThompson",
-    "UCB1",
-    "KLUCB",
-    "ThompsonSampling",
-    "MOSS",
-    "HOO",
-    "TPriDO (threshold=0.0)",
-)
-"""Policies that learn from their own rewards alone."""
 
 
 def load(name: str) -> dict[str, Any]:
@@ -112,46 +100,69 @@ def reason(study: str, claim: str, pattern: str) -> list[float]:
 
 def learned() -> str:
     """The finding on learned agents, from the tables of the leaderboard."""
-    kinds, (_, results, _) = KindsOfAgents(), kept("agents")
-    found: dict[str, list[str]] = {}
-    for row in kinds.winners(results).rows:
-        found.setdefault(row[1].partition(":")[0], []).append(row[0].partition("_v0")[0].replace("_", " "))
-    better, worse, open_ = (found.get(word, []) for word in ("yes", "no", "not decided"))
-    (classics, held_classics), (papers, held_papers) = (challenges(kinds.by_world(results), kind) for kind in DESIGNED)
-    ppo = [row[3].partition(":")[0] for row in kinds.plain(results).rows]
+    _, results, _ = kept("agents")
+    table, standard = learning(results)
+    found: dict[str, dict[str, list[str]]] = {}
+    for id_, words in standard.items():
+        if TASKS[id_].name == STANDARD:
+            for kind, word in words.items():
+                found.setdefault(kind, {}).setdefault(word, []).append(world_title(TASKS[id_].env))
+    ppo = plain_ppo(results).rows
+    earns, measures = ([row[place] for row in ppo].count("yes") for place in (3, 4))
+
+    def told(kind: str) -> str:
+        some = found.get(kind, {})
+        return f"{listed(some['yes']) if 'yes' in some else 'no world'} (undecided: {listed(some.get('undecided', ['none']))})"
+
     text = (
         "**Learned agents** ([leaderboard](docs/leaderboard.md)). Each was trained ten times and judged in 100 runs "
-        "that no training drew from. The better of plain PPO and a tuned learner does better than everything that was "
-        "designed by hand in "
-        f"{len(better)} of {sum(map(len, found.values()))} worlds ({listed(better)}) and worse in {len(worse)} "
-        f"({listed(worse)})"
-        + (f"; in {listed(open_)} neither is decided. " if open_ else ". ")
-        + "(The tables do not have `GrowingSchedule` yet, which does better than the learner in arm elimination.) "
-        + f"It beats every classic baseline in {listed(classics['yes'])}, and in {held_classics} held-out tasks, in "
-        "which nothing has trained; it beats every algorithm of the paper in "
-        f"{listed(papers['yes'])}, and in {held_papers} held-out "
-        "tasks. " + f"PPO with the defaults of Stable-Baselines3 earns more than random play in {ppo.count('yes')} of "
-        f"{len(ppo)} worlds. Means hide that single trainings fail, so the tables also give the median and the share "
-        "of runs that are worse than random play."
+        "that no training drew from. In the standard tasks the best learner beats every agent that was designed for "
+        f"them in {told(TASK_AGENT)}, every algorithm of the world's own paper in {told(PAPER)}, and every classic "
+        f"baseline in {told(CLASSIC)}; these words hold together at 95%. PPO with the defaults of Stable-Baselines3 "
+        f"earns a larger return than random play in {earns} of {len(ppo)} worlds, and has the better measure in "
+        f"{measures}."
     )
+    return filled(text)
+
+
+def filled(text: str) -> str:
+    """A point of a list, in lines of a page."""
     return textwrap.fill(text, 140, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False) + "\n"
 
 
-def totals() -> str:
-    """The finding on totals of epsilon, from the table of the best at each total."""
-    _, results, _ = kept("privacy-totals")
-    rows = [row for row in PrivacyTotals().best_at_each(results).rows if row[1] == "3"]
-    scores = {row[0].partition(":")[0]: row[3] for row in rows}
-    alone = [world for world, row in zip(scores, rows, strict=True) if row[2] in ALONE]
+def place(board: Board) -> str:
+    """A standard task in words."""
+    title = world_title(board.task.env)
+    return title if board.task.name == STANDARD else f"{title} ({board.task.variant.what})"
+
+
+def together() -> str:
+    """The finding on being together and on totals of epsilon, from the boards of the standard tasks."""
+    _, results, _ = kept("agents")
+    some = boards(results)
+    lines, pays, lost = [], list[str](), list[str]()
+    for board in standing(some):
+        if board.scale is None or len(totals_of(board.task.env)) == 1:
+            continue
+        scores, names = [], []
+        for total in totals_of(board.task.env):
+            there = next(one for one in standing(some, total) if one.task.plain == board.task.plain)
+            best = there.best()
+            judged = None if best is None else there.judged(best)
+            if best is not None and judged is not None:
+                scores.append(judged)
+                names.append(there.label(best).partition(" (")[0])
+        who = names[0] if len(set(names)) == 1 else f"{names[0]}, then {listed(list(dict.fromkeys(names[1:])))}"
+        lines.append(f"{' / '.join(f'{max(one.value, -9.99):.2f}' for one in scores)} in {place(board)} ({who})")
+        (pays if scores[-1].low > 0 else lost).append(place(board))
     text = (
-        "**Totals of privacy** ([page](docs/privacy-totals.md)). Each agent may spend epsilon = 3 over its whole run, "
-        "at the constant level of a message that a search finds best. On a scale from random play (0) to the best that "
-        "was designed, without privacy (1), the best score is then "
-        f"{listed([f'{score} in {world}' for world, score in scores.items()])}. In {listed(alone)} it is that of "
-        "agents who ignore all messages. Agents made since, which the tables do not have yet, do better there: the "
-        "page gives the commands that show it."
+        "**Together, and what survives a total** ([leaderboard](docs/leaderboard.md), "
+        "[totals](docs/privacy-totals.md)). On a scale from the best agent that hears nobody (0) to one that is given "
+        "what all observe, without privacy (1), the best scores without privacy and at lifetime totals of epsilon = "
+        f"10, 3 and 1 are {'; '.join(lines)}. At a total of 1 being together still pays in {listed(pays or ['none'])}; "
+        f"no agent here is shown to gain in {listed(lost or ['none'])}."
     )
-    return textwrap.fill(text, 140, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False) + "\n"
+    return filled(text)
 
 
 def findings() -> str:
@@ -227,7 +238,7 @@ def findings() -> str:
   epsilon, because it is released to every agent that asks, and again in smaller cells; that an agent asks where its users liked little
   reveals that they did, at any epsilon. The exponential mechanism is not negligible either: regret is {chosen:.2f} times that without. As
   printed, the first term of Theorem 3's bound grows like n^{power:.2f}.
-{totals()}{learned()}"""  # noqa: E501 - a page's own lines
+{together()}{learned()}"""  # noqa: E501 - a page's own lines
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
-"""Settings of the learners in `policies/learned/settings`, found by trials: `python benchmarks/tune.py [ENTRY ...]`.
+"""Settings of agents, found by random search on training streams: `python benchmarks/tune.py [TASK ...] [--policy P]`.
 
-An entry is `WORLD:LEARNER`. Its file's settings and each setting that differs from them as `CHANGES` says train
-`TRAININGS` times, on seeds that no study may use, in the world that the study `agents` plays; each trained policy plays
-`FRESH` runs. The file's settings stay unless every training with others scored better than all with them. All scores go
-to `benchmarks/results/tuning.json`; files are changed by hand.
+Every agent of the benchmark with parameters to search (`Contest.search`), designed, published or learned, gets the
+same: at most `TRIALS` settings, the first of which are its defaults, within `SECONDS` of one core, for each standard
+task and total. Each setting plays `RUNS` runs in streams that no evaluation draws from, with seeds that no study may
+have; the best `FINALISTS` of the settings then play `FINAL` more, and the best of these is taken. Learners train once a
+setting, without privacy. What was tried goes to `benchmarks/results/tuning.json`, and what was chosen to
+`src/taciturn/bench/tuned.json`.
 """
 
 import argparse
 import json
 import os
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -18,108 +20,138 @@ import numpy as np
 from common import record
 
 from taciturn.agents import bring
-from taciturn.bench.comparisons.kinds import judged, population
-from taciturn.bench.play import FRESH
-from taciturn.bench.results import TUNING_SEEDS
-from taciturn.bench.scores import TUNED, sign
-from taciturn.bench.tasks import CONTESTS
-from taciturn.policies.learned.tuning import tuned
+from taciturn.bench import tuned
+from taciturn.bench.comparisons.playing import judged, population, ways_by_rank
+from taciturn.bench.play import config, learns
+from taciturn.bench.results import TUNING_SEEDS, Config
+from taciturn.bench.tasks import (
+    CLASSIC,
+    CONTESTS,
+    NO_LIMIT,
+    PAPER,
+    PROTECTED,
+    STANDARD,
+    TASK_AGENT,
+    TASKS,
+    TUNED_LEARNER,
+    Task,
+    sign,
+    under,
+)
+from taciturn.envs.core.descriptor import TUNED
 
-TRAININGS = 2
-PLAY = TUNING_SEEDS[-1]  # the seed of the runs in which trained policies are compared
-CHANGES: dict[str, list[dict[str, Any]]] = {
-    "arm_elimination:LearnedElimination": [
-        {"arguments": {"learning_rate": 0.001}}, {"arguments": {"learning_rate": 0.01}},
-        {"arguments": {"ent_coef": 0.01}},
-    ],
-    "federated_bandit:LearnedPulls": [
-        {"arguments": {"learning_rate": 0.003}}, {"arguments": {"gamma": 0.95}}, {"arguments": {"gamma": 0.995}},
-    ],
-    "gossip_bandit:SharedPPO": [{"learning_rate": 0.0003}, {"learning_rate": 0.003}, {"ent_coef": 0.005}],
-    "social_bandit:SharedPPO": [{"learning_rate": 0.001}, {"learning_rate": 0.01}, {"ent_coef": 0.0}],
-    "round_stopping:LearnedStopping-PPO": [
-        {"arguments": {"learning_rate": 0.001}}, {"arguments": {"learning_rate": 0.005}},
-        {"arguments": {"ent_coef": 0.01}},
-    ],
-    "round_stopping:LearnedStopping-DQN": [
-        {"arguments": {"learning_rate": 0.0003}}, {"arguments": {"learning_rate": 0.003}},
-        {"arguments": {"n_steps": 8}},
-    ],
-}  # fmt: skip
-
-SHORTER: dict[str, dict[str, Any]] = {
-    "round_stopping:LearnedStopping-PPO": {"stages": 2}, "round_stopping:LearnedStopping-DQN": {"stages": 2},
-}  # fmt: skip
-"""Parameters that make a training shorter, in all trials of an entry."""
+TRIALS, SECONDS = 24, 120.0
+RUNS, FINALISTS, FINAL = 60, 4, 240
+RESULTS = Path(__file__).parent / "results" / "tuning.json"
+CHOSEN = Path(__file__).parents[1] / "src/taciturn/bench" / tuned.FILE
 
 
-def trial(entry: str, change: dict[str, Any], training: int) -> tuple[float, float]:
-    """The mean score of one training, and the CPU seconds that it took with its runs."""
-    begin = time.process_time()
-    world, _, learner = entry.partition(":")
-    name, _, algorithm = learner.partition("-")
-    field = CONTESTS[f"{world}_v0"]
-    config = {"env": f"{world}_v0", "env_params": field.world | (field.for_learners or {}), "kind": TUNED}
-    own = SHORTER.get(entry, {}) | change | ({"algorithm": algorithm} if algorithm else {})
-    agent = bring(name, **own, seed=TUNING_SEEDS[training])
-    found = judged(population(config, FRESH, "evaluation"), agent, config, PLAY)
-    return float(found[field.measure].mean()), time.process_time() - begin
+def jobs() -> list[tuple[Task, str, str]]:
+    """The standard tasks at each total, with each policy that is searched there, and its kind."""
+    found = []
+    for task in TASKS.values():
+        contest, protected = CONTESTS[task.env], PROTECTED.get(task.env)
+        if task.held_out:
+            continue
+        kinds = {CLASSIC: contest.classic, PAPER: contest.paper, TASK_AGENT: contest.designed}
+        if task.name == STANDARD and task.total == NO_LIMIT:
+            kinds[TUNED_LEARNER] = contest.tuned
+        for kind, some in kinds.items():
+            for policy, own in some:
+                absent = task.total != NO_LIMIT and protected is not None and policy in protected.without
+                if own == TUNED and policy in contest.search and not absent:
+                    found.append((task, policy, kind))
+    return found
 
 
-def compare(entry: str, pool: ProcessPoolExecutor) -> dict[str, Any]:
-    """All settings of an entry with their scores, and the change that is chosen."""
-    world, _, learner = entry.partition(":")
-    measure = CONTESTS[f"{world}_v0"].measure
-    changes = [{}, *CHANGES[entry]]
-    jobs = [[pool.submit(trial, entry, change, i) for i in range(TRAININGS)] for change in changes]
-    found = [[job.result() for job in some] for some in jobs]
-    scores = sign(measure) * np.array([[score for score, _ in some] for some in found])
-    better = scores.min(1) > scores[0].max()
-    best = changes[int(np.argmax(np.where(better, scores.mean(1), -np.inf)))] if better.any() else {}
+def drawn(task: Task, policy: str) -> list[Config]:
+    """The settings to try: the defaults, and random draws, the same on every rerun."""
+    spans = CONTESTS[task.env].search[policy]
+    rng = np.random.default_rng(list(f"{task.id}:{policy}".encode()))
+    return [{}, *({name: span.draw(rng) for name, span in spans.items()} for _ in range(TRIALS - 1))]
+
+
+def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int) -> float:
+    """The mean of the measure, higher is better; minus infinity for settings that the policy refuses."""
+    learner = learns(policy)
+    params = CONTESTS[task.env].params(policy, learns=learner) | dict(task.variant.params) | under(task.env, task.total)
+    one = config(task.env, policy, own, **params) | {"kind": kind, "total": task.total}
+    try:
+        given: Config = own | ({"seed": seed} if learner else {})
+        agent = bring(policy, **given)
+        channels = None
+        if isinstance(task.total, float):
+            channels = ways_by_rank(task, agent, one, seed, 20)[0].channels
+        found = judged(
+            population(one, runs, "training" if not learner else "choice of settings", task.variant),
+            agent,
+            one,
+            seed,
+            channels,
+            task.variant,
+        )
+    except ValueError:
+        return -np.inf
+    return sign(task.measure) * float(found[task.measure].mean())
+
+
+def search(task: Task, policy: str, kind: str) -> dict[str, Any]:
+    """What was tried, and the settings that are taken."""
+    begin, tried = time.process_time(), list[tuple[Config, float]]()
+    for own in drawn(task, policy):
+        tried.append((own, score(task, policy, kind, own, RUNS, TUNING_SEEDS[0])))
+        if time.process_time() - begin > SECONDS:
+            break
+    best = sorted(tried, key=lambda one: -one[1])[:FINALISTS]
+    finals = [(own, score(task, policy, kind, own, FINAL, TUNING_SEEDS[1])) for own, _ in best]
+    chosen = max(finals, key=lambda one: one[1])[0]
+    told = [{"settings": own, "score": plain(one), "final": plain(dict_of(finals, own))} for own, one in tried]
     return {
-        "measure": measure,
-        "settings": merged(tuned(world, learner), best),
-        "chosen": best,
-        "seeds": {"trainings": [TUNING_SEEDS[i] for i in range(TRAININGS)], "runs": PLAY},
-        "tried": [
-            {
-                "change": change,
-                "scores": [float(f"{score:.6g}") for score, _ in some],
-                "cpu_seconds": round(sum(x for _, x in some), 1),
-            }
-            for change, some in zip(changes, found, strict=True)
-        ],
-    }
+        "task": task.id, "policy": policy, "kind": kind, "measure": task.measure, "chosen": chosen, "tried": told,
+        "cpu_seconds": round(time.process_time() - begin, 1),
+    }  # fmt: skip
 
 
-def merged(settings: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    """Settings with a change, also within `arguments`."""
-    inner = {"arguments": settings["arguments"] | change["arguments"]} if "arguments" in change else {}
-    return settings | change | inner
+def dict_of(finals: list[tuple[Config, float]], own: Config) -> float | None:
+    """The score of some settings in the finals; None if they were not there."""
+    return next((one for known, one in finals if known == own), None)
+
+
+def plain(value: float | None) -> float | None:
+    """Six digits; None for no number."""
+    return None if value is None or not np.isfinite(value) else float(f"{value:.6g}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("entries", nargs="*", metavar="ENTRY", default=list(CHANGES), help="which ones (default: all)")
-    parser.add_argument(
-        "--workers", type=int, default=os.cpu_count(), help="trainings at a time (default: a core each)"
-    )
-    chosen = parser.parse_args()
-    file = Path(__file__).parent / "results" / "tuning.json"
-    with ProcessPoolExecutor(chosen.workers) as pool:
-        for entry in chosen.entries:
-            found = compare(entry, pool)
-            kept = json.loads(file.read_text(encoding="utf-8"))["entries"] if file.is_file() else {}
-            budget = {"trainings": TRAININGS, "runs": FRESH, "settings": len(found["tried"])} | SHORTER.get(entry, {})
-            command = f"python benchmarks/tune.py {entry}"
-            kept[entry] = {"command": command, "budget": budget, **found}
-            record("tuning", {"entries": kept}, ("taciturn", "numpy", "torch", "stable-baselines3"))
-            print(f"{entry}: {json.dumps(found['chosen']) if found['chosen'] else 'no change'}", flush=True)
-            for one in found["tried"]:
-                print(
-                    f"  {json.dumps(one['change'])}: {found['measure']} {one['scores']}, {one['cpu_seconds']} s",
-                    flush=True,
-                )
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help="ids, or beginnings of ids (default: all)")
+    parser.add_argument("--policy", action="append", help="only this policy (repeatable)")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="searches at a time")
+    asked = parser.parse_args()
+    wanted = [
+        job for job in jobs()
+        if (not asked.tasks or any(job[0].id.startswith(name) for name in asked.tasks))
+        and (not asked.policy or job[1] in asked.policy)
+    ]  # fmt: skip
+    with ProcessPoolExecutor(asked.workers) as pool:
+        for done in as_completed([pool.submit(search, *job) for job in wanted]):
+            found = done.result()
+            kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
+            entries = kept.get("entries", {}) | {f"{found['task']}:{found['policy']}": found}
+            budget = {"trials": TRIALS, "seconds": SECONDS, "runs": RUNS, "finalists": FINALISTS, "final": FINAL}
+            record(
+                "tuning",
+                {"command": "python benchmarks/tune.py", "budget": budget, "entries": entries},
+                ("taciturn", "numpy", "torch", "stable-baselines3"),
+            )
+            known = json.loads(CHOSEN.read_text(encoding="utf-8"))
+            known.setdefault(found["task"], {})[found["policy"]] = found["chosen"]
+            CHOSEN.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n", encoding="utf-8")
+            print(
+                f"{found['task']} {found['policy']}: {json.dumps(found['chosen'])}, {len(found['tried'])} settings, "
+                f"{found['cpu_seconds']} s",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

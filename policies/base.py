@@ -28,6 +28,7 @@ class Policy(metaclass=NamesUnknown):
             classes that override anything of the class that makes it; `taciturn.testing` checks it.
         pools: whether its agents share a mind, like a central planner's: one's action may depend on what only others
             saw.
+        memoryless: whether an action depends on the present observation alone (and, of a learner, on its training).
         one_agent: whether it is written for one agent; each agent then plays a copy (`taciturn.agents.bring`).
     """
 
@@ -37,6 +38,7 @@ class Policy(metaclass=NamesUnknown):
     needs_truth: bool = False
     public_schedule: bool = False
     pools: bool = False
+    memoryless: bool = False
     one_agent: bool = False
 
     def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
@@ -144,6 +146,7 @@ class Random(Policy):
     """Draw actions uniformly from the action space, or from the unmasked actions if there is a mask."""
 
     public_schedule = True
+    memoryless = True
 
     def begin(self, view: PublicView) -> None:
         self._space = view.roles[self.role].action_space

@@ -154,14 +154,10 @@ def test_a_task_is_played_as_the_benchmark_plays_it(run: Run, task: str, policy:
     cell = Cell("agents", config(one.env, policy, **CONTESTS[one.env].world) | {"kind": kind, "replicas": 4}, 3)
     found = json.loads(out)["metrics"]
     assert found[one.measure]["mean"] == pytest.approx(STUDIES["agents"].run(cell).metrics[one.metric])
-    kept = json.loads((ROOT / "benchmarks/results/studies/agents.json").read_text(encoding="utf-8"))["groups"]
-    means = {
-        group["config"]["policy"]: np.mean(group["metrics"][one.metric])
-        for group in kept
-        if group["config"]["env"] == one.env
-    }
-    best = {"gossip_bandit_v0": "PPCL", "elicitation_v0": "Wintall", "recommender_v0": "TPriDO"}[one.env]
-    share = (means["Random"] - found[one.measure]["mean"]) / (means["Random"] - means[best])
+    kept = json.loads((ROOT / "src/taciturn/bench/marks.json").read_text(encoding="utf-8"))[one.plain]
+    alone, together = (np.mean(kept[name]["values"]) for name in ("alone", "together"))
+    share = (found[one.measure]["mean"] - alone) / (together - alone)
+    assert json.loads(out)["score"]["mean"] == pytest.approx(share, abs=1e-4)
     assert found["score"]["mean"] == pytest.approx(share, abs=1e-4)
 
 

@@ -26,6 +26,7 @@ import taciturn
 from taciturn.agents import bring
 from taciturn.bench.comparisons.kinds import KindsOfAgents, places
 from taciturn.bench.results import RUNS, Cell, Result
+from taciturn.bench.scores import FREE, leaderboard
 from taciturn.bench.store import Store, StoreError, environment, parquet
 from taciturn.bench.submission import packed, unpacked
 from taciturn.bench.tables import origin_table
@@ -354,7 +355,7 @@ def test_a_leaderboard_imports_nothing_that_a_submission_names(tmp_path: Path, m
     put("config", "policy")("theirs:Agent")(kept)
     file.write_text(json.dumps(kept), encoding="utf-8")
     ranked(file)
-    assert "theirs:Agent" in str(KindsOfAgents().leaderboard(unpacked(file).results).rows)
+    assert "theirs:Agent" in str(leaderboard(unpacked(file).results, FREE).rows)
     assert "theirs" not in sys.modules
 
 

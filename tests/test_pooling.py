@@ -23,12 +23,12 @@ from test_submission import KEPT, submission
 import taciturn
 from taciturn import registry
 from taciturn.agents import bring
-from taciturn.bench.comparisons import kinds
+from taciturn.bench.comparisons import kinds, playing
 from taciturn.bench.results import Cell
-from taciturn.bench.scores import YOURS, designed_best, ranked
+from taciturn.bench.scores import FREE, boards, compares, leaderboard, who_is_best
 from taciturn.bench.store import Store
 from taciturn.bench.submission import merged, packed, unpacked
-from taciturn.bench.tasks import TASKS
+from taciturn.bench.tasks import DESIGNED, NO_LIMIT, YOURS, tasks_of
 from taciturn.cli import main
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0
 from taciturn.envs.core import Array, PublicView
@@ -460,7 +460,7 @@ def test_a_task_is_played_and_marked(
 def test_a_cell_of_the_benchmark_carries_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     """In every task that the agent plays, before it is played."""
     asked = []
-    found = kinds.shared_mind
+    found = playing.shared_mind
 
     def shared_mind(agent: Any, config: Any, seed: int, variant: Any) -> str:
         asked.append(variant.what)
@@ -479,7 +479,7 @@ def test_a_cell_of_the_benchmark_carries_the_outcome(monkeypatch: pytest.MonkeyP
         }
         asked.clear()
         assert kinds.KindsOfAgents().run(Cell("agents", one, 0)).metrics["pooled"] == pooled
-        assert len(asked) == sum(task.env == "federated_bandit_v0" for task in TASKS.values())
+        assert asked == [task.variant.what for task in tasks_of("federated_bandit_v0")]
 
 
 def test_what_pools_only_where_there_is_a_crowd_is_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,7 +487,7 @@ def test_what_pools_only_where_there_is_a_crowd_is_pooled(monkeypatch: pytest.Mo
         def choose(self, counts: Array, means: Array) -> Array:
             return super().choose(counts, means if counts.shape[1] < 20 else np.broadcast_to(means[:, :1], means.shape))
 
-    monkeypatch.setattr(kinds, "bring", lambda _, **given: InCrowds())
+    monkeypatch.setattr(playing, "bring", lambda _, **given: InCrowds())
     one = {
         "env": "federated_bandit_v0",
         "env_params": {"num_agents": 3, "num_arms": 5, "horizon": 40},
@@ -508,32 +508,30 @@ def test_who_pools_is_never_ranked() -> None:
         for name, outcome in (("Pools", 1.0), ("PoolsOnce", [0.0] * 9 + [1.0]), ("Unknown", None), ("Alone", 0.0))
     }
     study, results = kinds.KindsOfAgents(), merged([unpacked(KEPT), *found.values()])
-    board = study.leaderboard(results)
-    rows = {
-        row[2]: dict(zip(board.columns, row, strict=True)) for row in board.rows if row[0].startswith("round_stopping")
-    }
+    board, where = leaderboard(results, FREE), "RoundStopping-v0/standard"
+    rows = {row[2]: dict(zip(board.columns, row, strict=True)) for row in board.rows if row[0] == where}
     marked = ("Pools (pooled)", "PoolsOnce (pooled)", "Unknown (not checked for pooling)", "Alone")
     assert [rows[name]["rank"] for name in marked] == ["–", "–", "–", "1"]
-    assert all(float(rows[name]["score"]) > 100 for name in marked), "it is played, and its score is told"
+    assert all(float(rows[name]["score"].split()[0]) > 100 for name in marked), "it is played, and its score is told"
     assert sorted(int(row["rank"]) for row in rows.values() if row["rank"] != "–") == list(range(1, len(rows) - 2))
-    (best,) = [row[1] for row in study.answer(results).rows if row[0].startswith("round_stopping")]
-    assert best == "Alone (yours)"
+    (place,) = [one for one in boards(results) if one.task.plain == f"taciturn/{where}"]
+    best = place.best(YOURS)
+    assert best is not None
+    assert best.config["policy"] == "Alone"
     without = merged([unpacked(KEPT), *(found[name] for name in ("Pools", "PoolsOnce", "Unknown"))])
-    assert study.answer(without).rows == study.answer(unpacked(KEPT).results).rows
+    assert who_is_best(without).rows == who_is_best(unpacked(KEPT).results).rows
     assert study.answers(without) == study.answers(unpacked(KEPT).results)
 
 
 def test_a_policy_of_the_package_that_pools_is_marked_in_its_world() -> None:
     results = unpacked(KEPT).results
-    board = kinds.KindsOfAgents().leaderboard(results)
-    assert [row[1] for row in board.rows if row[2].startswith("DTPriDO")] == ["–"]
-    panel = results.select(env="recommender_v0")
-    best = designed_best(panel, "regret")
+    rows = leaderboard(results, FREE).rows
+    assert {row[1] for row in rows if row[2].startswith("DTPriDO")} == {"–"}
+    board = next(one for one in boards(results) if one.task.env == "recommender_v0" and one.task.total == NO_LIMIT)
+    best = board.best(*DESIGNED)
     assert best is not None
-    assert best.config["policy"] == "TPriDO"
-    assert {group.config["policy"] for group in panel} - {group.config["policy"] for group in ranked(panel)} == {
-        "DTPriDO"
-    }
+    assert not best.config["policy"].startswith("DTPriDO")
+    assert {one.config["policy"] for one in board.unranked()} == {"DTPriDO"}
 
 
 def test_submissions_carry_the_outcome(
@@ -543,7 +541,7 @@ def test_submissions_carry_the_outcome(
     (group,) = unpacked(tmp_path / "mine.json").results
     assert group.metrics["pooled"].tolist() == [1.0]
     joined = merged([submission([0], 0.0125, pooled=0.0), submission([1], 0.0125, pooled=None)])
-    assert not ranked(joined), "what one seed lacks, the whole lacks"
+    assert not any(map(compares, joined)), "what one seed lacks, the whole lacks"
     monkeypatch.setenv("COLUMNS", "120")
     code, out, _ = call(capsys, monkeypatch, "leaderboard", str(KEPT), str(tmp_path / "mine.json"))
     assert code == 0

@@ -19,7 +19,7 @@ from taciturn.policies.learned import tuning
 from taciturn.policies.learned.tuning import FOLDER, settings_in, tuned
 
 FILES = sorted(FOLDER.glob("*.yml"))
-TUNING = Path(__file__).parent.parent / "benchmarks/results/tuning.json"
+TUNING = Path(__file__).parent.parent / "benchmarks/results/learner_settings.json"
 OWN = """
 PPO:
   found: {command: taciturn train round_stopping, seeds: "7", budget: one try}

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from taciturn.bench.catalogue import figures, load_studies, matching
-from taciturn.bench.comparisons.kinds import PPO
 from taciturn.bench.papers.chen2021.settings import LIMIT
 from taciturn.bench.play import learns
 from taciturn.bench.report import write_report
@@ -17,6 +16,7 @@ from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store
 from taciturn.bench.study import AGREES, IN_KIND
 from taciturn.bench.tables import ours
+from taciturn.envs.core.descriptor import PLAIN_PPO
 from taciturn.policies import OptimalStopping
 from taciturn.registry import entry
 from taciturn.testing import check_study
@@ -65,7 +65,7 @@ def test_cells_are_different_and_enough(name: str, quick: bool) -> None:
             policy = str(json.loads(config).get("policy"))
             # A limit is a calculation, which has nothing to draw.
             declared = getattr(STUDIES[name], "seeds", (5, 20))[1]
-            trained = learns(policy) or policy == PPO
+            trained = learns(policy) or policy == PLAIN_PPO
             assert found == set(range(1 if policy == LIMIT else 10 if trained else declared))
             # The cells of two studies of Tao et al. take minutes, and their seeds differ by far less than what is
             # claimed.

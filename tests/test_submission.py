@@ -112,9 +112,13 @@ def test_the_command_line_ranks_files_together(
     (tmp_path / "mine.json").write_text(packed(mine), encoding="utf-8")
     code, out, _ = call("leaderboard", str(KEPT), str(tmp_path / "mine.json"))
     assert code == 0
-    assert "round_stopping_v0: rate (higher is better)" in out
-    assert "Mine (yours)" in out
-    assert re.search(r"1 Mine yours 1\.3", out)  # (0.0125 - 0.00749) of (0.01134 - 0.00749)
+    assert "RoundStopping-v0/standard" in out
+    assert re.search(r"1 Mine yours with memory \d+\.\d\d", out)
+    assert re.search(r"Mine yours .* yes yes", out), "it beats classics and papers"
+    code, rows, _ = call("leaderboard", str(KEPT), str(tmp_path / "mine.json"), "--json")
+    (own,) = [row for row in json.loads(rows) if row["policy"] == "Mine"]
+    assert (own["task"], own["kind"], own["seeds"]) == ("taciturn/RoundStopping-v0/standard", "yours", list(range(10)))
+    assert own["score"] > 1
     code, _, err = call("leaderboard", str(tmp_path))
     assert code != 0
     assert "holds no benchmark results" in err

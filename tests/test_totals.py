@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 
 from taciturn.bench.catalogue import load_studies
-from taciturn.bench.comparisons.kinds import PPO, judged, population
-from taciturn.bench.comparisons.totals import DELTA, PROTECTED, level_of, ways
-from taciturn.bench.results import RUNS, Cell, Group, Results
-from taciturn.bench.tasks import CONTESTS
+from taciturn.bench.comparisons import kinds, playing
+from taciturn.bench.comparisons.playing import first_within, judged, played, population, ways_by_rank
+from taciturn.bench.levels import level_of, own_way, ways
+from taciturn.bench.results import RUNS, Cell
+from taciturn.bench.tasks import CONTESTS, DELTA, PROTECTED, TASKS, under
+from taciturn.envs.core.descriptor import PLAIN_PPO
 from taciturn.mechanism_names import parse_mechanism
-from taciturn.policies import PPCL
+from taciturn.policies import PPCL, Listener, PublicPlan
 from taciturn.registry import make_world
-from taciturn.wrappers import Budget, audit
+from taciturn.wrappers import Budget, Laplace, Scheduled
 
-STUDY: Any = load_studies()["privacy-totals"]
+STUDY: Any = load_studies()["agents"]
 
 
 def cell(env: str, policy: str, total: Any, seed: int = 0) -> Cell:
@@ -25,7 +27,8 @@ def cell(env: str, policy: str, total: Any, seed: int = 0) -> Cell:
     found: list[Cell] = [
         one
         for one in STUDY.cells(quick=True)
-        if (one.config["env"], one.config["policy"], one.config["total"], one.seed) == (env, policy, total, seed)
+        if one.config["policy_params"] in ({}, {"steps": 2048}, {"threshold": 2.0})
+        and (one.config["env"], one.config["policy"], one.config["total"], one.seed) == (env, policy, total, seed)
     ]
     return found[0]
 
@@ -62,7 +65,7 @@ def test_gaussian_messages_fit_as_dp_accounting_says(messages: int) -> None:
         ("gossip_bandit_v0", "SharedPPO"),
         ("recommender_v0", "DTPriDO"),
         ("elicitation_v0", "Wintall"),
-        ("elicitation_v0", PPO),
+        ("elicitation_v0", PLAIN_PPO),
     ],
 )
 def test_no_agent_overspends(env: str, policy: str) -> None:
@@ -105,13 +108,11 @@ def test_a_level_with_which_an_agent_of_streams_overspends_is_not_used(monkeypat
     run."""
     one = cell("recommender_v0", "TPriDO", 3.0)
     monkeypatch.setitem(PROTECTED, "recommender_v0", PROTECTED["recommender_v0"]._replace(messages=1))
-    spent = [
-        STUDY.run(Cell(one.study, one.config | {"messages": messages}, one.seed)).metrics
-        for messages in ([1], [1, 125])
-    ]
-    assert spent[0]["epsilon"] > 3.0
-    assert 0 < spent[1]["epsilon"] <= 3.0
-    assert spent[1]["epsilon_message"] == pytest.approx(3.0 / 250)
+    with pytest.raises(ValueError, match=r"must spend at most epsilon = 3\.0 .* spends 3[0-9]\."):
+        STUDY.run(Cell(one.study, one.config | {"messages": [1]}, one.seed))
+    spent = STUDY.run(Cell(one.study, one.config | {"messages": [1, 125]}, one.seed)).metrics
+    assert 0 < spent["epsilon"] <= 3.0
+    assert spent["epsilon_message"] == pytest.approx(3.0 / 250)
 
 
 @pytest.mark.parametrize("total", [3.0, 1.0])
@@ -153,114 +154,50 @@ def test_the_choice_draws_from_other_streams_than_the_evaluation() -> None:
     assert (judged(tried, PPCL(), one.config, 0, way)["popularity_regret"] != by_hand["popularity_regret"]).any()
 
 
-def group(policy: str, kind: str, total: Any, regret: float, messages: float = 1.0) -> Group:
-    config = {
-        "env": "gossip_bandit_v0",
-        "env_params": {},
-        "policy": policy,
-        "policy_params": {},
-        "kind": kind,
-        "total": total,
-    }
-    return Group(
-        config,
-        np.arange(3),
-        {"popularity_regret": np.full(3, regret), "messages": np.full(3, messages)},
-        {},
-        np.ones(3),
-    )
+def test_agents_that_say_how_they_spend_a_total_are_played_so() -> None:
+    """One answer of the whole total; and in the federated bandit noise of the whole in every message."""
+    few = {"num_agents": 20}
+    gossip = population({"env": "gossip_bandit_v0", "env_params": few, "kind": "designed"}, 1, "evaluation")
+    way = own_way(Listener(moment=3.0), gossip, 3.0)
+    assert way is not None
+    (found,) = way.channels.values()
+    assert isinstance(found.mechanism, Scheduled)
+    assert (found.mechanism.at, found.mechanism.loss().epsilon) == (60, 3.0)
+    bandit = population({"env": "federated_bandit_v0", "env_params": {}, "kind": "designed"}, 1, "evaluation")
+    way = own_way(PublicPlan(), bandit, 1.0)
+    assert way is not None
+    assert way.channels["means"].mechanism == Laplace(1.0)
+    assert own_way(PPCL(), gossip, 3.0) is None
 
 
-def test_scores_lie_between_random_play_and_the_best_without_privacy() -> None:
-    results = Results(
-        [
-            group("Random", "random", "no privacy", 0.5),
-            group("PPCL", "paper", "no privacy", 0.1),
-            group("Voter", "classic", "no privacy", 0.3),
-            group("Random", "random", 1.0, 0.5),
-            group("PPCL", "paper", 1.0, 0.6),
-            group("Voter", "classic", 1.0, 0.4),
-        ]
-    )
-    best, everyone = STUDY.tables(results)
-    assert [row[1:4] for row in best.rows] == [("no privacy", "PPCL", "1.00"), ("1", "Voter", "0.25")]
-    assert [row[1:4] for row in everyone.rows] == [
-        ("no privacy", "PPCL", "1.00"),
-        ("no privacy", "Voter", "0.50"),
-        ("no privacy", "Random", "0.00"),
-        ("1", "Voter", "0.25"),
-        ("1", "Random", "0.00"),
-        ("1", "PPCL", "-0.25"),
-    ]
-    who, cheap = STUDY.answers(results)
-    assert who.startswith("Who is best if an agent may spend a total epsilon of 1? ")
-    assert who.endswith(": Voter in gossip bandit (score 0.25, 1 messages).")
-    assert cheap.endswith(
-        "with fewer messages? Nobody: in each of these worlds the best is also the cheapest of those that come so "
-        "close."
-    )
-    assert STUDY.answers(results.select(total="no privacy")) == []
-    attack = group("PPCL", "paper", 1.0, 0.0)
-    attack = Group(
-        attack.config | {"trials": 9},
-        np.arange(1),
-        {"certified": np.array([0.25]), "cap": np.array([0.875])},
-        {},
-        np.ones(1),
-    )
-    assert [row[6] for row in STUDY.tables(Results([*results, attack]))[1].rows] == ["–"] * 5 + ["– (0.2500)"]
-    assert "certify 0.8750 at most" in STUDY.tables(Results([*results, attack]))[1].note
-    strict = group("PPCL", "paper", 1.0, 0.2)
-    strict = Group(strict.config | {"policy_params": {"epsilon": 1.0}}, strict.seeds, strict.metrics, {}, np.ones(3))
-    assert STUDY.answers(Results([*results, strict]))[0].endswith(
-        ": PPCL (epsilon=1.0) in gossip bandit (score 0.75, 1 messages)."
-    )
-    assert STUDY.plots(Results([attack])) == STUDY.answers(Results([attack])) == []
-    near = [group("Quiet", "classic", 1.0, 0.4199, 0.5), group("Silent", "classic", 1.0, 0.4201, 0.0)]
-    best, _ = STUDY.tables(Results([*results, *near]))
-    assert [row[-1] for row in best.rows] == ["itself", "Quiet: 0.5000"], "Silent is worse by more than 5%"
-    assert STUDY.answers(Results([*results, *near]))[1].endswith("? Quiet in gossip bandit (0.5000).")
-    (plot,) = STUDY.plots(results)
-    (ax,) = (ax for ax in plot.figure.axes if ax.get_visible())
-    lines = {tuple(line.get_ydata()) for line in ax.lines if len(line.get_xdata()) == 1}
-    assert {(1.0,), (-0.25,), (0.5,), (0.25,)} <= {tuple(np.round(line, 9)) for line in lines}
+def test_agents_that_overspend_are_refused() -> None:
+    """Half of the total twice would fit; all of it twice does not, whatever the agent says of it."""
+    task = TASKS["taciturn/GossipBandit-v0/standard@3"]
+    one = playing.task_config(task, "PPCL")
+
+    class Loud(PPCL):
+        def within(self, view: Any, total: float) -> dict[str, Any]:
+            return {"preference": parse_mechanism(f"BitwiseRandomizedResponse:{total}")}
+
+    loud = Loud()
+    found = ways_by_rank(task, loud, one, 0, 2)
+    assert len(found) == 1
+    with pytest.raises(ValueError, match=r"must spend at most epsilon = 3\.0 of each agent in taciturn/Gossip"):
+        first_within(task, loud, one, 2, 0, found)
+    assert not kinds.overspends("PPCL", "gossip_bandit_v0", one, 3.0)
 
 
-def test_the_front_shows_who_is_better_than_the_best_design_and_names_nobody_off_the_scale() -> None:
-    results = Results(
-        [
-            group("Random", "random", "no privacy", 0.5),
-            group("PPCL", "paper", "no privacy", 0.1),
-            group("SharedPPO", "tuned learner", "no privacy", 0.02),
-            group("Voter", "classic", "no privacy", 1.0),
-        ]
-    )
-    (plot,) = STUDY.plots(results)
-    (ax,) = (ax for ax in plot.figure.axes if ax.get_visible())
-    assert ax.get_ylim()[0] == -1.0
-    assert 1.2 < ax.get_ylim()[1] < 1.5
-    assert {text.get_text() for text in ax.texts} == {"PPCL", "SharedPPO"}
+def test_what_is_spent_is_what_the_ledger_says() -> None:
+    """A total of 1 in the federated bandit: one level, one message a reward."""
+    task = TASKS["taciturn/FederatedBandit-v0/standard@1"]
+    one = playing.task_config(task, "CDPMAB")
+    (way,) = ways(population(one, 1, "evaluation"), PROTECTED[task.env], 1.0)
+    from taciturn.policies import CDPMAB
 
-
-@pytest.mark.parametrize(("env", "policy"), [("gossip_bandit_v0", "PPCL"), ("elicitation_v0", "Wintall")])
-def test_attacks_are_on_runs_as_they_are_scored(env: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the same level and budget, and with the whole world."""
-    scored = cell(env, policy, 3.0)
-    attack = Cell(scored.study, scored.config | {"trials": 500}, scored.seed)
-    assert attack in STUDY.cells(quick=True)
-    heard: list[Any] = []
-
-    def listening(world: Any, *args: Any, **given: Any) -> Any:
-        heard.append((world.channel_configs, given))
-        return audit(world, *args, **given)
-
-    monkeypatch.setattr("taciturn.bench.comparisons.totals.audit", listening)
-    found = STUDY.run(attack).metrics
-    ((channels, given),) = heard
-    (channel,) = channels.values()
-    assert channel.budget.epsilon == 3.0
-    if channel.mechanism is not None:
-        assert channel.mechanism.epsilon == STUDY.run(scored).metrics["epsilon_message"]
-    assert given["delta"] == DELTA
-    assert found["certified"] <= found["epsilon"] <= 3.0 * (1 + 1e-9)
-    assert found["cap"] > 3.0, "a total of 3 could have been refuted"
+    found = played(task, CDPMAB(), one, 2, 0, way)
+    assert found.spent["epsilon"] == pytest.approx(1.0, abs=1e-4)
+    assert found.spent["epsilon_message"] == 1.0
+    assert found.spent["messages"] > 0
+    assert under("gossip_bandit_v0", 3.0) == {"without_preference": "zeros"}
+    assert under("gossip_bandit_v0", "none") == {}
+    assert DELTA == 1e-5

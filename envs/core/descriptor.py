@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from taciturn.envs.core.channel import Fault
 from taciturn.envs.core.faults import Byzantine, LossyChannel, MessageLimit
 
 Params = dict[str, Any]
-Entry = tuple[str, Params]
-"""A policy and its parameters."""
+TUNED = "tuned"
+"""Stands for the parameters that a search found for a task and a total (`taciturn.bench.tuned`)."""
+Entry = tuple[str, Params | str]
+"""A policy and its parameters, or `TUNED`."""
 PLAIN_PPO = "PPO, plain defaults"
 """Stands where a policy's name could, for PPO with all arguments at their defaults."""
 
@@ -51,12 +55,50 @@ class Variant(NamedTuple):
         params: of the world.
         faults: what goes wrong, by channel.
         others: who plays the world's other side, as shares of policies; None: as in the standard task.
+        strangers: other policies among the agents, as shares of all agents.
+        size: whether it is a standard task of another size, for which designed agents are tuned by themselves.
     """
 
     what: str
     params: Mapping[str, Any] = {}
     faults: Mapping[str, Fault] = {}
     others: Mapping[str, float] | None = None
+    strangers: Mapping[str, float] = {}
+    size: bool = False
+
+
+class Span(NamedTuple):
+    """Where a search draws a parameter: between two numbers, by their logarithms if `log`, or among `values`."""
+
+    low: float = 0.0
+    high: float = 1.0
+    log: bool = False
+    values: tuple[Any, ...] = ()
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """A value; whole numbers if both ends are."""
+        if self.values:
+            return self.values[int(rng.integers(len(self.values)))]
+        low, high = (float(np.log(end)) if self.log else end for end in (self.low, self.high))
+        drawn = float(rng.uniform(low, high))
+        drawn = float(np.exp(drawn)) if self.log else drawn
+        whole = isinstance(self.low, int) and isinstance(self.high, int)
+        return round(drawn) if whole else float(f"{drawn:.3g}")
+
+
+class Mark(NamedTuple):
+    """A policy that marks an end of the scale of a world's tasks.
+
+    Attributes:
+        policy, own: its name, and its parameters, or `TUNED`.
+        world: parameters of the world that differ.
+        plays_in: the name of another world of the same instances and measure, if it plays there.
+        """
+
+    policy: str
+    own: Mapping[str, Any] | str = {}
+    world: Mapping[str, Any] = {}
+    plays_in: str = ""
 
 
 class Totals(NamedTuple):
@@ -98,7 +140,13 @@ class Contest:
         higher: whether more of the measure is better.
         bounds: (low, high) of the measure.
         replicas, steps: how plain PPO trains; steps count all rows (below five minutes).
-        classic, paper, tuned: textbook policies, the papers' algorithms, and learners of this package.
+        classic, paper, designed, tuned: textbook policies, the papers' algorithms, agents designed for the world's
+            tasks, and learners of this package.
+        alone, together: the marks 0 and 1 of scores: the best policy that uses no message, and the best that is given
+            what all agents observe, without privacy; None: the world has no scale.
+        search: for each policy with parameters that are searched, where to draw them.
+        controls: tasks in which there is nothing to win.
+        hears: the channels through which agents hear what others observed.
         side: the role that competes, where a world has two; `others` play the other, as shares of policies.
         for_learners: what differs in the learners' form of the same world.
         as_designed: learners that use the same form of the world as designed policies.
@@ -116,7 +164,13 @@ class Contest:
     steps: int
     classic: tuple[Entry, ...]
     paper: tuple[Entry, ...]
+    designed: tuple[Entry, ...] = ()
     tuned: tuple[Entry, ...]
+    alone: Mark | None = None
+    together: Mark | None = None
+    search: Mapping[str, Mapping[str, Span]] = field(default_factory=dict)
+    controls: tuple[str, ...] = ()
+    hears: tuple[str, ...] = ()
     side: str | None = None
     others: Mapping[str, float] = field(default_factory=dict)
     for_learners: Params | None = None
@@ -135,6 +189,11 @@ class Contest:
 def lost(channel: str, what: str = "messages") -> Variant:
     """Half of what is said on a channel is lost."""
     return Variant(f"half of the {what} are lost", faults={channel: LossyChannel(0.5)})
+
+
+def among(policy: str) -> Variant:
+    """A third of the agents are another policy's."""
+    return Variant(f"a third of the agents are played by {policy}", strangers={policy: 1 / 3})
 
 
 def lying(channel: str, how: str) -> Variant:

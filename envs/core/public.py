@@ -18,7 +18,18 @@ from taciturn.validation import Array, shown
 
 # What a subclass may override without changing how the policy acts; the metaclass adds the last one to every class.
 HARMLESS = frozenset(
-    {"fast", "needs_truth", "one_agent", "pools", "prescribes", "progress", "public_schedule", "within", "_abc_impl"}
+    {
+        "fast",
+        "memoryless",
+        "needs_truth",
+        "one_agent",
+        "pools",
+        "prescribes",
+        "progress",
+        "public_schedule",
+        "within",
+        "_abc_impl",
+    }
 )
 
 

@@ -1,10 +1,23 @@
 """What others must know of `federated_bandit_v0` and `arm_elimination_v0`."""
 
-from taciturn.envs.core.descriptor import Contest, Descriptor, Example, Leak, Totals, Variant, brief, lost, lying
+from taciturn.envs.core.descriptor import (
+    TUNED,
+    Contest,
+    Descriptor,
+    Example,
+    Leak,
+    Mark,
+    Span,
+    Totals,
+    Variant,
+    among,
+    brief,
+    lost,
+    lying,
+)
 from taciturn.envs.core.faults import Stragglers
 
 LAPLACE = "Laplace:{}"
-CROWD = Variant("20 agents instead of 5", {"num_agents": 20})
 LIARS = lying("means", "send 1 - x instead of x")
 FOUR = {"num_agents": 4, "num_arms": 3, "horizon": 300}
 
@@ -28,24 +41,36 @@ WORLDS = (
             ("CDPMAB(epsilon=1.0)", "until=3_000", 'privacy="paper"'),
         ),
         contest=Contest(
-            world={"num_agents": 5, "num_arms": 5, "horizon": 1000},
+            world={"num_agents": 20, "num_arms": 5, "horizon": 1000},
             measure="regret_per_agent",
             replicas=2,
             steps=60_000,
             classic=tuple((name, {}) for name in ("UCB1", "KLUCB", "ThompsonSampling", "MOSS", "Fed2UCB")),
             paper=(("CDPMAB", {}), ("SingleAgent", {})),
+            designed=(("PublicPlan", TUNED),),
             tuned=(("LearnedPulls", {}),),
+            alone=Mark("ThompsonSampling"),
+            together=Mark("CentralisedOracle"),
+            search={},
+            hears=("means",),
             variants={
+                "many-arms": Variant("20 arms instead of 5", {"num_arms": 20}, size=True),
+                "few-agents": Variant("5 agents instead of 20", {"num_agents": 5}),
                 "one-good-arm": one_good_arm(5),
-                "crowd": CROWD,
+                "heterogeneous": Variant(
+                    "each agent has means of its own, and regret counts their average", {"qualities": "heterogeneous"}
+                ),
                 "lost": lost("means"),
                 "late": Variant(
                     "half of the messages are one or two rounds late", faults={"means": Stragglers((0.5, 0.3, 0.2))}
                 ),
                 "liars": LIARS,
-                "brief": brief("means", 10),
+                "brief": brief("means", 3),
+                "strangers": among("UCB1"),
             },
-            totals=Totals(("means",), LAPLACE, {}, 1, None),
+            totals=Totals(
+                ("means",), LAPLACE, {}, 1, None, without=("UCB1", "KLUCB", "ThompsonSampling", "MOSS", "SingleAgent")
+            ),
         ),
         leaks=(Leak({"CDPMAB": {}}, LAPLACE, FOUR), Leak({"DDPMAB": {}}, LAPLACE, {**FOUR, "topology": "ring"})),
         by_hand="taciturn.envs.federated_bandit.by_hand:FederatedBandit",
@@ -67,11 +92,16 @@ WORLDS = (
             measure="regret_per_agent",
             steps=20_000,
             classic=(),
-            paper=(("EliminationSchedule", {}),),
+            paper=(("EliminationSchedule", {}), ("EliminationSchedule", TUNED)),
+            designed=(("GrowingSchedule", TUNED),),
             tuned=(("LearnedElimination", {}),),
+            alone=Mark("ThompsonSampling", plays_in="federated_bandit_v0"),
+            together=Mark("CentralisedOracle", plays_in="federated_bandit_v0"),
+            search={},
+            hears=("means",),
             variants={
+                "crowd": Variant("20 agents instead of 5", {"num_agents": 20}, size=True),
                 "one-good-arm": one_good_arm(10),
-                "crowd": CROWD,
                 "lost": lost("means"),
                 "liars": LIARS,
                 "brief": brief("means", 1),

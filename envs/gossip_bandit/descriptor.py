@@ -1,6 +1,20 @@
 """What others must know of `gossip_bandit_v0`."""
 
-from taciturn.envs.core.descriptor import Contest, Descriptor, Example, Leak, Totals, Variant, brief, lost, lying
+from taciturn.envs.core.descriptor import (
+    TUNED,
+    Contest,
+    Descriptor,
+    Example,
+    Leak,
+    Mark,
+    Span,
+    Totals,
+    Variant,
+    among,
+    brief,
+    lost,
+    lying,
+)
 
 BITS = "BitwiseRandomizedResponse:{}"
 SIX = {"num_agents": 6, "qualities": [0.8, 0.2], "horizon": 5.0}
@@ -32,16 +46,22 @@ WORLDS = (
                 ("IsolatedUCB", {}),
                 ("IsolatedThompson", {}),
             ),
-            paper=(("PPCL", {}),),
+            paper=(("PPCL", {}), ("PPCL", TUNED)),
+            designed=(("HoldTheBest", {}), ("Listener", TUNED)),
             tuned=(("SharedPPO", {}),),
+            alone=Mark("HoldTheBest"),
+            together=Mark("HoldTheBest", {"pooled": True}),
+            search={"PPCL": {"alpha": Span(0.3, 0.99)}, "Listener": {"moment": Span(1.0, 10.0)}},
+            hears=("preference",),
             variants={
+                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}, size=True),
                 "close": Variant(
                     "one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 3 + (0.6,), "shuffle": True}
                 ),
-                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}),
                 "lost": lost("preference", "replies"),
                 "liars": lying("preference", "name the next option instead of their own"),
                 "brief": brief("preference", 40),
+                "strangers": among("Voter"),
             },
             totals=Totals(
                 ("preference",),
@@ -49,6 +69,7 @@ WORLDS = (
                 {"without_preference": "zeros"},  # silence would tell what noise hides
                 400,
                 ("SharedPPO", {}),
+                without=("HoldTheBest", "IsolatedUCB", "IsolatedThompson"),
                 change=(0, 1),
             ),
         ),

@@ -2,7 +2,21 @@
 
 import itertools
 
-from taciturn.envs.core.descriptor import Contest, Descriptor, Example, Leak, Totals, Variant, brief, lost, lying
+from taciturn.envs.core.descriptor import (
+    TUNED,
+    Contest,
+    Descriptor,
+    Example,
+    Leak,
+    Mark,
+    Span,
+    Totals,
+    Variant,
+    among,
+    brief,
+    lost,
+    lying,
+)
 
 BITS = "BitwiseRandomizedResponse:{}"
 SIX = {"num_agents": 6, "qualities": [0.8, 0.2], "copies": 8, "dissemination": "stationary", "horizon": 10}
@@ -24,7 +38,7 @@ WORLDS = (
             "UnaryEncoding",
         ),
         contest=Contest(
-            world={"num_agents": 20, "horizon": 50},
+            world={"num_agents": 20, "horizon": 50, "signals": "per_agent"},
             measure="pseudo_regret",
             bounds=(0.0, 1.0),
             steps=60_000,
@@ -36,18 +50,39 @@ WORLDS = (
                 ("IsolatedUCB", {}),
                 ("IsolatedThompson", {}),
             ),
-            paper=(("PrivateSocialLearning", {}), ("Replicator", {})),
+            paper=(
+                ("PrivateSocialLearning", {}),
+                ("PrivateSocialLearning", TUNED),
+                ("Replicator", {}),
+                ("Replicator", TUNED),
+            ),
+            designed=(("HoldTheBest", {}), ("Listener", TUNED)),
             tuned=(("SharedPPO", {}),),
+            alone=Mark("HoldTheBest"),
+            together=Mark("HoldTheBest", {"pooled": True}),
+            search={},
+            controls=("shared",),
+            hears=("preference",),
             variants={
+                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}, size=True),
+                "shared": Variant("all agents see the same signals, so others add little", {"signals": "shared"}),
                 "close": Variant(
                     "one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 4 + (0.6,), "shuffle": True}
                 ),
-                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}),
                 "lost": lost("preference", "copies"),
                 "liars": lying("preference", "name the next option instead of their own"),
                 "brief": brief("preference", 5),
+                "strangers": among("Voter"),
             },
-            totals=Totals(("preference",), BITS, SPEAKING, 50, ("SharedPPO", {}), change=(0, 1)),
+            totals=Totals(
+                ("preference",),
+                BITS,
+                SPEAKING,
+                50,
+                ("SharedPPO", {}),
+                without=("HoldTheBest", "IsolatedUCB", "IsolatedThompson"),
+                change=(0, 1),
+            ),
         ),
         leaks=(
             *(

@@ -29,6 +29,8 @@ class FollowMajority(SocialPolicy):
     """Adopt the option with the largest unbiased share, ties broken at random; keep one's own if no share is
     positive."""
 
+    memoryless = True
+
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         heard = self.heard(obs)
         shares = unbiased(heard.counts, heard.received, *self._law)
@@ -47,6 +49,8 @@ class WinStay(SocialPolicy):
     its signal is 1. If its signal is 0, keep one's own option if no share is larger, and otherwise hold no option.
     """
 
+    memoryless = True
+
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         heard = self.heard(obs)
         shares = unbiased(heard.counts, heard.received, *self._law)
@@ -60,6 +64,8 @@ class WinStay(SocialPolicy):
 class Uniform(SocialPolicy):
     """Adopt a uniformly random option, whatever its signal."""
 
+    memoryless = True
+
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         return self.plan(self.rng.integers(0, self._options, obs.shape[:2]), 1, 1)
 
@@ -68,6 +74,7 @@ class OracleOption(SocialPolicy):
     """Adopt the best option, which the policy reads from the hidden truth."""
 
     needs_truth = True
+    memoryless = True
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         best = self._view.truth.state.qualities.argmax(1)

@@ -12,6 +12,8 @@ from taciturn.validation import Bools, Ints
 class StoppingRule(Policy):
     """Base of the rules that decide from k, beta and the slots of the round; see `waits`."""
 
+    memoryless = True
+
     def begin(self, view: PublicView) -> None:
         self.require(issubclass(view.world, RoundStopping), "the round-stopping worlds", view)
         self._layout = view.roles[self.role].layout

@@ -89,6 +89,7 @@ class Proportional(SocialPolicy):
     """Base of the policies that pull an option with probability proportional to a function of its count (see
     `GossipRule`)."""
 
+    memoryless = True
     _threshold: float = np.inf
     _explore: float = 0.0
     _adopts: tuple[bool, bool] = (False, True)

@@ -29,6 +29,8 @@ DEFAULTS: dict[str, Any] = {
 class PPOLearner(ModelLearner):
     """Base of the learners that are trained by PPO. `history` is the mean reward per step in each rollout."""
 
+    memoryless = True
+
     def __init__(self, seed: int) -> None:
         self.seed = integer("seed", seed, at_least=0)
         self._history: list[float] = []

@@ -64,6 +64,11 @@ class PrivateSocialLearning(SocialPolicy):
         self.empty = choice("empty", empty, ("uniform", "null"))
         self.pool = integer("pool", pool, at_least=1)
 
+    @property
+    def memoryless(self) -> bool:  # type: ignore[override]
+        """Whether it pools no rounds."""
+        return self.pool == 1
+
     def prescribes(self, view: PublicView) -> dict[str, Mechanism]:
         """Bitwise randomised response of level epsilon on the channel `preference` [Tao 6]."""
         return {"preference": BitwiseRandomizedResponse(self.epsilon)}

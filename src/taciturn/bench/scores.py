@@ -1,300 +1,500 @@
-"""Scores of the standing benchmark: the best at each task, whether learners beat designed agents, and how kinds of
-agents compare.
+"""Scores of the standing benchmark: who is best at each task and total, by class of information, whether learners beat
+what was designed by hand, and what each agent's messages are worth to it.
 
-A score is 0 for random play and 1 for the best designed agent (a textbook's or a paper's algorithm) in the same task.
-'Best' always means by the mean in the standard task, so that nobody is chosen after the fact in a held-out one, and
-among policies that do not pool.
+A score is 0 for the best agent that hears nobody and 1 for one that is given what all agents observe
+(`taciturn.bench.marks`). Where the best of several is named, it is chosen by the runs of one half of the seeds and
+judged by those of the other half; yes and no of a table hold together (Holm 1979). Who pools is never ranked.
 """
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.bench import figures, statistics
-from taciturn.bench.results import Group, Results
-from taciturn.bench.statistics import Floats
-from taciturn.bench.study import NOT_TESTED, POOLS, Plot, Table, pools
-from taciturn.bench.tables import NONE, estimate, estimate_text, interval, mean_text, number
-from taciturn.bench.tasks import HIGHER, Task, tasks_of, world_title
+from taciturn.bench import statistics
+from taciturn.bench.marks import Scale, rounded, scale_of, scales_in
+from taciturn.bench.results import RUNS, Group, Results, describe
+from taciturn.bench.statistics import Estimate, Floats
+from taciturn.bench.study import POOLS, Table, pools, says
+from taciturn.bench.tables import NONE, interval, mean_text, number
+from taciturn.bench.tasks import (
+    CLASSIC,
+    DESIGNED,
+    EPSILON,
+    KINDS,
+    LEARNED,
+    LISTENS,
+    MARKS,
+    MESSAGES,
+    NO_LIMIT,
+    PAPER,
+    RANDOM,
+    SILENCED,
+    TASK_AGENT,
+    TASKS,
+    YOURS,
+    Task,
+    sign,
+    totals_of,
+)
 from taciturn.envs.core.descriptor import PLAIN_PPO
-from taciturn.registry import own_policies
+from taciturn.registry import own_policies, policy_class
 
-RANDOM, CLASSIC, PAPER, PLAIN, TUNED = KINDS = ("random", "classic", "paper", "plain PPO", "tuned learner")
-YOURS, RETURN = "yours", "return"
-PPO = PLAIN_PPO
-DESIGNED, LEARNED, COMPARED = (CLASSIC, PAPER), (PLAIN, TUNED), (CLASSIC, PAPER, PLAIN, TUNED, YOURS)
-Panels = list[tuple[str, Results]]
-"""The name of each world, and its results."""
-
-
-def sign(measure: str) -> int:
-    """1 where more is better, or -1; a held-out task is as the world's own measure."""
-    return 1 if measure.partition("/")[0] in HIGHER else -1
+MEMORYLESS, REMEMBERS, POOLED, TRUTH = "memoryless", "with memory", "pooled", "knows the truth"
+FREE, UNDER = "All agents of each task", "All agents under totals"
+"""The titles of the tables of all agents."""
+LEVEL = 0.05
+YES, NO, OPEN = "yes", "no", "undecided"
+UNCHECKED = " (not checked for pooling)"
 
 
 def unchecked(group: Group) -> bool:
     """Whether pooling is unchecked: the agents are not of this package, and their results hold no outcome of a
     check."""
-    known = group.config["policy"] in own_policies() or group.config["policy"] == PPO
+    known = group.config["policy"] in own_policies() or group.config["policy"] == PLAIN_PPO
     return not known and POOLS not in group.metrics
 
 
-def ranked(groups: Iterable[Group]) -> list[Group]:
-    """The groups that are compared: the others share a mind, or may do so."""
-    return [group for group in groups if not pools(group) and not unchecked(group)]
+def information(group: Group) -> str:
+    """The class of information of a group's agents."""
+    if pools(group):
+        return POOLED
+    kind = policy_class(str(group.config["policy"])) if group.config["policy"] in own_policies() else None
+    if group.config.get("knows_truth") is True or says(kind, "needs_truth", group.config):
+        return TRUTH
+    memoryless = group.config["policy"] == PLAIN_PPO or group.config.get("memoryless") is True
+    return MEMORYLESS if memoryless or says(kind, "memoryless", group.config) else REMEMBERS
 
 
-def best_of(groups: Iterable[Group], measure: str) -> Group | None:
-    """The ranked group with the best mean; None if there is none."""
-    return max(ranked(groups), key=lambda group: sign(measure) * group.mean(measure), default=None)
+def compares(group: Group) -> bool:
+    """Whether a group is ranked: no mark, and no agents that share a mind, may do so, or know the truth."""
+    fair = information(group) in (MEMORYLESS, REMEMBERS)
+    return group.config["kind"] not in MARKS and fair and not unchecked(group)
 
 
-def normalised(group: Group, chance: Group | None, designed: Group | None, measure: str) -> str:
-    """A mean as a score, from 0 (random play) to 1 (the best designed agent), as text; a dash where there is no
-    scale."""
-    if chance is None or designed is None or not beats(designed, chance, measure):
-        return NONE
-    return f"{share(group, chance, designed, measure) + 0.0:.2f}"  # no -0.00
+class Board(NamedTuple):
+    """A task with the groups that played it, and its scale, if it has one."""
+
+    task: Task
+    groups: list[Group]
+    scale: Scale | None
+
+    def score(self, group: Group) -> Estimate | None:
+        """The score of a group; None without a scale."""
+        if self.scale is None:
+            return None
+        return self.scale.paired(group.metrics[self.task.metric], group.seeds)
+
+    def silenced(self, group: Group) -> Estimate | None:
+        """The score of a group if it hears another run; None if that was not played."""
+        metric = f"{self.task.metric}/{SILENCED}"
+        if self.scale is None or metric not in group.metrics:
+            return None
+        return self.scale.paired(group.metrics[metric], group.seeds)
+
+    def ranked(self) -> list[Group]:
+        """The groups that are compared, best first by all seeds."""
+        return sorted(filter(compares, self.groups), key=lambda one: -sign(self.task.measure) * self.mean(one))
+
+    def unranked(self) -> list[Group]:
+        """The others, but for the marks."""
+        return [one for one in self.groups if not compares(one) and one.config["kind"] not in MARKS]
+
+    def mean(self, group: Group) -> float:
+        """Of the measure, over all seeds."""
+        return group.mean(self.task.metric)
+
+    def best(self, *kinds: str, information_: str | None = None) -> Group | None:
+        """The best of some kinds (none given: of all but yours), chosen by the first half of its seeds."""
+        wanted = kinds or KINDS
+        some = [
+            one for one in self.ranked() if one.config["kind"] in wanted and information_ in (None, information(one))
+        ]
+        way = sign(self.task.measure)
+        return max(some, key=lambda one: way * halves(one)[0].mean(self.task.metric), default=None)
+
+    def judged(self, group: Group) -> Estimate | None:
+        """The score of a group that was chosen as the best, by the other half of its seeds."""
+        return self.score(halves(group)[1])
+
+    def label(self, group: Group) -> str:
+        """Its name, with parameters where others of the same name play, and a mark if it is not ranked."""
+        same = [one for one in self.groups if one.config["policy"] == group.config["policy"]]
+        name, own = str(group.config["policy"]), group.config["policy_params"]
+        text = f"{name} ({describe(own)})" if own and len(same) > 1 else name
+        mark = {POOLED: " (pooled)", TRUTH: " (knows the hidden truth)"}.get(information(group), "")
+        return text + mark + UNCHECKED * unchecked(group)
 
 
-def beats(one: Group, other: Group, measure: str) -> bool:
-    """Whether its mean is better."""
-    return sign(measure) * (one.mean(measure) - other.mean(measure)) > 0
+def halves(group: Group) -> tuple[Group, Group]:
+    """A group's runs of even and of odd seeds; all of them twice if there is one seed."""
+    parts = [np.flatnonzero(group.seeds % 2 == half) for half in (0, 1)]
+    if not parts[0].size or not parts[1].size:
+        return group, group
+    return at(group, parts[0]), at(group, parts[1])
 
 
-def share(group: Group, chance: Group, designed: Group, measure: str) -> float:
-    """The same as a number."""
-    return (group.mean(measure) - chance.mean(measure)) / (designed.mean(measure) - chance.mean(measure))
+def at(group: Group, places: Any) -> Group:
+    """A group with some of its seeds."""
+    metrics = {name: values[places] for name, values in group.metrics.items()}
+    curves = {name: [curve[i] for i in places] for name, curve in group.curves.items()}
+    return Group(group.config, group.seeds[places], metrics, curves, group.wall_seconds[places])
 
 
-def times(best: Group, other: Group, measure: str) -> str:
-    """The ratio of a mean to another, above 1 if it is better."""
-    one, two = best.mean(measure), other.mean(measure)
-    return f"{(one / two) ** sign(measure):.2f}" if one > 0 and two > 0 else NONE
+def total_of(group: Group) -> Any:
+    """What its agents may spend."""
+    return group.config.get("total", NO_LIMIT)
 
 
-def gain(one: Group | None, other: Group | None, measure: str) -> str:
-    """Whether the first is better, and by how much, at the seeds that both have finished."""
-    if one is None or other is None or not (pair := one.paired(other, measure))[0].size:
-        return NOT_TESTED
-    found = statistics.difference(*(sign(measure) * values for values in pair))
-    word = "yes" if found.low > 0 else "no" if found.high < 0 else "not decided"
-    return f"{word}: {number(found.value)} {interval(found[1:])}"
+def quiet(group: Group) -> bool:
+    """Whether nobody listens, so that it is the same at every total."""
+    return total_of(group) == NO_LIMIT and LISTENS in group.metrics and not group.metrics[LISTENS].any()
 
 
-def designed_best(panel: Results, measure: str) -> Group | None:
-    """The best designed agent."""
-    return best_of((group for group in panel if group.config["kind"] in DESIGNED), measure)
-
-
-def learned_best(panel: Results, measure: str) -> Group | None:
-    """The best learner, plain PPO or tuned."""
-    return best_of((group for group in panel if group.config["kind"] in LEARNED), measure)
-
-
-def played(panels: Panels, *, held_out: bool) -> list[tuple[Task, Results]]:
-    """The standard tasks, or the held-out ones, each with the agents that played it."""
+def boards(results: Results) -> list[Board]:
+    """The tasks that were played, in their order. Who hears nothing stands at every total."""
+    made = scales_in(results)
     found = []
-    for env, panel in panels:
-        for task in tasks_of(env):
-            some = Results(group for group in panel if task.metric in group.metrics)
-            if len(some) and task.held_out == held_out:
-                found.append((task, some))
+    for task in TASKS.values():
+        some = [one for one in results.select(env=task.env) if task.metric in one.metrics]
+        here = [one for one in some if total_of(one) == task.total]
+        if [one for one in here if one.config["kind"] not in MARKS]:
+            silent = [one for one in some if one not in here and quiet(one) and one.config["kind"] not in MARKS]
+            twins = {(one.config["policy"], describe(one.config["policy_params"])) for one in here}
+            silent = [
+                one for one in silent if (one.config["policy"], describe(one.config["policy_params"])) not in twins
+            ]
+            found.append(Board(task, here + silent, made.get(task.plain) or scale_of(task)))
     return found
 
 
-def held_out(panels: Panels, named: Callable[[Group], str]) -> Table:
-    """The best designed agent, the best learner and the best of the user's own agents in each held-out task."""
-    rows = []
-    for task, panel in played(panels, held_out=True):
-        chance = best_of(panel.select(kind=RANDOM), task.metric)
-        designed, learner = designed_best(panel, task.measure), learned_best(panel, task.measure)
-        mine = best_of(panel.select(kind=YOURS), task.measure)
-        if learner is None and mine is None:
-            continue
-        texts = [
-            NONE
-            if one is None
-            else f"{named(one)}: {mean_text(one.metrics[task.metric])}, score "
-            f"{normalised(one, chance, designed, task.metric)}"
-            for one in (designed, learner, mine)
-        ]
-        rows.append((task.id.partition("/")[2], task.variant.what, gain(learner, designed, task.metric), *texts))
-    yours = any(row[-1] != NONE for row in rows)
-    note = (
-        "Nothing has trained in these variants of the worlds, and no setting was chosen in them; algorithms that are "
-        "designed for a model are told its parameters, as always. Each agent is the best of its kind in the standard "
-        "task. Scores are 0 for random play and 1 for the agent that was designed; there is none where that is no "
-        "better than random play."
-    )
-    columns = (
-        "task",
-        "what differs",
-        "does a learner do better?",
-        "designed",
-        "learned",
-        *(["yours"] if yours else []),
-    )
-    rows = [row[: len(columns)] for row in rows]
-    return Table("Held-out tasks", columns, rows, note, words=frozenset(range(len(columns))))
+def standing(some: Iterable[Board], total: Any = NO_LIMIT) -> list[Board]:
+    """The boards of standard tasks, of every size, at a total."""
+    return [board for board in some if not board.task.held_out and board.task.total == total]
 
 
-def beats_each(one: Group | None, others: Iterable[Group], measure: str) -> str:
-    """Whether it is shown to be better than each of the others ("yes"), or worse than one of them ("no")."""
-    words = {gain(one, other, measure).partition(":")[0] for other in others}
-    if not words or one is None:
+def score_text(score: Estimate | None) -> str:
+    """Such as `0.47 [0.44, 0.50]`."""
+    if score is None or not math.isfinite(score.value):
         return NONE
-    return "no" if "no" in words else "yes" if words == {"yes"} else "not decided"
+    known = math.isfinite(score.low) and math.isfinite(score.high)
+    bounds = f" [{score.low + 0.0:.2f}, {score.high + 0.0:.2f}]" if known else ""
+    return f"{score.value + 0.0:.2f}{bounds}"
 
 
-def challenge(env: str, panel: Results, kind: str) -> tuple[str, list[str]]:
-    """Whether the best learner beats all agents of a kind in the standard task, and in each held-out task."""
-    learner = learned_best(panel, tasks_of(env)[0].measure)
-    if learner is None:
-        return NONE, []
-    standard, held = (
-        [
-            beats_each(learner, ranked(group for group in some if group.config["kind"] == kind), task.metric)
-            for task, some in played([(env, panel)], held_out=which)
-            if task.metric in learner.metrics
-        ]
-        for which in (False, True)
-    )
-    return next(iter(standard), NONE), [word for word in held if word != NONE]
+def task_name(task: Task) -> str:
+    """Such as "GossipBandit-v0/standard"."""
+    return task.plain.partition("/")[2] + " (control)" * task.control
 
 
-def challenge_text(env: str, panel: Results, kind: str) -> str:
-    """The same in a few words: "no (1/4)"."""
-    standard, held = challenge(env, panel, kind)
-    short = standard.replace("not decided", "undecided")
-    return f"{short} ({held.count('yes')}/{len(held)})" if held else short
-
-
-def challenges(panels: Panels, kind: str) -> tuple[dict[str, list[str]], str]:
-    """In which worlds the best learner beats all agents of a kind ("yes"), and so on, and in how many held-out tasks:
-    "3 of 20"."""
-    found = {env: challenge(env, panel, kind) for env, panel in panels}
-    held = [word for _, words in found.values() for word in words]
-    worlds = {
-        word: [world_title(env) for env, one in found.items() if one[0] == word]
-        for word in ("yes", "no", "not decided")
-    }
-    return worlds, f"{held.count('yes')} of {len(held)}"
-
-
-def pair_of(task: Task, panel: Results, kind: str) -> tuple[Floats, Floats] | None:
-    """The scores, by training or seed, of the best of a kind and of the best designed agent; None without them or a
-    scale."""
-    group, chance = (best_of(panel.select(kind=one), task.measure) for one in (kind, RANDOM))
-    designed = designed_best(panel, task.measure)
-    if group is None or chance is None or designed is None or not beats(designed, chance, task.metric):
-        return None
-    low, high = chance.mean(task.metric), designed.mean(task.metric)
-    mine, theirs = ((x - low) / (high - low) for x in group.paired(designed, task.metric))
-    return np.asarray(mine), np.asarray(theirs)
-
-
-def pairs(panels: Panels, kind: str, *, held_out: bool) -> tuple[Floats, Floats]:
-    """The same at all tasks that the kind played, [runs, tasks] each, with as many runs as all of them have."""
-    found = [pair_of(task, panel, kind) for task, panel in played(panels, held_out=held_out)]
-    known = [pair for pair in found if pair is not None]
-    if not known:
-        return np.empty((0, 0)), np.empty((0, 0))
-    runs = min(len(mine) for mine, _ in known)
-    mine, theirs = (np.stack([pair[side][:runs] for pair in known], axis=1) for side in (0, 1))
-    return mine, theirs
-
-
-def overall(panels: Panels) -> Table:
-    """For each kind of agent, the interquartile mean of scores over all tasks, and how often it beats designed
-    agents."""
-    rows = []
-    for kind in COMPARED:
-        some = [pairs(panels, kind, held_out=held) for held in (False, True)]
-        if some[0][0].size:
-            rows.append((kind, *(text for mine, theirs in some for text in over_tasks(mine, theirs))))
-    ours = ("tasks", "interquartile mean", "P(beats designed)")
-    columns = ("kind", *(f"{name}{where}" for where in ("", " (held-out)") for name in ours))
+def who_is_best(results: Results) -> Table:
+    """The marks of each standard task, and the best agent at each total."""
+    some, rows = boards(results), []
+    for board in standing(some):
+        texts = []
+        for total in totals_of(board.task.env):
+            there = next((one for one in standing(some, total) if one.task.plain == board.task.plain), None)
+            best = there and there.best()
+            texts.append(NONE if not there or not best else f"{score_text(there.judged(best))} {there.label(best)}")
+        marks = (
+            [NONE] * 2
+            if board.scale is None
+            else [f"{number(mark.estimate.value)} {mark.policy}" for mark in board.scale]
+        )
+        rows.append((task_name(board.task), board.task.aim, *marks, *texts, *[NONE] * (4 - len(texts))))
+    columns = ("task", "measure", "alone (0)", "together (1)", "best, no privacy", "total 10", "total 3", "total 1")
     note = (
-        "Scores are 0 for random play and 1 for the best that was designed by hand. Of each kind the agent that is "
-        "best in a world's standard task plays all tasks of that world. P is the probability that a training, or a "
-        "seed, beats the best designed agent on the same instances, averaged over tasks; a tie counts one half. Tasks "
-        "in which that agent is no better than random play have no scale, and are left out. Brackets are 95% intervals."
+        "Scores are 0 for the best agent that hears nobody, and 1 for one that is given what all observe, without "
+        "privacy. Each best agent is chosen by the runs of one half of the seeds and judged by those of the other. "
+        "Brackets are 95% intervals. A total is what an agent may spend over its whole run."
+    )
+    return Table("Who is best", columns, rows, note, words=frozenset(range(8)))
+
+
+def by_information(results: Results) -> Table:
+    """The best agents without and with memory in each standard task, and the mark of those that pool."""
+    rows = []
+    for board in standing(boards(results)):
+        cells = []
+        for known in (MEMORYLESS, REMEMBERS):
+            best = board.best(information_=known)
+            cells.append(NONE if best is None else f"{score_text(board.judged(best))} {board.label(best)}")
+        rows.append((task_name(board.task), *cells))
+    note = (
+        "Memoryless: agents act on what they observe now, as Chen et al. and Tao et al. allow; their worlds' "
+        "observations may hold counts. Who pools has the score 1 by definition and no rank."
+    )
+    columns = ("task", "best without memory", "best with memory")
+    return Table("By what agents may know", columns, rows, note, words=frozenset(range(3)))
+
+
+class Match(NamedTuple):
+    """A comparison of two agents: whether the first is better, at the seeds that both have."""
+
+    p: float
+    better: bool
+
+
+def match(one: Group, other: Group, metric: str) -> Match:
+    """Student's paired test."""
+    pair = [sign(metric) * values for values in one.paired(other, metric)]
+    if not pair[0].size:
+        return Match(math.nan, False)
+    return Match(statistics.p_value(*pair), float((pair[0] - pair[1]).mean()) > 0)
+
+
+def word(matches: Iterable[Match]) -> str:
+    """Whether an agent is shown to be better than each of the others ("yes"), or worse than one ("no"); p-values are
+    adjusted."""
+    some = list(matches)
+    if not some:
+        return NONE
+    if any(one.p < LEVEL and not one.better for one in some):
+        return NO
+    return YES if all(one.p < LEVEL and one.better for one in some) else OPEN
+
+
+def words(questions: Mapping[Any, list[Match]]) -> dict[Any, str]:
+    """The answers to several questions, which hold together (Holm 1979)."""
+    flat = [(key, one) for key, some in questions.items() for one in some]
+    adjusted: Floats | list[float] = statistics.holm([one.p for _, one in flat]) if flat else []
+    found: dict[Any, list[Match]] = {key: [] for key in questions}
+    for (key, one), p in zip(flat, adjusted, strict=True):
+        found[key].append(Match(float(p), one.better))
+    return {key: word(some) for key, some in found.items()}
+
+
+def against(board: Board, agent: Group, kind: str) -> list[Match]:
+    """An agent's matches with all of a kind but itself."""
+    others = [one for one in board.ranked() if one.config["kind"] == kind and one is not agent]
+    return [match(agent, other, board.task.metric) for other in others]
+
+
+def learning(results: Results) -> tuple[Table, dict[str, dict[str, str]]]:
+    """Whether the best learner of each world beats all of each kind of designed agents, in its standard tasks and in
+    how many held-out ones; as a table, and as words by standard task and kind."""
+    some = [board for board in boards(results) if board.task.total == NO_LIMIT]
+    asked: dict[Any, list[Match]] = {}
+    chosen = {}
+    for board in some:
+        first = next(one for one in some if one.task.env == board.task.env)
+        learner = first.best(*LEARNED)
+        if learner is not None and learner in board.groups:
+            chosen[board.task.id] = learner
+            for kind in DESIGNED:
+                if found := against(board, learner, kind):
+                    asked[board.task.id, kind] = found
+    told = words(asked)
+    rows, standard = [], dict[str, dict[str, str]]()
+    for board in standing(some):
+        if board.task.id not in chosen:
+            continue
+        learner = chosen[board.task.id]
+        held = [one.task.id for one in some if one.task.held_out and one.task.env == board.task.env]
+        cells, standard[board.task.id] = [], {}
+        for kind in DESIGNED:
+            standard[board.task.id][kind] = told.get((board.task.id, kind), NONE)
+            wins = [told[id_, kind] for id_ in held if (id_, kind) in told]
+            more = (
+                f" ({wins.count(YES)} of {len(wins)})"
+                if wins and board.task.size == board.task.name == "standard"
+                else ""
+            )
+            cells.append(standard[board.task.id][kind] + more)
+        rows.append(
+            (
+                task_name(board.task),
+                f"{board.label(learner)} ({learner.config['kind']})",
+                score_text(board.score(learner)),
+                *cells,
+            )
+        )
+    note = (
+        "The learner that is best in a world's standard task, which alone it has trained in. Yes: it is better than "
+        "each of them; no: worse than one of them. All words of this table hold together at 95% (Holm 1979). In "
+        "brackets: in how many held-out tasks."
+    )
+    columns = ("task", "learner", "score", *(f"beats every {kind} agent" for kind in DESIGNED))
+    return Table("Does learning win?", columns, rows, note, words=frozenset(range(6))), standard
+
+
+def held_out(results: Results) -> Table:
+    """The scores of the best designed agent, the best learner and the user's agents in each held-out task."""
+    some = [board for board in boards(results) if board.task.total == NO_LIMIT]
+    kinds = (DESIGNED, LEARNED, (YOURS,))
+    rows = []
+    for board in some:
+        if not board.task.held_out:
+            continue
+        first = next(one for one in some if one.task.env == board.task.env)
+        cells = []
+        for part in kinds:
+            best = first.best(*part)
+            cells.append(
+                NONE
+                if best is None or best not in board.groups
+                else f"{score_text(board.score(best))} {board.label(best)}"
+            )
+        rows.append((task_name(board.task), board.task.variant.what, *cells))
+    yours = any(row[-1] != NONE for row in rows)
+    columns = ("task", "what differs", "designed", "learned", *(["yours"] if yours else []))
+    note = (
+        "Nothing has trained in these variants of the worlds, and no setting was chosen in them. Each agent is the "
+        "best of its kind in the standard task."
+    )
+    return Table("Held-out tasks", columns, [row[: len(columns)] for row in rows], note, words=frozenset(range(5)))
+
+
+def kinds_together(results: Results) -> Table:
+    """For each kind of agent the mean and the interquartile mean of its scores over tasks, and how often it beats the
+    best designed agent where that is another."""
+    some = [
+        board for board in boards(results) if board.task.total == NO_LIMIT and board.scale and not board.task.control
+    ]
+    rows = []
+    for kind in (*KINDS[1:], YOURS):
+        parts = list[str]()
+        for held in (False, True):
+            mine, pairs = list[Floats](), list[tuple[Floats, Floats]]()
+            for board in some:
+                first = next(one for one in some if one.task.env == board.task.env)
+                best, rival = first.best(kind), first.best(*DESIGNED)
+                if board.task.held_out != held or best is None or best not in board.groups or board.scale is None:
+                    continue
+                mine.append(board.scale.score(best.metrics[board.task.metric]))
+                if rival is not None and rival is not best and rival in board.groups:
+                    pairs.append(tuple(sign(board.task.metric) * x for x in best.paired(rival, board.task.metric)))  # type: ignore[arg-type]
+            parts += over_tasks(mine, pairs)
+        if parts[0] != "0":
+            rows.append((kind, *parts))
+    names = ("tasks", "mean score", "interquartile mean", "P(beats the best designed)")
+    columns = ("kind", *(f"{name}{where}" for where in ("", " (held-out)") for name in names))
+    note = (
+        "Of each kind the agent that is best in a world's standard task plays all tasks of that world. P is the "
+        "probability that a training, or a seed, beats the best designed agent on the same instances, averaged over "
+        "the worlds in which that is another agent; a tie counts one half. Controls are left out. Brackets are 95% "
+        "intervals."
     )
     return Table("All tasks together", columns, rows, note)
 
 
-def over_tasks(mine: Floats, theirs: Floats) -> tuple[str, str, str]:
-    """The number of tasks, the interquartile mean of scores [runs, tasks], and the probability that they beat the
-    others."""
-    if not mine.size:
-        return "0", NONE, NONE
+def over_tasks(mine: list[Floats], pairs: list[tuple[Floats, Floats]]) -> tuple[str, str, str, str]:
+    """The number of tasks, the mean and the interquartile mean of scores [seeds] by task, and the probability to
+    win."""
+    if not mine:
+        return "0", NONE, NONE, NONE
+    runs = min(map(len, mine))
+    scores = np.stack([one[:runs] for one in mine], axis=1)
     better = partial(statistics.probability_of_improvement, paired=True)
-    return str(mine.shape[1]), estimate_text(statistics.iqm, mine), estimate_text(better, mine, theirs)
+    won = NONE
+    if pairs:
+        both = min(len(one) for one, _ in pairs)
+        won = text_of(better(*(np.stack([pair[side][:both] for pair in pairs], axis=1) for side in (0, 1))))
+    return str(len(mine)), text_of(statistics.mean(scores)), text_of(statistics.iqm(scores)), won
 
 
-def profiles(panels: Panels, name: str) -> list[Plot]:
-    """Performance profiles of the kinds: the share of trainings beyond each score, over all tasks; none without
-    scores."""
-    parts = {"tasks that were trained for": False, "held-out tasks": True}
-    found = {
-        title: {kind: scores for kind in COMPARED if (scores := pairs(panels, kind, held_out=held)[0]).size}
-        for title, held in parts.items()
+def text_of(found: Estimate) -> str:
+    """A value and its interval."""
+    return f"{number(found.value)} {interval(found[1:])}"
+
+
+def leaderboard(results: Results, title: str) -> Table:
+    """All agents of each standard task, best first: without privacy (title `FREE`), or at each total (`UNDER`)."""
+    free = title == FREE
+    some = [one for one in boards(results) if not one.task.held_out and (one.task.total == NO_LIMIT) == free]
+    asked = {
+        (board.task.id, id(one), kind): found
+        for board in some
+        for one in board.ranked()
+        if one.config["kind"] in (YOURS, *LEARNED, TASK_AGENT)
+        for kind in (CLASSIC, PAPER)
+        if (found := against(board, one, kind))
     }
-    known = {title: kinds for title, kinds in found.items() if kinds}
-    if not known:
-        return []
-    figure, axes = figures.panels(list(known))
-    for ax, kinds in zip(axes, known.values(), strict=True):
-        for kind, scores in kinds.items():
-            value, low, high = statistics.performance_profile(scores, SHOWN)
-            index = COMPARED.index(kind)
-            ax.plot(SHOWN, value, figures.LINES[index % 4], color=figures.COLORS[index + 1], label=kind)
-            ax.fill_between(SHOWN, low, high, color=figures.COLORS[index + 1], alpha=0.15, linewidth=0)
-        ax.set(xlabel="score (0: random play, 1: best designed)", ylabel="share of trainings above", ylim=(-0.02, 1.02))
-    figures.shared_legend(figure)
-    caption = (
-        "Performance profiles: the share of trainings, or seeds, over all tasks, whose score is above the one on the "
-        "horizontal axis; bands are 95% intervals at each score by itself."
+    told = words(asked)
+    rows = []
+    for board in some:
+        places = {id(one): place for place, one in enumerate(board.ranked(), 1)}
+        chance = next((one for one in board.groups if one.config["kind"] == RANDOM), None)
+        for one in [*board.ranked(), *board.unranked()]:
+            beats = [told.get((board.task.id, id(one), kind), "") for kind in (CLASSIC, PAPER)]
+            rows.append((
+                f"{task_name(board.task)}{at_total(board.task.total)}", str(places.get(id(one), NONE)),
+                board.label(one), one.config["kind"], information(one), score_text(board.score(one)),
+                mean_text(one.metrics[board.task.metric]), score_text(board.silenced(one)), failed(board, one, chance),
+                *(number(one.mean(name)) if name in one.metrics else NONE for name in (MESSAGES, EPSILON)),
+                *beats,
+            ))  # fmt: skip
+    columns = (
+        "task", "rank", "policy", "kind", "information", "score", "mean", "score, deaf", "runs that fail",
+        "messages of all agents", "epsilon spent", "beats classics", "beats papers",
+    )  # fmt: skip
+    note = (
+        "Best first, by the mean of all seeds; neighbours in rank may have overlapping intervals. Deaf: the score if "
+        "the agent hears another run's messages, about another instance, instead of its own: what listening is worth "
+        "is the difference. A run fails if it is worse than random play on average. Epsilon spent is the ledger's "
+        "total of the agent that spent most. Beats: every classic baseline, every algorithm of the world's paper; "
+        "these words hold together at 95%. Who hears nothing has the same score at every total."
     )
-    return [Plot(f"{name}_profile", figure, caption)]
+    return Table(title, columns, rows, note, words=frozenset({0, 2, 3, 4, 11, 12}))
 
 
-def ranking(panels: Panels, named: Callable[[Group], str], name: str) -> list[Plot]:
-    """The scores of all agents in each world's standard task, best first and unranked ones last; none without a
-    scale."""
-    shown = []
-    for task, panel in played(panels, held_out=False):
-        chance, designed = best_of(panel.select(kind=RANDOM), task.metric), designed_best(panel, task.metric)
-        if chance is not None and designed is not None and beats(designed, chance, task.metric):
-            low, high = chance.mean(task.metric), designed.mean(task.metric)
-            scores = [(group, (group.metrics[task.metric] - low) / (high - low)) for group in panel]
-            rest = {id(group) for group in panel} - {id(group) for group in ranked(panel)}
-            order = sorted(scores, key=lambda found: (id(found[0]) in rest, -found[1].mean()))
-            shown.append((task.env, order))
-    if not shown:
-        return []
-    figure, axes = figures.panels(
-        [env for env, _ in shown], width=10.0, height=1.0 + 0.24 * max(len(rows) for _, rows in shown)
-    )
-    for ax, (_, rows) in zip(axes, shown, strict=True):
-        for row, (group, own) in enumerate(rows):
-            value, low, high = estimate(own)
-            color = figures.COLORS[(RANDOM, *COMPARED).index(group.config["kind"])]
-            ax.plot([low, high], [row, row], color=color, linewidth=3, alpha=0.4, solid_capstyle="butt")
-            ax.plot(value, row, "o", color=color, label=group.config["kind"])
-        ax.axvline(1.0, color="#888888", linestyle="--", linewidth=1)
-        ax.set_yticks(range(len(rows)), [named(group) for group, _ in rows])
-        ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.grid(axis="y", visible=False)
-        ax.set_xlabel("score")
-    figures.shared_legend(figure)
-    caption = (
-        "Scores in the standard tasks, best first, and last those that pool: 0 is random play, and the dashed line at "
-        "1 the best that was designed by hand. Means with 95% intervals over trainings, or seeds."
-    )
-    return [Plot(f"{name}_ranking", figure, caption)]
+def at_total(total: Any) -> str:
+    """Such as "@3"; empty without a total."""
+    return f"@{total:g}" if isinstance(total, float) else ""
 
 
-SHOWN = np.linspace(-0.5, 2.0, 126)
+def failed(board: Board, group: Group, chance: Group | None) -> str:
+    """The share of single runs that are worse than random play on average."""
+    if chance is None or RUNS not in group.curves or board.task.metric not in chance.metrics:
+        return NONE
+    runs = np.array([values for _, values in group.curves[RUNS]])
+    return f"{(sign(board.task.measure) * (runs - board.mean(chance)) < 0).mean():.0%}"
+
+
+def rows_of(results: Results) -> list[dict[str, Any]]:
+    """All agents of all tasks as JSON values, best first."""
+    found = []
+    for board in boards(results):
+        for one in [*board.ranked(), *board.unranked()]:
+            score = board.score(one) or Estimate(math.nan, math.nan, math.nan)
+            spent = {
+                name: rounded(one.mean(name)) if name in one.metrics and math.isfinite(one.mean(name)) else None
+                for name in (MESSAGES, EPSILON)
+            }
+            found.append(
+                {"task": board.task.id, "policy": board.label(one), "kind": one.config["kind"]}
+                | {"information": information(one), "total": board.task.total}
+                | dict(
+                    zip(
+                        ("score", "low", "high"), (rounded(x) if math.isfinite(x) else None for x in score), strict=True
+                    )
+                )
+                | {"mean": rounded(board.mean(one)), **spent, "seeds": one.seeds.tolist()}
+            )
+    return found
+
+
+def plain_ppo(results: Results) -> Table:
+    """Whether plain PPO earns more than random play in the task that it was trained for, in return and in the
+    measure."""
+    asked: dict[Any, list[Match]] = {}
+    some = [board for board in standing(boards(results)) if board.task.name == "standard"]
+    pairs = {}
+    for board in some:
+        groups = [next((g for g in board.groups if g.config["kind"] == kind), None) for kind in ("plain PPO", RANDOM)]
+        if groups[0] is not None and groups[1] is not None:
+            pairs[board.task.id] = groups
+            for metric in ("return", board.task.metric):
+                asked[board.task.id, metric] = [match(groups[0], groups[1], metric)]
+    told, rows = words(asked), []
+    for board in some:
+        if board.task.id in pairs:
+            ppo, chance = pairs[board.task.id]
+            texts = [mean_text(one.metrics["return"]) for one in (chance, ppo) if one]
+            answers = [told[board.task.id, metric] for metric in ("return", board.task.metric)]
+            rows.append((task_name(board.task), *texts, *answers, f"{ppo.wall_seconds.mean():.0f} s" if ppo else NONE))
+    columns = ("task", "return, random", "return, plain PPO", "earns more", "better measure", "time of a training")
+    note = "Return of an agent. The words hold together at 95%."
+    return Table("Plain PPO in its own reward", columns, rows, note, words=frozenset({0, 3, 4}))

@@ -77,9 +77,14 @@ def difference(x: ArrayLike, y: ArrayLike) -> Estimate:
 def ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
     """Ratio of means `mean(x) / mean(y)` of paired runs, with the interval of Fieller 1954 (J. R. Statist. Soc. B 16,
     pages 175 to 185), which is the whole line if the mean of `y` might be 0. `y` must be positive."""
-    a, b = (z.mean(axis=1) for z in _pair(x, y))
     if (np.asarray(y) <= 0).any():
         raise ValueError(f"y must be positive to divide by, and its smallest value is {np.min(y)}")
+    return share(x, y)
+
+
+def share(x: ArrayLike, y: ArrayLike) -> Estimate:
+    """The same where single values of `y` may have any sign, such as the share of a gap between two policies."""
+    a, b = (z.mean(axis=1) for z in _pair(x, y))
     value, runs = float(a.mean() / b.mean()), len(a)
     if runs < FEWEST:
         return Estimate(value, np.nan, np.nan)

@@ -62,23 +62,23 @@ def pools(group: Group) -> bool:
     """Whether the agents of a group share a mind: a check before a run found it, or a policy of this package declares
     it."""
     kind = own_policies().get(str(group.config.get("policy")))
-    return _says(kind, "pools", group.config) or bool(np.any(group.metrics.get(POOLS, 0)))
+    return says(kind, "pools", group.config) or bool(np.any(group.metrics.get(POOLS, 0)))
 
 
-def _says(kind: Any, name: str, config: Config) -> bool:
+def says(kind: Any, name: str, config: Config) -> bool:
     """Whether a policy of this class, with the parameters of a configuration, declares it."""
     return kind is not None and name in _said(kind, canonical(config.get("policy_params", {})))
 
 
 @lru_cache(1024)
 def _said(kind: Any, parameters: str) -> frozenset[str]:
-    """Which of `needs_truth` and `pools` a policy declares. The policy is made for this, since both may depend on its
-    parameters (JSON)."""
+    """Which of `needs_truth`, `pools` and `memoryless` a policy declares. The policy is made for this, since they may
+    depend on its parameters (JSON)."""
     try:
         policy = kind(**json.loads(parameters))
     except (TypeError, ValueError):  # parameters of another version, or wrong ones
         return frozenset()
-    return frozenset(name for name in ("needs_truth", "pools") if getattr(policy, name, False) is True)
+    return frozenset(name for name in ("needs_truth", "pools", "memoryless") if getattr(policy, name, False) is True)
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Study:
         name = str(config.get("policy"))
         module, colon, _ = name.partition(":")
         kind = policy_class(name) if not colon or module in sys.modules else None
-        return _says(kind, "needs_truth", config)
+        return says(kind, "needs_truth", config)
 
     def row_label(self, group: Group, results: Results) -> str:
         """What distinguishes this group from the others of its panel."""

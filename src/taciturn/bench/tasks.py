@@ -1,38 +1,61 @@
-"""The tasks of the standing benchmark: each world in its standard form, for training, and held-out variants, in which
-nobody trains."""
+"""The tasks of the standing benchmark: each world in its standard form and in other sizes, and held-out variants, in
+which nothing trains or is tuned; and each of these under totals of epsilon that an agent may spend over its run."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from taciturn.bench.results import Config
-from taciturn.envs.core.descriptor import Contest, Descriptor, Variant
+from taciturn.envs.core.descriptor import Contest, Descriptor, Totals, Variant
 from taciturn.registry import descriptors, entry
 from taciturn.wrappers import MessageLimit
 
 CONTESTS: dict[str, Contest] = {one.name: one.contest for one in descriptors() if one.contest is not None}
+PROTECTED: dict[str, Totals] = {env: contest.totals for env, contest in CONTESTS.items() if contest.totals is not None}
 HIGHER = {"return", *(contest.measure for contest in CONTESTS.values() if contest.higher)}
 """The measures of which more is better."""
+RANDOM, CLASSIC, PAPER, TASK_AGENT, PLAIN, TUNED_LEARNER = KINDS = (
+    "random", "classic", "paper", "designed", "plain PPO", "tuned learner",
+)  # fmt: skip
+"""The kinds of agents: random play, textbooks', papers', designed for the tasks, learners."""
+YOURS, RETURN, MESSAGES, EPSILON = "yours", "return", "messages", "epsilon"
+ALONE, TOGETHER = MARKS = ("alone", "together")
+"""The marks 0 and 1 of scores."""
+DESIGNED, LEARNED = (CLASSIC, PAPER, TASK_AGENT), (PLAIN, TUNED_LEARNER)
+SILENCED = "silenced"
+"""What an agent reaches in the standard task if it hears another run's messages instead of its own."""
+LISTENS = "listens"
+"""1 if that changes anything, and 0 if not."""
 STANDARD = "standard"
 AS_TRAINED = Variant("the world in which learners train")
+NO_LIMIT = "none"
+TOTALS = (NO_LIMIT, 10.0, 3.0, 1.0)
+"""What an agent may spend over a run."""
+DELTA = 1e-5
 
 
 class Task(NamedTuple):
-    """A world and one of its variants, with the measure that compares agents."""
+    """A world and one of its variants, the measure that compares agents, and the total of epsilon of an agent."""
 
     env: str
     name: str
     measure: str
     variant: Variant
+    total: float | str = NO_LIMIT
 
     @property
     def id(self) -> str:
-        """Such as "taciturn/GossipBandit-v0/liars"; the world's version is the task's."""
+        """Such as "taciturn/GossipBandit-v0/liars@3"; the world's version is the task's."""
+        return f"{self.plain}@{self.total:g}" if isinstance(self.total, float) else self.plain
+
+    @property
+    def plain(self) -> str:
+        """The same without the total."""
         return f"{entry(self.env).id}/{self.name}"
 
     @property
     def params(self) -> Config:
         """Parameters of the world."""
-        return {**CONTESTS[self.env].world, **self.variant.params}
+        return {**CONTESTS[self.env].world, **self.variant.params, **under(self.env, self.total)}
 
     @property
     def others(self) -> Mapping[str, float]:
@@ -41,28 +64,56 @@ class Task(NamedTuple):
 
     @property
     def held_out(self) -> bool:
-        """Whether nothing has been trained in it."""
-        return self.name != STANDARD
+        """Whether nothing has been trained or tuned in it."""
+        return not self.variant.size and self.name != STANDARD
+
+    @property
+    def size(self) -> str:
+        """The name of the task for which designed agents that play this one are tuned."""
+        return self.name if self.variant.size else STANDARD
+
+    @property
+    def control(self) -> bool:
+        """Whether there is nothing to win in it."""
+        return self.name in CONTESTS[self.env].controls
 
     @property
     def facts(self) -> list[tuple[str, str]]:
         """The entries that `taciturn show` prints, by name."""
-        standard = "" if self.held_out else "; learners train here, in streams of their own"
+        standard = "; learners train here, in streams of their own" * (self.name == STANDARD)
         params = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
         faults = "; ".join(f"{channel}: {fault!r}" for channel, fault in self.variant.faults.items())
-        others = ", ".join(f"{share:g} x {name}" for name, share in self.others.items())
+        others, strangers = (
+            ", ".join(f"{share:g} x {name}" for name, share in some.items())
+            for some in (self.others, self.variant.strangers)
+        )
         return [
-            ("what", self.variant.what + standard),
+            ("what", self.variant.what + standard + "; a control, in which there is nothing to win" * self.control),
             ("world", f"{self.env}({params})"),
             *([("faults", faults)] if faults else []),
             *([("other side", others)] if others else []),
-            ("seeds", "0 to 9, of runs in streams of evaluation, from which no training draws"),
+            *([("strangers", strangers)] if strangers else []),
+            ("seeds", "0 to 9, of runs in streams of evaluation, from which no training and no search draws"),
             ("messages", self.limit),
-            ("privacy", "none here; for totals of epsilon see the study privacy-totals"),
+            ("privacy", self.privacy),
             ("measure", self.aim),
             ("run", f"taciturn run {self.id} --policy AGENT --runs {50 if self.held_out else 100}"),
             ("compare", f"taciturn bench agents --agent AGENT --where kind=yours --where env={self.env} --out FOLDER"),
         ]
+
+    @property
+    def privacy(self) -> str:
+        """What an agent may spend, of what, and who observes it."""
+        protected = PROTECTED.get(self.env)
+        if protected is None:
+            return "nothing private is sent"
+        if not isinstance(self.total, float):
+            return f"none here; at totals of epsilon: {self.plain}@10, @3, @1"
+        seen = " and ".join(protected.channels)
+        return (
+            f"each agent may spend epsilon = {self.total:g} over its run on {seen} ({protected.unit} level, delta "
+            f"{DELTA:g}, an observer of all messages)"
+        )
 
     @property
     def aim(self) -> str:
@@ -78,15 +129,25 @@ class Task(NamedTuple):
     @property
     def metric(self) -> str:
         """The measure's name in the results of the study `agents`."""
-        return f"{self.measure}/{self.name}" if self.held_out else self.measure
+        return self.measure if self.name == STANDARD else f"{self.measure}/{self.name}"
+
+
+def sign(measure: str) -> int:
+    """1 where more is better, or -1; a variant's measure is as the world's own."""
+    return 1 if measure.partition("/")[0] in HIGHER else -1
+
+
+def under(env: str, total: float | str) -> Config:
+    """The parameters of a world that differ under a total."""
+    return {} if total == NO_LIMIT else dict(PROTECTED[env].params)
 
 
 TASKS: dict[str, Task] = {
     task.id: task
     for env, contest in CONTESTS.items()
-    for task in (
-        Task(env, name, contest.measure, one) for name, one in {STANDARD: AS_TRAINED, **contest.variants}.items()
-    )
+    for total in (TOTALS if env in PROTECTED else (NO_LIMIT,))
+    for name, variant in {STANDARD: AS_TRAINED, **contest.variants}.items()
+    for task in (Task(env, name, contest.measure, variant, total),)
 }
 
 
@@ -100,6 +161,13 @@ def others_in(env: str, variant: Variant) -> Mapping[str, float]:
     return CONTESTS[env].others if variant.others is None else variant.others
 
 
-def tasks_of(env: str) -> list[Task]:
-    """The tasks of a world, the standard one first."""
-    return [task for task in TASKS.values() if task.env == env]
+def tasks_of(env: str, total: float | str = NO_LIMIT, size: str | None = None) -> list[Task]:
+    """The tasks of a world at a total, the standard one first; with `size` those whose designed agents are tuned for
+    that one."""
+    some = (task for task in TASKS.values() if task.env == env and task.total == total)
+    return [task for task in some if size in (None, task.size)]
+
+
+def totals_of(env: str) -> tuple[float | str, ...]:
+    """The totals at which the tasks of a world exist."""
+    return tuple(dict.fromkeys(task.total for task in TASKS.values() if task.env == env))

@@ -1,15 +1,19 @@
 """`taciturn leaderboard`."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument
+
+from taciturn.cli.options import Json
 
 
 def leaderboard(
     places: Annotated[
         list[Path], Argument(help="Folders written by bench with the study `agents`, or files of submit.")
     ],
+    as_json: Json = False,
 ) -> None:
     """Rank the agents of several folders and files together; of what several hold, the first counts.
 
@@ -17,6 +21,8 @@ def leaderboard(
     """
     from taciturn.bench.comparisons.kinds import KindsOfAgents
     from taciturn.bench.report import print_table
+    from taciturn.bench.scores import FREE, UNDER, rows_of, who_is_best
+    from taciturn.bench.scores import leaderboard as table_of
     from taciturn.bench.submission import merged, of_folder, unpacked
 
     study = KindsOfAgents()
@@ -24,5 +30,10 @@ def leaderboard(
     for place, submission in zip(places, submissions, strict=True):
         study.check(place, submission)
     results = merged(submissions)
-    print_table(study.answer(results))
-    print_table(study.leaderboard(results))
+    if as_json:
+        print(json.dumps(rows_of(results)))
+        return
+    print_table(who_is_best(results))
+    for title in (FREE, UNDER):
+        if (table := table_of(results, title)).rows:
+            print_table(table)

@@ -20,7 +20,7 @@ def list_(
 ) -> None:
     """List the environments, policies, mechanisms, tasks, studies and figures."""
     from taciturn.bench.catalogue import figures, load_studies
-    from taciturn.bench.tasks import TASKS
+    from taciturn.bench.tasks import NO_LIMIT, PROTECTED, TASKS
 
     studies, known = load_studies(), worlds()
     told = {
@@ -32,7 +32,11 @@ def list_(
             for name, policy in policies().items()
         },
         "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
-        "tasks": {id_: task.variant.what for id_, task in TASKS.items()},
+        "tasks": {
+            id_: task.variant.what + "; at totals of epsilon: @10, @3, @1" * (task.env in PROTECTED)
+            for id_, task in TASKS.items()
+            if task.total == NO_LIMIT
+        },
         "studies": {name: study.title for name, study in studies.items()},
         "figures": {figure: study.title for figure, study in sorted(figures(studies).items())},
     }
@@ -40,7 +44,10 @@ def list_(
         raise UnknownName("kind", kind, told)
     chosen = list(told) if kind is None else [kind]
     if as_json:
-        print(json.dumps({name: told[name] for name in chosen}))
+        from taciturn.bench.marks import described
+
+        known_tasks = {"tasks": [described(task) for task in TASKS.values()]}
+        print(json.dumps({name: (told | known_tasks)[name] for name in chosen}))
         return
     rows: list[tuple[str, str] | str] = []
     for section in chosen:

@@ -77,10 +77,13 @@ def run(
         values = np.concatenate([block[name] for block in blocks])
         known = values[~np.isnan(values)]
         value, low, high = estimate(known) if known.size else (None, None, None)
+        if name == "score" and env in TASKS:
+            value, low, high = score_of(TASKS[env], metrics)
         metrics[name] = {"mean": value, "low": low, "high": high, "values": values}
     if as_json:
         about = {"env": env, "policy": policy, "set": given, "privacy": privacy, "seed": seed, "runs": runs}
-        print_json(about | {"pooled": bool(pooled), "metrics": metrics})
+        score = {name: metrics["score"][name] for name in ("mean", "low", "high")} if "score" in metrics else None
+        print_json(about | {"pooled": bool(pooled)} | ({"score": score} if env in TASKS else {}) | {"metrics": metrics})
         return
     mark = ", which knows the hidden truth" * any_says(actor, "needs_truth") + " (pooled)" * bool(pooled)
     print(f"{env}, {actor!r}{mark}, {runs} runs: mean and 95% interval")
@@ -89,7 +92,7 @@ def run(
     if env in TASKS:
         print(f"task: {TASKS[env].variant.what}; measure: {TASKS[env].aim}")
         if "score" in metrics:
-            from taciturn.bench.scales import scale_of
+            from taciturn.bench.marks import scale_of
 
             print(f"score: {scale_of(TASKS[env])}")
     rows = []
@@ -101,6 +104,20 @@ def run(
             mean = privacy_text(metric["values"], metrics["epsilon_message"]["values"])
         rows.append((name, mean, interval))
     print(aligned(rows, indent=2))
+
+
+def score_of(task: "Task", metrics: dict[str, dict[str, Any]]) -> tuple[Any, Any, Any]:
+    """The score of runs of a task, with an interval that allows for the marks' uncertainty; without one below three
+    runs."""
+    from taciturn.bench.marks import scale_of
+    from taciturn.bench.statistics import Estimate
+
+    scale, found = scale_of(task), metrics[task.measure]
+    assert scale is not None
+    made = scale.apart(
+        Estimate(*(math.nan if found[name] is None else found[name] for name in ("mean", "low", "high")))
+    )
+    return tuple(None if math.isnan(x) else x for x in made)  # type: ignore[return-value]
 
 
 def _world(
@@ -125,9 +142,10 @@ def _task(
 ) -> tuple[Play, Any, dict[str, Any], str]:
     """As `_world`, of a task, and how agents share a mind, if they do; of its world, only the form in which learners
     play may be set."""
-    from taciturn.bench.comparisons.kinds import play_task, shared_mind, task_config
-    from taciturn.bench.scales import scale_of
+    from taciturn.bench.comparisons.playing import first_within, played, ready, shared_mind, task_config
+    from taciturn.bench.marks import scale_of
     from taciturn.bench.tasks import CONTESTS
+    from taciturn.bench.tuned import tuned
 
     own, form = split_settings(settings)
     free = CONTESTS[task.env].for_learners or {}
@@ -138,13 +156,19 @@ def _task(
                 f"{option} must be left out in a task, which fixes the world, and is {value!r} (see taciturn show "
                 f"{task.id})"
             )
-    actor, scale = bring(policy, **own), scale_of(task)
+    own = own or tuned(task, policy)
+    actor, scale, one = bring(policy, **own), scale_of(task), task_config(task, policy, **form)
     given = form | {f"policy.{key}": value for key, value in own.items()}
 
+    pooled = shared_mind(actor, one, seed, task.variant)
+    ways = ready(task, actor, one, seed)
+
     def play(runs: int, seed: int) -> dict[str, Any]:
-        metrics = play_task(task, policy, actor, runs, seed, **form)
+        if isinstance(task.total, float):
+            metrics = first_within(task, actor, one, runs, seed, ways)[0].metrics
+        else:
+            metrics = played(task, actor, one, runs, seed).metrics
         score = {} if scale is None else {"score": scale.score(metrics[task.measure])}
         return {task.measure: metrics[task.measure]} | score | metrics
 
-    pooled = shared_mind(actor, task_config(task, policy, **form), seed, task.variant)
     return play, actor, given, pooled

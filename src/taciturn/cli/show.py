@@ -4,19 +4,30 @@ from typing import Annotated
 
 from typer import Argument
 
+from taciturn.cli.options import Json
+from taciturn.cli.output import print_json
 from taciturn.terminal import aligned
 
 
 def show(
     name: Annotated[str, Argument(help="An environment, a policy, a mechanism or a task, as taciturn list names it.")],
+    as_json: Json = False,
 ) -> None:
     """Describe an environment, a policy, a mechanism or a task."""
-    from taciturn.bench.scales import scale_of
+    from taciturn.bench.marks import described as told
+    from taciturn.bench.marks import scale_of
     from taciturn.bench.tasks import TASKS
     from taciturn.describing import described
 
     if name not in TASKS:
+        if as_json:
+            raise ValueError(
+                f"--json must be left out unless a task is shown (taciturn list tasks), and {name!r} is none"
+            )
         print(described(name))
         return
-    scale = scale_of(TASKS[name])
-    print(aligned([name, *TASKS[name].facts, *([("score", str(scale))] if scale else [])], indent=2))
+    task, scale = TASKS[name], scale_of(TASKS[name])
+    if as_json:
+        print_json(told(task))
+        return
+    print(aligned([name, *task.facts, *([("score", str(scale))] if scale else [])], indent=2))

@@ -6,14 +6,26 @@ from typing import Any
 import numpy as np
 
 from taciturn.bench.results import RUNS, Config, Group
-from taciturn.bench.scores import KINDS, RETURN, YOURS
 from taciturn.bench.study import POOLS
-from taciturn.bench.tasks import CONTESTS, tasks_of
+from taciturn.bench.tasks import (
+    CONTESTS,
+    EPSILON,
+    KINDS,
+    LISTENS,
+    MARKS,
+    MESSAGES,
+    NO_LIMIT,
+    RETURN,
+    SILENCED,
+    STANDARD,
+    YOURS,
+    tasks_of,
+    totals_of,
+)
 from taciturn.registry import make_policy, policies
 from taciturn.validation import choice, number, shown
 
-MESSAGES = "messages"
-ENTRIES = ("env", "env_params", "policy", "policy_params", "kind", "content", "knows_truth")
+ENTRIES = ("env", "env_params", "policy", "policy_params", "kind", "content", "knows_truth", "memoryless", "total")
 LONGEST_NAME = 200
 LARGEST = 1e12
 """No number of the study can be larger."""
@@ -23,16 +35,20 @@ def check_entry(group: Group, own: list[Config], seeds: range) -> None:
     """Raises ValueError unless it is one of the study's `own` configurations or someone's agent, with numbers that its
     runs can give."""
     config = group.config
-    if choice("kind", config.get("kind"), (*KINDS, YOURS)) == YOURS:
+    if choice("kind", config.get("kind"), (*KINDS, *MARKS, YOURS)) == YOURS:
         check_agent(config)
     elif config not in own:
         raise ValueError(f"kind must be {YOURS!r} of an agent that the study does not have, not {config['kind']!r}")
     if not set(group.seeds.tolist()) <= set(seeds):
         raise ValueError(f"seeds must be of those from 0 to {seeds[-1]}, not {shown(group.seeds.tolist())}")
     contest = CONTESTS[config["env"]]
-    measure = contest.measure
+    measure = next(task for task in tasks_of(config["env"]) if task.name == config.get("size", STANDARD)).metric
     bounds = {task.metric: contest.bounds for task in tasks_of(config["env"])}
-    bounds |= {RETURN: (-math.inf, math.inf), MESSAGES: (0.0, math.inf), POOLS: (0.0, 1.0)}
+    bounds |= {f"{measure}/{SILENCED}": contest.bounds}
+    bounds |= {RETURN: (-math.inf, math.inf), POOLS: (0.0, 1.0), LISTENS: (0.0, 1.0)}
+    bounds |= dict.fromkeys((MESSAGES, EPSILON, "epsilon_message"), (0.0, math.inf))
+    if (total := config.get("total", NO_LIMIT)) not in totals_of(config["env"]):
+        raise ValueError(f"total must be one of {', '.join(map(str, totals_of(config['env'])))}, not {shown(total)}")
     if group.metrics.keys() - bounds.keys() or {measure, RETURN} - group.metrics.keys():
         raise ValueError(f"metrics must be {', '.join(bounds)}, not {shown([*group.metrics])}")
     for name, values in group.metrics.items():

@@ -1,245 +1,108 @@
-"""Every kind of agent in every world: at random, textbook baselines, the papers' algorithms, plain PPO and tuned
-learners."""
+"""The standing benchmark: every kind of agent in every task, without privacy and under totals of epsilon."""
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 
 from taciturn.agents import bring
-from taciturn.bench.comparisons.entries import MESSAGES, check_entry
-from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config, learns
-from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, canonical, describe
-from taciturn.bench.scores import (
-    CLASSIC,
-    KINDS,
-    LEARNED,
-    PAPER,
-    PLAIN,
-    RANDOM,
-    RETURN,
-    YOURS,
-    best_of,
-    challenge_text,
-    challenges,
-    designed_best,
-    gain,
-    held_out,
-    learned_best,
-    normalised,
-    overall,
-    profiles,
-    ranked,
-    ranking,
-    sign,
-    times,
-    unchecked,
+from taciturn.bench import together
+from taciturn.bench.comparisons.entries import check_entry
+from taciturn.bench.comparisons.playing import (
+    SEARCH,
+    Played,
+    brought,
+    first_within,
+    opened,
+    played,
+    population,
+    shared_mind,
+    ways_by_rank,
 )
+from taciturn.bench.levels import MESSAGES as NUMBERS
+from taciturn.bench.levels import Way, ways
+from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
+from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, canonical
 from taciturn.bench.scores import (
-    PPO as PPO,
+    FREE,
+    UNDER,
+    boards,
+    by_information,
+    held_out,
+    kinds_together,
+    leaderboard,
+    learning,
+    plain_ppo,
+    score_text,
+    standing,
+    who_is_best,
 )
 from taciturn.bench.store import StoreError
 from taciturn.bench.study import POOLS, Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
-from taciturn.bench.tables import NONE, listed, mean_text, number
-from taciturn.bench.tasks import AS_TRAINED, CONTESTS, Task, others_in, tasks_of
-from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
-from taciturn.envs.core.descriptor import Entry, Variant
-from taciturn.policies import Learner, Mixture
-from taciturn.policies.external.rows import Predictor
-from taciturn.pooling import pooling, replicas_for
-from taciturn.registry import entry, make_policy, make_world, one_agent, own_policies
-from taciturn.validation import Array, shown
-from taciturn.wrappers import NoPrivacy
-from taciturn.wrappers.channels import on_channel, private_config
+from taciturn.bench.tables import listed
+from taciturn.bench.tasks import (
+    ALONE,
+    CLASSIC,
+    CONTESTS,
+    DELTA,
+    LEARNED,
+    LISTENS,
+    MARKS,
+    NO_LIMIT,
+    PAPER,
+    PLAIN,
+    PROTECTED,
+    RANDOM,
+    RETURN,
+    SILENCED,
+    STANDARD,
+    TASK_AGENT,
+    TASKS,
+    TOGETHER,
+    TUNED_LEARNER,
+    YOURS,
+    Task,
+    tasks_of,
+    totals_of,
+    under,
+    world_title,
+)
+from taciturn.bench.tuned import settings
+from taciturn.envs.core.descriptor import PLAIN_PPO, Entry, Mark
+from taciturn.policies import Learner
 
-UNCHECKED = " (not checked for pooling)"
-NOTHING: Mapping[str, ChannelConfig] = MappingProxyType({})
-QUICK_STEPS = 4096
+QUICK: Config = {"replicas": 10, "messages": [5, 125]}
+QUICK_STEPS = 2048
+QUICK_TOTALS = (NO_LIMIT, 3.0)
+UNTRAINED = 10.0
+"""Learners, whose training takes long, do not take part at this total."""
 FITS = 10
 """An agent must be able to play so many steps of a world to take part in it: a first action may be valid by chance."""
 HELD_OUT_SHARE = 2
-"""A held-out task is judged in this many times fewer runs than the standard task."""
-
-
-def population(config: Config, replicas: int, purpose: str, variant: Variant = AS_TRAINED) -> Population[Any]:
-    """Replicas of a world. If it has two sides, designed policies get the whole world, and others play one side of
-    it."""
-    env, params = config["env"], config["env_params"] | dict(variant.params)
-    if CONTESTS[env].side is not None and config["kind"] not in (CLASSIC, PAPER):
-        (players,) = entry(env).players
-        found = one_agent(env, replicas, params | {players: others_in(env, variant)})
-    else:
-        found = make_world(env).population(replicas, **params)
-    found.purpose = purpose
-    return found
-
-
-def behind(world: Population[Any], channels: Mapping[str, ChannelConfig]) -> Population[Any]:
-    """The world with these mechanisms on its channels at every reset."""
-    for name, added in channels.items():
-        world = on_channel(world, name, added)
-    return world
-
-
-def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig]) -> Predictor:
-    """PPO with all its arguments left at their defaults; it draws its actions, as in training."""
-    import torch
-    from stable_baselines3 import PPO
-
-    from taciturn.policies.learned.training import fit, library_seed, one_thread
-    from taciturn.wrappers.sb3 import RowsVecEnv
-
-    field = CONTESTS[cell.config["env"]]
-    steps = cell.config["policy_params"].get("steps", field.steps)
-    world = behind(population(cell.config, field.replicas, "training"), channels)
-
-    def told(seen: dict[str, Any], _: dict[str, Any]) -> bool:
-        if progress is not None:
-            progress(min(1.0, seen["self"].num_timesteps / steps))
-        return True
-
-    with one_thread():
-        model = PPO("MlpPolicy", RowsVecEnv(world, seed=cell.seed), seed=library_seed(cell.seed), device="cpu")
-    fit(model, steps, callback=told)
-    torch.manual_seed(library_seed(cell.seed))
-    return Predictor(model, deterministic=False)
-
-
-def brought(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig] = NOTHING) -> Any:
-    """The agent of a cell. A learner trains when it begins a run, or, if mechanisms are given, now, with these on the
-    channels."""
-    name, own = cell.config["policy"], dict(cell.config["policy_params"])
-    if name == PPO:
-        return plain_ppo(cell, progress, channels)
-    if not learns(name):
-        return bring(name, **own)
-    agent = bring(name, **own, seed=cell.seed)
-    agent.progress = progress
-    if channels:
-        agent.train(behind(population(cell.config, 1, "training"), channels))
-    return agent
-
-
-def opened(
-    world: Population[Any],
-    policy: Any,
-    config: Config,
-    seed: int,
-    channels: Mapping[str, ChannelConfig] | None = None,
-    variant: Variant = AS_TRAINED,
-) -> Rollout:
-    """A fresh run of a policy, already begun. What stands on the channels is always stated: no noise, unless mechanisms
-    are given."""
-    if channels is None:
-        silent = (name for name, channel in world.channels.items() if not channel.chosen)
-        channels = {name: private_config(NoPrivacy()) for name in silent}
-    faulty = {name: replace(channels[name], faults=(fault,)) for name, fault in variant.faults.items()}
-    world.reset(seed=seed, options={"channels": {**channels, **faulty}})
-    policies = as_policies(world, everybody(world, policy, config["env"], variant))
-    begin(world, policies)
-    return Rollout(world, policies)
-
-
-def everybody(world: Population[Any], policy: Any, env: str, variant: Variant = AS_TRAINED) -> Any:
-    """A policy, with the policies of the other side if the world has two."""
-    if len(world.roles) == 1:
-        return policy
-    others = Mixture([(make_policy(name), share) for name, share in others_in(env, variant).items()])
-    return {role: policy if role == CONTESTS[env].side else others for role in world.roles}
-
-
-def judged(
-    world: Population[Any],
-    policy: Any,
-    config: Config,
-    seed: int,
-    channels: Mapping[str, ChannelConfig] | None = None,
-    variant: Variant = AS_TRAINED,
-) -> dict[str, Array]:
-    """The metrics of a run, [B], with `return`, the sum of an agent's rewards. Channels are as for `opened`."""
-    rollout, total = opened(world, policy, config, seed, channels, variant), np.zeros(world.num_envs)
-    side = CONTESTS[config["env"]].side if len(world.roles) > 1 else None
-    served = sum(role.num_agents for name, role in world.roles.items() if name != side)
-    while not world.done.all():
-        reward = rollout.play().reward
-        total += reward.mean(1) if side is None else reward[side].sum(1) / served
-    return world.metrics() | {RETURN: total}
-
-
-def trained(agent: Any, config: Config, seed: int) -> Any:
-    """The agent; a learner has been trained in the standard task of its world."""
-    if isinstance(agent, Learner):
-        opened(population(config, FRESH, "evaluation"), agent, config, seed)
-    return agent
-
-
-def shared_mind(agent: Any, config: Config, seed: int, variant: Variant = AS_TRAINED) -> str:
-    """How a policy's agents share a mind in a task (`taciturn.pooling`), in a sentence; empty if they were not found
-    to.
-
-    Policies of this package declare it, and tests check that they do. Others are checked in separate runs.
-    """
-    if config["policy"] in own_policies():
-        return "it says so" if agent.pools else ""
-    if getattr(agent, "needs_truth", False):
-        return "it needs the hidden truth, which holds what all others saw"
-
-    def start(actor: Any, seed: int) -> Rollout:
-        world = population(config, 1, "pooling", variant)
-        (role,) = {"platform"} & set(world.roles) or set(world.roles)
-        world = population(config, replicas_for(world.roles[role].num_agents), "pooling", variant)
-        return opened(world, actor, config, seed, variant=variant)
-
-    return pooling(trained(agent, config, seed), start, seed)
-
-
-def task_config(task: Task, name: str, **form: Any) -> Config:
-    """The configuration in which an agent of that name plays a task; `form` is what differs in the form of the world,
-    for learners."""
-    field = CONTESTS[task.env]
-    kind = next((kind for kind, some in ((CLASSIC, field.classic), (PAPER, field.paper)) if name in dict(some)), YOURS)
-    return config(task.env, name, **field.params(name, learns=learns(name)) | form) | {"kind": kind}
-
-
-def play_task(task: Task, name: str, agent: Any, runs: int, seed: int, **form: Any) -> dict[str, Array]:
-    """The metrics of runs of a task, [B], as the study plays them: 100 runs of a seed in a standard task, and 50 in one
-    held out.
-
-    An untrained learner first trains in the standard task.
-
-    Args:
-        name: of the agent; it decides the kind: classic, paper or yours.
-        **form: what differs in the form of the world, for learners.
-    """
-    one = task_config(task, name, **form)
-    if task.held_out:
-        trained(agent, one, seed)
-    world = population(one, runs, "evaluation", task.variant)
-    return judged(world, agent, one, seed, variant=task.variant)
-
-
-def sent(world: Population[Any], channels: Iterable[str]) -> float:
-    """The messages of all agents together on the channels in a run, on average over replicas."""
-    return sum(float(world.channels[name].messages().sum(1).mean()) for name in channels)
+"""A held-out task is judged in this many times fewer runs than a standard task."""
 
 
 @register
 class KindsOfAgents(Study):
     name = "agents"
-    title = "Every kind of agent in every world"
+    title = "Every kind of agent in every task"
     description = (
-        "Random play, textbook baselines, the papers' algorithms, PPO of Stable-Baselines3 with all its arguments left "
-        "at their defaults, and a tuned learner, on the observations, actions and rewards that each world has by "
-        "default. No channel has noise. Worlds of many agents are smaller than by default, as the configurations say. "
-        "Plain PPO trains for less than five minutes on one core, without normalisation; all agents share one network. "
-        "Each world has its own measure, that of its paper where there is one. Policies that do not learn play 10 "
-        "seeds of as many runs. A run fails if it is worse than random play on average. " + HOW_LEARNERS_ARE_JUDGED
+        "Random play, textbook baselines, the papers' algorithms as published and tuned, agents designed for the "
+        "tasks, PPO of Stable-Baselines3 with all its arguments left at their defaults, and tuned learners, on the "
+        "observations, actions and rewards that each world has by default. Each world has its own measure, that of its "
+        "paper where there is one. The score is 0 for the best agent that hears nobody and 1 for one that is given "
+        "what all agents observe, both without privacy. Under a total each agent may spend epsilon = 10, 3 or 1 over "
+        f"its whole run, at delta = {DELTA:g}: as it declares itself (`Policy.within`), or at the constant level of a "
+        f"message that {SEARCH} runs each of {', '.join(map(str, NUMBERS))} messages find best, in streams of their "
+        "own, under a budget that stops an agent before it overspends. Where each value enters one message, every "
+        "message may cost the whole. In gossip and social bandit agents without a preference send zeros then, because "
+        "silence is not noisy. In elicitation, where individuals choose the epsilon of their reports, it is the total "
+        "of all their reports. Learners train under the same total, 3 or 1, where their schedule is public. Plain PPO "
+        "trains for less than five minutes on one core; all agents share one network. Policies that do not learn play "
+        f"10 seeds of {FRESH} runs in standard tasks, and half as many in held-out ones. " + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score(RETURN, label="mean return of an agent")
     reference: ClassVar[Config] = {"kind": RANDOM}
@@ -252,182 +115,111 @@ class KindsOfAgents(Study):
     """Agents of the user's own, as `taciturn.agents.bring` takes them by name; they play wherever they fit."""
 
     def cells(self, quick: bool) -> list[Cell]:
-        found = [{**one, "replicas": 10} if quick else one for agent in self.agents for one in places(agent)]
-        for env, field in CONTESTS.items():
-            plain: Config = {"steps": QUICK_STEPS} if quick else {}
-            tuned = () if quick else field.tuned
-            entries: tuple[tuple[Entry, ...], ...] = (
-                (("Random", {}),),
-                field.classic,
-                field.paper,
-                ((PPO, plain),),
-                tuned,
-            )
-            for kind, some in zip(KINDS, entries, strict=True):
-                for policy, own in some:
-                    params = field.params(policy, learns=kind in LEARNED) | ((field.quick or {}) if quick else {})
-                    one = config(env, policy, own, **params) | {"kind": kind}
-                    found.append(one | {"replicas": 10} if quick else one)
+        found = [one | QUICK if quick else one for agent in self.agents for one in places(agent, quick)]
+        for env in CONTESTS:
+            sizes = [task for task in tasks_of(env) if not task.held_out]
+            for first in sizes[:1] if quick else sizes:
+                for total in totals_of(env):
+                    if not quick or total in QUICK_TOTALS:
+                        task = first._replace(total=total)
+                        found += [one | QUICK if quick else one for one in entries_of(task, quick)]
         return self.sweep(found, range(self.seeds[not quick]))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        agent, replicas = brought(cell, progress), cell.config.get("replicas", FRESH)
-        measure, means, scores = CONTESTS[cell.config["env"]].measure, dict[str, float](), np.empty(0)
-        for task in tasks_of(cell.config["env"]):
-            if cell.config["kind"] == YOURS:
-                pooled = bool(shared_mind(agent, cell.config, cell.seed, task.variant))
+        one, tell = cell.config, progress or (lambda _: None)
+        total, replicas = one.get("total", NO_LIMIT), one.get("replicas", FRESH)
+        tasks = played_by(one)
+        agent, found_ways = self.prepared(cell, tasks[0], tell)
+        means, scores = dict[str, float](), np.empty(0)
+        first, way = (
+            first_within(tasks[0], agent, one, replicas, cell.seed, found_ways)
+            if found_ways
+            else (played(tasks[0], agent, one, replicas, cell.seed), None)
+        )
+        for place, task in enumerate(tasks):
+            if one["kind"] == YOURS and total == NO_LIMIT:
+                pooled = bool(shared_mind(agent, one, cell.seed, task.variant))
                 means[POOLS] = max(means.get(POOLS, 0.0), float(pooled))
             runs = replicas // HELD_OUT_SHARE if task.held_out else replicas
-            world = population(cell.config, runs, "evaluation", task.variant)
-            found = judged(world, agent, cell.config, cell.seed, variant=task.variant)
-            means[task.metric] = float(found[measure].mean())
-            if not task.held_out:
-                means |= {RETURN: float(found[RETURN].mean()), MESSAGES: sent(world, world.channels)}
-                scores = found[measure]
+            result: Played = played(task, agent, one, runs, cell.seed, way) if place else first
+            if result.spent.get("epsilon", 0.0) <= first.spent.get("epsilon", 0.0) * (1 + 1e-9):
+                means[task.metric] = float(result.metrics[task.measure].mean())
+        means |= {RETURN: float(first.metrics[RETURN].mean()), **first.spent}
+        scores = first.metrics[tasks[0].measure]
+        if CONTESTS[one["env"]].hears and one["kind"] not in (ALONE, TOGETHER) and replicas > 1:
+            deaf = played(tasks[0], agent, one, replicas, cell.seed, way, silenced=True).metrics[tasks[0].measure]
+            means[f"{tasks[0].metric}/{SILENCED}"] = float(deaf.mean())
+            means[LISTENS] = float((deaf != scores).any())
         return Result(means, {RUNS: (np.arange(scores.size), scores)})
 
+    def prepared(self, cell: Cell, task: Task, tell: Progress) -> tuple[Any, list[Way]]:
+        """The agent of a cell, trained if it is a learner, and the ways in which it may spend the task's total, best
+        first; none without a total."""
+        if not isinstance(task.total, float):
+            return brought(cell, tell), []
+        one, protected = cell.config, PROTECTED[task.env]
+        world = population(one, 1, "choice of a level", task.variant)
+        (trained_at,) = list(ways(world, protected, task.total, [protected.messages]))[:1]
+        agent = brought(cell, lambda done: tell(done / 2), trained_at.channels)
+        runs, numbers = min(SEARCH, one.get("replicas", FRESH)), one.get("messages", NUMBERS)
+        return agent, ways_by_rank(task, agent, one, cell.seed, runs, numbers, lambda done: tell((1 + done) / 2))
+
     def answers(self, results: Results) -> list[str]:
-        """Where learners beat designed agents."""
-        found = []
-        for kind, name in ((PAPER, "every algorithm of a world's own paper"), (CLASSIC, "every classic baseline")):
-            worlds, held = challenges(self.by_world(results), kind)
-            if any(worlds.values()):
-                told = "; ".join(f"{word} in {listed(some)}" for word, some in worlds.items() if some)
-                where = "" if held == "0 of 0" else f" On held-out tasks, never used for training: in {held}."
-                found.append(f"Does learning beat {name}? {told[0].upper()}{told[1:]}.{where}")
+        """Who is best, what survives a total, and where learning wins."""
+        found, some = [], boards(results)
+        for total in (NO_LIMIT, 1.0):
+            told = []
+            for board in standing(some, total):
+                best = board.best()
+                if (
+                    best is not None
+                    and board.scale is not None
+                    and board.task.name == STANDARD
+                    and board.task.total != ""
+                ):
+                    told.append(
+                        f"{board.label(best)} in {world_title(board.task.env)} ({score_text(board.judged(best))})"
+                    )
+            if told:
+                where = "without privacy" if total == NO_LIMIT else "if an agent may spend a total epsilon of 1"
+                found.append(f"Who is best {where}? {listed(told)}.")
+        _, standard = learning(results)
+        for kind, name in (
+            (PAPER, "every algorithm of a world's own paper"),
+            (CLASSIC, "every classic baseline"),
+            (TASK_AGENT, "every agent designed for the tasks"),
+        ):
+            by_word: dict[str, list[str]] = {}
+            for id_, answers in standard.items():
+                if TASKS[id_].name == STANDARD:
+                    by_word.setdefault(answers[kind], []).append(world_title(TASKS[id_].env))
+            told = [f"{word} in {listed(by_word[word])}" for word in ("yes", "no", "undecided") if word in by_word]
+            if told:
+                found.append(f"Does learning beat {name}? {'; '.join(told).capitalize()}.")
         return found
 
     def tables(self, results: Results) -> list[Table]:
-        panels = self.by_world(results)
-        tables = [self.answer(results), overall(panels), held_out(panels, lambda group: self.label(group, results))]
-        return [
-            *(table for table in tables if table.rows),
-            self.winners(results),
-            self.leaderboard(results),
-            self.plain(results),
-        ]
+        tables = [
+            who_is_best(results), by_information(results), learning(results)[0], kinds_together(results),
+            held_out(results), leaderboard(results, FREE), leaderboard(results, UNDER), plain_ppo(results),
+        ]  # fmt: skip
+        return [table for table in tables if table.rows]
 
     def plots(self, results: Results) -> list[Plot]:
-        """How good agents are in each world, and how kinds of agents compare over all tasks."""
-        panels = self.by_world(results)
-        return [*ranking(panels, lambda group: self.label(group, results), self.name), *profiles(panels, self.name)]
-
-    def answer(self, results: Results) -> Table:
-        """The best agent of each world, its lead, and whether a learner beats the textbooks' and the papers'
-        algorithms."""
-        rows = []
-        for (measure, title, panel), (env, _) in zip(self.worlds(results), self.by_world(results), strict=True):
-            if not (compared := ranked(panel)):
-                continue
-            best, *others = in_order(compared, measure)
-            chance, second = best_of(panel.select(kind=RANDOM), measure), best_of(others, measure)
-            ahead = [NONE if other is None else times(best, other, measure) for other in (chance, second)]
-            name = f"{self.label(best, results)} ({best.config['kind']})"
-            next_best = "" if second is None else f" ({self.label(second, results)})"
-            rows.append(
-                (
-                    title,
-                    name,
-                    mean_text(best.metrics[measure]),
-                    ahead[0],
-                    ahead[1] + next_best,
-                    *(challenge_text(env, panel, kind) for kind in (CLASSIC, PAPER)),
-                )
-            )
-        columns = (
-            "world, measure", "best", "mean", "times better than random", "times better than the next best",
-            "learner beats classics (held-out)", "learner beats paper (held-out)",
-        )  # fmt: skip
-        note = (
-            "Best by its mean, with its 95% interval. The learner is the better of plain PPO and the tuned learners, "
-            "judged in runs that "
-            'it has not met before. It beats the classics, or the paper\'s algorithms ("yes"), if the interval of its '
-            "difference to each "
-            'of them is on the better side of 0, and does not ("no") if that to one of them is on the other side. In '
-            "brackets: in how many of the held-out tasks, in which nothing trained, it beats them. A dash: there is "
-            "nothing to compare with."
-        )
-        return Table("Who is best", columns, rows, note, words=frozenset({0, 1, 4, 5, 6}))
-
-    def winners(self, results: Results) -> Table:
-        """The best of each kind, and whether a learner is better than all designed agents."""
-        rows, kinds = [], (*KINDS, *([YOURS] if any(group.config["kind"] == YOURS for group in results) else []))
-        for measure, title, panel in self.worlds(results):
-            best = {kind: best_of(panel.select(kind=kind), measure) for kind in kinds}
-            named = [
-                self.text(best[kind], measure, results if kind in (CLASSIC, PAPER, YOURS) else None) for kind in kinds
-            ]
-            designed, learner = designed_best(panel, measure), learned_best(panel, measure)
-            rows.append((title, gain(learner, designed, measure), *named))
-        note = (
-            "The best of each kind by its mean, with 95% intervals over trainings (policies that do not learn: over "
-            "seeds). The second column says by how much the better learner is above the best that was designed by "
-            "hand, paired by seed; as each is the best of several after the fact, both are a little flattered."
-        )
-        columns = ("world, measure", "does a learner do better?", *kinds)
-        return Table("The best of each kind", columns, rows, note, words=frozenset({0, 1}))
-
-    def plain(self, results: Results) -> Table:
-        """Whether plain PPO earns more than random play in the task that it was trained for."""
-        rows = []
-        for _, title, panel in self.worlds(results):
-            ppo, chance = (best_of(panel.select(kind=kind), RETURN) for kind in (PLAIN, RANDOM))
-            row = (
-                title.partition(":")[0],
-                self.text(chance, RETURN),
-                self.text(ppo, RETURN),
-                gain(ppo, chance, RETURN),
-            )
-            rows.append((*row, "–" if ppo is None else f"{ppo.wall_seconds.mean():.0f} s"))
-        columns = ("world", RANDOM, PLAIN, "does it earn more?", "time of a training and its runs")
-        return Table("Plain PPO in its own reward", columns, rows, "Return of an agent.", words=frozenset({0, 3}))
-
-    def leaderboard(self, results: Results) -> Table:
-        """All agents of a world, best first, and how often their single runs are worse than random play."""
-        rows = []
-        for measure, title, panel in self.worlds(results):
-            way = sign(measure)
-            chance = best_of(panel.select(kind=RANDOM), measure)
-            designed = designed_best(panel, measure)
-            places = {id(group): place for place, group in enumerate(in_order(ranked(panel), measure), 1)}
-            for group in in_order(panel, measure):
-                scores = np.array([values for _, values in group.curves[RUNS]])
-                failed = "–" if chance is None else f"{(way * (scores - chance.mean(measure)) < 0).mean():.0%}"
-                rows.append(
-                    (
-                        title,
-                        str(places.get(id(group), NONE)),
-                        self.label(group, results),
-                        group.config["kind"],
-                        normalised(group, chance, designed, measure),
-                        mean_text(scores.mean(1)),
-                        number(float(np.median(scores))),
-                        failed,
-                        number(group.mean(MESSAGES)) if MESSAGES in group.metrics else NONE,
-                        f"{scores.shape[0]} x {scores.shape[1]}",
-                    )
-                )
-        columns = (
-            "world, measure", "rank", "policy", "kind", "score", "mean", "median", "runs that fail", "messages of all "
-                                                                                                     "agents",
-            "trainings or seeds x runs",
-        )  # fmt: skip
-        note = (
-            "Best first, by the mean. Who is pooled has no rank: what one of its agents does depends on what only "
-            "others saw. The score is 0 for random play and 1 for the best that was designed by hand, a textbook's or "
-            "a paper's. Neighbours in rank may have overlapping intervals."
-        )
-        return Table("All agents of each world", columns, rows, note, words=frozenset({0, 2, 3}))
+        """From alone to together, and what survives a total."""
+        return together.plots(boards(results), self.name)
 
     def check(self, place: Path, found: Submission) -> None:
         """Raises StoreError for results of another study, of worlds that the study does not have, or with impossible
         numbers."""
+        from taciturn.validation import shown
+
         if found.study != self.name:
             raise StoreError(f"{place} must hold the study {self.name}, not {shown(found.study)}")
         own = [cell.config for cell in self.cells(quick=False)]
-        played = {world_of(config) for config in own}
+        known = {world_of(config) for config in own}
         for group in found.results:
-            if world_of(group.config) not in played:
+            if world_of(group.config) not in known:
                 world = f"{shown(group.config.get('env'))} with {shown(group.config.get('env_params'))}"
                 raise StoreError(
                     f"{place} must hold the worlds that this version of the study {self.name} has, not {world}"
@@ -446,50 +238,76 @@ class KindsOfAgents(Study):
         """As recorded for a policy from the user's own module."""
         return config.get("knows_truth") is True or super().knows_truth(config)
 
-    def text(self, group: Group | None, measure: str, results: Results | None = None) -> str:
-        """Its mean with interval, and its name among `results`."""
-        if group is None:
-            return NONE
-        return mean_text(group.metrics[measure]) + ("" if results is None else f" {self.label(group, results)}")
-
-    def label(self, group: Group, results: Results) -> str:
-        return super().label(group, results) + UNCHECKED * unchecked(group)
-
-    def row_label(self, group: Group, results: Results) -> str:
-        """The policy, with its parameters if it plays with others too."""
-        return named(group, results.select(env=group.config["env"]))
-
     def best(self, panel: Results) -> Group | None:
         """By the measure of the world."""
-        return best_of(panel, CONTESTS[panel.constant["env"]].measure)
-
-    def by_world(self, results: Results) -> list[tuple[str, Results]]:
-        """The name of each world, and its results."""
-        return [(title.removeprefix("env="), panel) for title, panel in self.panels(results)]
-
-    def worlds(self, results: Results) -> list[tuple[str, str, Results]]:
-        """For each world the measure, a title that says whether more or less is better, and the results."""
-        found = []
-        for env, panel in self.by_world(results):
-            measure = CONTESTS[env].measure
-            better = "higher" if sign(measure) > 0 else "lower"
-            found.append((measure, f"{env}: {measure.replace('_', ' ')} ({better} is better)", panel))
-        return found
+        known = next(iter(standing(boards(panel))), None)
+        return known and known.best()
 
 
-def in_order(groups: Iterable[Group], measure: str) -> list[Group]:
-    """Best first, by their means."""
-    return sorted(groups, key=lambda group: -sign(measure) * group.mean(measure))
+def entries_of(task: Task, quick: bool) -> list[Config]:
+    """The configurations of all agents that are run for a standard task at a total."""
+    contest, found = CONTESTS[task.env], list[Config]()
+    protected = PROTECTED.get(task.env)
+    free, first = task.total == NO_LIMIT, task.name == STANDARD
+    learners: dict[str, tuple[Entry, ...]] = {}
+    if first and free:
+        learners = {
+            PLAIN: ((PLAIN_PPO, {"steps": QUICK_STEPS} if quick else {}),),
+            TUNED_LEARNER: () if quick else contest.tuned,
+        }
+    elif first and protected and protected.learner is not None and task.total != UNTRAINED:
+        name, own = protected.learner
+        assert not isinstance(own, str)
+        taught = (name, own | {"steps": QUICK_STEPS} if quick else own)
+        learners = {PLAIN if name == PLAIN_PPO else TUNED_LEARNER: (taught,)}
+    paper = (protected.paper if protected and not free else ()) or contest.paper
+    agents: dict[str, tuple[Entry, ...]] = {
+        RANDOM: (("Random", {}),), CLASSIC: contest.classic, PAPER: paper, TASK_AGENT: contest.designed, **learners
+    }  # fmt: skip
+    for kind, some in agents.items():
+        for policy, own in some:
+            if not free and protected and policy in protected.without:
+                continue
+            params = (
+                contest.params(policy, learns=kind in LEARNED) | dict(task.variant.params) | under(task.env, task.total)
+            )
+            params |= (contest.quick or {}) if quick else {}
+            one = config(task.env, policy, settings(task, policy, own), **params) | {"kind": kind, "total": task.total}
+            one |= {} if first else {"size": task.name}
+            if one not in found:  # nothing was searched
+                found.append(one)
+    marks = ((ALONE, contest.alone), (TOGETHER, contest.together)) if free else ()
+    for kind, mark in marks:
+        if mark is not None:
+            found.append(mark_config(task, kind, mark, quick))
+    return found
 
 
-def named(one: Group, groups: Iterable[Group]) -> str:
-    """A policy, with its parameters if they differ among the groups."""
-    name, own = one.config["policy"], one.config["policy_params"]
-    others = [group.config["policy_params"] for group in groups if group.config["policy"] == name]
-    return f"{name} ({describe(own)})" if own and any(other != own for other in others) else str(name)
+def mark_config(task: Task, kind: str, mark: Mark, quick: bool) -> Config:
+    """The configuration of a mark of a standard task."""
+    contest = CONTESTS[task.env]
+    params = contest.params(mark.policy, learns=False) | dict(task.variant.params) | dict(mark.world)
+    params |= (contest.quick or {}) if quick else {}
+    one = config(task.env, mark.policy, settings(task, mark.policy, mark.own), **params) | {
+        "kind": kind,
+        "total": NO_LIMIT,
+    }
+    one |= {"plays_in": mark.plays_in} if mark.plays_in else {}
+    return one if task.name == STANDARD else one | {"size": task.name}
 
 
-def joined(studies: Iterable[Study], agents: Iterable[str]) -> list[Study]:
+def played_by(one: Config) -> list[Task]:
+    """The tasks that a cell plays: those for whose size its agent was tuned; for learners and the user's agents all of
+    the world. The first is its standard task."""
+    everything = one["kind"] in (*LEARNED, YOURS)
+    quick = "replicas" in one
+    tasks = tasks_of(one["env"], one.get("total", NO_LIMIT), None if everything else one.get("size", STANDARD))
+    if one["kind"] in MARKS:  # they hear nothing, or everything, whatever becomes of messages
+        tasks = [task for task in tasks if not task.variant.faults]
+    return tasks[:1] if quick and one.get("total", NO_LIMIT) != NO_LIMIT else tasks
+
+
+def joined(studies: list[Study], agents: list[str]) -> list[Study]:
     """The studies, with agents of the user's own in the study `agents`.
 
     Raises:
@@ -512,19 +330,43 @@ def joined(studies: Iterable[Study], agents: Iterable[str]) -> list[Study]:
     return found
 
 
-def places(agent: str) -> list[Config]:
-    """The configurations of the worlds in which an agent can play, with a hash of its saved file or folder."""
-    content = digest(agent)
-    if bring(agent).needs_truth:
-        content["knows_truth"] = True
+def places(agent: str, quick: bool = False) -> list[Config]:
+    """The configurations of the worlds and totals in which an agent can play, with a hash of its saved file or folder.
+
+    It plays under totals where its schedule is public or agents do not decide when to send.
+    """
+    content, made = digest(agent), bring(agent)
+    for flag, name in (("needs_truth", "knows_truth"), ("memoryless", "memoryless")):
+        if getattr(made, flag, False) is True:
+            content[name] = True
     found = []
     for env, field in CONTESTS.items():
         for form in ({}, field.for_learners or {}):
-            one = config(env, agent, {}, **field.world | form) | {"kind": YOURS} | content
+            one = config(env, agent, {}, **field.world | form) | {"kind": YOURS, "total": NO_LIMIT} | content
             if one not in found and not refusal(agent, one):
                 found.append(one)
+                found += [
+                    one | {"total": total, "env_params": {**one["env_params"], **under(env, total)}}
+                    for total in totals_of(env)[1:]
+                    if (not quick or total in QUICK_TOTALS) and not overspends(agent, env, one, total)
+                ]
                 break
     return found
+
+
+def overspends(agent: str, env: str, one: Config, total: Any) -> bool:
+    """Whether no way to spend a total keeps an agent within it, as in one short run; untrained learners count as
+    keeping it."""
+    made = bring(agent)
+    if isinstance(made, Learner):
+        return False
+    task = tasks_of(env, total)[0]
+    short = one | {"env_params": {**one["env_params"], **under(env, total)}}
+    try:
+        first_within(task, made, short, 2, 0, ways_by_rank(task, made, short, 0, 2))
+    except ValueError:
+        return True
+    return False
 
 
 def refusal(agent: str, config: Config) -> str:

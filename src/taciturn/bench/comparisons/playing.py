@@ -1,0 +1,299 @@
+"""How the benchmark plays: an agent of a cell, trained if it is a learner, in a task's world, with what stands on its
+channels."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taciturn.agents import bring
+from taciturn.bench.comparisons.strangers import AmongStrangers, OfAnotherRun
+from taciturn.bench.levels import MESSAGES, Way, own_way, total_of, ways, within
+from taciturn.bench.play import FRESH, config, learns
+from taciturn.bench.results import Cell, Config, Progress
+from taciturn.bench.tasks import (
+    AS_TRAINED,
+    CLASSIC,
+    CONTESTS,
+    DELTA,
+    DESIGNED,
+    MARKS,
+    PAPER,
+    PROTECTED,
+    RETURN,
+    TASK_AGENT,
+    YOURS,
+    Task,
+    others_in,
+    sign,
+    tasks_of,
+    under,
+)
+from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
+from taciturn.envs.core.descriptor import PLAIN_PPO, Variant
+from taciturn.policies import Learner, Mixture
+from taciturn.policies.external.rows import Predictor
+from taciturn.pooling import pooling, replicas_for
+from taciturn.registry import entry, make_policy, make_world, one_agent, own_policies
+from taciturn.validation import Array
+from taciturn.wrappers import NoPrivacy
+from taciturn.wrappers.channels import on_channel, private_config
+
+SEARCH = 20
+"""Runs in which each way to spend a total is tried."""
+NOTHING: Mapping[str, ChannelConfig] = MappingProxyType({})
+
+
+def population(config: Config, replicas: int, purpose: str, variant: Variant = AS_TRAINED) -> Population[Any]:
+    """Replicas of a world. If it has two sides, designed policies and marks get the whole world, and others play one
+    side of it."""
+    env: str = config.get("plays_in") or config["env"]
+    params = config["env_params"] | dict(variant.params)
+    if CONTESTS[env].side is not None and config["kind"] not in (*DESIGNED, *MARKS):
+        (players,) = entry(env).players
+        found = one_agent(env, replicas, params | {players: others_in(env, variant)})
+    else:
+        found = make_world(env).population(replicas, **params)
+    found.purpose = purpose
+    return found
+
+
+def behind(world: Population[Any], channels: Mapping[str, ChannelConfig]) -> Population[Any]:
+    """The world with these mechanisms on its channels at every reset."""
+    for name, added in channels.items():
+        world = on_channel(world, name, added)
+    return world
+
+
+def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig]) -> Predictor:
+    """PPO with all its arguments left at their defaults; it draws its actions, as in training."""
+    import torch
+    from stable_baselines3 import PPO
+
+    from taciturn.policies.learned.training import fit, library_seed, one_thread
+    from taciturn.wrappers.sb3 import RowsVecEnv
+
+    field = CONTESTS[cell.config["env"]]
+    steps = cell.config["policy_params"].get("steps", field.steps)
+    world = behind(population(cell.config, field.replicas, "training"), channels)
+
+    def told(seen: dict[str, Any], _: dict[str, Any]) -> bool:
+        if progress is not None:
+            progress(min(1.0, seen["self"].num_timesteps / steps))
+        return True
+
+    with one_thread():
+        model = PPO("MlpPolicy", RowsVecEnv(world, seed=cell.seed), seed=library_seed(cell.seed), device="cpu")
+    fit(model, steps, callback=told)
+    torch.manual_seed(library_seed(cell.seed))
+    return Predictor(model, deterministic=False)
+
+
+def brought(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig] = NOTHING) -> Any:
+    """The agent of a cell. A learner trains when it begins a run, or, if mechanisms are given, now, with these on the
+    channels."""
+    name, own = cell.config["policy"], dict(cell.config["policy_params"])
+    if name == PLAIN_PPO:
+        return plain_ppo(cell, progress, channels)
+    if not learns(name):
+        return bring(name, **own)
+    agent = bring(name, **own, seed=cell.seed)
+    agent.progress = progress
+    if channels:
+        agent.train(behind(population(cell.config, 1, "training"), channels))
+    return agent
+
+
+def opened(
+    world: Population[Any],
+    policy: Any,
+    config: Config,
+    seed: int,
+    channels: Mapping[str, ChannelConfig] | None = None,
+    variant: Variant = AS_TRAINED,
+) -> Rollout:
+    """A fresh run of a policy, already begun. What stands on the channels is always stated: no noise, unless mechanisms
+    are given."""
+    if channels is None:
+        silent = (name for name, channel in world.channels.items() if not channel.chosen)
+        channels = {name: private_config(NoPrivacy()) for name in silent}
+    faulty = {
+        name: replace(channels[name], faults=(*channels[name].faults, fault)) for name, fault in variant.faults.items()
+    }
+    world.reset(seed=seed, options={"channels": {**channels, **faulty}})
+    policies = as_policies(world, everybody(world, policy, config["env"], variant))
+    begin(world, policies)
+    return Rollout(world, policies)
+
+
+def everybody(world: Population[Any], policy: Any, env: str, variant: Variant = AS_TRAINED) -> Any:
+    """A policy, with strangers among its agents, or with the policies of the other side if the world has two."""
+    if len(world.roles) == 1:
+        strangers = [(make_policy(name), share) for name, share in variant.strangers.items()]
+        return AmongStrangers(policy, strangers) if strangers else policy
+    others = Mixture([(make_policy(name), share) for name, share in others_in(env, variant).items()])
+    return {role: policy if role == CONTESTS[env].side else others for role in world.roles}
+
+
+def judged(
+    world: Population[Any],
+    policy: Any,
+    config: Config,
+    seed: int,
+    channels: Mapping[str, ChannelConfig] | None = None,
+    variant: Variant = AS_TRAINED,
+) -> dict[str, Array]:
+    """The metrics of a run, [B], with `return`, the sum of an agent's rewards. Channels are as for `opened`."""
+    rollout, total = opened(world, policy, config, seed, channels, variant), np.zeros(world.num_envs)
+    side = CONTESTS[config["env"]].side if len(world.roles) > 1 else None
+    served = sum(role.num_agents for name, role in world.roles.items() if name != side)
+    while not world.done.all():
+        reward = rollout.play().reward
+        total += reward.mean(1) if side is None else reward[side].sum(1) / served
+    return world.metrics() | {RETURN: total}
+
+
+def trained(agent: Any, config: Config, seed: int) -> Any:
+    """The agent; a learner has been trained in the standard task of its world."""
+    if isinstance(agent, Learner):
+        opened(population(config, FRESH, "evaluation"), agent, config, seed)
+    return agent
+
+
+def shared_mind(agent: Any, config: Config, seed: int, variant: Variant = AS_TRAINED) -> str:
+    """How a policy's agents share a mind in a task (`taciturn.pooling`), in a sentence; empty if they were not found
+    to.
+
+    Policies of this package declare it, and tests check that they do. Others are checked in separate runs.
+    """
+    if config["policy"] in own_policies():
+        return "it says so" if agent.pools else ""
+    if getattr(agent, "needs_truth", False):
+        return "it needs the hidden truth, which holds what all others saw"
+
+    def start(actor: Any, seed: int) -> Rollout:
+        world = population(config, 1, "pooling", variant)
+        (role,) = {"platform"} & set(world.roles) or set(world.roles)
+        world = population(config, replicas_for(world.roles[role].num_agents), "pooling", variant)
+        return opened(world, actor, config, seed, variant=variant)
+
+    return pooling(trained(agent, config, seed), start, seed)
+
+
+def task_config(task: Task, name: str, **form: Any) -> Config:
+    """The configuration in which an agent of that name plays a task; `form` is what differs in the form of the world,
+    for learners."""
+    field = CONTESTS[task.env]
+    kinds = ((CLASSIC, field.classic), (PAPER, field.paper), (TASK_AGENT, field.designed))
+    kind = next((kind for kind, some in kinds if name in {entry[0] for entry in some}), YOURS)
+    params = field.params(name, learns=learns(name)) | under(task.env, task.total) | form
+    return config(task.env, name, **params) | {"kind": kind, "total": task.total}
+
+
+class Played(NamedTuple):
+    """The metrics of runs, [B], and what they spent: `messages` of all agents, and under a total `epsilon_message` and
+    `epsilon`, of the agent that spent most."""
+
+    metrics: dict[str, Array]
+    spent: dict[str, float]
+
+
+def played(
+    task: Task, agent: Any, config: Config, runs: int, seed: int, way: Way | None = None, *, silenced: bool = False
+) -> Played:
+    """Play runs of a task.
+
+    Args:
+        task: the task.
+        agent: who acts.
+        config: of the agent's cell: the form of the world, and the agent's kind.
+        runs: number of replicas, B.
+        seed: of all draws.
+        way: how a total is spent; None: no noise.
+        silenced: whether each replica hears what is said in the next one instead of its own messages.
+    """
+    world, variant = population(config, runs, "evaluation", task.variant), task.variant
+    channels = None if way is None else way.channels
+    if silenced:
+        mute = {
+            name: replace((channels or {}).get(name, private_config(NoPrivacy())), faults=(OfAnotherRun(),))
+            for name in CONTESTS[task.env].hears
+        }
+        channels = {**(channels or {}), **mute}
+    metrics = judged(world, agent, config, seed, channels, variant)
+    spent = {"messages": sent(world, world.channels)}
+    if way is not None:
+        level = float(metrics["epsilon_message"].mean()) if math.isnan(way.level) else way.level
+        spent = {"messages": sent(world, PROTECTED[task.env].channels), "epsilon_message": level}
+        spent["epsilon"] = total_of(world, task.env, DELTA / len(way.channels), way.channels)
+    return Played(metrics, spent)
+
+
+def ways_by_rank(
+    task: Task,
+    agent: Any,
+    config: Config,
+    seed: int,
+    runs: int = SEARCH,
+    numbers: Sequence[int] = MESSAGES,
+    progress: Progress = lambda _: None,
+) -> list[Way]:
+    """The ways to spend the total of a task: the agent's own one, or those that do not depend on it, best first, judged
+    in the standard task by runs of their own."""
+    assert isinstance(task.total, float)
+    world = population(config, runs, "choice of a level")
+    if (own := own_way(agent, world, task.total)) is not None:
+        return [own]
+    tried = []
+    for way in ways(world, PROTECTED[task.env], task.total, numbers):
+        found = judged(world, agent, config, seed, way.channels)
+        tried.append((sign(task.measure) * float(found[task.measure].mean()), way))
+        progress(len(tried) / (len(numbers) + 1))
+    return [way for _, way in sorted(tried, key=lambda one: one[0], reverse=True)]
+
+
+def first_within(
+    task: Task, agent: Any, config: Config, runs: int, seed: int, ways: Iterable[Way]
+) -> tuple[Played, Way]:
+    """The runs in the first of the ways in which no agent overspends, and that way.
+
+    Raises:
+        ValueError: there is none.
+    """
+    spent = math.nan
+    for way in ways:
+        found = played(task, agent, config, runs, seed, way)
+        spent = found.spent["epsilon"]
+        if isinstance(task.total, float) and within(spent, task.total):
+            return found, way
+    raise ValueError(
+        f"policy must spend at most epsilon = {task.total} of each agent in {task.id}, and {agent!r} spends {spent:g} "
+        "whatever stands on the channels: its schedule is not public (Policy.public_schedule), or it repeats itself"
+    )
+
+
+def ready(task: Task, agent: Any, config: Config, seed: int) -> list[Way]:
+    """Train an untrained learner in the standard task of its world, under the same total, and return the ways in which
+    the agent may spend the total of a task, best first; none without a total."""
+    if not isinstance(task.total, float):
+        trained(agent, config, seed)
+        return []
+    if isinstance(agent, Learner):
+        world, protected = population(config, 1, "training"), PROTECTED[task.env]
+        agent.train(behind(world, next(ways(world, protected, task.total, [protected.messages])).channels))
+    standard = next(one for one in tasks_of(task.env, task.total, task.size))
+    sized = one_size(config, standard)
+    return ways_by_rank(standard, agent, sized, seed)
+
+
+def one_size(config: Config, task: Task) -> Config:
+    """A configuration in the world of a standard task."""
+    return config | {"env_params": {**config["env_params"], **task.variant.params}}
+
+
+def sent(world: Population[Any], channels: Iterable[str]) -> float:
+    """The messages of all agents together on the channels in a run, on average over replicas."""
+    return sum(float(world.channels[name].messages().sum(1).mean()) for name in channels)

@@ -1,0 +1,99 @@
+"""How an agent may spend a total of epsilon: what stands on the channels, and at which level of a message."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taciturn.bench.tasks import DELTA, PROTECTED
+from taciturn.envs.core import ChannelConfig, Population
+from taciturn.envs.core.descriptor import Totals
+from taciturn.mechanism_names import parse_mechanism
+from taciturn.privacy.budget import ROUNDING
+from taciturn.wrappers import Budget
+from taciturn.wrappers.channels import private_config
+
+MESSAGES = (1, 5, 25, 125, 625)
+"""The numbers of equal messages that are tried."""
+
+
+class Way(NamedTuple):
+    """The epsilon of a message (NaN if senders choose their own, or it is the policy's), and the channels'
+    configurations."""
+
+    level: float
+    channels: dict[str, ChannelConfig]
+
+
+@lru_cache
+def level_of(mechanism: str, total: Budget, messages: int) -> float:
+    """The largest epsilon of a message, in steps of 2%, with which so many messages fit into a total; 0 if none
+    does."""
+    levels = [float(f"{level:.3g}") for level in np.geomspace(1e-3, 100.0, 583)]
+    low, high = 0, len(levels)
+    while low < high:
+        middle = (low + high) // 2
+        fits = total.messages(parse_mechanism(mechanism.format(levels[middle])).loss()) >= messages
+        low, high = (middle + 1, high) if fits else (low, middle)
+    return levels[low - 1] if low else 0.0
+
+
+def own_way(policy: Any, world: Population[Any], total: float) -> Way | None:
+    """How the policy itself says that it spends a total (`Policy.within`); None if it does not."""
+    within = getattr(policy, "within", None)
+    found = within(world.view(policy), total) if within is not None else None
+    if found is None:
+        return None
+    configs = {name: one if isinstance(one, ChannelConfig) else private_config(one) for name, one in found.items()}
+    return Way(math.nan, configs)
+
+
+def ways(world: Population[Any], protected: Totals, total: float, numbers: Sequence[int] = MESSAGES) -> Iterator[Way]:
+    """The ways to spend a total that do not depend on the policy.
+
+    If each value enters one message, messages do not add up, and each may cost the whole total. Otherwise a budget
+    stops an agent before it overspends. Each of `numbers` is tried as the number of equal messages that fit into it, by
+    basic or by Renyi composition; where senders choose their own levels (epsilon is then nan), there is nothing else to
+    try. Streams take no budget: each channel gets an equal part of the total, and `numbers` of releases of the same
+    value below the usual one are left out.
+    """
+    channels = [world.channels[name] for name in protected.channels]
+    if not protected.mechanism:
+        yield Way(math.nan, {name: ChannelConfig(budget=Budget(total)) for name in protected.channels})
+        return
+    if all(channel.disjoint for channel in channels):
+        yield Way(total, on_all(protected, total))
+        return
+    if any(channel.payload == "stream" for channel in channels):
+        for releases in filter(protected.messages.__le__, numbers):
+            level = total / (len(channels) * releases)
+            yield Way(level, on_all(protected, level))
+        return
+    for messages in numbers:
+        budgets = (Budget(total, DELTA, method=method) for method in ("basic", "rdp"))
+        level, budget = max(
+            ((level_of(protected.mechanism, one, messages), one) for one in budgets), key=lambda found: found[0]
+        )
+        if level:
+            yield Way(level, on_all(protected, level, budget))
+
+
+def on_all(protected: Totals, level: float, budget: Budget | None = None) -> dict[str, ChannelConfig]:
+    """The mechanism at a level on each of the channels."""
+    return {
+        name: private_config(parse_mechanism(protected.mechanism.format(level)), budget) for name in protected.channels
+    }
+
+
+def total_of(world: Population[Any], env: str, delta: float, channels: Iterable[str]) -> float:
+    """The most that any agent has spent on the channels in any run, at the unit of the world, with `delta` for each
+    channel."""
+    unit: Any = PROTECTED[env].unit
+    return sum(float(world.ledger.total(delta, "max", "rdp", unit=unit, channel=name).max()) for name in channels)
+
+
+def within(spent: float, total: float) -> bool:
+    """Whether no agent has overspent."""
+    return spent <= total * (1 + ROUNDING)

@@ -1,0 +1,165 @@
+"""The scale on which a task is scored: 0 for the best policy that hears nobody (`alone`), and 1 for the best that is
+given what all agents observe, without privacy (`together`)."""
+
+import json
+import math
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taciturn.bench import statistics
+from taciturn.bench.results import Results
+from taciturn.bench.statistics import Estimate, Floats
+from taciturn.bench.tasks import ALONE, TASKS, TOGETHER, Task, sign, totals_of
+from taciturn.validation import Array
+
+FILE = "marks.json"
+LARGEST_RATIO = 2 / 3
+"""Where the measure is a regret, others matter if `together` is at most this share of `alone`."""
+CLEAR = 10.0
+"""Elsewhere they matter if the marks are apart by so many times the half width of the interval of their distance."""
+
+
+class Mark(NamedTuple):
+    """A policy that marks an end of a scale, and the means of a task's measure in the runs of each seed."""
+
+    policy: str
+    params: dict[str, Any]
+    values: list[float]
+
+    @property
+    def estimate(self) -> Estimate:
+        """The mean, with its 95% interval over seeds."""
+        return statistics.mean(self.values)
+
+
+class Scale(NamedTuple):
+    """The marks of a task, from the full runs of the study `agents` that this version keeps."""
+
+    alone: Mark
+    together: Mark
+
+    def score(self, measured: Floats) -> Floats:
+        """Values of the measure on the scale; more is better, and 1 is no strict upper bound."""
+        low, high = self.alone.estimate.value, self.together.estimate.value
+        return (measured - low) / (high - low)
+
+    def paired(self, values: Floats, seeds: Array) -> Estimate:
+        """The score of means by seed, with an interval that allows for the marks' own uncertainty: all three meet the
+        same instances, seed by seed."""
+        known = [int(seed) for seed in seeds if 0 <= seed < len(self.alone.values)]
+        if len(known) < len(seeds):
+            return self.apart(statistics.mean(values))
+        low, high = (np.array(mark.values)[known] for mark in self)
+        return statistics.share(values - low, high - low)
+
+    def apart(self, measured: Estimate) -> Estimate:
+        """The score of a mean from runs of other seeds, whose errors are independent of the marks'."""
+        alone, together = self.alone.estimate, self.together.estimate
+        gap = together.value - alone.value
+        score = (measured.value - alone.value) / gap
+        parts = zip((measured, alone, together), (1.0, 1 - score, score), strict=True)
+        half = math.sqrt(sum((weight * (one.high - one.low) / 2) ** 2 for one, weight in parts)) / abs(gap)
+        return Estimate(score, score - half, score + half)
+
+    def others_matter(self, task: Task) -> bool:
+        """Whether being together is worth enough for a task: `together` is at most two thirds of `alone` where the
+        measure is a regret, and elsewhere their distance is ten times the half width of its interval."""
+        low, high = (np.array(mark.values) for mark in self)
+        better = sign(task.measure) * (high - low)
+        if "regret" in task.measure:
+            return bool(high.mean() <= LARGEST_RATIO * low.mean())
+        found = statistics.mean(better)
+        return found.value >= CLEAR * (found.high - found.low) / 2
+
+    def __str__(self) -> str:
+        ends = (f"{mark.policy} ({mark.estimate.value:.4g})" for mark in self)
+        return "0: {} on its own, 1: {} with everybody's data".format(*ends)
+
+    def told(self) -> dict[str, Any]:
+        """Both marks as JSON values."""
+        return {
+            name: {"policy": mark.policy, "params": mark.params}
+            | dict(zip(("mean", "low", "high"), map(rounded, mark.estimate), strict=True))
+            for name, mark in zip((ALONE, TOGETHER), self, strict=True)
+        }
+
+
+def described(task: Task) -> dict[str, Any]:
+    """A task as JSON values: its measure, its marks (null if it has none), and what makes it."""
+    scale = scale_of(task)
+    marks = {ALONE: None, TOGETHER: None} if scale is None else scale.told()
+    return {
+        "id": task.id,
+        "what": task.variant.what,
+        "measure": task.measure,
+        "better": "higher" if sign(task.measure) > 0 else "lower",
+        **marks,
+        "control": task.control,
+        "params": plain(task.params),
+        "faults": {channel: repr(fault) for channel, fault in task.variant.faults.items()},
+        "strangers": dict(task.variant.strangers),
+        "total": task.total,
+        "totals": list(totals_of(task.env)),
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it; what it lacks as its `repr`."""
+    if isinstance(value, dict):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+def rounded(value: float) -> float | None:
+    """Six digits; None for NaN."""
+    return None if math.isnan(value) else float(f"{value:.6g}")
+
+
+def scales_in(results: Results) -> dict[str, Scale]:
+    """The scales of the tasks whose marks were played, by the tasks' ids without a total."""
+    found: dict[str, Scale] = {}
+    for task in TASKS.values():
+        if task.plain in found:
+            continue
+        # Messages are nothing to the marks, so what becomes of them changes nothing.
+        metric = task._replace(name=task.size).metric if task.variant.faults else task.metric
+        marks = [
+            next((one for one in results.select(env=task.env, kind=kind) if metric in one.metrics), None)
+            for kind in (ALONE, TOGETHER)
+        ]
+        if marks[0] is not None and marks[1] is not None:
+            made = [
+                Mark(one.config["policy"], one.config["policy_params"], one.metrics[metric].tolist())
+                for one in marks
+                if one
+            ]
+            found[task.plain] = Scale(*made)
+    return found
+
+
+def summary(results: Results) -> str:
+    """The text of the file, from results of the study `agents`."""
+    found = {
+        plain: {
+            name: mark._asdict() | {"values": [float(f"{x:.6g}") for x in mark.values]}
+            for name, mark in zip((ALONE, TOGETHER), scale, strict=True)
+        }
+        for plain, scale in scales_in(results).items()
+    }
+    return json.dumps(found, indent=1) + "\n"
+
+
+@cache
+def _kept() -> dict[str, Scale]:
+    kept = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
+    return {plain: Scale(*(Mark(**one[name]) for name in (ALONE, TOGETHER))) for plain, one in kept.items()}
+
+
+def scale_of(task: Task) -> Scale | None:
+    """The scale of a task, the same at all totals; None if it has none."""
+    return _kept().get(task.plain)

@@ -1,0 +1,34 @@
+"""Settings of agents that a search on training streams found, by task and total (`benchmarks/tune.py`)."""
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from taciturn.bench.tasks import NO_LIMIT, STANDARD, Task
+from taciturn.envs.core.descriptor import TUNED, Params
+
+FILE = "tuned.json"
+
+
+@cache
+def _kept() -> dict[str, dict[str, Params]]:
+    found: dict[str, dict[str, Params]] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
+    return found
+
+
+def tuned(task: Task, policy: str) -> Params:
+    """The settings of a policy for tasks of this size and total; those of the standard size, or without a total, where
+    nothing else was searched; none if nothing was."""
+    kept = _kept()
+    for size in dict.fromkeys((task.size, STANDARD)):
+        for total in dict.fromkeys((task.total, NO_LIMIT)):
+            found = kept.get(task._replace(name=size, total=total).id, {})
+            if policy in found:
+                return dict(found[policy])
+    return {}
+
+
+def settings(task: Task, policy: str, own: Any) -> Params:
+    """The parameters of an entry in a task: its own, or those that the search found."""
+    return tuned(task, policy) if own == TUNED else dict(own)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.bench import kept_verdicts, marks
+from taciturn.bench import figures, kept_verdicts, marks
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.results import Group, Results, canonical
 from taciturn.bench.scores import FREE, UNDER
@@ -171,3 +171,5 @@ if __name__ == "__main__":
         sys.exit(str(error))
     for page, text in pages().items():
         page.write_text(text, encoding="utf-8")
+    (first, *_) = load_studies()["agents"].plots(load("agents")[1]) or ()
+    (DOCS / "_static/together.png").write_bytes(figures.render(first.figure, "png"))

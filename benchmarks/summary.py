@@ -101,7 +101,7 @@ def reason(study: str, claim: str, pattern: str) -> list[float]:
 def learned() -> str:
     """The finding on learned agents, from the tables of the leaderboard."""
     _, results, _ = kept("agents")
-    table, standard = learning(results)
+    _, standard = learning(results)
     found: dict[str, dict[str, list[str]]] = {}
     for id_, words in standard.items():
         if TASKS[id_].name == STANDARD:
@@ -112,7 +112,8 @@ def learned() -> str:
 
     def told(kind: str) -> str:
         some = found.get(kind, {})
-        return f"{listed(some['yes']) if 'yes' in some else 'no world'} (undecided: {listed(some.get('undecided', ['none']))})"
+        won, left = some.get("yes", ["no world"]), some.get("undecided", ["none"])
+        return f"{listed(won)} (undecided: {listed(left)})"
 
     text = (
         "**Learned agents** ([leaderboard](docs/leaderboard.md)). Each was trained ten times and judged in 100 runs "

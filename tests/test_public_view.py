@@ -251,3 +251,34 @@ def test_a_mixture_needs_what_its_parts_need() -> None:
     assert Mixture([(Truthful(), 1), (Oracle(), 1)]).needs_truth
     assert not Mixture([(Truthful(), 1)]).needs_truth
     assert not any(policy.needs_truth for policy in (Random(), Wintall(), FixedCount(3)))
+
+
+@pytest.mark.parametrize("world", ["gossip_bandit", "social_bandit"])
+def test_who_declares_no_memory_acts_by_the_present_observation_alone(world: str) -> None:
+    """The same observation and the same random numbers give the same action after another past; agents with memory, for
+    which this fails, are found by the same comparison."""
+
+    def acts(name: str, past: int) -> list[Array]:
+        population = registry.make_world(world).population(4, num_agents=6, horizon=12)
+        policy = registry.make_policy(name)
+        observation, _ = population.reset(seed=0)
+        policy.reset(population, np.random.default_rng(1))
+        first = observation.copy()
+        for turn in range(past):
+            action = policy.act(observation)
+            step = population.step(action)
+            policy.update(observation, action, 1.0 - step.reward if turn % 2 else step.reward, population.done)
+            observation = step.observation
+        policy.rng = np.random.default_rng(2)
+        return [policy.act(first)]
+
+    def depends(name: str) -> bool:
+        return any((acts(name, 0)[0] != acts(name, past)[0]).any() for past in (6, 9))
+
+    names = ["Voter", "CopyOnReward", "FollowMajority", "WinStay", "Uniform"]
+    names += ["PPCL"] if world == "gossip_bandit" else ["PrivateSocialLearning", "Replicator"]
+    for name in names:
+        assert registry.make_policy(name).memoryless, name
+        assert not depends(name), name
+    assert not registry.make_policy("IsolatedUCB").memoryless
+    assert depends("IsolatedUCB")

@@ -152,6 +152,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     (out / "figures").mkdir(parents=True, exist_ok=True)
     manifest, plan = store.manifest(), store.plan()
     answers, sections, links, told = list[str](), list[str](), dict[str, str](), list[str]()
+    opening = list[str]()
     standing = any(study.headline for study in studies)
     papers, differing = kept_verdicts.tables() if standing else (None, None)
     with bar(stderr(), len(studies)) as shown:
@@ -162,6 +163,8 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
                 links[study.title] = f"#{study.name}"
                 told += [_answer(text, f"#{study.name}", "all results") for text in study.answers(results)]
                 answers += [_html(table) for table in tables_of(study, results)[: study.headline]]
+                if study.headline:
+                    opening += [_figure(plot, out / "figures") for plot in figures.plots_of(study, results)[:1]]
                 sections.append(_section(study, results, len(plan[study.name]), out / "figures"))
             shown.finished(study.title)
     if standing:
@@ -175,6 +178,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
         warning=_warning(quick) if manifest["quick"] else "",
         answers="".join(
             [
+                *opening,
                 f"<ul>{''.join(told)}</ul>" if told else "",
                 *answers,
                 _html(papers, {row[0]: "#claims" for row in papers.rows}) if papers else "",
@@ -280,7 +284,7 @@ def _section(study: Study, results: Results, planned: int, folder: Path) -> str:
     parts = [
         f'<section id="{study.name}"><h2>{escape(study.title)}</h2>',
         _warning(missing) if finished < planned else "",
-        *(_figure(plot, folder) for plot in figures.plots_of(study, results)),
+        *(_figure(plot, folder) for plot in figures.plots_of(study, results)[study.headline :]),
         *(
             _html(table)
             for table in [*tables_of(study, results)[study.headline :], *verdict_tables(study.verdicts(results))]

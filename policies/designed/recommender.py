@@ -204,13 +204,19 @@ class BlockListener(LogisticBandit):
     block of it, and schedule and subject of all questions are public.
 
     From an answer an agent takes what came since its last one, and subtracts its own feedbacks, which it knows exactly.
-    What remains, the sum R_j and the number N_j >= 0 of the others' feedbacks in cell j, it takes as
+    What remains are the sums R_j and the noisy numbers of the others' feedbacks in the cells j. The numbers N_j are
+    estimated from the latter by shrinking them towards their mean M, which is known, to
 
-        R_j = N_j mean_i (s(f_i'w) - s(f_i'm_0)) + noise,
-        variance  v_j = N_j q_j + 2 b^2 n + 2 (b' r_j)^2 n + (slack N_j)^2,
+        N_j = max(0, M + (noisy_j - M) t / (t + u)),    u = 2 b'^2 n,
+
+    with an error of variance e = t u / (t + u), where t, their own variance, is what the mean of (noisy_j - M)^2 exceeds
+    u by (`shrunk`). The sums are taken as
+
+        R_j = N_j r_j + noise,    r_j = mean_i (s(f_i'w) - s(f_i'm_0)),
+        variance  v_j = N_j q_j + 2 b^2 n + e r_j^2 + (slack N_j)^2,
 
     where f_i are the features of what it showed itself in that block and cell, and, with weight `prior`, the cell's
-    centre; r_j is the mean in brackets and q_j that of s (1 - s); n is the number of blocks; b and b' are the scales of
+    centre; q_j is the mean of s (1 - s); n is the number of blocks; b and b' are the scales of
     the noise in sums and counts; and `slack` stands for others' having shown something else in that cell. Three
     Gauss-Newton steps from its own posterior N(m, S) give the new one, with precision S^-1 + sum_j g_j g_j' / v_j,
     where g_j is the derivative of N_j r_j.
@@ -335,16 +341,18 @@ class BlockListener(LogisticBandit):
         for b, w in zip(*np.nonzero(answered & (self._merged > 1)), strict=True):
             heard, own = np.stack([told[b, w], counted[b, w]]), np.stack([self._sums[b, w], self._counts[b, w]])
             others = (heard - self._heard[:, b, w]) - (own - self._own[:, b, w])
-            self._hear(int(b), int(w), others[0], np.maximum(others[1], 0))
+            self._hear(int(b), int(w), *others)
             self._heard[:, b, w], self._own[:, b, w] = heard, own
         self._since[answered], self._blocks[answered] = np.repeat(self._rounds[:, None], agents, 1)[answered], 0
 
-    def _hear(self, b: int, w: int, sums: Floats, counts: Floats) -> None:
-        """One agent learns from the sums and counts [cells] of the others since its last answer."""
+    def _hear(self, b: int, w: int, sums: Floats, noisy: Floats) -> None:
+        """One agent learns from the sums and noisy counts [cells] of the others since its last answer."""
         assert self._learned is not None
-        n, (b_sums, b_counts) = int(self._blocks[b, w]), self._scales
-        since = int(self._since[b, w])
-        cells = self._cell[b, w, since : int(self._rounds[b])]
+        since, now = int(self._since[b, w]), int(self._rounds[b])
+        cells = self._cell[b, w, since:now]
+        of_sums, of_counts = (2 * scale**2 * int(self._blocks[b, w]) for scale in self._scales)
+        expected = (self._merged[w] - 1) * (now - since) / len(noisy)
+        counts, uncertain = shrunk(noisy, expected, of_counts)
         some = counts > 0  # the others say nothing
         if not some.any():
             return
@@ -371,9 +379,7 @@ class BlockListener(LogisticBandit):
             q = s * (1 - s)
             r = mean(weight * (s - began))
             slope = counts[:, None] * mean((weight * np.maximum(q, LEAST))[:, None] * f)
-            noise = 2 * n * (b_sums**2 + (b_counts * r) ** 2)
-            v = counts * np.maximum(mean(weight * q), LEAST) + noise + (self.slack * counts) ** 2
-            v = np.maximum(v, LEAST)
+            v = counts * np.maximum(mean(weight * q), LEAST) + of_sums + uncertain * r**2 + (self.slack * counts) ** 2
             found = precision + (slope / v[:, None]).T @ slope
             rise = slope.T @ ((sums - counts * r) / v) - precision @ (w_now - m)
             w_now = w_now + np.linalg.solve(found, rise)
@@ -422,7 +428,23 @@ def features(b: Floats, items: Floats) -> Floats:
     z = 2 * items - 1
     one = np.concatenate([np.ones((*z.shape[:-1], 1)), z], -1)
     product = one[..., :, None] * b[..., None, :]
-    return np.concatenate([product.reshape(*product.shape[:-2], -1), z**2], -1)
+    return np.concatenate([product.reshape(*product.shape[:-2], product.shape[-2] * product.shape[-1]), z**2], -1)
+
+
+def shrunk(noisy: Floats, mean: float, noise: float) -> tuple[Floats, float]:
+    """Numbers >= 0 of which `noisy` [n] are unbiased estimates with variance `noise`, shrunk towards their known mean:
+    the best linear estimates if the numbers' own variance is what the estimates' exceeds the noise by. It is at most
+    mean^2 (n - 1), as if one of the numbers were n mean and the others 0.
+
+    Returns:
+        The numbers [n], and the variance of their errors.
+    """
+    if noise == 0:
+        return np.maximum(noisy, 0), 0.0
+    own = max(0.0, float(((noisy - mean) ** 2).mean()) - noise)
+    own = min(own, mean**2 * (len(noisy) - 1))
+    trust = own / (own + noise)
+    return np.maximum(mean + (noisy - mean) * trust, 0), trust * noise
 
 
 def logistic(u: Floats) -> Floats:

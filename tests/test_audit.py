@@ -110,6 +110,7 @@ SOUND = (
     "Exponential:1.0",
     "TreeAggregation:1.0,horizon=1",
     "TreeAggregation:1.0,horizon=7",
+    "Blocks:1.0",
 )
 
 

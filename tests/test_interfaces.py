@@ -23,6 +23,7 @@ from taciturn.policies import PPCL
 from taciturn.testing.cases import by_agent, holds, named, random_actions
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
+    Blocks,
     Budget,
     Byzantine,
     Churn,
@@ -102,6 +103,7 @@ def test_everything_that_can_stand_on_a_channel_has_a_plain_form() -> None:
         Gaussian(1.0, 1e-5),
         Exponential(0.5),
         TreeAggregation(1.0, 8),
+        Blocks(1.0),
         NoPrivacy(),
         Memoized(BitwiseRandomizedResponse(1.0)),
         Scheduled(BitwiseRandomizedResponse(1.0), at=7),

@@ -35,6 +35,7 @@ from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.losses import GaussianLoss, KaryLoss, LaplaceLoss, PrivacyLoss, pure
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
+    Blocks,
     Exponential,
     Gaussian,
     KaryRandomizedResponse,
@@ -665,6 +666,7 @@ def test_the_table_survives_its_export() -> None:
             "infinite: an answer that changes reveals that the value changed",
         ),
         (TreeAggregation(1.0, horizon=8), "a message is a whole stream, of which one event enters one value"),
+        (Blocks(1.0), "a message is a whole stream, of which one event enters one value"),
         (BitwiseRandomizedResponse(1.0), ""),
     ],
 )

@@ -28,6 +28,7 @@ from taciturn.privacy import losses, samplers
 from taciturn.privacy.losses import LaplaceLoss
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
+    Blocks,
     Exponential,
     Gaussian,
     KaryRandomizedResponse,
@@ -98,7 +99,7 @@ REAL: list[Any] = [
     *(Gaussian(1.0, 1e-5, 0.5, sampler) for sampler in ("fast", "exact")),
 ]
 REPEATED = [Memoized(BitwiseRandomizedResponse(1.0)), Scheduled(BitwiseRandomizedResponse(1.0), at=2)]
-ALL: list[Any] = [*FINITE, *REAL, NoPrivacy(), TreeAggregation(1.0, 100, 1.0), *REPEATED]
+ALL: list[Any] = [*FINITE, *REAL, NoPrivacy(), TreeAggregation(1.0, 100, 1.0), Blocks(1.0, 1.0), *REPEATED]
 
 
 def name(mechanism: Mechanism) -> str:
@@ -887,6 +888,7 @@ EACH: list[Any] = [
     *(Gaussian(1.0, 1e-6, sampler=sampler) for sampler in ("fast", "exact")),
     *(Exponential(1.0, sampler=sampler) for sampler in ("fast", "exact")),
     *(TreeAggregation(1.0, 4, sampler=sampler) for sampler in ("fast", "exact")),
+    *(Blocks(1.0, sampler=sampler) for sampler in ("fast", "exact")),
     *REPEATED,
     Memoized(Laplace(1.0)),
     NoPrivacy(),
@@ -986,7 +988,7 @@ def test_wrong_shapes_are_refused_by_every_method(mechanism: Any) -> None:
     if mechanism.stateful:
         for other in (None, 3, TreeAggregation(1.0, 4, 1.0), NoPrivacy().start((2,))):
             refuses(mechanism.step, x, generator(), other, sensitivity=1.0)
-    if mechanism.kind in ("exponential", "tree"):
+    if mechanism.kind in ("exponential", "tree", "blocks"):
         refuses(mechanism.perturb, np.zeros((2, 0)), generator(), 1.0)
     if mechanism.kind == "tree":
         refuses(mechanism.perturb, np.zeros((2, 5)), generator(), 1.0)
@@ -1237,6 +1239,7 @@ LEVELS: dict[str, Callable[[Any], Any]] = {
     "noise_multiplier of Gaussian": lambda m: Gaussian(noise_multiplier=m),
     "epsilon of Exponential": Exponential,
     "epsilon of tree": lambda e: TreeAggregation(e, 8),
+    "epsilon of blocks": Blocks,
 }
 
 

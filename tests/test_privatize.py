@@ -18,6 +18,7 @@ from taciturn.policies import FixedCount, Random
 from taciturn.privacy.channels import Payload, Unit
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
+    Blocks,
     Budget,
     BudgetSpent,
     Exponential,
@@ -308,6 +309,7 @@ FITS: dict[str, set[str]] = {
     "Gaussian": {"bounded", "stream", "vector"},
     "Exponential": {"scores"},
     "TreeAggregation": {"stream"},
+    "Blocks": {"stream"},
     "NoPrivacy": set(get_args(Payload)),
 }
 MECHANISMS = (
@@ -318,6 +320,7 @@ MECHANISMS = (
     NOISE,
     Exponential(1.0),
     TreeAggregation(1.0, horizon=8),
+    Blocks(1.0),
     NoPrivacy(),
 )
 
@@ -335,7 +338,7 @@ def test_what_does_not_fit_a_channel_is_refused(payload: Any, unit: Any, monkeyp
     for law in MECHANISMS:
         name = type(law).__name__
         for one in (law, law) if law.stateful else (law, Memoized(law)):
-            if payload in FITS[name] and not (name == "TreeAggregation" and unit == "user"):
+            if payload in FITS[name] and not (name in ("TreeAggregation", "Blocks") and unit == "user"):
                 Privatize(env, "vote", one)
                 continue
             with pytest.raises(ValueError, match=rf"mechanism must fit channel 'vote'.*{name}"):

@@ -7,6 +7,7 @@ from taciturn.privacy.budget import Budget, BudgetSpent
 from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
+    Blocks,
     Exponential,
     Gaussian,
     KaryRandomizedResponse,
@@ -23,8 +24,8 @@ from taciturn.wrappers.channels import Faulty, Privatize
 from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [
-    "AuditResult", "BitwiseRandomizedResponse", "Budget", "BudgetSpent", "Byzantine", "Churn", "Exponential", "Faulty",
-    "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "MessageLimit", "NoPrivacy",
-    "NotPrivate", "PrivacyLoss", "Privatize", "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward",
+    "AuditResult", "BitwiseRandomizedResponse", "Blocks", "Budget", "BudgetSpent", "Byzantine", "Churn", "Exponential",
+    "Faulty", "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "MessageLimit",
+    "NoPrivacy", "NotPrivate", "PrivacyLoss", "Privatize", "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward",
     "Scheduled", "Stragglers", "TreeAggregation", "UnaryEncoding", "audit",
 ]  # fmt: skip

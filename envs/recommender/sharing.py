@@ -8,10 +8,11 @@ import numpy as np
 
 from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.graph import Graph
-from taciturn.privacy.stateful import TreeAggregation, derived_key
+from taciturn.privacy.stateful import BlockNoise, Blocks, TreeAggregation, derived_key
 from taciturn.validation import Array, Bools, Floats, Ints
 
 CHANNELS = ("statistics", "counts")
+STREAMS = ("tree", "blocks")  # the kinds of mechanism that release running sums
 
 Entered = Iterable[tuple[Array, Array, Array]]
 """Records that are new in an answer: their replicas, the agents that made them, and their rounds."""
@@ -60,7 +61,8 @@ class ThirdParty:
     The sums of a stream are released by the binary mechanism (`TreeAggregation`), whose noise is a function of its
     address, so nothing is stored and a repeated question gets the same answer. If counts are released without noise,
     the values of a stream are its rewards in the order of arrival; if the channel `counts` has a mechanism, they are
-    the sums of rounds.
+    the sums of rounds. With `Blocks`, a block of a stream is what has come since anybody last asked about it: it is
+    released once, with noise of scale 1/epsilon. When agents ask must then be public, as for all totals.
 
     A record costs epsilon for each stream in which it was released. On each of the two channels, an agent is charged
     whenever its costliest record enters one more stream. Byzantine agents get false answers under noise of their own,
@@ -78,6 +80,7 @@ class ThirdParty:
             assert rng is not None
             account.key[fresh] = rng.integers(0, 2**63, int(fresh.sum()), np.uint64)
             account.streams[fresh], account.most[fresh] = 0, 0
+            account.blocks = {at: kept for at, kept in account.blocks.items() if not fresh[at[0]]}
 
     def answer(
         self, request: Request, channels: Mapping[str, Channel], time: Ints, horizon: int
@@ -95,9 +98,11 @@ class ThirdParty:
             return sums, counts, live
         rounds = np.broadcast_to(time[:, None, None], r.counts.shape)
         by_round = np.full(self.num_agents, horizon)
-        noisy_counts = counting.config.mechanism is not None and counting.config.mechanism.kind == "tree"
+        noisy_counts = counting.config.mechanism is not None and counting.config.mechanism.kind in STREAMS
         lengths = rounds if noisy_counts else r.counts
         longest = by_round if noisy_counts else np.maximum(r.merged, 1) * horizon
+        if statistics.config.mechanism is not None and statistics.config.mechanism.kind == "blocks":
+            lengths = rounds
         sums, told = statistics.answer(sums, r.asked, self._reply(r, statistics, lengths, longest), r.streams)
         counts, counted = counting.answer(counts, r.asked, self._reply(r, counting, rounds, by_round), r.streams)
         return sums, counts, told & counted
@@ -114,11 +119,15 @@ class ThirdParty:
             if law is None:
                 return y, messages, messages
             lying = np.zeros_like(who) if liars is None else liars
-            if isinstance(law, TreeAggregation):
+            if isinstance(law, TreeAggregation | Blocks):
                 b, n = np.nonzero(who)
                 key = account.key[b]
                 key = np.where(lying[b, n], derived_key(key, n.astype(np.uint64)), key)
-                noise = law.noise_at(key[:, None], request.streams[b, n], lengths[b, n])
+                if isinstance(law, TreeAggregation):
+                    noise = law.noise_at(key[:, None], request.streams[b, n], lengths[b, n])
+                else:
+                    reader = np.where(lying[b, n], n, HONEST)
+                    noise = account.block_noise(b, reader, key, request.streams[b, n], lengths[b, n, 0])
                 y[b, n] += noise * law.block_scale(longest, 1.0)[n, None]
             charged = account.charges(request.entered(who & ~lying, (channel.name, HONEST)))
             for liar in np.flatnonzero((who & lying).any(0)):
@@ -137,12 +146,24 @@ class Releases:
         key: uint64[B], of the noise of its streams.
         streams: int32[B, N, rounds], the number of streams in which each record was released.
         most: int64[B, N], the largest of these numbers for each agent.
+        blocks: the noise of `Blocks`, by replica and `Reader`.
     """
 
     def __init__(self, num_envs: int, num_agents: int) -> None:
         self.key = np.zeros(num_envs, np.uint64)
         self.streams = np.zeros((num_envs, num_agents, 0), np.int32)
         self.most = np.zeros((num_envs, num_agents), np.int64)
+        self.blocks: dict[tuple[int, int], BlockNoise] = {}
+
+    def block_noise(self, replica: Ints, reader: Ints, key: Array, streams: Array, time: Array) -> Floats:
+        """The noise of n answers about `streams` uint64[n, K], to the readers int64[n] in the replicas int64[n], at the
+        times int64[n], under the keys uint64[n]; float64[n, K], in units of `Blocks.block_scale`."""
+        noise = np.zeros(streams.shape)
+        for b, whose in sorted(set(zip(replica.tolist(), reader.tolist(), strict=True))):
+            at = np.flatnonzero((replica == b) & (reader == whose))
+            kept = self.blocks.setdefault((b, whose), BlockNoise())
+            noise[at] = kept.released(key[at[0]], streams[at], int(time[at[0]]))
+        return noise
 
     def charges(self, entered: Entered | Ints) -> Ints:
         """How many more streams the costliest record of each agent has entered, int64[B, N]."""

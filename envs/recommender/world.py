@@ -48,10 +48,12 @@ Privacy channels
       agent exactly for its costliest feedback. If a policy asks about sums that include the asking agent's own
       feedbacks, these are released too. Answers to liars have noise, and costs, of their own. As long as counts are
       released without noise, only the value of a feedback is hidden. Contexts
-      are public: a question says which cell it is about.
+      are public: a question says which cell it is about. It also takes `Blocks`: then a block of a stream is what has
+      come since anybody last asked about it, and gets noise once, of scale 1/epsilon, which is less where agents ask
+      seldom.
     - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. The paper adds no noise; the
-      ledger then says that nothing is hidden (inf). With `TreeAggregation` even a user's visit is hidden; sums and
-      counts are then streams of rounds.
+      ledger then says that nothing is hidden (inf). With `TreeAggregation` or `Blocks` even a user's visit is hidden;
+      sums and counts are then streams of rounds.
     - `selection` (scores, public): the item shown tells something of the user's context. `Exponential` selects by the
       scores that a policy passes through `select`. Where it is installed, items shown without `select` are charged as
       infinite.
@@ -109,7 +111,7 @@ from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.fast import Block, RoundPlan
 from taciturn.envs.recommender.geometry import DEPTH, cell_digits, grid, item_codes
 from taciturn.envs.recommender.rewards import FAMILIES, ITEM_DIMS, Ahead, best_items, draw_instance, means
-from taciturn.envs.recommender.sharing import CHANNELS, Reader, Released, Request, ThirdParty, is_plain
+from taciturn.envs.recommender.sharing import CHANNELS, STREAMS, Reader, Released, Request, ThirdParty, is_plain
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
 ITEM_CLUSTERS, ITEM_SPREAD, ITEM_UNIFORM = 12, 0.1, 0.3
@@ -311,11 +313,11 @@ class Recommender(Population[State]):
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         law = config.mechanism
-        fitting = "exponential" if channel == "selection" else "tree"
-        if law is not None and law.kind not in ("none", fitting):
-            wanted = "Exponential" if channel == "selection" else "TreeAggregation"
+        fitting = ("exponential",) if channel == "selection" else STREAMS
+        if law is not None and law.kind not in ("none", *fitting):
+            wanted = "Exponential" if channel == "selection" else "TreeAggregation or Blocks"
             raise ValueError(f"mechanism on channel {channel!r} must be {wanted}, not {law!r}")
-        if law is not None and law.kind == "tree":
+        if law is not None and law.kind in STREAMS:
             if law.sampler != "fast":  # type: ignore[attr-defined]
                 raise ValueError(
                     f"sampler must be 'fast' on channel {channel!r}, where noise follows from its address, not {law!r}"

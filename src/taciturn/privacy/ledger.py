@@ -20,15 +20,14 @@ from taciturn.privacy.accounts import MOST_MESSAGES, NOTHING_HIDDEN, Account, Ac
 from taciturn.privacy.channels import Observer, SendingChannel, Unit
 from taciturn.privacy.composition import METHODS, History, MessageCounts, Method
 from taciturn.privacy.losses import LOCAL, PrivacyLoss
-from taciturn.privacy.stateful import TreeAggregation
+from taciturn.privacy.stateful import Blocks, TreeAggregation
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
 Bound = Callable[[History], Floats]  # epsilon of each row
 
 SILENCE = "whether, when or what about an agent sends may depend on its private data"
-NOTES: dict[type, str] = {
-    TreeAggregation: "a message is a whole stream, of which one event enters one value",
-}
+STREAM = "a message is a whole stream, of which one event enters one value"
+NOTES: dict[type, str] = {TreeAggregation: STREAM, Blocks: STREAM}
 
 
 class Ledger:

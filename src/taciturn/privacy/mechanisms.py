@@ -6,9 +6,9 @@ A mechanism is a frozen value. `perturb(x, rng)` takes a batch; the last `payloa
 of many perturbed messages at once, at a cost that does not grow with their number. Noise that scales with a sensitivity
 uses the mechanism's own `sensitivity` or, without one, the sensitivity passed with the message.
 
-`TreeAggregation`, `Memoized` and `Scheduled` have state: `state = mechanism.start((B, N))`, then in each round
-`mechanism.step(x, rng, state)`, after which `state.fresh[B, N]` marks the agents to be charged. `step` works for all
-mechanisms.
+`TreeAggregation`, `Blocks`, `Memoized` and `Scheduled` have state: `state = mechanism.start((B, N))`, then in each
+round `mechanism.step(x, rng, state)`, after which `state.fresh[B, N]` marks the agents to be charged. `step` works for
+all mechanisms.
 
 All names are imported from here; `samplers` explains the samplers "fast", "exact" and "opendp".
 """
@@ -24,10 +24,12 @@ from taciturn.privacy.randomized_response import (
 )
 from taciturn.privacy.repeated import Memoized, MemoizedState, Scheduled, ScheduledState
 from taciturn.privacy.samplers import discrete_gaussian, discrete_laplace, exact_bernoulli, exact_bernoulli_exp
-from taciturn.privacy.stateful import TreeAggregation, TreeState
+from taciturn.privacy.stateful import Blocks, BlocksState, TreeAggregation, TreeState
 
 __all__ = [
     "BitwiseRandomizedResponse",
+    "Blocks",
+    "BlocksState",
     "Exponential",
     "Gaussian",
     "KaryRandomizedResponse",

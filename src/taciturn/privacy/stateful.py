@@ -1,4 +1,4 @@
-"""Running sums of a stream: the binary mechanism."""
+"""Running sums of a stream: the binary mechanism, and blocks that are released once."""
 
 import math
 from dataclasses import dataclass
@@ -284,3 +284,187 @@ class TreeAggregation(Calibrated):
 
         first, second = (blocks(y) - blocks(np.cumsum(x, axis=-1)) for x in (x0, x1))
         return block.ratio(first, second, scale).sum(-1)
+
+
+class BlocksState:
+    """State of `Blocks` for agents of `shape`: the number of blocks, and the noisy sum."""
+
+    def __init__(self, shape: tuple[int, ...], sensitivity: Given) -> None:
+        self.shape, self.sensitivity = shape, sensitivity
+        self.time: Ints = np.zeros(shape, np.int64)  # number of blocks so far
+        self.fresh: Bools = np.zeros(shape, np.bool_)  # whether the last step began the stream, and so charged for it
+        self.total: Array | None = None  # [*shape, *payload]: noisy sums
+
+    @property
+    def begun(self) -> Bools:
+        """The agents whose stream has begun, bool of `shape`: it has been charged, and the rest of it costs nothing."""
+        return self.time > 0
+
+    def reset(self, where: Array | None = None) -> None:
+        """Begin new streams where `where`, booleans over the leading axes, is true (default: everywhere)."""
+        chosen = checks.mask(where, self.shape)
+        self.time, self.fresh = np.where(chosen, 0, self.time), np.where(chosen, False, self.fresh)
+        if self.total is not None:
+            self.total[chosen] = 0
+
+
+@dataclass(frozen=True)
+class Blocks(Calibrated):
+    """Releases the running sums of a stream of bounded values block by block, each block once.
+
+    Source: Chan, Shi & Song 2011, "Private and continual release of statistics", section 3, the simple counting
+    mechanism II, with blocks in place of single values.
+
+    A block is what has come since the last release. With S_j the sum of the values in block j, the answer after block t
+    is
+
+        y_t = sum_{j <= t} (S_j + Z_j),    Z_j independent, Laplace of scale sensitivity / epsilon.
+
+    So y_t has noise of variance 2 t (sensitivity / epsilon)^2: with few blocks it is much less than that of
+    `TreeAggregation`, which divides epsilon among its levels so that the stream can be released at all times.
+
+    The whole stream costs epsilon. The answers are sums of the noisy block sums S_j + Z_j, and determine them. Two
+    streams that differ in one value differ in the sum of one block, by at most the sensitivity. Given the earlier
+    answers, the densities of that block's noisy sum differ by a factor of at most e^epsilon, and those of all other
+    blocks are equal (parallel composition: McSherry 2009, Theorem 4). This holds also if later values and blocks depend
+    on earlier answers, but not if the moments of release depend on the values: these must be public. The stream is
+    charged at its first block.
+
+    `perturb(x[..., T])` answers whole streams, where every value is a block. `start` and `step` proceed block by block;
+    every number in x is then the sum of a block of a stream of its own.
+
+    Args:
+        epsilon: of the whole stream, > 0.
+        sensitivity: the largest change of one value (of a vector: the sum of absolute changes), constant over a stream,
+            at least the one passed to `start` or `perturb`; None uses the latter.
+        sampler: "fast" or "exact".
+    """
+
+    payloads = frozenset({"stream"})
+    per_stream = True
+    norm = 1
+    kind: ClassVar[str] = "blocks"
+    payload_dims: ClassVar[int] = 1
+    stateful: ClassVar[bool] = True
+    samplers: ClassVar[tuple[str, ...]] = ("fast", "exact")
+    epsilon: float
+    sensitivity: float | None = None
+    sampler: str = "fast"
+
+    @property
+    def _block(self) -> Laplace:
+        """The law of one block's noise."""
+        return Laplace(self.epsilon, self.sensitivity, self.sampler)
+
+    def _streams(self, name: str, x: ArrayLike) -> Array:
+        x = checks.reals(name, x)
+        if x.ndim == 0 or x.shape[-1] < 1:
+            raise ValueError(f"{name} must be streams [..., T] with T >= 1, not {x.shape}")
+        return x
+
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
+        """The noisy sums of the first 1, ..., T blocks of whole streams x[..., T]; float64[..., T]."""
+        x = self._streams("x", x)
+        block = self._block
+        unit, scale, (x,) = block.units(sensitivity, x[..., :1], x=x)
+        return np.cumsum(x + block.noise(scale, x.shape, rng), axis=-1) * unit
+
+    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> BlocksState:
+        """State of one stream for each agent of `shape`; `sensitivity` is a number, or an array over the axes of
+        shape. The number of blocks is not limited."""
+        agents = checks.agents(shape)
+        self._block.units(sensitivity, np.empty(agents))
+        return BlocksState(agents, sensitivity)
+
+    def step(
+        self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
+    ) -> Array:
+        """Release the next block x[*shape, ...] of the streams marked in `where`; returns the noisy sums, and the last
+        answers of the others.
+
+        The sensitivity is the one passed to `start`; a larger one is refused.
+        """
+        if not isinstance(state, BlocksState):
+            raise ValueError(f"state must come from Blocks.start, not be {state!r}")
+        self.check_sensitivity(sensitivity)
+        x, chosen = checks.reals("x", x), checks.mask(where, state.shape)
+        payload = x.shape[len(state.shape) :]
+        if x.shape[: len(state.shape)] != state.shape or (state.total is not None and x.shape != state.total.shape):
+            raise ValueError(f"x must be of the shape of the streams {state.shape}, not {x.shape}")
+        if sensitivity is not None and state.sensitivity is not None:
+            given, began = (checks.aligned("sensitivity", each, x) for each in (sensitivity, state.sensitivity))
+            if self.sensitivity is None and (given > began * (1 + ROUNDING)).any():
+                raise ValueError(
+                    f"sensitivity must be at most {began.min():g}, with which the stream began, not {given.max():g}"
+                )
+        block = self._block
+        unit, scale, (x,) = block.units(state.sensitivity, x, x=x)
+        noisy = x + block.noise(scale, x.shape, rng)
+        released = chosen.reshape(chosen.shape + (1,) * len(payload))
+        state.total = (np.zeros_like(noisy) if state.total is None else state.total) + np.where(released, noisy, 0)
+        state.fresh, state.time = np.asarray(chosen & (state.time == 0)), np.asarray(state.time + chosen)
+        return state.total * unit
+
+    def block_scale(self, horizon: ArrayLike, sensitivity: float) -> Array:
+        """The scale of a block's noise, sensitivity / epsilon, in streams of any length; float64 of the shape of
+        `horizon`."""
+        self.check_sensitivity(sensitivity)
+        longest = checks.integers("horizon", horizon, at_least=1, below=LONGEST)
+        return np.full(longest.shape, (self.sensitivity or sensitivity) / self.epsilon)
+
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
+        """For x[..., T], variance of the t-th sum: 2 b^2 t, with b the scale of a block's noise."""
+        x = self._streams("x", x)
+        unit, scale, _ = self._block.units(sensitivity, x[..., :1], x=x)
+        return np.broadcast_to(2 * (unit * scale) ** 2 * np.arange(1, x.shape[-1] + 1), x.shape).copy()
+
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
+        """Cost of the whole stream: that of one Laplace release."""
+        checks.sensitivities(sensitivity)
+        return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
+
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
+        """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every
+        block."""
+        y, x0, x1 = checks.together(1, y=self._streams("y", y), x0=self._streams("x0", x0), x1=self._streams("x1", x1))
+        block = self._block
+        _, scale, (y, x0, x1) = block.units(sensitivity, y[..., :1], y=y, x0=x0, x1=x1)
+        noisy = np.diff(y, axis=-1, prepend=0)
+        return block.ratio(noisy - x0, noisy - x1, scale).sum(-1)
+
+
+class BlockNoise:
+    """The noise of streams that are released block by block, as a function of the blocks' addresses: a stream's name
+    and the time of the release. It has the law of the noise of `Blocks.step`.
+
+    A question about a stream ends a block if time has passed since the last question about it. At the same time, the
+    same stream has the same noise, whoever asks.
+    """
+
+    def __init__(self) -> None:
+        self.names: Array = np.zeros(0, np.uint64)  # sorted
+        self.noise: Array = np.zeros(0)  # of all blocks of the stream, in units of a block's scale
+        self.last: Ints = np.zeros(0, np.int64)  # time of the last release
+
+    def released(self, key: Address, streams: Array, time: int) -> Array:
+        """The noise of the sums of `streams`, uint64 of any shape, when they are asked for at `time`; float64 of the
+        same shape, in units of `Blocks.block_scale`.
+
+        Args:
+            key: uint64, random, secret, the same for all streams of a run.
+            streams: the name of each stream.
+            time: at least that of the last call.
+        """
+        asked = np.unique(streams)
+        new = np.setdiff1d(asked, self.names, assume_unique=True)
+        if new.size:
+            names = np.concatenate([self.names, new])
+            order = np.argsort(names)
+            self.names = names[order]
+            self.noise = np.concatenate([self.noise, np.zeros(new.size)])[order]
+            self.last = np.concatenate([self.last, np.full(new.size, -1)])[order]
+        place = np.searchsorted(self.names, asked)
+        ends = self.last[place] < time
+        self.noise[place[ends]] += address_laplace(key, asked[ends], np.uint64(time))
+        self.last[place[ends]] = time
+        return np.asarray(self.noise[np.searchsorted(self.names, streams)])

@@ -131,7 +131,7 @@ class Synchronised(ArmPolicy):
         due = np.flatnonzero(self._left == 0)
         if due.size:
             n = self._pulls[due]
-            arm = self._best(obs.shape[1] * n, np.clip(seen["broadcast"][due, 0], 0, 1))
+            arm = self._best(obs.shape[1] * n, np.clip(seen["broadcast"][due, 0].reshape(n.shape), 0, 1))
             now = n[np.arange(due.size), arm]
             self._arm[due], self._left[due] = arm, np.maximum(np.ceil(self.growth * now).astype(np.int64) - now, 1)
             self._pulls[due, arm] += self._left[due]

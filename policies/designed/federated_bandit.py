@@ -238,8 +238,9 @@ class DividedPlan(Policy):
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         if obs.shape[1] != self._agents:
             self._start(obs.shape[1])
-        seen = self._layout.unpack(obs.astype(np.float64))
-        time = seen["time"][:, 0].astype(np.int64)
+        parts = self._layout.slices
+        seen = {name: obs[..., part].astype(np.float64) for name, part in parts.items()}
+        time = seen["time"][:, 0, 0].astype(np.int64)
         ends = np.asarray(self._ends, np.int64)
         batch = np.searchsorted(ends, time, side="right")
         began = np.append(0, ends)[batch]

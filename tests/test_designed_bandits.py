@@ -219,7 +219,7 @@ def test_the_estimate_from_averages_of_different_agents(noise: float, me: int | 
     assert abs(error.mean()) < 4 * error.std() / math.sqrt(runs)
     assert error.var() == pytest.approx(0.25 / pulls, rel=0.06)
     if me is None:
-        assert error.var() < 0.95 * (policy._heard[:, 0, 1] - 0.5).var()
+        assert error.var() < 0.97 * (policy._heard[:, 0, 1] - 0.5).var()
 
 
 def test_each_agent_pulls_one_arm_throughout_a_batch() -> None:
@@ -319,17 +319,17 @@ def test_what_a_policy_spends_of_a_total(policy: Any) -> None:
 
 @pytest.fixture(scope="module")
 def each_alone() -> Any:
-    """The regret of agents on their own, by an index for a known horizon, of 100 runs of 4."""
-    env = federated_bandit_v0.population(100, **TASK | {"num_agents": 4})
+    """The regret of agents on their own, by an index for a known horizon, of 200 runs of 4."""
+    env = federated_bandit_v0.population(200, **TASK | {"num_agents": 4})
     return taciturn.simulate(env, HorizonKLUCB(), seed=5).metrics["regret_per_agent"]
 
 
 @pytest.mark.parametrize(
     ("total", "policy", "least"),
     [
-        (None, DividedPlan(1, 1.5, 0.7, 0.6, 0.5), 0.65),
-        (3.0, DividedPlan(3, 1.5, 0.7, 0.6, 0.5), 0.55),
-        (1.0, DividedPlan(6, 1.48, 0.69, 0.61, 0.51), 0.4),
+        (None, DividedPlan(1, 1.5, 0.7, 0.6, 0.5), 0.6),
+        (3.0, DividedPlan(3, 1.5, 0.7, 0.6, 0.5), 0.5),
+        (1.0, DividedPlan(6, 1.48, 0.69, 0.61, 0.51), 0.35),
     ],
 )
 def test_dividing_the_arms_pays_under_a_total(
@@ -337,7 +337,7 @@ def test_dividing_the_arms_pays_under_a_total(
 ) -> None:
     """At least this share of the regret of agents on their own is saved, by 4 standard errors of both (false alarm
     below 1e-4); at a total of 1, all that pull every arm alike cannot save so much."""
-    env = federated_bandit_v0.population(100, **TASK)
+    env = federated_bandit_v0.population(200, **TASK)
     privacy = None if total is None else policy.within(env.view(policy), total)
     regret = taciturn.simulate(env, policy, seed=5, privacy=privacy).metrics["regret_per_agent"]
     saved = (1 - least) * each_alone.mean() - regret.mean()

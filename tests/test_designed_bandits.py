@@ -241,6 +241,27 @@ def test_each_agent_pulls_one_arm_throughout_a_batch() -> None:
     assert (arms[28] != arms[0]).any()
 
 
+def test_reports_of_batches() -> None:
+    """Pulls, noise and senders that the plan notes, against those of its actions: Laplace noise of 2/epsilon^2 in the
+    sum of each batch in which an agent pulled the arm."""
+    env = Privatize(federated_bandit_v0.population(2, num_agents=5, num_arms=3, horizon=100), "means", Laplace(2.0))
+    obs, _ = env.reset(seed=3)
+    policy = DividedPlan(first=4, growth=2.0, until=0.6)
+    policy.reset(env, np.random.default_rng(0))
+    pulls, batches, ends = np.zeros((2, 3, 5)), np.zeros((2, 3, 5)), [3, 11, 27, 59]
+    for slot in range(60):
+        actions = policy.act(obs)
+        mine = np.swapaxes((actions % 3)[..., None] == np.arange(3), 1, 2)
+        pulls += mine
+        if slot in ends:
+            batches += mine
+            batch = ends.index(slot)
+            np.testing.assert_array_equal(policy._known[:, :, batch], np.where(mine, pulls, 0))
+            np.testing.assert_allclose(policy._spread[:, :, batch], np.where(mine, batches * 2 / 2.0**2, 0))
+            np.testing.assert_array_equal(policy._senders[:, :, batch], mine.sum(-1))
+        obs = env.step(actions).observation
+
+
 def test_fewer_agents_than_arms_take_several_in_the_first_batch() -> None:
     env = federated_bandit_v0.population(1, num_agents=2, num_arms=5, horizon=40)
     policy = DividedPlan(first=3, until=0.5)

@@ -191,9 +191,9 @@ class DividedPlan(Policy):
     def __init__(
         self,
         first: int = 1,
-        growth: float = 1.5,
+        growth: float = 1.25,
         until: float = 0.7,
-        a: float = 0.5,
+        a: float = 0.6,
         c: float = 0.3,
         own_a: float = 0.5,
         own_c: float = 0.5,

@@ -6,10 +6,19 @@ from taciturn.policies.classic.bandits import (
     MOSS,
     UCB1,
     DPSuccessiveElimination,
+    HorizonKLUCB,
     SuccessiveElimination,
     ThompsonSampling,
 )
-from taciturn.policies.classic.cooperative_bandits import DDUCB, CentralisedOracle, CoopUCB2, Fed2UCB, GossipUCB
+from taciturn.policies.classic.cooperative_bandits import (
+    DDUCB,
+    CentralisedOracle,
+    CoopUCB2,
+    Fed2UCB,
+    GossipUCB,
+    PooledKLUCB,
+    Synchronised,
+)
 from taciturn.policies.classic.elicitation import (
     FictitiousPlay,
     FlatRate,
@@ -47,7 +56,7 @@ from taciturn.policies.classic.social import (
     WinStay,
 )
 from taciturn.policies.designed.arm_elimination import GrowingSchedule
-from taciturn.policies.designed.federated_bandit import PublicPlan
+from taciturn.policies.designed.federated_bandit import DividedPlan, PublicPlan
 from taciturn.policies.designed.recommender import BlockListener, LogisticBandit, PooledLogistic
 from taciturn.policies.designed.social import HoldTheBest, Listener
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
@@ -70,15 +79,16 @@ from taciturn.policies.reference.private_social_learning import PrivateSocialLea
 from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 
 __all__ = [
-    "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL", "UCB1",
-    "BestResponse", "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming",
-    "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "EliminationSchedule", "Fed2UCB",
-    "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider",
-    "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "IsolatedEpsilonGreedy",
-    "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner",
-    "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping",
-    "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PooledLogistic", "PostedPrice",
+    "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL",
+    "UCB1", "BestResponse", "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB",
+    "ContextualZooming", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline",
+    "DividedPlan", "EliminationSchedule", "Fed2UCB", "FictitiousPlay", "FiniteBestResponse", "FixedCount",
+    "FlatRate", "FollowMajority", "Fraction", "FreeRider", "GaussLinUCB", "Genie", "GosInE", "GossipUCB",
+    "GrowingSchedule", "Hedge", "HoldTheBest", "HorizonKLUCB", "IsolatedEpsilonGreedy", "IsolatedThompson",
+    "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LinUCB",
+    "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping", "OracleItem",
+    "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice",
     "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ",
-    "SuccessiveElimination", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "Uniform", "Voter",
-    "WaitForAll", "WinStay", "Wintall",
+    "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful",
+    "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

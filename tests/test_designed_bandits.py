@@ -9,7 +9,9 @@ import pytest
 import taciturn
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0
 from taciturn.envs.federated_bandit.arm_elimination import decode_action, pulls_per_arm
-from taciturn.policies import GrowingSchedule, PublicPlan, ThompsonSampling
+from taciturn.policies import DividedPlan, GrowingSchedule, HorizonKLUCB, PublicPlan, Synchronised, ThompsonSampling
+from taciturn.policies.classic.bandit_indices import kl_upper_bound
+from taciturn.policies.classic.cooperative_bandits import divided
 from taciturn.wrappers import Laplace, Privatize
 
 TASK: dict[str, Any] = {"num_agents": 20, "num_arms": 5, "horizon": 1000}
@@ -169,3 +171,198 @@ def test_together_they_need_less_than_each_on_its_own(
     if total is not None:
         np.testing.assert_allclose(run.ledger.total(0.0, method="basic", unit="event"), total)
     assert five_alone.mean() - 4 * five_alone.std() / math.sqrt(five_alone.size) > most
+
+
+# The plan that divides the arms.
+
+
+def averages(policy: DividedPlan, runs: int, noise: float) -> tuple[Any, Any]:
+    """Two batches of three agents on one arm of mean 0.5, [runs]: agents 0 and 1 pull it 4 times each, then agents 1
+    and 2 pull it 10 times each; `policy` hears the averages. Returns what agent 1 said, and its own exact mean."""
+    rng = np.random.default_rng(1)
+    sums = np.zeros((runs, 3))
+    exact, n = np.zeros((runs, 3)), np.zeros(3)
+    scale = math.sqrt(noise / 2)
+    policy._senders[:, 0] = 2.0
+    for batch, (who, pulls) in enumerate((([0, 1], 4), ([1, 2], 10))):
+        for agent in who:
+            rewards = rng.binomial(pulls, 0.5, runs)
+            exact[:, agent] += rewards
+            sums[:, agent] += rewards + rng.laplace(0.0, scale, runs)
+            n[agent] += pulls
+        policy._known[:, 0, batch, who] = n[who]
+        policy._spread[:, 0, batch, who] = np.array([1 if batch == 0 or agent == 2 else 2 for agent in who]) * noise
+        policy._said[:, 0, batch, who] = sums[:, who] / n[who]
+        policy._heard[:, 0, batch] = (sums[:, who] / n[who]).mean(1)
+    return sums, exact
+
+
+@pytest.mark.parametrize("me", [None, 1])
+@pytest.mark.parametrize("noise", [1e-9, 1.0])
+def test_the_estimate_from_averages_of_different_agents(noise: float, me: int | None) -> None:
+    """Unbiased, with the variance that its pulls say, by 20,000 runs; and better than the last average."""
+    policy, runs = DividedPlan(first=1, growth=1.0, until=1.0), 20_000
+    policy.reset(federated_bandit_v0.population(runs, num_agents=3, num_arms=1, horizon=2), np.random.default_rng(0))
+    policy._start(3)
+    averages(policy, runs, noise)
+    hits, counts = policy._estimate(np.arange(runs), 2, me)
+    # C / v by hand, with n = 4, 14 (agent 1) and 10, and z = 1, 2, 1 times the noise.
+    z = noise / 0.25
+    if me is None:
+        c = np.array([[2 * (4 + z) / 16, (4 + z) / (4 * 14)], [0, (14 + 2 * z) / 14**2 + (10 + z) / 100]]) / 4
+        c[1, 0] = c[0, 1]
+        pulls = np.linalg.inv(c).sum()
+    else:  # what agents 0 and 2 said, once each
+        pulls = 1 / ((4 + z) / 16) + 1 / ((10 + z) / 100)
+    assert np.median(counts) == pytest.approx(pulls, rel=0.03), "v at the estimate is below 1/4, never above"
+    error = hits[:, 0] / counts[:, 0] - 0.5
+    assert abs(error.mean()) < 4 * error.std() / math.sqrt(runs)
+    assert error.var() == pytest.approx(0.25 / pulls, rel=0.06)
+    if me is None:
+        assert error.var() < 0.97 * (policy._heard[:, 0, 1] - 0.5).var()
+
+
+def test_each_agent_pulls_one_arm_throughout_a_batch() -> None:
+    env = federated_bandit_v0.population(3, num_agents=5, num_arms=3, horizon=100)
+    policy = DividedPlan(first=4, growth=2.0, until=0.6)
+    obs, _ = env.reset(seed=0)
+    policy.reset(env, env.stream("policy"))
+    arms, uploads = np.zeros((100, 3, 5), np.int64), np.zeros((100, 3, 5), np.bool_)
+    for slot in range(100):
+        actions = policy.act(obs)
+        arms[slot], uploads[slot] = actions % 3, actions >= 3
+        obs = env.step(actions).observation
+    # Batches of 4, 8, 16 and 32 slots end at 4, 12, 28 and 60.
+    assert (uploads == uploads[:, :1, :1]).all()
+    np.testing.assert_array_equal(np.flatnonzero(uploads[:, 0, 0]), [3, 11, 27, 59])
+    np.testing.assert_array_equal(arms[0], np.tile([0, 1, 2, 0, 1], (3, 1)))
+    for start, end in ((0, 4), (4, 12), (12, 28), (28, 60)):
+        assert (arms[start:end] == arms[start]).all()
+    assert (arms[28] != arms[0]).any()
+
+
+def test_reports_of_batches() -> None:
+    """Pulls, noise and senders that the plan notes, against those of its actions: Laplace noise of 2/epsilon^2 in the
+    sum of each batch in which an agent pulled the arm."""
+    env = Privatize(federated_bandit_v0.population(2, num_agents=5, num_arms=3, horizon=100), "means", Laplace(2.0))
+    obs, _ = env.reset(seed=3)
+    policy = DividedPlan(first=4, growth=2.0, until=0.6)
+    policy.reset(env, np.random.default_rng(0))
+    pulls, batches, ends = np.zeros((2, 3, 5)), np.zeros((2, 3, 5)), [3, 11, 27, 59]
+    for slot in range(60):
+        actions = policy.act(obs)
+        mine = np.swapaxes((actions % 3)[..., None] == np.arange(3), 1, 2)
+        pulls += mine
+        if slot in ends:
+            batches += mine
+            batch = ends.index(slot)
+            np.testing.assert_array_equal(policy._known[:, :, batch], np.where(mine, pulls, 0))
+            np.testing.assert_allclose(policy._spread[:, :, batch], np.where(mine, batches * 2 / 2.0**2, 0))
+            np.testing.assert_array_equal(policy._senders[:, :, batch], mine.sum(-1))
+        obs = env.step(actions).observation
+
+
+def test_fewer_agents_than_arms_take_several_in_the_first_batch() -> None:
+    env = federated_bandit_v0.population(1, num_agents=2, num_arms=5, horizon=40)
+    policy = DividedPlan(first=3, until=0.5)
+    obs, _ = env.reset(seed=0)
+    policy.reset(env, env.stream("policy"))
+    for _ in range(9):
+        obs = env.step(policy.act(obs)).observation
+    counts = policy._layout.unpack(obs)["counts"][0]
+    np.testing.assert_array_equal(counts, [[3, 0, 3, 0, 3], [3, 3, 0, 3, 0]])
+
+
+def test_an_arm_that_nobody_heard_of_is_left_out() -> None:
+    """The averages of a batch whose uploads are all lost count for nothing, and the others still do."""
+    env = federated_bandit_v0.population(1, num_agents=4, num_arms=2, horizon=100)
+    policy = DividedPlan(first=5, growth=1.0, until=1.0)
+    policy.reset(env, np.random.default_rng(0))
+    policy._start(4)
+    policy._next_batch(np.array([0]), 0, 0)
+    told = {"broadcast": np.full((1, 4, 2), 0.6), "private": np.full((1, 4, 2), 0.6)}
+    policy._hear(np.array([0]), 0, told | {"active": np.array([[[1.0, 0.0]] * 4])})
+    hits, counts = policy._estimate(np.array([0]), 1)
+    assert counts[0, 0] == pytest.approx(10)  # two agents, five pulls each
+    assert hits[0, 0] == pytest.approx(6)
+    assert (hits[0, 1], counts[0, 1]) == (0, 0)
+
+
+def test_agents_divide_the_arms_one_after_another() -> None:
+    """Against choices made one by one, with the index solved for."""
+    rng = np.random.default_rng(3)
+    counts = rng.integers(0, 40, (6, 4)).astype(float)
+    sums = np.rint(counts * rng.random((6, 4)))
+    each = rng.uniform(0.5, 3.0, (6, 4))
+    got = divided(counts, sums, np.full((6, 1), 500.0), 7, 0.6, 0.2, each)
+    for row in range(6):
+        taken = np.zeros(4)
+        for agent in range(7):
+            n = counts[row] + 2 + taken * each[row]
+            index = kl_upper_bound(n, (1 + sums[row]) / (counts[row] + 2), 0.6 * np.log(1 + 0.2 * 500 / n))
+            assert got[row, agent] == index.argmax()
+            taken[got[row, agent]] += 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"first": 0}, "first must be an integer >= 1"),
+        ({"growth": 0.9}, "growth must be"),
+        ({"until": 1.1}, "until must be"),
+        ({"a": 0}, "a must be"),
+        ({"c": 0}, "c must be"),
+        ({"own_a": 0}, "own_a must be"),
+        ({"own_c": 0}, "own_c must be"),
+    ],
+)
+def test_parameters_of_the_divided_plan(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DividedPlan(**given)
+
+
+@pytest.mark.parametrize("policy", [DividedPlan(), Synchronised()], ids=repr)
+def test_averages_need_a_server(policy: Any) -> None:
+    with pytest.raises(ValueError, match="server"):
+        taciturn.simulate(federated_bandit_v0.population(1, num_agents=4, topology="ring"), policy, seed=0)
+
+
+@pytest.mark.parametrize("policy", [DividedPlan(first=2), PublicPlan(), GrowingSchedule()], ids=repr)
+def test_what_a_policy_spends_of_a_total(policy: Any) -> None:
+    """Every agent spends all of it on each reward, and no more."""
+    elimination = isinstance(policy, GrowingSchedule)
+    env = (arm_elimination_v0 if elimination else federated_bandit_v0).population(
+        2, num_agents=3, num_arms=3, horizon=200
+    )
+    run = taciturn.simulate(env, policy, seed=5, privacy=policy.within(env.view(policy), 2.5))
+    np.testing.assert_allclose(run.ledger.total(0.0, method="basic", unit="event"), 2.5)
+
+
+@pytest.fixture(scope="module")
+def each_alone() -> Any:
+    """The regret of agents on their own, by an index for a known horizon, of 200 runs of 4."""
+    env = federated_bandit_v0.population(200, **TASK | {"num_agents": 4})
+    return taciturn.simulate(env, HorizonKLUCB(), seed=5).metrics["regret_per_agent"]
+
+
+@pytest.mark.parametrize(
+    ("total", "policy", "least"),
+    [
+        (None, DividedPlan(1, 1.5, 0.7, 0.6, 0.5), 0.6),
+        (3.0, DividedPlan(3, 1.5, 0.7, 0.6, 0.5), 0.5),
+        (1.0, DividedPlan(6, 1.48, 0.69, 0.61, 0.51), 0.35),
+    ],
+)
+def test_dividing_the_arms_pays_under_a_total(
+    total: float | None, policy: DividedPlan, least: float, each_alone: Any
+) -> None:
+    """At least this share of the regret of agents on their own is saved, by 4 standard errors of both (false alarm
+    below 1e-4); at a total of 1, all that pull every arm alike cannot save so much."""
+    env = federated_bandit_v0.population(200, **TASK)
+    privacy = None if total is None else policy.within(env.view(policy), total)
+    regret = taciturn.simulate(env, policy, seed=5, privacy=privacy).metrics["regret_per_agent"]
+    saved = (1 - least) * each_alone.mean() - regret.mean()
+    error = math.hypot(
+        (1 - least) * each_alone.std() / math.sqrt(each_alone.size), regret.std() / math.sqrt(regret.size)
+    )
+    assert saved > 4 * error

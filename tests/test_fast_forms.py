@@ -56,11 +56,13 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
         for name in (
             "UCB1",
             "KLUCB",
+            "HorizonKLUCB",
             "MOSS",
             "ThompsonSampling",
             "SuccessiveElimination",
             "DPSuccessiveElimination",
             "CentralisedOracle",
+            "PooledKLUCB",
             "Fed2UCB",
             "SingleAgent",
         )

@@ -282,6 +282,7 @@ PUBLIC = {
     "DPSuccessiveElimination", "DSC", "Fed2UCB", "GaussLinUCB", "HCT", "HDPMAB", "HOO", "ItemUCB1", "KLUCB", "LinUCB",
     "LogisticBandit", "MOSS", "NeuralBandit", "OracleItem", "PooledLogistic", "PublicPlan", "SingleAgent",
     "SuccessiveElimination", "ThompsonSampling", "UCB1",
+    "DividedPlan", "HorizonKLUCB", "Synchronised",
 }  # fmt: skip
 LONG = SHOP | {"horizon": 120}
 PLAYS = [play(name) for name in sorted(PUBLIC)] + [

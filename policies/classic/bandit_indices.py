@@ -37,13 +37,18 @@ def bernoulli_divergence(p: Floats, q: Floats) -> Floats:
 
 
 def kl_ucb_index(counts: Array, means: Floats, t: Array | float, c: float = 0.0, steps: int = 8) -> Floats:
-    """The largest q with n kl(mean, q) <= ln t + c ln ln t (Garivier & Cappe 2011, Algorithm 1; they recommend c = 0).
+    """The largest q with n kl(mean, q) <= ln t + c ln ln t (Garivier & Cappe 2011, Algorithm 1; they recommend c =
+    0)."""
+    return kl_upper_bound(counts, means, kl_ucb_budget(t, c), steps)
+
+
+def kl_upper_bound(counts: Array, means: Floats, budget: Array | float, steps: int = 8) -> Floats:
+    """The largest q with n kl(mean, q) <= `budget`.
 
     Computed by Newton's method from above: kl(p, .) is convex and increasing beyond p, so that no step passes the root.
     It starts at the smaller of two upper bounds on the root, p + sqrt(b / 2) (Pinsker) and 1 - exp(-(b + H(p)) / (1 -
     p)), where b is the right side divided by n and H the entropy. The error after 8 steps is at most 1e-12.
     """
-    budget = kl_ucb_budget(t, c)
     p = np.clip(means, 0.0, 1.0)
     with np.errstate(divide="ignore"):
         b = np.where(counts > 0, budget / np.maximum(counts, 1), 1.0)
@@ -68,8 +73,18 @@ def kl_ucb_budget(t: Array | float, c: float) -> Floats:
 
 def pinsker_index(counts: Array, means: Floats, t: Array | float, c: float = 0.0) -> Floats:
     """mean + sqrt((ln t + c ln ln t) / (2 n)), an upper bound on the index of KL-UCB, as kl(p, q) >= 2 (p - q)^2."""
+    return pinsker_bound(counts, means, kl_ucb_budget(t, c))
+
+
+def pinsker_bound(counts: Array, means: Floats, budget: Array | float) -> Floats:
+    """mean + sqrt(`budget` / (2 n)), at least `kl_upper_bound`."""
     with np.errstate(divide="ignore"):
-        return means + np.sqrt(kl_ucb_budget(t, c) / 2 / counts)
+        return means + np.sqrt(budget / 2 / counts)
+
+
+def horizon_budget(counts: Array, left: Array | float, a: float, c: float) -> Floats:
+    """a ln(1 + c `left` / n), for n pulls of an arm when `left` pulls of all are still to come."""
+    return np.asarray(a * np.log1p(c * left / counts))
 
 
 def moss_index(counts: Array, means: Floats, horizon: float, num_arms: int) -> Floats:

@@ -13,9 +13,11 @@ from taciturn.policies.base import Policy
 from taciturn.policies.classic.bandit_indices import (
     dp_elimination_epoch,
     elimination_radius,
-    kl_ucb_index,
+    horizon_budget,
+    kl_ucb_budget,
+    kl_upper_bound,
     moss_index,
-    pinsker_index,
+    pinsker_bound,
     ucb1_index,
     ucb1_narrow,
     ucb1_width,
@@ -106,18 +108,59 @@ class KLUCB(ArmPolicy):
 
 
 def kl_ucb_choice(counts: Array, means: Floats, c: float = 0.0) -> Ints:
-    """The arms with the highest KL-UCB index, int64[...], for counts and means [..., K].
+    """The arms with the highest KL-UCB index, int64[...], for counts and means [..., K]."""
+    return highest_bound(counts, means, kl_ucb_budget(counts.sum(-1, keepdims=True), c))
 
-    Pinsker's inequality gives an upper bound on the index. The index itself is computed only for arms whose bound is at
-    least the index of the arm with the highest bound, since the others cannot have the highest index.
+
+def highest_bound(counts: Array, means: Floats, budget: Floats) -> Ints:
+    """The arms with the highest `kl_upper_bound`, int64[...], for counts and means [..., K] and a `budget` that
+    broadcasts with them.
+
+    Pinsker's inequality gives an upper bound on it. The bound itself is computed only for arms whose upper bound is at
+    least the bound of the arm with the highest one, since the others cannot have the highest.
     """
-    t = counts.sum(-1, keepdims=True)
-    bound = pinsker_index(counts, means, t, c)
-    top = bound.argmax(-1)[..., None]
-    some = bound >= kl_ucb_index(np.take_along_axis(counts, top, -1), np.take_along_axis(means, top, -1), t, c)
+    budget = np.broadcast_to(budget, counts.shape)
+    above = pinsker_bound(counts, means, budget)
+    top = above.argmax(-1)[..., None]
+    at_top: list[Array] = [np.take_along_axis(values, top, -1) for values in (counts, means, budget)]
+    some = above >= kl_upper_bound(at_top[0], at_top[1], at_top[2])
     index = np.full(counts.shape, -np.inf)
-    index[some] = kl_ucb_index(counts[some], means[some], np.broadcast_to(t, counts.shape)[some], c)
+    index[some] = kl_upper_bound(counts[some], means[some], budget[some])
     return index.argmax(-1)
+
+
+class HorizonKLUCB(ArmPolicy):
+    """KL-UCB for a known horizon T: the time left, divided by pulls, in place of the time so far.
+
+    The index of an arm with n pulls and s rewards of 1 is the largest q with
+
+        (n + 2) kl((1 + s) / (n + 2), q) <= a ln(1 + c left / (n + 2)),
+
+    where `left` slots remain. Its mean is that of the posterior under a uniform prior, so no arm need be pulled before
+    it has an index. With the sample mean, and a ln(T / n) for the right side, it is KL-UCB-H+ (Lai 1987; Kaufmann 2018,
+    "On Bayesian index policies for sequential resource allocation"), which approximates the Gittins index of a finite
+    horizon. Exploration stops as the end comes near. `a` and `c` were found on training streams (5 arms, 1000 slots).
+
+    Args:
+        a, c: constants of the index, > 0.
+    """
+
+    fast = ArmPolicy.epochs
+    public_schedule = True
+
+    def __init__(self, a: float = 0.5, c: float = 0.5) -> None:
+        self.a, self.c = number("a", a, above=0), number("c", c, above=0)
+
+    def choose(self, counts: Array, means: Floats) -> Ints:
+        left = self._horizon - counts.sum(-1, keepdims=True)
+        return highest_horizon_index(counts, counts * means, left, self.a, self.c)
+
+
+def highest_horizon_index(counts: Array, sums: Floats, left: Array, a: float, c: float) -> Ints:
+    """The arms with the highest index of `HorizonKLUCB`, int64[...], for pulls and sums of rewards [..., K] and `left`,
+    the pulls to come, which broadcasts with them."""
+    n = counts + 2.0
+    return highest_bound(n, (1 + sums) / n, horizon_budget(n, left, a, c))
 
 
 class MOSS(ArmPolicy):

@@ -3,10 +3,17 @@ graph."""
 
 import numpy as np
 
-from taciturn.envs.core import Array, PublicView, number
+from taciturn.envs.core import Array, PublicView, choice, number
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.federated_bandit.fast import AgentKnowledge
-from taciturn.policies.classic.bandit_indices import coop_ucb2_index, dducb_index, fed2_ucb_radius, gossip_ucb_index
+from taciturn.policies.classic.bandit_indices import (
+    coop_ucb2_index,
+    dducb_index,
+    fed2_ucb_radius,
+    gossip_ucb_index,
+    horizon_budget,
+    kl_upper_bound,
+)
 from taciturn.policies.classic.bandits import ArmPolicy, kl_ucb_choice
 from taciturn.validation import Bools, Floats, Ints
 
@@ -33,6 +40,108 @@ class CentralisedOracle(ArmPolicy):
             shared = np.take_along_axis(np.argsort(~unpulled, axis=-1, kind="stable"), place, axis=-1)
             arms = np.where(unpulled.any(-1)[:, None], shared, arms)
         return arms
+
+
+class PooledKLUCB(ArmPolicy):
+    """`HorizonKLUCB` on the pooled pulls of all agents, which divide the arms of a slot among themselves.
+
+    The M agents choose one after another in each slot. An arm that j of them have already chosen in this slot has the
+    index
+
+        largest q with (n + j + 2) kl((1 + s) / (n + 2), q) <= a ln(1 + c left / (n + j + 2)),
+
+    where n pulls by all agents earned s, and `left` = M (T - t) are still to come. It falls with j. So a slot tries
+    several arms while several may be the best, and with M = 1 this is `HorizonKLUCB`. No channel carries the samples:
+    this is what agents could do together if nothing were private. `a` and `c` were found on training streams.
+
+    Args:
+        a, c: constants of the index, > 0.
+    """
+
+    pools = True
+    fast = ArmPolicy.epochs
+
+    def __init__(self, a: float = 0.8, c: float = 0.3) -> None:
+        self.a, self.c = number("a", a, above=0), number("c", c, above=0)
+
+    def choose(self, counts: Array, means: Floats) -> Ints:
+        agents, n = counts.shape[1], counts.sum(1)
+        left = agents * self._horizon - n.sum(-1)[:, None]
+        return divided(n, (counts * means).sum(1), left, agents, self.a, self.c)
+
+
+def divided(
+    counts: Array, sums: Floats, left: Array, agents: int, a: float, c: float, each: Floats | float = 1.0
+) -> Ints:
+    """The arms that agents take one after another, int64[B, M], by the index of `PooledKLUCB`.
+
+    Since the index of an arm falls with the number of agents that have taken it, the first M choices are the M highest
+    of the indices [B, K, M] for 0 to M - 1 such agents.
+
+    Args:
+        counts, sums: pulls and sums of rewards so far, [B, K].
+        left: pulls still to come, broadcasts with `counts`.
+        agents: M.
+        a, c: constants of the index.
+        each: pulls for which one agent's choice counts, broadcasts with `counts`.
+    """
+    mean = (1 + sums) / (counts + 2.0)
+    pending = np.arange(agents) * np.broadcast_to(np.asarray(each, np.float64), counts.shape)[..., None]
+    n = counts[..., None] + 2.0 + pending
+    budget = horizon_budget(n, np.asarray(left)[..., None], a, c)
+    index = kl_upper_bound(n, np.broadcast_to(mean[..., None], n.shape), budget, steps=6)
+    best = np.argsort(-index.reshape(len(index), -1), axis=-1, kind="stable")[:, :agents]
+    return best // agents
+
+
+class Synchronised(ArmPolicy):
+    """Agents that all pull the same arm, chosen from the averages of all their rewards, and then upload.
+
+    The arm is that of the highest draw from the posteriors Beta(1 + hits, 1 + misses) (Thompson 1933), or of the
+    highest index of KL-UCB (Garivier & Cappe 2011), of the rewards of all M agents together. Everybody counts the pulls
+    as M per slot, since all follow the same plan, and draws the same with a seed that all know. An arm of n pulls is
+    pulled until it has `growth` n of them (at least one more), and then all agents upload: growth = 1 uploads in each
+    slot, 2 when an arm's pulls have doubled. Noise and lost uploads are not counted.
+
+    Args:
+        index: "thompson" or "kl-ucb".
+        growth: of an arm's pulls between uploads, >= 1.
+    """
+
+    public_schedule = True
+
+    def __init__(self, index: str = "thompson", growth: float = 1.0) -> None:
+        self.index = choice("index", index, ("thompson", "kl-ucb"))
+        self.growth = number("growth", growth, at_least=1, at_most=1e6)
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        if view.params.components:
+            raise ValueError(f"Synchronised needs the topology 'server', not {view.params.topology!r}")
+
+    def start(self, shape: tuple[int, int, int], horizon: int) -> None:
+        super().start(shape, horizon)
+        self._pulls = np.zeros((shape[0], shape[2]), np.int64)  # of each arm by each agent
+        self._arm, self._left = np.zeros(shape[0], np.int64), np.zeros(shape[0], np.int64)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        seen = self._layout.unpack(obs.astype(np.float64))
+        fresh = seen["time"][:, 0] == 0
+        self._pulls[fresh], self._left[fresh] = 0, 0
+        due = np.flatnonzero(self._left == 0)
+        if due.size:
+            n = self._pulls[due]
+            arm = self._best(obs.shape[1] * n, np.clip(seen["broadcast"][due, 0].reshape(n.shape), 0, 1))
+            now = n[np.arange(due.size), arm]
+            self._arm[due], self._left[due] = arm, np.maximum(np.ceil(self.growth * now).astype(np.int64) - now, 1)
+            self._pulls[due, arm] += self._left[due]
+        self._left -= 1
+        return np.repeat((self._arm + self._shape[2] * (self._left == 0))[:, None], obs.shape[1], axis=1)
+
+    def _best(self, counts: Ints, means: Floats) -> Ints:
+        if self.index == "kl-ucb":
+            return kl_ucb_choice(counts, means)
+        return self.rng.beta(1 + counts * means, 1 + counts * (1 - means)).argmax(-1)
 
 
 class Fed2UCB(ArmPolicy):

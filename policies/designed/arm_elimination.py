@@ -7,6 +7,7 @@ import numpy as np
 from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.envs.federated_bandit.arm_elimination import ArmElimination, action
 from taciturn.policies.base import Policy
+from taciturn.privacy.mechanisms import Laplace
 from taciturn.validation import Floats, Ints
 
 
@@ -43,6 +44,10 @@ class GrowingSchedule(Policy):
         self._mechanism: Any = view.channels["means"].mechanism
         self._total: Ints = np.zeros(view.num_envs, np.int64)
         self._noise: Floats = np.zeros(view.num_envs)
+
+    def within(self, view: PublicView, total: float) -> dict[str, Any]:
+        """All of `total` on each message, by Laplace noise: each reward enters one."""
+        return {"means": Laplace(total)}
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         seen = self._layout.unpack(obs[:, 0].astype(np.float64))

@@ -1,5 +1,6 @@
 """An agent for `federated_bandit_v0` that pulls what is public, and uses what is its own last."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,16 @@ import numpy as np
 from taciturn.envs.core import Array, Layout, PublicView, integer, number
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies.base import Policy
+from taciturn.policies.classic.bandits import highest_horizon_index
+from taciturn.policies.classic.cooperative_bandits import divided
+from taciturn.privacy.mechanisms import Laplace
 from taciturn.validation import Bools, Floats, Ints
+
+MOST_BATCHES = 64
+REWARD_VARIANCE = 1 / 6
+"""Of one reward of 0 or 1, on average over means from 0 to 1."""
+LEAST_VARIANCE = 0.03
+"""Taken of one reward, whatever is heard: averages of 0 and 1 come up by chance, too."""
 
 
 class PublicPlan(Policy):
@@ -55,6 +65,10 @@ class PublicPlan(Policy):
         self._agents, self._arms, self._horizon = role.num_agents, view.params.arms, int(view.horizon)
         self._mechanism: Any = view.channels["means"].mechanism
         self._start(np.ones(view.num_envs, np.bool_))
+
+    def within(self, view: PublicView, total: float) -> dict[str, Any]:
+        """All of `total` on each message, by Laplace noise: each reward enters one."""
+        return {"means": Laplace(total)}
 
     def _start(self, fresh: Bools) -> None:
         """Forget the runs of the replicas that `fresh` marks."""
@@ -132,3 +146,202 @@ class PublicPlan(Policy):
         hits = heard * np.clip(means, 0, 1) + seen["counts"] * seen["means"]
         counts = heard + seen["counts"]
         return np.argmax(self.rng.beta(1 + hits, 1 + np.maximum(counts - hits, 0)), -1)
+
+
+class DividedPlan(Policy):
+    """A plan that everybody knows, in which each agent pulls one arm throughout a batch.
+
+    The noise of a message does not shrink with the number of rewards in it, so few agents that pull an arm often tell
+    more of it than many that pull it a few times. In each batch every agent pulls one arm, and then uploads. In the
+    first batch the arms are dealt out evenly (an agent gets several if there are fewer agents than arms). Later the
+    agents choose one after another by the index of `PooledKLUCB`, computed from the broadcasts alone; a choice of an
+    arm counts for the pulls that its message will be worth. So the schedule is public, each reward enters one mean, and
+    a whole run costs an agent no more than one message. Nothing that agents draw need be shared.
+
+    In round r the m agents of a set S_r report an arm, and the average is
+
+        b_r = (1/m) sum over i in S_r of ybar_ir,    ybar_ir = (rewards + noise of agent i so far) / n_ir,
+
+    where n_ir are the agent's pulls of it so far. For s <= r,
+
+        Cov(b_r, b_s) = sum over i in S_r and S_s of (v n_is + z_is) / (m_r m_s n_ir n_is),
+
+    with z_is the variance of the noise in the agent's sum, and v that of one reward. From these the best linear
+    unbiased estimate of the arm's mean is x'b / x'1 with x = C^-1 1 (Aitken 1935); its precision, 1'C^-1 1, counts as
+    v 1'C^-1 1 pulls. v is first 1/6, its mean under a uniform prior, then that at the estimate.
+
+    No batch begins that would end after a share `until` of the run. From then on each agent is on its own: it takes its
+    own reports, which it knows, out of the averages, estimates each mean from what is left, adds its own pulls, which
+    are exact, and pulls by the index of `HorizonKLUCB`.
+
+    An arm that no upload arrives of is left out of that round. Where only some of the uploads are lost, it still counts
+    all of them, since the world does not say how many arrived. Agents that follow another policy do not count, if this
+    one is given the others alone (`Mixture`).
+
+    Args:
+        first: pulls of one arm by each agent in the first batch.
+        growth: of the length of batches, >= 1.
+        until: share of the run, in [0, 1].
+        a, c: constants of the index by which agents divide the arms, > 0.
+        own_a, own_c: constants of the index of an agent on its own, > 0.
+    """
+
+    public_schedule = True
+
+    def __init__(
+        self,
+        first: int = 1,
+        growth: float = 1.25,
+        until: float = 0.7,
+        a: float = 0.6,
+        c: float = 0.3,
+        own_a: float = 0.5,
+        own_c: float = 0.5,
+    ) -> None:
+        self.first = integer("first", first, at_least=1)
+        self.growth = number("growth", growth, at_least=1, at_most=1e6)
+        self.until = number("until", until, at_least=0, at_most=1)
+        self.a, self.c = number("a", a, above=0), number("c", c, above=0)
+        self.own_a, self.own_c = number("own_a", own_a, above=0), number("own_c", own_c, above=0)
+
+    def begin(self, view: PublicView) -> None:
+        fits = issubclass(view.world, FederatedBandit) and view.params.topology == "server"
+        self.require(fits, "federated_bandit with topology='server'", view)
+        (role,) = view.roles.values()
+        self._layout: Layout = role.layout
+        self._arms, self._horizon = view.params.arms, int(view.horizon)
+        self._mechanism: Any = view.channels["means"].mechanism
+        self._envs, self._agents = view.num_envs, 0
+
+    def within(self, view: PublicView, total: float) -> dict[str, Any]:
+        """All of `total` on each message, by Laplace noise: each reward enters one."""
+        return {"means": Laplace(total)}
+
+    def _start(self, agents: int) -> None:
+        """Prepare for so many agents: the ends of the batches, and what is heard and known of them."""
+        self._agents, self._stints = agents, -(-self._arms // agents)
+        self._lengths, self._ends = list[int](), list[int]()
+        length, end = self.first, self.first * self._stints
+        while end <= self.until * self._horizon and len(self._ends) < MOST_BATCHES:
+            self._lengths.append(length)
+            self._ends.append(end)
+            length = math.ceil(length * self.growth)
+            end += length
+        batches = max(len(self._ends), 1)
+        each, whole = (self._envs, self._arms, agents), (self._envs, self._arms, batches, agents)
+        self._pulls, self._noise = np.zeros(each), np.zeros(each)  # by each agent so far; of the noise in their sum
+        self._known, self._spread, self._said = np.zeros(whole), np.zeros(whole), np.zeros(whole)
+        self._heard, self._senders = np.zeros(whole[:3]), np.zeros(whole[:3])
+        self._plan = np.zeros((self._envs, self._stints, agents), np.int64)
+        self._others = np.zeros((2, self._envs, agents, self._arms))  # hits and counts heard of others
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        if obs.shape[1] != self._agents:
+            self._start(obs.shape[1])
+        parts = self._layout.slices
+        seen = {name: obs[..., part].astype(np.float64) for name, part in parts.items()}
+        time = seen["time"][:, 0, 0].astype(np.int64)
+        ends = np.asarray(self._ends, np.int64)
+        batch = np.searchsorted(ends, time, side="right")
+        began = np.append(0, ends)[batch]
+        for now in np.unique(batch[time == began]).tolist():
+            rows = np.flatnonzero((batch == now) & (time == began))
+            if now == 0:
+                for values in (self._pulls, self._noise):
+                    values[rows] = 0
+            else:
+                self._hear(rows, now - 1, {name: values[rows] for name, values in seen.items()})
+            if now < ends.size:
+                self._next_batch(rows, now, int(time[rows[0]]))
+            else:
+                self._part(rows, now)
+        together = batch < ends.size
+        arms = np.zeros(obs.shape[:2], np.int64)
+        stint = np.where(batch == 0, time // self.first, 0)
+        rows = np.flatnonzero(together)
+        arms[rows] = self._plan[rows, stint[rows]]
+        uploads = together & np.isin(time + 1, ends)
+        if (alone := np.flatnonzero(~together)).size:
+            counts = seen["counts"][alone]
+            hits, heard = self._others[:, alone]
+            sums, left = hits + np.rint(counts * seen["means"][alone]), self._horizon - time[alone, None, None]
+            arms[alone] = highest_horizon_index(heard + counts, sums, left, self.own_a, self.own_c)
+        return arms + self._arms * uploads[:, None]
+
+    def _next_batch(self, rows: Ints, batch: int, time: int) -> None:
+        """Divide the arms of a batch among the agents in these replicas, and note what the agents will report."""
+        length = self._lengths[batch]
+        noise = self._noise_of(length)
+        if batch == 0:
+            turn = np.arange(self._stints)[:, None] * self._agents + np.arange(self._agents)
+            plan = np.broadcast_to(turn % self._arms, (rows.size, *turn.shape))
+        else:
+            hits, counts = self._estimate(rows, batch)
+            worth, left = length * REWARD_VARIANCE / (REWARD_VARIANCE + noise / length), self._horizon - time
+            chosen = divided(
+                counts, hits, np.full((rows.size, 1), left * self._agents), self._agents, self.a, self.c, worth
+            )
+            plan = np.repeat(np.roll(chosen, batch, axis=1)[:, None], self._stints, axis=1)
+        self._plan[rows] = plan
+        turns = (plan[..., None] == np.arange(self._arms)).astype(np.float64)  # [rows, stints, M, K]
+        mine = turns.sum(1) if batch == 0 else turns[:, 0]
+        mine = np.swapaxes(mine, 1, 2)
+        self._pulls[rows] += mine * length
+        self._noise[rows] += np.where(mine > 0, noise, 0.0)
+        reported = mine > 0
+        self._known[rows, :, batch] = np.where(reported, self._pulls[rows], 0.0)
+        self._spread[rows, :, batch] = np.where(reported, self._noise[rows], 0.0)
+        self._senders[rows, :, batch] = reported.sum(-1)
+
+    def _noise_of(self, pulls: int) -> float:
+        """n^2 s(n), the variance of the noise in a sum of n rewards."""
+        if self._mechanism is None or self._mechanism.kind == "none":
+            return 0.0
+        return float(pulls**2 * self._mechanism.variance(np.array(0.5), np.array(1.0 / pulls)))
+
+    def _hear(self, rows: Ints, batch: int, seen: dict[str, Array]) -> None:
+        """Note the averages of a batch, and what each agent has itself reported."""
+        self._heard[rows, :, batch] = seen["broadcast"][:, 0]
+        self._said[rows, :, batch] = np.swapaxes(seen["private"], 1, 2)
+        self._senders[rows, :, batch] *= seen["active"][:, 0] > 0
+
+    def _estimate(self, rows: Ints, batches: int, me: int | None = None) -> tuple[Floats, Floats]:
+        """What so many batches tell of the arms, as hits and pulls, [rows, K]; `me` takes out an agent's own
+        reports."""
+        senders, known = self._senders[rows, :, :batches], self._known[rows, :, :batches]
+        there = (known > 0) & (senders > 0)[..., None]
+        share = np.where(there, 1 / (np.maximum(known, 1) * np.maximum(senders, 1)[..., None]), 0.0)
+        told, weight = self._heard[rows, :, :batches] * (senders > 0), (senders > 0).astype(np.float64)
+        if me is not None:
+            mine = np.where(there[..., me], 1 / np.maximum(senders, 1), 0.0)
+            told, weight = told - mine * self._said[rows, :, :batches, me], weight - mine
+            share[..., me] = 0.0
+            weight = np.where(share.any(-1), weight, 0.0)
+        of_rewards = covariance(share, known)
+        of_noise = covariance(share, self._spread[rows, :, :batches])
+        silent = np.eye(batches) * np.where(share.any(-1), 0.0, 1.0)[..., None]
+        variance = np.full(senders.shape[:2], REWARD_VARIANCE)
+        for _ in range(2):
+            total = variance[..., None, None] * of_rewards + of_noise + silent
+            x = np.linalg.solve(total * (1 + 1e-9 * np.eye(batches)), weight[..., None])[..., 0]
+            precision = np.maximum((x * weight).sum(-1), 0.0)
+            mean = np.clip((x * told).sum(-1) / np.where(precision > 0, precision, 1.0), 0.0, 1.0)
+            counts = precision * variance
+            shrunk = (1 + counts * mean) / (2 + counts)
+            variance = np.maximum(shrunk * (1 - shrunk), LEAST_VARIANCE)
+        return counts * mean, counts
+
+    def _part(self, rows: Ints, batches: int) -> None:
+        """Each agent estimates the means from what the others have told."""
+        if batches == 0:
+            self._others[:, rows] = 0.0
+            return
+        for me in range(self._agents):
+            self._others[0, rows, me], self._others[1, rows, me] = self._estimate(rows, batches, me)
+
+
+def covariance(share: Floats, spread: Floats) -> Floats:
+    """Of averages over rounds, [..., R, R], for what each agent's sum has in each average, `share` [..., R, M], and the
+    variance of that sum by then, `spread` [..., R, M], which only grows."""
+    below = np.tril(share @ np.swapaxes(share * spread, -1, -2))
+    return below + np.swapaxes(np.tril(below, -1), -1, -2)

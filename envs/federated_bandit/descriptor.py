@@ -19,6 +19,13 @@ from taciturn.envs.core.faults import Stragglers
 
 LAPLACE = "Laplace:{}"
 LIARS = lying("means", "send 1 - x instead of x")
+ROUNDS = {
+    "epsilon": Span(0.1, 100.0, log=True),
+    "participation": Span(0.2, 1.0),
+    "rounds": Span(1, 8),
+    "gap": Span(0.01, 0.5, log=True),
+}
+INDEX = {"a": Span(0.2, 1.5, log=True), "c": Span(0.05, 2.0, log=True)}
 FOUR = {"num_agents": 4, "num_arms": 3, "horizon": 300}
 
 
@@ -46,12 +53,33 @@ WORLDS = (
             replicas=2,
             steps=60_000,
             classic=tuple((name, {}) for name in ("UCB1", "KLUCB", "ThompsonSampling", "MOSS", "Fed2UCB")),
-            paper=(("CDPMAB", {}), ("SingleAgent", {})),
-            designed=(("PublicPlan", TUNED),),
+            paper=(("CDPMAB", {}), ("CDPMAB", TUNED), ("SingleAgent", {})),
+            designed=(
+                ("HorizonKLUCB", TUNED),
+                ("PublicPlan", TUNED),
+                ("DividedPlan", TUNED),
+                ("Synchronised", {}),
+                ("Synchronised", {"index": "kl-ucb", "growth": 2.0}),
+            ),
             tuned=(("LearnedPulls", {}),),
-            alone=Mark("ThompsonSampling"),
-            together=Mark("CentralisedOracle"),
-            search={},
+            alone=Mark("HorizonKLUCB", TUNED),
+            together=Mark("PooledKLUCB"),
+            search={
+                "CDPMAB": ROUNDS,
+                "HorizonKLUCB": INDEX,
+                "PublicPlan": {
+                    "first": Span(1, 8, log=True),
+                    "growth": Span(1.2, 4.0, log=True),
+                    "chunk": Span(1, 4, log=True),
+                    "until": Span(0.3, 1.0),
+                },
+                "DividedPlan": {
+                    "first": Span(1, 8, log=True),
+                    "growth": Span(1.1, 3.0, log=True),
+                    "until": Span(0.3, 1.0),
+                    **INDEX,
+                },
+            },
             hears=("means",),
             variants={
                 "many-arms": Variant("20 arms instead of 5", {"num_arms": 20}, size=True),
@@ -69,7 +97,12 @@ WORLDS = (
                 "strangers": among("UCB1"),
             },
             totals=Totals(
-                ("means",), LAPLACE, {}, 1, None, without=("UCB1", "KLUCB", "ThompsonSampling", "MOSS", "SingleAgent")
+                ("means",),
+                LAPLACE,
+                {},
+                1,
+                None,
+                without=("UCB1", "KLUCB", "ThompsonSampling", "MOSS", "SingleAgent", "HorizonKLUCB", "Synchronised"),
             ),
         ),
         leaks=(Leak({"CDPMAB": {}}, LAPLACE, FOUR), Leak({"DDPMAB": {}}, LAPLACE, {**FOUR, "topology": "ring"})),
@@ -95,9 +128,17 @@ WORLDS = (
             paper=(("EliminationSchedule", {}), ("EliminationSchedule", TUNED)),
             designed=(("GrowingSchedule", TUNED),),
             tuned=(("LearnedElimination", {}),),
-            alone=Mark("ThompsonSampling", plays_in="federated_bandit_v0"),
-            together=Mark("CentralisedOracle", plays_in="federated_bandit_v0"),
-            search={},
+            alone=Mark("HorizonKLUCB", plays_in="federated_bandit_v0"),
+            together=Mark("PooledKLUCB", plays_in="federated_bandit_v0"),
+            search={
+                "EliminationSchedule": ROUNDS,
+                "GrowingSchedule": {
+                    "first": Span(1, 30, log=True),
+                    "growth": Span(1.1, 3.0, log=True),
+                    "a": Span(0.3, 3.0, log=True),
+                    "c": Span(0.001, 1.0, log=True),
+                },
+            },
             hears=("means",),
             variants={
                 "crowd": Variant("20 agents instead of 5", {"num_agents": 20}, size=True),

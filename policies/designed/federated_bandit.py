@@ -156,7 +156,8 @@ class DividedPlan(Policy):
     first batch the arms are dealt out evenly (an agent gets several if there are fewer agents than arms). Later the
     agents choose one after another by the index of `PooledKLUCB`, computed from the broadcasts alone; a choice of an
     arm counts for the pulls that its message will be worth. So the schedule is public, each reward enters one mean, and
-    a whole run costs an agent no more than one message. Nothing that agents draw need be shared.
+    a whole run costs an agent no more than one message. Who chooses first is a permutation of the agents that follows
+    from the number of the batch, so agents that are apart need to share no seed.
 
     In round r the m agents of a set S_r report an arm, and the average is
 
@@ -281,7 +282,9 @@ class DividedPlan(Policy):
             chosen = divided(
                 counts, hits, np.full((rows.size, 1), left * self._agents), self._agents, self.a, self.c, worth
             )
-            plan = np.repeat(np.roll(chosen, batch, axis=1)[:, None], self._stints, axis=1)
+            # Who takes an arm changes from batch to batch, so that no arm is known from the same few agents alone.
+            order = np.random.default_rng(batch).permutation(self._agents)
+            plan = np.repeat(chosen[:, None, order], self._stints, axis=1)
         self._plan[rows] = plan
         turns = (plan[..., None] == np.arange(self._arms)).astype(np.float64)  # [rows, stints, M, K]
         mine = turns.sum(1) if batch == 0 else turns[:, 0]

@@ -28,8 +28,8 @@ def test_features_by_hand() -> None:
     assert LogisticBandit(3).waves(9).shape == (16, 9), "at most 16"
     b: Any = wave(np.array([1 / 3, 1.0]), LogisticBandit(2).waves(2))
     np.testing.assert_allclose(b, [1, 0.5, -1, -0.5, -0.5, 1])
-    item = np.array([0.5, 1.0, 0.0, 0.75, 0.5])
-    f = features(b[:2], item)
+    item: Any = np.array([0.5, 1.0, 0.0, 0.75, 0.5])
+    f: Any = features(b[:2], item)
     np.testing.assert_allclose(f, [1, 0.5, 0, 0, 1, 0.5, -1, -0.5, 0.5, 0.25, 0, 0, 0, 1, 1, 0.25, 0])
 
 
@@ -39,7 +39,7 @@ def test_scores_are_those_of_the_features() -> None:
     policy = LogisticBandit(**BRIEF, explore=0.0)
     obs, _ = env.reset(seed=0)
     policy.reset(env, env.stream("policy"))
-    policy._mean = np.random.default_rng(0).standard_normal(policy._mean.shape)
+    policy._mean[:] = np.random.default_rng(0).standard_normal(policy._mean.shape)
     mask = env.action_mask("agent")
     assert mask is not None
     action, contexts = policy.act(obs, mask), env.state.contexts

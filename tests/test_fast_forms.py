@@ -86,8 +86,10 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
             "LinUCB",
             "GaussLinUCB",
             "ContextualZooming",
+            "LogisticBandit",
             "NeuralBandit",
             "OracleItem",
+            "PooledLogistic",
         )
     },
     **{
@@ -110,7 +112,9 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "CommunicationEfficientCDPMAB": {"participation": 0.7, "rounds": 3},
     "CDPMAB": {"participation": 0.7},
     "CBL": {"tau": 0.5},
+    "LogisticBandit": {"worlds": 3, "rounds": 20},
     "NeuralBandit": {"steps": 2, "num_envs": 2, "rounds": 8},
+    "PooledLogistic": {"worlds": 3, "rounds": 20},
     "PrivateSocialLearning": {"beta": 0.7, "mu": 0.05},
 }
 

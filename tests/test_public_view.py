@@ -46,7 +46,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
         ("DUCB", "HCT", "HOO", "ContextualZooming", "GaussLinUCB", "ItemUCB1", "LinUCB", "NeuralBandit", "OracleItem"),
         ("recommender_v0", SHOP, {}),
     ),
-    **dict.fromkeys(("BlockListener", "LogisticBandit", "PooledLogistic"), ("recommender_v0", SHOP, {})),
+    "BlockListener": ("recommender_v0", SHOP, {}),
     **dict.fromkeys(("BestResponse", "FiniteBestResponse", "FictitiousPlay", "Hedge", "Mixture"), CROWD),
 }
 OWN: dict[str, dict[str, Any]] = PARAMETERS | {
@@ -60,8 +60,6 @@ OWN: dict[str, dict[str, Any]] = PARAMETERS | {
     "NeuralBandit": {"steps": 2, "num_envs": 2, "rounds": 8},
     "LearnedPulls": {"steps": 600, "num_envs": 4},
     "BlockListener": {"worlds": 3, "rounds": 20, "cells": 6, "first": 4},
-    "LogisticBandit": {"worlds": 3, "rounds": 20},
-    "PooledLogistic": {"worlds": 3, "rounds": 20},
     "Mixture": {"parts": [(Truthful(), 1.0)]},
 }
 SETTINGS = OTHERS | {name: plays[0][:3] for name, plays in PLAYS.items()}

@@ -472,10 +472,23 @@ def test_blocks_give_the_bits_of_steps(name: str, compiled: bool, monkeypatch: p
 
 @pytest.mark.parametrize(
     "name",
-    ["OracleItem", "ItemUCB1", "DUCB", "HOO", "HCT", "LinUCB", "GaussLinUCB", "ContextualZooming", "NeuralBandit"],
+    [
+        "OracleItem",
+        "ItemUCB1",
+        "DUCB",
+        "HOO",
+        "HCT",
+        "LinUCB",
+        "GaussLinUCB",
+        "ContextualZooming",
+        "NeuralBandit",
+        "LogisticBandit",
+        "PooledLogistic",
+    ],
 )
 def test_blocks_of_items_give_the_bits_of_steps(name: str) -> None:
     own = {"steps": 2, "num_envs": 2, "rounds": 8} if name == "NeuralBandit" else {}
+    own |= {"worlds": 3, "rounds": 20} if "Logistic" in name else {}
     found = []
     for fast in (True, False):
         env, policy = small(2, horizon=80, growth=[(30, 0.3)]), getattr(policies, name)(**own)

@@ -25,11 +25,14 @@ from taciturn.envs import (
     social_bandit_v0,
 )
 from taciturn.policies import (
+    BlockListener,
     LearnedElimination,
     LearnedPulls,
     LearnedStopping,
     Learner,
+    LogisticBandit,
     NeuralBandit,
+    PooledLogistic,
     SharedPPO,
     SocialQ,
     TabularQ,
@@ -249,6 +252,13 @@ LEARNERS: dict[str, Any] = {
         NeuralBandit, recommender_v0, {"steps": 2, "num_envs": 2, "rounds": 8},
         {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 20},
     ),
+    **{
+        kind.__name__: (
+            kind, recommender_v0, {"worlds": 3, "rounds": 10} | own,
+            {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 20},
+        )
+        for kind, own in ((LogisticBandit, {}), (PooledLogistic, {}), (BlockListener, {"cells": 5, "first": 4}))
+    },
 }  # fmt: skip
 
 

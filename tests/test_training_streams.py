@@ -51,6 +51,9 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("SocialQ", {"steps": 400, "num_envs": 2}, gossip_bandit_v0.population(2, **SOCIAL)),
     ("SocialQ", {"steps": 400, "num_envs": 2}, social_bandit_v0.population(2, **SOCIAL)),
     ("NeuralBandit", {"steps": 2, "num_envs": 2, "rounds": 8}, recommender_v0.population(2, **SHOP)),
+    ("BlockListener", {"worlds": 3, "rounds": 10, "cells": 5, "first": 4}, recommender_v0.population(2, **SHOP)),
+    ("LogisticBandit", {"worlds": 3, "rounds": 10}, recommender_v0.population(2, **SHOP)),
+    ("PooledLogistic", {"worlds": 3, "rounds": 10}, recommender_v0.population(2, **SHOP)),
 ]
 IDS = [f"{name}-{world.name}-{i}" for i, (name, _, world) in enumerate(CASES)]
 

@@ -209,8 +209,8 @@ class BlockListener(LogisticBandit):
 
         N_j = max(0, M + (noisy_j - M) t / (t + u)),    u = 2 b'^2 n,
 
-    with an error of variance e = t u / (t + u), where t, their own variance, is what the mean of (noisy_j - M)^2 exceeds
-    u by (`shrunk`). The sums are taken as
+    with an error of variance e = t u / (t + u), where t, their own variance, is what the mean of (noisy_j - M)^2
+    exceeds u by (`shrunk`). The sums are taken as
 
         R_j = N_j r_j + noise,    r_j = mean_i (s(f_i'w) - s(f_i'm_0)),
         variance  v_j = N_j q_j + 2 b^2 n + e r_j^2 + (slack N_j)^2,
@@ -233,13 +233,13 @@ class BlockListener(LogisticBandit):
 
     def __init__(
         self,
-        cells: int = 200,
+        cells: int = 300,
         *,
         first: int = 30,
-        growth: float = 1.4,
+        growth: float = 1.5,
         slack: float = 0.07,
-        prior: float = 2.0,
-        share: float = 0.7,
+        prior: float = 1.0,
+        share: float = 0.6,
         degree: int = 2,
         explore: float = 0.4,
         worlds: int = 200,

@@ -48,7 +48,7 @@ from taciturn.policies.classic.social import (
 )
 from taciturn.policies.designed.arm_elimination import GrowingSchedule
 from taciturn.policies.designed.federated_bandit import PublicPlan
-from taciturn.policies.designed.social import HoldTheBest, Listener
+from taciturn.policies.designed.social import HoldTheBest, HoldTheBestTogether, Listener
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
 from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
@@ -73,7 +73,7 @@ __all__ = [
     "BestResponse", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2",
     "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "EliminationSchedule", "Fed2UCB",
     "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider",
-    "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "IsolatedEpsilonGreedy",
+    "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "HoldTheBestTogether", "IsolatedEpsilonGreedy",
     "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner",
     "LinUCB", "Listener", "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping", "OracleItem",
     "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PostedPrice", "PrivateSocialLearning",

@@ -69,15 +69,15 @@ from taciturn.policies.reference.private_social_learning import PrivateSocialLea
 from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 
 __all__ = [
-    "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL", "UCB1",
-    "BestResponse", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2",
+    "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL",
+    "UCB1", "BestResponse", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2",
     "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "EliminationSchedule", "Fed2UCB",
     "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider",
-    "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "HoldTheBestTogether", "IsolatedEpsilonGreedy",
-    "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner",
-    "LinUCB", "Listener", "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping", "OracleItem",
-    "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PostedPrice", "PrivateSocialLearning",
-    "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ", "SuccessiveElimination", "TPriDO",
-    "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "Uniform", "Voter", "WaitForAll", "WinStay",
-    "Wintall",
+    "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "HoldTheBestTogether",
+    "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls",
+    "LearnedStopping", "Learner", "LinUCB", "Listener", "Mixture", "NeuralBandit", "OneStepLookAhead",
+    "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PostedPrice",
+    "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ",
+    "SuccessiveElimination", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "Uniform",
+    "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

@@ -90,10 +90,11 @@ class Remembering(SocialPolicy):
         self._rounds = issubclass(view.world, SocialBandit)
         fits = self._rounds or (issubclass(view.world, GossipBandit) and view.params.reward == "pull")
         self.require(fits, "social_bandit, and in gossip_bandit with reward='pull'", view)
-        self._ends = float(view.params.horizon) * (1.0 if self._rounds else float(view.params.rate))
+        self._ends = float(view.horizon) * (1.0 if self._rounds else float(view.params.rate))
         self._counted = np.zeros((*self._shape, self._options, 2), np.int32)  # signals 1 and 0
         self._ticks = np.zeros(self._shape, np.int64)
-        self._last = Pulled(self.agents(), *np.full((2, *self.agents().shape), -1), self.agents() < 0)
+        agents = self.agents()
+        self._last = Pulled(agents, np.full(agents.shape, -1), np.full(agents.shape, -1), agents < 0)
 
     def at(self) -> tuple[Ints, Ints]:
         """Index of the agents that act, in arrays [B, N, ...]."""
@@ -278,9 +279,8 @@ def distinct(heard: Array, total: int, share: Array | float) -> Floats:
 
         1/n = 1/N + (1 - s)/V,
 
-    0 if V is 0. The mean of V copies varies because there are N answers, and because only some of them were heard.
-    Where one request brings a share s of all answers, once each, s is that share; where each copy is of a random agent,
-    0.
+    0 if V is 0. The mean of V copies varies because there are N answers, and because only some of them were heard. Each
+    request brings a share s of all answers, once each, drawn anew; where every copy is of a random agent, s = 1/N.
     """
     v = np.maximum(heard, 1e-300)
     return np.where(heard > 0, 1.0 / (1.0 / total + np.maximum(1.0 - share, 0.0) / v), 0.0)
@@ -298,9 +298,9 @@ class Listener(Remembering):
     where h_k is the share of the copies heard in which the bit of option k is set, n the number of independent answers
     that they count as (`distinct`: copies of an answer already heard are no new evidence), a bit is read as 1 with
     probability p if it is 1 and q if it is 0, and S_k(theta) is the share of agents on their own that would hold option
-    k at that moment in that world. (The bits of an agent's answer
-    are taken as independent, and what it said as said by agents on their own; c < 1 makes up for both.) From then on the means and
-    spreads of these worlds take the place of its own posterior's.
+    k at that moment in that world. (The bits of an agent's answer are taken as independent, and answers as those of
+    agents on their own; c < 1 makes up for both.) From then on the means and spreads of these worlds take the place of
+    its own posterior's.
 
     Where replies are fresh, an agent listens from its first tick after the moment on. However many replies it hears,
     they count as no more than one answer of each agent.
@@ -335,15 +335,18 @@ class Listener(Remembering):
         self.memory = number("memory", memory, at_least=0, at_most=1)
 
     def prescribes(self, view: PublicView) -> dict[str, Mechanism]:
-        """One answer at the moment: every tick of anyone asks everybody."""
-        law = NoPrivacy() if self.epsilon is None else BitwiseRandomizedResponse(self.epsilon)
-        if issubclass(view.world, SocialBandit):  # a message before each round
-            return {"preference": Scheduled(law, at=1 + max(1, round(self.moment)))}
-        return {"preference": Scheduled(law, at=max(1, round(self.moment * view.params.num_agents)))}
+        """One answer at the moment."""
+        return self._once_with(NoPrivacy() if self.epsilon is None else BitwiseRandomizedResponse(self.epsilon), view)
 
     def within(self, view: PublicView, total: float) -> dict[str, Mechanism]:
-        """All of it on the one answer."""
-        return Listener(total, self.moment).prescribes(view)
+        """All of the total on the one answer."""
+        return self._once_with(BitwiseRandomizedResponse(total), view)
+
+    def _once_with(self, law: Mechanism, view: PublicView) -> dict[str, Mechanism]:
+        """`law` at the moment: all send a message before each round, or at each tick of anyone."""
+        rounds = issubclass(view.world, SocialBandit)
+        at = 1 + round(self.moment) if rounds else round(self.moment * view.params.num_agents)
+        return {"preference": Scheduled(law, at=max(1, at))}
 
     def prepare(self, view: PublicView) -> None:
         super().prepare(view)
@@ -362,9 +365,10 @@ class Listener(Remembering):
         shares = (1 - self.doubt) * shares + self.doubt / self._options
         reads = np.clip(q_bit + (p_bit - q_bit) * shares, 1e-6, 1 - 1e-6)
         theta = np.clip(known.qualities, 1e-12, 1 - 1e-12)
-        self._logs = np.concatenate([np.log(x) for x in (theta, 1 - theta, reads, 1 - reads)], 1).T
+        self._logs = np.concatenate([np.log(x) for x in (theta, 1 - theta, reads, 1 - reads)], 1).T.astype(np.float32)
         products = theta[:, :, None] * theta[:, None]
-        self._features = np.concatenate([np.ones((WORLDS, 1)), theta, products.reshape(WORLDS, -1)], 1)
+        features = np.concatenate([np.ones((WORLDS, 1)), theta, products.reshape(WORLDS, -1)], 1)
+        self._features = features.astype(np.float32)
         self._heard: Floats = np.zeros((*self._shape, self._options + 2))  # bits set, copies, and requests
         self._from = 0.0 if self._once else moment
 
@@ -379,7 +383,7 @@ class Listener(Remembering):
         self._heard[at] = np.where(hears[..., None], kept + new, before)
         bits, copies, requests = np.split(self._heard[at], [self._options, self._options + 1], -1)
         total = self._shape[1]
-        share = 0.0 if self._rounds else copies / (np.maximum(requests, 1e-300) * total)
+        share = 1.0 / total if self._rounds else copies / (np.maximum(requests, 1e-300) * total)
         answers = self.trust * distinct(copies, total, share)
         return np.concatenate([bits / np.maximum(copies, 1e-300) * answers, answers], -1)
 
@@ -387,32 +391,36 @@ class Listener(Remembering):
         super().forget(over)
         self._heard[over] = 0
 
-    def log_weights(self, ones: Ints, zeros: Ints, answers: Floats) -> Floats:
-        """log w of each world, [B, rows, WORLDS], of signals [B, rows, K] and answers as `listen` returns them."""
+    def log_weights(self, ones: Ints, zeros: Ints, answers: Floats) -> Array:
+        """log w of each world, float32[B, rows, WORLDS], of signals [B, rows, K] and answers as `listen` returns
+        them."""
         counts, number = answers[..., :-1], answers[..., -1:]
-        return np.asarray(np.concatenate([ones, zeros, counts, number - counts], -1) @ self._logs)
+        return np.concatenate([ones, zeros, counts, number - counts], -1, dtype=np.float32) @ self._logs
+
+    def moments(self, logs: Array) -> tuple[Floats, Floats]:
+        """The means of theta_k, [B, rows, K], and of theta_k theta_l, [B, rows, K, K], by `log_weights`."""
+        sums = (np.exp(logs - logs.max(-1, keepdims=True)) @ self._features).astype(np.float64)
+        means = sums[..., 1:] / sums[..., :1]
+        return means[..., : self._options], means[..., self._options :].reshape(*logs.shape[:2], self._options, -1)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         heard = self.heard(obs)
         held = heard.own
         ones, zeros = self.own(held)
         answers = self.listen(heard.counts, heard.received)
-        logs = self.log_weights(ones, zeros, answers)
-        weights = np.exp(logs - logs.max(-1, keepdims=True))
-        moments = weights @ self._features
-        moments /= moments[..., :1]
-        listens = answers[..., -1:] > 0
-        mean, products = moments[..., 1 : self._options + 1], moments[..., self._options + 1 :]
-        products = products.reshape(*mean.shape, self._options)
-        variance = np.maximum(np.diagonal(products, axis1=-2, axis2=-1) - mean**2, 0.0)
-        alone, told = beta_belief(ones, zeros), Belief(mean, np.sqrt(variance))
-        belief = Belief(*(np.where(listens, x, y) for x, y in zip(told, alone, strict=True)))
+        listens, belief = answers[..., -1:] > 0, beta_belief(ones, zeros)
+        products = np.zeros(())
+        if listens.any():
+            mean, products = self.moments(self.log_weights(ones, zeros, answers))
+            spread = np.sqrt(np.maximum(np.diagonal(products, axis1=-2, axis2=-1) - mean**2, 0.0))
+            belief = Belief(np.where(listens, mean, belief.mean), np.where(listens, spread, belief.spread))
         option = most_hopeful(belief, self.hope(), self.rng)
         if self._rounds:
             return self.pull(option, held, always(option))
         option = improves(belief, held, option)
-        with_one = np.take_along_axis(products, option[..., None, None], -2)[..., 0, :]  # times the chance of a 1
-        best = (np.argmax(one, -1) == option for one in (mean - with_one, with_one))
-        adopts = zip(best, holds(ones, zeros, option), strict=True)
-        on_zero, on_one = (np.where(listens[..., 0], x, y) for x, y in adopts)
+        on_zero, on_one = holds(ones, zeros, option)
+        if listens.any():
+            with_one = np.take_along_axis(products, option[..., None, None], -2)[..., 0, :]  # times the chance of a 1
+            best = (np.argmax(x, -1) == option for x in (belief.mean - with_one, with_one))
+            on_zero, on_one = (np.where(listens[..., 0], x, y) for x, y in zip(best, (on_zero, on_one), strict=True))
         return self.pull(option, held, (on_zero, on_one))

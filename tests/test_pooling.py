@@ -52,6 +52,7 @@ TICKS = GOSSIP | {"num_agents": 10, "horizon": 12.0}
 # Where each has something to tell that the others do not know.
 APART: dict[str, Any] = MARKET | {"theta": 4, "belief_concentration": 30.0, "cost_spread": 0.5}
 POOLED = {"CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge", "PooledKLUCB", "PooledLogistic"}
+POOLED = {"CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge", "HoldTheBestTogether"}
 
 
 def own_play(name: str) -> Play:
@@ -427,6 +428,7 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *w
         ("test_pooling:Reader", "FederatedBandit-v0/standard", True),
         ("IsolatedThompson", "GossipBandit-v0/standard", False),
         ("HoldTheBest", "GossipBandit-v0/standard", False),
+        ("HoldTheBestTogether", "SocialBandit-v0/standard", True),
         ("Listener", "GossipBandit-v0/standard", False),
         ("test_pooling:Alone", "FederatedBandit-v0/standard", False),
     ],

@@ -1,5 +1,5 @@
-"""Agents with memory for `gossip_bandit_v0`: one on its own, and one that listens to a single answer of each other
-agent."""
+"""Agents with memory for `gossip_bandit_v0` and `social_bandit_v0`: each on its own, all together, and one that listens
+to a single answer of each other agent."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -7,61 +7,40 @@ from typing import NamedTuple
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, number
+from taciturn.envs.core.preferences import SILENT
 from taciturn.envs.gossip_bandit.world import GossipBandit
+from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.families.social import SocialPolicy
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism, NoPrivacy, Scheduled
 from taciturn.validation import Bools, Floats, Ints
 
 WORLDS = 512
 AGENTS = 256
+TIES = 1e-9
+"""Indices that differ by less than this are drawn at random."""
 
 
-class Remembering(SocialPolicy):
-    """Base of the policies that count each agent's pulls and signals in `gossip_bandit_v0`."""
+class Belief(NamedTuple):
+    """What agents [...] believe of the qualities of K options.
 
-    def prepare(self, view: PublicView) -> None:
-        fits = issubclass(view.world, GossipBandit) and view.params.reward == "pull"
-        self.require(fits, "gossip_bandit with reward='pull'", view)
-        self._counted = np.zeros((*self._shape, self._options, 2), np.int32)  # pulls, and those with signal 1
-        self._pulled: tuple[Ints, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-
-    def own(self) -> tuple[Ints, Ints]:
-        """Signals 1 and 0 of each option, [B, rows, K], of the agents that act."""
-        pulls, ones = np.moveaxis(self._counted[np.arange(self._shape[0])[:, None], self.agents()], -1, 0)
-        return ones, pulls - ones
-
-    def pull(self, option: Ints, adopts: tuple[Bools, Bools]) -> Array:
-        """Actions: pull `option` [B, rows], and adopt it on signal 0 and on signal 1 where `adopts` says so."""
-        self._pulled = self.agents(), option
-        return self.plan(option, *adopts)
-
-    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        agents, option = self._pulled
-        replicas = np.arange(self._shape[0])[:, None]
-        self._counted[replicas, agents, option, 0] += 1
-        self._counted[replicas, agents, option, 1] += reward.astype(np.int32)
-        if done.any():
-            self.forget(done)
-
-    def forget(self, over: Bools) -> None:
-        """Clear the memory of the runs that are over, bool[B]: the next ones begin without a word."""
-        self._counted[over] = 0
-
-
-class HoldTheBest(Remembering):
-    """Each agent is on its own: it pulls by Thompson sampling from Beta posteriors (Thompson 1933), and adopts an
-    option only if its posterior mean is then the largest.
-
-    `IsolatedThompson` adopts whatever it pulls, and so holds what it explores.
+    Attributes:
+        mean: posterior means, float64[..., K].
+        spread: posterior standard deviations, float64[..., K].
     """
 
-    def act(self, obs: Array, mask: Array | None = None) -> Array:
-        ones, zeros = self.own()
-        option = np.argmax(self.rng.beta(1.0 + ones, 1.0 + zeros), -1)
-        return self.pull(option, holds(ones, zeros, option))
+    mean: Floats
+    spread: Floats
 
 
-def holds(ones: Ints, zeros: Ints, option: Ints) -> tuple[Bools, Bools]:
+def beta_belief(ones: Array, zeros: Array) -> Belief:
+    """Of Beta posteriors with uniform priors after signals [..., K]: the mean m = (1 + ones) / (2 + n) and the variance
+    m (1 - m) / (3 + n), where n = ones + zeros."""
+    n = ones + zeros
+    mean = (1.0 + ones) / (2.0 + n)
+    return Belief(mean, np.sqrt(mean * (1 - mean) / (3.0 + n)))
+
+
+def holds(ones: Array, zeros: Array, option: Ints) -> tuple[Bools, Bools]:
     """Whether the posterior mean of `option` [...] is the largest after one more signal 0, and after a 1; of signals
     [..., K]."""
     mean = (1.0 + ones) / (2.0 + ones + zeros)
@@ -70,6 +49,173 @@ def holds(ones: Ints, zeros: Ints, option: Ints) -> tuple[Bools, Bools]:
     hits, misses = (np.take_along_axis(x, chosen, -1)[..., 0] for x in (ones, zeros))
     low, high = ((1.0 + hits + signal) / (3.0 + hits + misses) for signal in (0, 1))
     return low > others, high > others
+
+
+def most_hopeful(belief: Belief, optimism: Array | float, rng: np.random.Generator) -> Ints:
+    """The option with the largest mean + optimism * spread, [...], ties broken at random; `optimism` is broadcast to
+    the means [..., K]."""
+    index = belief.mean + optimism * belief.spread
+    return np.argmax(index + TIES * rng.random(index.shape), -1)
+
+
+def improves(belief: Belief, held: Ints, option: Ints) -> Ints:
+    """`option` [...], but the one of the largest mean where the agent holds one of a smaller mean, or none (-1)."""
+    padded = np.concatenate([belief.mean, np.full((*held.shape, 1), -1.0)], -1)
+    now = np.take_along_axis(padded, held[..., None], -1)[..., 0]
+    return np.where(now < belief.mean.max(-1) - TIES, np.argmax(belief.mean, -1), option)
+
+
+class Pulled(NamedTuple):
+    """The last actions of the agents that acted, [B, rows]."""
+
+    agents: Ints
+    held: Ints  # the option held before, -1 for none
+    option: Ints
+    told: Bools  # whether what an agent then holds tells the signal, and the reward does not
+
+
+class Remembering(SocialPolicy):
+    """Base of the policies that count each agent's signals, pull the most hopeful option, and hold the best.
+
+    The signal of a pull is the reward in `gossip_bandit_v0`. In `social_bandit_v0` the reward is that of the option
+    held when the round began, and an agent sees the signal of its pull only by what it then holds. There it adopts what
+    it pulls on signal 1 and holds nothing after a 0: so it learns the signal, and options are held in proportion to
+    their qualities.
+    """
+
+    optimism: float
+    fading: float
+
+    def prepare(self, view: PublicView) -> None:
+        self._rounds = issubclass(view.world, SocialBandit)
+        fits = self._rounds or (issubclass(view.world, GossipBandit) and view.params.reward == "pull")
+        self.require(fits, "social_bandit, and in gossip_bandit with reward='pull'", view)
+        self._ends = float(view.horizon) * (1.0 if self._rounds else float(view.params.rate))
+        self._counted = np.zeros((*self._shape, self._options, 2), np.int32)  # signals 1 and 0
+        self._ticks = np.zeros(self._shape, np.int64)
+        agents = self.agents()
+        self._last = Pulled(agents, np.full(agents.shape, -1), np.full(agents.shape, -1), agents < 0)
+
+    def at(self) -> tuple[Ints, Ints]:
+        """Index of the agents that act, in arrays [B, N, ...]."""
+        return np.arange(self._shape[0])[:, None], self.agents()
+
+    def own(self, held: Ints) -> tuple[Ints, Ints]:
+        """Signals 1 and 0 of each option, [B, rows, K], of the agents that act and hold `held` [B, rows]."""
+        if self._rounds:  # what they hold tells the signal of their last pull; if they held it, the reward has told
+            self._count(np.where(self._last.told, self._last.option, -1), held != self._last.option)
+        ones, zeros = np.moveaxis(self._counted[self.at()], -1, 0)
+        return ones, zeros
+
+    def _count(self, option: Ints, failed: Bools) -> None:
+        """Count a signal of `option` [B, rows] (-1: none) for each agent that acted last."""
+        at = np.nonzero(option >= 0)
+        self._counted[at[0], self._last.agents[at], option[at], failed[at].astype(np.int64)] += 1
+
+    def hope(self) -> Floats:
+        """The factor of the spread, a (1 - t/T)^f, [B, rows, 1], at tick or round t of T expected ones."""
+        left = np.maximum(1.0 - self._ticks[self.at()] / self._ends, 0.0)
+        return (self.optimism * left**self.fading)[..., None]
+
+    def pull(self, option: Ints, held: Ints, adopts: tuple[Bools, Bools]) -> Array:
+        """Actions: pull `option` [B, rows], and adopt it on signal 0 and on signal 1 where `adopts` says so."""
+        on_zero, on_one = adopts
+        self._last = Pulled(self.agents(), held, option, (on_zero != on_one) & (option != held))
+        self._ticks[self.at()] += 1
+        return self.plan(option, on_zero, on_one)
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        self._count(self._last.held if self._rounds else self._last.option, reward == 0)
+        if done.any():
+            self.forget(done)
+
+    def forget(self, over: Bools) -> None:
+        """Clear the memory of the runs that are over, bool[B]: the next ones begin without a word."""
+        self._counted[over], self._ticks[over] = 0, 0
+        self._last.told[over] = False
+
+
+def always(option: Ints) -> tuple[Bools, Bools]:
+    """The plan of `social_bandit_v0`: adopt on signal 1, and not on 0."""
+    return np.zeros(option.shape, np.bool_), np.ones(option.shape, np.bool_)
+
+
+class HoldTheBest(Remembering):
+    """Each agent is on its own: it pulls the option of the largest
+
+        m_k + a (1 - t/T)^f s_k,
+
+    where m_k and s_k are the mean and the standard deviation of its Beta posterior, at tick or round t of T expected
+    ones (an upper bound as in Bayes-UCB, Kaufmann, Cappe & Garivier 2012, in a normal approximation).
+
+    In `gossip_bandit_v0` it adopts an option only if its posterior mean is then the largest, and if it holds one of a
+    smaller mean than the largest, it pulls the best to adopt it. In `social_bandit_v0` it adopts on signal 1 alone.
+    `IsolatedThompson` adopts whatever it pulls, and so holds what it explores.
+
+    Args:
+        optimism: a, >= 0.
+        fading: f, >= 0; 0: optimism lasts.
+    """
+
+    def __init__(self, optimism: float = 2.0, fading: float = 0.0) -> None:
+        self.optimism = number("optimism", optimism, at_least=0, at_most=1000)
+        self.fading = number("fading", fading, at_least=0, at_most=1000)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        held = self.heard(obs).own
+        ones, zeros = self.known(held)
+        belief = beta_belief(ones, zeros)
+        option = self.choose(belief, ones + zeros)
+        if self._rounds:
+            return self.pull(option, held, always(option))
+        option = improves(belief, held, option)
+        return self.pull(option, held, holds(ones, zeros, option))
+
+    def known(self, held: Ints) -> tuple[Ints, Ints]:
+        """Signals 1 and 0 of each option, [B, rows, K], that the agents go by."""
+        return self.own(held)
+
+    def choose(self, belief: Belief, pulls: Ints) -> Ints:
+        """The options to pull, [B, rows], if there is no better one to adopt at once; `pulls` [B, rows, K] are
+        known."""
+        return most_hopeful(belief, self.hope(), self.rng)
+
+
+class HoldTheBestTogether(HoldTheBest):
+    """`HoldTheBest` for agents that share a mind: all go by the signals of all, at once and without privacy.
+
+    In `social_bandit_v0`, where they act at the same time, they choose one after another, and the spread of an option
+    counts the pulls of it that others have chosen in the round:
+
+        s_k^2 = m_k (1 - m_k) / (3 + n_k + pending_k)
+
+    (batches after Desautels, Krause & Burdick 2014). A mark of what others are worth, and no rival: it pools.
+
+    Args:
+        optimism: a, >= 0.
+        fading: f, >= 0; 0: optimism lasts.
+    """
+
+    pools = True
+
+    def __init__(self, optimism: float = 4.0, fading: float = 0.0) -> None:
+        super().__init__(optimism, fading)
+
+    def known(self, held: Ints) -> tuple[Ints, Ints]:
+        self.own(held)
+        ones, zeros = np.moveaxis(self._counted.sum(1, keepdims=True), -1, 0)
+        shape = (*held.shape, self._options)
+        return np.broadcast_to(ones, shape), np.broadcast_to(zeros, shape)
+
+    def choose(self, belief: Belief, pulls: Ints) -> Ints:
+        chosen, pending = np.empty(pulls.shape[:2], np.int64), np.zeros((len(pulls), self._options))
+        hope, replicas = self.hope(), np.arange(len(pulls))
+        for row in range(pulls.shape[1]):
+            variance = belief.spread[:, row] ** 2 * (3.0 + pulls[:, row]) / (3.0 + pulls[:, row] + pending)
+            one = Belief(belief.mean[:, row], np.sqrt(variance))
+            chosen[:, row] = most_hopeful(one, hope[:, row], self.rng)
+            pending[replicas, chosen[:, row]] += 1
+        return chosen
 
 
 class Tables(NamedTuple):
@@ -85,102 +231,196 @@ class Tables(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def tables(num_options: int, moment: float) -> Tables:
+def tables(
+    num_options: int, moment: float, rounds: bool = False, optimism: float = 2.0, fading: float = 0.0, ends: float = 1.0
+) -> Tables:
     """Quasi-random qualities, uniform on [0, 1]^K (a scrambled Sobol sequence), and by simulation what agents on their
-    own (`HoldTheBest`) hold after `moment` expected ticks, beginning with a random option. The numbers are the same for
-    everybody who computes them."""
+    own (`HoldTheBest`) hold after `moment`, beginning with a random option. The numbers are the same for everybody who
+    computes them.
+
+    Args:
+        num_options: K.
+        moment: in expected ticks of an agent's clock, or in rounds.
+        rounds: whether agents act in rounds, as in `social_bandit_v0`.
+        optimism: of `HoldTheBest`,
+        fading: and how it ends,
+        ends: at this number of ticks or rounds.
+    """
     from scipy.stats import qmc
 
     qualities = qmc.Sobol(num_options, rng=0).random(WORLDS)
     rng, shape = np.random.default_rng(0), (WORLDS, AGENTS, num_options)
     ones, zeros = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    held, ticks = rng.integers(0, num_options, shape[:2]), rng.poisson(moment, shape[:2])
+    held = rng.integers(0, num_options, shape[:2])
+    ticks = np.full(shape[:2], round(moment)) if rounds else rng.poisson(moment, shape[:2])
+    options = np.arange(num_options)
     for tick in range(ticks.max(initial=0)):
-        option = np.argmax(rng.beta(1.0 + ones, 1.0 + zeros), -1)
-        hit = rng.random(option.shape) < np.take_along_axis(qualities, option, -1)
-        plays = tick < ticks
-        adopts = np.where(hit, *reversed(holds(ones, zeros, option)))
-        held = np.where(plays & adopts, option, held)
-        pulled = (option[..., None] == np.arange(num_options)) & plays[..., None]
-        ones += pulled & hit[..., None]
-        zeros += pulled & ~hit[..., None]
-    counts = (held[..., None] == np.arange(num_options)).sum(1)
+        belief = beta_belief(ones, zeros)
+        hope = optimism * max(1.0 - tick / ends, 0.0) ** fading
+        option, plays = most_hopeful(belief, hope, rng), tick < ticks
+        if not rounds:
+            option = improves(belief, held, option)
+        signals = rng.random(shape) < qualities[:, None]
+        hit = np.take_along_axis(signals, option[..., None], -1)[..., 0]
+        seen = (option[..., None] == options) & plays[..., None]
+        if rounds:
+            seen |= held[..., None] == options
+            held = np.where(hit, option, -1)
+        else:
+            held = np.where(plays & np.where(hit, *reversed(holds(ones, zeros, option))), option, held)
+        ones += seen & signals
+        zeros += seen & ~signals
+    counts = (held[..., None] == options).sum(1)
     return Tables(qualities, (counts + 0.5) / (AGENTS + 1.0))
+
+
+def distinct(heard: Array, total: int, share: Array | float) -> Floats:
+    """As how many independent answers `heard` copies [...] of the answers of `total` agents count:
+
+        1/n = 1/N + (1 - s)/V,
+
+    0 if V is 0. The mean of V copies varies because there are N answers, and because only some of them were heard. Each
+    request brings a share s of all answers, once each, drawn anew; where every copy is of a random agent, s = 1/N.
+    """
+    v = np.maximum(heard, 1e-300)
+    return np.where(heard > 0, 1.0 / (1.0 / total + np.maximum(1.0 - share, 0.0) / v), 0.0)
 
 
 class Listener(Remembering):
     """Listens to one answer of each agent, drawn at a public moment and repeated to everybody (`Scheduled`).
 
-    Until the moment, the answers are zeros, and agents are on their own. An agent weighs 512 possible worlds, theta,
-    uniform on [0, 1]^K: by its own signals, and by the number c_k of heard answers in which the bit of option k is set.
+    Until the moment, the answers are zeros, and agents are on their own (`HoldTheBest`). An agent weighs 512 possible
+    worlds, theta, uniform on [0, 1]^K: by its own signals, and by the answers,
 
-        log w(theta) = sum_k ones_k log theta_k + zeros_k log(1 - theta_k) + c_k log r_k + (n - c_k) log(1 - r_k),
-        r_k = q + (p - q) S_k(theta),
+        log w(theta) = sum_k ones_k log theta_k + zeros_k log(1 - theta_k) + c n (h_k log r_k + (1 - h_k) log(1 - r_k)),
+        r_k = q + (p - q) ((1 - d) S_k(theta) + d / K),
 
-    where n answers arrived, a bit is read as 1 with probability p if it is 1 and q if it is 0, and S_k(theta) is the
-    share of agents on their own that would hold option k at that moment in that world. (The bits of an agent's answer
-    are taken as independent.) It pulls by Thompson sampling: the best option of a world drawn by these weights. It
-    adopts an option only if its posterior mean is then the largest.
+    where h_k is the share of the copies heard in which the bit of option k is set, n the number of independent answers
+    that they count as (`distinct`: copies of an answer already heard are no new evidence), a bit is read as 1 with
+    probability p if it is 1 and q if it is 0, and S_k(theta) is the share of agents on their own that would hold option
+    k at that moment in that world. (The bits of an agent's answer are taken as independent, and answers as those of
+    agents on their own; c < 1 makes up for both.) From then on the means and spreads of these worlds take the place of
+    its own posterior's.
 
-    Where replies are fresh, an agent listens to those of its first tick after the moment, and to no others.
+    Where replies are fresh, an agent listens from its first tick after the moment on. However many replies it hears,
+    they count as no more than one answer of each agent.
 
     Args:
         epsilon: of the answer that `simulate(privacy="paper")` installs; None: an answer without noise.
-        moment: when answers are drawn, in expected ticks of an agent's clock, > 0.
+        moment: when answers are drawn, in expected ticks of an agent's clock or in rounds, > 0.
+        optimism: as in `HoldTheBest`.
+        fading: as in `HoldTheBest`.
+        doubt: d, the share of answers that may name any option, in [0, 1].
+        trust: c, the share of its weight that an answer gets, in [0, 1].
+        memory: what fresh replies still count at the next tick, in [0, 1]; copies of an answer count as long as the run
+            lasts.
     """
 
-    def __init__(self, epsilon: float | None = 3.0, moment: float = 3.0) -> None:
+    def __init__(
+        self,
+        epsilon: float | None = 3.0,
+        moment: float = 3.0,
+        optimism: float = 2.0,
+        fading: float = 0.0,
+        doubt: float = 0.0,
+        trust: float = 1.0,
+        memory: float = 0.5,
+    ) -> None:
         self.epsilon = None if epsilon is None else number("epsilon", epsilon, above=0)
         self.moment = number("moment", moment, above=0, at_most=1000)
+        self.optimism = number("optimism", optimism, at_least=0, at_most=1000)
+        self.fading = number("fading", fading, at_least=0, at_most=1000)
+        self.doubt = number("doubt", doubt, at_least=0, at_most=1)
+        self.trust = number("trust", trust, at_least=0, at_most=1)
+        self.memory = number("memory", memory, at_least=0, at_most=1)
 
     def prescribes(self, view: PublicView) -> dict[str, Mechanism]:
-        """One answer at the moment: every tick of anyone asks everybody."""
-        law = NoPrivacy() if self.epsilon is None else BitwiseRandomizedResponse(self.epsilon)
-        at = max(1, round(self.moment * view.params.num_agents))
-        return {"preference": Scheduled(law, at=at)}
+        """One answer at the moment."""
+        return self._once_with(NoPrivacy() if self.epsilon is None else BitwiseRandomizedResponse(self.epsilon), view)
+
+    def within(self, view: PublicView, total: float) -> dict[str, Mechanism]:
+        """All of the total on the one answer."""
+        return self._once_with(BitwiseRandomizedResponse(total), view)
+
+    def _once_with(self, law: Mechanism, view: PublicView) -> dict[str, Mechanism]:
+        """`law` at the moment: all send a message before each round, or at each tick of anyone."""
+        rounds = issubclass(view.world, SocialBandit)
+        at = 1 + round(self.moment) if rounds else round(self.moment * view.params.num_agents)
+        return {"preference": Scheduled(law, at=max(1, at))}
 
     def prepare(self, view: PublicView) -> None:
         super().prepare(view)
-        fits = view.params.asks == "all" and view.params.initial_preferences in ("even", "random")
-        self.require(fits, "gossip_bandit where all are asked and all begin with a preference", view)
+        p = view.params
+        fits = (self._rounds or p.asks == "all") and isinstance(p.initial_preferences, str)
+        fits = fits and p.initial_preferences in ("even", "random")
+        self.require(fits, "worlds of social learning where all are asked and all begin with a preference", view)
         mechanism = view.channels["preference"].mechanism
-        moment = mechanism.at / view.params.num_agents if isinstance(mechanism, Scheduled) else self.moment
-        known, (p, q) = tables(self._options, moment), self._law
-        reads = np.clip(q + (p - q) * known.shares, 1e-6, 1 - 1e-6)
+        self._once, moment = isinstance(mechanism, Scheduled), self.moment
+        if isinstance(mechanism, Scheduled):
+            moment = mechanism.at - 1.0 if self._rounds else mechanism.at / p.num_agents
+        known = tables(self._options, moment, self._rounds, self.optimism, self.fading, self._ends)
+        shares, (p_bit, q_bit) = known.shares, self._law
+        if self._rounds and p.without_preference == SILENT:  # of those who speak
+            shares = shares / shares.sum(-1, keepdims=True)
+        shares = (1 - self.doubt) * shares + self.doubt / self._options
+        reads = np.clip(q_bit + (p_bit - q_bit) * shares, 1e-6, 1 - 1e-6)
         theta = np.clip(known.qualities, 1e-12, 1 - 1e-12)
-        self._theta, self._logs = theta, (np.log(theta).T, np.log1p(-theta).T)
-        self._answers = np.log(reads).T, np.log1p(-reads).T
-        self._heard: Floats = np.zeros((*self._shape, self._options + 1))  # bits set, and number of answers
-        self._from = 0.0 if isinstance(mechanism, Scheduled) else moment
-        self._ticks = np.zeros(self._shape, np.int64)
+        self._logs = np.concatenate([np.log(x) for x in (theta, 1 - theta, reads, 1 - reads)], 1).T.astype(np.float32)
+        products = theta[:, :, None] * theta[:, None]
+        features = np.concatenate([np.ones((WORLDS, 1)), theta, products.reshape(WORLDS, -1)], 1)
+        self._features = features.astype(np.float32)
+        self._heard: Floats = np.zeros((*self._shape, self._options + 2))  # bits set, copies, and requests
+        self._from = 0.0 if self._once else moment
 
-    def listen(self, obs: Array) -> Floats:
-        """The answers that the agents know, the first that they hear: counts, and their number, [B, rows, K + 1]."""
-        at = np.arange(self._shape[0])[:, None], self.agents()
-        heard = self.heard(obs)
-        known = self._heard[at].any(-1) | ~heard.counts.any(-1) | (self._ticks[at] < self._from)
-        answers = np.concatenate([heard.counts, heard.received[..., None]], -1)
-        self._heard[at] = np.where(known[..., None], self._heard[at], answers)
-        self._ticks[at] += 1
-        return self._heard[at]
+    def listen(self, counts: Floats, received: Floats) -> Floats:
+        """Take in the copies that agents now hear, bits [B, rows, K] and number [B, rows]; returns the numbers of
+        answers, by bit, and in all, that those heard so far count as, [B, rows, K + 1]."""
+        at = self.at()
+        before = self._heard[at]
+        hears = counts.any(-1) | (before[..., -1] > 0) if self._once else self._ticks[at] >= self._from
+        new = np.concatenate([counts, received[..., None], (received > 0)[..., None]], -1)
+        kept = before * (1.0 if self._once else self.memory)
+        self._heard[at] = np.where(hears[..., None], kept + new, before)
+        bits, copies, requests = np.split(self._heard[at], [self._options, self._options + 1], -1)
+        total = self._shape[1]
+        share = 1.0 / total if self._rounds else copies / (np.maximum(requests, 1e-300) * total)
+        answers = self.trust * distinct(copies, total, share)
+        return np.concatenate([bits / np.maximum(copies, 1e-300) * answers, answers], -1)
 
     def forget(self, over: Bools) -> None:
         super().forget(over)
-        self._heard[over], self._ticks[over] = 0, 0
+        self._heard[over] = 0
 
-    def log_weights(self, ones: Ints, zeros: Ints, heard: Floats) -> Floats:
-        """log w of each world, [B, rows, WORLDS], of signals [B, rows, K] and answers as in `listen`."""
-        counts, received = heard[..., :-1], heard[..., -1:]
-        found = ones.astype(np.float64) @ self._logs[0] + zeros.astype(np.float64) @ self._logs[1]
-        return found + counts @ self._answers[0] + (received - counts) @ self._answers[1]
+    def log_weights(self, ones: Ints, zeros: Ints, answers: Floats) -> Array:
+        """log w of each world, float32[B, rows, WORLDS], of signals [B, rows, K] and answers as `listen` returns
+        them."""
+        counts, number = answers[..., :-1], answers[..., -1:]
+        return np.concatenate([ones, zeros, counts, number - counts], -1, dtype=np.float32) @ self._logs
+
+    def moments(self, logs: Array) -> tuple[Floats, Floats]:
+        """The means of theta_k, [B, rows, K], and of theta_k theta_l, [B, rows, K, K], by `log_weights`."""
+        sums = (np.exp(logs - logs.max(-1, keepdims=True)) @ self._features).astype(np.float64)
+        means = sums[..., 1:] / sums[..., :1]
+        return means[..., : self._options], means[..., self._options :].reshape(*logs.shape[:2], self._options, -1)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        ones, zeros = self.own()
-        logs = self.log_weights(ones, zeros, self.listen(obs))
-        drawn = np.argmax(logs + self.rng.gumbel(size=logs.shape), -1)
-        option = np.argmax(self._theta[drawn], -1)
-        weights = np.exp(logs - logs.max(-1, keepdims=True))
-        chance = self._theta[:, option].transpose(1, 2, 0)  # of signal 1, by world
-        means = ((weights * like) @ self._theta for like in (1 - chance, chance))
-        on_zero, on_one = (np.argmax(mean, -1) == option for mean in means)
-        return self.pull(option, (on_zero, on_one))
+        heard = self.heard(obs)
+        held = heard.own
+        ones, zeros = self.own(held)
+        answers = self.listen(heard.counts, heard.received)
+        listens, belief = answers[..., -1:] > 0, beta_belief(ones, zeros)
+        products = np.zeros(())
+        if listens.any():
+            mean, products = self.moments(self.log_weights(ones, zeros, answers))
+            spread = np.sqrt(np.maximum(np.diagonal(products, axis1=-2, axis2=-1) - mean**2, 0.0))
+            belief = Belief(np.where(listens, mean, belief.mean), np.where(listens, spread, belief.spread))
+        option = most_hopeful(belief, self.hope(), self.rng)
+        if self._rounds:
+            return self.pull(option, held, always(option))
+        option = improves(belief, held, option)
+        on_zero, on_one = holds(ones, zeros, option)
+        if listens.any():
+            with_one = np.take_along_axis(products, option[..., None, None], -2)[..., 0, :]  # times the chance of a 1
+            best = (np.argmax(x, -1) == option for x in (belief.mean - with_one, with_one))
+            on_zero, on_one = (np.where(listens[..., 0], x, y) for x, y in zip(best, (on_zero, on_one), strict=True))
+        return self.pull(option, held, (on_zero, on_one))

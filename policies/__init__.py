@@ -47,7 +47,9 @@ from taciturn.policies.classic.social import (
     WinStay,
 )
 from taciturn.policies.designed.arm_elimination import GrowingSchedule
+from taciturn.policies.designed.elicitation import BayesianPrice, InformedPlatform, UnderstatedTarget
 from taciturn.policies.designed.federated_bandit import PublicPlan
+from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds
 from taciturn.policies.designed.social import HoldTheBest, Listener
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
 from taciturn.policies.learned.recommender import NeuralBandit
@@ -70,14 +72,14 @@ from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 
 __all__ = [
     "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL", "UCB1",
-    "BestResponse", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2",
-    "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "EliminationSchedule", "Fed2UCB",
-    "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider",
-    "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "IsolatedEpsilonGreedy",
-    "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner",
-    "LinUCB", "Listener", "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping", "OracleItem",
-    "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PostedPrice", "PrivateSocialLearning",
-    "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ", "SuccessiveElimination", "TPriDO",
-    "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "Uniform", "Voter", "WaitForAll", "WinStay",
-    "Wintall",
+    "BayesianPrice", "BestDeadline", "BestResponse", "CentralisedOracle", "CommunicationEfficientCDPMAB",
+    "ContextualZooming", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline",
+    "EliminationSchedule", "Fed2UCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate",
+    "FollowMajority", "Fraction", "FreeRider", "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule",
+    "Hedge", "HoldTheBest", "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1",
+    "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LinUCB", "Listener", "Mixture", "NeuralBandit",
+    "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy",
+    "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ",
+    "SuccessiveElimination", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "UnderstatedTarget",
+    "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

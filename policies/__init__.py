@@ -9,8 +9,10 @@ from taciturn.policies.classic.recommender import ContextualZooming, DUCB, Gauss
 from taciturn.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
 from taciturn.policies.classic.social import CopyOnReward, FollowMajority, GosInE, IsolatedEpsilonGreedy, IsolatedThompson, IsolatedUCB, OracleOption, Uniform, Voter, WinStay
 from taciturn.policies.designed.arm_elimination import GrowingSchedule
+from taciturn.policies.designed.elicitation import BayesianPrice, InformedPlatform, UnderstatedTarget
 from taciturn.policies.designed.federated_bandit import DividedPlan, PublicPlan
 from taciturn.policies.designed.recommender import BlockListener, LogisticBandit, PooledLogistic
+from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds
 from taciturn.policies.designed.social import HoldTheBest, HoldTheBestTogether, Listener
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
 from taciturn.policies.learned.recommender import NeuralBandit
@@ -26,15 +28,16 @@ from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 
 __all__ = [
     "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL",
-    "UCB1", "BestResponse", "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB",
-    "ContextualZooming", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline",
-    "DividedPlan", "EliminationSchedule", "Fed2UCB", "FictitiousPlay", "FiniteBestResponse", "FixedCount",
-    "FlatRate", "FollowMajority", "Fraction", "FreeRider", "GaussLinUCB", "Genie", "GosInE", "GossipUCB",
-    "GrowingSchedule", "Hedge", "HoldTheBest", "HoldTheBestTogether", "HorizonKLUCB", "IsolatedEpsilonGreedy",
-    "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping",
-    "Learner", "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneStepLookAhead",
-    "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PooledKLUCB",
-    "PooledLogistic", "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO",
-    "SingleAgent", "SocialQ", "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality",
-    "ThompsonSampling", "Truthful", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
+    "UCB1", "BayesianPrice", "BestDeadline", "BestResponse", "BlockListener", "CentralisedOracle",
+    "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination",
+    "DTPriDO", "Deadline", "DividedPlan", "EliminationSchedule", "Fed2UCB", "FewRounds", "FictitiousPlay",
+    "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider", "GaussLinUCB",
+    "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "HoldTheBestTogether",
+    "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1",
+    "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LinUCB", "Listener", "LogisticBandit",
+    "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption",
+    "OutputAgreement", "PeerTruthSerum", "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice",
+    "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ",
+    "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful",
+    "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

@@ -103,6 +103,7 @@ OTHERS: dict[str, Any] = {
     "show_reports": True,
     "data": digits(),
     "concentration": (LEARNS, 0.1),
+    "parts": (LEARNS, 200),
     "model": (LEARNS, "cnn"),
     "federated_training_v0 weighting": (LEARNS | {"concentration": 0.1}, "uniform"),
     "learning_rate": (LEARNS, 0.05),

@@ -99,6 +99,8 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
             "FlatRate",
             "PostedPrice",
             "Genie",
+            "InformedPlatform",
+            "UnderstatedTarget",
             "OutputAgreement",
             "PeerTruthSerum",
         )

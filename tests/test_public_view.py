@@ -28,6 +28,8 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     **dict.fromkeys(
         ("FixedCount", "WaitForAll", "Fraction", "Deadline", "OneStepLookAhead"), ("round_stopping_v0", STOPPING, {})
     ),
+    **dict.fromkeys(("BestDeadline", "FewRounds"), ("round_stopping_v0", STOPPING, {})),
+    "BayesianPrice": ("elicitation_v0", MARKET, {"individual": "BestResponse"}),
     **dict.fromkeys(("OptimalStopping", "TabularQ", "LearnedStopping"), ("round_stopping_v0", STOPPING, {})),
     **dict.fromkeys(
         ("FollowMajority", "WinStay", "Uniform", "OracleOption", "SocialQ", "SharedPPO"),
@@ -51,6 +53,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
 }
 OWN: dict[str, dict[str, Any]] = PARAMETERS | {
     "FixedCount": {"k": 2},
+    "FewRounds": {"k": 2},
     "Deadline": {"slots": 5.0},
     "TabularQ": {"sessions": 1},
     "LearnedStopping": {"stages": 1, "steps": 64, "rows": 2},
@@ -71,6 +74,7 @@ TRUTH = dict.fromkeys(SETTINGS, False) | dict.fromkeys(
         "OracleOption",
         "OracleItem",
         "Genie",
+        "InformedPlatform",
         "FlatRate",
         "OutputAgreement",
         "PeerTruthSerum",

@@ -18,7 +18,7 @@ ONE_RUN = {**QUICK_FIVE, "num_clients": CANARIES, "horizon": 600.0}  # one clien
 def samples_of_class(population: Any, kind: int) -> Array:
     """Samples of one class, as many as a client has, int64[n]."""
     labels = population.data.train_y
-    return np.resize(np.flatnonzero(labels == kind), -(-len(labels) // population.params.num_clients))
+    return np.resize(np.flatnonzero(labels == kind), -(-len(labels) // population.params.num_parts))
 
 
 def without_data(params: Params) -> Params:

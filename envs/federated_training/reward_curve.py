@@ -45,6 +45,7 @@ def measure_reward_curve(
     *,
     num_clients: int = 100,
     concentration: float | None = None,
+    parts: int | None = None,
     rounds: int = 20,
     replicas: int = 20,
     learning_rate: float = 0.1,
@@ -63,17 +64,20 @@ def measure_reward_curve(
 
     Args:
         concentration: of the `partition`, which is drawn anew for every replica.
+        parts: of the partition, of which the clients hold the first; None: one for each client.
         rounds, replicas: number of rounds from the initial model, and of independent repetitions.
         learning_rate, epochs, batch_size: see `Classifier.local_update`.
     """
     rounds, replicas = integer("rounds", rounds, at_least=1), integer("replicas", replicas, at_least=1)
     num_clients = integer("num_clients", num_clients, at_least=1, at_most=len(data.train_y))
+    if parts is not None:
+        integer("parts", parts, at_least=num_clients, at_most=len(data.train_y))
     kept = num_clients
     if updates_per_round is not None:
         kept = integer("updates_per_round", updates_per_round, at_least=1, at_most=num_clients)
     decrements = np.zeros((replicas, rounds, num_clients + 1))
     for replica in range(replicas):
-        samples = partition(data.train_y, num_clients, rng, concentration)
+        samples = partition(data.train_y, parts or num_clients, rng, concentration)[:num_clients]
         parameters = model.initial(rng)
         for t in range(rounds):
             arrivals = samples[rng.permutation(num_clients)]

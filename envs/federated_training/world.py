@@ -48,6 +48,8 @@ Arguments
       (`FederatedTraining.reward_curve`).
     - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST files (`load_mnist`), or a `Dataset`.
     - concentration: None for IID clients, > 0 for label skew (`partition`).
+    - parts: in how many parts the training images are split, >= num_clients; each client holds one. None: num_clients.
+      With parts=100 and num_clients=1, the server learns from one client's images in the time that all would have had.
     - model: "softmax" or "cnn" (`rl` extra).
     - learning_rate > 0, epochs >= 1, batch_size >= 1 or None (all samples of a client): the clients' training.
     - weighting: the weight of a client in the average, its number of samples ("samples") or equal weights ("uniform").
@@ -89,7 +91,7 @@ from taciturn.envs.round_stopping.model import Hyperbolic
 from taciturn.envs.round_stopping.world import RoundStopping
 from taciturn.envs.round_stopping.world import observe as observe_session
 from taciturn.envs.round_stopping.world import tell as tell_session
-from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number, shown
+from taciturn.validation import MOST_ARMS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +102,7 @@ class Params(round_stopping.Params):
     reward: Hyperbolic | Sequence[float] | Floats = field(default_factory=lambda: Hyperbolic(0.0319, 0.0316))
     data: str | Path | Dataset = "digits"
     concentration: float | None = None
+    parts: int | None = None
     model: str = "softmax"
     learning_rate: float = 0.1
     epochs: int = 1
@@ -107,12 +110,19 @@ class Params(round_stopping.Params):
     weighting: str = "samples"
     clip_norm: float | None = None
 
+    @property
+    def num_parts(self) -> int:
+        """The number of parts in which the training images are split."""
+        return self.num_clients if self.parts is None else self.parts
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.data, str | Path | Dataset):
             raise ValueError(f"data must be 'digits', the path of MNIST files, or a Dataset, not {shown(self.data)}")
         if self.concentration is not None:
             number("concentration", self.concentration, above=0)
+        if self.parts is not None:
+            integer("parts", self.parts, at_least=self.num_clients, at_most=MOST_ARMS)
         choice("model", self.model, ("softmax", "cnn"))
         number("learning_rate", self.learning_rate, above=0)
         integer("epochs", self.epochs, at_least=1, at_most=10**5)
@@ -153,6 +163,7 @@ class FederatedTraining(RoundStopping):
     def __init__(self, params: Params, num_envs: int = 1) -> None:
         self.data = _load(params.data)
         integer("num_clients", params.num_clients, at_least=1, at_most=len(self.data.train_y))
+        integer("parts", params.num_parts, at_least=1, at_most=len(self.data.train_y))
         kind = Softmax if params.model == "softmax" else SmallCNN
         self.classifier: Classifier = kind(self.data.num_features, self.data.num_classes)
         super().__init__(params, num_envs)
@@ -179,14 +190,15 @@ class FederatedTraining(RoundStopping):
     def arrays(self) -> dict[str, Array]:
         clients = self.params.num_clients
         return super().arrays() | {
-            "samples": np.zeros((clients, -(-len(self.data.train_y) // clients)), np.int64),
+            "samples": np.zeros((clients, -(-len(self.data.train_y) // self.params.num_parts)), np.int64),
             "parameters": np.zeros(self.classifier.num_parameters, np.float32),
         }
 
     def begun(self, where: Bools) -> None:
         p, replicas = self.params, range(self.num_envs)
         samples = [
-            partition(self.data.train_y, p.num_clients, self.stream("partition"), p.concentration) for _ in replicas
+            partition(self.data.train_y, p.num_parts, self.stream("partition"), p.concentration)[: p.num_clients]
+            for _ in replicas
         ]
         parameters = np.stack([self.classifier.initial(self.stream("parameters")) for _ in replicas])
         loss, accuracy = self.classifier.evaluate(parameters, self.data.test_x, self.data.test_y)
@@ -290,6 +302,7 @@ class FederatedTraining(RoundStopping):
             np.random.default_rng(integer("seed", seed, at_least=0)),
             num_clients=p.num_clients,
             concentration=p.concentration,
+            parts=p.num_parts,
             rounds=rounds,
             replicas=replicas,
             learning_rate=p.learning_rate,

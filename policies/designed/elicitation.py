@@ -1,0 +1,393 @@
+"""Platforms for `elicitation_v0` that know how individuals answer: the cheapest announcement, and a low target."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from taciturn.envs.core import Array, PublicView, choice, integer, number
+from taciturn.envs.elicitation.costs import Cost
+from taciturn.envs.elicitation.game import Announcement, best_of_ratio
+from taciturn.envs.elicitation.payments import MIN_TARGET
+from taciturn.envs.elicitation.world import Elicitation
+from taciturn.policies.base import Policy
+from taciturn.policies.classic.elicitation import FreeRider, Truthful
+from taciturn.policies.families.elicitation import Individuals, Platform
+from taciturn.policies.reference.elicitation import BestResponse, FiniteBestResponse, TargetQuality
+from taciturn.validation import Floats, Ints, shown
+
+ANSWERS: Mapping[str, type[Individuals]] = {
+    kind.__name__: kind for kind in (BestResponse, FiniteBestResponse, FreeRider, TargetQuality, Truthful)
+}
+"""Individuals whose answers follow from the present announcement alone."""
+MOST = 200  # individuals, for exact expectations
+CENTRES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9)
+TARGETS = (MIN_TARGET, 0.1, 1.0, 3.0, 10.0)
+SCALES = np.geomspace(1 / 64, 64, 33)
+PRICES = np.geomspace(1 / 64, 16, 33)
+ZOOMS, POINTS = 6, 13
+
+
+def winners_share(theta: Floats, num_reports: int) -> Floats:
+    """WINTALL's expected payment for each report under k-ary response, in units of scale (M + e) e, if K of N reports
+    are true and the others are uniform: h(K) = E[c / (M c - N)], float64[N + 1] over K.
+
+    c is the count of the most frequent report, and a term with M c <= N is 0 [Jiang 2.22, over N reports]. A report at
+    budget eps is true with probability eps / (eps + M), whoever sends it, so that h and the law of K give the exact
+    expectation for any budgets: sum_K P(K) h(K).
+
+    P(c <= j | K) is K! (N - K)! times the coefficient of z^K s^N in
+
+        product over x of sum_{i <= j} ((theta_x z + 1/M) s)^i / i!.
+
+    It is found by means over circles of z and s (Cauchy's formula). Rounding is relative to the largest coefficient, so
+    for each K the circle of z is used, of those with radius a / (1 - a), whose largest coefficient is closest.
+    """
+    n, m = num_reports, len(theta)
+    # In s the product has powers up to M N, but the far ones have masses like a Poisson law's, of mean N.
+    kept = min(m * n + 1, n + int(10 * math.sqrt(n)) + 40)
+    z_turns, s_turns = 2 * np.pi * np.arange(n + 1) / (n + 1), 2 * np.pi * np.arange(kept) / kept
+    counts, k = np.arange(n + 1), np.arange(n + 1)
+    gap = m * counts - n
+    worth = np.where(gap > 0, counts / np.maximum(gap, 1), 0.0)
+    log_poisson = n * math.log(n) - n - math.lgamma(n + 1)
+    found = np.zeros(n + 1)
+    nearest = np.abs(k[:, None] / n - np.array(CENTRES)).argmin(1)
+    half = kept // 2 + 1
+    twice = np.where((np.arange(half) == 0) | (2 * np.arange(half) == kept), 1.0, 2.0)
+    weight = twice * np.exp(-1j * n * s_turns[:half] - log_poisson) / kept
+    for index, a in enumerate(CENTRES):
+        chosen = k[nearest == index]
+        law = a * np.exp(1j * z_turns)[:, None] * theta + (1 - a) / m  # [z, x]
+        argument = n * law[:, None, :] * np.exp(1j * s_turns[:half])[:, None]  # [z, s, x]
+        term, total = np.full(argument.shape, np.exp(-n / m), np.complex128), np.zeros(argument.shape, np.complex128)
+        below = np.zeros((n + 1, n + 1), np.complex128)  # [j, z]
+        for j in range(n + 1):
+            if j:
+                term = term * argument / j
+            total += term
+            if m * j >= n:
+                below[j] = total.prod(-1) @ weight
+        # The mean over s keeps both halves of its circle only for conjugate z, which the mean over z brings together.
+        angles = np.exp(-1j * z_turns[:, None] * chosen) / (n + 1)
+        mass = np.exp(
+            [math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in chosen.tolist()]
+            + chosen * math.log(a)
+            + (n - chosen) * math.log1p(-a)
+        )
+        at_most = np.clip((below @ angles).real / mass, 0.0, 1.0)
+        at_most[-1] = 1.0
+        found[chosen] = worth @ np.diff(at_most, axis=0, prepend=0.0)
+    return found
+
+
+def count_law(chances: Floats) -> Floats:
+    """The law of a number of successes with these chances [..., N] (Poisson's binomial law), [..., N + 1]."""
+    law = np.zeros((*chances.shape[:-1], chances.shape[-1] + 1))
+    law[..., 0] = 1.0
+    for i in range(chances.shape[-1]):
+        a = chances[..., i, None]
+        law[..., 1:] = law[..., 1:] * (1 - a) + law[..., :-1] * a
+        law[..., :1] *= 1 - a
+    return law
+
+
+class _Remembering(FiniteBestResponse):
+    """FiniteBestResponse, which computes expected payments once for all scales; they are proportional to it, unless the
+    cap binds."""
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        self._kept: dict[bytes, Floats] = {}
+
+    def expected(self, seen: dict[str, Array], laws: Floats) -> Floats:
+        key = b"".join(seen[name].tobytes() for name in ("rule", "target", "value")) + laws.tobytes()
+        if key not in self._kept:
+            self._kept = dict(list(self._kept.items())[-20:])
+            self._kept[key] = super().expected(seen | {"scale": np.ones_like(seen["scale"])}, laws)
+        rows = self._kept[key].shape[1]
+        return self._kept[key] * seen["scale"].astype(np.float64)[:, :rows, None]
+
+
+class InformedPlatform(Platform):
+    """The announcement with the least expected loss, for a platform that knows theta and how individuals answer.
+
+    It knows each individual's policy, cost and belief, so it can compute everybody's budget eps_i under any
+    announcement. Individual i reports x with probability q_i(x) = (eps_i theta_x + 1) / (eps_i + M). The expected loss
+    of a campaign per individual, which `loss` estimates, is then exactly
+
+        E[payments] / N + (1/N) sum_i max(desired - eps_i, 0).
+
+    With S = sum_i q_i the expected payments are scale (M + e) e sum_K P(K) h(K) under `wintall` (see `winners_share`),
+    scale S(value) under `posted_price`, and scale sum_x (S(x)^2 - sum_i q_i(x)^2) / (N - 1) under `output_agreement`.
+    This is minimised over the rule, the target e (0.01, 0.1, 1, 3, 10 and the desired budget), the posted value, and
+    the scale (33 values in 1/64 to 64 times one that would about elicit the desired budget, then six times 13 around
+    the best). Campaigns do not depend on each other, so one announcement stands for a run.
+
+    `flat_rate` is left out, since it elicits nothing from whoever chooses freely, and so is `peer_truth_serum`: it pays
+    for agreement too, up to factors that past reports bring.
+
+    BestResponse believes the announced target. WINTALL promises it scale (M + e)^2 / (M t - 1) for a winning report, t
+    being the probability of the most probable value, and pays scale (M + e) e / (M f - 1). So the smallest target is
+    the cheapest, and the loss falls below Theorem 1's bound, which holds for individuals who expect what they will
+    get. FiniteBestResponse computes its payment from the rule, and is not misled like that.
+
+    Args:
+        individuals: shares of policies by name, as blocks in this order (`Mixture`): BestResponse, FiniteBestResponse,
+            FreeRider, TargetQuality or Truthful, at their defaults.
+        honest: whether the announced target must be the desired budget.
+
+    Raises:
+        ValueError: another policy, more than 200 individuals, or a mechanism other than k-ary response.
+
+    Cost:
+        For 100 runs of 50 individuals with four values some 20 s, and 40 s against FiniteBestResponse.
+    """
+
+    needs_truth = True
+    fast = Platform.fast
+
+    def __init__(self, individuals: Mapping[str, float] | None = None, honest: bool = False) -> None:
+        super().__init__()
+        shares = {"BestResponse": 1.0} if individuals is None else individuals
+        if not shares:
+            raise ValueError(f"individuals must be shares of policies by name, not {shown(individuals)}")
+        self.individuals = {
+            choice("individuals", name, tuple(ANSWERS)): number("share", share, above=0)
+            for name, share in shares.items()
+        }
+        self.honest = bool(choice("honest", honest, (False, True)))
+
+    def check(self, view: PublicView) -> None:
+        p = view.params
+        choice("reporting", p.reporting, ("k_ary",))
+        if p.num_individuals > MOST:
+            raise ValueError(f"num_individuals must be at most {MOST} for exact payments, not {p.num_individuals}")
+        ends = np.cumsum(list(self.individuals.values()))
+        stops = np.rint(ends / ends[-1] * p.num_individuals).astype(int).tolist()
+        self._blocks = []
+        for name, start, stop in zip(self.individuals, [0, *stops], stops, strict=False):
+            if stop > start:
+                one = _Remembering() if name == "FiniteBestResponse" else ANSWERS[name]()
+                one.reset(view, self.rng, "individual")
+                self._blocks.append((one, slice(start, stop)))
+        self._known: tuple[Floats, Floats] = np.zeros((0, 0)), np.zeros((0, 0))
+        self._asked: tuple[Floats, ...] = ()
+
+    def _announce(self, view: PublicView, theta: Floats, desired: Floats) -> Array:
+        state = view.truth.state
+        asked = (theta, desired, state.belief, state.factor)
+        if all(np.array_equal(old, new) for old, new in zip(self._asked, asked, strict=False)) and self._asked:
+            return self._best
+        self._asked = tuple(x.copy() for x in asked)
+        self._belief, self._factor = self._asked[2:]
+        if not np.array_equal(self._known[0], theta):
+            self._known = theta.copy(), np.array([winners_share(one, view.params.num_individuals) for one in theta])
+        best, least = self._search(view, theta, desired)
+        self.expected_loss = least
+        action = np.zeros((len(theta), *view.roles[self.role].action_space.shape), np.float32)[:, None]
+        for place, rule in enumerate(view.params.rules):
+            where = best[:, 0] == place
+            action[where] = view.announce(rule, best[:, 1], best[:, 2], best[:, 3])[where]
+        self._best = action
+        return action
+
+    def _search(self, view: PublicView, theta: Floats, desired: Floats) -> tuple[Floats, Floats]:
+        """The best announcements [B, 4], (place of the rule, target, scale, value), and their losses [B]."""
+        p, (runs, m) = view.params, theta.shape
+        wanted = view.cost.marginal(desired) * (desired + m) ** 2
+        targets = [desired] if self.honest else [desired, *(np.full(runs, e) for e in TARGETS if e <= p.max_epsilon)]
+        spread = np.maximum((theta**2).sum(-1) - 1 / m, 1e-3)
+        options: list[tuple[int, Floats, Floats, int]] = []
+        for place, rule in enumerate(p.rules):
+            if rule == "wintall":
+                options += [(place, e, wanted / (e + m) ** 2, 0) for e in targets]
+            elif rule == "posted_price":
+                options += [(place, desired, wanted, value) for value in range(m)]
+            elif rule == "output_agreement":
+                options += [(place, e, wanted * (e + m) / (e * m * spread), 0) for e in targets]
+        best = np.zeros((runs, 4))
+        best[:, 1] = desired
+        least, step = self._losses(view, theta, desired, best), SCALES[1] / SCALES[0]
+        for place, e, unit, value in options:
+            for scale in SCALES:
+                least = self._keep(view, theta, desired, best, least, (place, e, unit * scale, value))
+        for _ in range(ZOOMS):
+            around = best.copy()
+            places, e, scales, values = (around[:, i] for i in range(4))
+            for factor in np.geomspace(1 / step, step, POINTS):
+                least = self._keep(view, theta, desired, best, least, (places, e, scales * factor, values))
+            step **= 2 / (POINTS - 1)
+        return best, least
+
+    def _keep(
+        self, view: PublicView, theta: Floats, desired: Floats, best: Floats, least: Floats, option: tuple[Any, ...]
+    ) -> Floats:
+        """Replace the best announcements where an option is better; returns the least losses."""
+        tried = np.stack(np.broadcast_arrays(*option, desired)[:4], -1).astype(np.float64)
+        tried[:, 2] = np.minimum(tried[:, 2], view.params.max_scale)
+        found = self._losses(view, theta, desired, tried)
+        better = found < least
+        best[better] = tried[better]
+        return np.where(better, found, least)
+
+    def _losses(self, view: PublicView, theta: Floats, desired: Floats, tried: Floats) -> Floats:
+        """The expected losses of announcements [B, 4] in the replicas, [B]; infinite where someone stays away, or where
+        the cap could bind."""
+        p, (runs, m), n = view.params, theta.shape, view.params.num_individuals
+        place, value = tried[:, 0].astype(np.int64), tried[:, 3].astype(np.int64)
+        e, scale = (tried[:, i].astype(np.float32).astype(np.float64) for i in (1, 2))
+        budgets = self._budgets(view, tried)
+        law = (budgets[..., None] * theta[:, None] + 1) / (budgets[..., None] + m)
+        total, rule = law.sum(1), np.array(p.rules)[place]
+        paid = np.zeros(runs)
+        if (wins := rule == "wintall").any():
+            chance = count_law(budgets[wins] / (budgets[wins] + m))
+            paid[wins] = ((m + e) * e * scale)[wins] * (chance * self._known[1][wins]).sum(-1)
+        paid += np.where(rule == "posted_price", scale * total[np.arange(runs), value] / n, 0.0)
+        agreement = (total**2 - (law**2).sum(1)).sum(-1) / (n * max(n - 1, 1))
+        paid += np.where(rule == "output_agreement", scale * agreement, 0.0)
+        largest = scale * np.where(rule == "wintall", (m + e) * e * n, 1.0)
+        short = np.maximum(desired[:, None] - budgets, 0).mean(1)
+        return np.where((budgets < 0).any(1) | (largest > p.payment_cap), np.inf, paid + short)
+
+    def _budgets(self, view: PublicView, tried: Floats) -> Floats:
+        """Everybody's answer to announcements [B, 4], float64[B, N]; -1: stays away."""
+        n, m = view.params.num_individuals, view.params.num_values
+        alike = self._belief.shape[1] == 1 and view.params.cost_spread == 0
+        answers = np.zeros((len(tried), n))
+        for policy, rows in self._blocks:
+            some = slice(rows.start, rows.start + 1) if alike else rows
+            size = some.stop - some.start
+            shape = (len(tried), size)
+            fields = zip(("rule", "target", "scale", "value"), (tried + np.array([0.5, 0, 0, 0.5])).T, strict=True)
+            seen = {name: np.broadcast_to(x[:, None], shape).astype(np.float32) for name, x in fields}
+            belief = self._belief if self._belief.shape[1] == 1 else self._belief[:, some]
+            seen["belief"] = np.broadcast_to(belief, (*shape, m)).astype(np.float32)
+            seen["cost"] = (view.cost.c * self._factor[:, some]).astype(np.float32)
+            answers[:, rows] = policy.answer(seen).astype(np.float32)
+        return answers
+
+
+class UnderstatedTarget(Platform):
+    """WINTALL at a lower target than the desired budget d, with a scale at which individuals choose d nevertheless.
+
+    An individual of cost u g that believes the announced target e expects scale (M + e)^2 / (M t - 1) for the report of
+    its most probable value, of probability t. Its best budget then solves scale (M + e)^2 / (eps + M)^2 = u g'(eps),
+    whatever t is. So all with u <= `margin` choose d or more at
+
+        scale = margin g'(d) ((d + M) / (e + M))^2,
+
+    and the platform pays (M + e) e / (M f - 1) times that for each report of the winner, of share f: with e far below d
+    a small part of what WINTALL pays at the target d. It uses public numbers only. Individuals who compute their
+    payment from the rule (FiniteBestResponse) see that it is small, and add noise.
+
+    Args:
+        announced: e.
+        margin: the largest cost, in units of g, at which an individual chooses d; None: 1 + `cost_spread`.
+        target: d; None: the budget that the world desires.
+    """
+
+    fast = Platform.fast
+
+    def __init__(self, announced: float = MIN_TARGET, margin: float | None = None, target: float | None = None) -> None:
+        super().__init__(target)
+        self.announced = number("announced", announced, at_least=MIN_TARGET, at_most=1e30)
+        self.margin = None if margin is None else number("margin", margin, at_least=0, at_most=1e30)
+
+    def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
+        d, e, m = self.aim(target), self.announced, theta.size
+        # Without a world, as in `exploitability`, all have cost g.
+        spread = self._view.params.cost_spread if self._reporting is not None else 0.0
+        margin = 1.0 + spread if self.margin is None else self.margin
+        return Announcement("wintall", e, margin * float(cost.marginal(d)) * ((d + m) / (e + m)) ** 2)
+
+
+class BayesianPrice(Policy):
+    """A posted price for one value, by Thompson sampling from the reports so far (Thompson 1933).
+
+    The platform assumes that individuals know theta and have cost g. Then the price p for value v elicits the budget
+    eps(theta, v, p) that maximises p (eps theta_v + 1) / (eps + M) - g(eps). Theta has a uniform prior on the simplex,
+    which `particles` quasi-random points stand for. A campaign with counts n_x multiplies the weight of a point by
+    prod_x ((eps theta_x + 1) / (eps + M))^n_x. In the next campaign, for a mean over `draws` points drawn by their
+    weights, the platform posts the v and the p with the least loss per individual,
+
+        p (eps theta_v + 1) / (eps + M) + max(desired - eps, 0),
+
+    of M values and 33 prices, at 1/64 to 16 times g'(desired) (desired + M)^2, or pays nothing if that costs less.
+
+    Args:
+        particles: points of the prior.
+        draws: points; many are Bayes' rule, which learns nothing where it pays nothing.
+        target: the desired budget; None: the world's.
+    """
+
+    rule = "posted_price"
+
+    def __init__(self, particles: int = 512, draws: int = 2, target: float | None = None) -> None:
+        self.target = None if target is None else number("target", target, at_least=MIN_TARGET, at_most=1e30)
+        self.particles = integer("particles", particles, at_least=1, at_most=2**16)
+        self.draws = integer("draws", draws, at_least=1, at_most=2**16)
+
+    def begin(self, view: PublicView) -> None:
+        fits = issubclass(view.world, Elicitation) and self.role == "platform"
+        self.require(fits, "elicitation_v0, as its platform", view)
+        choice("reporting", view.params.reporting, ("k_ary",))
+        self._view, self._layout = view, view.roles[self.role].layout
+        self._points = simplex_points(self.particles, view.params.num_values)
+        self._log_weight = np.zeros((view.num_envs, self.particles))
+        self._posted: tuple[Ints, Floats] = np.zeros(view.num_envs, np.int64), np.zeros(view.num_envs)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        view, seen = self._view, self._layout.unpack(obs)
+        wanted = seen["desired"][:, 0].astype(np.float64)
+        desired = wanted if self.target is None else np.full(len(obs), self.target)
+        fresh = seen["time_left"][:, 0] >= 1
+        self._log_weight[fresh] = 0.0
+        counts = seen["shares"][:, 0].astype(np.float64) * (seen["participation"] * view.params.num_individuals)
+        self._learn(np.where(fresh[:, None], 0.0, counts))
+        value, price = self._choose(desired)
+        self._posted = value, np.minimum(price, view.params.max_scale)
+        action: Array = view.announce(self.rule, desired, self._posted[1], value)
+        return action
+
+    def _learn(self, counts: Floats) -> None:
+        """Weigh the points by the counts [B, M] of the last campaign."""
+        value, price = self._posted
+        budget = self._budget(self._points[:, value].T, price[:, None])[..., None]
+        law = np.log((budget * self._points + 1) / (budget + self._points.shape[1]))
+        self._log_weight += np.einsum("bpx,bx->bp", law, counts)
+        self._log_weight -= self._log_weight.max(1, keepdims=True)
+
+    def _budget(self, share: Floats, price: Floats) -> Floats:
+        """eps(theta, v, p) for theta_v and p, which broadcast."""
+        view, m = self._view, self._points.shape[1]
+        return best_of_ratio(np.maximum(price * (share - 1 / m), 0.0), view.cost, m, view.params.max_epsilon)
+
+    def _choose(self, desired: Floats) -> tuple[Ints, Floats]:
+        """The values and prices [B] with the least loss for a sample of points."""
+        runs, m = len(desired), self._points.shape[1]
+        below = np.cumsum(np.exp(self._log_weight), 1)
+        drawn = self.rng.random((runs, self.draws, 1)) * below[:, None, -1:]
+        points = self._points[np.minimum((below[:, None] <= drawn).sum(-1), self.particles - 1)]
+        unit = self._view.cost.marginal(desired) * (desired + m) ** 2
+        prices = unit[:, None] * PRICES
+        price = prices[:, :, None, None]
+        budget = self._budget(points[:, None], price)  # [B, price, draw, value]
+        paid = price * (budget * points[:, None] + 1) / (budget + m)
+        loss = (paid + np.maximum(desired[:, None, None, None] - budget, 0)).mean(2).reshape(runs, -1)
+        best = loss.argmin(1)
+        pays = loss[np.arange(runs), best] < desired
+        chosen = np.where(pays, prices[np.arange(runs), best // m], 0.0)
+        return best % m, chosen
+
+
+def simplex_points(size: int, num_values: int) -> Floats:
+    """Quasi-random points of the uniform law on the simplex, float64[size, M]: normalised exponential variates of a
+    scrambled Halton sequence, the same at each call."""
+    from scipy.stats import qmc
+
+    drawn = -np.log1p(-qmc.Halton(num_values, rng=np.random.default_rng(0)).random(size))
+    points: Floats = drawn / drawn.sum(1, keepdims=True)
+    return points

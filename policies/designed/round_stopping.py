@@ -1,0 +1,94 @@
+"""Stopping rules for the round-stopping worlds: the best deadline, and a few large rounds."""
+
+import numpy as np
+
+from taciturn.envs.core import Array, PublicView, choice, integer
+from taciturn.envs.round_stopping.model import Model, binomial_rows
+from taciturn.policies.families.round_stopping import StoppingRule
+from taciturn.validation import Bools, Floats, Ints
+
+
+def deadline_rates(model: Model, most: int) -> Floats:
+    """The exact rates E[R(K)] / E[N tau + t0] of the rules that stop after n slots, n = 0..most, or once all updates
+    have been received: float64[most + 1].
+
+    The law of (k, s), s = k + beta, is carried from slot to slot: one queued update is uploaded with probability mu if
+    there was one, and of the M - s clients that compute Binomial(M - s, p) finish (section 3.1 of Jiang 2020). N is the
+    sum over n of P(K < M).
+    """
+    m, clients = model, model.num_clients
+    moves = np.zeros((clients + 1, clients + 1))
+    for s, row in enumerate(binomial_rows(clients - np.arange(clients + 1), m.compute_probability, clients)):
+        moves[s, s:] = row[: clients + 1 - s]
+    law = np.zeros((clients + 1, clients + 1))  # over k and s
+    law[0, 0] = 1.0
+    k, s = np.indices(law.shape)
+    chance, slots, rates = np.where(s > k, m.upload_probability, 0.0), 0.0, np.zeros(most + 1)
+    for n in range(most + 1):
+        received = law.sum(1)
+        rates[n] = received @ m.rewards / (slots * m.slot_time + m.broadcast_time)
+        slots += 1.0 - received[clients]
+        uploaded = chance * law
+        law -= uploaded
+        law[1:] += uploaded[:-1]
+        law[law < 1e-200] = 0.0  # arithmetic with denormal numbers is slow
+        law = law @ moves
+    return rates
+
+
+class BestDeadline(StoppingRule):
+    """The best rule that does not look: stop after the number of slots with the largest long-run rate.
+
+    That number is found exactly, from `deadline_rates`, for geometric times; under Pareto times use `Deadline`.
+
+    Args:
+        most: the largest number of slots tried.
+
+    Attributes:
+        slots: the deadline, after `reset`.
+        rate: its exact rate.
+    """
+
+    def __init__(self, most: int = 1000) -> None:
+        self.most = integer("most", most, at_least=0, at_most=10**6)
+
+    def prepare(self, model: Model) -> None:
+        choice("time_law", getattr(model, "time_law", "geometric"), ("geometric",))
+        rates = deadline_rates(model, self.most)
+        self.slots, self.rate = int(rates.argmax()), float(rates.max())
+
+    def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:
+        return np.broadcast_to(slots < self.slots, received.shape)
+
+
+class FewRounds(StoppingRule):
+    """Close a few rounds of `k` updates each, and then wait for the end: for clients that can pay for few updates.
+
+    Averaging n updates with Gaussian noise of variance v in each of D parameters leaves D v / n. Under a total of
+    epsilon, rounds that close with the updates of the few clients that have not spent theirs do harm. After `rounds`
+    rounds no further one is closed, unless all clients have sent.
+
+    Args:
+        k: updates in a round (all, if there are fewer clients).
+        rounds: that are closed.
+    """
+
+    def __init__(self, k: int, rounds: int = 1) -> None:
+        self.k = integer("k", k, at_least=1)
+        self.rounds = integer("rounds", rounds, at_least=0)
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        self._horizon = float(np.float32(view.params.horizon))
+        self._begun = np.zeros(view.num_envs, np.int64)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        fields = self._layout.unpack(obs)
+        first = fields["slots"][:, 0] == 0  # of a round: with k >= 1 no round is closed before it has a slot
+        self._begun[fields["time_left"][:, 0] >= self._horizon] = 0
+        self._begun += first
+        return super().act(obs, mask)
+
+    def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:
+        begun = self._begun.reshape(-1, *[1] * (received.ndim - 1))
+        return (received < self.k) | (begun > self.rounds)

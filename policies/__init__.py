@@ -1,13 +1,60 @@
 """Who acts: the papers' algorithms, textbook baselines, and learners."""
 
 from taciturn.policies.base import Learner, Policy, Random
-from taciturn.policies.classic.bandits import DPSuccessiveElimination, HorizonKLUCB, KLUCB, MOSS, SuccessiveElimination, ThompsonSampling, UCB1
-from taciturn.policies.classic.cooperative_bandits import CentralisedOracle, CoopUCB2, DDUCB, Fed2UCB, GossipUCB, PooledKLUCB, Synchronised
-from taciturn.policies.classic.elicitation import FictitiousPlay, FlatRate, FreeRider, Genie, Hedge, Mixture, OutputAgreement, PeerTruthSerum, PostedPrice, Truthful
+from taciturn.policies.classic.bandits import (
+    KLUCB,
+    MOSS,
+    UCB1,
+    DPSuccessiveElimination,
+    HorizonKLUCB,
+    SuccessiveElimination,
+    ThompsonSampling,
+)
+from taciturn.policies.classic.cooperative_bandits import (
+    DDUCB,
+    CentralisedOracle,
+    CoopUCB2,
+    Fed2UCB,
+    GossipUCB,
+    PooledKLUCB,
+    Synchronised,
+)
+from taciturn.policies.classic.elicitation import (
+    FictitiousPlay,
+    FlatRate,
+    FreeRider,
+    Genie,
+    Hedge,
+    Mixture,
+    OutputAgreement,
+    PeerTruthSerum,
+    PostedPrice,
+    Truthful,
+)
 from taciturn.policies.classic.partitions import ACR, DSC
-from taciturn.policies.classic.recommender import ContextualZooming, DUCB, GaussLinUCB, HCT, HOO, ItemUCB1, LinUCB, OracleItem
+from taciturn.policies.classic.recommender import (
+    DUCB,
+    HCT,
+    HOO,
+    ContextualZooming,
+    GaussLinUCB,
+    ItemUCB1,
+    LinUCB,
+    OracleItem,
+)
 from taciturn.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
-from taciturn.policies.classic.social import CopyOnReward, FollowMajority, GosInE, IsolatedEpsilonGreedy, IsolatedThompson, IsolatedUCB, OracleOption, Uniform, Voter, WinStay
+from taciturn.policies.classic.social import (
+    CopyOnReward,
+    FollowMajority,
+    GosInE,
+    IsolatedEpsilonGreedy,
+    IsolatedThompson,
+    IsolatedUCB,
+    OracleOption,
+    Uniform,
+    Voter,
+    WinStay,
+)
 from taciturn.policies.designed.arm_elimination import GrowingSchedule
 from taciturn.policies.designed.elicitation import BayesianPrice, InformedPlatform, UnderstatedTarget
 from taciturn.policies.designed.federated_bandit import DividedPlan, PublicPlan
@@ -19,7 +66,14 @@ from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
 from taciturn.policies.learned.shared import SharedPPO
 from taciturn.policies.learned.social import SocialQ
-from taciturn.policies.reference.arm_elimination import CDPMAB, CommunicationEfficientCDPMAB, DDPMAB, EliminationSchedule, HDPMAB, SingleAgent
+from taciturn.policies.reference.arm_elimination import (
+    CDPMAB,
+    DDPMAB,
+    HDPMAB,
+    CommunicationEfficientCDPMAB,
+    EliminationSchedule,
+    SingleAgent,
+)
 from taciturn.policies.reference.elicitation import BestResponse, FiniteBestResponse, TargetQuality, Wintall
 from taciturn.policies.reference.optimal_stopping import OptimalStopping
 from taciturn.policies.reference.ppcl import CBL, PPCL

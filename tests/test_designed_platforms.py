@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 import taciturn
 from taciturn.envs import elicitation_v0
 from taciturn.envs.elicitation.costs import QuadraticCost

@@ -51,8 +51,9 @@ ARMS: dict[str, Any] = {"num_agents": 4, "num_arms": 4, "horizon": 150}
 TICKS = GOSSIP | {"num_agents": 10, "horizon": 12.0}
 # Where each has something to tell that the others do not know.
 APART: dict[str, Any] = MARKET | {"theta": 4, "belief_concentration": 30.0, "cost_spread": 0.5}
-POOLED = {"CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge", "PooledKLUCB", "PooledLogistic"}
-POOLED = {"CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge", "HoldTheBestTogether"}
+POOLED = {
+    "CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge", "HoldTheBestTogether", "PooledKLUCB", "PooledLogistic",
+}  # fmt: skip
 
 
 def own_play(name: str) -> Play:

@@ -93,7 +93,7 @@ class Mark(NamedTuple):
         policy, own: its name, and its parameters, or `TUNED`.
         world: parameters of the world that differ.
         plays_in: the name of another world of the same instances and measure, if it plays there.
-        """
+    """
 
     policy: str
     own: Mapping[str, Any] | str = {}

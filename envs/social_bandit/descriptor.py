@@ -9,7 +9,6 @@ from taciturn.envs.core.descriptor import (
     Example,
     Leak,
     Mark,
-    Span,
     Totals,
     Variant,
     among,

@@ -97,7 +97,7 @@ class Remembering(SocialPolicy):
         self._last = Pulled(agents, np.full(agents.shape, -1), np.full(agents.shape, -1), agents < 0)
 
     def at(self) -> tuple[Ints, Ints]:
-        """Index of the agents that act, in arrays [B, N, ...]."""
+        """Index of the agents that act, for arrays [B, N, ...]."""
         return np.arange(self._shape[0])[:, None], self.agents()
 
     def own(self, held: Ints) -> tuple[Ints, Ints]:

@@ -1,7 +1,7 @@
 """Settings of agents, found by random search on training streams: `python benchmarks/tune.py [TASK ...] [--policy P]`.
 
 Every agent of the benchmark with parameters to search (`Contest.search`), designed, published or learned, gets the
-same: at most `TRIALS` settings, the first of which are its defaults, within `SECONDS` of one core, for each standard
+same: at most `TRIALS` settings, the first of which are those that stand and its defaults, within `SECONDS` of one core, for each standard
 task and total. Each setting plays `RUNS` runs in streams that no evaluation draws from, with seeds that no study may
 have; the best `FINALISTS` of the settings then play `FINAL` more, and the best of these is taken. Learners train once a
 setting, without privacy. What was tried goes to `benchmarks/results/tuning.json`, and what was chosen to
@@ -65,10 +65,12 @@ def jobs() -> list[tuple[Task, str, str]]:
 
 
 def drawn(task: Task, policy: str) -> list[Config]:
-    """The settings to try: the defaults, and random draws, the same on every rerun."""
+    """The settings to try: those that stand, the defaults, and random draws, the same on every rerun."""
     spans = CONTESTS[task.env].search[policy]
     rng = np.random.default_rng(list(f"{task.id}:{policy}".encode()))
-    return [{}, *({name: span.draw(rng) for name, span in spans.items()} for _ in range(TRIALS - 1))]
+    standing = tuned.tuned(task, policy)
+    first = [standing, {}] if standing else [{}]
+    return [*first, *({name: span.draw(rng) for name, span in spans.items()} for _ in range(TRIALS - len(first)))]
 
 
 def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int) -> float:

@@ -17,6 +17,14 @@ from taciturn.envs.core.descriptor import (
 )
 
 BITS = "BitwiseRandomizedResponse:{}"
+OPTIMISM = {"optimism": Span(1.0, 4.0), "fading": Span(0.0, 1.0)}
+LISTENING = OPTIMISM | {
+    "moment": Span(1.0, 12.0, log=True),
+    "trust": Span(0.03, 1.0, log=True),
+    "doubt": Span(0.0, 0.3),
+    "memory": Span(0.0, 1.0),
+}
+"""Where the settings of agents with memory are drawn, in the social bandit too."""
 SIX = {"num_agents": 6, "qualities": [0.8, 0.2], "horizon": 5.0}
 
 WORLDS = (
@@ -47,11 +55,11 @@ WORLDS = (
                 ("IsolatedThompson", {}),
             ),
             paper=(("PPCL", {}), ("PPCL", TUNED)),
-            designed=(("HoldTheBest", {}), ("Listener", TUNED)),
+            designed=(("HoldTheBest", TUNED), ("Listener", TUNED)),
             tuned=(("SharedPPO", {}),),
-            alone=Mark("HoldTheBest"),
-            together=Mark("HoldTheBest", {"pooled": True}),
-            search={"PPCL": {"alpha": Span(0.3, 0.99)}, "Listener": {"moment": Span(1.0, 10.0)}},
+            alone=Mark("HoldTheBest", TUNED),
+            together=Mark("HoldTheBestTogether"),
+            search={"PPCL": {"alpha": Span(0.3, 0.99)}, "HoldTheBest": OPTIMISM, "Listener": LISTENING},
             hears=("preference",),
             variants={
                 "crowd": Variant("100 agents instead of 20", {"num_agents": 100}, size=True),

@@ -16,7 +16,9 @@ from taciturn.envs.core.descriptor import (
     lost,
     lying,
 )
+from taciturn.envs.gossip_bandit.descriptor import LISTENING, OPTIMISM
 
+BETA = {"beta": Span(0.51, 1.0)}
 BITS = "BitwiseRandomizedResponse:{}"
 SIX = {"num_agents": 6, "qualities": [0.8, 0.2], "copies": 8, "dissemination": "stationary", "horizon": 10}
 SPEAKING = {"without_preference": "zeros"}  # silence would tell what noise hides
@@ -55,11 +57,16 @@ WORLDS = (
                 ("Replicator", {}),
                 ("Replicator", TUNED),
             ),
-            designed=(("HoldTheBest", {}), ("Listener", TUNED)),
+            designed=(("HoldTheBest", TUNED), ("Listener", TUNED)),
             tuned=(("SharedPPO", {}),),
-            alone=Mark("HoldTheBest"),
-            together=Mark("HoldTheBest", {"pooled": True}),
-            search={},
+            alone=Mark("HoldTheBest", TUNED),
+            together=Mark("HoldTheBestTogether", {"optimism": 2.5, "fading": 1.0}),
+            search={
+                "PrivateSocialLearning": BETA | {"mu": Span(1e-4, 0.3, log=True), "pool": Span(1, 10, log=True)},
+                "Replicator": BETA,
+                "HoldTheBest": OPTIMISM,
+                "Listener": LISTENING,
+            },
             controls=("shared",),
             hears=("preference",),
             variants={

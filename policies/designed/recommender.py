@@ -174,8 +174,13 @@ class PooledLogistic(LogisticBandit):
     It shows what others' private data are worth, and is no policy that agents with private data could play.
 
     Args:
-        degree, explore, worlds, rounds, seed: as for `LogisticBandit`.
+        degree, explore, worlds, rounds, seed: as for `LogisticBandit`; with more data, finer waves pay.
     """
+
+    def __init__(
+        self, degree: int = 4, *, explore: float = 0.4, worlds: int = 200, rounds: int = 100, seed: int = 0
+    ) -> None:
+        super().__init__(degree, explore=explore, worlds=worlds, rounds=rounds, seed=seed)
 
     pools = True
     public_schedule = True

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 import taciturn
 from taciturn.envs import federated_training_v0, round_stopping_v0
 from taciturn.envs.federated_training.datasets import load_digits

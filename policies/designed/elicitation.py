@@ -329,7 +329,7 @@ class BayesianPrice(Policy):
 
     rule = "posted_price"
 
-    def __init__(self, particles: int = 512, draws: int = 2, target: float | None = None) -> None:
+    def __init__(self, particles: int = 512, draws: int = 100, target: float | None = None) -> None:
         self.target = None if target is None else number("target", target, at_least=MIN_TARGET, at_most=1e30)
         self.particles = integer("particles", particles, at_least=1, at_most=2**16)
         self.draws = integer("draws", draws, at_least=1, at_most=2**16)

@@ -168,7 +168,8 @@ def test_the_understated_target_by_hand() -> None:
     cost = QuadraticCost(0.01)
     assert UnderstatedTarget(1.0).announcement(THETA, cost, 1.0).scale == pytest.approx(0.02)
     said = UnderstatedTarget(0.25, margin=1.5).announcement(THETA, cost, 1.0)
-    assert (said.target, said.scale) == (0.25, pytest.approx(1.5 * 0.02 * (4 / 3.25) ** 2))
+    assert said.target == 0.25
+    assert said.scale == pytest.approx(1.5 * 0.02 * (4 / 3.25) ** 2)
 
 
 def test_individuals_who_believe_it_choose_what_is_desired() -> None:
@@ -211,7 +212,12 @@ def test_reports_are_weighed_by_bayes_rule() -> None:
 
 def test_learning_the_price_pays_where_theta_is_skewed() -> None:
     """With theta known to individuals, the price is soon that for the frequent value."""
-    skewed = {"theta": [0.1, 0.1, 0.8], "shuffle": True, "belief_concentration": math.inf, "num_individuals": 50}
+    skewed: dict[str, Any] = {
+        "theta": [0.1, 0.1, 0.8],
+        "shuffle": True,
+        "belief_concentration": math.inf,
+        "num_individuals": 50,
+    }
     learned = losses(BayesianPrice(), FiniteBestResponse(), **skewed)
     assert better(learned, losses(PostedPrice(), FiniteBestResponse(), **skewed))
     assert better(learned, losses(FlatRate(0.0), FiniteBestResponse(), **skewed))

@@ -174,6 +174,7 @@ class InformedPlatform(Platform):
                 self._blocks.append((one, slice(start, stop)))
         self._known: tuple[Floats, Floats] = np.zeros((0, 0)), np.zeros((0, 0))
         self._asked: tuple[Floats, ...] = ()
+        self._best: Array = np.zeros(0)
 
     def _announce(self, view: PublicView, theta: Floats, desired: Floats) -> Array:
         state = view.truth.state
@@ -186,7 +187,8 @@ class InformedPlatform(Platform):
             self._known = theta.copy(), np.array([winners_share(one, view.params.num_individuals) for one in theta])
         best, least = self._search(view, theta, desired)
         self.expected_loss = least
-        action = np.zeros((len(theta), *view.roles[self.role].action_space.shape), np.float32)[:, None]
+        shape = view.roles[self.role].action_space.shape or ()
+        action = np.zeros((len(theta), 1, *shape), np.float32)
         for place, rule in enumerate(view.params.rules):
             where = best[:, 0] == place
             action[where] = view.announce(rule, best[:, 1], best[:, 2], best[:, 3])[where]
@@ -197,7 +199,9 @@ class InformedPlatform(Platform):
         """The best announcements [B, 4], (place of the rule, target, scale, value), and their losses [B]."""
         p, (runs, m) = view.params, theta.shape
         wanted = view.cost.marginal(desired) * (desired + m) ** 2
-        targets = [desired] if self.honest else [desired, *(np.full(runs, e) for e in TARGETS if e <= p.max_epsilon)]
+        targets = [desired]
+        if not self.honest:
+            targets += [np.full(runs, e) for e in TARGETS if e <= p.max_epsilon]
         spread = np.maximum((theta**2).sum(-1) - 1 / m, 1e-3)
         options: list[tuple[int, Floats, Floats, int]] = []
         for place, rule in enumerate(p.rules):
@@ -325,7 +329,7 @@ class BayesianPrice(Policy):
 
     rule = "posted_price"
 
-    def __init__(self, particles: int = 512, draws: int = 2, target: float | None = None) -> None:
+    def __init__(self, particles: int = 512, draws: int = 100, target: float | None = None) -> None:
         self.target = None if target is None else number("target", target, at_least=MIN_TARGET, at_most=1e30)
         self.particles = integer("particles", particles, at_least=1, at_most=2**16)
         self.draws = integer("draws", draws, at_least=1, at_most=2**16)

@@ -18,8 +18,8 @@ def deadline_rates(model: Model, most: int) -> Floats:
     """
     m, clients = model, model.num_clients
     moves = np.zeros((clients + 1, clients + 1))
-    for s, row in enumerate(binomial_rows(clients - np.arange(clients + 1), m.compute_probability, clients)):
-        moves[s, s:] = row[: clients + 1 - s]
+    for done, row in enumerate(binomial_rows(clients - np.arange(clients + 1), m.compute_probability, clients)):
+        moves[done, done:] = row[: clients + 1 - done]
     law = np.zeros((clients + 1, clients + 1))  # over k and s
     law[0, 0] = 1.0
     k, s = np.indices(law.shape)

@@ -9,7 +9,16 @@ import pytest
 import taciturn
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0
 from taciturn.envs.federated_bandit.arm_elimination import decode_action, pulls_per_arm
-from taciturn.policies import DividedPlan, GrowingSchedule, HorizonKLUCB, PublicPlan, Synchronised, ThompsonSampling
+from taciturn.policies import (
+    UCB1,
+    DividedPlan,
+    GrowingSchedule,
+    HorizonKLUCB,
+    Mixture,
+    PublicPlan,
+    Synchronised,
+    ThompsonSampling,
+)
 from taciturn.policies.classic.bandit_indices import kl_upper_bound
 from taciturn.policies.classic.cooperative_bandits import divided
 from taciturn.wrappers import Laplace, Privatize
@@ -271,6 +280,17 @@ def test_fewer_agents_than_arms_take_several_in_the_first_batch() -> None:
         obs = env.step(policy.act(obs)).observation
     counts = policy._layout.unpack(obs)["counts"][0]
     np.testing.assert_array_equal(counts, [[3, 0, 3, 0, 3], [3, 3, 0, 3, 0]])
+
+
+def test_agents_of_another_policy_are_not_counted() -> None:
+    """Two of three follow the plan, so that two report the first arm, which each has pulled twice."""
+    env = federated_bandit_v0.population(1, num_agents=3, num_arms=1, horizon=20)
+    plan = DividedPlan(first=2, growth=1.0, until=0.2)
+    taciturn.simulate(env, Mixture([(plan, 2), (UCB1(), 1)]), seed=0)
+    np.testing.assert_array_equal(plan._senders[0, 0], [2, 2])
+    hits, counts = plan._estimate(np.array([0]), 1)
+    assert counts[0, 0] == pytest.approx(4)
+    assert hits[0, 0] == pytest.approx(4 * plan._heard[0, 0, 0])
 
 
 def test_an_arm_that_nobody_heard_of_is_left_out() -> None:

@@ -33,7 +33,11 @@ def solved(n: float, mean: float, left: float, a: float, c: float) -> float:
     right = a * math.log(1 + c * left / n) / n
     if bernoulli_divergence(np.array(mean), np.array(1 - 1e-14)) < right:
         return 1.0
-    return float(brentq(lambda q: bernoulli_divergence(np.array(mean), np.array(q)) - right, mean, 1 - 1e-14))
+
+    def excess(q: float) -> float:
+        return float(bernoulli_divergence(np.array(mean), np.array(q)) - right)
+
+    return float(brentq(excess, mean, 1 - 1e-14))
 
 
 def test_the_arm_of_the_highest_index() -> None:

@@ -176,8 +176,9 @@ class DividedPlan(Policy):
     are exact, and pulls by the index of `HorizonKLUCB`.
 
     An arm that no upload arrives of is left out of that round. Where only some of the uploads are lost, it still counts
-    all of them, since the world does not say how many arrived. Agents that follow another policy do not count, if this
-    one is given the others alone (`Mixture`).
+    all of them, since the world does not say how many arrived. Late uploads mislead it: the world takes them for means
+    of what their sender has pulled since. So do liars, since few agents tell of each arm. Agents that follow another
+    policy do not count, if this one is given the others alone (`Mixture`).
 
     Args:
         first: pulls of one arm by each agent in the first batch.

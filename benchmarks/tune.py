@@ -1,11 +1,11 @@
 """Settings of agents, found by random search on training streams: `python benchmarks/tune.py [TASK ...] [--policy P]`.
 
 Every agent of the benchmark with parameters to search (`Contest.search`), designed, published or learned, gets the
-same: at most `TRIALS` settings, the first of which are those that stand and its defaults, within `SECONDS` of one core, for each standard
-task and total. Each setting plays `RUNS` runs in streams that no evaluation draws from, with seeds that no study may
-have; the best `FINALISTS` of the settings then play `FINAL` more, and the best of these is taken. Learners train once a
-setting, without privacy. What was tried goes to `benchmarks/results/tuning.json`, and what was chosen to
-`src/taciturn/bench/tuned.json`.
+same for each standard task and total: at most `TRIALS` settings within `SECONDS` of one core. The first are those that
+stand and its defaults; the others are drawn. Each setting plays `RUNS` runs in streams that no evaluation draws from,
+with seeds that no study may have; the best `FINALISTS` of the settings then play `FINAL` more, and the best of these is
+taken. Learners train once a setting, without privacy. What was tried goes to `benchmarks/results/tuning.json`, and what
+was chosen to `src/taciturn/bench/tuned.json`.
 """
 
 import argparse
@@ -40,8 +40,8 @@ from taciturn.bench.tasks import (
 )
 from taciturn.envs.core.descriptor import TUNED
 
-TRIALS, SECONDS = 24, 120.0
-RUNS, FINALISTS, FINAL = 60, 4, 240
+TRIALS, SECONDS = 24, 20.0
+RUNS, FINALISTS, FINAL = 40, 3, 160
 RESULTS = Path(__file__).parent / "results" / "tuning.json"
 CHOSEN = Path(__file__).parents[1] / "src/taciturn/bench" / tuned.FILE
 

@@ -57,6 +57,7 @@ class Variant(NamedTuple):
         others: who plays the world's other side, as shares of policies; None: as in the standard task.
         strangers: other policies among the agents, as shares of all agents.
         size: whether it is a standard task of another size, for which designed agents are tuned by themselves.
+        marks: the `Mark` of "alone" or "together", where it is not that of the world.
     """
 
     what: str
@@ -65,6 +66,7 @@ class Variant(NamedTuple):
     others: Mapping[str, float] | None = None
     strangers: Mapping[str, float] = {}
     size: bool = False
+    marks: Mapping[str, Any] = {}
 
 
 class Span(NamedTuple):
@@ -144,6 +146,7 @@ class Contest:
             tasks, and learners of this package.
         alone, together: the marks 0 and 1 of scores: the best policy that uses no message, and the best that is given
             what all agents observe, without privacy; None: the world has no scale.
+        runs: of each seed in a standard task; held-out tasks have half as many.
         search: for each policy with parameters that are searched, where to draw them.
         controls: tasks in which there is nothing to win.
         hears: the channels through which agents hear what others observed.
@@ -168,6 +171,7 @@ class Contest:
     tuned: tuple[Entry, ...]
     alone: Mark | None = None
     together: Mark | None = None
+    runs: int = 100
     search: Mapping[str, Mapping[str, Span]] = field(default_factory=dict)
     controls: tuple[str, ...] = ()
     hears: tuple[str, ...] = ()

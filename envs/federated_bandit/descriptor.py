@@ -82,8 +82,17 @@ WORLDS = (
             },
             hears=("means",),
             variants={
-                "many-arms": Variant("20 arms instead of 5", {"num_arms": 20}, size=True),
-                "few-agents": Variant("5 agents instead of 20", {"num_agents": 5}),
+                "many-arms": Variant(
+                    "20 arms instead of 5",
+                    {"num_arms": 20},
+                    size=True,
+                    marks={"together": Mark("PooledKLUCB", {"a": 0.5, "c": 0.3})},
+                ),
+                "few-agents": Variant(
+                    "5 agents instead of 20",
+                    {"num_agents": 5},
+                    marks={"together": Mark("PooledKLUCB", {"a": 0.5, "c": 0.5})},
+                ),
                 "one-good-arm": one_good_arm(5),
                 "heterogeneous": Variant(
                     "each agent has means of its own, and regret counts their average", {"qualities": "heterogeneous"}
@@ -128,10 +137,11 @@ WORLDS = (
             paper=(("EliminationSchedule", {}), ("EliminationSchedule", TUNED)),
             designed=(("GrowingSchedule", TUNED),),
             tuned=(("LearnedElimination", {}),),
-            alone=Mark("HorizonKLUCB", plays_in="federated_bandit_v0"),
-            together=Mark("PooledKLUCB", plays_in="federated_bandit_v0"),
+            alone=Mark("HorizonKLUCB", {"a": 0.6, "c": 0.3}, plays_in="federated_bandit_v0"),
+            together=Mark("PooledKLUCB", {"a": 0.8, "c": 0.1}, plays_in="federated_bandit_v0"),
+            runs=40,  # the marks play ten thousand slots
             search={
-                "EliminationSchedule": ROUNDS,
+                "EliminationSchedule": {"epsilon": Span(0.1, 100.0, log=True), "participation": Span(0.2, 1.0)},
                 "GrowingSchedule": {
                     "first": Span(1, 30, log=True),
                     "growth": Span(1.1, 3.0, log=True),

@@ -4,12 +4,35 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.descriptor import PLAIN_PPO, Contest, Descriptor, Example, Leak, Params, Totals, Variant, lost
-from taciturn.envs.round_stopping.descriptor import FEW_SLOTS, STOPPING
+from taciturn.envs.core.descriptor import (
+    PLAIN_PPO,
+    TUNED,
+    Contest,
+    Descriptor,
+    Example,
+    Leak,
+    Mark,
+    Params,
+    Span,
+    Totals,
+    Variant,
+    brief,
+    lost,
+    lying,
+)
+from taciturn.envs.round_stopping.descriptor import COUNT, FEW_SLOTS, SLOTS, STOPPING
 from taciturn.validation import Array
 
 GAUSSIAN = "Gaussian:{},delta=1e-6"
 CANARIES = 20_000
+NOTHING, TWO = Mark("FixedCount", {"k": 0}), Mark("FixedCount", {"k": 2})
+
+
+def one_client(parts: int) -> Mark:
+    """The images of one client, in the time that all have together."""
+    return Mark("FixedCount", {"k": 1}, {"num_clients": 1, "parts": parts, "broadcast_time": 1e-3})
+
+
 FIVE = {"num_clients": 5, "clip_norm": 0.1, "horizon": 10.0}
 QUICK_FIVE = {"num_clients": 5, "clip_norm": 0.1, "compute_probability": 0.2, "horizon": 5.0}
 ONE_RUN = {**QUICK_FIVE, "num_clients": CANARIES, "horizon": 600.0}  # one client uploads at a time
@@ -44,12 +67,35 @@ WORLDS = (
         contest=Contest(
             measure="test_loss",
             steps=30_000,
+            runs=40,
             **STOPPING,
+            designed=(("FewRounds", TUNED),),
+            alone=one_client(100),
+            together=TWO,
+            search={
+                "FixedCount": COUNT,
+                "Deadline": SLOTS,
+                "FewRounds": {"k": Span(5, 100, log=True), "rounds": Span(1, 15)},
+            },
             variants={
                 "skewed": Variant(
-                    "clients' labels are skewed, by Dirichlet's law with concentration 0.5", {"concentration": 0.5}
+                    "clients' labels are skewed, by Dirichlet's law with concentration 0.5",
+                    {"concentration": 0.5},
+                    marks={"alone": NOTHING, "together": Mark("OptimalStopping")},
                 ),
                 "lost": lost("update", "updates"),
+                "liars": lying("update", "send the opposite of their update"),
+                "brief": brief("update", 1),
+                "few-clients": Variant(
+                    "20 clients instead of 100",
+                    {"num_clients": 20},
+                    marks={"alone": one_client(20), "together": Mark("FixedCount", {"k": 1})},
+                ),
+                "slow": Variant(
+                    "clients compute at a quarter of the speed, and one upload in ten succeeds",
+                    {"compute_probability": 0.0005, "upload_probability": 0.1},
+                    marks={"together": Mark("FixedCount", {"k": 1})},
+                ),
             },
             totals=Totals(("update",), GAUSSIAN, {"clip_norm": 0.1}, 4, (PLAIN_PPO, {"steps": 20_000}), unit="event"),
         ),

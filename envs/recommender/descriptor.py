@@ -1,6 +1,19 @@
 """What others must know of `recommender_v0`."""
 
-from taciturn.envs.core.descriptor import Contest, Descriptor, Example, Leak, Totals, Variant
+from taciturn.envs.core.descriptor import (
+    TUNED,
+    Contest,
+    Descriptor,
+    Example,
+    Leak,
+    Mark,
+    Span,
+    Totals,
+    Variant,
+    among,
+    lost,
+    lying,
+)
 
 TREE = "TreeAggregation:{}"
 
@@ -18,19 +31,46 @@ WORLDS = (
             ("TPriDO(epsilon=2.0)", "until=1_000", 'privacy="paper"'),
         ),
         contest=Contest(
-            world={"num_agents": 4, "num_items": 400, "repository": 200, "horizon": 500},
+            world={"num_agents": 8, "graph": "star", "num_items": 400, "repository": 200, "horizon": 500},
             measure="regret",
             bounds=(0.0, 1.0),
             steps=30_000,
+            runs=20,
             classic=(("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})),
-            paper=(("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 2.0})),
+            paper=(("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 2.0}), ("TPriDO", TUNED)),
+            designed=(("LogisticBandit", {}), ("BlockListener", TUNED)),
             tuned=(("SharedPPO", {}), ("NeuralBandit", {})),
+            alone=Mark("LogisticBandit"),
+            together=Mark("PooledLogistic"),
+            search={
+                "TPriDO": {
+                    "threshold": Span(values=(0.0, 0.5, 2.0)),
+                    "xi": Span(0.02, 2.0, log=True),
+                    "psi": Span(0.05, 1.0, log=True),
+                    "gamma": Span(0.5, 0.95),
+                    "rate": Span(5.0, 100.0, log=True),
+                },
+                "BlockListener": {
+                    "cells": Span(50, 3000, log=True),
+                    "first": Span(8, 80, log=True),
+                    "growth": Span(1.1, 2.5),
+                    "slack": Span(0.0, 0.15),
+                    "prior": Span(0.2, 5.0, log=True),
+                    "share": Span(0.4, 0.85),
+                },
+            },
+            hears=("statistics", "counts"),
             for_learners={"actions": "cluster"},
             as_designed=("NeuralBandit",),
             quick={"horizon": 100},
             variants={
+                "crowd": Variant("32 agents instead of 8", {"num_agents": 32}, size=True),
                 "bumps": Variant("mean rewards have several bumps instead of one peak", {"family": "bumps"}),
                 "linear": Variant("mean rewards are linear in the context", {"family": "linear"}),
+                "ring": Variant("agents hear two neighbours each", {"graph": "ring"}),
+                "lost": lost("statistics", "sums of feedbacks"),
+                "liars": lying("statistics", "report 1 - x instead of x"),
+                "strangers": among("ItemUCB1"),
             },
             totals=Totals(
                 ("statistics", "counts"),
@@ -38,7 +78,7 @@ WORLDS = (
                 {},
                 25,
                 None,
-                without=("LinUCB",),
+                without=("ItemUCB1", "LinUCB", "HOO", "LogisticBandit"),
                 paper=(("TPriDO", {"threshold": 2.0}), ("DTPriDO", {"threshold": 2.0}), ("TPriDO", {"threshold": 0.0})),
             ),
         ),

@@ -9,6 +9,7 @@ from taciturn.envs.core.descriptor import (
     Example,
     Leak,
     Mark,
+    Span,
     Totals,
     Variant,
     among,

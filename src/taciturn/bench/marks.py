@@ -3,6 +3,7 @@ given what all agents observe, without privacy (`together`)."""
 
 import json
 import math
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -10,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taciturn.bench import statistics
-from taciturn.bench.results import Results
+from taciturn.bench.results import Group, Results
 from taciturn.bench.statistics import Estimate, Floats
-from taciturn.bench.tasks import ALONE, TASKS, TOGETHER, Task, sign, totals_of
+from taciturn.bench.tasks import ALONE, MARKS, TASKS, TOGETHER, Task, sign, totals_of
 from taciturn.validation import Array
 
 FILE = "marks.json"
@@ -120,6 +121,16 @@ def rounded(value: float) -> float | None:
     return None if math.isnan(value) else float(f"{value:.6g}")
 
 
+def found_mark(groups: Iterable[Group], metrics: Iterable[str]) -> Mark | None:
+    """The mark of the first of these measures that a group has."""
+    some = list(groups)
+    for metric in metrics:
+        for one in some:
+            if metric in one.metrics:
+                return Mark(one.config["policy"], one.config["policy_params"], one.metrics[metric].tolist())
+    return None
+
+
 def scales_in(results: Results) -> dict[str, Scale]:
     """The scales of the tasks whose marks were played, by the tasks' ids without a total."""
     found: dict[str, Scale] = {}
@@ -127,18 +138,10 @@ def scales_in(results: Results) -> dict[str, Scale]:
         if task.plain in found:
             continue
         # Messages are nothing to the marks, so what becomes of them changes nothing.
-        metric = task._replace(name=task.size).metric if task.variant.faults else task.metric
-        marks = [
-            next((one for one in results.select(env=task.env, kind=kind) if metric in one.metrics), None)
-            for kind in (ALONE, TOGETHER)
-        ]
+        metrics = [task.metric, *([task._replace(name=task.size).metric] if task.variant.faults else [])]
+        marks = [found_mark(results.select(env=task.env, kind=kind), metrics) for kind in MARKS]
         if marks[0] is not None and marks[1] is not None:
-            made = [
-                Mark(one.config["policy"], one.config["policy_params"], one.metrics[metric].tolist())
-                for one in marks
-                if one
-            ]
-            found[task.plain] = Scale(*made)
+            found[task.plain] = Scale(marks[0], marks[1])
     return found
 
 

@@ -42,7 +42,8 @@ def check_entry(group: Group, own: list[Config], seeds: range) -> None:
     if not set(group.seeds.tolist()) <= set(seeds):
         raise ValueError(f"seeds must be of those from 0 to {seeds[-1]}, not {shown(group.seeds.tolist())}")
     contest = CONTESTS[config["env"]]
-    measure = next(task for task in tasks_of(config["env"]) if task.name == config.get("size", STANDARD)).metric
+    name = config["tasks"][0] if config["kind"] in MARKS else config.get("size", STANDARD)
+    measure = next(task for task in tasks_of(config["env"]) if task.name == name).metric
     bounds = {task.metric: contest.bounds for task in tasks_of(config["env"])}
     bounds |= {f"{measure}/{SILENCED}": contest.bounds}
     bounds |= {RETURN: (-math.inf, math.inf), POOLS: (0.0, 1.0), LISTENS: (0.0, 1.0)}

@@ -22,7 +22,7 @@ from taciturn.bench.comparisons.playing import (
     ways_by_rank,
 )
 from taciturn.bench.levels import MESSAGES as NUMBERS
-from taciturn.bench.levels import Way, ways
+from taciturn.bench.levels import Way, own_way, ways, within
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, canonical
 from taciturn.bench.scores import (
@@ -127,7 +127,7 @@ class KindsOfAgents(Study):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         one, tell = cell.config, progress or (lambda _: None)
-        total, replicas = one.get("total", NO_LIMIT), one.get("replicas", FRESH)
+        total, replicas = one.get("total", NO_LIMIT), one.get("replicas", CONTESTS[one["env"]].runs)
         tasks = played_by(one)
         agent, found_ways = self.prepared(cell, tasks[0], tell)
         means, scores = dict[str, float](), np.empty(0)
@@ -140,9 +140,9 @@ class KindsOfAgents(Study):
             if one["kind"] == YOURS and total == NO_LIMIT:
                 pooled = bool(shared_mind(agent, one, cell.seed, task.variant))
                 means[POOLS] = max(means.get(POOLS, 0.0), float(pooled))
-            runs = replicas // HELD_OUT_SHARE if task.held_out else replicas
+            runs = max(replicas // HELD_OUT_SHARE, 1) if task.held_out else replicas
             result: Played = played(task, agent, one, runs, cell.seed, way) if place else first
-            if result.spent.get("epsilon", 0.0) <= first.spent.get("epsilon", 0.0) * (1 + 1e-9):
+            if not isinstance(total, float) or within(result.spent["epsilon"], total):
                 means[task.metric] = float(result.metrics[task.measure].mean())
         means |= {RETURN: float(first.metrics[RETURN].mean()), **first.spent}
         scores = first.metrics[tasks[0].measure]
@@ -159,7 +159,8 @@ class KindsOfAgents(Study):
             return brought(cell, tell), []
         one, protected = cell.config, PROTECTED[task.env]
         world = population(one, 1, "choice of a level", task.variant)
-        (trained_at,) = list(ways(world, protected, task.total, [protected.messages]))[:1]
+        own = None if one["policy"] == PLAIN_PPO else own_way(bring(one["policy"], **one["policy_params"]), world, task.total)
+        trained_at = own or next(ways(world, protected, task.total, [protected.messages]))
         agent = brought(cell, lambda done: tell(done / 2), trained_at.channels)
         runs, numbers = min(SEARCH, one.get("replicas", FRESH)), one.get("messages", NUMBERS)
         return agent, ways_by_rank(task, agent, one, cell.seed, runs, numbers, lambda done: tell((1 + done) / 2))
@@ -276,24 +277,35 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
             one |= {} if first else {"size": task.name}
             if one not in found:  # nothing was searched
                 found.append(one)
-    marks = ((ALONE, contest.alone), (TOGETHER, contest.together)) if free else ()
-    for kind, mark in marks:
-        if mark is not None:
-            found.append(mark_config(task, kind, mark, quick))
+    if free:
+        found += [mark_config(tasks, kind, mark, quick) for kind in MARKS for mark, tasks in marked(task, kind)]
     return found
 
 
-def mark_config(task: Task, kind: str, mark: Mark, quick: bool) -> Config:
-    """The configuration of a mark of a standard task."""
-    contest = CONTESTS[task.env]
-    params = contest.params(mark.policy, learns=False) | dict(task.variant.params) | dict(mark.world)
-    params |= (contest.quick or {}) if quick else {}
-    one = config(task.env, mark.policy, settings(task, mark.policy, mark.own), **params) | {
-        "kind": kind,
-        "total": NO_LIMIT,
-    }
-    one |= {"plays_in": mark.plays_in} if mark.plays_in else {}
-    return one if task.name == STANDARD else one | {"size": task.name}
+def marked(first: Task, kind: str) -> list[tuple[Mark, list[Task]]]:
+    """The marks of a standard task and of its variants, each with the tasks that it plays. It hears nothing, or
+    everything, so that it need not play where only messages are disturbed."""
+    usual = {ALONE: CONTESTS[first.env].alone, TOGETHER: CONTESTS[first.env].together}[kind]
+    found: list[tuple[Mark, list[Task]]] = []
+    for task in tasks_of(first.env, NO_LIMIT, first.size):
+        mark = task.variant.marks.get(kind, usual)
+        if mark is not None and (not task.variant.faults or kind in task.variant.marks):
+            known = next((tasks for other, tasks in found if other == mark), None)
+            if known is None:
+                found.append((mark, [task]))
+            else:
+                known.append(task)
+    return found
+
+
+def mark_config(tasks: list[Task], kind: str, mark: Mark, quick: bool) -> Config:
+    """The configuration of a mark that plays these tasks."""
+    contest, first = CONTESTS[tasks[0].env], tasks[0]
+    params = contest.params(mark.policy, learns=False) | dict(first.variant.params if first.variant.size else {})
+    params |= dict(mark.world) | ((contest.quick or {}) if quick else {})
+    one = config(first.env, mark.policy, settings(first, mark.policy, mark.own), **params)
+    one |= {"kind": kind, "total": NO_LIMIT, "tasks": [task.name for task in tasks]}
+    return one | ({"plays_in": mark.plays_in} if mark.plays_in else {})
 
 
 def played_by(one: Config) -> list[Task]:
@@ -301,9 +313,9 @@ def played_by(one: Config) -> list[Task]:
     the world. The first is its standard task."""
     everything = one["kind"] in (*LEARNED, YOURS)
     quick = "replicas" in one
+    if one["kind"] in MARKS:
+        return [task for task in tasks_of(one["env"]) if task.name in one["tasks"]]
     tasks = tasks_of(one["env"], one.get("total", NO_LIMIT), None if everything else one.get("size", STANDARD))
-    if one["kind"] in MARKS:  # they hear nothing, or everything, whatever becomes of messages
-        tasks = [task for task in tasks if not task.variant.faults]
     return tasks[:1] if quick and one.get("total", NO_LIMIT) != NO_LIMIT else tasks
 
 

@@ -98,7 +98,7 @@ class Mark(NamedTuple):
     """
 
     policy: str
-    own: Mapping[str, Any] | str = {}
+    own: Mapping[str, Any] | str = {}  # noqa: RUF012 - never changed
     world: Mapping[str, Any] = {}
     plays_in: str = ""
 
@@ -171,7 +171,7 @@ class Contest:
     tuned: tuple[Entry, ...]
     alone: Mark | None = None
     together: Mark | None = None
-    runs: int = 100
+    runs: int = 20
     search: Mapping[str, Mapping[str, Span]] = field(default_factory=dict)
     controls: tuple[str, ...] = ()
     hears: tuple[str, ...] = ()

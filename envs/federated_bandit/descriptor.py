@@ -62,6 +62,7 @@ WORLDS = (
                 ("Synchronised", {"index": "kl-ucb", "growth": 2.0}),
             ),
             tuned=(("LearnedPulls", {}),),
+            runs=10,
             alone=Mark("HorizonKLUCB", TUNED),
             together=Mark("PooledKLUCB"),
             search={
@@ -137,9 +138,9 @@ WORLDS = (
             paper=(("EliminationSchedule", {}), ("EliminationSchedule", TUNED)),
             designed=(("GrowingSchedule", TUNED),),
             tuned=(("LearnedElimination", {}),),
+            runs=10,  # the marks play ten thousand slots
             alone=Mark("HorizonKLUCB", {"a": 0.6, "c": 0.3}, plays_in="federated_bandit_v0"),
             together=Mark("PooledKLUCB", {"a": 0.8, "c": 0.1}, plays_in="federated_bandit_v0"),
-            runs=40,  # the marks play ten thousand slots
             search={
                 "EliminationSchedule": {"epsilon": Span(0.1, 100.0, log=True), "participation": Span(0.2, 1.0)},
                 "GrowingSchedule": {

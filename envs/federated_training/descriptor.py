@@ -67,7 +67,7 @@ WORLDS = (
         contest=Contest(
             measure="test_loss",
             steps=30_000,
-            runs=40,
+            runs=4,
             **STOPPING,
             designed=(("FewRounds", TUNED),),
             alone=one_client(100),
@@ -97,7 +97,15 @@ WORLDS = (
                     marks={"together": Mark("FixedCount", {"k": 1})},
                 ),
             },
-            totals=Totals(("update",), GAUSSIAN, {"clip_norm": 0.1}, 4, (PLAIN_PPO, {"steps": 20_000}), unit="event"),
+            totals=Totals(
+                ("update",),
+                GAUSSIAN,
+                {"clip_norm": 0.1},
+                4,
+                (PLAIN_PPO, {"steps": 20_000}),
+                unit="event",
+                without=("Deadline", "Fraction", "WaitForAll"),
+            ),
         ),
         leaks=(
             Leak({"FixedCount": {"k": 5}}, GAUSSIAN, FIVE, levels=(1, 8)),

@@ -35,11 +35,11 @@ WORLDS = (
             measure="regret",
             bounds=(0.0, 1.0),
             steps=30_000,
-            runs=20,
+            runs=2,
             classic=(("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})),
             paper=(("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 2.0}), ("TPriDO", TUNED)),
             designed=(("LogisticBandit", {}), ("BlockListener", TUNED)),
-            tuned=(("SharedPPO", {}), ("NeuralBandit", {})),
+            tuned=(("NeuralBandit", {}),),
             alone=Mark("LogisticBandit"),
             together=Mark("PooledLogistic"),
             search={
@@ -79,7 +79,7 @@ WORLDS = (
                 25,
                 None,
                 without=("ItemUCB1", "LinUCB", "HOO", "LogisticBandit"),
-                paper=(("TPriDO", {"threshold": 2.0}), ("DTPriDO", {"threshold": 2.0}), ("TPriDO", {"threshold": 0.0})),
+                paper=(("TPriDO", {"threshold": 2.0}), ("DTPriDO", {"threshold": 2.0})),
             ),
         ),
         leaks=(

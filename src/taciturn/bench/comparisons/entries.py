@@ -50,7 +50,8 @@ def check_entry(group: Group, own: list[Config], seeds: range) -> None:
     bounds |= dict.fromkeys((MESSAGES, EPSILON, "epsilon_message"), (0.0, math.inf))
     if (total := config.get("total", NO_LIMIT)) not in totals_of(config["env"]):
         raise ValueError(f"total must be one of {', '.join(map(str, totals_of(config['env'])))}, not {shown(total)}")
-    if group.metrics.keys() - bounds.keys() or {measure, RETURN} - group.metrics.keys():
+    needed = {measure} if total != NO_LIMIT else {measure, RETURN}
+    if group.metrics.keys() - bounds.keys() or needed - group.metrics.keys():
         raise ValueError(f"metrics must be {', '.join(bounds)}, not {shown([*group.metrics])}")
     for name, values in group.metrics.items():
         low, high = bounds[name]

@@ -22,7 +22,7 @@ from taciturn.bench.comparisons.playing import (
     ways_by_rank,
 )
 from taciturn.bench.levels import MESSAGES as NUMBERS
-from taciturn.bench.levels import Way, own_way, ways, within
+from taciturn.bench.levels import Way, own_way, ways
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, canonical
 from taciturn.bench.scores import (
@@ -78,7 +78,7 @@ QUICK: Config = {"replicas": 10, "messages": [5, 125]}
 QUICK_STEPS = 2048
 QUICK_TOTALS = (NO_LIMIT, 3.0)
 UNTRAINED = 10.0
-"""Learners, whose training takes long, do not take part at this total."""
+"""At this total only agents that were designed for the tasks take part."""
 FITS = 10
 """An agent must be able to play so many steps of a world to take part in it: a first action may be valid by chance."""
 HELD_OUT_SHARE = 2
@@ -102,7 +102,10 @@ class KindsOfAgents(Study):
         "silence is not noisy. In elicitation, where individuals choose the epsilon of their reports, it is the total "
         "of all their reports. Learners train under the same total, 3 or 1, where their schedule is public. Plain PPO "
         "trains for less than five minutes on one core; all agents share one network. Policies that do not learn play "
-        f"10 seeds of {FRESH} runs in standard tasks, and half as many in held-out ones. " + HOW_LEARNERS_ARE_JUDGED
+        "10 seeds of 20 runs in standard tasks, and of half as many in held-out ones; where runs are dear, of 10 (the "
+        "federated bandits, elicitation), 4 (federated training) and 2 (recommender), and so do learners there. "
+        "Held-out tasks are played without privacy, and at a total of 10 only agents designed for the tasks play. "
+        + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score(RETURN, label="mean return of an agent")
     reference: ClassVar[Config] = {"kind": RANDOM}
@@ -127,7 +130,7 @@ class KindsOfAgents(Study):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         one, tell = cell.config, progress or (lambda _: None)
-        total, replicas = one.get("total", NO_LIMIT), one.get("replicas", CONTESTS[one["env"]].runs)
+        total, replicas = one.get("total", NO_LIMIT), one.get("replicas", runs_of(one))
         tasks = played_by(one)
         agent, found_ways = self.prepared(cell, tasks[0], tell)
         means, scores = dict[str, float](), np.empty(0)
@@ -142,11 +145,11 @@ class KindsOfAgents(Study):
                 means[POOLS] = max(means.get(POOLS, 0.0), float(pooled))
             runs = max(replicas // HELD_OUT_SHARE, 1) if task.held_out else replicas
             result: Played = played(task, agent, one, runs, cell.seed, way) if place else first
-            if not isinstance(total, float) or within(result.spent["epsilon"], total):
-                means[task.metric] = float(result.metrics[task.measure].mean())
+            means[task.metric] = float(result.metrics[task.measure].mean())
         means |= {RETURN: float(first.metrics[RETURN].mean()), **first.spent}
         scores = first.metrics[tasks[0].measure]
-        if CONTESTS[one["env"]].hears and one["kind"] not in (ALONE, TOGETHER) and replicas > 1:
+        listens = CONTESTS[one["env"]].hears and total == NO_LIMIT and one["kind"] not in MARKS
+        if listens and replicas > 1:
             deaf = played(tasks[0], agent, one, replicas, cell.seed, way, silenced=True).metrics[tasks[0].measure]
             means[f"{tasks[0].metric}/{SILENCED}"] = float(deaf.mean())
             means[LISTENS] = float((deaf != scores).any())
@@ -159,10 +162,12 @@ class KindsOfAgents(Study):
             return brought(cell, tell), []
         one, protected = cell.config, PROTECTED[task.env]
         world = population(one, 1, "choice of a level", task.variant)
-        own = None if one["policy"] == PLAIN_PPO else own_way(bring(one["policy"], **one["policy_params"]), world, task.total)
+        untrained = None if one["policy"] == PLAIN_PPO else bring(one["policy"], **one["policy_params"])
+        own = own_way(untrained, world, task.total)
         trained_at = own or next(ways(world, protected, task.total, [protected.messages]))
         agent = brought(cell, lambda done: tell(done / 2), trained_at.channels)
-        runs, numbers = min(SEARCH, one.get("replicas", FRESH)), one.get("messages", NUMBERS)
+        runs = min(SEARCH, one.get("replicas", CONTESTS[task.env].runs))
+        numbers = one.get("messages", NUMBERS)
         return agent, ways_by_rank(task, agent, one, cell.seed, runs, numbers, lambda done: tell((1 + done) / 2))
 
     def answers(self, results: Results) -> list[str]:
@@ -262,9 +267,11 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
         taught = (name, own | {"steps": QUICK_STEPS} if quick else own)
         learners = {PLAIN if name == PLAIN_PPO else TUNED_LEARNER: (taught,)}
     paper = (protected.paper if protected and not free else ()) or contest.paper
-    agents: dict[str, tuple[Entry, ...]] = {
-        RANDOM: (("Random", {}),), CLASSIC: contest.classic, PAPER: paper, TASK_AGENT: contest.designed, **learners
-    }  # fmt: skip
+    agents: dict[str, tuple[Entry, ...]] = {RANDOM: (("Random", {}),), PAPER: paper, TASK_AGENT: contest.designed}
+    if task.total == UNTRAINED:
+        agents.pop(PAPER)
+    elif first:  # textbook policies play one size
+        agents |= {CLASSIC: contest.classic, **learners}
     for kind, some in agents.items():
         for policy, own in some:
             if not free and protected and policy in protected.without:
@@ -302,21 +309,25 @@ def mark_config(tasks: list[Task], kind: str, mark: Mark, quick: bool) -> Config
     """The configuration of a mark that plays these tasks."""
     contest, first = CONTESTS[tasks[0].env], tasks[0]
     params = contest.params(mark.policy, learns=False) | dict(first.variant.params if first.variant.size else {})
-    params |= dict(mark.world) | ((contest.quick or {}) if quick else {})
+    params |= (contest.quick or {}) if quick else {}
     one = config(first.env, mark.policy, settings(first, mark.policy, mark.own), **params)
     one |= {"kind": kind, "total": NO_LIMIT, "tasks": [task.name for task in tasks]}
+    one |= {"world": dict(mark.world)} if mark.world else {}
     return one | ({"plays_in": mark.plays_in} if mark.plays_in else {})
+
+
+def runs_of(one: Config) -> int:
+    """The runs of a seed, or of a training, in a standard task."""
+    runs = CONTESTS[one["env"]].runs
+    return max(runs, FRESH) if one["kind"] in LEARNED and runs > SEARCH else runs
 
 
 def played_by(one: Config) -> list[Task]:
     """The tasks that a cell plays: those for whose size its agent was tuned; for learners and the user's agents all of
     the world. The first is its standard task."""
     everything = one["kind"] in (*LEARNED, YOURS)
-    quick = "replicas" in one
-    if one["kind"] in MARKS:
-        return [task for task in tasks_of(one["env"]) if task.name in one["tasks"]]
     tasks = tasks_of(one["env"], one.get("total", NO_LIMIT), None if everything else one.get("size", STANDARD))
-    return tasks[:1] if quick and one.get("total", NO_LIMIT) != NO_LIMIT else tasks
+    return tasks if one.get("total", NO_LIMIT) == NO_LIMIT else tasks[:1]
 
 
 def joined(studies: list[Study], agents: list[str]) -> list[Study]:

@@ -42,7 +42,7 @@ from taciturn.validation import Array
 from taciturn.wrappers import NoPrivacy
 from taciturn.wrappers.channels import on_channel, private_config
 
-SEARCH = 20
+SEARCH = 10
 """Runs in which each way to spend a total is tried."""
 NOTHING: Mapping[str, ChannelConfig] = MappingProxyType({})
 
@@ -51,7 +51,7 @@ def population(config: Config, replicas: int, purpose: str, variant: Variant = A
     """Replicas of a world. If it has two sides, designed policies and marks get the whole world, and others play one
     side of it."""
     env: str = config.get("plays_in") or config["env"]
-    params = config["env_params"] | dict(variant.params)
+    params = config["env_params"] | dict(variant.params) | config.get("world", {})
     if CONTESTS[env].side is not None and config["kind"] not in (*DESIGNED, *MARKS):
         (players,) = entry(env).players
         found = one_agent(env, replicas, params | {players: others_in(env, variant)})

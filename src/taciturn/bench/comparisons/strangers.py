@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taciturn.envs.core import Array, Fault, PublicView
+from taciturn.envs.core.public import has_public_schedule
 from taciturn.policies import Policy
 
 
@@ -33,6 +34,11 @@ class AmongStrangers(Policy):
     def pools(self) -> bool:  # type: ignore[override]
         """Whether the policy's agents share a mind."""
         return bool(getattr(self.policy, "pools", False))
+
+    @property
+    def public_schedule(self) -> bool:  # type: ignore[override]
+        """Whether everybody declares a public schedule."""
+        return all(map(has_public_schedule, self._all()))
 
     def _all(self) -> list[Any]:
         return [self.policy, *(policy for policy, _ in self.strangers)]

@@ -98,7 +98,7 @@ class Mark(NamedTuple):
     """
 
     policy: str
-    own: Mapping[str, Any] | str = {}  # noqa: RUF012 - never changed
+    own: Mapping[str, Any] | str = {}
     world: Mapping[str, Any] = {}
     plays_in: str = ""
 

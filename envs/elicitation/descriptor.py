@@ -87,7 +87,16 @@ WORLDS = (
                     FiniteBestResponse=1.0,
                 ),
             },
-            totals=Totals(("report",), "", {}, 1, (PLAIN_PPO, {}), unit="user", change=(0, 1)),
+            totals=Totals(
+                ("report",),
+                "",
+                {},
+                1,
+                (PLAIN_PPO, {}),
+                unit="user",
+                without=("FlatRate", "OutputAgreement", "PeerTruthSerum"),
+                change=(0, 1),
+            ),
         ),
         leaks=(
             Leak({"Wintall": {}, "BestResponse": {}}, None, SIX),

@@ -27,6 +27,7 @@ WORLD = f"{AUDIT} --env worlds:consensus_v0 --policy Random --channel vote --set
     "Laplace", "BitwiseRandomizedResponse"
 )
 RUN = "run gossip_bandit --policy PPCL --set num_agents=4 --set horizon=20 --runs 2 --json"
+BRIEF = "taciturn/GossipBandit-v0/brief"
 TRAIN = "train round_stopping --steps 64 --out agent"
 BENCH = "bench noise --out out"
 RATINGS = "logged ratings ratings.csv --policy LinUCB --set num_agents=2 --seeds 1 --until 5 --json"
@@ -44,7 +45,7 @@ RUNS: dict[str, str | tuple[str, str]] = {
 # {command: (words, {parameter: words that are added to them, or (words before, words after)})}
 COMMANDS: dict[str, tuple[str, dict[str, str | tuple[str, str]]]] = {
     "": ("list", {"version": ("list", "--version")}),
-    "show": ("show PPCL", {"name": ("show PPCL", "show UCB1")}),
+    "show": ("show PPCL", {"name": ("show PPCL", "show UCB1"), "as_json": (f"show {BRIEF}", f"show {BRIEF} --json")}),
     "list": ("list", {"kind": "studies", "as_json": "--json"}),
     "run": (
         RUN,
@@ -159,7 +160,10 @@ COMMANDS: dict[str, tuple[str, dict[str, str | tuple[str, str]]]] = {
         "submit done --to mine.json",
         {"folder": ("submit done --to mine.json", "submit done-too --to mine.json"), "to": "--to other.json"},
     ),
-    "leaderboard": ("leaderboard kept.json", {"places": ("leaderboard kept.json", "leaderboard done")}),
+    "leaderboard": (
+        "leaderboard kept.json",
+        {"places": ("leaderboard kept.json", "leaderboard done"), "as_json": "--json"},
+    ),
 }  # fmt: skip
 CASES = [(command, parameter) for command, (_, changes) in COMMANDS.items() for parameter in changes]
 Trace = Callable[[str], Any]

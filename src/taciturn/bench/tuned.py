@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from taciturn.bench.tasks import NO_LIMIT, STANDARD, Task
+from taciturn.bench.tasks import CONTESTS, NO_LIMIT, STANDARD, Task
 from taciturn.envs.core.descriptor import TUNED, Params
 
 FILE = "tuned.json"
@@ -32,3 +32,11 @@ def tuned(task: Task, policy: str) -> Params:
 def settings(task: Task, policy: str, own: Any) -> Params:
     """The parameters of an entry in a task: its own, or those that the search found."""
     return tuned(task, policy) if own == TUNED else dict(own)
+
+
+def usual(task: Task, policy: str) -> Params:
+    """The settings with which the benchmark plays a policy: those that were searched, unless it plays it with its
+    defaults too, as it does the papers' algorithms."""
+    contest = CONTESTS[task.env]
+    entries = [own for name, own in (*contest.classic, *contest.paper, *contest.designed) if name == policy]
+    return tuned(task, policy) if TUNED in entries and {} not in entries else {}

@@ -145,7 +145,7 @@ def _task(
     from taciturn.bench.comparisons.playing import first_within, played, ready, shared_mind, task_config
     from taciturn.bench.marks import scale_of
     from taciturn.bench.tasks import CONTESTS
-    from taciturn.bench.tuned import tuned
+    from taciturn.bench.tuned import usual
 
     own, form = split_settings(settings)
     free = CONTESTS[task.env].for_learners or {}
@@ -156,7 +156,7 @@ def _task(
                 f"{option} must be left out in a task, which fixes the world, and is {value!r} (see taciturn show "
                 f"{task.id})"
             )
-    own = own or tuned(task, policy)
+    own = own or usual(task, policy)
     actor, scale, one = bring(policy, **own), scale_of(task), task_config(task, policy, **form)
     given = form | {f"policy.{key}": value for key, value in own.items()}
 

@@ -71,7 +71,7 @@ from taciturn.bench.tasks import (
     world_title,
 )
 from taciturn.bench.tuned import settings
-from taciturn.envs.core.descriptor import PLAIN_PPO, Entry, Mark
+from taciturn.envs.core.descriptor import PLAIN_PPO, TUNED, Entry, Mark
 from taciturn.policies import Learner
 
 QUICK: Config = {"replicas": 10, "messages": [5, 125]}
@@ -104,7 +104,8 @@ class KindsOfAgents(Study):
         "trains for less than five minutes on one core; all agents share one network. Policies that do not learn play "
         "10 seeds of 20 runs in standard tasks, and of half as many in held-out ones; where runs are dear, of 10 (the "
         "federated bandits, elicitation), 4 (federated training) and 2 (recommender), and so do learners there. "
-        "Held-out tasks are played without privacy, and at a total of 10 only agents designed for the tasks play. "
+        "Held-out tasks are played without privacy. Under totals agents designed for the tasks play, and at 3 and 1 "
+        "the papers' algorithms, as searched, and learners too; textbook policies play standard tasks without privacy. "
         + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score(RETURN, label="mean return of an agent")
@@ -267,11 +268,12 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
         taught = (name, own | {"steps": QUICK_STEPS} if quick else own)
         learners = {PLAIN if name == PLAIN_PPO else TUNED_LEARNER: (taught,)}
     paper = (protected.paper if protected and not free else ()) or contest.paper
-    agents: dict[str, tuple[Entry, ...]] = {RANDOM: (("Random", {}),), PAPER: paper, TASK_AGENT: contest.designed}
-    if task.total == UNTRAINED:
-        agents.pop(PAPER)
-    elif first:  # textbook policies play one size
-        agents |= {CLASSIC: contest.classic, **learners}
+    agents: dict[str, tuple[Entry, ...]] = {TASK_AGENT: contest.designed, **learners}
+    if free:
+        agents |= {RANDOM: (("Random", {}),), PAPER: paper} | ({CLASSIC: contest.classic} if first else {})
+    elif task.total != UNTRAINED:  # the papers' algorithms as searched, where that was done
+        searched = {name for name, own in paper if own == TUNED}
+        agents[PAPER] = tuple((name, own) for name, own in paper if own == TUNED or name not in searched)
     for kind, some in agents.items():
         for policy, own in some:
             if not free and protected and policy in protected.without:

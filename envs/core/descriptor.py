@@ -57,6 +57,7 @@ class Variant(NamedTuple):
         others: who plays the world's other side, as shares of policies; None: as in the standard task.
         strangers: other policies among the agents, as shares of all agents.
         size: whether it is a standard task of another size, for which designed agents are tuned by themselves.
+        runs: of each seed, where they are dearer than those of the standard task; 0: as there.
         marks: the `Mark` of "alone" or "together", where it is not that of the world.
     """
 
@@ -66,6 +67,7 @@ class Variant(NamedTuple):
     others: Mapping[str, float] | None = None
     strangers: Mapping[str, float] = {}
     size: bool = False
+    runs: int = 0
     marks: Mapping[str, Any] = {}
 
 

@@ -152,7 +152,7 @@ WORLDS = (
             },
             hears=("means",),
             variants={
-                "crowd": Variant("20 agents instead of 5", {"num_agents": 20}, size=True),
+                "crowd": Variant("20 agents instead of 5", {"num_agents": 20}, size=True, runs=4),
                 "one-good-arm": one_good_arm(10),
                 "lost": lost("means"),
                 "liars": LIARS,

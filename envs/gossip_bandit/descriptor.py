@@ -62,7 +62,7 @@ WORLDS = (
             search={"PPCL": {"alpha": Span(0.3, 0.99)}, "HoldTheBest": OPTIMISM, "Listener": LISTENING},
             hears=("preference",),
             variants={
-                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}, size=True),
+                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}, size=True, runs=4),
                 "close": Variant(
                     "one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 3 + (0.6,), "shuffle": True}
                 ),

@@ -71,7 +71,7 @@ WORLDS = (
             controls=("shared",),
             hears=("preference",),
             variants={
-                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}, size=True),
+                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}, size=True, runs=4),
                 "shared": Variant("all agents see the same signals, so others add little", {"signals": "shared"}),
                 "close": Variant(
                     "one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 4 + (0.6,), "shuffle": True}

@@ -103,7 +103,7 @@ class KindsOfAgents(Study):
         "of all their reports. Learners train under the same total, 3 or 1, where their schedule is public. Plain PPO "
         "trains for less than five minutes on one core; all agents share one network. Policies that do not learn play "
         "10 seeds of 20 runs in standard tasks, and of half as many in held-out ones; where runs are dear, of 10 (the "
-        "federated bandits, elicitation), 4 (federated training) and 2 (recommender), and so do learners there. "
+        "federated bandits, elicitation), 4 (federated training, crowds) and 2 (recommender), and so do learners there. "
         "Held-out tasks are played without privacy. Under totals agents designed for the tasks play, and at 3 and 1 "
         "the papers' algorithms, as searched, and learners too; textbook policies play standard tasks without privacy. "
         + HOW_LEARNERS_ARE_JUDGED
@@ -320,7 +320,8 @@ def mark_config(tasks: list[Task], kind: str, mark: Mark, quick: bool) -> Config
 
 def runs_of(one: Config) -> int:
     """The runs of a seed, or of a training, in a standard task."""
-    runs = CONTESTS[one["env"]].runs
+    first = played_by(one)[0].variant
+    runs = first.runs or CONTESTS[one["env"]].runs
     return max(runs, FRESH) if one["kind"] in LEARNED and runs > SEARCH else runs
 
 

@@ -231,7 +231,7 @@ def regrets(request: pytest.FixtureRequest) -> dict[str, Any]:
     own: dict[str, float]
     if request.param == "gossip":
         env, measure = gossip_bandit_v0.population(200, without_preference="zeros", **TASK), "popularity_regret"
-        own, moments, fresh = {}, {10.0: 3.0, 3.0: 4.0}, {"moment": 2.5, "trust": 0.35}
+        own, moments, fresh = {}, {10.0: 3.0, 3.0: 4.0}, {"moment": 2.5, "temper": 0.35}
         mark = HoldTheBestTogether()
     else:
         env, measure = social_bandit_v0.population(100, **ROUNDS), "pseudo_regret"
@@ -239,7 +239,7 @@ def regrets(request: pytest.FixtureRequest) -> dict[str, Any]:
         mark = HoldTheBestTogether(2.0, 1.0)
     policies = {"copying": IsolatedThompson(), "alone": HoldTheBest(**own), "together": mark}
     policies |= {f"at {e:g}": Listener(e, moment, **own) for e, moment in moments.items()}
-    policies |= {"exact": Listener(None, 3.0, trust=0.4, **own), "fresh": Listener(**fresh, **own)}
+    policies |= {"exact": Listener(None, 3.0, temper=0.4, **own), "fresh": Listener(**fresh, **own)}
     once = {name for name in policies if name.startswith(("at", "exact"))}
     found = {
         name: taciturn.simulate(env, policy, seed=5, privacy="paper" if name in once else None)

@@ -1,5 +1,6 @@
 """Rules of the textbook and the papers' policies on observations and memories written by hand."""
 
+import inspect
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +27,7 @@ from taciturn.policies import (
     WinStay,
 )
 from taciturn.policies.families.social import unbiased
+from taciturn.registry import policies
 
 ROWS = 300
 QUALITIES = (0.9, 0.6, 0.3)
@@ -267,3 +269,11 @@ def test_fictitious_play_answers_the_mean_law_of_the_campaigns_so_far() -> None:
     policy._memory = np.array([[1.2, 0.8]]), np.array([[2.0]])
     policy.act(obs)
     np.testing.assert_allclose(laws[1].ravel(), [0.6, 0.4])
+
+
+def test_no_parameter_is_one_of_those_who_bring_policies() -> None:
+    """`bring(agent, trust=..., separate=...)` would keep it for itself."""
+    taken = {"trust", "separate", "seed", "agent"}
+    for name, policy in policies().items():
+        own = set(inspect.signature(policy).parameters)
+        assert not own & (taken - ({"seed"} if issubclass(policy, Learner) else set())), name

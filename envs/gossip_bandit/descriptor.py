@@ -20,7 +20,7 @@ BITS = "BitwiseRandomizedResponse:{}"
 OPTIMISM = {"optimism": Span(1.0, 4.0), "fading": Span(0.0, 1.0)}
 LISTENING = OPTIMISM | {
     "moment": Span(1.0, 12.0, log=True),
-    "trust": Span(0.03, 1.0, log=True),
+    "temper": Span(0.03, 1.0, log=True),
     "doubt": Span(0.0, 0.3),
     "memory": Span(0.0, 1.0),
 }

@@ -311,7 +311,7 @@ class Listener(Remembering):
         optimism: as in `HoldTheBest`.
         fading: as in `HoldTheBest`.
         doubt: d, the share of answers that may name any option, in [0, 1].
-        trust: c, the share of its weight that an answer gets, in [0, 1].
+        temper: c, the share of its weight that an answer gets, in [0, 1].
         memory: what fresh replies still count at the next tick, in [0, 1]; copies of an answer count as long as the run
             lasts.
     """
@@ -323,7 +323,7 @@ class Listener(Remembering):
         optimism: float = 2.0,
         fading: float = 0.0,
         doubt: float = 0.0,
-        trust: float = 1.0,
+        temper: float = 1.0,
         memory: float = 0.5,
     ) -> None:
         self.epsilon = None if epsilon is None else number("epsilon", epsilon, above=0)
@@ -331,7 +331,7 @@ class Listener(Remembering):
         self.optimism = number("optimism", optimism, at_least=0, at_most=1000)
         self.fading = number("fading", fading, at_least=0, at_most=1000)
         self.doubt = number("doubt", doubt, at_least=0, at_most=1)
-        self.trust = number("trust", trust, at_least=0, at_most=1)
+        self.temper = number("temper", temper, at_least=0, at_most=1)
         self.memory = number("memory", memory, at_least=0, at_most=1)
 
     def prescribes(self, view: PublicView) -> dict[str, Mechanism]:
@@ -384,7 +384,7 @@ class Listener(Remembering):
         bits, copies, requests = np.split(self._heard[at], [self._options, self._options + 1], -1)
         total = self._shape[1]
         share = 1.0 / total if self._rounds else copies / (np.maximum(requests, 1e-300) * total)
-        answers = self.trust * distinct(copies, total, share)
+        answers = self.temper * distinct(copies, total, share)
         return np.concatenate([bits / np.maximum(copies, 1e-300) * answers, answers], -1)
 
     def forget(self, over: Bools) -> None:

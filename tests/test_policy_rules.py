@@ -22,6 +22,7 @@ from taciturn.policies import (
     GosInE,
     GossipUCB,
     IsolatedEpsilonGreedy,
+    Learner,
     PrivateSocialLearning,
     SuccessiveElimination,
     WinStay,

@@ -327,7 +327,9 @@ def runs_of(one: Config) -> int:
 
 def played_by(one: Config) -> list[Task]:
     """The tasks that a cell plays: those for whose size its agent was tuned; for learners and the user's agents all of
-    the world. The first is its standard task."""
+    the world. The first is its standard task. Of a mark, those that it names."""
+    if one["kind"] in MARKS:
+        return [task for task in tasks_of(one["env"]) if task.name in one["tasks"]]
     everything = one["kind"] in (*LEARNED, YOURS)
     tasks = tasks_of(one["env"], one.get("total", NO_LIMIT), None if everything else one.get("size", STANDARD))
     return tasks if one.get("total", NO_LIMIT) == NO_LIMIT else tasks[:1]

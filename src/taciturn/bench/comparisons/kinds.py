@@ -103,8 +103,8 @@ class KindsOfAgents(Study):
         "of all their reports. Learners train under the same total, 3 or 1, where their schedule is public. Plain PPO "
         "trains for less than five minutes on one core; all agents share one network. Policies that do not learn play "
         "10 seeds of 20 runs in standard tasks, and half as many in held-out ones; where runs are dear, of 10 (the "
-        "federated bandits, elicitation), 4 (federated training, crowds) and 2 (recommender), and so do learners in the "
-        "federated bandits, elicitation, federated training and the recommender. Held-out tasks are played without "
+        "federated bandits), 4 (elicitation, federated training, crowds) and 2 (recommender), and so do learners in "
+        "these worlds. Held-out tasks are played without "
         "privacy. Under totals agents designed for the tasks play, and at 3 and 1 the papers' algorithms, as searched, "
         "and learners too; textbook policies play standard tasks without privacy. " + HOW_LEARNERS_ARE_JUDGED
     )

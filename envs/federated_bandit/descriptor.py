@@ -132,6 +132,7 @@ WORLDS = (
             "Laplace",
         ),
         contest=Contest(
+            world={"num_agents": 5, "num_arms": 10, "horizon": 10_000},
             measure="regret_per_agent",
             steps=20_000,
             classic=(),

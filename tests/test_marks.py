@@ -16,7 +16,11 @@ from taciturn.bench.tasks import CONTESTS, LISTENS, NO_LIMIT, TASKS, TOGETHER, s
 KEPT = Path(__file__).parents[1] / "benchmarks/results/studies/agents.json"
 RESULTS = unpacked(KEPT).results
 BOARDS = boards(RESULTS)
-FREE = [task for task in TASKS.values() if task.total == NO_LIMIT and CONTESTS[task.env].alone is not None]
+FREE = [
+    task
+    for task in TASKS.values()
+    if task.total == NO_LIMIT and task.variant.marks.get("alone", CONTESTS[task.env].alone) is not None
+]
 
 
 @pytest.mark.parametrize("task", FREE, ids=lambda task: task.id)

@@ -173,14 +173,14 @@ def test_a_first_table_that_answers_the_question_opens_the_report(
     opened = write_report(store, tmp_path, [dummies.Noise()]).read_text(encoding="utf-8")
     first = '<li><b>Who wins?</b> Nobody &lt; 1. <a href="#noise">all results</a></li>'
     questions = ("Which claims of the papers failed?", "How do I run my own agent?")
-    places = [opened.index(text) for text in (first, *questions, ">Results<", "<svg")]
+    places = [opened.index(text) for text in ("<svg", first, *questions, ">Results<")]
     assert places == sorted(places)
     assert ">Studies<" not in opened, "whose line would be that of the first table"
     assert page.index(">Studies<") < page.index("<svg") < page.index(">Results<")
     assert opened.count(">Results<") == page.count(">Results<") == 1
     papers = "What became of the papers&#x27; claims"
-    assert opened.index(">Results<") < opened.index(papers) < opened.index("<svg")
-    assert opened.index("<svg") < opened.index(">Claims that differ<")
+    assert opened.index(">Results<") < opened.index(papers) < opened.index(">Claims that differ<")
+    assert opened.count("<svg") == page.count("<svg"), "the first figure opens the page and is not shown again"
     assert papers not in page
 
 

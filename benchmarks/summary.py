@@ -118,11 +118,11 @@ def learned() -> str:
     text = (
         "**Learned agents** ([leaderboard](docs/leaderboard.md)). Each was trained ten times and judged in 100 runs "
         f"that no training drew from, so far in {len({TASKS[id_].env for id_ in standard})} of 8 worlds. In the "
-        "standard tasks the best learner beats every agent that was designed for "
-        f"them in {told(TASK_AGENT)}, every algorithm of the world's own paper in {told(PAPER)}, and every classic "
-        f"baseline in {told(CLASSIC)}, of those that have been run with this version; these words hold together at 95%. PPO with the defaults of Stable-Baselines3 "
-        f"earns a larger return than random play in {earns} of {len(ppo)} worlds, and has the better measure in "
-        f"{measures}."
+        "standard tasks the best learner beats every agent that was designed for them in "
+        f"{told(TASK_AGENT)}, every algorithm of the world's own paper in {told(PAPER)}, and every classic baseline in "
+        f"{told(CLASSIC)}, where these have been run with this version; the words hold together at 95%. PPO with the "
+        f"defaults of Stable-Baselines3 earns a larger return than random play in {earns} of {len(ppo)} worlds, and has "
+        f"the better measure in {measures}."
     )
     return filled(text)
 

@@ -156,7 +156,7 @@ def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
     """New cells count, others stay, and what the study no longer has goes."""
     keep = runpy.run_path(str(KEPT.parents[2] / "keep.py"))
     study, kept = KindsOfAgents(), unpacked(KEPT)
-    mine = kept.results.one(policy="OptimalStopping", env="round_stopping_v0")
+    mine = kept.results.one(policy="OptimalStopping", env="round_stopping_v0", kind="paper")
     again = replace(mine, metrics={name: values + 1 for name, values in mine.metrics.items()})
     gone = submission([0], 0.5).results
     kept = kept._replace(results=Results(more(group) for group in kept.results))

@@ -227,7 +227,8 @@ def played(
     spent = {"messages": sent(world, world.channels)}
     if way is not None:
         level = float(metrics["epsilon_message"].mean()) if math.isnan(way.level) else way.level
-        spent = {"messages": sent(world, PROTECTED[task.env].channels), "epsilon_message": level}
+        spent = {"messages": sent(world, PROTECTED[task.env].channels)}
+        spent |= {"epsilon_message": level} if math.isfinite(level) else {}
         spent["epsilon"] = total_of(world, task.env, DELTA / len(way.channels), way.channels)
     return Played(metrics, spent)
 

@@ -121,8 +121,8 @@ def learned() -> str:
         "standard tasks the best learner beats every agent that was designed for them in "
         f"{told(TASK_AGENT)}, every algorithm of the world's own paper in {told(PAPER)}, and every classic baseline in "
         f"{told(CLASSIC)}, where these have been run with this version; the words hold together at 95%. PPO with the "
-        f"defaults of Stable-Baselines3 earns a larger return than random play in {earns} of {len(ppo)} worlds, and has "
-        f"the better measure in {measures}."
+        f"defaults of Stable-Baselines3 earns a larger return than random play in {earns} of {len(ppo)} worlds, and "
+        f"has the better measure in {measures}."
     )
     return filled(text)
 

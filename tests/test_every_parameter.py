@@ -250,6 +250,7 @@ def test_a_saved_model_is_asked_as_one_wishes(tmp_path: Path) -> None:
 
 CURVE: dict[str, Any] = {
     "num_clients": 4,
+    "parts": 7,
     "concentration": 0.05,
     "rounds": 3,
     "replicas": 3,

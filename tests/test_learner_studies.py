@@ -99,7 +99,7 @@ def test_every_world_has_every_kind_of_agent() -> None:
         cell.config for cell in load_studies()["agents"].cells(quick=False) if cell.config["env"] == "recommender_v0"
     ]
     by_cluster = {one["policy"] for one in shops if one["env_params"].get("actions") == "cluster"}
-    assert by_cluster == {PLAIN_PPO, "SharedPPO"}
+    assert by_cluster == {PLAIN_PPO}
     assert "NeuralBandit" in {one["policy"] for one in shops}
 
 

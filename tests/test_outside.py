@@ -206,7 +206,7 @@ SUBMISSIONS: dict[str, Change] = {
         for name in ("inf", "nan", "1e308", "huge", "text", "none", "list")
     },
     "messages are negative": all_of("messages", -1.0),
-    "an unknown metric": all_of("epsilon", 0.0),
+    "an unknown metric": all_of("unheard_of", 0.0),
     "a metric with an escape": all_of("rate\x1b[2J", 0.0),
     "no rate": drop("groups", 0, "metrics", "rate"),
     "no return": drop("groups", 0, "metrics", "return"),
@@ -408,7 +408,7 @@ def folder(path: Path, config: dict[str, Any], rate: float = 0.011, *, quick: bo
 FOLDERS: dict[str, tuple[dict[str, Any], float, str]] = {
     "a quick run": ({"replicas": 10}, 0.011, "must hold a full run, not a quick one"),
     "an infinite rate": ({}, float("inf"), "rate must be a finite number"),
-    "a rate of 1e308": ({}, 1e308, "rate must be a finite number >= 0 and <= 0.0133333"),
+    "a rate of 1e308": ({}, 1e308, "rate must be a finite number >= 0 and <= 0.133333"),
     "an escape": ({"policy": "\x1b[2JMine"}, 0.011, "text must be of up to"),
     "another world": ({"env": "nowhere_v0"}, 0.011, "must hold the worlds that this version"),
     "another kind": ({"kind": "random"}, 0.011, "kind must be 'yours'"),

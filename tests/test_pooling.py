@@ -28,7 +28,7 @@ from taciturn.bench.results import Cell
 from taciturn.bench.scores import FREE, boards, compares, leaderboard, who_is_best
 from taciturn.bench.store import Store
 from taciturn.bench.submission import merged, packed, unpacked
-from taciturn.bench.tasks import DESIGNED, NO_LIMIT, YOURS, tasks_of
+from taciturn.bench.tasks import YOURS, tasks_of
 from taciturn.cli import main
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0
 from taciturn.envs.core import Array, PublicView
@@ -488,7 +488,7 @@ def test_a_cell_of_the_benchmark_carries_the_outcome(monkeypatch: pytest.MonkeyP
 def test_what_pools_only_where_there_is_a_crowd_is_pooled(monkeypatch: pytest.MonkeyPatch) -> None:
     class InCrowds(UCB1):
         def choose(self, counts: Array, means: Array) -> Array:
-            return super().choose(counts, means if counts.shape[1] < 20 else np.broadcast_to(means[:, :1], means.shape))
+            return super().choose(counts, means if counts.shape[1] < 5 else np.broadcast_to(means[:, :1], means.shape))
 
     monkeypatch.setattr(playing, "bring", lambda _, **given: InCrowds())
     one = {
@@ -524,17 +524,6 @@ def test_who_pools_is_never_ranked() -> None:
     without = merged([unpacked(KEPT), *(found[name] for name in ("Pools", "PoolsOnce", "Unknown"))])
     assert who_is_best(without).rows == who_is_best(unpacked(KEPT).results).rows
     assert study.answers(without) == study.answers(unpacked(KEPT).results)
-
-
-def test_a_policy_of_the_package_that_pools_is_marked_in_its_world() -> None:
-    results = unpacked(KEPT).results
-    rows = leaderboard(results, FREE).rows
-    assert {row[1] for row in rows if row[2].startswith("DTPriDO")} == {"–"}
-    board = next(one for one in boards(results) if one.task.env == "recommender_v0" and one.task.total == NO_LIMIT)
-    best = board.best(*DESIGNED)
-    assert best is not None
-    assert not best.config["policy"].startswith("DTPriDO")
-    assert {one.config["policy"] for one in board.unranked()} == {"DTPriDO"}
 
 
 def test_submissions_carry_the_outcome(

@@ -74,7 +74,7 @@ def players(env: str) -> list[tuple[Config, Any]]:
 def listens(task: Task, cell: Config) -> bool:
     """Whether an agent does otherwise if it hears another run."""
     first, second = (
-        playing.played(task, bring(cell["policy"], **cell["policy_params"]), cell, 6, 0, silenced=silenced).metrics[
+        playing.played(task, bring(cell["policy"], **cell["policy_params"]), cell, 3, 0, silenced=silenced).metrics[
             task.measure
         ]
         for silenced in (False, True)
@@ -94,7 +94,7 @@ def test_variants_bite(env: str) -> None:
         for task in (standard, *variants):
             if not task.variant.size:
                 agent = bring(one["policy"], **own)
-                found[task.name] = playing.played(task, agent, one, 6, 0).metrics[task.measure].tobytes()
+                found[task.name] = playing.played(task, agent, one, 3, 0).metrics[task.measure].tobytes()
         assert len(set(found.values())) == len(found), (one["policy"], sorted(found, key=lambda name: found[name]))
 
 
@@ -203,7 +203,7 @@ def test_designed_agents_play_a_size_with_settings_of_its_own() -> None:
     assert sizes == {"standard", "crowd"}
     learner = next(one for one in cells if one["kind"] == TUNED_LEARNER and one["total"] == NO_LIMIT)
     assert [task.name for task in kinds.played_by(learner)] == [task.name for task in tasks_of("gossip_bandit_v0")]
-    voter = next(one for one in cells if one["policy"] == "Voter" and one.get("size") == "crowd")
+    voter = next(one for one in cells if one["policy"] == "PPCL" and one.get("size") == "crowd")
     assert [task.name for task in kinds.played_by(voter)] == ["crowd"]
     assert voter["env_params"]["num_agents"] == 100
 

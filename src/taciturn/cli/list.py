@@ -44,10 +44,12 @@ def list_(
         raise UnknownName("kind", kind, told)
     chosen = list(told) if kind is None else [kind]
     if as_json:
-        from taciturn.bench.marks import described
+        found: dict[str, Any] = {name: told[name] for name in chosen}
+        if "tasks" in found:
+            from taciturn.bench.marks import described
 
-        known_tasks = {"tasks": [described(task) for task in TASKS.values()]}
-        print(json.dumps({name: (told | known_tasks)[name] for name in chosen}))
+            found["tasks"] = [described(task) for task in TASKS.values()]
+        print(json.dumps(found))
         return
     rows: list[tuple[str, str] | str] = []
     for section in chosen:

@@ -94,8 +94,8 @@ class Play:
 
 
 def declares_a_fast_form(kind: type[Any]) -> bool:
-    """Whether a class of policies, or one that it derives from, defines `fast`."""
-    return any("fast" in vars(cls) for cls in kind.__mro__ if cls is not Policy)
+    """Whether a class of policies, or one that it derives from, defines a `fast` of its own."""
+    return kind.fast is not Policy.fast
 
 
 def policy_checks(play: Play) -> list[Check]:

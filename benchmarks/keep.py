@@ -171,5 +171,5 @@ if __name__ == "__main__":
         sys.exit(str(error))
     for page, text in pages().items():
         page.write_text(text, encoding="utf-8")
-    (first, *_) = load_studies()["agents"].plots(load("agents")[1]) or ()
-    (DOCS / "_static/together.png").write_bytes(figures.render(first.figure, "png"))
+    for plot in (load_studies()["agents"].plots(load("agents")[1]) or [])[:1]:
+        (DOCS / "_static/together.png").write_bytes(figures.render(plot.figure, "png"))

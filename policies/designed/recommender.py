@@ -236,7 +236,7 @@ class BlockListener(LogisticBandit):
         degree, explore, worlds, rounds, seed: as for `LogisticBandit`.
     """
 
-    fast = Policy.fast  # rounds in which it hears something are steps
+    fast = Policy.fast  # rounds in which it hears something are steps  # type: ignore[assignment]
 
     def __init__(
         self,

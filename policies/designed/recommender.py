@@ -236,7 +236,7 @@ class BlockListener(LogisticBandit):
         degree, explore, worlds, rounds, seed: as for `LogisticBandit`.
     """
 
-    fast = Policy.fast  # rounds in which it hears something are steps  # type: ignore[assignment]
+    fast = Policy.fast  # type: ignore[assignment]  # it plays steps
 
     def __init__(
         self,

@@ -164,8 +164,8 @@ def together() -> str:
         "**Together, and what survives a total** ([leaderboard](docs/leaderboard.md), "
         "[totals](docs/privacy-totals.md)). On a scale from the best agent that hears nobody (0) to one that is given "
         "what all observe, without privacy (1), the best scores without privacy and at lifetime totals of epsilon = "
-        f"10, 3 and 1 are {'; '.join(lines)}. These are of agents that have been run, whose rivals were not searched as "
-        f"long yet. At a total of 1 being together still pays in {listed(pays or ['none'])}; "
+        f"10, 3 and 1 are {'; '.join(lines)}. These are of agents that have been run, whose rivals were not searched "
+        f"as long yet. At a total of 1 being together still pays in {listed(pays or ['none'])}; "
         f"no agent here is shown to gain in {listed(lost or ['none'])}."
     )
     return filled(text)

@@ -74,7 +74,7 @@ def players(env: str) -> list[tuple[Config, Any]]:
 def listens(task: Task, cell: Config) -> bool:
     """Whether an agent does otherwise if it hears another run."""
     first, second = (
-        playing.played(task, bring(cell["policy"], **cell["policy_params"]), cell, 3, 0, silenced=silenced).metrics[
+        playing.played(task, bring(cell["policy"], **cell["policy_params"]), cell, 6, 0, silenced=silenced).metrics[
             task.measure
         ]
         for silenced in (False, True)
@@ -83,7 +83,10 @@ def listens(task: Task, cell: Config) -> bool:
     return not np.array_equal(first, second)
 
 
-@pytest.mark.parametrize("env", CONTESTS)
+DEAR = ("recommender_v0",)
+
+
+@pytest.mark.parametrize("env", [pytest.param(env, marks=[pytest.mark.slow] * (env in DEAR)) for env in CONTESTS])
 def test_variants_bite(env: str) -> None:
     """Two agents that listen do otherwise in each variant than in the standard task, and have other numbers in each."""
     two = players(env)
@@ -94,7 +97,7 @@ def test_variants_bite(env: str) -> None:
         for task in (standard, *variants):
             if not task.variant.size:
                 agent = bring(one["policy"], **own)
-                found[task.name] = playing.played(task, agent, one, 3, 0).metrics[task.measure].tobytes()
+                found[task.name] = playing.played(task, agent, one, 6, 0).metrics[task.measure].tobytes()
         assert len(set(found.values())) == len(found), (one["policy"], sorted(found, key=lambda name: found[name]))
 
 

@@ -162,7 +162,9 @@ def test_the_list_has_a_line_for_each_that_is_broken_and_all_the_others(site: Pa
     )
     found = json.loads(done.stdout)
     assert found["environments"]["taciturn/Rumour-v0"] == "rumour_v0"
-    assert {f"taciturn/Rumour-v0/{name}" for name in ("standard", "crowd", "lost")} <= set(found["tasks"])
+    assert {f"taciturn/Rumour-v0/{name}" for name in ("standard", "crowd", "lost")} <= {
+        task["id"] for task in found["tasks"]
+    }
     assert "Sceptic" in found["policies"]
     assert "Shrug" in found["mechanisms"]
     assert "rumours" in found["studies"]

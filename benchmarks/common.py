@@ -3,8 +3,10 @@
 import json
 import os
 import platform
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 
@@ -15,12 +17,22 @@ def processor() -> str:
     return names[0] if names else platform.processor()
 
 
-def record(name: str, result: dict[str, Any], packages: tuple[str, ...] = ("taciturn", "numpy", "gymnasium")) -> None:
-    """Write `result` to `benchmarks/results/<name>.json`, with the machine and the versions it was measured on."""
+def record(
+    name: str,
+    result: dict[str, Any],
+    packages: tuple[str, ...] = ("taciturn", "numpy", "gymnasium"),
+    by_line: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Write `result` to `benchmarks/results/<name>.json`, with the machine and the versions it was measured on, and the
+    entries `by_line`, if there are any, as `entries`, a line each."""
     noted = result | {
         "machine": {"processor": processor(), "cpus": os.cpu_count(), "platform": platform.platform()},
         "versions": {"python": platform.python_version()} | {package: version(package) for package in packages},
     }
     file = Path(__file__).parent / "results" / f"{name}.json"
     file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(noted, indent=2) + "\n", encoding="utf-8")
+    text = json.dumps(noted, indent=2)
+    if by_line:
+        lines = ",\n".join(f"    {json.dumps(key)}: {json.dumps(value)}" for key, value in by_line.items())
+        text = f'{text[:-2]},\n  "entries": {{\n{lines}\n  }}\n}}'
+    file.write_text(text + "\n", encoding="utf-8")

@@ -11,9 +11,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from keep import load as kept
 
-from taciturn.bench.scores import Board, boards, learning, plain_ppo, standing
+from taciturn.bench.scores import MEMORYLESS, Board, boards, learning, plain_ppo, score_text, standing
 from taciturn.bench.tables import listed
-from taciturn.bench.tasks import CLASSIC, PAPER, STANDARD, TASK_AGENT, TASKS, totals_of, world_title
+from taciturn.bench.tasks import CLASSIC, CONTESTS, PAPER, STANDARD, TASK_AGENT, TASKS, totals_of, world_title
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -142,33 +142,50 @@ def together() -> str:
     """The finding on being together and on totals of epsilon, from the boards of the standard tasks."""
     _, results, _ = kept("agents")
     some = boards(results)
-    lines, pays, lost = [], list[str](), list[str]()
+    lines = ["| task | none | 10 | 3 | 1 | best |", "|---|---:|---:|---:|---:|---|"]
+    pays, lost = list[str](), list[str]()
     for board in standing(some):
-        if board.scale is None or len(totals_of(board.task.env)) == 1:
+        totals = totals_of(board.task.env)
+        if board.scale is None or len(totals) == 1:
             continue
-        scores, names = [], []
-        known = [one for total in totals_of(board.task.env) for one in standing(some, total)]
-        known = [one for one in known if one.task.plain == board.task.plain]
-        if len(known) < len(totals_of(board.task.env)):
+        known = [one for total in totals for one in standing(some, total) if one.task.plain == board.task.plain]
+        best = [(there.label(one), there.judged(one)) for there in known if (one := there.best()) is not None]
+        scores = [score for _, score in best if score is not None]
+        if len(scores) < len(totals):
             continue  # not run at all totals yet
-        for there in known:
-            best = there.best()
-            judged = None if best is None else there.judged(best)
-            if best is not None and judged is not None:
-                scores.append(judged)
-                names.append(there.label(best).partition(" (")[0])
-        who = names[0] if len(set(names)) == 1 else f"{names[0]}, then {listed(list(dict.fromkeys(names[1:])))}"
-        lines.append(f"{' / '.join(f'{max(one.value, -9.99):.2f}' for one in scores)} in {place(board)} ({who})")
+        names = dict.fromkeys(name.partition(" (")[0] for name, _ in best)
+        lines.append(f"| {place(board)} | {' | '.join(map(score_text, scores))} | {', then '.join(names)} |")
         (pays if scores[-1].low > 0 else lost).append(place(board))
     text = (
         "**Together, and what survives a total** ([leaderboard](docs/leaderboard.md), "
-        "[totals](docs/privacy-totals.md)). On a scale from the best agent that hears nobody (0) to one that is given "
-        "what all observe, without privacy (1), the best scores without privacy and at lifetime totals of epsilon = "
-        f"10, 3 and 1 are {'; '.join(lines)}. These are of agents that have been run, whose rivals were not searched "
-        f"as long yet. At a total of 1 being together still pays in {listed(pays or ['none'])}; "
-        f"no agent here is shown to gain in {listed(lost or ['none'])}."
+        "[totals](docs/privacy-totals.md)). Scores of the best agents, from 0 for the best that hears nobody to 1 for "
+        "one that is given what all observe, both without privacy; the columns are lifetime totals of epsilon of an "
+        f"agent. At a total of 1 being together still pays in {listed(pays or ['none'])}; no agent here is shown to "
+        f"gain in {listed(lost or ['none'])}. {without_memory(some)} {searched()}"
     )
-    return filled(text)
+    return filled(text) + "\n" + "\n".join(f"  {line}" for line in lines) + "\n\n"
+
+
+def without_memory(some: list[Board]) -> str:
+    """The best agents of the class of information that the papers on social learning allow."""
+    told = []
+    for board in standing(some):
+        best = board.best(information_=MEMORYLESS)
+        score = None if best is None else board.judged(best)
+        if best is not None and score is not None and "preference" in CONTESTS[board.task.env].hears:
+            told.append(f"{score.value:.2f} in {place(board)} ({board.label(best).partition(' (')[0]})")
+    return f"Of agents without memory the best have {listed(told)}, without privacy."
+
+
+def searched() -> str:
+    """How settings were found."""
+    tuning = load("tuning")
+    numbers = [len(one["tried"]) for one in tuning["entries"].values()]
+    return (
+        f"Settings of designed and published agents were searched alike, on training streams: up to "
+        f"{tuning['budget']['trials']} in {tuning['budget']['seconds']:g} s of a core for each of {len(numbers)} pairs "
+        f"of an agent and a task ({min(numbers)} where runs are dear)."
+    )
 
 
 def findings() -> str:

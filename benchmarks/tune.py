@@ -1,12 +1,11 @@
 """Settings of agents, found by random search on training streams: `python benchmarks/tune.py [TASK ...] [--policy P]`.
 
-Every agent of the benchmark with parameters to search (`Contest.search`), designed, published or learned, gets the
-same for each standard task and total: at most `TRIALS` settings within `SECONDS` of one core. The first are those that
-stand and its defaults; the others are drawn. Each setting plays `SHARE` times the runs of
-a seed, in streams that no evaluation draws from, with seeds that no study may have; the best `FINALISTS` of the
-settings then play `FINAL` times as many, and the best of these is taken. Learners train once a setting, without
-privacy. What was tried goes to `benchmarks/results/tuning.json`, and what was chosen to
-`src/taciturn/bench/tuned.json`.
+Every agent of the benchmark with parameters to search (`Contest.search`), designed, published or learned, gets the same
+for each standard task and total: at most `TRIALS` settings within `SECONDS` of one core. The first are those that stand
+and its defaults; the others are drawn. Each setting plays `RUNS` runs, or as many as a seed has where these are dearer,
+in streams that no evaluation draws from, with seeds that no study may have; the best `FINALISTS` of the settings then
+play `FINAL` times as many, and the best of these is taken. Learners train once a setting, without privacy. What was
+tried goes to `benchmarks/results/tuning.json`, and what was chosen to `src/taciturn/bench/tuned.json`.
 """
 
 import argparse
@@ -29,6 +28,7 @@ from taciturn.bench.tasks import (
     CLASSIC,
     CONTESTS,
     NO_LIMIT,
+    ORACLE,
     PAPER,
     PROTECTED,
     STANDARD,
@@ -41,8 +41,8 @@ from taciturn.bench.tasks import (
 )
 from taciturn.envs.core.descriptor import TUNED
 
-TRIALS, SECONDS = 24, 12.0
-SHARE, FINALISTS, FINAL = 0.4, 3, 1.6
+TRIALS, SECONDS = 24, 30.0
+RUNS, FINALISTS, FINAL = 40, 3, 4
 RESULTS = Path(__file__).parent / "results" / "tuning.json"
 CHOSEN = Path(__file__).parents[1] / "src/taciturn/bench" / tuned.FILE
 
@@ -55,6 +55,7 @@ def jobs() -> list[tuple[Task, str, str]]:
         if task.held_out:
             continue
         kinds = {CLASSIC: contest.classic, PAPER: contest.paper, TASK_AGENT: contest.designed}
+        kinds |= {} if contest.oracle is None else {ORACLE: (contest.oracle,)}
         if task.name == STANDARD and task.total == NO_LIMIT:
             kinds[TUNED_LEARNER] = contest.tuned
         for kind, some in kinds.items():
@@ -100,13 +101,14 @@ def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int)
 
 def search(task: Task, policy: str, kind: str) -> dict[str, Any]:
     """What was tried, and the settings that are taken."""
-    begin, tried, usual = time.process_time(), list[tuple[Config, float]](), CONTESTS[task.env].runs
+    begin, tried = time.process_time(), list[tuple[Config, float]]()
+    runs = min(RUNS, task.variant.runs or CONTESTS[task.env].runs)
     for own in drawn(task, policy):
-        tried.append((own, score(task, policy, kind, own, round(SHARE * usual), TUNING_SEEDS[0])))
+        tried.append((own, score(task, policy, kind, own, runs, TUNING_SEEDS[0])))
         if time.process_time() - begin > SECONDS:
             break
     best = sorted(tried, key=lambda one: -one[1])[:FINALISTS]
-    finals = [(own, score(task, policy, kind, own, round(FINAL * usual), TUNING_SEEDS[1])) for own, _ in best]
+    finals = [(own, score(task, policy, kind, own, FINAL * runs, TUNING_SEEDS[1])) for own, _ in best]
     chosen = max(finals, key=lambda one: one[1])[0]
     told = [{"settings": own, "score": plain(one), "final": plain(dict_of(finals, own))} for own, one in tried]
     return {
@@ -141,11 +143,12 @@ def main() -> None:
             found = done.result()
             kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
             entries = kept.get("entries", {}) | {f"{found['task']}:{found['policy']}": found}
-            budget = {"trials": TRIALS, "seconds": SECONDS, "share": SHARE, "finalists": FINALISTS, "final": FINAL}
+            budget = {"trials": TRIALS, "seconds": SECONDS, "runs": RUNS, "finalists": FINALISTS, "final": FINAL}
             record(
                 "tuning",
-                {"command": "python benchmarks/tune.py", "budget": budget, "entries": entries},
+                {"command": "python benchmarks/tune.py", "budget": budget},
                 ("taciturn", "numpy", "torch", "stable-baselines3"),
+                entries,
             )
             known = json.loads(CHOSEN.read_text(encoding="utf-8"))
             known.setdefault(found["task"], {})[found["policy"]] = found["chosen"]

@@ -60,7 +60,7 @@ from taciturn.policies.designed.elicitation import BayesianPrice, InformedPlatfo
 from taciturn.policies.designed.federated_bandit import DividedPlan, PublicPlan
 from taciturn.policies.designed.recommender import BlockListener, LogisticBandit, PooledLogistic
 from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds
-from taciturn.policies.designed.social import HoldTheBest, HoldTheBestTogether, Listener
+from taciturn.policies.designed.social import HoldTheBest, HoldTheBestTogether, Listener, OneAnswerOracle
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
 from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
@@ -89,7 +89,7 @@ __all__ = [
     "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "HoldTheBestTogether",
     "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1",
     "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LinUCB", "Listener", "LogisticBandit",
-    "Mixture", "NeuralBandit", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption",
+    "Mixture", "NeuralBandit", "OneAnswerOracle", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption",
     "OutputAgreement", "PeerTruthSerum", "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice",
     "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ",
     "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful",

@@ -1,5 +1,6 @@
 """Base classes of the policies, which act on arrays of observations, and the policy that acts at random."""
 
+import inspect
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -84,11 +85,8 @@ class Policy(metaclass=NamesUnknown):
         return None
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{k}={v!r}"
-            for k, v in vars(self).items()
-            if not k.startswith("_") and k not in ("rng", "role", "progress")
-        )
+        given = {name for kind in type(self).__mro__ for name in inspect.signature(kind.__init__).parameters}
+        shown = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if k in given)
         return f"{type(self).__name__}({shown})"
 
 

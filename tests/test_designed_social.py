@@ -11,7 +11,7 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs import gossip_bandit_v0, social_bandit_v0
-from taciturn.policies import HoldTheBest, HoldTheBestTogether, IsolatedThompson, Listener
+from taciturn.policies import HoldTheBest, HoldTheBestTogether, IsolatedThompson, Listener, OneAnswerOracle
 from taciturn.policies.designed.social import (
     Belief,
     beta_belief,
@@ -304,3 +304,74 @@ def test_a_run_that_is_over_is_forgotten(policy: Any) -> None:
     for values in memory:
         assert not values[env.done].any()
         assert env.done.all() or values[~env.done].any()
+
+
+def test_signals_that_all_see_count_once() -> None:
+    """With shared signals, agents that share a mind learn at most one signal of each option in a round, and know each
+    option's Phi of each round in which anybody pulled or held it."""
+    env: Any = social_bandit_v0.population(40, num_agents=6, qualities=[0.7, 0.4, 0.5], horizon=12, signals="shared")
+    policy = HoldTheBestTogether()
+    obs, _ = env.reset(seed=1)
+    policy.reset(env, np.random.default_rng(0))
+    expected = np.zeros((40, 3, 2), np.int64)
+    while not env.done.any():
+        actions = policy.act(obs)
+        np.testing.assert_array_equal(policy._counted[:, 0], expected)
+        np.testing.assert_array_equal(policy._counted[:, 1:], 0)
+        held = policy.heard(obs).own
+        seen = ((held[..., None] == np.arange(3)) | (actions[..., :1] == np.arange(3))).any(1)
+        step = env.step(actions)
+        phi = env.measure("signals")
+        expected += np.stack([seen & (phi == 1), seen & (phi == 0)], -1)
+        policy.update(obs, actions, step.reward, env.done)
+        obs = step.observation
+    assert expected.sum((1, 2)).max() <= 3 * 12
+
+
+@pytest.mark.parametrize(
+    ("world", "params", "moment", "law"),
+    [
+        (gossip_bandit_v0, {"num_agents": 6, "horizon": 9.0}, 3.0, None),
+        (gossip_bandit_v0, {"num_agents": 6, "horizon": 9.0, "without_preference": "zeros"}, 3.0, 2.0),
+        (social_bandit_v0, {**ROUNDS, "num_agents": 6, "horizon": 8}, 4.0, None),
+        (social_bandit_v0, {**ROUNDS, "num_agents": 6, "horizon": 8, "without_preference": "silent"}, 4.0, None),
+        (social_bandit_v0, {**ROUNDS, "num_agents": 6, "horizon": 8}, 4.0, 2.0),
+    ],
+)
+def test_the_oracle_gets_one_answer_of_each_agent(world: Any, params: Any, moment: float, law: float | None) -> None:
+    """What every agent holds at the moment, exactly without noise, and flipped bit by bit as the law says: of 6,000
+    agents, within four standard deviations. Before it gets nothing, and later nothing else."""
+    policy, size = OneAnswerOracle(law, moment=moment), 1000
+    env: Any = world.population(size, qualities=[0.8, 0.5, 0.2], **params)
+    if law is not None:
+        env = Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(law))
+    obs, _ = env.reset(seed=3)
+    policy.reset(env, np.random.default_rng(0))
+    ticks, drawn, truth = 0, np.zeros((size, 4)), np.zeros((size, 6), np.int64)
+    due = round(moment) if world is social_bandit_v0 else round(moment * 6) - 1
+    while ticks < due + 5 and not env.done.any():
+        if ticks == due:
+            truth = env.state.preference.copy()
+        actions = policy.act(obs)
+        heard = policy._drawn
+        if ticks < due:
+            assert not heard.any()
+            np.testing.assert_array_equal(heard, drawn)
+        elif ticks == due:
+            drawn = heard.copy()
+        np.testing.assert_array_equal(heard, drawn)
+        step = env.step(actions)
+        policy.update(obs, actions, step.reward, env.done)
+        obs, ticks = step.observation, ticks + 1
+    assert ticks > due
+    silent = params.get("without_preference") == "silent"
+    counts = (truth[..., None] == np.arange(3)).sum(1)
+    np.testing.assert_array_equal(drawn[:, 3], counts.sum(1) if silent else 6)
+    if law is None:
+        wrong = (drawn[:, :3] != counts).any(1).mean()
+        assert wrong == 0 if world is social_bandit_v0 else wrong < 0.25  # some have not acted yet
+        return
+    p = math.exp(law / 2) / (1 + math.exp(law / 2))
+    expected = counts * p + (6 - counts) * (1 - p)
+    error = math.sqrt(6 * size * p * (1 - p))
+    assert (np.abs((drawn[:, :3] - expected).sum(0)) < 4 * error + 0.02 * 6 * size * (world is gossip_bandit_v0)).all()

@@ -148,6 +148,7 @@ class Contest:
             tasks, and learners of this package.
         alone, together: the marks 0 and 1 of scores: the best policy that uses no message, and the best that is given
             what all agents observe, without privacy; None: the world has no scale.
+        oracle: who plays for a bound: at each total, what an agent could reach that gets all that others may say.
         runs: of each seed in a standard task; held-out tasks have half as many.
         search: for each policy with parameters that are searched, where to draw them.
         controls: tasks in which there is nothing to win.
@@ -173,7 +174,8 @@ class Contest:
     tuned: tuple[Entry, ...]
     alone: Mark | None = None
     together: Mark | None = None
-    runs: int = 20
+    oracle: Entry | None = None
+    runs: int = 40
     search: Mapping[str, Mapping[str, Span]] = field(default_factory=dict)
     controls: tuple[str, ...] = ()
     hears: tuple[str, ...] = ()

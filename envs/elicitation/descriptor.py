@@ -58,7 +58,6 @@ WORLDS = (
             paper=(("Wintall", {}), ("Wintall", TUNED)),
             designed=(("UnderstatedTarget", {}), ("BayesianPrice", TUNED)),
             tuned=(("SharedPPO", {}),),
-            runs=4,
             alone=Mark("FlatRate", {"amount": 0.0}),
             together=Mark("InformedPlatform", world=LARGE_PRIZES),
             search={

@@ -26,7 +26,6 @@ ROUNDS = {
     "gap": Span(0.01, 0.5, log=True),
 }
 INDEX = {"a": Span(0.2, 1.5, log=True), "c": Span(0.05, 2.0, log=True)}
-NOT_YET = {"alone": None, "together": None}  # their marks play ten thousand slots, and have not been run
 FOUR = {"num_agents": 4, "num_arms": 3, "horizon": 300}
 
 
@@ -63,7 +62,6 @@ WORLDS = (
                 ("Synchronised", {"index": "kl-ucb", "growth": 2.0}),
             ),
             tuned=(("LearnedPulls", {}),),
-            runs=10,
             alone=Mark("HorizonKLUCB", TUNED),
             together=Mark("PooledKLUCB"),
             search={
@@ -105,7 +103,7 @@ WORLDS = (
                 ),
                 "liars": LIARS,
                 "brief": brief("means", 3),
-                "strangers": among("UCB1"),
+                "strangers": among("Synchronised"),
             },
             totals=Totals(
                 ("means",),
@@ -116,7 +114,11 @@ WORLDS = (
                 without=("UCB1", "KLUCB", "ThompsonSampling", "MOSS", "SingleAgent", "HorizonKLUCB", "Synchronised"),
             ),
         ),
-        leaks=(Leak({"CDPMAB": {}}, LAPLACE, FOUR), Leak({"DDPMAB": {}}, LAPLACE, {**FOUR, "topology": "ring"})),
+        leaks=(
+            Leak({"CDPMAB": {}}, LAPLACE, FOUR),
+            Leak({"DDPMAB": {}}, LAPLACE, {**FOUR, "topology": "ring"}),
+            Leak({"DividedPlan": {"first": 4, "growth": 2.0}}, LAPLACE, {**FOUR, "horizon": 40}),
+        ),
         by_hand="taciturn.envs.federated_bandit.by_hand:FederatedBandit",
         by_hand_size={"num_agents": 6, "horizon": 40, "num_arms": 5},
     ),
@@ -140,7 +142,6 @@ WORLDS = (
             paper=(("EliminationSchedule", {}), ("EliminationSchedule", TUNED)),
             designed=(("GrowingSchedule", TUNED),),
             tuned=(("LearnedElimination", {}),),
-            runs=10,  # the marks play ten thousand slots
             alone=Mark("HorizonKLUCB", {"a": 0.6, "c": 0.3}, plays_in="federated_bandit_v0"),
             together=Mark("PooledKLUCB", {"a": 0.8, "c": 0.1}, plays_in="federated_bandit_v0"),
             search={
@@ -154,15 +155,15 @@ WORLDS = (
             },
             hears=("means",),
             variants={
-                "crowd": Variant("20 agents instead of 5", {"num_agents": 20}, size=True, runs=4, marks=NOT_YET),
-                "one-good-arm": one_good_arm(10)._replace(marks=NOT_YET),
+                "crowd": Variant("20 agents instead of 5", {"num_agents": 20}, size=True, runs=10),
+                "one-good-arm": one_good_arm(10),
                 "lost": lost("means"),
                 "liars": LIARS,
                 "brief": brief("means", 1),
             },
             totals=Totals(("means",), LAPLACE, {}, 1, ("LearnedElimination", {})),
         ),
-        leaks=(Leak({"EliminationSchedule": {}}, LAPLACE, FOUR),),
+        leaks=(Leak({"EliminationSchedule": {}}, LAPLACE, FOUR), Leak({"GrowingSchedule": {}}, LAPLACE, FOUR)),
         by_hand="taciturn.envs.federated_bandit.by_hand:ArmElimination",
         times_cartpole=4,
         by_hand_size={"num_agents": 6, "horizon": 2000},

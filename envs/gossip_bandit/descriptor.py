@@ -26,6 +26,7 @@ LISTENING = OPTIMISM | {
 }
 """Where the settings of agents with memory are drawn, in the social bandit too."""
 SIX = {"num_agents": 6, "qualities": [0.8, 0.2], "horizon": 5.0}
+SPEAKING = {"without_preference": "zeros"}  # silence would tell what noise hides
 
 WORLDS = (
     Descriptor(
@@ -59,10 +60,16 @@ WORLDS = (
             tuned=(("SharedPPO", {}),),
             alone=Mark("HoldTheBest", TUNED),
             together=Mark("HoldTheBestTogether"),
-            search={"PPCL": {"alpha": Span(0.3, 0.99)}, "HoldTheBest": OPTIMISM, "Listener": LISTENING},
+            oracle=("OneAnswerOracle", TUNED),
+            search={
+                "PPCL": {"alpha": Span(0.3, 0.99)},
+                "HoldTheBest": OPTIMISM,
+                "Listener": LISTENING,
+                "OneAnswerOracle": {name: span for name, span in LISTENING.items() if name != "memory"},
+            },
             hears=("preference",),
             variants={
-                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}, size=True, runs=4),
+                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}, size=True, runs=20),
                 "close": Variant(
                     "one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 3 + (0.6,), "shuffle": True}
                 ),
@@ -74,7 +81,7 @@ WORLDS = (
             totals=Totals(
                 ("preference",),
                 BITS,
-                {"without_preference": "zeros"},  # silence would tell what noise hides
+                SPEAKING,
                 400,
                 ("SharedPPO", {}),
                 without=("HoldTheBest", "IsolatedUCB", "IsolatedThompson"),
@@ -86,6 +93,7 @@ WORLDS = (
             Leak({"CopyOnReward": {}}, BITS, SIX),
             Leak({"PPCL": {}}, "Memoized:" + BITS, SIX),
             Leak({"PPCL": {}}, BITS, SIX, levels=(0.25,), budget={}),
+            Leak({"Listener": {}}, "Scheduled:12:" + BITS, SIX | SPEAKING),
             Leak({"PPCL": {}}, BITS, {**SIX, "horizon": 8.0}, limit=8, attack="messages"),
         ),
         by_hand="taciturn.envs.gossip_bandit.by_hand:GossipBandit",

@@ -35,7 +35,7 @@ WORLDS = (
             measure="regret",
             bounds=(0.0, 1.0),
             steps=30_000,
-            runs=2,
+            runs=4,
             classic=(("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})),
             paper=(("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 2.0}), ("TPriDO", TUNED)),
             designed=(("LogisticBandit", {}), ("BlockListener", TUNED)),
@@ -66,11 +66,15 @@ WORLDS = (
             variants={
                 "crowd": Variant("32 agents instead of 8", {"num_agents": 32}, size=True),
                 "bumps": Variant("mean rewards have several bumps instead of one peak", {"family": "bumps"}),
-                "linear": Variant("mean rewards are linear in the context", {"family": "linear"}),
+                "linear": Variant(
+                    "mean rewards are linear in the context",
+                    {"family": "linear"},
+                    marks={"alone": Mark("LogisticBandit", {"explore": 0.1})},
+                ),
                 "ring": Variant("agents hear two neighbours each", {"graph": "ring"}),
                 "lost": lost("statistics", "sums of feedbacks"),
                 "liars": lying("statistics", "report 1 - x instead of x"),
-                "strangers": among("ItemUCB1"),
+                "strangers": among("DTPriDO"),
             },
             totals=Totals(
                 ("statistics", "counts"),

@@ -62,17 +62,23 @@ WORLDS = (
             tuned=(("SharedPPO", {}),),
             alone=Mark("HoldTheBest", TUNED),
             together=Mark("HoldTheBestTogether", {"optimism": 2.5, "fading": 1.0}),
+            oracle=("OneAnswerOracle", TUNED),
             search={
                 "PrivateSocialLearning": BETA | {"mu": Span(1e-4, 0.3, log=True), "pool": Span(1, 10, log=True)},
                 "Replicator": BETA,
                 "HoldTheBest": OPTIMISM,
                 "Listener": LISTENING,
+                "OneAnswerOracle": {name: span for name, span in LISTENING.items() if name != "memory"},
             },
             controls=("shared",),
             hears=("preference",),
             variants={
-                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}, size=True, runs=4),
-                "shared": Variant("all agents see the same signals, so others add little", {"signals": "shared"}),
+                "crowd": Variant("100 agents instead of 20", {"num_agents": 100}, size=True, runs=20),
+                "shared": Variant(
+                    "all agents see the same signals, so others add little",
+                    {"signals": "shared"},
+                    marks={"together": Mark("HoldTheBestTogether")},
+                ),
                 "close": Variant(
                     "one option has quality 0.6, the others 0.4", {"qualities": (0.4,) * 4 + (0.6,), "shuffle": True}
                 ),
@@ -96,6 +102,7 @@ WORLDS = (
                 Leak({"PrivateSocialLearning": {"beta": beta}}, BITS, {**SIX, "without_preference": silence})
                 for beta, silence in itertools.product((0.65, 0.95), ("silent", "zeros"))
             ),
+            Leak({"Listener": {}}, "Scheduled:4:" + BITS, SIX | SPEAKING),
             Leak(LEARNING, BITS, SIX | SPEAKING, levels=(0.5,), budget={}),
             Leak(LEARNING, BITS, SIX | SPEAKING, attack="messages"),
         ),

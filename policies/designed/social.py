@@ -189,7 +189,8 @@ class HoldTheBestTogether(HoldTheBest):
 
         s_k^2 = m_k (1 - m_k) / (3 + n_k + pending_k)
 
-    (batches after Desautels, Krause & Burdick 2014). A mark of what others are worth, and no rival: it pools.
+    (batches after Desautels, Krause & Burdick 2014). With `signals="shared"` a signal of a round is counted once,
+    whoever saw it, and pending_k is infinite after one pull. A mark of what others are worth, and no rival: it pools.
 
     Args:
         optimism: a, >= 0.
@@ -200,6 +201,25 @@ class HoldTheBestTogether(HoldTheBest):
 
     def __init__(self, optimism: float = 4.0, fading: float = 0.0) -> None:
         super().__init__(optimism, fading)
+
+    def prepare(self, view: PublicView) -> None:
+        super().prepare(view)
+        self._same = self._rounds and view.params.signals == "shared"
+        self._seen = np.zeros((self._shape[0], self._options), np.bool_)  # whose signals of the round are counted
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        self._seen[:] = False
+        super().update(obs, action, reward, done)
+
+    def _count(self, option: Ints, failed: Bools) -> None:
+        if not self._same:
+            super()._count(option, failed)
+            return
+        replica, row = np.nonzero(option >= 0)
+        seen = np.zeros((*self._seen.shape, 2), np.bool_)
+        seen[replica, option[replica, row], failed[replica, row].astype(np.int64)] = True
+        self._counted[:, 0] += seen & ~self._seen[..., None]
+        self._seen |= seen.any(-1)
 
     def known(self, held: Ints) -> tuple[Ints, Ints]:
         self.own(held)
@@ -214,7 +234,7 @@ class HoldTheBestTogether(HoldTheBest):
             variance = belief.spread[:, row] ** 2 * (3.0 + pulls[:, row]) / (3.0 + pulls[:, row] + pending)
             one = Belief(belief.mean[:, row], np.sqrt(variance))
             chosen[:, row] = most_hopeful(one, hope[:, row], self.rng)
-            pending[replicas, chosen[:, row]] += 1
+            pending[replicas, chosen[:, row]] += np.inf if self._same else 1
         return chosen
 
 
@@ -424,3 +444,75 @@ class Listener(Remembering):
             best = (np.argmax(x, -1) == option for x in (belief.mean - with_one, with_one))
             on_zero, on_one = (np.where(listens[..., 0], x, y) for x, y in zip(best, (on_zero, on_one), strict=True))
         return self.pull(option, held, (on_zero, on_one))
+
+
+class OneAnswerOracle(Listener):
+    """`Listener` that gets one answer of every agent, all at the moment when they are drawn, and each from what that
+    agent then holds.
+
+    A reference for what one answer each can be worth to a listener, whoever asks whom and whatever gets lost; no rival,
+    since nobody hears everybody.
+
+    Args:
+        epsilon, moment, optimism, fading, doubt, temper: as for `Listener`.
+    """
+
+    pools = True
+
+    def __init__(
+        self,
+        epsilon: float | None = 3.0,
+        moment: float = 3.0,
+        optimism: float = 2.0,
+        fading: float = 0.0,
+        doubt: float = 0.0,
+        temper: float = 1.0,
+    ) -> None:
+        super().__init__(epsilon, moment, optimism, fading, doubt, temper, memory=1.0)
+
+    def prepare(self, view: PublicView) -> None:
+        super().prepare(view)
+        mechanism, total = view.channels["preference"].mechanism, self._shape[1]
+        self._at = 1 + round(self.moment) if self._rounds else round(self.moment * total)
+        if isinstance(mechanism, Scheduled):
+            self._at = mechanism.at
+        self._silent = self._rounds and view.params.without_preference == SILENT
+        # All begin with a random option, which those do not show who have not acted yet.
+        self._holds = self.rng.integers(0, self._options, self._shape)
+        self._adopts = always(self._last.option)
+        self._drawn = np.zeros((self._shape[0], self._options + 1))  # bits set, and answers
+        self._waits = np.ones(self._shape[0], np.bool_)
+
+    def listen(self, counts: Floats, received: Floats) -> Floats:
+        """One answer of each agent from the moment on, whatever is received."""
+        acted = self._ticks.min(1) if self._rounds else self._ticks.sum(1)
+        due = (acted >= self._at - 1) & self._waits
+        if due.any():
+            p, q = self._law
+            bits = self.rng.random((*self._shape, self._options)) < np.where(
+                self._holds[..., None] == np.arange(self._options), p, q
+            )
+            speaks = (self._holds >= 0) | (not self._silent)
+            answers = np.concatenate([bits, np.ones((*self._shape, 1))], -1) * speaks[..., None]
+            self._drawn[due] = answers.sum(1)[due]
+            self._waits &= ~due
+        return np.broadcast_to(self.temper * self._drawn[:, None], (*counts.shape[:2], self._options + 1))
+
+    def forget(self, over: Bools) -> None:
+        super().forget(over)
+        self._drawn[over], self._waits[over] = 0, True
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        self._holds[self.at()] = self.heard(obs).own
+        return super().act(obs, mask)
+
+    def pull(self, option: Ints, held: Ints, adopts: tuple[Bools, Bools]) -> Array:
+        self._adopts = adopts
+        return super().pull(option, held, adopts)
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        if not self._rounds:  # where the reward is the signal
+            adopted = np.where(reward == 0, *self._adopts)
+            where = np.arange(len(self._holds))[:, None], self._last.agents
+            self._holds[where] = np.where(adopted, self._last.option, self._last.held)
+        super().update(obs, action, reward, done)

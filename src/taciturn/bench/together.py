@@ -1,13 +1,14 @@
 """Figures of the standing benchmark: how far agents get from alone to together, and what survives a total of
 privacy."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from taciturn.bench.figures import COLORS, LINES, panels
 from taciturn.bench.scores import Board, standing
 from taciturn.bench.study import Plot
-from taciturn.bench.tasks import DESIGNED, LEARNED, NO_LIMIT, STANDARD, TOTALS, YOURS, world_title
+from taciturn.bench.tasks import DESIGNED, LEARNED, NO_LIMIT, ORACLE, STANDARD, TOTALS, YOURS, world_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,6 +106,10 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
                         points.append((len(TOTALS) - 1 - TOTALS.index(total), score))
                 if points:
                     draw(ax, points, color, marker, LINES[size], f"{label}, {board.task.name}")
+            bound = [(x, score) for x, score in bounds(at_totals(boards, board)) if math.isfinite(score)]
+            if bound:
+                label = f"an oracle, {board.task.name}"
+                ax.plot(*zip(*bound, strict=True), LINES[size], color="#888888", linewidth=1, label=label)
         ax.axhline(0, color="#444444", linewidth=1)
         ax.axhline(1, color="#444444", linewidth=1, linestyle=":")
         ax.set_xticks(range(len(TOTALS)), ["1", "3", "10", "none"])
@@ -114,9 +119,21 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
         ax.legend(fontsize=7)
     caption = (
         "What survives a total: the score of the best agent of each kind against the total epsilon of an agent, for "
-        "each size of a world. 0: alone, 1: together without privacy. Bars are 95% intervals."
+        "each size of a world. 0: alone, 1: together without privacy. Bars are 95% intervals. Grey, where it is known: "
+        "an oracle that gets one answer of every agent, at once, each of which costs its agent the total."
     )
     return [Plot(f"{name}_front", figure, caption)]
+
+
+def bounds(known: Mapping[float | str, Board]) -> list[tuple[int, float]]:
+    """Where oracles stand at each total."""
+    found = []
+    for total, board in known.items():
+        for group in board.groups:
+            score = board.score(group) if group.config["kind"] == ORACLE else None
+            if score is not None:
+                found.append((len(TOTALS) - 1 - TOTALS.index(total), max(score.value, FLOOR)))
+    return sorted(found)
 
 
 def draw(ax: "Axes", points: Sequence[tuple[int, object]], color: str, marker: str, line: str, label: str) -> None:

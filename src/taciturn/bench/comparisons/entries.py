@@ -15,6 +15,7 @@ from taciturn.bench.tasks import (
     MARKS,
     MESSAGES,
     NO_LIMIT,
+    ORACLE,
     RETURN,
     SILENCED,
     STANDARD,
@@ -35,7 +36,7 @@ def check_entry(group: Group, own: list[Config], seeds: range) -> None:
     """Raises ValueError unless it is one of the study's `own` configurations or someone's agent, with numbers that its
     runs can give."""
     config = group.config
-    if choice("kind", config.get("kind"), (*KINDS, *MARKS, YOURS)) == YOURS:
+    if choice("kind", config.get("kind"), (*KINDS, *MARKS, ORACLE, YOURS)) == YOURS:
         check_agent(config)
     elif config not in own:
         raise ValueError(f"kind must be {YOURS!r} of an agent that the study does not have, not {config['kind']!r}")

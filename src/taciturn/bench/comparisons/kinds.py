@@ -52,6 +52,7 @@ from taciturn.bench.tasks import (
     LISTENS,
     MARKS,
     NO_LIMIT,
+    ORACLE,
     PAPER,
     PLAIN,
     PROTECTED,
@@ -102,11 +103,12 @@ class KindsOfAgents(Study):
         "silence is not noisy. In elicitation, where individuals choose the epsilon of their reports, it is the total "
         "of all their reports. Learners train under the same total, 3 or 1, where their schedule is public. Plain PPO "
         "trains for less than five minutes on one core; all agents share one network. Policies that do not learn play "
-        "10 seeds of 20 runs in standard tasks, and half as many in held-out ones; where runs are dear, of 10 (the "
-        "federated bandits), 4 (elicitation, federated training, crowds) and 2 (recommender), and so do learners in "
-        "these worlds. Held-out tasks are played without "
-        "privacy. Under totals agents designed for the tasks play, and at 3 and 1 the papers' algorithms, as searched, "
-        "and learners too; textbook policies play standard tasks without privacy. " + HOW_LEARNERS_ARE_JUDGED
+        "10 seeds of 40 runs in standard tasks, and half as many in held-out ones; where runs are dear, of 20 or 10 "
+        "(crowds) and of 4 (federated training, recommender), and so do learners in these worlds. Held-out tasks are "
+        "played without privacy. Under totals agents designed for the tasks play, and at 3 and 1 the papers' "
+        "algorithms, as searched, and learners too; textbook policies play standard tasks without privacy. An oracle "
+        "that gets one answer of every agent, at once, plays for a bound in gossip and social bandit. "
+        + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score(RETURN, label="mean return of an agent")
     reference: ClassVar[Config] = {"kind": RANDOM}
@@ -149,7 +151,7 @@ class KindsOfAgents(Study):
             means[task.metric] = float(result.metrics[task.measure].mean())
         means |= {RETURN: float(first.metrics[RETURN].mean()), **first.spent}
         scores = first.metrics[tasks[0].measure]
-        listens = CONTESTS[one["env"]].hears and total == NO_LIMIT and one["kind"] not in MARKS
+        listens = CONTESTS[one["env"]].hears and total == NO_LIMIT and one["kind"] not in (*MARKS, ORACLE)
         if listens and replicas > 1:
             deaf = played(tasks[0], agent, one, replicas, cell.seed, way, silenced=True).metrics[tasks[0].measure]
             means[f"{tasks[0].metric}/{SILENCED}"] = float(deaf.mean())
@@ -274,6 +276,8 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
     elif task.total != UNTRAINED:  # the papers' algorithms as searched, where that was done
         searched = {name for name, own in paper if own == TUNED}
         agents[PAPER] = tuple((name, own) for name, own in paper if own == TUNED or name not in searched)
+    if contest.oracle is not None and not quick:
+        agents[ORACLE] = (contest.oracle,)
     for kind, some in agents.items():
         for policy, own in some:
             if not free and protected and policy in protected.without:
@@ -332,7 +336,7 @@ def played_by(one: Config) -> list[Task]:
         return [task for task in tasks_of(one["env"]) if task.name in one["tasks"]]
     everything = one["kind"] in (*LEARNED, YOURS)
     tasks = tasks_of(one["env"], one.get("total", NO_LIMIT), None if everything else one.get("size", STANDARD))
-    return tasks if one.get("total", NO_LIMIT) == NO_LIMIT else tasks[:1]
+    return tasks if one.get("total", NO_LIMIT) == NO_LIMIT and one["kind"] != ORACLE else tasks[:1]
 
 
 def joined(studies: list[Study], agents: list[str]) -> list[Study]:
@@ -408,7 +412,7 @@ def refusal(agent: str, config: Config) -> str:
         for _ in range(FITS):
             if not world.done.all():
                 rollout.play()
-    except (ValueError, TypeError, LookupError) as error:
+    except Exception as error:  # an agent's own code may raise anything
         return f"{type(error).__name__}: {error}"
     return ""
 

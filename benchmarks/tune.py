@@ -3,9 +3,10 @@
 Every agent of the benchmark with parameters to search (`Contest.search`), designed, published or learned, gets the same
 for each standard task and total: at most `TRIALS` settings within `SECONDS` of one core. The first are those that stand
 and its defaults; the others are drawn. Each setting plays `RUNS` runs, or as many as a seed has where these are dearer,
-in streams that no evaluation draws from, with seeds that no study may have; the best `FINALISTS` of the settings then
-play `FINAL` times as many, and the best of these is taken. Learners train once a setting, without privacy. What was
-tried goes to `benchmarks/results/tuning.json`, and what was chosen to `src/taciturn/bench/tuned.json`.
+and up to `MOST` where time is left, in streams that no evaluation draws from, with seeds that no study may have; the
+best `FINALISTS` of the settings then play `FINAL` times as many, and the best of these is taken. Learners train once a
+setting, without privacy. What was tried goes to `benchmarks/results/tuning.json`, and what was chosen to
+`src/taciturn/bench/tuned.json`.
 """
 
 import argparse
@@ -42,7 +43,7 @@ from taciturn.bench.tasks import (
 from taciturn.envs.core.descriptor import TUNED
 
 TRIALS, SECONDS = 24, 30.0
-RUNS, FINALISTS, FINAL = 40, 3, 4
+RUNS, MOST, FINALISTS, FINAL = 40, 1000, 3, 4
 RESULTS = Path(__file__).parent / "results" / "tuning.json"
 CHOSEN = Path(__file__).parents[1] / "src/taciturn/bench" / tuned.FILE
 
@@ -102,8 +103,11 @@ def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int)
 def search(task: Task, policy: str, kind: str) -> dict[str, Any]:
     """What was tried, and the settings that are taken."""
     begin, tried = time.process_time(), list[tuple[Config, float]]()
-    runs = min(RUNS, task.variant.runs or CONTESTS[task.env].runs)
-    for own in drawn(task, policy):
+    settings, runs = drawn(task, policy), min(RUNS, task.variant.runs or CONTESTS[task.env].runs)
+    score(task, policy, kind, settings[-1], runs, TUNING_SEEDS[0])
+    spare = SECONDS / TRIALS / (time.process_time() - begin)
+    runs = runs if learns(policy) else min(max(runs, int(runs * spare)), MOST)
+    for own in settings:
         tried.append((own, score(task, policy, kind, own, runs, TUNING_SEEDS[0])))
         if time.process_time() - begin > SECONDS:
             break
@@ -113,7 +117,7 @@ def search(task: Task, policy: str, kind: str) -> dict[str, Any]:
     told = [{"settings": own, "score": plain(one), "final": plain(dict_of(finals, own))} for own, one in tried]
     return {
         "task": task.id, "policy": policy, "kind": kind, "measure": task.measure, "chosen": chosen, "tried": told,
-        "cpu_seconds": round(time.process_time() - begin, 1),
+        "runs": runs, "cpu_seconds": round(time.process_time() - begin, 1),
     }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 import taciturn
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0
@@ -125,7 +126,7 @@ COORDINATOR: dict[str, Any] = {"num_agents": 5, "num_arms": 10, "horizon": 10_00
 
 
 def test_the_schedule_by_hand() -> None:
-    """Two epochs of three agents and four arms, the second with noise of Laplace(2)."""
+    """Three epochs of three agents and four arms, with noise of Laplace(2); the threshold as a root."""
     env = arm_elimination_v0.population(1, num_agents=3, qualities=(0.5,) * 4, horizon=1000)
     private = Privatize(env, "means", Laplace(2.0))
     obs, _ = private.reset(seed=0)
@@ -133,16 +134,24 @@ def test_the_schedule_by_hand() -> None:
     policy.reset(private, np.random.default_rng(0))
     total = 0
     for epochs, pulls in ((1, 2), (2, 3), (3, 8)):  # ceil(2.5 x 2) = 5, ceil(2.5 x 5) = 13
-        left, active = 1000 - private.clock()[0], int(policy._layout.unpack(obs)["active"].sum())
+        seen = policy._layout.unpack(obs)
+        left, active = 1000 - private.clock()[0], int(seen["active"].sum())
+        known = 0.0 if total == 0 else 3 * total / (1 + 4 * (epochs - 1) * 0.5 / total)
+        best = (known * float(np.clip(seen["means"].max(), 0, 1)) + 2) / (known + 4)
         chosen = policy.act(obs)
         total += pulls
         noise = epochs * 2 / 2.0**2 / total
-        variance = 2 * (0.25 + noise) / (3 * total)
         after = left - active * pulls
-        threshold = math.sqrt(2 * 0.6 * math.log(1 + 0.05 * after / (active * total)) * variance)
+        factor = 2 * 0.6 * math.log(1 + 0.05 * after / (active * total)) / (3 * total)
+
+        def excess(gap: float, best: float = best, noise: float = noise, factor: float = factor) -> float:
+            worse = max(best - gap, 0.0)
+            return gap**2 - factor * (best * (1 - best) + worse * (1 - worse) + 2 * noise)
+
+        threshold = optimize.brentq(excess, 1e-9, 10.0)
         share, below, participation = decode_action(chosen[0, 0])
         assert pulls_per_arm(share, left // active) == pulls
-        assert below == pytest.approx(min(threshold, 1.0), rel=1e-5)
+        assert below == pytest.approx(min(threshold, 1.0), rel=1e-4)
         assert participation == 1.0
         step = private.step(chosen)
         obs = step.observation

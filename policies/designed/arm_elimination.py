@@ -10,19 +10,24 @@ from taciturn.policies.base import Policy
 from taciturn.privacy.mechanisms import Laplace
 from taciturn.validation import Floats, Ints
 
+STEPS = 12
+"""Towards the fixed point of the threshold."""
+
 
 class GrowingSchedule(Policy):
     """Totals of pulls that grow by a factor, and a threshold that forgives less the longer the rest of the run.
 
     After an epoch every agent has pulled each active arm n times in J epochs. An arm is eliminated if its average is
-    below the best by at least
+    below the best by at least the g for which
 
-        sqrt(2 a log(1 + c left / (k n)) 2 (v + J s / n) / (M n)),
+        g = sqrt(2 a log(1 + c left / (k n)) (m (1 - m) + (m - g) (1 - m + g) + 2 J s / n) / (M n)),
 
-    where `left` slots remain, k arms are active, M agents upload, v = 1/4 bounds the variance of a reward, and s is the
+    where `left` slots remain, k arms are active, M agents upload, m is the best average before the epoch, and s is the
     variance of the noise in the sum of an epoch's rewards. (With Laplace noise at level epsilon, s = 2 / epsilon^2.)
-    The logarithm weighs what a wrong elimination would cost, in proportion to the time left, against the pulls that
-    more certainty takes.
+    The bracket is the variance of the difference between the best arm and one that is g worse, in pulls of one agent; m
+    counts two hits and two misses more than were seen, as the interval of Agresti & Coull (1998) does. The logarithm
+    weighs what a wrong elimination would cost, in proportion to the time left, against the pulls that more certainty
+    takes.
 
     Args:
         first: pulls of each arm by each agent in the first epoch.
@@ -54,18 +59,28 @@ class GrowingSchedule(Policy):
         fresh = seen["rounds"] == 0
         self._total, self._noise = np.where(fresh, 0, self._total), np.where(fresh, 0.0, self._noise)
         left = np.rint(seen["time_left"] * self._horizon)
-        active = np.maximum(seen["active"].reshape(len(obs), -1).sum(-1), 1)
+        plays = seen["active"].reshape(len(obs), -1) > 0
+        active = np.maximum(plays.sum(-1), 1)
+        best = self._cautious(np.where(plays, seen["means"].reshape(len(obs), -1), 0.0).max(-1))
         most = np.maximum(left // active, 1)
         wanted = np.where(self._total == 0, self.first, np.ceil(self._total * self.growth) - self._total)
         pulls = np.clip(wanted, 1, most).astype(np.int64)
         self._total += pulls
         self._noise += self._noise_of(pulls)
         n = self._total
-        variance = 2 * (0.25 + self._noise / n) / (self._agents * n)
         certainty = np.log1p(self.c * np.maximum(left - active * pulls, 0) / (active * n))
-        threshold = np.sqrt(2 * self.a * certainty * variance)
+        threshold = np.zeros(len(obs))
+        for _ in range(STEPS):
+            worse = np.clip(best - threshold, 0, 1)
+            variance = best * (1 - best) + worse * (1 - worse) + 2 * self._noise / n
+            threshold = np.sqrt(2 * self.a * certainty * variance / (self._agents * n))
         share = np.where(most > 1, np.log(pulls) / np.log(np.maximum(most, 2)), 0.0)
         return action(share, np.minimum(threshold, 1.0), 1.0)[:, None]
+
+    def _cautious(self, best: Floats) -> Floats:
+        """The best average [B] with two hits and two misses more; noise lets it count as fewer pulls."""
+        n = self._agents * self._total / (1 + 4 * self._noise / np.maximum(self._total, 1))
+        return (n * np.clip(best, 0, 1) + 2) / (n + 4)
 
     def _noise_of(self, pulls: Ints) -> Floats:
         """The variance of the noise in a sum of so many rewards, [B]."""

@@ -12,6 +12,7 @@ setting, without privacy. What was tried goes to `benchmarks/results/tuning.json
 import argparse
 import json
 import os
+import re
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -43,7 +44,7 @@ from taciturn.bench.tasks import (
 from taciturn.envs.core.descriptor import TUNED
 
 TRIALS, SECONDS = 24, 30.0
-RUNS, MOST, FINALISTS, FINAL = 40, 1000, 3, 4
+RUNS, MOST, FINALISTS, FINAL = 40, 400, 3, 4
 RESULTS = Path(__file__).parent / "results" / "tuning.json"
 CHOSEN = Path(__file__).parents[1] / "src/taciturn/bench" / tuned.FILE
 
@@ -139,7 +140,7 @@ def main() -> None:
     asked = parser.parse_args()
     wanted = [
         job for job in jobs()
-        if (not asked.tasks or any(job[0].id.startswith(name) for name in asked.tasks))
+        if (not asked.tasks or any(re.match(rf"{re.escape(name)}(?!\d)", job[0].id) for name in asked.tasks))
         and (not asked.policy or job[1] in asked.policy)
     ]  # fmt: skip
     with ProcessPoolExecutor(asked.workers) as pool:

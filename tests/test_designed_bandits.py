@@ -168,9 +168,9 @@ def five_alone() -> Any:
 @pytest.mark.parametrize(
     ("total", "policy", "most"),
     [
-        (None, GrowingSchedule(1, 1.991, 1.089, 0.007), 25.0),
-        (10.0, GrowingSchedule(1, 1.29, 0.513, 0.164), 25.0),
-        (3.0, GrowingSchedule(2, 1.413, 1.085, 0.015), 34.0),
+        (None, GrowingSchedule(1, 1.12, 0.544, 1.13), 20.0),
+        (10.0, GrowingSchedule(2, 1.15, 0.683, 0.21), 22.0),
+        (3.0, GrowingSchedule(2, 1.34, 0.757, 0.252), 30.0),
     ],
 )
 def test_together_they_need_less_than_each_on_its_own(

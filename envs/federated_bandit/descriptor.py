@@ -148,9 +148,9 @@ WORLDS = (
                 "EliminationSchedule": {"epsilon": Span(0.1, 100.0, log=True), "participation": Span(0.2, 1.0)},
                 "GrowingSchedule": {
                     "first": Span(1, 30, log=True),
-                    "growth": Span(1.1, 3.0, log=True),
-                    "a": Span(0.3, 3.0, log=True),
-                    "c": Span(0.001, 1.0, log=True),
+                    "growth": Span(1.05, 2.5, log=True),
+                    "a": Span(0.3, 2.0, log=True),
+                    "c": Span(0.01, 3.0, log=True),
                 },
             },
             hears=("means",),

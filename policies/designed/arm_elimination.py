@@ -37,7 +37,7 @@ class GrowingSchedule(Policy):
 
     public_schedule = True
 
-    def __init__(self, first: int = 1, growth: float = 1.6, a: float = 1.35, c: float = 0.01) -> None:
+    def __init__(self, first: int = 2, growth: float = 1.15, a: float = 0.6, c: float = 0.3) -> None:
         self.first = integer("first", first, at_least=1)
         self.growth = number("growth", growth, above=1, at_most=1e6)
         self.a, self.c = number("a", a, above=0), number("c", c, above=0)

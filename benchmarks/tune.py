@@ -30,7 +30,6 @@ from taciturn.bench.tasks import (
     CLASSIC,
     CONTESTS,
     NO_LIMIT,
-    ORACLE,
     PAPER,
     PROTECTED,
     STANDARD,
@@ -57,7 +56,6 @@ def jobs() -> list[tuple[Task, str, str]]:
         if task.held_out:
             continue
         kinds = {CLASSIC: contest.classic, PAPER: contest.paper, TASK_AGENT: contest.designed}
-        kinds |= {} if contest.oracle is None else {ORACLE: (contest.oracle,)}
         if task.name == STANDARD and task.total == NO_LIMIT:
             kinds[TUNED_LEARNER] = contest.tuned
         for kind, some in kinds.items():

@@ -148,7 +148,8 @@ class Contest:
             tasks, and learners of this package.
         alone, together: the marks 0 and 1 of scores: the best policy that uses no message, and the best that is given
             what all agents observe, without privacy; None: the world has no scale.
-        oracle: who plays for a bound: at each total, what an agent could reach that gets all that others may say.
+        oracle: a policy that gets all that others may say, as a reference at each total, and the designed one whose
+            settings it takes.
         runs: of each seed in a standard task; held-out tasks have half as many.
         search: for each policy with parameters that are searched, where to draw them.
         controls: tasks in which there is nothing to win.
@@ -174,7 +175,7 @@ class Contest:
     tuned: tuple[Entry, ...]
     alone: Mark | None = None
     together: Mark | None = None
-    oracle: Entry | None = None
+    oracle: tuple[str, str] | None = None
     runs: int = 40
     search: Mapping[str, Mapping[str, Span]] = field(default_factory=dict)
     controls: tuple[str, ...] = ()

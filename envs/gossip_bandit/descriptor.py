@@ -60,12 +60,11 @@ WORLDS = (
             tuned=(("SharedPPO", {}),),
             alone=Mark("HoldTheBest", TUNED),
             together=Mark("HoldTheBestTogether"),
-            oracle=("OneAnswerOracle", TUNED),
+            oracle=("OneAnswerOracle", "Listener"),
             search={
                 "PPCL": {"alpha": Span(0.3, 0.99)},
                 "HoldTheBest": OPTIMISM,
                 "Listener": LISTENING,
-                "OneAnswerOracle": {name: span for name, span in LISTENING.items() if name != "memory"},
             },
             hears=("preference",),
             variants={

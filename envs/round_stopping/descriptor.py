@@ -33,6 +33,7 @@ WORLDS = (
             bounds=(0.0, 0.04 / 0.3),  # a round is worth at most 0.04 and takes at least 0.3 s
             steps=50_000,
             **STOPPING,
+            runs=20,
             alone=Mark("BestDeadline"),
             together=Mark("OptimalStopping"),
             search={"FixedCount": COUNT, "Deadline": SLOTS},

@@ -21,7 +21,7 @@ YOURS, RETURN, MESSAGES, EPSILON = "yours", "return", "messages", "epsilon"
 ALONE, TOGETHER = MARKS = ("alone", "together")
 """The marks 0 and 1 of scores."""
 ORACLE = "oracle"
-"""Who plays for a bound."""
+"""Who gets all that others may say: a reference, never ranked."""
 DESIGNED, LEARNED = (CLASSIC, PAPER, TASK_AGENT), (PLAIN, TUNED_LEARNER)
 SILENCED = "silenced"
 """What an agent reaches in the standard task if it hears another run's messages instead of its own."""

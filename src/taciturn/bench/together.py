@@ -120,7 +120,7 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
     caption = (
         "What survives a total: the score of the best agent of each kind against the total epsilon of an agent, for "
         "each size of a world. 0: alone, 1: together without privacy. Bars are 95% intervals. Grey, where it is known: "
-        "an oracle that gets one answer of every agent, at once, each of which costs its agent the total."
+        "an oracle that gets one answer of every agent, at once, and listens with the same settings."
     )
     return [Plot(f"{name}_front", figure, caption)]
 

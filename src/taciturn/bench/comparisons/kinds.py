@@ -1,6 +1,7 @@
 """The standing benchmark: every kind of agent in every task, without privacy and under totals of epsilon."""
 
 import hashlib
+import inspect
 import json
 from pathlib import Path
 from typing import Any, ClassVar
@@ -74,6 +75,7 @@ from taciturn.bench.tasks import (
 from taciturn.bench.tuned import settings
 from taciturn.envs.core.descriptor import PLAIN_PPO, TUNED, Entry, Mark
 from taciturn.policies import Learner
+from taciturn.registry import own_policies
 
 QUICK: Config = {"replicas": 10, "messages": [5, 125]}
 QUICK_STEPS = 2048
@@ -104,10 +106,10 @@ class KindsOfAgents(Study):
         "of all their reports. Learners train under the same total, 3 or 1, where their schedule is public. Plain PPO "
         "trains for less than five minutes on one core; all agents share one network. Policies that do not learn play "
         "10 seeds of 40 runs in standard tasks, and half as many in held-out ones; where runs are dear, of 20 or 10 "
-        "(crowds) and of 4 (federated training, recommender), and so do learners in these worlds. Held-out tasks are "
-        "played without privacy. Under totals agents designed for the tasks play, and at 3 and 1 the papers' "
-        "algorithms, as searched, and learners too; textbook policies play standard tasks without privacy. An oracle "
-        "that gets one answer of every agent, at once, plays for a bound in gossip and social bandit. "
+        "(crowds, round stopping) and of 4 (federated training, recommender), and so do learners in these worlds. "
+        "Held-out tasks are played without privacy. Under totals agents designed for the tasks play, and at 3 and 1 "
+        "the papers' algorithms, as searched, and learners too; textbook policies play standard tasks without privacy. "
+        "An oracle that gets one answer of every agent, at once, is a reference in gossip and social bandit. "
         + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score(RETURN, label="mean return of an agent")
@@ -277,7 +279,9 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
         searched = {name for name, own in paper if own == TUNED}
         agents[PAPER] = tuple((name, own) for name, own in paper if own == TUNED or name not in searched)
     if contest.oracle is not None and not quick:
-        agents[ORACLE] = (contest.oracle,)
+        name, like = contest.oracle
+        known = inspect.signature(own_policies()[name]).parameters
+        agents[ORACLE] = ((name, {key: x for key, x in settings(task, like, TUNED).items() if key in known}),)
     for kind, some in agents.items():
         for policy, own in some:
             if not free and protected and policy in protected.without:

@@ -146,7 +146,14 @@ def main() -> None:
             found = done.result()
             kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
             entries = kept.get("entries", {}) | {f"{found['task']}:{found['policy']}": found}
-            budget = {"trials": TRIALS, "seconds": SECONDS, "runs": RUNS, "finalists": FINALISTS, "final": FINAL}
+            budget = {
+                "trials": TRIALS,
+                "seconds": SECONDS,
+                "runs": RUNS,
+                "most_runs": MOST,
+                "finalists": FINALISTS,
+                "final": FINAL,
+            }
             record(
                 "tuning",
                 {"command": "python benchmarks/tune.py", "budget": budget},

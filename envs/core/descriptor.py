@@ -148,7 +148,7 @@ class Contest:
             tasks, and learners of this package.
         alone, together: the marks 0 and 1 of scores: the best policy that uses no message, and the best that is given
             what all agents observe, without privacy; None: the world has no scale.
-        oracle: a policy that gets all that others may say, as a reference at each total, and the designed one whose
+        oracle: a policy that gets all that others may say, as a reference under totals, and the designed one whose
             settings it takes.
         runs: of each seed in a standard task; held-out tasks have half as many.
         search: for each policy with parameters that are searched, where to draw them.

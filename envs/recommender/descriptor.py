@@ -69,7 +69,10 @@ WORLDS = (
                 "linear": Variant(
                     "mean rewards are linear in the context",
                     {"family": "linear"},
-                    marks={"alone": Mark("LogisticBandit", {"explore": 0.1})},
+                    marks={  # of their own, and so with priors from this law
+                        "alone": Mark("LogisticBandit", {"explore": 0.1}),
+                        "together": Mark("PooledLogistic", {"degree": 2}),
+                    },
                 ),
                 "ring": Variant("agents hear two neighbours each", {"graph": "ring"}),
                 "lost": lost("statistics", "sums of feedbacks"),

@@ -278,7 +278,7 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
     elif task.total != UNTRAINED:  # the papers' algorithms as searched, where that was done
         searched = {name for name, own in paper if own == TUNED}
         agents[PAPER] = tuple((name, own) for name, own in paper if own == TUNED or name not in searched)
-    if contest.oracle is not None and not quick:
+    if contest.oracle is not None and not free and not quick:
         name, like = contest.oracle
         known = inspect.signature(own_policies()[name]).parameters
         agents[ORACLE] = ((name, {key: x for key, x in settings(task, like, TUNED).items() if key in known}),)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 PARTS = (("designed by hand", DESIGNED, COLORS[0], "o"), ("learned", LEARNED, COLORS[1], "D"),
          ("yours", (YOURS,), COLORS[3], "*"))  # fmt: skip
 FLOOR = -0.25
+GREY = "#888888"
 SHADES = {NO_LIMIT: 1.0, 10.0: 0.75, 3.0: 0.5, 1.0: 0.28}
 """How opaque a total's dots are: the stricter, the paler."""
 
@@ -94,7 +95,9 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
             worlds.setdefault(board.task.env, []).append(board)
     if not worlds:
         return []
-    figure, axes = panels([world_title(env) for env in worlds], width=9.0, height=2.9)
+    dashed = {env: f" (dashed: {some[1].task.name})" if len(some) > 1 else "" for env, some in worlds.items()}
+    figure, axes = panels([world_title(env) + dashed[env] for env in worlds], width=9.0, height=2.9)
+    shown: dict[str, tuple[str, str]] = {}
     for ax, some in zip(axes, worlds.values(), strict=True):
         for size, board in enumerate(some):
             for label, kinds, color, marker in PARTS:
@@ -105,18 +108,21 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
                     if score is not None:
                         points.append((len(TOTALS) - 1 - TOTALS.index(total), score))
                 if points:
-                    draw(ax, points, color, marker, LINES[size], f"{label}, {board.task.name}")
+                    draw(ax, points, color, marker, LINES[size])
+                    shown[label] = color, marker
             bound = [(x, score) for x, score in bounds(at_totals(boards, board)) if math.isfinite(score)]
             if bound:
-                label = f"an oracle, {board.task.name}"
-                ax.plot(*zip(*bound, strict=True), LINES[size], color="#888888", linewidth=1, label=label)
+                ax.plot(*zip(*bound, strict=True), LINES[size], color=GREY, linewidth=1)
+                shown["an oracle"] = GREY, ""
         ax.axhline(0, color="#444444", linewidth=1)
         ax.axhline(1, color="#444444", linewidth=1, linestyle=":")
         ax.set_xticks(range(len(TOTALS)), ["1", "3", "10", "none"])
         ax.set_ylim(FLOOR, 1.1)
         ax.set_xlabel("total epsilon of an agent")
         ax.set_ylabel("score")
-        ax.legend(fontsize=7)
+    for label, (color, marker) in shown.items():
+        axes[0].plot([], [], "-", marker=marker, color=color, markersize=5, label=label)
+    figure.legend(loc="outside lower center", ncols=len(shown), fontsize=9)
     caption = (
         "What survives a total: the score of the best agent of each kind against the total epsilon of an agent, for "
         "each size of a world. 0: alone, 1: together without privacy. Bars are 95% intervals. Grey, where it is known: "
@@ -136,7 +142,7 @@ def bounds(known: Mapping[float | str, Board]) -> list[tuple[int, float]]:
     return sorted(found)
 
 
-def draw(ax: "Axes", points: Sequence[tuple[int, object]], color: str, marker: str, line: str, label: str) -> None:
+def draw(ax: "Axes", points: Sequence[tuple[int, object]], color: str, marker: str, line: str) -> None:
     """A line through scores with bars."""
     from taciturn.bench.statistics import Estimate
 
@@ -148,7 +154,6 @@ def draw(ax: "Axes", points: Sequence[tuple[int, object]], color: str, marker: s
         marker=marker,
         color=color,
         markersize=5,
-        label=label,
     )
     for x, score in known:
         ax.plot([x, x], [score.low, score.high], color=color, linewidth=1, alpha=0.5)

@@ -168,8 +168,8 @@ def five_alone() -> Any:
 @pytest.mark.parametrize(
     ("total", "policy", "most"),
     [
-        (None, GrowingSchedule(1, 1.12, 0.544, 1.13), 20.0),
-        (10.0, GrowingSchedule(2, 1.15, 0.683, 0.21), 22.0),
+        (None, GrowingSchedule(1, 1.12, 0.544, 1.13), 22.0),
+        (10.0, GrowingSchedule(2, 1.15, 0.683, 0.21), 24.0),
         (3.0, GrowingSchedule(2, 1.34, 0.757, 0.252), 30.0),
     ],
 )

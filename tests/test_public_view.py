@@ -36,7 +36,9 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
         ("gossip_bandit_v0", GOSSIP, {}),
     ),
     **dict.fromkeys(("IsolatedUCB", "IsolatedThompson", "IsolatedEpsilonGreedy"), ("gossip_bandit_v0", GOSSIP, {})),
-    **dict.fromkeys(("HoldTheBest", "HoldTheBestTogether", "Listener"), ("gossip_bandit_v0", GOSSIP, {})),
+    **dict.fromkeys(
+        ("HoldTheBest", "HoldTheBestTogether", "Listener", "OneAnswerOracle"), ("gossip_bandit_v0", GOSSIP, {})
+    ),
     "GosInE": ("social_bandit_v0", SOCIAL, {}),
     "Random": ("social_bandit_v0", SOCIAL, {}),
     **dict.fromkeys(

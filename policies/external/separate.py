@@ -47,6 +47,7 @@ class Separate(Policy):
 
     def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
         view = env.view(self) if isinstance(env, Population) else env
+        self.seats: int | None = None
         super().reset(view, rng, role)
         if isinstance(self.agent, Learner):
             self.agent.reset(view, rng, self.role)
@@ -65,6 +66,9 @@ class Separate(Policy):
         shape = obs.shape[:2]
         found: Any = np.empty(shape, object)
         for place in np.ndindex(shape):
+            if not self._plays(place):
+                found[place] = np.zeros(self._shape, np.int64)
+                continue
             own = np.s_[place[0] : place[0] + 1, place[1] : place[1] + 1]
             chosen = np.asarray(self._copy(place).act(obs[own].copy(), None if mask is None else mask[own].copy()))
             if chosen.size != np.prod(self._shape):
@@ -76,11 +80,18 @@ class Separate(Policy):
         return np.array(found.ravel().tolist()).reshape(*shape, *self._shape)
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        for place in np.ndindex(obs.shape[:2]):
+        for place in filter(self._plays, np.ndindex(obs.shape[:2])):
             own = np.s_[place[0] : place[0] + 1, place[1] : place[1] + 1]
             self._copy(place).update(obs[own].copy(), action[own].copy(), reward[own].copy(), done[own[0]].copy())
 
-    def _copy(self, place: tuple[int, ...]) -> Any:
-        """Who acts in a row: where agents act one at a time, a row is not always the same agent's."""
+    def _agent(self, place: tuple[int, ...]) -> tuple[int, int]:
+        """Whose row it is: where agents act one at a time, a row is not always the same agent's."""
         replica, row = place
-        return self._copies[replica, row if self._rows is None else self._rows[replica, row]]
+        return replica, row if self._rows is None else int(self._rows[replica, row])
+
+    def _plays(self, place: tuple[int, ...]) -> bool:
+        """Whether it is the row of one of the first `seats` agents (None: of all)."""
+        return self.seats is None or self._agent(place)[1] < self.seats
+
+    def _copy(self, place: tuple[int, ...]) -> Any:
+        return self._copies[self._agent(place)]

@@ -10,12 +10,14 @@ import numpy as np
 from taciturn.envs.core import Array, Fault, PublicView
 from taciturn.envs.core.public import has_public_schedule
 from taciturn.policies import Policy
+from taciturn.policies.external.separate import Separate
 
 
 class AmongStrangers(Policy):
     """A policy that plays all agents but the last ones, which are played by other policies.
 
-    Everybody observes all rows, as if it played all agents; of the strangers' rows only the strangers' actions count.
+    Everybody observes all rows, as if it played all agents, but for agents that are written for one; of the strangers'
+    rows only the strangers' actions count.
 
     Args:
         policy: plays the first agents.
@@ -52,6 +54,8 @@ class AmongStrangers(Policy):
         self._ends = ends[::-1]
         first, *others = self._all()
         first.reset(view, self.rng, self.role)
+        if isinstance(first, Separate):
+            first.seats = self._ends[0]  # no copy sees what a stranger does
         for policy, rng in zip(others, self.rng.spawn(len(others)), strict=True):
             policy.reset(view, rng, self.role)
 

@@ -96,6 +96,8 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
     if not worlds:
         return []
     dashed = {env: f" (dashed: {some[1].task.name})" if len(some) > 1 else "" for env, some in worlds.items()}
+    from matplotlib.lines import Line2D
+
     figure, axes = panels([world_title(env) + dashed[env] for env in worlds], width=9.0, height=2.9)
     shown: dict[str, tuple[str, str]] = {}
     for ax, some in zip(axes, worlds.values(), strict=True):
@@ -120,9 +122,11 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
         ax.set_ylim(FLOOR, 1.1)
         ax.set_xlabel("total epsilon of an agent")
         ax.set_ylabel("score")
-    for label, (color, marker) in shown.items():
-        axes[0].plot([], [], "-", marker=marker, color=color, markersize=5, label=label)
-    figure.legend(loc="outside lower center", ncols=len(shown), fontsize=9)
+    handles = [
+        Line2D([], [], marker=marker, color=color, markersize=5, label=label)
+        for label, (color, marker) in shown.items()
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(shown), fontsize=9)
     caption = (
         "What survives a total: the score of the best agent of each kind against the total epsilon of an agent, for "
         "each size of a world. 0: alone, 1: together without privacy. Bars are 95% intervals. Grey, where it is known: "

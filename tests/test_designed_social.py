@@ -325,7 +325,6 @@ def test_signals_that_all_see_count_once() -> None:
         expected += np.stack([seen & (phi == 1), seen & (phi == 0)], -1)
         policy.update(obs, actions, step.reward, env.done)
         obs = step.observation
-    assert expected.sum((1, 2)).max() <= 3 * 12
 
 
 @pytest.mark.parametrize(
@@ -339,8 +338,9 @@ def test_signals_that_all_see_count_once() -> None:
     ],
 )
 def test_the_oracle_gets_one_answer_of_each_agent(world: Any, params: Any, moment: float, law: float | None) -> None:
-    """What every agent holds at the moment, exactly without noise, and flipped bit by bit as the law says: of 6,000
-    agents, within four standard deviations. Before it gets nothing, and later nothing else."""
+    """What every agent holds at the moment, exactly without noise, and flipped bit by bit as the law says, of all
+    agents together within four standard deviations (false alarms below 1e-3). Before it gets nothing, and later nothing
+    else."""
     policy, size = OneAnswerOracle(law, moment=moment), 1000
     env: Any = world.population(size, qualities=[0.8, 0.5, 0.2], **params)
     if law is not None:
@@ -348,10 +348,11 @@ def test_the_oracle_gets_one_answer_of_each_agent(world: Any, params: Any, momen
     obs, _ = env.reset(seed=3)
     policy.reset(env, np.random.default_rng(0))
     ticks, drawn, truth = 0, np.zeros((size, 4)), np.zeros((size, 6), np.int64)
+    known = np.zeros(size, np.bool_)
     due = round(moment) if world is social_bandit_v0 else round(moment * 6) - 1
     while ticks < due + 5 and not env.done.any():
         if ticks == due:
-            truth = env.state.preference.copy()
+            truth, known = env.state.preference.copy(), (policy._ticks > 0).all(1)
         actions = policy.act(obs)
         heard = policy._drawn
         if ticks < due:
@@ -367,11 +368,11 @@ def test_the_oracle_gets_one_answer_of_each_agent(world: Any, params: Any, momen
     silent = params.get("without_preference") == "silent"
     counts = (truth[..., None] == np.arange(3)).sum(1)
     np.testing.assert_array_equal(drawn[:, 3], counts.sum(1) if silent else 6)
+    assert known.mean() > 0.5  # who has not acted yet may hold anything
     if law is None:
-        wrong = (drawn[:, :3] != counts).any(1).mean()
-        assert wrong == 0 if world is social_bandit_v0 else wrong < 0.25  # some have not acted yet
+        np.testing.assert_array_equal(drawn[known, :3], counts[known])
         return
     p = math.exp(law / 2) / (1 + math.exp(law / 2))
     expected = counts * p + (6 - counts) * (1 - p)
-    error = math.sqrt(6 * size * p * (1 - p))
-    assert (np.abs((drawn[:, :3] - expected).sum(0)) < 4 * error + 0.02 * 6 * size * (world is gossip_bandit_v0)).all()
+    error = math.sqrt(6 * known.sum() * p * (1 - p))
+    assert (np.abs((drawn[:, :3] - expected)[known].sum(0)) < 4 * error).all()

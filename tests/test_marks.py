@@ -123,8 +123,8 @@ def test_the_best_listen() -> None:
             assert match(best, best, board.task.metric).p == 1.0
 
 
-def test_a_listener_loses_to_noise_and_not_to_chance() -> None:
-    """At each total it gets as much as one that hears the answer of every agent at once, to within 0.1."""
+def test_hearing_every_answer_at_once_would_add_little() -> None:
+    """At each total a listener gets as much as one that hears the answer of every agent at once, to within 0.1."""
     found = 0
     for board in BOARDS:
         for group in board.groups:

@@ -454,21 +454,10 @@ class OneAnswerOracle(Listener):
     since nobody hears everybody.
 
     Args:
-        epsilon, moment, optimism, fading, doubt, temper: as for `Listener`.
+        epsilon, moment, optimism, fading, doubt, temper, memory: as for `Listener`.
     """
 
     pools = True
-
-    def __init__(
-        self,
-        epsilon: float | None = 3.0,
-        moment: float = 3.0,
-        optimism: float = 2.0,
-        fading: float = 0.0,
-        doubt: float = 0.0,
-        temper: float = 1.0,
-    ) -> None:
-        super().__init__(epsilon, moment, optimism, fading, doubt, temper, memory=1.0)
 
     def prepare(self, view: PublicView) -> None:
         super().prepare(view)

@@ -95,9 +95,9 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
             worlds.setdefault(board.task.env, []).append(board)
     if not worlds:
         return []
-    dashed = {env: f" (dashed: {some[1].task.name})" if len(some) > 1 else "" for env, some in worlds.items()}
     from matplotlib.lines import Line2D
 
+    dashed = {env: f" (dashed: {some[1].task.name})" if len(some) > 1 else "" for env, some in worlds.items()}
     figure, axes = panels([world_title(env) + dashed[env] for env in worlds], width=9.0, height=2.9)
     shown: dict[str, tuple[str, str]] = {}
     for ax, some in zip(axes, worlds.values(), strict=True):
@@ -112,9 +112,9 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
                 if points:
                     draw(ax, points, color, marker, LINES[size])
                     shown[label] = color, marker
-            bound = [(x, score) for x, score in bounds(at_totals(boards, board)) if math.isfinite(score)]
-            if bound:
-                ax.plot(*zip(*bound, strict=True), LINES[size], color=GREY, linewidth=1)
+            known_best = oracles(at_totals(boards, board))
+            if known_best:
+                ax.plot(*zip(*known_best, strict=True), LINES[size], color=GREY, linewidth=1)
                 shown["an oracle"] = GREY, ""
         ax.axhline(0, color="#444444", linewidth=1)
         ax.axhline(1, color="#444444", linewidth=1, linestyle=":")
@@ -135,13 +135,13 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
     return [Plot(f"{name}_front", figure, caption)]
 
 
-def bounds(known: Mapping[float | str, Board]) -> list[tuple[int, float]]:
-    """Where oracles stand at each total."""
+def oracles(known: Mapping[float | str, Board]) -> list[tuple[int, float]]:
+    """Places of totals, and the oracle's score at each, in the order of totals."""
     found = []
     for total, board in known.items():
         for group in board.groups:
             score = board.score(group) if group.config["kind"] == ORACLE else None
-            if score is not None:
+            if score is not None and math.isfinite(score.value):
                 found.append((len(TOTALS) - 1 - TOTALS.index(total), max(score.value, FLOOR)))
     return sorted(found)
 

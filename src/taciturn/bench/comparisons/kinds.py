@@ -1,7 +1,6 @@
 """The standing benchmark: every kind of agent in every task, without privacy and under totals of epsilon."""
 
 import hashlib
-import inspect
 import json
 from pathlib import Path
 from typing import Any, ClassVar
@@ -75,7 +74,6 @@ from taciturn.bench.tasks import (
 from taciturn.bench.tuned import settings
 from taciturn.envs.core.descriptor import PLAIN_PPO, TUNED, Entry, Mark
 from taciturn.policies import Learner
-from taciturn.registry import own_policies
 
 QUICK: Config = {"replicas": 10, "messages": [5, 125]}
 QUICK_STEPS = 2048
@@ -280,8 +278,7 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
         agents[PAPER] = tuple((name, own) for name, own in paper if own == TUNED or name not in searched)
     if contest.oracle is not None and not free and not quick:
         name, like = contest.oracle
-        known = inspect.signature(own_policies()[name]).parameters
-        agents[ORACLE] = ((name, {key: x for key, x in settings(task, like, TUNED).items() if key in known}),)
+        agents[ORACLE] = ((name, settings(task, like, TUNED)),)
     for kind, some in agents.items():
         for policy, own in some:
             if not free and protected and policy in protected.without:

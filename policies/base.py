@@ -85,7 +85,7 @@ class Policy(metaclass=NamesUnknown):
         return None
 
     def __repr__(self) -> str:
-        given = {name for kind in type(self).__mro__ for name in inspect.signature(kind).parameters}
+        given = {name for kind in type(self).__mro__[:-1] for name in inspect.signature(kind).parameters}
         shown = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if k in given)
         return f"{type(self).__name__}({shown})"
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tune
 from test_train import SHORT
 
 from taciturn import cli, registry
 from taciturn.bench.train import train
+from taciturn.bench.tuned import tuned as searched
 from taciturn.envs import gossip_bandit_v0
 from taciturn.policies import LearnedElimination, LearnedPulls, LearnedStopping, Learner, SharedPPO
 from taciturn.policies.learned import tuning
@@ -68,6 +70,20 @@ def test_settings_that_were_tuned_are_those_that_won() -> None:
         chosen = next(one["scores"] for one in won["tried"] if one["change"] == won["chosen"])
         better = [some for some in scores if min(sign * x for x in some) > max(sign * x for x in scores[0])]
         assert chosen == max(better, key=lambda some: sign * sum(some), default=scores[0])
+
+
+def test_designed_and_published_agents_are_searched_alike_wherever_they_play() -> None:
+    """`benchmarks/results/tuning.json` has each agent with parameters to search, in each standard task and total, by one
+    budget; what won is what the benchmark plays."""
+    kept = json.loads((TUNING.parent / "tuning.json").read_text(encoding="utf-8"))
+    wanted = {f"{task.id}:{policy}": (task, policy) for task, policy, _ in tune.jobs()}
+    assert kept["entries"].keys() == wanted.keys()
+    for name, (task, policy) in wanted.items():
+        found = kept["entries"][name]
+        assert searched(task, policy) == found["chosen"], name
+        assert 0 < len(found["tried"]) <= kept["budget"]["trials"] == tune.TRIALS
+        finals = {json.dumps(one["settings"]): one["final"] for one in found["tried"] if one["final"] is not None}
+        assert finals[json.dumps(found["chosen"])] == max(finals.values()), name
 
 
 class Told(Exception):  # noqa: N818

@@ -44,6 +44,7 @@ from taciturn.envs.core.descriptor import TUNED
 
 TRIALS, SECONDS = 24, 30.0
 RUNS, MOST, FINALISTS, FINAL = 40, 400, 3, 4
+TRIED = 20  # runs of each way to spend a total, at most
 RESULTS = Path(__file__).parent / "results" / "tuning.json"
 CHOSEN = Path(__file__).parents[1] / "src/taciturn/bench" / tuned.FILE
 
@@ -85,7 +86,7 @@ def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int)
         agent = bring(policy, **given)
         channels = None
         if isinstance(task.total, float):
-            channels = ways_by_rank(task, agent, one, seed, 20)[0].channels
+            channels = ways_by_rank(task, agent, one, seed, min(runs, TRIED))[0].channels
         found = judged(
             population(one, runs, "training" if not learner else "choice of settings", task.variant),
             agent,

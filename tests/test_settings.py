@@ -73,8 +73,8 @@ def test_settings_that_were_tuned_are_those_that_won() -> None:
 
 
 def test_designed_and_published_agents_are_searched_alike_wherever_they_play() -> None:
-    """`benchmarks/results/tuning.json` has each agent with parameters to search, in each standard task and total, by one
-    budget; what won is what the benchmark plays."""
+    """`benchmarks/results/tuning.json` has each agent with parameters to search, in each standard task and total, by
+    one budget; what won is what the benchmark plays."""
     kept = json.loads((TUNING.parent / "tuning.json").read_text(encoding="utf-8"))
     wanted = {f"{task.id}:{policy}": (task, policy) for task, policy, _ in tune.jobs()}
     assert kept["entries"].keys() == wanted.keys()

@@ -348,7 +348,7 @@ def test_the_oracle_gets_one_answer_of_each_agent(world: Any, params: Any, momen
     obs, _ = env.reset(seed=3)
     policy.reset(env, np.random.default_rng(0))
     ticks, drawn, truth = 0, np.zeros((size, 4)), np.zeros((size, 6), np.int64)
-    known = np.zeros(size, np.bool_)
+    known: Any = np.zeros(size, np.bool_)
     due = round(moment) if world is social_bandit_v0 else round(moment * 6) - 1
     while ticks < due + 5 and not env.done.any():
         if ticks == due:

@@ -112,6 +112,8 @@ def search(task: Task, policy: str, kind: str) -> dict[str, Any]:
         if time.process_time() - begin > SECONDS:
             break
     best = sorted(tried, key=lambda one: -one[1])[:FINALISTS]
+    if not np.isfinite(best[0][1]):
+        raise ValueError(f"{policy} refuses all settings tried in {task.id}")
     finals = [(own, score(task, policy, kind, own, FINAL * runs, TUNING_SEEDS[1])) for own, _ in best]
     chosen = max(finals, key=lambda one: one[1])[0]
     told = [{"settings": own, "score": plain(one), "final": plain(dict_of(finals, own))} for own, one in tried]

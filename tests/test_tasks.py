@@ -83,6 +83,18 @@ def listens(task: Task, cell: Config) -> bool:
     return not np.array_equal(first, second)
 
 
+@pytest.mark.parametrize("task", [task for task in TASKS.values() if not task.held_out], ids=lambda task: task.id)
+def test_run_and_bench_play_an_agent_in_the_same_form_of_the_world(task: Task) -> None:
+    """`taciturn run TASK --policy P` and the benchmark, for every agent of the contest and its marks."""
+    plain = [one for one in kinds.entries_of(task, quick=False) if one["policy"] != PLAIN_PPO]
+    assert plain or task.total != NO_LIMIT
+    for one in plain:
+        ours = playing.task_config(task, one["policy"])
+        if one["kind"] in (TOGETHER, ALONE) and "plays_in" in one:
+            continue
+        assert ours["env_params"] | dict(task.variant.params) == one["env_params"], one["policy"]
+
+
 DEAR = ("recommender_v0",)
 
 

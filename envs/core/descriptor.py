@@ -119,7 +119,6 @@ class Totals(NamedTuple):
             finite total.
         unit: what the total protects, one "event" or a "user"'s whole history.
         without: policies of the world that do not take part.
-        paper: the paper's algorithms that take part, if not the same as without a total.
         change: one agent's data in the two worlds that an attacker must tell apart; None: no attack.
     """
 
@@ -130,7 +129,6 @@ class Totals(NamedTuple):
     learner: Entry | None
     unit: str = "event"
     without: tuple[str, ...] = ()
-    paper: tuple[Entry, ...] = ()
     change: tuple[Any, Any] | None = None
 
 

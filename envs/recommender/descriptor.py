@@ -16,6 +16,15 @@ from taciturn.envs.core.descriptor import (
 )
 
 TREE = "TreeAggregation:{}"
+BOUNDS = {
+    "threshold": Span(values=(0.0, 0.5, 2.0)),
+    "xi": Span(0.02, 2.0, log=True),
+    "psi": Span(0.05, 1.0, log=True),
+    "gamma": Span(0.5, 0.95),
+    "rate": Span(5.0, 100.0, log=True),
+}
+"""What a search of T-PriDO's and DT-PriDO's parameters draws from."""
+
 
 WORLDS = (
     Descriptor(
@@ -37,19 +46,14 @@ WORLDS = (
             steps=30_000,
             runs=4,
             classic=(("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})),
-            paper=(("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 2.0}), ("TPriDO", TUNED)),
+            paper=(("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 2.0}), ("TPriDO", TUNED), ("DTPriDO", TUNED)),
             designed=(("LogisticBandit", {}), ("BlockListener", TUNED)),
             tuned=(("NeuralBandit", {}),),
             alone=Mark("LogisticBandit"),
             together=Mark("PooledLogistic"),
             search={
-                "TPriDO": {
-                    "threshold": Span(values=(0.0, 0.5, 2.0)),
-                    "xi": Span(0.02, 2.0, log=True),
-                    "psi": Span(0.05, 1.0, log=True),
-                    "gamma": Span(0.5, 0.95),
-                    "rate": Span(5.0, 100.0, log=True),
-                },
+                "TPriDO": BOUNDS,
+                "DTPriDO": BOUNDS,
                 "BlockListener": {
                     "cells": Span(50, 3000, log=True),
                     "first": Span(8, 80, log=True),
@@ -61,7 +65,7 @@ WORLDS = (
             },
             hears=("statistics", "counts"),
             for_learners={"actions": "cluster"},
-            as_designed=("NeuralBandit",),
+            as_designed=("NeuralBandit", "LogisticBandit", "PooledLogistic", "BlockListener"),
             quick={"horizon": 100},
             variants={
                 "crowd": Variant("32 agents instead of 8", {"num_agents": 32}, size=True),
@@ -86,7 +90,6 @@ WORLDS = (
                 25,
                 None,
                 without=("ItemUCB1", "LinUCB", "HOO", "LogisticBandit"),
-                paper=(("TPriDO", {"threshold": 2.0}), ("DTPriDO", {"threshold": 2.0})),
             ),
         ),
         leaks=(

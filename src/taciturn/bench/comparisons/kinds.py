@@ -78,8 +78,6 @@ from taciturn.policies import Learner
 QUICK: Config = {"replicas": 10, "messages": [5, 125]}
 QUICK_STEPS = 2048
 QUICK_TOTALS = (NO_LIMIT, 3.0)
-UNTRAINED = 10.0
-"""At this total only agents that were designed for the tasks take part."""
 FITS = 10
 """An agent must be able to play so many steps of a world to take part in it: a first action may be valid by chance."""
 HELD_OUT_SHARE = 2
@@ -264,18 +262,17 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
             PLAIN: ((PLAIN_PPO, {"steps": QUICK_STEPS} if quick else {}),),
             TUNED_LEARNER: () if quick else contest.tuned,
         }
-    elif first and protected and protected.learner is not None and task.total != UNTRAINED:
+    elif first and protected and protected.learner is not None:
         name, own = protected.learner
         assert not isinstance(own, str)
         taught = (name, own | {"steps": QUICK_STEPS} if quick else own)
         learners = {PLAIN if name == PLAIN_PPO else TUNED_LEARNER: (taught,)}
-    paper = (protected.paper if protected and not free else ()) or contest.paper
     agents: dict[str, tuple[Entry, ...]] = {TASK_AGENT: contest.designed, **learners}
     if free:
-        agents |= {RANDOM: (("Random", {}),), PAPER: paper} | ({CLASSIC: contest.classic} if first else {})
-    elif task.total != UNTRAINED:  # the papers' algorithms as searched, where that was done
-        searched = {name for name, own in paper if own == TUNED}
-        agents[PAPER] = tuple((name, own) for name, own in paper if own == TUNED or name not in searched)
+        agents |= {RANDOM: (("Random", {}),), PAPER: contest.paper} | ({CLASSIC: contest.classic} if first else {})
+    else:  # the papers' algorithms as searched, where that was done
+        searched = {name for name, own in contest.paper if own == TUNED}
+        agents[PAPER] = tuple((name, own) for name, own in contest.paper if own == TUNED or name not in searched)
     if contest.oracle is not None and not free and not quick:
         name, like = contest.oracle
         agents[ORACLE] = ((name, settings(task, like, TUNED)),)

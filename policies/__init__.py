@@ -5,7 +5,6 @@ from taciturn.policies.classic.bandits import (
     KLUCB,
     MOSS,
     UCB1,
-    DPSuccessiveElimination,
     HorizonKLUCB,
     SuccessiveElimination,
     ThompsonSampling,
@@ -32,6 +31,14 @@ from taciturn.policies.classic.elicitation import (
     Truthful,
 )
 from taciturn.policies.classic.partitions import ACR, DSC
+from taciturn.policies.classic.private_bandits import (
+    DPIMED,
+    DPKLUCB,
+    DPUCB,
+    AdaPKLUCB,
+    AdaPUCB,
+    DPSuccessiveElimination,
+)
 from taciturn.policies.classic.recommender import (
     DUCB,
     HCT,
@@ -81,8 +88,8 @@ from taciturn.policies.reference.private_social_learning import PrivateSocialLea
 from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 
 __all__ = [
-    "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL",
-    "UCB1", "BayesianPrice", "BestDeadline", "BestResponse", "BlockListener", "CentralisedOracle",
+    "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DPIMED", "DPKLUCB", "DPUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL",
+    "UCB1", "AdaPKLUCB", "AdaPUCB", "BayesianPrice", "BestDeadline", "BestResponse", "BlockListener", "CentralisedOracle",
     "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination",
     "DTPriDO", "Deadline", "DividedPlan", "EliminationSchedule", "Fed2UCB", "FewRounds", "FictitiousPlay",
     "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider", "GaussLinUCB",

@@ -6,6 +6,7 @@ from scipy.optimize import brentq
 
 from taciturn.policies import KLUCB
 from taciturn.policies.classic import bandit_indices as index
+from taciturn.policies.classic import private_indices as private
 
 
 def table(seed: int, shape: tuple[int, ...] = (3, 4, 5)) -> tuple[np.ndarray, np.ndarray]:
@@ -67,7 +68,7 @@ def test_elimination_radius_covers_hoeffding_at_all_times() -> None:
 
 
 def test_private_epoch_by_hand() -> None:
-    epoch = index.dp_elimination_epoch(np.array([1, 2]), np.array([10, 4]), 0.1, 0.01)
+    epoch = private.dp_elimination_epoch(np.array([1, 2]), np.array([10, 4]), 0.1, 0.01)
     assert epoch.pulls.tolist() == [
         int(np.ceil(max(32 * np.log(8000) * 4, 8 * np.log(4000) * 2 / 0.1) + 1)),
         int(np.ceil(max(32 * np.log(12800) * 16, 8 * np.log(6400) * 4 / 0.1) + 1)),

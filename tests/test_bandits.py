@@ -11,7 +11,7 @@ import taciturn
 from taciturn.envs.core.graph import Graph, random_graph
 from taciturn.envs.federated_bandit.world import FederatedBandit, federated_bandit_v0
 from taciturn.envs.round_stopping.world import round_stopping_v0
-from taciturn.policies.classic import bandit_indices, bandits
+from taciturn.policies.classic import bandit_indices, private_bandits, private_indices
 from taciturn.policies.classic.bandits import (
     KLUCB,
     MOSS,
@@ -186,8 +186,8 @@ def test_private_elimination_by_its_epochs() -> None:
     rewards = np.tile([0.0, 1.0, 0.9], (12_000, 1))
     policy = DPSuccessiveElimination(1e6, 0.01)
     pulled = rows(policy, rewards)
-    first = int(bandit_indices.dp_elimination_epoch(np.array(1), np.array(3), 1e6, 0.01).pulls)
-    second = int(bandit_indices.dp_elimination_epoch(np.array(2), np.array(2), 1e6, 0.01).pulls)
+    first = int(private_indices.dp_elimination_epoch(np.array(1), np.array(3), 1e6, 0.01).pulls)
+    second = int(private_indices.dp_elimination_epoch(np.array(2), np.array(2), 1e6, 0.01).pulls)
     assert np.bincount(pulled).tolist() == [first, 12_000 - 2 * first - second, first + second]
 
 
@@ -195,15 +195,15 @@ def test_private_elimination_by_its_epochs() -> None:
 def test_private_elimination_draws_its_noise(scale: float, right: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     # An arm that lies the threshold and one noise scale s below survives if the difference of two Laplace(s) exceeds s:
     # with probability (1/4) (2 + 1) / e. False alarm rate 1e-4 (binomial); the test detects half the noise.
-    epoch = bandit_indices.dp_elimination_epoch(np.array(1), np.array(2), 0.02, 0.01)
+    epoch = private_indices.dp_elimination_epoch(np.array(1), np.array(2), 0.02, 0.01)
     shape, pulls = (400, 5, 2), float(epoch.pulls)
     policy = DPSuccessiveElimination(0.02, 0.01)
     policy.rng = np.random.default_rng(0)
     policy.start(shape, 10**6)
     means = np.broadcast_to(np.array([0.0, np.rint((epoch.threshold + epoch.scale) * pulls) / pulls]), shape)
     policy.choose(np.zeros(shape), means)
-    true = bandit_indices.dp_elimination_epoch
-    monkeypatch.setattr(bandits, "dp_elimination_epoch", lambda *a: (e := true(*a))._replace(scale=e.scale * scale))
+    true = private_indices.dp_elimination_epoch
+    monkeypatch.setattr(private_bandits, "dp_elimination_epoch", lambda *a: (e := true(*a))._replace(scale=e.scale * scale))
     policy.choose(np.full(shape, pulls), means)
     survived = int((policy._active.sum(-1) == 2).sum())
     assert (stats.binomtest(survived, 2000, 0.75 / np.e).pvalue > 1e-4) == right

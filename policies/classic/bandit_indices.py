@@ -6,11 +6,9 @@ the arms; values below 2 count as 2. M is the number of `agents`, and `sigma` th
 Logarithms are natural.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
-from taciturn.validation import Array, Floats, Ints
+from taciturn.validation import Array, Floats
 
 TINY = 1e-300
 
@@ -103,27 +101,6 @@ def elimination_radius(pulls: Array, num_arms: int, delta: float) -> Floats:
     """
     n = np.maximum(pulls, 1)
     return np.sqrt(np.log(4 * num_arms * n * n / delta) / (2 * n))
-
-
-class DPEpoch(NamedTuple):
-    """An epoch of private successive elimination: pulls of each active arm, then elimination of arms below the best
-    noisy mean."""
-
-    pulls: Ints  # R_e, of each active arm
-    threshold: Floats  # 2 h_e + 2 c_e, the distance below the best
-    scale: Floats  # of the Laplace noise on a mean, 1 / (epsilon R_e)
-
-
-def dp_elimination_epoch(epoch: Ints, active: Ints, epsilon: float, beta: float) -> DPEpoch:
-    """Epoch e with |S| active arms (Sajed & Sheffet 2019, Algorithm 2), for e and |S| of the same shape.
-
-    R_e = max(32 ln(8 |S| e^2 / beta) / D^2, 8 ln(4 |S| e^2 / beta) / (epsilon D)) + 1 with D = 2^-e, rounded up;
-    h_e = sqrt(ln(8 |S| e^2 / beta) / (2 R_e)) and c_e = ln(4 |S| e^2 / beta) / (epsilon R_e).
-    """
-    gap = 0.5**epoch
-    sampling, noise = np.log(8 * active * epoch**2 / beta), np.log(4 * active * epoch**2 / beta)
-    pulls = np.ceil(np.maximum(32 * sampling / gap**2, 8 * noise / (epsilon * gap)) + 1).astype(np.int64)
-    return DPEpoch(pulls, 2 * np.sqrt(sampling / (2 * pulls)) + 2 * noise / (epsilon * pulls), 1 / (epsilon * pulls))
 
 
 def fed2_ucb_radius(admitted: Floats, pulls: Floats, horizon: float, sigma: float, sigma_c: float) -> float:

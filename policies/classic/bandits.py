@@ -11,7 +11,6 @@ from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies.base import Policy
 from taciturn.policies.classic.bandit_indices import (
-    dp_elimination_epoch,
     elimination_radius,
     horizon_budget,
     kl_ucb_budget,
@@ -215,57 +214,3 @@ class SuccessiveElimination(ArmPolicy):
             self._active &= means > threshold[:, :, None]
             pulled = np.where(self._active, counts, np.inf)
         return pulled.argmin(-1)
-
-
-class DPSuccessiveElimination(ArmPolicy):
-    """DP-SE (Sajed & Sheffet 2019, Algorithm 2): elimination in epochs by noisy means over the current epoch only.
-
-    The choice of arms is epsilon-differentially private with respect to the rewards, since each reward enters one noisy
-    mean. The policy adds this noise itself: nothing is sent over a channel, and the ledger does not record it.
-
-    Args:
-        epsilon: > 0.
-        beta: the failure probability; None: 1/T.
-    """
-
-    fast = ArmPolicy.epochs
-    public_schedule = True
-
-    def __init__(self, epsilon: float = 1.0, beta: float | None = None) -> None:
-        self.epsilon = number("epsilon", epsilon, above=0)
-        self.beta = None if beta is None else number("beta", beta, above=0, below=1)
-
-    def start(self, shape: tuple[int, int, int], horizon: int) -> None:
-        super().start(shape, horizon)
-        self._active = np.ones(shape, np.bool_)
-        self._begun, self._sums = np.zeros(shape), np.zeros(shape)  # pulls and rewards when the epoch began
-        self._epoch = np.zeros(shape[:2], np.int64)
-        self._pulls = np.zeros(shape[:2])  # of each active arm in the epoch; inf if one arm is left
-
-    def choose(self, counts: Array, means: Floats) -> Ints:
-        fresh = counts.sum((1, 2)) == 0
-        if fresh.any():
-            self._active[fresh] = True
-            for memory in (self._begun, self._sums, self._epoch, self._pulls):
-                memory[fresh] = 0
-        pulled = np.where(self._active, counts - self._begun, np.inf)
-        over = pulled.min(-1) >= self._pulls
-        if over.any():
-            self.next_epoch(np.nonzero(over), counts, means)
-            pulled = np.where(self._active, counts - self._begun, np.inf)
-        return pulled.argmin(-1)
-
-    def next_epoch(self, which: tuple[Array, ...], counts: Array, means: Array) -> None:
-        """For the agents `which`, eliminate arms by the epoch that ends, if there is one, and begin the next."""
-        n, epoch, active = counts[which], self._epoch[which], self._active[which]
-        beta = 1 / self._horizon if self.beta is None else self.beta
-        sums = np.rint(n * means[which])
-        before = dp_elimination_epoch(np.maximum(epoch, 1), active.sum(-1), self.epsilon, beta)
-        noise = self.rng.laplace(0.0, 1.0, active.shape) * before.scale[:, None]
-        noisy = np.where(active, (sums - self._sums[which]) / before.pulls[:, None] + noise, -np.inf)
-        kept = noisy >= noisy.max(-1, keepdims=True) - before.threshold[:, None]
-        active &= kept | (epoch == 0)[:, None]
-        after = dp_elimination_epoch(epoch + 1, active.sum(-1), self.epsilon, beta)
-        self._active[which], self._epoch[which] = active, epoch + 1
-        self._begun[which], self._sums[which] = n, sums
-        self._pulls[which] = np.where(active.sum(-1) > 1, after.pulls, np.inf)

@@ -17,7 +17,6 @@ from taciturn.policies.classic.bandits import (
     MOSS,
     UCB1,
     ArmPolicy,
-    DPSuccessiveElimination,
     HorizonKLUCB,
     SuccessiveElimination,
     ThompsonSampling,
@@ -32,6 +31,7 @@ from taciturn.policies.classic.cooperative_bandits import (
     Synchronised,
     communication_matrix,
 )
+from taciturn.policies.classic.private_bandits import DPSuccessiveElimination
 from taciturn.wrappers import Faulty, Laplace, LossyChannel
 
 MEANS = (0.1, 0.3, 0.9, 0.5)
@@ -75,10 +75,11 @@ def test_better_than_chance(policy: Any) -> None:
 
 @each
 def test_planned_as_by_steps(policy: Any) -> None:
-    # Equal random draws give equal runs. Phases of Fed2UCB are drawn as binomials, so that only the law is the same.
+    # Equal random draws give equal runs. Phases of Fed2UCB and turns of private elimination are drawn as binomials, so
+    # that only the law is the same (the latter's: tests/test_private_bandits.py).
     planned = taciturn.simulate(world(policy), policy, seed=2, until=700)
     stepped = taciturn.simulate(by_steps(world(policy)), policy, seed=2, until=700)
-    if isinstance(policy, Fed2UCB):
+    if isinstance(policy, Fed2UCB | DPSuccessiveElimination):
         assert planned.metrics.keys() == stepped.metrics.keys()
         return
     for name, values in planned.metrics.items():
@@ -203,7 +204,8 @@ def test_private_elimination_draws_its_noise(scale: float, right: bool, monkeypa
     means = np.broadcast_to(np.array([0.0, np.rint((epoch.threshold + epoch.scale) * pulls) / pulls]), shape)
     policy.choose(np.zeros(shape), means)
     true = private_indices.dp_elimination_epoch
-    monkeypatch.setattr(private_bandits, "dp_elimination_epoch", lambda *a: (e := true(*a))._replace(scale=e.scale * scale))
+    scaled = lambda *a: (e := true(*a))._replace(scale=e.scale * scale)  # noqa: E731
+    monkeypatch.setattr(private_bandits, "dp_elimination_epoch", scaled)
     policy.choose(np.full(shape, pulls), means)
     survived = int((policy._active.sum(-1) == 2).sum())
     assert (stats.binomtest(survived, 2000, 0.75 / np.e).pvalue > 1e-4) == right

@@ -23,6 +23,7 @@ from taciturn.bench.tasks import (
     CONTESTS,
     NO_LIMIT,
     PAPER,
+    PLAIN,
     PROTECTED,
     RANDOM,
     TASK_AGENT,
@@ -37,6 +38,7 @@ from taciturn.bench.tuned import settings
 from taciturn.cli import main
 from taciturn.envs.core.descriptor import PLAIN_PPO, Variant
 from taciturn.policies import Learner, Policy
+from taciturn.policies.external.rows import RowFunction
 from taciturn.registry import entry, worlds
 from taciturn.wrappers import Byzantine
 
@@ -221,6 +223,17 @@ def test_designed_agents_play_a_size_with_settings_of_its_own() -> None:
     voter = next(one for one in cells if one["policy"] == "PPCL" and one.get("size") == "crowd")
     assert [task.name for task in kinds.played_by(voter)] == ["crowd"]
     assert voter["env_params"]["num_agents"] == 100
+
+
+def test_a_network_plays_the_tasks_of_its_spaces() -> None:
+    """One made for 5 arms is left out where there are 20, and not in other tasks."""
+    standard = TASKS["taciturn/FederatedBandit-v0/standard"]
+    one = config(standard.env, "PPO, plain defaults", {}, **CONTESTS[standard.env].world) | {"kind": PLAIN}
+    role = playing.population(one, 1, "evaluation").roles["agent"]
+    network = RowFunction(lambda rows: np.zeros(len(rows), np.int64), (role.layout.space(), role.action_space))
+    out = {task.name for task in tasks_of(standard.env) if not playing.fits(task, network, one)}
+    assert out == {"many-arms"}
+    assert playing.fits(TASKS["taciturn/FederatedBandit-v0/many-arms"], bring("UCB1"), one)
 
 
 def test_results_count_messages() -> None:

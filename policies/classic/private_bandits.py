@@ -93,6 +93,10 @@ class AdaPUCB(EpisodePolicy):
     """AdaP-UCB (Azize & Basu 2022, Algorithm 1 with the index of equation 7): every episode doubles the pulls of its
     arm, and an arm's private mean is that of its last episode alone.
 
+    Deviations from the paper: noise is Lap(1 / (epsilon n)) for the n pulls of an episode, which is the paper's
+    2 / (epsilon N) but after an arm's first pull, where N / 2 is half a pull. Lemma 1 divides the sum of j - i + 1
+    rewards by j - i; here, by their number.
+
     Args:
         epsilon: > 0.
         alpha: > 3 for the bound of theorem 7; the paper's experiments have 3.1.
@@ -126,6 +130,8 @@ class AdaPKLUCB(AdaPUCB):
 class DPKLUCB(EpisodePolicy):
     """DP-KLUCB (Azize, Wu, Honda, Orabona, Ito & Basu 2025): KL-UCB with a divergence that knows of the noise, and
     private sums that add up over the episodes of an arm.
+
+    Deviations from the paper: none known, but `ratio` has a default of our own.
 
     Args:
         epsilon: > 0.
@@ -165,6 +171,9 @@ class DPUCB(ArmPolicy):
     The tree over an arm's pulls has L = floor(log2 T) + 1 levels. Each of its nodes has noise Lap(L / epsilon), and each
     reward is in one node of each level. The sum of the first n rewards is that of one node for each 1 among the binary
     digits of n.
+
+    Deviations from the paper: gamma is read as the probability that noise exceeds its bound ln(1 / gamma) ln(T)^1.5 /
+    epsilon; Azize & Basu do not define it.
 
     Args:
         epsilon: > 0.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taciturn.policies.classic.bandit_indices import bernoulli_divergence, kl_upper_bound
+from taciturn.policies.classic.bandit_indices import TINY, bernoulli_divergence, kl_upper_bound
 from taciturn.validation import Array, Floats, Ints
 
 
@@ -78,8 +78,8 @@ def private_upper_bound(counts: Array, means: Floats, budget: Array | float, eps
     index of DP-KLUCB for the budget ln t (Azize et al. 2025)."""
     p = np.clip(means, 0.0, 1.0)
     b = budget / np.maximum(counts, 1)
-    edge = p / (p + (1 - p) * np.exp(-epsilon))  # up to here d(p, .) is kl(p, .)
-    near = bernoulli_divergence(p, np.clip(edge, 1e-300, 1 - 1e-16)) >= b
+    edge = p / np.maximum(p + (1 - p) * np.exp(-epsilon), TINY)  # up to here d(p, .) is kl(p, .)
+    near = bernoulli_divergence(p, np.clip(edge, TINY, 1 - 1e-16)) >= b
     far = np.minimum(-np.expm1(-b - epsilon * p) / -np.expm1(-epsilon), 1.0)
     return np.where(counts > 0, np.where(near, kl_upper_bound(counts, p, budget), far), np.inf)
 

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView
+from taciturn.envs.core.roles import Role
 from taciturn.policies.base import Policy
 from taciturn.policies.learned.training import one_thread
 from taciturn.validation import shown
@@ -29,8 +30,8 @@ class RowPolicy(Policy):
 
     def begin(self, view: PublicView) -> None:
         role = view.roles[self.role]
-        theirs = (role.layout.space(), role.action_space)
-        if self._spaces is not None and not all(map(alike, self._spaces, theirs)):
+        if self._spaces is not None and not self.fits(role):
+            theirs = (role.layout.space(), role.action_space)
             ours, there = (f"{observation} and {action}" for observation, action in (self._spaces, theirs))
             raise ValueError(
                 f"policy must have the spaces of role {self.role!r} of {view.name!r}, which observes and acts in "
@@ -38,6 +39,10 @@ class RowPolicy(Policy):
             )
         self._space = role.action_space
         self._acting, self._agents = partial(view.acting, self.role), role.num_agents
+
+    def fits(self, role: Role) -> bool:
+        """Whether a role has the spaces that the agent was made for."""
+        return self._spaces is None or all(map(alike, self._spaces, (role.layout.space(), role.action_space)))
 
     def places(self) -> Array | None:
         """The position of each row's agent among all agents of all replicas, int64[R]; None if the rows are all of

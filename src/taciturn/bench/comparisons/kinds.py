@@ -15,6 +15,7 @@ from taciturn.bench.comparisons.playing import (
     Played,
     brought,
     first_within,
+    fits,
     opened,
     played,
     population,
@@ -99,12 +100,12 @@ class KindsOfAgents(Study):
         "own, under a budget that stops an agent before it overspends. Where each value enters one message, every "
         "message may cost the whole. In gossip and social bandit agents without a preference send zeros then, because "
         "silence is not noisy. In elicitation, where individuals choose the epsilon of their reports, it is the total "
-        "of all their reports. Learners train under the same total, 3 or 1, where their schedule is public. Plain PPO "
+        "of all their reports. Learners train under the same total where their schedule is public. Plain PPO "
         "trains for less than five minutes on one core; all agents share one network. Policies that do not learn play "
         "10 seeds of 40 runs in standard tasks, and half as many in held-out ones; where runs are dear, of 20 or 10 "
         "(crowds, round stopping) and of 4 (federated training, recommender), and so do learners in these worlds. "
-        "Held-out tasks are played without privacy. Under totals agents designed for the tasks play, and at 3 and 1 "
-        "the papers' algorithms, as searched, and learners too; textbook policies play standard tasks without privacy. "
+        "Held-out tasks are played without privacy. Under totals agents designed for the tasks play, the papers' "
+        "algorithms, as searched, and learners; textbook policies play standard tasks without privacy. "
         "An oracle that gets one answer of every agent, at once, is a reference in gossip and social bandit. "
         + HOW_LEARNERS_ARE_JUDGED
     )
@@ -141,6 +142,8 @@ class KindsOfAgents(Study):
             else (played(tasks[0], agent, one, replicas, cell.seed), None)
         )
         for place, task in enumerate(tasks):
+            if not fits(task, agent, one):
+                continue
             if one["kind"] == YOURS and total == NO_LIMIT:
                 pooled = bool(shared_mind(agent, one, cell.seed, task.variant))
                 means[POOLS] = max(means.get(POOLS, 0.0), float(pooled))

@@ -35,7 +35,7 @@ from taciturn.bench.tasks import (
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
 from taciturn.envs.core.descriptor import PLAIN_PPO, Variant
 from taciturn.policies import Learner, Mixture
-from taciturn.policies.external.rows import Predictor
+from taciturn.policies.external.rows import Predictor, RowPolicy
 from taciturn.pooling import pooling, replicas_for
 from taciturn.registry import entry, make_policy, make_world, one_agent, own_policies
 from taciturn.validation import Array
@@ -231,6 +231,14 @@ def played(
         spent |= {"epsilon_message": level} if math.isfinite(level) else {}
         spent["epsilon"] = total_of(world, task.env, DELTA / len(way.channels), way.channels)
     return Played(metrics, spent)
+
+
+def fits(task: Task, agent: Any, config: Config) -> bool:
+    """Whether a task has the spaces that an agent was made for; a network that was trained with 5 arms cannot act among
+    20."""
+    if not isinstance(agent, RowPolicy):
+        return True
+    return all(agent.fits(role) for role in population(config, 1, "evaluation", task.variant).roles.values())
 
 
 def ways_by_rank(

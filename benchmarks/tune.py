@@ -56,7 +56,11 @@ def jobs() -> list[tuple[Task, str, str]]:
         contest, protected = CONTESTS[task.env], PROTECTED.get(task.env)
         if task.held_out:
             continue
-        kinds = {CLASSIC: contest.classic, PAPER: contest.paper, TASK_AGENT: contest.designed}
+        kinds = {
+            CLASSIC: contest.classic,
+            PAPER: contest.papers(free=task.total == NO_LIMIT),
+            TASK_AGENT: contest.designed,
+        }
         if task.name == STANDARD and task.total == NO_LIMIT:
             kinds[TUNED_LEARNER] = contest.tuned
         for kind, some in kinds.items():

@@ -119,6 +119,7 @@ class Totals(NamedTuple):
             finite total.
         unit: what the total protects, one "event" or a "user"'s whole history.
         without: policies of the world that do not take part.
+        paper: the paper's algorithms that take part, if not the same as without a total.
         change: one agent's data in the two worlds that an attacker must tell apart; None: no attack.
     """
 
@@ -129,6 +130,7 @@ class Totals(NamedTuple):
     learner: Entry | None
     unit: str = "event"
     without: tuple[str, ...] = ()
+    paper: tuple[Entry, ...] = ()
     change: tuple[Any, Any] | None = None
 
 
@@ -186,6 +188,15 @@ class Contest:
     for_policies: Mapping[str, Params] = field(default_factory=dict)
     variants: Mapping[str, Variant] = field(default_factory=dict)
     totals: Totals | None = None
+
+    def papers(self, *, free: bool) -> tuple[Entry, ...]:
+        """The paper's algorithms that take part without a total or (not `free`) under one: there as searched, where
+        that was done."""
+        if free:
+            return self.paper
+        some = (self.totals.paper if self.totals else ()) or self.paper
+        searched = {name for name, own in some if own == TUNED}
+        return tuple((name, own) for name, own in some if own == TUNED or name not in searched)
 
     def params(self, policy: str, *, learns: bool) -> dict[str, Any]:
         """Parameters of the world in the form in which a policy plays it."""

@@ -90,6 +90,8 @@ WORLDS = (
                 25,
                 None,
                 without=("ItemUCB1", "LinUCB", "HOO", "LogisticBandit"),
+                # Others ask when they have learned little, so that no total is known in advance.
+                paper=(("TPriDO", {"threshold": 2.0}), ("DTPriDO", {"threshold": 2.0})),
             ),
         ),
         leaks=(

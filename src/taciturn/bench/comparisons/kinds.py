@@ -271,11 +271,9 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
         taught = (name, own | {"steps": QUICK_STEPS} if quick else own)
         learners = {PLAIN if name == PLAIN_PPO else TUNED_LEARNER: (taught,)}
     agents: dict[str, tuple[Entry, ...]] = {TASK_AGENT: contest.designed, **learners}
-    if free:
-        agents |= {RANDOM: (("Random", {}),), PAPER: contest.paper} | ({CLASSIC: contest.classic} if first else {})
-    else:  # the papers' algorithms as searched, where that was done
-        searched = {name for name, own in contest.paper if own == TUNED}
-        agents[PAPER] = tuple((name, own) for name, own in contest.paper if own == TUNED or name not in searched)
+    agents |= {RANDOM: (("Random", {}),)} if free else {}
+    agents[PAPER] = contest.papers(free=free)
+    agents |= {CLASSIC: contest.classic} if free and first else {}
     if contest.oracle is not None and not free and not quick:
         name, like = contest.oracle
         agents[ORACLE] = ((name, settings(task, like, TUNED)),)

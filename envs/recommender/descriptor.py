@@ -46,7 +46,13 @@ WORLDS = (
             steps=30_000,
             runs=4,
             classic=(("ItemUCB1", {}), ("LinUCB", {}), ("HOO", {})),
-            paper=(("TPriDO", {}), ("DTPriDO", {}), ("TPriDO", {"threshold": 2.0}), ("TPriDO", TUNED), ("DTPriDO", TUNED)),
+            paper=(
+                ("TPriDO", {}),
+                ("DTPriDO", {}),
+                ("TPriDO", {"threshold": 2.0}),
+                ("TPriDO", TUNED),
+                ("DTPriDO", TUNED),
+            ),
             designed=(("LogisticBandit", {}), ("BlockListener", TUNED)),
             tuned=(("NeuralBandit", {}),),
             alone=Mark("LogisticBandit"),
@@ -91,7 +97,13 @@ WORLDS = (
                 None,
                 without=("ItemUCB1", "LinUCB", "HOO", "LogisticBandit"),
                 # Others ask when they have learned little, so that no total is known in advance.
-                paper=(("TPriDO", {"threshold": 2.0}), ("DTPriDO", {"threshold": 2.0})),
+                paper=(
+                    ("TPriDO", {}),
+                    ("DTPriDO", {}),
+                    ("TPriDO", {"threshold": 2.0}),
+                    ("TPriDO", TUNED),
+                    ("DTPriDO", TUNED),
+                ),
             ),
         ),
         leaks=(

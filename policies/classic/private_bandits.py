@@ -2,8 +2,8 @@
 pulls is epsilon-differentially private with respect to its rewards.
 
 One reward of one agent is protected (event level), against an observer of all pulls. The policies add their noise
-themselves: nothing is sent over a channel, and the ledger records nothing. Each agent acts on its own, one arm per slot;
-ties go to the first arm. Arrays are [B, M, K]. A replica in which nothing has been pulled yet starts afresh.
+themselves: nothing is sent over a channel, and the ledger records nothing. Each agent acts on its own, one arm per
+slot; ties go to the first arm. Arrays are [B, M, K]. A replica in which nothing has been pulled yet starts afresh.
 """
 
 import functools
@@ -168,8 +168,8 @@ class DPUCB(ArmPolicy):
     """DP-UCB (Mishra & Thakurta 2015; Tossou & Dimitrakakis 2016), as Azize & Basu 2022 describe it: UCB1 with sums
     from a binary tree of noise for each arm.
 
-    The tree over an arm's pulls has L = floor(log2 T) + 1 levels. Each of its nodes has noise Lap(L / epsilon), and each
-    reward is in one node of each level. The sum of the first n rewards is that of one node for each 1 among the binary
+    The tree over an arm's pulls has L = floor(log2 T) + 1 levels. Each of its nodes has noise Lap(L / epsilon), and
+    each reward is in one node of each level. The sum of the first n rewards is that of one node for each 1 among the binary
     digits of n.
 
     Deviations from the paper: gamma is read as the probability that noise exceeds its bound ln(1 / gamma) ln(T)^1.5 /
@@ -208,7 +208,13 @@ class DPUCB(ArmPolicy):
         """The best arm, and again as long as its index would be the highest even if it gave no reward."""
         self.forget(knowledge.counts)
         pulls = stretches()(
-            knowledge.counts, knowledge.sums, self._nodes, room, self._bound, self._nodes.shape[-1] / self.epsilon, self.rng
+            knowledge.counts,
+            knowledge.sums,
+            self._nodes,
+            room,
+            self._bound,
+            self._nodes.shape[-1] / self.epsilon,
+            self.rng,
         )
         self._known = knowledge.counts + pulls
         return pulls, np.zeros(room.shape, np.bool_)

@@ -97,13 +97,7 @@ WORLDS = (
                 None,
                 without=("ItemUCB1", "LinUCB", "HOO", "LogisticBandit"),
                 # Others ask when they have learned little, so that no total is known in advance.
-                paper=(
-                    ("TPriDO", {}),
-                    ("DTPriDO", {}),
-                    ("TPriDO", {"threshold": 2.0}),
-                    ("TPriDO", TUNED),
-                    ("DTPriDO", TUNED),
-                ),
+                paper=(("TPriDO", {"threshold": 2.0}), ("DTPriDO", {"threshold": 2.0})),
             ),
         ),
         leaks=(

@@ -169,8 +169,8 @@ class DPUCB(ArmPolicy):
     from a binary tree of noise for each arm.
 
     The tree over an arm's pulls has L = floor(log2 T) + 1 levels. Each of its nodes has noise Lap(L / epsilon), and
-    each reward is in one node of each level. The sum of the first n rewards is that of one node for each 1 among the binary
-    digits of n.
+    each reward is in one node of each level. The sum of the first n rewards is that of one node for each 1 among the
+    binary digits of n.
 
     Deviations from the paper: gamma is read as the probability that noise exceeds its bound ln(1 / gamma) ln(T)^1.5 /
     epsilon; Azize & Basu do not define it.
@@ -207,15 +207,8 @@ class DPUCB(ArmPolicy):
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
         """The best arm, and again as long as its index would be the highest even if it gave no reward."""
         self.forget(knowledge.counts)
-        pulls = stretches()(
-            knowledge.counts,
-            knowledge.sums,
-            self._nodes,
-            room,
-            self._bound,
-            self._nodes.shape[-1] / self.epsilon,
-            self.rng,
-        )
+        scale = self._nodes.shape[-1] / self.epsilon
+        pulls = stretches()(knowledge.counts, knowledge.sums, self._nodes, room, self._bound, scale, self.rng)
         self._known = knowledge.counts + pulls
         return pulls, np.zeros(room.shape, np.bool_)
 

@@ -131,7 +131,8 @@ class DPKLUCB(EpisodePolicy):
     """DP-KLUCB (Azize, Wu, Honda, Orabona, Ito & Basu 2025): KL-UCB with a divergence that knows of the noise, and
     private sums that add up over the episodes of an arm.
 
-    Deviations from the paper: none known, but `ratio` has a default of our own.
+    Deviations from the paper: written from its divergence and its scheme of phases; where its pseudocode has other
+    phases or another exploration function than ln t, this differs. `ratio` has a default of our own.
 
     Args:
         epsilon: > 0.

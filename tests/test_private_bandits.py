@@ -81,14 +81,14 @@ def test_the_bound_of_theorem_7_by_hand() -> None:
     assert upper_bound() == pytest.approx(16 * 3.1 * 7 * np.log(10) * (8 + 4 + 8 / 3 + 2) + 4 * 3.1 / 0.1)
 
 
-def played(policy: Any, rewards: Floats, epsilon_rows: int = 1) -> tuple[Array, Floats, Floats]:
-    """One agent in `epsilon_rows` replicas that all see the same rewards [T, K]: the arms int64[T, B], its pulls and
+def played(policy: Any, rewards: Floats, replicas: int = 1) -> tuple[Array, Floats, Floats]:
+    """One agent in `replicas` replicas that all see the same rewards [T, K]: the arms int64[T, B], its pulls and
     sums."""
     slots, arms = rewards.shape
     policy.rng = np.random.default_rng(0)
-    policy.start((epsilon_rows, 1, arms), slots)
-    counts, sums = np.zeros((epsilon_rows, 1, arms)), np.zeros((epsilon_rows, 1, arms))
-    pulled, every = np.zeros((slots, epsilon_rows), np.int64), np.arange(epsilon_rows)
+    policy.start((replicas, 1, arms), slots)
+    counts, sums = np.zeros((replicas, 1, arms)), np.zeros((replicas, 1, arms))
+    pulled, every = np.zeros((slots, replicas), np.int64), np.arange(replicas)
     for t in range(slots):
         pulled[t] = policy.choose(counts, sums / np.maximum(counts, 1))[:, 0]
         counts[every, 0, pulled[t]] += 1
@@ -133,8 +133,7 @@ def loss(policy: Any, slots: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("kind", EPISODES)
 def test_pulls_lose_no_more_than_epsilon(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    # False alarm rate below 1e-3 (4 standard errors, few sequences). The test detects noise of half the scale, and a
-    # sum that holds the rewards of earlier episodes again.
+    # False alarm rate below 1e-3 (4 standard errors, few sequences). The test detects noise of a quarter of the scale.
     policy = kind(1.0, 0.01) if kind in (AdaPUCB, AdaPKLUCB) else kind(1.0)
     assert loss(policy, 9)[0] <= 1.0
     monkeypatch.setattr(policy, "epsilon", 4.0)

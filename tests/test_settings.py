@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tune
 from test_train import SHORT
 
 from taciturn import cli, registry
+from taciturn.bench.tasks import TASKS
 from taciturn.bench.train import train
 from taciturn.bench.tuned import tuned as searched
 from taciturn.envs import gossip_bandit_v0
@@ -84,6 +86,14 @@ def test_designed_and_published_agents_are_searched_alike_wherever_they_play() -
         assert 0 < len(found["tried"]) <= kept["budget"]["trials"] == tune.TRIALS
         finals = {json.dumps(one["settings"]): one["final"] for one in found["tried"] if one["final"] is not None}
         assert finals[json.dumps(found["chosen"])] == max(finals.values()), name
+
+
+def test_a_search_that_is_refused_everywhere_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = next(iter(TASKS.values()))
+    monkeypatch.setattr(tune, "score", lambda *given: -np.inf)
+    monkeypatch.setattr(tune, "drawn", lambda *given: [{}])
+    with pytest.raises(ValueError, match="UCB1 refuses all settings"):
+        tune.search(task, "UCB1", "classic")
 
 
 class Told(Exception):  # noqa: N818

@@ -236,6 +236,20 @@ def test_a_network_plays_the_tasks_of_its_spaces() -> None:
     assert playing.fits(TASKS["taciturn/FederatedBandit-v0/many-arms"], bring("UCB1"), one)
 
 
+def test_a_cell_leaves_out_the_tasks_of_other_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = next(
+        cell
+        for cell in STUDY.cells(quick=True)
+        if cell.config["env"] == "federated_bandit_v0" and cell.config["kind"] == PLAIN
+    )
+    role = playing.population(one.config, 1, "evaluation").roles["agent"]
+    network = RowFunction(lambda rows: np.zeros(len(rows), np.int64), (role.layout.space(), role.action_space))
+    monkeypatch.setattr(kinds, "brought", lambda *given: network)
+    played = STUDY.run(one).metrics
+    assert "regret_per_agent/lost" in played
+    assert "regret_per_agent/many-arms" not in played
+
+
 def test_results_count_messages() -> None:
     """In the social bandit each of 20 voters copies in each of 50 slots; UCB1 plays alone, and where there is no
     channel there is none."""

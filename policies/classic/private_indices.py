@@ -94,8 +94,9 @@ def dp_imed_index(counts: Array, means: Floats, epsilon: float) -> Floats:
 
 
 def regret_lower_bound(means: Floats, epsilon: float) -> float:
-    """The sum of Delta_a / d(mu_a, mu*) over arms that are not best: what regret / ln T of a consistent algorithm is at
-    least as T grows, with epsilon-global differential privacy (Azize et al. 2025, tighter than Azize & Basu 2022)."""
+    """The sum of Delta_a / d(mu_a, mu*) over those of the arms, with `means` [K], that are not best. As T grows, the
+    regret of a consistent algorithm with epsilon-global differential privacy is at least this times ln T (Azize et al.
+    2025, tighter than Azize & Basu 2022)."""
     mu = np.asarray(means, float)
     worse = mu[mu < mu.max()]
     return float(((mu.max() - worse) / private_divergence(worse, np.full_like(worse, mu.max()), epsilon)).sum())

@@ -104,8 +104,9 @@ class KindsOfAgents(Study):
         "trains for less than five minutes on one core; all agents share one network. Policies that do not learn play "
         "10 seeds of 40 runs in standard tasks, and half as many in held-out ones; where runs are dear, of 20 or 10 "
         "(crowds, round stopping) and of 4 (federated training, recommender), and so do learners in these worlds. "
-        "Held-out tasks are played without privacy. Under totals agents designed for the tasks play, the papers' "
-        "algorithms, as searched, and learners; textbook policies play standard tasks without privacy. "
+        "Held-out tasks are played without privacy. Under totals there are agents designed for the tasks, the papers' "
+        "algorithms, as searched where that was done, and learners; textbook policies play standard tasks without "
+        "privacy. "
         "An oracle that gets one answer of every agent, at once, is a reference in gossip and social bandit. "
         + HOW_LEARNERS_ARE_JUDGED
     )

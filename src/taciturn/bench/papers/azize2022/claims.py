@@ -7,11 +7,14 @@ import numpy as np
 
 from taciturn.bench.papers.azize2022.settings import (
     ALPHA,
+    ALPHAS,
+    GAMMAS,
     HORIZON,
     LINEAR,
     NAMES,
     ONE_GOOD,
     bandit,
+    bold,
     tree,
 )
 from taciturn.bench.papers.claims import Claim, Range, above, at_least, at_most, number_of, ratio_of, untested
@@ -47,11 +50,14 @@ def regrets(results: Results) -> str:
     found = [f"{NAMES[name]} {number(number_of(results, bandit(name), 'regret').value)}" for name in NAMES]
     means = np.array(LINEAR)
     bounds = (number(bound(means, 1.0) * math.log(HORIZON)) for bound in (first_lower_bound, regret_lower_bound))
-    other = [number(number_of(results, tree(gamma), "regret").value) for gamma in (0.01, 1 / HORIZON)]
+    other, less = (
+        " and ".join(number(number_of(results, one, "regret").value) for one in some)
+        for some in (map(tree, GAMMAS), map(bold, ALPHAS))
+    )
     return (
-        f"regret: {', '.join(found)}; DP-UCB with gamma = 0.01 and 1/T: {' and '.join(other)}; asymptotic lower "
-        f"bounds: {' (theorem 3) and '.join(bounds)} (Azize et al. 2025). With gamma = 0.1 the noise of DP-UCB exceeds "
-        "its bound in some runs, whose regret then grows with the horizon"
+        f"regret: {', '.join(found)}; DP-UCB with gamma = 0.01 and 1/T: {other}; AdaP-KLUCB with alpha = 1 and 0.3: "
+        f"{less}; asymptotic lower bounds: {' (theorem 3) and '.join(bounds)} (Azize et al. 2025). With gamma = 0.1 the "
+        "noise of DP-UCB exceeds its bound in some runs, whose regret then grows with the horizon"
     )
 
 
@@ -117,7 +123,7 @@ OVER_TIME = (
     ),
     untested("Theorem 8: an upper bound on the regret of AdaP-KLUCB", "", "its constants are not given"),
     untested("Lemma 1: means of disjoint episodes are together as private as each", "", "a proof"),
-    untested("Theorem 6: Algorithm 1 is epsilon-differentially private", "", "a proof; an audit finds no greater loss"),
+    untested("Theorem 6: Algorithm 1 is epsilon-differentially private", "", "a proof"),
     untested("Theorem 2: a lower bound on the regret in the worst instance", "", "a proof about all algorithms"),
     Claim(
         "Theorem 3: regret over ln T is at least its bound as T grows (regret at the horizon over that of the bound)",

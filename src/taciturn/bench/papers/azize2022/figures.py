@@ -5,6 +5,9 @@ import numpy as np
 from taciturn.bench.figures import COLORS, panels, plot_curves
 from taciturn.bench.papers.azize2022 import claims
 from taciturn.bench.papers.azize2022.settings import (
+    ALPHA,
+    ALPHAS,
+    GAMMAS,
     HORIZON,
     LEVELS,
     LINEAR,
@@ -12,6 +15,7 @@ from taciturn.bench.papers.azize2022.settings import (
     ONE_GOOD,
     QUICK_HORIZON,
     bandit,
+    bold,
     tree,
 )
 from taciturn.bench.papers.base import PaperStudy
@@ -45,6 +49,7 @@ class PrivateBandits(PaperStudy):
         levels = {one.config["policy_params"]["epsilon"] for one in results}
         more = [f"epsilon = {own['epsilon']:g}"] if len(levels) > 1 else []
         more += [f"gamma = {own['gamma']:g}"] if "gamma" in own else []
+        more += [f"alpha = {own['alpha']:g}"] if own.get("alpha", ALPHA) != ALPHA else []
         return ", ".join([name, *more])
 
 
@@ -56,13 +61,14 @@ class RegretOverTime(PrivateBandits):
         "Five arms with means .75, .625, .5, .375 and .25, epsilon = 1, ten million pulls, 200 runs of each algorithm "
         "(the paper: 20). A trusted curator sees rewards; pulls are private with respect to each reward. The paper "
         "gives gamma = 0.1 for DP-UCB but does not say what it is: here, the probability that noise exceeds its bound; "
-        "0.01 and 1/T are also shown. DP-KLUCB and DP-IMED are three years younger than the paper."
+        "0.01 and 1/T are also shown, and AdaP-KLUCB with alpha = 1 and 0.3, for which its theorem does not hold. DP-KLUCB and DP-IMED are three years younger than the paper."
     )
     figures = ("azize2022/2",)
     claims = claims.OVER_TIME
 
     def grid(self, horizon: int) -> list[Config]:
-        return [*(bandit(name, horizon=horizon) for name in NAMES), tree(0.01, horizon), tree(1 / HORIZON, horizon)]
+        published = [bandit(name, horizon=horizon) for name in NAMES]
+        return published + [tree(gamma, horizon) for gamma in GAMMAS] + [bold(alpha, horizon) for alpha in ALPHAS]
 
     def plots(self, results: Results) -> list[Plot]:
         plot = plot_curves(self, results, "regret", x_label="pulls", y_label="regret")

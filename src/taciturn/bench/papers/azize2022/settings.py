@@ -9,6 +9,7 @@ HORIZON, QUICK_HORIZON = 10**7, 10**5
 LEVELS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 ALPHA = 3.1  # section 5
 GAMMA = 0.1  # of DP-UCB
+GAMMAS, ALPHAS = (0.01, 1 / HORIZON), (1.0, 0.3)  # others, to see what the parameters do
 NAMES = {
     "AdaPKLUCB": "AdaP-KLUCB",
     "AdaPUCB": "AdaP-UCB",
@@ -32,3 +33,8 @@ def bandit(
 def tree(gamma: float, horizon: int = HORIZON) -> Config:
     """DP-UCB with another bound on its noise."""
     return bandit("DPUCB", horizon=horizon, gamma=gamma)
+
+
+def bold(alpha: float, horizon: int = HORIZON) -> Config:
+    """AdaP-KLUCB with less exploration than its theorem asks for."""
+    return bandit("AdaPKLUCB", horizon=horizon, alpha=alpha)

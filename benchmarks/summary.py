@@ -284,10 +284,9 @@ def findings() -> str:
   reveals that they did, at any epsilon. The exponential mechanism is not negligible either: regret is {chosen:.2f} times that without. As
   printed, the first term of Theorem 3's bound grows like n^{power:.2f}.
 - **Azize & Basu 2022** (`azize2022`, beside the five: private bandits with a trusted curator). With the paper's parameters AdaP-KLUCB has the
-  lowest regret of its algorithms, but DP-SE has {elimination:.1f} times as much, where the paper has almost 10. Its regret depends on
-  epsilon above 0.3, too: it falls {math.prod(falls):.1f} times from 0.3 to 10. Most of it is the constant
-  of its proof, alpha = 3.1: with 0.3 it has {bolder:.0f} instead of {adaptive:,.0f}, beside {younger:.0f} for DP-KLUCB, three years younger, and
-  an asymptotic lower bound of {least:.0f}.
+  lowest regret of its algorithms, but DP-SE has {elimination:.1f} times as much, where the paper has almost 10. Its regret depends on epsilon above
+  0.3, too: it falls {math.prod(falls):.1f} times from 0.3 to 10. Most of it is due to alpha = 3.1, which its proof needs: with 0.3 it is {bolder:.0f}
+  instead of {adaptive:,.0f}. DP-KLUCB, three years younger, has {younger:.0f}; the asymptotic lower bound is {least:.0f}.
 {together()}{learned()}"""  # noqa: E501 - a page's own lines
 
 

@@ -56,8 +56,8 @@ def regrets(results: Results) -> str:
     )
     return (
         f"regret: {', '.join(found)}; DP-UCB with gamma = 0.01 and 1/T: {other}; AdaP-KLUCB with alpha = 1 and 0.3: "
-        f"{less}; asymptotic lower bounds: {' (theorem 3) and '.join(bounds)} (Azize et al. 2025). With gamma = 0.1 the "
-        "noise of DP-UCB exceeds its bound in some runs, whose regret then grows with the horizon"
+        f"{less}; asymptotic lower bounds: {' (theorem 3) and '.join(bounds)} (Azize et al. 2025). With gamma = 0.1 "
+        "the noise of DP-UCB exceeds its bound in some runs, whose regret then grows with the horizon"
     )
 
 

@@ -61,7 +61,8 @@ class RegretOverTime(PrivateBandits):
         "Five arms with means .75, .625, .5, .375 and .25, epsilon = 1, ten million pulls, 200 runs of each algorithm "
         "(the paper: 20). A trusted curator sees rewards; pulls are private with respect to each reward. The paper "
         "gives gamma = 0.1 for DP-UCB but does not say what it is: here, the probability that noise exceeds its bound; "
-        "0.01 and 1/T are also shown, and AdaP-KLUCB with alpha = 1 and 0.3, for which its theorem does not hold. DP-KLUCB and DP-IMED are three years younger than the paper."
+        "0.01 and 1/T are also shown, and AdaP-KLUCB with alpha = 1 and 0.3, for "
+        "which its theorem does not hold. DP-KLUCB and DP-IMED are three years younger than the paper."
     )
     figures = ("azize2022/2",)
     claims = claims.OVER_TIME

@@ -1,12 +1,12 @@
 """Settings of agents, found by random search on training streams: `python benchmarks/tune.py [TASK ...] [--policy P]`.
 
 Every agent of the benchmark with parameters to search (`Contest.search`), designed, published or learned, gets the same
-for each standard task and total: at most `TRIALS` settings within `SECONDS` of one core. The first are those that stand
-and its defaults; the others are drawn. Each setting plays `RUNS` runs, or as many as a seed has where these are dearer,
-and up to `MOST` where time is left, in streams that no evaluation draws from, with seeds that no study may have; the
-best `FINALISTS` of the settings then play `FINAL` times as many, and the best of these is taken. Learners train once a
-setting, without privacy. What was tried goes to `benchmarks/results/tuning.json`, and what was chosen to
-`src/taciturn/bench/tuned.json`.
+for each standard task and total (agents that trust somebody once more, for the study `trust`): at most `TRIALS`
+settings within `SECONDS` of one core. The first are those that stand and its defaults; the others are drawn. Each
+setting plays `RUNS` runs, or as many as a seed has where these are dearer, and up to `MOST` where time is left, in
+streams that no evaluation draws from, with seeds that no study may have; the best `FINALISTS` of the settings then play
+`FINAL` times as many, and the best of these is taken. Learners train once a setting, without privacy. What was tried
+goes to `benchmarks/results/tuning.json`, and what was chosen to `src/taciturn/bench/tuned.json`.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from common import record
 
 from taciturn.agents import bring
 from taciturn.bench import tuned
+from taciturn.bench.comparisons import trust
 from taciturn.bench.comparisons.playing import judged, population, ways_by_rank
 from taciturn.bench.play import config, learns
 from taciturn.bench.results import TUNING_SEEDS, Config
@@ -68,12 +69,12 @@ def jobs() -> list[tuple[Task, str, str]]:
                 absent = task.total != NO_LIMIT and protected is not None and policy in protected.without
                 if own == TUNED and policy in contest.search and not absent:
                     found.append((task, policy, kind))
-    return found
+    return found + [(task, speaker.settings, TASK_AGENT) for task, speaker in trust.searched()]
 
 
 def drawn(task: Task, policy: str) -> list[Config]:
     """The settings to try: those that stand, the defaults, and random draws, the same on every rerun."""
-    spans = CONTESTS[task.env].search[policy]
+    spans = CONTESTS[task.env].search[policy.partition(":")[0]]
     rng = np.random.default_rng(list(f"{task.id}:{policy}".encode()))
     standing = tuned.tuned(task, policy)
     first = [standing, {}] if standing else [{}]
@@ -82,11 +83,14 @@ def drawn(task: Task, policy: str) -> list[Config]:
 
 def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int) -> float:
     """The mean of the measure, higher is better; minus infinity for settings that the policy refuses."""
+    asked, (policy, _, trusted) = policy, policy.partition(":")
+    form = next((one.world for _, one in trust.searched() if one.settings == asked), {})
     learner = learns(policy)
     params = CONTESTS[task.env].params(policy, learns=learner) | dict(task.variant.params) | under(task.env, task.total)
+    params |= form
     one = config(task.env, policy, own, **params) | {"kind": kind, "total": task.total}
     try:
-        given: Config = own | ({"seed": seed} if learner else {})
+        given: Config = own | ({"seed": seed} if learner else {}) | ({"trust": trusted} if trusted else {})
         agent = bring(policy, **given)
         channels = None
         if isinstance(task.total, float):
@@ -110,7 +114,7 @@ def search(task: Task, policy: str, kind: str) -> dict[str, Any]:
     settings, runs = drawn(task, policy), min(RUNS, task.variant.runs or CONTESTS[task.env].runs)
     score(task, policy, kind, settings[-1], runs, TUNING_SEEDS[0])
     spare = SECONDS / TRIALS / (time.process_time() - begin)
-    runs = runs if learns(policy) else min(max(runs, int(runs * spare)), MOST)
+    runs = runs if learns(policy.partition(":")[0]) else min(max(runs, int(runs * spare)), MOST)
     for own in settings:
         tried.append((own, score(task, policy, kind, own, runs, TUNING_SEEDS[0])))
         if time.process_time() - begin > SECONDS:

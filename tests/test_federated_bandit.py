@@ -249,13 +249,16 @@ def test_averages() -> None:
     private = np.array([[0.1, 0.2], [0.3, 0.4], [0.8, 0.6]])
     known = np.array([[True, False], [True, False], [True, True]])
 
-    def means(*group: int) -> list[tuple[float, int]]:
-        return [average(private, known, k, np.array(group)) for k in range(2)]
+    pulls = np.array([[3.0, 1.0], [1.0, 0.0], [4.0, 2.0]])
+
+    def means(*group: int, by_pulls: bool = False) -> list[tuple[float, int]]:
+        return [average(private, known, pulls, k, np.array(group), by_pulls) for k in range(2)]
 
     np.testing.assert_allclose(means(0, 0, 0), [(0.4, 1), (0.6, 1)])
     np.testing.assert_allclose(means(0, 0, 1), [(0.5, 2), (0.6, 1)])
     np.testing.assert_allclose(means(0, 1, 2), [(0.4, 3), (0.6, 1)])
-    assert average(private, np.zeros((3, 2), np.bool_), 0, np.array([0, 0, 1])) == (0.0, 0)
+    np.testing.assert_allclose(means(0, 0, 0, by_pulls=True), [((0.3 + 0.3 + 3.2) / 8, 1), (0.6, 1)])
+    assert average(private, np.zeros((3, 2), np.bool_), pulls, 0, np.array([0, 0, 1]), False) == (0.0, 0)
 
 
 def noise_in_uploads(policy: CDPMAB, privacy: Any, agents: int = 6, replicas: int = 1500) -> list[Array]:
@@ -760,7 +763,7 @@ def test_tied_best_arms_both_stay() -> None:
         ({"server_link_cost": -1}, "server_link_cost must be a finite number >= 0"),
         ({"agent_link_cost": np.inf}, "agent_link_cost must be a finite number >= 0"),
         ({"delay": "none"}, "delay must be one of 'diameter-1', 'diameter', not 'none'"),
-        ({"weighting": "size"}, "weighting must be one of 'agents', 'components', not 'size'"),
+        ({"weighting": "size"}, "weighting must be one of 'agents', 'components', 'pulls', not 'size'"),
     ],
 )
 def test_bad_parameters(params: dict[str, Any], message: str) -> None:

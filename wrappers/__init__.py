@@ -8,6 +8,8 @@ from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Blocks,
+    CentralSum,
+    DistributedSum,
     Exponential,
     Gaussian,
     KaryRandomizedResponse,
@@ -24,8 +26,9 @@ from taciturn.wrappers.channels import Faulty, Privatize
 from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [
-    "AuditResult", "BitwiseRandomizedResponse", "Blocks", "Budget", "BudgetSpent", "Byzantine", "Churn", "Exponential",
-    "Faulty", "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "MessageLimit",
-    "NoPrivacy", "NotPrivate", "PrivacyLoss", "Privatize", "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward",
-    "Scheduled", "Stragglers", "TreeAggregation", "UnaryEncoding", "audit",
+    "AuditResult", "BitwiseRandomizedResponse", "Blocks", "Budget", "BudgetSpent", "Byzantine", "CentralSum",
+    "Churn", "DistributedSum", "Exponential", "Faulty", "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger",
+    "LossyChannel", "Memoized", "MessageLimit", "NoPrivacy", "NotPrivate", "PrivacyLoss", "Privatize",
+    "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Scheduled", "Stragglers", "TreeAggregation",
+    "UnaryEncoding", "audit",
 ]  # fmt: skip

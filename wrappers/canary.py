@@ -44,6 +44,7 @@ class Canary(Fault):
     """
 
     order: ClassVar[int] = 5
+    observes: ClassVar[bool] = True
 
     def __init__(self, messages: Array, world: Array, agents: Array, unit: Unit) -> None:
         self.messages, self.world, self.agents, self.unit = messages, world, agents, unit
@@ -182,9 +183,9 @@ class CanaryRuns:
 
     @property
     def memoryless(self) -> bool:
-        """Whether each message is perturbed independently, so that log-likelihood ratios add up."""
+        """Whether each message is perturbed by itself, so that log-likelihood ratios add up."""
         laws = [self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair]
-        return all(law is not None and not law.stateful for law in laws)
+        return all(law is not None and not law.stateful and not law.averages for law in laws)
 
     @property
     def kind(self) -> str | None:

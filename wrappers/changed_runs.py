@@ -55,6 +55,7 @@ class Transcript(Fault):
     """
 
     order: ClassVar[int] = 6
+    observes: ClassVar[bool] = True
 
     def __init__(self, agent: int) -> None:
         self.agent, self.sends = agent, 0

@@ -144,7 +144,8 @@ def private_config(mechanism: Any, budget: Budget | None = None) -> ChannelConfi
         raise ValueError(f"mechanism must be one of taciturn.wrappers' mechanisms, not {mechanism!r}")
     if budget is not None and not isinstance(budget, Budget):
         raise ValueError(f"budget must be a Budget or None, not {budget!r}")
-    if budget is not None and budget.messages(mechanism.loss()) == 0:
+    # An average may cost less than its mechanism says, where the world draws who is in it.
+    if budget is not None and not mechanism.averages and budget.messages(mechanism.loss()) == 0:
         raise ValueError(f"budget must allow at least one message of {mechanism!r}, and {budget!r} allows none")
     return ChannelConfig(mechanism, budget)
 

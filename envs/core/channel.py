@@ -10,6 +10,7 @@ import numpy as np
 from taciturn.envs.core.seeding import Streams
 from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.privacy.mechanisms import Mechanism, NoPrivacy
+from taciturn.privacy.sampling import SampledLoss
 from taciturn.validation import Array, NamesUnknown, mapping, shown
 
 
@@ -19,10 +20,14 @@ class Fault(metaclass=NamesUnknown):
     Attributes:
         order: rank among the faults of a channel; lower ones strike first.
         closed_counts: whether `thin` describes the fault completely.
+        late: whether messages may arrive after they were sent.
+        observes: whether it only reads, where the observers stand, and delivers everything.
     """
 
     order: ClassVar[int] = 0
     closed_counts: ClassVar[bool] = False
+    late: ClassVar[bool] = False
+    observes: ClassVar[bool] = False
 
     def start(self, shape: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
         """The fault's memory for agents of shape (B, N); every array leads with [B]."""
@@ -116,6 +121,8 @@ class Channel:
             message is about. No mechanism hides that, so the ledger's totals are then infinite. A world that
             knows better may set the attribute as a run begins.
         additive: whether only mechanisms that add fresh noise to numbers fit.
+        averaged: whether whoever receives messages only averages those that are sent at one time, so that mechanisms
+            fit that release an average (`Mechanism.averages`).
         agents_decide: whether agents decide when they send. `silence_tells` is then true, unless whoever plays them
             declares a public schedule (`Population.played_by`).
 
@@ -144,13 +151,14 @@ class Channel:
         silence_tells: bool = False,
         agents_decide: bool = False,
         additive: bool = False,
+        averaged: bool = False,
     ) -> None:
         if disjoint and unit == "user":
             raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
         self.sender, self.num_senders, self.disjoint = sender, num_senders, disjoint
         self.silence_tells = self._silence_tells = silence_tells or agents_decide
-        self.agents_decide, self.additive = agents_decide, additive
+        self.agents_decide, self.additive, self.averaged = agents_decide, additive, averaged
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
         self.times = 0
@@ -161,7 +169,7 @@ class Channel:
         self.rng: np.random.Generator | None = None
         self.chosen = chosen
         self._memory: Any = None
-        self._losses: dict[float | None, Any] = {}
+        self._losses: dict[Any, Any] = {}
         self._faults: tuple[Fault, ...] = ()
         self._fault_rngs: list[np.random.Generator] = []
         self._fault_memory: list[dict[str, Array]] = []
@@ -183,6 +191,13 @@ class Channel:
             raise ValueError(
                 f"mechanism on channel {self.name!r} must add fresh noise to numbers, without memory, not {mechanism!r}"
             )
+        if mechanism.averages and not self.averaged:
+            raise ValueError(
+                f"mechanism on channel {self.name!r} must perturb each message, since receivers read each, not "
+                f"{mechanism!r}"
+            )
+        if mechanism.averages and any(fault.late for fault in config.faults):
+            raise ValueError(f"faults on channel {self.name!r} must not delay messages of {mechanism!r}")
         if budget is not None and mechanism.changes_tell and budget.messages(mechanism.loss()) >= 2:
             raise ValueError(
                 f"budget on channel {self.name!r} must be smaller than two answers of {mechanism!r}, not {budget!r}: a "
@@ -240,6 +255,8 @@ class Channel:
         norm: int = 1,
         events: int | None = None,
         levels: Array | None = None,
+        weights: Array | None = None,
+        drawn: bool = False,
     ) -> tuple[Array, Array]:
         """Send the messages `x` [B, N, ...] of the agents that `senders` bool[B, N] marks (None: of all).
 
@@ -256,6 +273,9 @@ class Channel:
             events: number of events that a message is about, for the ledger's totals at user level.
             levels: the epsilon of each message, float64[B, N], on a channel whose senders choose it and perturb their
                 messages themselves.
+            weights: public, of the numbers in an average, an array that broadcasts against x; None: all the same.
+            drawn: whether the senders are as likely to be these as any other agents, given their number and all that
+                observers know.
 
         Returns:
             (y, delivered): what the observer reads, [B, N, ...], 0 where nothing arrives, and which messages arrived,
@@ -264,6 +284,8 @@ class Channel:
         if (levels is None) == bool(self.chosen):
             wanted = "given" if self.chosen else "None"
             raise ValueError(f"levels must be {wanted} on channel {self.name!r}, not {levels!r}")
+        if self.config.mechanism is not None and self.config.mechanism.averages:
+            return self._send_average(x, senders, sensitivity, norm, events, weights, drawn)
 
         def say(x: Array, who: Array | None, liars: Array | None) -> tuple[Array, Array]:
             if self.config.mechanism is None:
@@ -313,6 +335,19 @@ class Channel:
         """
         if not self._faults:
             return say(x, senders, None)
+        x, who, lying, sending, faults = self._struck(x, senders)
+        y, sent = say(x, who, lying)
+        for fault, memory, rng in faults:
+            y, sent = fault.deliver(y, sent, sending, memory, rng)
+        return np.where(sent.reshape(*sent.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), sent
+
+    def _struck(self, x: Array, senders: Array | None) -> tuple[Array, Array, Array | None, Array, list[Any]]:
+        """What faults do before messages are sent.
+
+        Returns:
+            (the messages; who sends them, bool[B, N]; who lies, bool[B, N] or None: nobody; the replicas in which
+            anyone wants to send, bool[B]; the faults, each with its memory and Generator)
+        """
         self._shape = (x.shape[0], x.shape[1])
         if not self._fault_memory:
             self._fault_memory = [
@@ -325,10 +360,7 @@ class Channel:
             who = fault.admit(who, sending, memory, rng)
             x = fault.corrupt(x, self.payload, memory, rng)
         lying = [lying for fault, memory, _ in faults if (lying := fault.liars(self._shape, memory)) is not None]
-        y, sent = say(x, who, np.logical_or.reduce(lying) if lying else None)
-        for fault, memory, rng in faults:
-            y, sent = fault.deliver(y, sent, sending, memory, rng)
-        return np.where(sent.reshape(*sent.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), sent
+        return x, who, np.logical_or.reduce(lying) if lying else None, sending, faults
 
     def _say_plainly(self, x: Array, senders: Array | None, levels: Array | None) -> tuple[Array, Array]:
         """`send` without faults and mechanism."""
@@ -365,6 +397,74 @@ class Channel:
         y = np.zeros((*x.shape[:2], *message.shape[1:]), message.dtype)
         y[who] = message
         return y, who
+
+    def _send_average(
+        self,
+        x: Array,
+        senders: Array | None,
+        sensitivity: float | Array | None,
+        norm: int,
+        events: int | None,
+        weights: Array | None,
+        drawn: bool,
+    ) -> tuple[Array, Array]:
+        """`send` by a mechanism that releases an average: every sender whose message is in it is told to have sent it.
+
+        Messages are lost before they are added up. Observers read the average, and not who is in it.
+        """
+        mechanism: Any = self.config.mechanism
+        if mechanism.norm == 1 and norm == 2 and sensitivity is not None:
+            sensitivity = sensitivity * float(np.prod(x.shape[2:])) ** 0.5
+        mechanism.check_sensitivity(sensitivity)
+        x, who, lying, sending, faults = self._struck(x, senders)
+        unseen = drawn and mechanism.hides_senders and all(fault.observes for fault, _, _ in faults)
+        who = self._charge_drawn(who, events) if unseen else self._admit(who, x.shape[:2], self._loss(None))
+        self._count(who)
+        arrived = who
+        for fault, memory, rng in faults:
+            if not fault.observes:
+                x, arrived = fault.deliver(x, arrived, sending, memory, rng)
+        assert self.rng is not None
+        mean, released = mechanism.average(x, who, arrived, self.rng, sensitivity, weights)
+        if not unseen:
+            self._charge_average(who, released, lying, events)
+        told = np.broadcast_to(mean[:, None], (*x.shape[:2], *mean.shape[1:]))
+        everybody = np.broadcast_to(released[:, None], x.shape[:2])
+        for fault, memory, rng in faults:
+            if fault.observes:
+                fault.deliver(told, everybody, sending, memory, rng)
+        inside = arrived & released[:, None]
+        return np.where(inside.reshape(*inside.shape, *[1] * (told.ndim - 2)), told, 0.0), inside
+
+    def _charge_average(self, who: Array, released: Array, lying: Array | None, events: int | None) -> None:
+        """Charge the senders of an average, with infinity where too many of them lie."""
+        mechanism: Any = self.config.mechanism
+        self.ledger.charge(self.name, self._loss(None), each=who, events=events)
+        if lying is not None:
+            broken = released & ~mechanism.holds(who, who & ~lying)
+            if broken.any():
+                self.ledger.charge(self.name, NoPrivacy().loss(), each=who & broken[:, None], events=events)
+
+    def _charge_drawn(self, who: Array, events: int | None) -> Array:
+        """Charge all agents alike for an average whose senders `who` bool[B, N] were drawn at random, if their budgets
+        admit it; returns who sends."""
+        number, agents = who.sum(1), who.shape[1]
+        for senders in np.unique(number[number > 0]).tolist():
+            there = number == senders
+            loss = self._sampled(senders / agents)
+            if self.config.budget is not None:
+                everybody = np.broadcast_to(there[:, None], who.shape)
+                admitted, ended = self.config.budget.admit(self.ledger, loss, everybody, self.name)
+                there, self.stopped = there & admitted.all(1), self.stopped | ended
+                who = who & (there | (number != senders))[:, None]
+            self.ledger.charge(self.name, loss, everyone=there, events=events)
+        return who
+
+    def _sampled(self, rate: float) -> Any:
+        """The loss of a message whose senders are a random share of all agents."""
+        if ("rate", rate) not in self._losses:
+            self._losses["rate", rate] = SampledLoss(self._loss(None), rate) if rate < 1 else self._loss(None)
+        return self._losses["rate", rate]
 
     def _go_on(
         self, x: Array, senders: Array | None, loss: Any, sensitivity: float | Array | None, events: int | None

@@ -197,6 +197,7 @@ class Stragglers(Fault):
 
     delays: Sequence[float]
     order: ClassVar[int] = 4
+    late: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         delays = vector("delays", self.delays)

@@ -36,6 +36,7 @@ class Constants(NamedTuple):
     coverage: Ints  # [slots + 1, M]: the number of agents whose means each agent holds
     sinks: Ints  # [Q]: agents that upload to the server
     group: Ints  # [M]: agents whose means have the weight of one component; all the same: they weigh by size
+    by_pulls: bool  # whether agents' means weigh by their numbers of pulls
     plain: bool  # whether nothing stands on the channel
 
 
@@ -213,7 +214,7 @@ def end_round(state: Any, arrays: Any, params: Any) -> None:
     state.rounds += 1
     state.round_time = state.time
     for k in range(params.num_arms):
-        mean, number = average(arrays.private, arrays.reported, k, params.group)
+        mean, number = average(arrays.private, arrays.reported, arrays.weight, k, params.group, params.by_pulls)
         if number > 0:
             arrays.broadcast[k], arrays.last_round[k] = mean, state.rounds
         arrays.counts_at_round[k] = arrays.pulled[k]

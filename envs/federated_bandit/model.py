@@ -158,27 +158,30 @@ def historical_mean(before: float, weight: float, mean: float, pulls: float) -> 
     return (weight * before + pulls * mean) / (weight + pulls)
 
 
-def average(private: Any, known: Any, k: int, group: Any) -> tuple[float, int]:
+def average(private: Any, known: Any, pulls: Any, k: int, group: Any, by_pulls: bool) -> tuple[float, int]:
     """ybar_k, the mean over agents (Algorithm 1, line 12) or over the components' means (Algorithm 5, lines 9 and 14).
 
     Args:
         private: float64[M, K].
         known: which of these values enter, bool[M, K].
+        pulls: float64[M, K], the number of pulls behind each value.
         k: the arm.
-        group: int64[M], ascending: the component of each agent; the same if all agents have equal weight.
+        group: int64[M], ascending: the component of each agent; the same if agents do not weigh by component.
+        by_pulls: whether agents weigh by their pulls, or else all the same.
 
     Returns:
         (mean, number of components behind it); 0 where there are none.
     """
-    means, some, total, size = 0.0, 0, 0.0, 0
+    means, some, total, size = 0.0, 0, 0.0, 0.0
     for i in range(len(group)):
         if known[i, k]:
-            total += private[i, k]
-            size += 1
-        if size > 0 and (i + 1 == len(group) or group[i + 1] != group[i]):
+            weight = pulls[i, k] if by_pulls else 1.0
+            total += weight * private[i, k]
+            size += weight
+        if size > 0.0 and (i + 1 == len(group) or group[i + 1] != group[i]):
             means += total / size
             some += 1
-            total, size = 0.0, 0
+            total, size = 0.0, 0.0
     return means / max(some, 1), some
 
 

@@ -73,7 +73,9 @@ Arguments
       numbered component by component, whatever the graphs call their nodes; ("ring", 20) is a component of 20 agents.
     - server_link_cost, agent_link_cost: c1 and c2, >= 0.
     - delay: "diameter-1" (the first exchange takes place in the slot of the upload) or "diameter".
-    - weighting: of a hybrid's components, "agents" (by size) or "components" (the paper's unweighted mean).
+    - weighting: of the means in an average: "agents" (all agents weigh the same), "components" (all components of a
+      hybrid do, as in the paper), or "pulls": an upload carries the number of pulls behind each mean, which everybody
+      sees anyhow, and weighs by it.
 
 Deviations from the paper
     Logarithms are natural. S(r) is rounded up and grows by at least 1 per round, and C(r) uses the rounded value. N =
@@ -121,7 +123,7 @@ from taciturn.envs.federated_bandit.model import QUALITIES, State, communication
 from taciturn.envs.federated_bandit.protocol import DELAYS, RoundTraffic, is_hybrid, read_components
 from taciturn.validation import MOST_ARMS, MOST_NUMBERS, Array, Bools, Floats, choice, integer, number
 
-WEIGHTINGS = ("agents", "components")
+WEIGHTINGS = ("agents", "components", "pulls")
 MAX_HORIZON = 2**24  # float32 represents every whole number of slots up to here
 MEAN_BOUNDS = (-10.0, 11.0)  # of noisy means in observations
 
@@ -237,7 +239,8 @@ class FederatedBandit(Replicas[State]):
         observer: Any = "public" if self.params.components else "server"
         senders: Any = {"sender": "agent", "num_senders": self.params.num_agents}
         senders["agents_decide"] = self.agents_decide
-        return (Channel("means", "vector", observer=observer, unit="event", disjoint=True, additive=True, **senders),)
+        kind: Any = {"unit": "event", "disjoint": True, "additive": True, "averaged": not self.params.components}
+        return (Channel("means", "vector", observer=observer, **kind, **senders),)
 
     def public(self) -> dict[str, Any]:
         """`delay`, the slots that agents wait for a round's result; `neighbour_exchange`, which sends vectors between
@@ -263,6 +266,7 @@ class FederatedBandit(Replicas[State]):
             t.coverage,
             t.sinks,
             group,
+            p.weighting == "pulls",
             self.plain,
         )
 
@@ -298,7 +302,8 @@ class FederatedBandit(Replicas[State]):
         # At user level, a message costs as much as all its rewards: charge for the message with the most.
         events = max(1, math.ceil(share.sum(2)[asks].max()))
         for part in range(int(parts[asks].max())):
-            received = self.channels["means"].send(mean, asks & (parts > part), sensitivity, events=events)
+            says = asks & (parts > part)
+            received = self.channels["means"].send(mean, says, sensitivity, events=events, weights=share)
             self.column("heard")[:], self.column("delivered")[:] = received
             self.play_on(listen, live)
 

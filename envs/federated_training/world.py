@@ -33,12 +33,15 @@ Info
 
 Privacy channels
     `update` (observer server, unit user): a client's trained parameters minus the server's, a vector in R^D. The
-    updates of a round are sent when it closes, or when the session ends. Sensitivity: 2 `clip_norm` in the Euclidean
-    norm; without clipping it is unbounded, and no mechanism is allowed. How long a client takes does not depend on its
-    data, and the server's decisions depend on what it received and on held-out data, so the senders, their number and
-    the end of a round tell nothing more. Numbers of samples are public: with weighting "samples" the server uses them,
-    and adjacent clients have equally many. A learner practises on held-out images (`practice_data`), never on the
-    clients'. Totals are per run: those of several runs on the same data add up.
+    updates of a round are sent when it closes, or when the session ends (a mechanism that releases averages
+    releases nothing then). Under such a mechanism the observer reads averages: whoever sees the server's
+    parameters. With equal weights it does not learn who is in them, and as the times of all clients have the same
+    law, they are a random sample. Sensitivity: 2 `clip_norm` in the Euclidean norm; without clipping it is
+    unbounded, and no mechanism is allowed. How long a client takes does not depend on its data, and the server's
+    decisions depend on what it received and on held-out data, so the senders, their number and the end of a round
+    tell nothing more. Numbers of samples are public: with weighting "samples" the server uses them, and adjacent
+    clients have equally many. A learner practises on held-out images (`practice_data`), never on the clients'.
+    Totals are per run: those of several runs on the same data add up.
 
 Arguments
     Those of round stopping, and:
@@ -174,7 +177,7 @@ class FederatedTraining(RoundStopping):
 
     def make_channels(self) -> tuple[Channel, ...]:
         senders: Any = {"sender": "client", "num_senders": self.params.num_clients}
-        return (Channel("update", "vector", observer="server", unit="user", **senders),)
+        return (Channel("update", "vector", observer="server", unit="user", averaged=True, **senders),)
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         if config.mechanism is not None and self.params.clip_norm is None and config.mechanism.kind != "none":
@@ -235,7 +238,15 @@ class FederatedTraining(RoundStopping):
             trained *= p.clip_norm / np.maximum(norms, p.clip_norm)
         updates = np.zeros((*shape, self.classifier.num_parameters), np.float32)
         updates[replica, client] = trained
-        return self.channels["update"].send(updates, senders, None if p.clip_norm is None else 2 * p.clip_norm, norm=2)
+        reach = None if p.clip_norm is None else 2 * p.clip_norm
+        even = p.weighting == "uniform"
+        weights = None if even else self.sizes()[:, :, None]
+        # Averages of equal weights do not tell who is in them.
+        return self.channels["update"].send(updates, senders, reach, norm=2, weights=weights, drawn=even)
+
+    def sizes(self) -> Ints:
+        """The number of samples of each client, int64[B, M]."""
+        return np.asarray((self.column("samples") >= 0).sum(-1))
 
     def splits(self) -> bool:
         return True
@@ -248,16 +259,17 @@ class FederatedTraining(RoundStopping):
         if not who.any():
             return
         updates, delivered = self.upload(who)
-        parameters, loss, accuracy, samples = map(self.column, ("parameters", "loss", "accuracy", "samples"))
-        sizes = (samples >= 0).sum(-1) if self.params.weighting == "samples" else 1
+        parameters, loss, accuracy = map(self.column, ("parameters", "loss", "accuracy"))
+        sizes = self.sizes() if self.params.weighting == "samples" else 1
         parameters[who] = federated_average(parameters[who], updates[who], (delivered * sizes)[who])
         before = loss[who]
         loss[who], accuracy[who] = self.classifier.evaluate(parameters[who], self.data.test_x, self.data.test_y)
         gain[who] = before - loss[who]
 
     def ended(self, where: Bools) -> None:
-        """Send the updates that arrived in a round that the end of the session cut off."""
-        cut = where & (self.column("received") > 0)
+        """Send the updates that arrived in a round that the end of the session cut off; nothing is averaged then."""
+        mechanism = self.channels["update"].config.mechanism
+        cut = where & (self.column("received") > 0) & (mechanism is None or not mechanism.averages)
         if cut.any():
             self.upload(cut)
 

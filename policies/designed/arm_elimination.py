@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, PublicView, integer, number
+from taciturn.envs.core import Array, PublicView, choice, integer, number
 from taciturn.envs.federated_bandit.arm_elimination import ArmElimination, action
 from taciturn.policies.base import Policy
-from taciturn.privacy.mechanisms import Laplace
+from taciturn.policies.families.trust_models import TRUST
 from taciturn.validation import Floats, Ints
 
 STEPS = 12
@@ -23,7 +23,8 @@ class GrowingSchedule(Policy):
         g = sqrt(2 a log(1 + c left / (k n)) (m (1 - m) + (m - g) (1 - m + g) + 2 J s / n) / (M n)),
 
     where `left` slots remain, k arms are active, M agents upload, m is the best average before the epoch, and s is the
-    variance of the noise in the sum of an epoch's rewards. (With Laplace noise at level epsilon, s = 2 / epsilon^2.)
+    variance of the noise in the sum of an epoch's rewards of each agent. (With Laplace noise at level epsilon, s = 2 /
+    epsilon^2; where noise is added once to the sum of all, 1/M of that.)
     The bracket is the variance of the difference between the best arm and one that is g worse, in pulls of one agent; m
     counts two hits and two misses more than were seen, as the interval of Agresti & Coull (1998) does. The logarithm
     weighs what a wrong elimination would cost, in proportion to the time left, against the pulls that more certainty
@@ -33,14 +34,19 @@ class GrowingSchedule(Policy):
         first: pulls of each arm by each agent in the first epoch.
         growth: of the total of pulls from epoch to epoch, > 1.
         a, c: constants of the threshold, > 0.
+        trust: whom agents trust under a total: "local", nobody; "distributed", a secure sum of their uploads;
+            "central", a curator who averages them.
     """
 
     public_schedule = True
 
-    def __init__(self, first: int = 2, growth: float = 1.15, a: float = 0.6, c: float = 0.3) -> None:
+    def __init__(
+        self, first: int = 2, growth: float = 1.15, a: float = 0.6, c: float = 0.3, trust: str = "local"
+    ) -> None:
         self.first = integer("first", first, at_least=1)
         self.growth = number("growth", growth, above=1, at_most=1e6)
         self.a, self.c = number("a", a, above=0), number("c", c, above=0)
+        self.trust = choice("trust", trust, TRUST)
 
     def begin(self, view: PublicView) -> None:
         self.require(issubclass(view.world, ArmElimination), "arm_elimination", view)
@@ -51,8 +57,8 @@ class GrowingSchedule(Policy):
         self._noise: Floats = np.zeros(view.num_envs)
 
     def within(self, view: PublicView, total: float) -> dict[str, Any]:
-        """All of `total` on each message, by Laplace noise: each reward enters one."""
-        return {"means": Laplace(total)}
+        """All of `total` on each message or average, by Laplace noise: each reward enters one."""
+        return {"means": TRUST[self.trust](total)}
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         seen = self._layout.unpack(obs[:, 0].astype(np.float64))
@@ -86,5 +92,6 @@ class GrowingSchedule(Policy):
         """The variance of the noise in a sum of so many rewards, [B]."""
         if self._mechanism is None or self._mechanism.kind == "none":
             return np.zeros(pulls.shape)
-        found: Floats = pulls**2 * self._mechanism.variance(np.full(pulls.shape, 0.5), 1.0 / pulls)
+        of_mean = self._mechanism.variance_of_mean(np.full(pulls.shape, 0.5), 1.0 / pulls, self._agents)
+        found: Floats = pulls**2 * self._agents * of_mean
         return found

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Layout, PublicView, integer, number
+from taciturn.envs.core import Array, Layout, PublicView, choice, integer, number
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies.base import Policy
 from taciturn.policies.classic.bandits import highest_horizon_index
 from taciturn.policies.classic.cooperative_bandits import divided
+from taciturn.policies.families.trust_models import TRUST
 from taciturn.privacy.mechanisms import Laplace
 from taciturn.validation import Bools, Floats, Ints
 
@@ -35,7 +36,8 @@ class PublicPlan(Policy):
         v / (m n) + sum_j n_j^2 s(n_j) / (m n^2),
 
     where v is the variance of one reward. So it counts as m n v / (v + sum_j n_j^2 s(n_j) / n) pulls in a Beta
-    posterior with a uniform prior.
+    posterior with a uniform prior. Where noise is added once for all (`trust`), s(n_j) is m times the variance of the
+    noise in the average of batch j, which is 1/m of what each agent alone would need.
 
     Where uploads are lost, it still counts all m of them.
 
@@ -47,15 +49,20 @@ class PublicPlan(Policy):
         growth: of the length of batches, >= 1.
         chunk: pulls for each draw from the posterior.
         until: share of the run, in [0, 1].
+        trust: whom agents trust under a total: "local", nobody; "distributed", a secure sum of their uploads;
+            "central", a curator who averages them.
     """
 
     public_schedule = True
 
-    def __init__(self, first: int = 2, growth: float = 1.6, chunk: int = 1, until: float = 0.7) -> None:
+    def __init__(
+        self, first: int = 2, growth: float = 1.6, chunk: int = 1, until: float = 0.7, trust: str = "local"
+    ) -> None:
         self.first = integer("first", first, at_least=1)
         self.growth = number("growth", growth, at_least=1, at_most=1e6)
         self.chunk = integer("chunk", chunk, at_least=1)
         self.until = number("until", until, at_least=0, at_most=1)
+        self.trust = choice("trust", trust, TRUST)
 
     def begin(self, view: PublicView) -> None:
         fits = issubclass(view.world, FederatedBandit) and view.params.topology == "server"
@@ -64,11 +71,12 @@ class PublicPlan(Policy):
         self._layout: Layout = role.layout
         self._agents, self._arms, self._horizon = role.num_agents, view.params.arms, int(view.horizon)
         self._mechanism: Any = view.channels["means"].mechanism
+        self._averages = self._mechanism is not None and self._mechanism.averages
         self._start(np.ones(view.num_envs, np.bool_))
 
     def within(self, view: PublicView, total: float) -> dict[str, Any]:
-        """All of `total` on each message, by Laplace noise: each reward enters one."""
-        return {"means": Laplace(total)}
+        """All of `total` on each message or average, by Laplace noise: each reward enters one."""
+        return {"means": TRUST[self.trust](total)}
 
     def _start(self, fresh: Bools) -> None:
         """Forget the runs of the replicas that `fresh` marks."""
@@ -77,9 +85,10 @@ class PublicPlan(Policy):
             self._left, self._pulls = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
             self._noise, self._length = np.zeros(shape), np.zeros(fresh.size)
             self._together = np.ones(fresh.size, np.bool_)
+            self._uploaded = np.full((fresh.size, self._agents, self._arms), np.nan)
         for values in (self._left, self._pulls, self._noise, self._length):
             values[fresh] = 0
-        self._together[fresh] = True
+        self._together[fresh], self._uploaded[fresh] = True, np.nan
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         seen = self._layout.unpack(obs.astype(np.float64))
@@ -121,8 +130,9 @@ class PublicPlan(Policy):
         """n^2 s(n), the variance of the noise in a sum of n rewards, [K]; 0 where n is 0."""
         if self._mechanism is None or self._mechanism.kind == "none":
             return np.zeros(pulls.shape)
-        n = np.maximum(pulls, 1)
-        return np.where(pulls > 0, n**2 * self._mechanism.variance(np.full(n.shape, 0.5), 1.0 / n), 0.0)
+        n, agents = np.maximum(pulls, 1), self._agents
+        of_mean = self._mechanism.variance_of_mean(np.full(n.shape, 0.5), 1.0 / n, agents)
+        return np.where(pulls > 0, n**2 * agents * of_mean, 0.0)
 
     @staticmethod
     def counted(agents: int, pulls: Ints, noise: Floats, means: Floats) -> Floats:
@@ -141,7 +151,12 @@ class PublicPlan(Policy):
         others = self._agents - 1
         pulls, noise = self._pulls[rows, None], self._noise[rows, None]
         # The average without what the agent itself has uploaded.
-        means = (self._agents * seen["broadcast"] - seen["private"]) / max(others, 1)
+        mine = seen["private"]
+        if self._averages:
+            first = np.isnan(self._uploaded[rows]).any((1, 2))
+            self._uploaded[rows[first]] = seen["means"][first]
+            mine, noise = self._uploaded[rows], noise * self._agents / max(others, 1)
+        means = (self._agents * seen["broadcast"] - mine) / max(others, 1)
         heard = self.counted(others, pulls, noise, means)
         hits = heard * np.clip(means, 0, 1) + seen["counts"] * seen["means"]
         counts = heard + seen["counts"]
@@ -207,12 +222,14 @@ class DividedPlan(Policy):
         self.own_a, self.own_c = number("own_a", own_a, above=0), number("own_c", own_c, above=0)
 
     def begin(self, view: PublicView) -> None:
+        mechanism: Any = view.channels["means"].mechanism
         fits = issubclass(view.world, FederatedBandit) and view.params.topology == "server"
-        self.require(fits, "federated_bandit with topology='server'", view)
+        single = mechanism is None or not mechanism.averages
+        self.require(fits and single, "federated_bandit with topology='server' and noise on each upload", view)
         (role,) = view.roles.values()
         self._layout: Layout = role.layout
         self._arms, self._horizon = view.params.arms, int(view.horizon)
-        self._mechanism: Any = view.channels["means"].mechanism
+        self._mechanism = mechanism
         self._envs, self._agents = view.num_envs, 0
 
     def within(self, view: PublicView, total: float) -> dict[str, Any]:

@@ -1,10 +1,17 @@
 """Stopping rules for the round-stopping worlds: the best deadline, and a few large rounds."""
 
+import math
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 
-from taciturn.envs.core import Array, PublicView, choice, integer
+from taciturn.envs.core import Array, ChannelConfig, PublicView, choice, integer, number
 from taciturn.envs.round_stopping.model import Model, binomial_rows
 from taciturn.policies.families.round_stopping import StoppingRule
+from taciturn.privacy.budget import Budget
+from taciturn.privacy.mechanisms import CentralSum, Gaussian
+from taciturn.privacy.sampling import SampledLoss
 from taciturn.validation import Bools, Floats, Ints
 
 
@@ -34,6 +41,22 @@ def deadline_rates(model: Model, most: int) -> Floats:
         law[law < 1e-200] = 0.0  # arithmetic with denormal numbers is slow
         law = law @ moves
     return rates
+
+
+@lru_cache(1024)
+def least_noise(budget: Budget, rate: float, messages: int) -> float:
+    """The largest rho of Gaussian noise, within 0.1%, with which a budget admits so many averages of random samples
+    that hold a share `rate` of all agents."""
+
+    def fits(rho: float) -> bool:
+        loss = Gaussian.from_rho(rho).loss()
+        return budget.messages(SampledLoss(loss, rate) if rate < 1 else loss) >= messages
+
+    low, high = 1e-9, 1e4
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 class BestDeadline(StoppingRule):
@@ -68,14 +91,33 @@ class FewRounds(StoppingRule):
     epsilon, rounds that close with the updates of the few clients that have not spent theirs do harm. After `rounds`
     rounds no further one is closed, unless all clients have sent.
 
+    Where clients trust a curator, who releases averages, noise of variance v in an average leaves v, whatever n is, and
+    an average costs all clients alike, as little as a random sample of k of M does. Then the noise is the least with
+    which `rounds` averages fit into the total, and a budget stops any others (federated averaging with differential
+    privacy: McMahan, Ramage, Talwar & Zhang 2018).
+
     Args:
         k: updates in a round (all, if there are fewer clients).
         rounds: that are closed.
+        trust: whom clients trust under a total: "local", nobody, and the level is the benchmark's; "central", a curator
+            who averages their updates.
+        delta: of the total, in (0, 1), if a curator is trusted.
     """
 
-    def __init__(self, k: int, rounds: int = 1) -> None:
+    def __init__(self, k: int, rounds: int = 1, trust: str = "local", delta: float = 1e-5) -> None:
         self.k = integer("k", k, at_least=1)
         self.rounds = integer("rounds", rounds, at_least=0)
+        self.trust = choice("trust", trust, ("local", "central"))
+        self.delta = number("delta", delta, above=0, below=1)
+
+    def within(self, view: PublicView, total: float) -> dict[str, Any] | None:
+        """A curator's noise; None if no curator is trusted, or the world sends nothing."""
+        if self.trust == "local" or "update" not in view.channels:
+            return None
+        budget = Budget(total, self.delta, method="rdp")
+        rate = min(self.k / view.params.num_clients, 1.0)
+        rho = least_noise(budget, rate, max(self.rounds, 1))
+        return {"update": ChannelConfig(CentralSum(Gaussian.from_rho(rho)), budget)}
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)

@@ -13,13 +13,16 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     """The mechanism of `NAME[:VALUE][,parameter=value...]`, such as `Laplace:1.0,sensitivity=0.5`.
 
     VALUE is the mechanism's first parameter, its level. Values are read as JSON if possible, and as text otherwise.
-    `Memoized:NAME...` memoizes the answers of that mechanism, and `Scheduled:AT:NAME...` draws one, at message AT.
+    `Memoized:NAME...` memoizes the answers of that mechanism, `Scheduled:AT:NAME...` draws one, at message AT, and
+    `CentralSum:NAME...` releases one average with its noise.
 
     Raises:
         ValueError: the mechanism or a parameter is unknown, or a value is not allowed.
     """
     if spec.startswith("Memoized:"):
         return mechanisms.Memoized(parse_mechanism(spec.removeprefix("Memoized:")))
+    if spec.startswith("CentralSum:"):
+        return mechanisms.CentralSum(parse_mechanism(spec.removeprefix("CentralSum:")))
     if spec.startswith("Scheduled:"):
         _, at, inner = [*spec.split(":", 2), "", ""][:3]
         return mechanisms.Scheduled(parse_mechanism(inner), at=parsed(at))
@@ -51,13 +54,13 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     return kind(**given)
 
 
-REPEATED = ("Mechanism", "Memoized", "Scheduled")
+AROUND = ("Mechanism", "CentralSum", "Memoized", "Scheduled")
 """Not made from numbers alone."""
 
 
 def own_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
     """`{name: class}` of this package's mechanisms that can be made from a name and numbers."""
-    found = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name not in REPEATED}
+    found = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name not in AROUND}
     return {name: one for name, one in found.items() if _is_mechanism(one)}
 
 

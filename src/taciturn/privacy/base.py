@@ -33,12 +33,14 @@ class Mechanism(metaclass=NamesUnknown):
         idealised: whether it draws real-valued noise in floating point, whose lowest bits break any claim (Mironov
             2012). The claim is then about real numbers, and audits do not read these bits unless told to.
         norm: of the sensitivity, 1 or 2, or inf for the largest change of any number.
+        averages: whether observers read one average of all messages in place of each (`taciturn.privacy.sums`).
     """
 
     payloads: ClassVar[frozenset[Payload]] = frozenset(get_args(Payload))
     per_stream: ClassVar[bool] = False
     changes_tell: ClassVar[bool] = False
     once: ClassVar[bool] = False
+    averages: ClassVar[bool] = False
     idealised: bool = False
     norm: ClassVar[float] = math.inf
     kind: ClassVar[str]
@@ -76,6 +78,10 @@ class Mechanism(metaclass=NamesUnknown):
     @abstractmethod
     def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         """Variance of each number in `debias(perturb(x))`, float64."""
+
+    def variance_of_mean(self, x: ArrayLike, sensitivity: Given = None, num_messages: int = 1) -> Array:
+        """Variance of the noise in the mean of `num_messages` messages about x, float64."""
+        return self.variance(x, sensitivity) / num_messages
 
     @abstractmethod
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:

@@ -25,11 +25,14 @@ from taciturn.privacy.randomized_response import (
 from taciturn.privacy.repeated import Memoized, MemoizedState, Scheduled, ScheduledState
 from taciturn.privacy.samplers import discrete_gaussian, discrete_laplace, exact_bernoulli, exact_bernoulli_exp
 from taciturn.privacy.stateful import Blocks, BlocksState, TreeAggregation, TreeState
+from taciturn.privacy.sums import CentralSum, DistributedSum
 
 __all__ = [
     "BitwiseRandomizedResponse",
     "Blocks",
     "BlocksState",
+    "CentralSum",
+    "DistributedSum",
     "Exponential",
     "Gaussian",
     "KaryRandomizedResponse",

@@ -58,8 +58,8 @@ class Repeated(Mechanism):
 
     def __post_init__(self) -> None:
         inner: Any = self.mechanism
-        if not isinstance(inner, Mechanism) or inner.stateful:
-            raise ValueError(f"mechanism must be one without state, not {inner!r}")
+        if not isinstance(inner, Mechanism) or inner.stateful or inner.averages:
+            raise ValueError(f"mechanism must be one without state that perturbs each message, not {inner!r}")
         for name in ("epsilon", "kind", "payload_dims", "payloads", "norm"):
             self._set(**{name: getattr(inner, name)})
 

@@ -1,0 +1,282 @@
+"""Mechanisms whose observers read one average of all messages: by a trusted curator, or by a secure sum."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from taciturn.privacy import checks
+from taciturn.privacy.base import Given, Mechanism
+from taciturn.privacy.calibrated_noise import Gaussian, Laplace
+from taciturn.privacy.losses import LaplaceLoss, PrivacyLoss
+from taciturn.validation import Array, Bools, Floats, Ints, integer, number, shown
+
+STEPS = 2**20
+"""Steps of the grid of `DistributedSum` in the largest change that one unit can make."""
+MOST_STEPS = 2**52
+
+
+class Averaging(Mechanism):
+    """Base of the mechanisms that release one average of the messages of all senders, and no single message.
+
+    With w_i the weight of sender i's message x_i, such as the number of rewards behind a mean, the observers read
+
+        y = (sum_i w_i x_i + Z) / sum_i w_i,
+
+    where the noise Z is scaled to c = max_i w_i s_i, the largest change of the sum when one unit of one sender changes;
+    s_i is the sensitivity of x_i, and the weights are public. A change of one sender's data moves the sum by at most c,
+    whatever the others say, so each sender has the loss of one message with noise of that scale (as for a sum that a
+    curator releases: Dwork, McSherry, Nissim & Smith 2006). The noise of an average of n equal messages has n times
+    less standard deviation than if each were perturbed by its sender, and sqrt(n) times less than an average of those.
+
+    Class attributes:
+        averages: true.
+        hides_senders: whether the observers do not learn who has sent.
+    """
+
+    averages: ClassVar[bool] = True
+    hides_senders: ClassVar[bool] = True
+    norm: ClassVar[float] = 1
+
+    @abstractmethod
+    def average(
+        self,
+        x: Array,
+        senders: Bools,
+        arrived: Bools,
+        rng: Generator,
+        sensitivity: Given = None,
+        weights: Array | None = None,
+    ) -> tuple[Array, Bools]:
+        """The average of messages.
+
+        Args:
+            x: float64[B, N, ...], what agents would say.
+            senders: bool[B, N], the agents that announce that they send.
+            arrived: bool[B, N], those of them whose message enters the sum.
+            rng: draws the noise.
+            sensitivity: of messages, a number or an array that broadcasts against x; an array with one entry for each
+                number says that a unit changes only one number of a message.
+            weights: >= 0, an array that broadcasts against x; None: all the same.
+
+        Returns:
+            (float64[B, ...], 0 where nothing is released or all weights are 0; whether an average is released, bool[B])
+        """
+
+    def holds(self, senders: Bools, honest: Bools) -> Bools:
+        """Whether the claim holds in each sum, bool[B], if of the `senders` bool[B, N] only the `honest` ones add what
+        they should, and nobody else knows it."""
+        return np.ones(len(senders), np.bool_)
+
+
+def weighted_sum(
+    x: Array, who: Bools, sensitivity: ArrayLike, weights: Array | None
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """The parts of an average, for the messages x [B, N, ...] of the agents `who` bool[B, N].
+
+    Returns:
+        (w_i x_i, float64[B, N, ...]; their sum, float64[B, ...]; the sum of weights, float64 that broadcasts against
+        it; c = max_i w_i s_i, float64[B], 1 where nobody has a weight)
+    """
+    chosen = who.reshape(*who.shape, *[1] * (x.ndim - 2))
+    weight = np.where(chosen, 1.0 if weights is None else weights, 0.0)
+    if not (weight >= 0).all():
+        raise ValueError(f"weights must hold numbers >= 0, not {weight[~(weight >= 0)][0]}")
+    weighted = np.where(weight > 0, weight * x, 0.0)
+    reach = np.asarray(weight * sensitivity).reshape(len(x), -1).max(1, initial=0.0)
+    return weighted, weighted.sum(1), weight.sum(1), np.where(reach > 0, reach, 1.0)
+
+
+@dataclass(frozen=True)
+class CentralSum(Averaging):
+    """One average with noise that is added once, by a curator whom all senders trust: the central model.
+
+    See `Averaging` for the law and its loss. The curator sees the messages; the observers are all who see the averages,
+    such as the parameters of a trained model. They do not see who has sent, so that drawing the senders at random
+    amplifies the privacy of all (`SampledLoss`), where a world says that it draws them.
+
+    Args:
+        mechanism: `Laplace` or `Gaussian`, the law of the noise; its epsilon is that of one average.
+    """
+
+    payloads = frozenset({"bounded", "vector"})
+    mechanism: Mechanism
+
+    def __post_init__(self) -> None:
+        inner: Any = self.mechanism
+        if not isinstance(inner, Laplace | Gaussian):
+            raise ValueError(f"mechanism must be Laplace or Gaussian, not {shown(inner)}")
+        for name in ("epsilon", "kind", "norm", "idealised"):
+            self._set(**{name: getattr(inner, name)})
+
+    def check_sensitivity(self, stated: Given) -> None:
+        self.mechanism.check_sensitivity(stated)
+
+    def average(
+        self,
+        x: Array,
+        senders: Bools,
+        arrived: Bools,
+        rng: Generator,
+        sensitivity: Given = None,
+        weights: Array | None = None,
+    ) -> tuple[Array, Bools]:
+        inner: Any = self.mechanism
+        inner.check_sensitivity(sensitivity)
+        stated = inner.sensitivity if inner.sensitivity is not None else sensitivity
+        _, total, weight, reach = weighted_sum(x, arrived, stated, weights)
+        noisy = replace(inner, sensitivity=None).perturb(total, rng, reach)
+        released = arrived.any(1)
+        there = released.reshape(-1, *[1] * (total.ndim - 1)) & (weight > 0)
+        return np.where(there, noisy, 0.0) / np.where(weight > 0, weight, 1.0), released
+
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
+        """Averages of a single message each."""
+        return self.mechanism.perturb(x, rng, sensitivity)
+
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
+        """Of averages of a single message each."""
+        return self.mechanism.variance(x, sensitivity)
+
+    def variance_of_mean(self, x: ArrayLike, sensitivity: Given = None, num_messages: int = 1) -> Array:
+        """The variance of the noise in an average of `num_messages` messages of equal weight: that of one message,
+        divided by the square of their number."""
+        return self.mechanism.variance(x, sensitivity) / num_messages**2
+
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
+        """Of one average, for each sender."""
+        return self.mechanism.loss(sensitivity)
+
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
+        """For averages of a single message each."""
+        return self.mechanism.log_likelihood_ratio(y, x0, x1, sensitivity)
+
+
+@dataclass(frozen=True)
+class DistributedSum(Averaging):
+    """One average, to which each sender adds a share of the noise: distributed noise under a secure sum.
+
+    Each of the n senders adds to its number, on a grid, the difference of two independent Polya (negative binomial)
+    numbers with r = 1 / (n - dropouts) and success probability 1 - e^-t, t = epsilon / c in steps of the grid. A secure
+    sum adds these integers modulo 2^bits, and shows nothing else to anybody.
+
+    The sum of the shares of n - dropouts senders has two Polya parts with r = 1, which are geometric; their difference
+    is discrete Laplace noise, P(z) ~ e^(-t |z|) (Goryczka & Xiong 2017; Balle, Bell, Gascon & Nissim 2020; in bandits:
+    Chowdhury & Zhou 2023). A unit moves the sum of honest senders by at most c steps, so the sum is epsilon-DP. The
+    shares of further senders are independent of it and only add noise (post-processing), and so is the reduction modulo
+    2^bits. So the claim holds for each sender, against everybody who sees the sum, the party that adds up included, and
+    also if up to `dropouts` of the senders drop out after they announced that they would send, do not add their share,
+    or tell it to the attacker. If more drop out, nothing is released. If more are false, the claim does not hold, and
+    the ledger charges infinity.
+
+    Rounding moves a number by less than a step. Where a unit changes only one number of a message, or messages are
+    numbers, inputs within c steps stay within c steps; else c has one more step for each number.
+
+    Only the law is simulated here. A deployment needs a protocol for the secure sum (Bonawitz et al. 2017), whose keys,
+    thresholds and recovery from drop-outs are not modelled, a source of secure random numbers, and agreement on the
+    grid and on `bits` beforehand. That a sender is there, the number of senders and their weights are public.
+
+    Args:
+        epsilon: of one average, for each sender, > 0.
+        dropouts: senders that may drop out or be false, >= 0. The noise has n / (n - dropouts) times the variance that
+            would do if all were there.
+        bits: of the sum, from 32 to 62. The largest change by one unit is 2^20 steps, so a sum of more than 2^(bits -
+            21) of these wraps around.
+    """
+
+    payloads = frozenset({"bounded", "vector"})
+    hides_senders: ClassVar[bool] = False
+    kind: ClassVar[str] = "laplace"
+    epsilon: float
+    dropouts: int = 0
+    bits: int = 52
+
+    def __post_init__(self) -> None:
+        self._set(epsilon=checks.level("epsilon", self.epsilon))
+        number("epsilon", self.epsilon, at_least=1e-6, at_most=1e6)
+        self._set(dropouts=integer("dropouts", self.dropouts, at_least=0))
+        self._set(bits=integer("bits", self.bits, at_least=32, at_most=62))
+
+    def enough(self, senders: Bools) -> Ints:
+        """The number of senders whose shares of the noise suffice, int64[B]: n - dropouts, at least 1."""
+        return np.maximum(senders.sum(1) - self.dropouts, 1)
+
+    def holds(self, senders: Bools, honest: Bools) -> Bools:
+        return np.asarray(honest.sum(1) >= self.enough(senders))
+
+    def average(
+        self,
+        x: Array,
+        senders: Bools,
+        arrived: Bools,
+        rng: Generator,
+        sensitivity: Given = None,
+        weights: Array | None = None,
+    ) -> tuple[Array, Bools]:
+        if sensitivity is None:
+            raise ValueError("sensitivity must be given with the messages of DistributedSum, not None")
+        released = self.holds(senders, arrived)
+        # The grid follows from all that announced, before anybody drops out.
+        weighted, _, _, reach = weighted_sum(x, senders, sensitivity, weights)
+        lead = (-1, *[1] * (x.ndim - 1))
+        grid = reach.reshape(lead) / STEPS
+        steps = np.where(senders.reshape(*senders.shape, *[1] * (x.ndim - 2)), weighted / grid, 0.0)
+        if (np.abs(steps) > MOST_STEPS).any():
+            raise ValueError(f"x must lie within {MOST_STEPS // STEPS} sensitivities of 0 for a secure sum")
+        shares = self._shares(steps, self.enough(senders).reshape(lead), self._reach(x.shape[2:], sensitivity), rng)
+        inside = arrived.reshape(*arrived.shape, *[1] * (x.ndim - 2))
+        added = np.where(inside, np.floor(steps + 0.5).astype(np.int64) + shares, 0).sum(1)
+        half = 1 << (self.bits - 1)
+        centred = ((added + half) & ((1 << self.bits) - 1)) - half
+        _, _, weight, _ = weighted_sum(x, arrived, sensitivity, weights)
+        there = released.reshape(-1, *[1] * (centred.ndim - 1)) & (weight > 0)
+        return np.where(there, centred * grid[:, 0], 0.0) / np.where(weight > 0, weight, 1.0), released
+
+    def _reach(self, message: tuple[int, ...], sensitivity: ArrayLike) -> int:
+        """c in steps: how far one unit moves the rounded numbers of a message of that shape, in the sum of absolute
+        changes."""
+        numbers = int(np.prod(message, dtype=np.int64))
+        apart = np.ndim(sensitivity) > 2 and np.shape(sensitivity)[2:] == message
+        return STEPS if numbers == 1 or apart else STEPS + numbers
+
+    def _shares(self, like: Array, enough: Array, reach: int, rng: Generator) -> Ints:
+        """Each sender's share of the noise, int64 of the shape of `like`."""
+        r = np.broadcast_to(1.0 / enough, like.shape)
+        stops = -np.expm1(-self.epsilon / reach)
+        return np.asarray(rng.negative_binomial(r, stops) - rng.negative_binomial(r, stops))
+
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
+        """Averages of a single message each, whose numbers each have the given sensitivity; float64 of the shape of
+        x."""
+        x = checks.reals("x", x)
+        stated = checks.aligned("sensitivity", 1.0 if sensitivity is None else sensitivity, x)
+        alone = np.ones((x.size, 1), np.bool_)
+        flat = np.broadcast_to(stated, x.shape).reshape(-1, 1, 1)
+        return self.average(x.reshape(-1, 1, 1), alone, alone, rng, flat)[0].reshape(x.shape)
+
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
+        """Of averages of a single message each: 2 e^-t / (1 - e^-t)^2 steps^2."""
+        return self.variance_of_mean(x, sensitivity)
+
+    def variance_of_mean(self, x: ArrayLike, sensitivity: Given = None, num_messages: int = 1) -> Array:
+        """The variance of the noise in an average of `num_messages` messages of equal weight, all of which arrive."""
+        x = checks.reals("x", x)
+        stated = checks.aligned("sensitivity", 1.0 if sensitivity is None else sensitivity, x)
+        t = self.epsilon / STEPS
+        one = 2 * np.exp(-t) / np.expm1(-t) ** 2 / STEPS**2
+        shares = num_messages / max(num_messages - self.dropouts, 1)
+        return np.broadcast_to(one * shares * stated**2 / num_messages**2, x.shape).copy()
+
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
+        """Of one average, for each sender: that of discrete Laplace noise."""
+        checks.sensitivities(sensitivity)
+        return LaplaceLoss(self.epsilon, self.epsilon**2 / 2, 1, STEPS)
+
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
+        """For averages of a single message each; for each number."""
+        y, x0, x1 = checks.together(y=checks.reals("y", y), x0=checks.reals("x0", x0), x1=checks.reals("x1", x1))
+        stated = checks.aligned("sensitivity", 1.0 if sensitivity is None else sensitivity, y)
+        return (np.abs(y - x1) - np.abs(y - x0)) * self.epsilon / stated

@@ -16,6 +16,7 @@ from taciturn.privacy.mechanisms import (
     NoPrivacy,
     PrivacyLoss,
     Scheduled,
+    Shuffled,
     TreeAggregation,
     UnaryEncoding,
 )
@@ -27,5 +28,5 @@ __all__ = [
     "AuditResult", "BitwiseRandomizedResponse", "Blocks", "Budget", "BudgetSpent", "Byzantine", "Churn", "Exponential",
     "Faulty", "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger", "LossyChannel", "Memoized", "MessageLimit",
     "NoPrivacy", "NotPrivate", "PrivacyLoss", "Privatize", "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward",
-    "Scheduled", "Stragglers", "TreeAggregation", "UnaryEncoding", "audit",
+    "Scheduled", "Shuffled", "Stragglers", "TreeAggregation", "UnaryEncoding", "audit",
 ]  # fmt: skip

@@ -13,13 +13,15 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     """The mechanism of `NAME[:VALUE][,parameter=value...]`, such as `Laplace:1.0,sensitivity=0.5`.
 
     VALUE is the mechanism's first parameter, its level. Values are read as JSON if possible, and as text otherwise.
-    `Memoized:NAME...` memoizes the answers of that mechanism, and `Scheduled:AT:NAME...` draws one, at message AT.
+    `Memoized:NAME...` memoizes the answers of that mechanism, `Scheduled:AT:NAME...` draws one, at message AT, and
+    `Shuffled:NAME...` shuffles its messages.
 
     Raises:
         ValueError: the mechanism or a parameter is unknown, or a value is not allowed.
     """
-    if spec.startswith("Memoized:"):
-        return mechanisms.Memoized(parse_mechanism(spec.removeprefix("Memoized:")))
+    for around in (mechanisms.Memoized, mechanisms.Shuffled):
+        if spec.startswith(f"{around.__name__}:"):
+            return around(parse_mechanism(spec.removeprefix(f"{around.__name__}:")))
     if spec.startswith("Scheduled:"):
         _, at, inner = [*spec.split(":", 2), "", ""][:3]
         return mechanisms.Scheduled(parse_mechanism(inner), at=parsed(at))
@@ -51,7 +53,7 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     return kind(**given)
 
 
-REPEATED = ("Mechanism", "Memoized", "Scheduled")
+REPEATED = ("Mechanism", "Memoized", "Scheduled", "Shuffled")
 """Not made from numbers alone."""
 
 

@@ -27,7 +27,7 @@ from taciturn.envs import gossip_bandit_v0, recommender_v0
 from taciturn.logged import evaluate, fit_ratings, read_bandit
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import LinUCB
-from taciturn.wrappers import BitwiseRandomizedResponse, Memoized, Scheduled
+from taciturn.wrappers import BitwiseRandomizedResponse, Memoized, Scheduled, Shuffled
 
 DEEP = "[" * 2000 + "]" * 2000
 ROOT = Path(__file__).parent.parent
@@ -489,6 +489,7 @@ def test_a_mechanism_whose_answers_are_kept() -> None:
         with pytest.raises(ValueError, match=r"unknown mechanism|at must be an integer >= 1"):
             parse_mechanism(bad)
     assert parse_mechanism("Memoized:BitwiseRandomizedResponse:3") == Memoized(BitwiseRandomizedResponse(3))
+    assert parse_mechanism("Shuffled:BitwiseRandomizedResponse:3") == Shuffled(BitwiseRandomizedResponse(3))
     with pytest.raises(ValueError, match=r"unknown mechanism 'Laplce'"):
         parse_mechanism("Memoized:Laplce:3")
 

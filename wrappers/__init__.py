@@ -18,6 +18,7 @@ from taciturn.privacy.mechanisms import (
     NoPrivacy,
     PrivacyLoss,
     Scheduled,
+    Shuffled,
     TreeAggregation,
     UnaryEncoding,
 )
@@ -29,6 +30,6 @@ __all__ = [
     "AuditResult", "BitwiseRandomizedResponse", "Blocks", "Budget", "BudgetSpent", "Byzantine", "CentralSum",
     "Churn", "DistributedSum", "Exponential", "Faulty", "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger",
     "LossyChannel", "Memoized", "MessageLimit", "NoPrivacy", "NotPrivate", "PrivacyLoss", "Privatize",
-    "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Scheduled", "Stragglers", "TreeAggregation",
-    "UnaryEncoding", "audit",
+    "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Scheduled", "Shuffled", "Stragglers",
+    "TreeAggregation", "UnaryEncoding", "audit",
 ]  # fmt: skip

@@ -121,6 +121,8 @@ class Channel:
             message is about. No mechanism hides that, so the ledger's totals are then infinite. A world that
             knows better may set the attribute as a run begins.
         additive: whether only mechanisms that add fresh noise to numbers fit.
+        counted: whether whoever receives messages only adds up those of all senders, who all send at all times, so that
+            mechanisms fit whose messages are shuffled (`Mechanism.shuffles`).
         averaged: whether whoever receives messages only averages those that are sent at one time, so that mechanisms
             fit that release an average (`Mechanism.averages`).
         agents_decide: whether agents decide when they send. `silence_tells` is then true, unless whoever plays them
@@ -152,13 +154,14 @@ class Channel:
         agents_decide: bool = False,
         additive: bool = False,
         averaged: bool = False,
+        counted: bool = False,
     ) -> None:
         if disjoint and unit == "user":
             raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
         self.sender, self.num_senders, self.disjoint = sender, num_senders, disjoint
         self.silence_tells = self._silence_tells = silence_tells or agents_decide
-        self.agents_decide, self.additive, self.averaged = agents_decide, additive, averaged
+        self.agents_decide, self.additive, self.averaged, self.counted = agents_decide, additive, averaged, counted
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
         self.times = 0
@@ -190,6 +193,12 @@ class Channel:
         if self.additive and (mechanism.stateful or mechanism.kind not in ("none", "laplace", "gaussian")):
             raise ValueError(
                 f"mechanism on channel {self.name!r} must add fresh noise to numbers, without memory, not {mechanism!r}"
+            )
+        hides = self.counted and budget is None and all(fault.observes for fault in config.faults)
+        if mechanism.shuffles and not hides:
+            raise ValueError(
+                f"mechanism on channel {self.name!r} must not be shuffled, as {mechanism!r} is, unless all agents send "
+                "to whoever only adds their messages up, and no fault or budget silences some of them"
             )
         if mechanism.averages and not self.averaged:
             raise ValueError(
@@ -337,6 +346,10 @@ class Channel:
             return say(x, senders, None)
         x, who, lying, sending, faults = self._struck(x, senders)
         y, sent = say(x, who, lying)
+        if self.config.mechanism is not None and self.config.mechanism.shuffles:  # observers read sums
+            chosen = sent.reshape(*sent.shape, *[1] * (y.ndim - 2))
+            self._show(np.where(chosen, y, np.zeros((), y.dtype)).sum(1), sent.any(1), sending, faults)
+            faults = []
         for fault, memory, rng in faults:
             y, sent = fault.deliver(y, sent, sending, memory, rng)
         return np.where(sent.reshape(*sent.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), sent
@@ -390,7 +403,9 @@ class Channel:
         self._count(who)
         assert self.rng is not None
         message = mechanism.perturb(x[who], self.rng, sensitivity)
-        if senders is None and self.config.budget is None:
+        if mechanism.shuffles:
+            self._charge_shuffled(who, events)
+        elif senders is None and self.config.budget is None:
             self.ledger.charge(self.name, loss, self.live, events=events)
         else:
             self.ledger.charge(self.name, loss, each=who, events=events)
@@ -428,13 +443,19 @@ class Channel:
         mean, released = mechanism.average(x, who, arrived, self.rng, sensitivity, weights)
         if not unseen:
             self._charge_average(who, released, lying, events)
-        told = np.broadcast_to(mean[:, None], (*x.shape[:2], *mean.shape[1:]))
-        everybody = np.broadcast_to(released[:, None], x.shape[:2])
+        told = self._show(mean, released, sending, faults)
+        inside = arrived & released[:, None]
+        return np.where(inside.reshape(*inside.shape, *[1] * (told.ndim - 2)), told, 0.0), inside
+
+    def _show(self, read: Array, released: Array, sending: Array, faults: list[Any]) -> Array:
+        """Let observers read one message [B, ...] of all agents together, where it is released, bool[B]; returns it as
+        a message of each agent, [B, N, ...]."""
+        told = np.broadcast_to(read[:, None], (len(read), self.num_senders, *read.shape[1:]))
+        everybody = np.broadcast_to(released[:, None], told.shape[:2])
         for fault, memory, rng in faults:
             if fault.observes:
                 fault.deliver(told, everybody, sending, memory, rng)
-        inside = arrived & released[:, None]
-        return np.where(inside.reshape(*inside.shape, *[1] * (told.ndim - 2)), told, 0.0), inside
+        return told
 
     def _charge_average(self, who: Array, released: Array, lying: Array | None, events: int | None) -> None:
         """Charge the senders of an average, with infinity where too many of them lie."""
@@ -487,7 +508,10 @@ class Channel:
         self._count(who)
         y = mechanism.step(x, self.rng, self._memory, where=who, sensitivity=sensitivity)
         events = None if mechanism.per_stream else events  # the charge for a stream covers one event
-        self.ledger.charge(self.name, loss, each=self._memory.fresh & who, events=events)
+        if mechanism.shuffles:
+            self._charge_shuffled(self._memory.fresh & who, events)
+        else:
+            self.ledger.charge(self.name, loss, each=self._memory.fresh & who, events=events)
         return np.where(who.reshape(*who.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype)), who
 
     def tally(
@@ -516,7 +540,9 @@ class Channel:
             y, delivered = self.send(messages())
             return y.sum(1), delivered.sum(1)
         self._count(None)
-        if mechanism is not None:
+        if mechanism is not None and mechanism.shuffles:
+            self._charge_shuffled(None)
+        elif mechanism is not None:
             self.ledger.charge(self.name, self._loss(None), self.live)
         if zeros is not None:
             histogram = np.concatenate([histogram, zeros[:, None]], 1)
@@ -544,8 +570,10 @@ class Channel:
             each: messages by agent, int64[B, N].
             charged: how many of `each` are charged, int64[B, N]; the others were paid for by earlier charges.
         """
-        if self.config.mechanism is not None:
-            self.ledger.charge(self.name, self._loss(None), everyone, each if charged is None else charged)
+        mechanism: Any = self.config.mechanism
+        if mechanism is not None:
+            loss = mechanism.summed_loss(self._hiding(self.num_senders)) if mechanism.shuffles else self._loss(None)
+            self.ledger.charge(self.name, loss, everyone, each if charged is None else charged)
         self._counted(everyone, each)
 
     def expose(self, each: Array) -> None:
@@ -561,6 +589,23 @@ class Channel:
         if self.each is None:
             return np.broadcast_to(self.everyone[:, None], (len(self.everyone), self.num_senders))
         return self.everyone[:, None] + self.each
+
+    def _charge_shuffled(self, who: Array | None, events: int | None = None) -> None:
+        """Charge a message of the agents `who` bool[B, N] (None: all) in the live replicas, shuffled among theirs."""
+        mechanism: Any = self.config.mechanism
+        shape = len(self.live), self.num_senders
+        who = np.broadcast_to(self.live[:, None], shape) if who is None else who & self.live[:, None]
+        number = who.sum(1)
+        for senders in np.unique(number[number > 0]).tolist():
+            if ("senders", senders) not in self._losses:
+                self._losses["senders", senders] = mechanism.summed_loss(self._hiding(senders))
+            each = who & (number == senders)[:, None]
+            self.ledger.charge(self.name, self._losses["senders", senders], each=each, events=events)
+
+    def _hiding(self, senders: int) -> int:
+        """Among how many of so many senders' messages one is hidden: where agents observe one another, whoever reads
+        them knows its own."""
+        return max(senders - (self.observer == "neighbour"), 1)
 
     def _loss(self, sensitivity: float | None) -> Any:
         if sensitivity not in self._losses:

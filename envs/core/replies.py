@@ -31,7 +31,8 @@ def reply_law(channel: Channel) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)
 def _law(mechanism: Any) -> tuple[float, float]:
-    mechanism = getattr(mechanism, "mechanism", mechanism)
+    while hasattr(mechanism, "mechanism"):
+        mechanism = mechanism.mechanism
     if mechanism is None or mechanism.kind == "none":
         return 1.0, 0.0
     return mechanism.p, mechanism.q

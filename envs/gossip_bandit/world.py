@@ -94,7 +94,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core import Acts, Fast, Layout, Replicas, Role, World, preferences, private, uniform
+from taciturn.envs.core import Acts, Channel, Fast, Layout, Replicas, Role, World, preferences, private, uniform
 from taciturn.envs.core.preferences import (
     InitialPreferences,
     SocialPopulation,
@@ -428,6 +428,10 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     @classmethod
     def length_of_cycles(cls, params: Any) -> tuple[float, str]:
         return 1 / (params.num_agents * params.rate), ""
+
+    def make_channels(self) -> tuple[Channel, ...]:
+        counted = self.params.asks == "all"  # then everybody answers everybody
+        return (Channel("preference", "one_hot", observer="neighbour", unit="event", counted=counted),)
 
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params

@@ -1,17 +1,20 @@
 """Agents with memory for `gossip_bandit_v0` and `social_bandit_v0`: each on its own, all together, and one that listens
 to a single answer of each other agent."""
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core import Array, PublicView, number
+from taciturn.envs.core import Array, PublicView, choice, number
 from taciturn.envs.core.preferences import SILENT
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.families.social import SocialPolicy
-from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism, NoPrivacy, Scheduled
+from taciturn.privacy.composition import ORDERS, rdp_epsilon
+from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism, NoPrivacy, Scheduled, Shuffled
+from taciturn.privacy.shuffling import MOST_EPSILON
 from taciturn.validation import Bools, Floats, Ints
 
 WORLDS = 512
@@ -306,6 +309,22 @@ def distinct(heard: Array, total: int, share: Array | float) -> Floats:
     return np.where(heard > 0, 1.0 / (1.0 / total + np.maximum(1.0 - share, 0.0) / v), 0.0)
 
 
+@lru_cache(256)
+def shuffled_level(total: float, delta: float, others: int) -> float:
+    """The largest epsilon, within 0.1%, of an answer by `BitwiseRandomizedResponse` that costs at most `total` at
+    `delta`, by Renyi divergence, if it is shuffled among those of `others` agents; at least `total`."""
+
+    def fits(level: float) -> bool:
+        loss = Shuffled(BitwiseRandomizedResponse(level)).summed_loss(others)
+        return bool(rdp_epsilon(loss.rdp(ORDERS), delta)[0] <= total)
+
+    low, high = total, total + MOST_EPSILON
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
 class Listener(Remembering):
     """Listens to one answer of each agent, drawn at a public moment and repeated to everybody (`Scheduled`).
 
@@ -334,6 +353,9 @@ class Listener(Remembering):
         temper: c, the share of its weight that an answer gets, in [0, 1].
         memory: what fresh replies still count at the next tick, in [0, 1]; copies of an answer count as long as the run
             lasts.
+        trust: whom agents trust under a total: "local", nobody; "shuffle", somebody who hides which answer is whose,
+            where everybody answers everybody, so that each answer may be clearer than the total.
+        delta: of the total, in (0, 1), if answers are shuffled.
     """
 
     def __init__(
@@ -345,7 +367,11 @@ class Listener(Remembering):
         doubt: float = 0.0,
         temper: float = 1.0,
         memory: float = 0.5,
+        trust: str = "local",
+        delta: float = 1e-5,
     ) -> None:
+        self.trust = choice("trust", trust, ("local", "shuffle"))
+        self.delta = number("delta", delta, above=0, below=1)
         self.epsilon = None if epsilon is None else number("epsilon", epsilon, above=0)
         self.moment = number("moment", moment, above=0, at_most=1000)
         self.optimism = number("optimism", optimism, at_least=0, at_most=1000)
@@ -360,7 +386,11 @@ class Listener(Remembering):
 
     def within(self, view: PublicView, total: float) -> dict[str, Mechanism]:
         """All of the total on the one answer."""
-        return self._once_with(BitwiseRandomizedResponse(total), view)
+        if self.trust == "local":
+            return self._once_with(BitwiseRandomizedResponse(total), view)
+        others = max(view.params.num_agents - 1, 1)  # who reads the answers knows its own
+        level = shuffled_level(total, self.delta, others)
+        return self._once_with(Shuffled(BitwiseRandomizedResponse(level)), view)
 
     def _once_with(self, law: Mechanism, view: PublicView) -> dict[str, Mechanism]:
         """`law` at the moment: all send a message before each round, or at each tick of anyone."""

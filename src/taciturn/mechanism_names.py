@@ -14,15 +14,14 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
 
     VALUE is the mechanism's first parameter, its level. Values are read as JSON if possible, and as text otherwise.
     `Memoized:NAME...` memoizes the answers of that mechanism, `Scheduled:AT:NAME...` draws one, at message AT, and
-    `CentralSum:NAME...` releases one average with its noise.
+    `Shuffled:NAME...` and `CentralSum:NAME...` stand for the messages or the average of all senders.
 
     Raises:
         ValueError: the mechanism or a parameter is unknown, or a value is not allowed.
     """
-    if spec.startswith("Memoized:"):
-        return mechanisms.Memoized(parse_mechanism(spec.removeprefix("Memoized:")))
-    if spec.startswith("CentralSum:"):
-        return mechanisms.CentralSum(parse_mechanism(spec.removeprefix("CentralSum:")))
+    for around in (mechanisms.CentralSum, mechanisms.Memoized, mechanisms.Shuffled):
+        if spec.startswith(f"{around.__name__}:"):
+            return around(parse_mechanism(spec.removeprefix(f"{around.__name__}:")))
     if spec.startswith("Scheduled:"):
         _, at, inner = [*spec.split(":", 2), "", ""][:3]
         return mechanisms.Scheduled(parse_mechanism(inner), at=parsed(at))
@@ -54,7 +53,7 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     return kind(**given)
 
 
-AROUND = ("Mechanism", "CentralSum", "Memoized", "Scheduled")
+AROUND = ("Mechanism", "CentralSum", "Memoized", "Scheduled", "Shuffled")
 """Not made from numbers alone."""
 
 

@@ -34,6 +34,8 @@ class Mechanism(metaclass=NamesUnknown):
             2012). The claim is then about real numbers, and audits do not read these bits unless told to.
         norm: of the sensitivity, 1 or 2, or inf for the largest change of any number.
         averages: whether observers read one average of all messages in place of each (`taciturn.privacy.sums`).
+        shuffles: whether observers read the messages of all senders without learning whose is whose
+            (`taciturn.privacy.shuffling`).
     """
 
     payloads: ClassVar[frozenset[Payload]] = frozenset(get_args(Payload))
@@ -41,6 +43,7 @@ class Mechanism(metaclass=NamesUnknown):
     changes_tell: ClassVar[bool] = False
     once: ClassVar[bool] = False
     averages: ClassVar[bool] = False
+    shuffles: bool = False
     idealised: bool = False
     norm: ClassVar[float] = math.inf
     kind: ClassVar[str]
@@ -131,3 +134,41 @@ class NoPrivacy(Mechanism):
         y, x0, x1 = checks.together(y=checks.numbers("y", y), x0=checks.numbers("x0", x0), x1=checks.numbers("x1", x1))
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where((x0 == x1) & (y == x0), 0.0, np.log(y == x0) - np.log(y == x1))
+
+
+@dataclass(frozen=True)
+class Around(Mechanism):
+    """Base of the mechanisms that draw each answer from another one, whose law, payload and cost they have.
+
+    Args:
+        mechanism: draws the answers; it must have no state itself.
+    """
+
+    mechanism: Mechanism
+
+    def __post_init__(self) -> None:
+        inner: Any = self.mechanism
+        if not isinstance(inner, Mechanism) or inner.stateful or inner.averages:
+            raise ValueError(f"mechanism must be one without state that perturbs each message, not {inner!r}")
+        for name in ("epsilon", "kind", "payload_dims", "payloads", "norm", "idealised", "shuffles"):
+            self._set(**{name: getattr(inner, name)})
+
+    def check_sensitivity(self, stated: Given) -> None:
+        self.mechanism.check_sensitivity(stated)
+
+    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
+        return self.mechanism.perturb(x, rng, sensitivity)
+
+    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
+        return self.mechanism.debias(y, num_messages)
+
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
+        return self.mechanism.variance(x, sensitivity)
+
+    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
+        """Cost of one new answer."""
+        return self.mechanism.loss(sensitivity)
+
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
+        """The log-likelihood ratio of new answers."""
+        return self.mechanism.log_likelihood_ratio(y, x0, x1, sensitivity)

@@ -85,6 +85,17 @@ def zcdp_epsilon(rho: Array, delta: float | Floats) -> Floats:
     return rdp_epsilon(rho[:, None] * ORDERS, delta)
 
 
+def rho_of(divergence: Floats, epsilon: float) -> float:
+    """A rho of zero-concentrated differential privacy, from the Renyi divergences [A] at ORDERS of a message that is
+    epsilon-DP.
+
+    It bounds D_alpha / alpha at every alpha > 1: D_alpha grows with alpha, so between two orders it is at most the
+    divergence at the larger one over the smaller one, and beyond the last at most epsilon over that.
+    """
+    ends = np.append(divergence, epsilon)
+    return float((ends / np.concatenate([[1.0], ORDERS])).max())
+
+
 def odometer_epsilon(rho: Floats, delta: float, tightest_at: float) -> Floats:
     """Epsilon at `delta` > 0 for the sum of `rho` [R] of messages so far, valid at all times at once.
 
@@ -198,7 +209,7 @@ def _distribution(loss: PrivacyLoss, step: float) -> Any:
         deltas = loss.delta(np.arange(-end, end + 1) * step)
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -end, end, deltas)
         return pld.PrivacyLossDistribution(pmf).self_compose(loss.nodes)
-    first, second = loss.dominating_pair() or _answers(loss.epsilon)
+    first, second = loss.dominating_pair() or answers(loss.epsilon)
     losses = (first - second) / step
     points = np.unique(np.concatenate([np.floor(losses), np.ceil(losses)])).astype(np.int64)
     deltas = np.maximum(np.exp(first) - np.exp(points[:, None] * step + second), 0).sum(-1)
@@ -224,7 +235,7 @@ def _times(counts: Array, values: Array) -> Array:
     return np.multiply(counts, values, out=np.zeros(np.broadcast_shapes(counts.shape, values.shape)), where=counts > 0)
 
 
-def _answers(epsilon: float) -> tuple[Array, Array]:
+def answers(epsilon: float) -> tuple[Array, Array]:
     """log P and log Q of binary randomised response, which dominates every pure message (Kairouz, Oh & Viswanath
     2015)."""
     first = np.array([-np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)])

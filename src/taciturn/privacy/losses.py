@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from taciturn.privacy import checks
 from taciturn.validation import Array
 
-LOCAL = frozenset({"none", "randomized_response", "k_ary_randomized_response"})
+LOCAL = frozenset({"none", "randomized_response", "k_ary_randomized_response", "shuffled"})
 """Kinds that are locally private: their loss bounds any change of a message, however much of an agent's history has
 changed."""
 
@@ -45,9 +45,7 @@ class PrivacyLoss:
         pair = self.dominating_pair()
         if pair is None:
             return alpha * self.rho
-        terms = alpha[..., None] * pair[0] + (1 - alpha[..., None]) * pair[1]
-        divergence: Array = np.logaddexp.reduce(terms, axis=-1) / (alpha - 1)
-        return divergence
+        return pair_divergence(alpha, *pair)
 
     def dominating_pair(self) -> tuple[Array, Array] | None:
         """log P and log Q over a few outcomes, a dominating pair of the mechanism; None if there is no such finite
@@ -66,6 +64,23 @@ class PrivacyLoss:
         if size == 1 or self.kind in LOCAL:
             return self
         return replace(self, epsilon=size * self.epsilon, rho=size**2 * self.rho)
+
+
+def pair_divergence(alpha: Array, first: Array, second: Array) -> Array:
+    """The Renyi divergence of order alpha [...] between two laws, from their log-probabilities [K].
+
+    With r = P/Q it is log(1 + E_Q[r^alpha - 1 - alpha (r - 1)]) / (alpha - 1): the terms are >= 0, and nothing cancels
+    where the laws are close to each other. Where these terms overflow, their logarithms are added instead.
+    """
+    order, loss = alpha[..., None], first - second
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms = np.exp(second) * (np.expm1(order * loss) - order * np.expm1(loss))
+        divergence = np.asarray(np.log1p(terms.sum(-1)) / (alpha - 1))
+    large = ~np.isfinite(divergence)
+    if large.any():
+        order = order[large]
+        divergence[large] = np.logaddexp.reduce(order * first + (1 - order) * second, axis=-1) / (alpha[large] - 1)
+    return divergence
 
 
 def pure(epsilon: float) -> PrivacyLoss:

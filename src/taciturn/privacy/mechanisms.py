@@ -24,6 +24,8 @@ from taciturn.privacy.randomized_response import (
 )
 from taciturn.privacy.repeated import Memoized, MemoizedState, Scheduled, ScheduledState
 from taciturn.privacy.samplers import discrete_gaussian, discrete_laplace, exact_bernoulli, exact_bernoulli_exp
+from taciturn.privacy.sampling import SampledLoss
+from taciturn.privacy.shuffling import Shuffled, ShuffledLoss
 from taciturn.privacy.stateful import Blocks, BlocksState, TreeAggregation, TreeState
 from taciturn.privacy.sums import CentralSum, DistributedSum
 
@@ -42,8 +44,11 @@ __all__ = [
     "MemoizedState",
     "NoPrivacy",
     "PrivacyLoss",
+    "SampledLoss",
     "Scheduled",
     "ScheduledState",
+    "Shuffled",
+    "ShuffledLoss",
     "TreeAggregation",
     "TreeState",
     "UnaryEncoding",

@@ -8,7 +8,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Given, Mechanism
+from taciturn.privacy.base import Around, Given, Mechanism
 from taciturn.privacy.losses import PrivacyLoss
 from taciturn.validation import Array, Bools, Ints, integer
 
@@ -47,41 +47,18 @@ class RepeatedState:
 
 
 @dataclass(frozen=True)
-class Repeated(Mechanism):
+class Repeated(Around):
     """Base of the mechanisms that draw answers from another one and repeat them.
 
     `perturb` gives first answers; `start` and `step` keep them.
     """
 
     stateful: ClassVar[bool] = True
-    mechanism: Mechanism
 
-    def __post_init__(self) -> None:
+    def summed_loss(self, num_senders: int) -> PrivacyLoss:
+        """Cost of one new answer that is shuffled among those of `num_senders` senders, where these are shuffled."""
         inner: Any = self.mechanism
-        if not isinstance(inner, Mechanism) or inner.stateful or inner.averages:
-            raise ValueError(f"mechanism must be one without state that perturbs each message, not {inner!r}")
-        for name in ("epsilon", "kind", "payload_dims", "payloads", "norm"):
-            self._set(**{name: getattr(inner, name)})
-
-    def check_sensitivity(self, stated: Given) -> None:
-        self.mechanism.check_sensitivity(stated)
-
-    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
-        return self.mechanism.perturb(x, rng, sensitivity)
-
-    def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
-        return self.mechanism.debias(y, num_messages)
-
-    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
-        return self.mechanism.variance(x, sensitivity)
-
-    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """Cost of one new answer."""
-        return self.mechanism.loss(sensitivity)
-
-    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
-        """The log-likelihood ratio of first answers."""
-        return self.mechanism.log_likelihood_ratio(y, x0, x1, sensitivity)
+        return inner.summed_loss(num_senders)  # type: ignore[no-any-return]
 
 
 class MemoizedState(RepeatedState):

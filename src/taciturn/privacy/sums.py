@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Given, Mechanism
+from taciturn.privacy.base import Around, Given, Mechanism
 from taciturn.privacy.calibrated_noise import Gaussian, Laplace
 from taciturn.privacy.losses import LaplaceLoss, PrivacyLoss
 from taciturn.validation import Array, Bools, Floats, Ints, integer, number, shown
@@ -91,29 +91,23 @@ def weighted_sum(
 
 
 @dataclass(frozen=True)
-class CentralSum(Averaging):
+class CentralSum(Around, Averaging):
     """One average with noise that is added once, by a curator whom all senders trust: the central model.
 
     See `Averaging` for the law and its loss. The curator sees the messages; the observers are all who see the averages,
     such as the parameters of a trained model. They do not see who has sent, so that drawing the senders at random
     amplifies the privacy of all (`SampledLoss`), where a world says that it draws them.
 
+    `perturb`, `variance` and `log_likelihood_ratio` are about averages of a single message each.
+
     Args:
         mechanism: `Laplace` or `Gaussian`, the law of the noise; its epsilon is that of one average.
     """
 
-    payloads = frozenset({"bounded", "vector"})
-    mechanism: Mechanism
-
     def __post_init__(self) -> None:
-        inner: Any = self.mechanism
-        if not isinstance(inner, Laplace | Gaussian):
-            raise ValueError(f"mechanism must be Laplace or Gaussian, not {shown(inner)}")
-        for name in ("epsilon", "kind", "norm", "idealised"):
-            self._set(**{name: getattr(inner, name)})
-
-    def check_sensitivity(self, stated: Given) -> None:
-        self.mechanism.check_sensitivity(stated)
+        if not isinstance(self.mechanism, Laplace | Gaussian):
+            raise ValueError(f"mechanism must be Laplace or Gaussian, not {shown(self.mechanism)}")
+        super().__post_init__()
 
     def average(
         self,
@@ -133,26 +127,10 @@ class CentralSum(Averaging):
         there = released.reshape(-1, *[1] * (total.ndim - 1)) & (weight > 0)
         return np.where(there, noisy, 0.0) / np.where(weight > 0, weight, 1.0), released
 
-    def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
-        """Averages of a single message each."""
-        return self.mechanism.perturb(x, rng, sensitivity)
-
-    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
-        """Of averages of a single message each."""
-        return self.mechanism.variance(x, sensitivity)
-
     def variance_of_mean(self, x: ArrayLike, sensitivity: Given = None, num_messages: int = 1) -> Array:
         """The variance of the noise in an average of `num_messages` messages of equal weight: that of one message,
         divided by the square of their number."""
         return self.mechanism.variance(x, sensitivity) / num_messages**2
-
-    def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """Of one average, for each sender."""
-        return self.mechanism.loss(sensitivity)
-
-    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
-        """For averages of a single message each."""
-        return self.mechanism.log_likelihood_ratio(y, x0, x1, sensitivity)
 
 
 @dataclass(frozen=True)

@@ -72,11 +72,13 @@ SPEAKERS: dict[str, list[Speaker]] = {
         Speaker("published", "EliminationSchedule", LOCAL, "EliminationSchedule", mechanism="Laplace:{}"),
         Speaker("published", "EliminationSchedule", CENTRAL, "EliminationSchedule", mechanism="CentralSum:Laplace:{}"),
     ],
+    "gossip_bandit_v0": with_trust("Listener", LOCAL, SHUFFLE),
     "federated_training_v0": with_trust("FewRounds", LOCAL, CENTRAL, weighting="uniform"),
 }
 SIZES = {
     "federated_bandit_v0": ("few-agents", "standard"),
     "arm_elimination_v0": ("standard", "crowd"),
+    "gossip_bandit_v0": ("standard", "crowd"),
     "federated_training_v0": ("few-clients", "standard"),
 }
 """The two sizes of each world, the smaller one first."""

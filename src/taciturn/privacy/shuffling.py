@@ -1,0 +1,296 @@
+"""Amplification by shuffling: randomised responses of many senders, among which an observer cannot tell whose is whose,
+cost less than each does alone."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from taciturn.privacy import checks
+from taciturn.privacy.base import Around, Given, Mechanism
+from taciturn.privacy.composition import ORDERS, rho_of
+from taciturn.privacy.losses import LOCAL, PrivacyLoss, pair_divergence
+from taciturn.privacy.sampling import of_both_signs, profile
+from taciturn.validation import Array, Floats, integer, number
+
+MOST_SENDERS = 10**6
+"""More senders are counted as this many, which is an upper bound."""
+
+MOST_EPSILON = 30.0
+"""A local message of a larger epsilon counts as not shuffled: clones are rarer than e^-15 then."""
+
+FAR = 38.0  # standard deviations; e^(-FAR^2/2) is about the smallest float
+ROWS = 10  # rows of outcomes in one standard deviation of the number of clones
+FINE, GROWTH = (
+    0.02,
+    0.02,
+)  # steps between losses: in units of their standard deviation near 0, of the loss itself farther
+
+
+@dataclass(frozen=True)
+class ShuffledLoss(PrivacyLoss):
+    """One of `num_senders` messages of the same randomised response, of which an observer sees only the multiset (or
+    what follows from it, such as their sum).
+
+    Unit: one sender's data are replaced. Observer: it reads the messages of all senders, and not who sent which. Trust:
+    the shuffler, or the anonymous channel, hides the senders' addresses and the order of the messages from it, and all
+    `num_senders` senders use the mechanism as they should. Those who do not, or who tell the observer what they sent,
+    hide nobody and must not be counted. The senders' epsilon bounds what anybody learns, whatever else fails.
+
+    The dominating pair. Let p = e^epsilon of the local `loss`, R_0 and R_1 be the laws of the message of the sender
+    whose data change, and R_i that of any other sender. The likelihood ratio R_0 / R_1 is p with probability p a (under
+    R_0), 1/p with probability a, and 1 otherwise. Let Q_0 and Q_1 be R_0 given that the ratio is p and given that it is
+    1/p. Then R_0 = p a Q_0 + a Q_1 + (1 - (p+1) a) Q, and R_1 is the same with Q_0 and Q_1 exchanged. For every other
+    sender, R_i >= R_0 / p = a Q_0 where the ratio is p, and R_i >= R_1 / p = a Q_1 where it is 1/p, so R_i >= a (Q_0 +
+    Q_1): with probability 2a the other sender is a clone, which sends from Q_0 or Q_1 with equal probability. Tell the
+    observer all messages that come from neither Q_0 nor Q_1, and of the others only which of the two they come from.
+    All that it really sees can be drawn from that. So the pair of the counts (a_0, a_1) of messages from Q_0 and from
+    Q_1 dominates: C ~ Bin(num_senders - 1, 2a) clones, A ~ Bin(C, 1/2) of them from Q_0, and the sender's own message.
+    With m = a_0 + a_1 and x = (a_0 - a_1) / m, the two laws of a_0 are, given m, Bin(m, 1/2) times 1 +- s x, where s =
+    tanh(epsilon / 2) times the probability that the sender's own message is among the m.
+
+    This is the variation-ratio reduction of Wang et al. (2024, arXiv 2304.05007) for randomised response. For binary
+    randomised response a = 1 / (p + 1), and it is Theorem 3.1 of Feldman, McMillan & Talwar (2023, 'Stronger privacy
+    amplification by shuffling', arXiv 2208.04591): C ~ Bin(n-1, 2 / (p+1)), and Bern(p / (p+1)) is the sender's own.
+
+    Deviation from that paper: its Errata restrict Theorem 3.1 to mechanisms with R_i >= (R_0 + R_1) / (p + 1), and bits
+    of three options or more do not satisfy this where a message has a 1 at the values of both worlds, and a 0 at the
+    other sender's. Here the probability of a clone is the mechanism's own, for which the above is a proof: a = 1 /
+    (e^epsilon + K - 1) for K-ary response, 1 / (e^(epsilon/2) + 1)^2 for symmetric bits, 1 / (2 (e^epsilon + 1)) for
+    optimised ones. A sender without a value (a vector of zeros) answers as one whose value is an option that is not
+    reported, so the proof covers it.
+
+    Pure differential privacy is not amplified: `epsilon` is the local one. `delta` is exact for the dominating pair;
+    the Renyi divergence and `dominating_pair` are those of a pair on about 1,000 losses that dominates it, and rho is
+    the smallest that this divergence shows (not below epsilon^2 / 2,600, because floats hold no rarer losses).
+    Composition of several rounds is adaptive, as for every dominating pair (Zhu, Dong & Wang 2022, Theorem 10).
+
+    Args:
+        loss: of the local message: of `BitwiseRandomizedResponse`, `UnaryEncoding` or `KaryRandomizedResponse`.
+        num_senders: n >= 1, all honest senders of the round, the one whose data change among them.
+
+    Raises:
+        ValueError: an argument is of another kind or out of range.
+    """
+
+    kind: ClassVar[str] = "shuffled"
+    epsilon: float = field(init=False)
+    rho: float = field(init=False)
+    loss: PrivacyLoss
+    num_senders: int
+
+    def __post_init__(self) -> None:
+        check_local(self.loss)
+        size = min(integer("num_senders", self.num_senders, at_least=1), MOST_SENDERS)
+        object.__setattr__(self, "num_senders", size)
+        object.__setattr__(self, "epsilon", self.loss.epsilon)
+        object.__setattr__(self, "rho", min(self.loss.rho, _shuffled(self.loss, size)[2]))
+
+    def delta(self, at: ArrayLike) -> Floats:
+        """Delta of one round at each epsilon in `at`, float64 of its shape: `shuffled_delta`."""
+        return shuffled_delta(self.loss, self.num_senders, checks.reals("at", at))
+
+    def dominating_pair(self) -> tuple[Array, Array]:
+        return _shuffled(self.loss, self.num_senders)[:2]
+
+
+@dataclass(frozen=True)
+class Shuffled(Around):
+    """Randomised response whose messages a shuffler mixes with those of others before anybody reads them.
+
+    Messages, sums and their estimates are those of `mechanism`. `loss` is the local one, which holds against everybody,
+    the shuffler included. `summed_loss` is the cost against an observer who reads the shuffled messages, or their sum,
+    and nothing else.
+
+    Args:
+        mechanism: `BitwiseRandomizedResponse`, `UnaryEncoding` or `KaryRandomizedResponse`, the same for all senders.
+
+    Raises:
+        ValueError: the mechanism is another one.
+    """
+
+    closed_counts: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(shuffles=True)
+        check_local(self.mechanism.loss(), "mechanism", self.mechanism)
+
+    def perturb_counts(self, histogram: ArrayLike, rng: Generator, num_messages: Given = None) -> Array:
+        return self.mechanism.perturb_counts(histogram, rng, num_messages)
+
+    def summed_loss(self, num_senders: int) -> ShuffledLoss:
+        """What the message of one of `num_senders` >= 1 honest senders costs."""
+        return ShuffledLoss(self.loss(), num_senders)
+
+
+def check_local(loss: Any, name: str = "loss", value: object = None) -> None:
+    """Raise ValueError if a loss is not that of one randomised response; `name` and `value` are the argument's."""
+    usable = isinstance(loss, PrivacyLoss) and loss.kind in LOCAL and not isinstance(loss, ShuffledLoss)
+    if not usable or loss.dominating_pair() is None:
+        owner = "" if name == "mechanism" else "the loss of "
+        raise ValueError(
+            f"{name} must be {owner}BitwiseRandomizedResponse, UnaryEncoding or KaryRandomizedResponse, not "
+            f"{loss if value is None else value!r}"
+        )
+
+
+def clone_probabilities(loss: PrivacyLoss) -> tuple[float, float]:
+    """a and (p+1) a of a randomised response, as `ShuffledLoss` names them: the probabilities that its message is less
+    probable than if the value were another, given one, and that it is not equally probable."""
+    first, second = cast("tuple[Array, Array]", loss.dominating_pair())
+    law = np.exp(first)
+    return float(law[first < second].sum()), float(law[first != second].sum())
+
+
+def shuffled_delta(loss: PrivacyLoss, num_senders: int, at: Floats) -> Floats:
+    """Delta at each epsilon in `at` of the dominating pair of `ShuffledLoss`, summed over its outcomes.
+
+    With t the least a_0 whose loss exceeds epsilon, the sum over a_0 of Bin(m, 1/2) max(1 + s x - e^epsilon (1 - s x),
+    0) is (1 - e^epsilon) P(Bin(m, 1/2) >= t) + s (1 + e^epsilon) P(Bin(m-1, 1/2) = t-1) / 2.
+    """
+    from scipy.stats import binom
+
+    x = np.abs(at)[..., None]
+    if loss.epsilon > MOST_EPSILON:
+        return of_both_signs(at, profile(loss, x[..., 0]))
+    m, weight, own, left_out = _rows(loss, num_senders, far=FAR / 3)
+    s = math.tanh(loss.epsilon / 2) * own
+    share = np.divide(np.tanh(x / 2), s, out=np.full(np.broadcast_shapes(x.shape, s.shape), math.inf), where=s > 0)
+    least = np.floor(m * (1 + np.minimum(share, 1.0)) / 2) + 1
+    exceeds = least <= m
+    x = np.minimum(x, loss.epsilon)  # beyond it no loss exceeds x
+    tail, point = binom.sf(least - 1, m, 0.5), binom.pmf(least - 1, np.maximum(m - 1, 0), 0.5)
+    excess = np.where(exceeds, s * (1 + np.exp(x)) * point / 2 - np.expm1(x) * tail, 0.0)
+    rest = -np.expm1(np.minimum(x[..., 0] - loss.epsilon, 0.0))
+    return of_both_signs(at, (weight * np.maximum(excess, 0.0)).sum(-1) + left_out * rest)
+
+
+def clones_epsilon(epsilon: float, num_senders: int, delta: float) -> float:
+    """Epsilon at `delta` of shuffled messages that are `epsilon`-DP alone, by a closed form that holds for every local
+    mechanism: Feldman, McMillan & Talwar (2021, 'Hiding among the clones'), Theorem 3.1.
+
+    It is log(1 + tanh(epsilon / 2) (8 sqrt(e^epsilon log(4 / delta) / n) + 8 e^epsilon / n)).
+
+    Raises:
+        ValueError: epsilon exceeds log(n / (16 log(2 / delta))), where the theorem says nothing, or an argument is out
+            of range.
+    """
+    epsilon, delta = checks.level("epsilon", epsilon), number("delta", delta, above=0, below=1)
+    num_senders = integer("num_senders", num_senders, at_least=1)
+    most = math.log(num_senders / (16 * math.log(2 / delta)))
+    if epsilon > most:
+        raise ValueError(f"epsilon must be at most log(n / (16 log(2 / delta))) = {most:g}, not {epsilon:g}")
+    share = math.exp(epsilon) / num_senders
+    return math.log1p(math.tanh(epsilon / 2) * (8 * math.sqrt(share * math.log(4 / delta)) + 8 * share))
+
+
+def local_epsilon(epsilon: float, delta: float, num_senders: int, mechanism: Callable[[float], Mechanism]) -> float:
+    """The largest epsilon of a local message with which one round of `num_senders` shuffled messages is (`epsilon`,
+    `delta`)-DP, found to 1e-9 of itself by bisection: at least `epsilon`, and at most MOST_EPSILON if that is larger.
+
+    Args:
+        epsilon: of the round, > 0.
+        delta: of the round, 0 < delta < 1.
+        num_senders: n >= 1.
+        mechanism: makes the local mechanism of an epsilon, as `BitwiseRandomizedResponse` does.
+
+    Raises:
+        ValueError: an argument is out of range, or the mechanism is not one that can be shuffled.
+    """
+    epsilon, delta = checks.level("epsilon", epsilon), number("delta", delta, above=0, below=1)
+    num_senders = min(integer("num_senders", num_senders, at_least=1), MOST_SENDERS)
+
+    def enough(local: float) -> bool:
+        loss = mechanism(local).loss()
+        check_local(loss, "mechanism", mechanism)
+        return bool(shuffled_delta(loss, num_senders, np.array(epsilon)) <= delta)
+
+    low, high = epsilon, max(epsilon, MOST_EPSILON)
+    if enough(high):
+        return high
+    while high - low > 1e-9 * low:
+        middle = (low + high) / 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return low
+
+
+def _rows(loss: PrivacyLoss, num_senders: int, far: float) -> tuple[Floats, Floats, Floats, float]:
+    """Numbers m of messages from Q_0 or Q_1, up to `far` standard deviations from the usual, their probabilities, the
+    probabilities that the sender's own is among them, and the probability of all other m."""
+    from scipy.stats import binom
+
+    lowest, own = clone_probabilities(loss)
+    others, clone, own = num_senders - 1, min(2 * lowest, 1.0), min(own, 1.0)
+    spread = far * math.sqrt(others * clone * (1 - clone)) + far**2
+    low = max(0, math.floor(others * clone - spread))
+    high = min(num_senders, math.ceil(others * clone + spread))
+    m = np.arange(low, high + 1, dtype=np.float64)
+    among = own * binom.pmf(m - 1, others, clone)
+    weight = among + (1 - own) * binom.pmf(m, others, clone)
+    left_out = float(binom.cdf(low - 1, others, clone) + binom.sf(high - 1, others, clone)) if len(m) <= others else 0.0
+    return m, weight, np.divide(among, weight, out=np.ones_like(m), where=weight > 0), left_out
+
+
+@lru_cache(256)
+def _shuffled(loss: PrivacyLoss, num_senders: int) -> tuple[Array, Array, float]:
+    """A finite pair that dominates the pair of `ShuffledLoss`, and its rho.
+
+    Three steps, each of which yields a pair that dominates the one before. A block of rows m becomes one row with the
+    fewest clones and the largest s: other clones can be added, and with U = Bin(m, 1/2) = (V_0 + V_1) / 2 for the laws
+    V_0, V_1 of s = 1, a smaller s mixes the two. A loss between two points of a grid is divided between these, so that
+    both its probabilities stay the same; merging the parts gives it back ('connect the dots', Doroshenko et al. 2022).
+    What is left out, with probability below 1e-290, has a loss of +-epsilon.
+    """
+    from scipy.special import gammaln
+
+    epsilon = loss.epsilon
+    if epsilon > MOST_EPSILON:
+        return *cast("tuple[Array, Array]", loss.dominating_pair()), loss.rho
+    m, weight, own, left_out = _rows(loss, num_senders, FAR)
+    mean = float(m @ weight)
+    width = max(1, int(math.sqrt(max(0.0, float(m**2 @ weight) - mean**2)) / ROWS))
+    starts = np.arange(0, len(m), width)
+    slopes = math.tanh(epsilon / 2) * np.maximum.reduceat(own, starts)
+    blocks = np.add.reduceat(weight, starts)
+    usual = float(slopes @ blocks) / math.sqrt(max(1.0, mean))
+    grid = _grid(epsilon, 2 * usual)
+    positive = np.zeros(len(grid))  # probabilities of losses >= 0 under P; those of losses < 0 under Q are the same
+    for fewest, slope, block in zip(m[starts], slopes, blocks, strict=True):
+        clones = max(1.0, fewest)
+        end = min(clones, math.ceil(clones / 2 + FAR / 2 * math.sqrt(clones) + 1))
+        ones = np.arange(math.floor(clones / 2) + 1, end + 1)
+        law = np.exp(gammaln(clones + 1) - gammaln(ones + 1) - gammaln(clones - ones + 1) - clones * math.log(2))
+        x = slope * (2 * ones - clones) / clones
+        at = np.minimum(2 * np.arctanh(x), epsilon)
+        upper = np.clip(np.searchsorted(grid, at), 1, len(grid) - 1)
+        below, above = grid[upper - 1], grid[upper]
+        share = np.expm1(below - at) / np.expm1(below - above)
+        mass = block * law * (1 + x)
+        positive += np.bincount(upper, mass * share, len(grid))
+        positive += np.bincount(upper - 1, mass * (1 - share), len(grid))
+        if clones % 2 == 0:
+            center = math.exp(math.lgamma(clones + 1) - 2 * math.lgamma(clones / 2 + 1) - clones * math.log(2))
+            positive[0] += block * center / 2
+    positive[-1] += (left_out + 1e-290) / (1 + math.exp(-epsilon))
+    positive[0] *= 2
+    kept = positive > 0
+    law, at = np.log(positive[kept]), grid[kept]
+    first = np.concatenate([law, (law - at)[at > 0]])
+    second = np.concatenate([law - at, law[at > 0]])
+    first.flags.writeable = second.flags.writeable = False
+    return first, second, rho_of(pair_divergence(ORDERS, first, second), epsilon)
+
+
+def _grid(epsilon: float, deviation: float) -> Floats:
+    """Losses from 0 to epsilon: at first `deviation` * FINE apart, then each larger by the share GROWTH."""
+    turn = deviation * FINE / GROWTH
+    near = np.arange(0.0, min(turn, epsilon), deviation * FINE)
+    far = turn * np.exp(np.arange(0.0, max(0.0, math.log(epsilon / turn)), math.log1p(GROWTH)))
+    grid = np.concatenate([near, far])
+    return np.append(grid[grid < epsilon * (1 - 1e-12)], epsilon)

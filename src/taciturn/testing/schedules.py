@@ -103,13 +103,9 @@ def _listen(channel: Channel, population: Population[Any], script: Script) -> No
     def sends(x: Array, senders: Array | None = None, sensitivity: Any = None, **named: Any) -> Any:
         who = np.broadcast_to(channel.live[:, None], x.shape[:2]) if senders is None else senders
         speaking = who.reshape(*who.shape, *[1] * (x.ndim - 2))
-        moved = None if sensitivity is None else np.where(speaking, sensitivity, 0)
-        seen = {
-            "channel": channel.name,
-            "time": population.clock(),
-            "senders": who.copy(),
-            "sensitivity": moved,
-        } | named
+        public = {"sensitivity": sensitivity, "weights": named.get("weights")}
+        seen = named | {"channel": channel.name, "time": population.clock(), "senders": who.copy()}
+        seen |= {name: None if value is None else np.where(speaking, value, 0) for name, value in public.items()}
         return script.line(seen, lambda: send(x, senders, sensitivity, **named))
 
     def answers(x: Array, asked: Array, reply: Any, about: Array | None = None) -> Any:

@@ -69,17 +69,17 @@ class SampledLoss(PrivacyLoss):
         return of_both_signs(at, self.rate * profile(self.loss, np.minimum(before, FARTHEST)))
 
     def divergence(self, alpha: Array) -> Array:
-        """The Renyi divergence of order alpha of the dominating pair; for Gaussian noise by Gauss-Legendre quadrature,
-        and inf at orders whose mass lies beyond its reach."""
+        """The Renyi divergence of order alpha of the dominating pair, or that of `loss` if its own is smaller (as where
+        only epsilon gives the pair); for Gaussian noise by Gauss-Legendre quadrature, within its reach."""
+        known = self.loss.rdp(alpha)
         if not isinstance(self.loss, GaussianLoss):
             pair = self.dominating_pair()
-            return np.full(alpha.shape, math.inf) if pair is None else pair_divergence(alpha, *pair)
+            return known if pair is None else np.minimum(known, pair_divergence(alpha, *pair))
         mu = math.sqrt(2 * self.loss.rho)
         within = alpha * mu <= REACH - BEYOND
-        divergence = np.full(alpha.shape, math.inf)
         if mu > 0 and within.any():
-            divergence[within] = pair_divergence(alpha[within], *_sampled(*_gaussian_pair(mu), self.rate))
-        return divergence
+            known[within] = pair_divergence(alpha[within], *_sampled(*_gaussian_pair(mu), self.rate))
+        return known
 
     def dominating_pair(self) -> tuple[Array, Array] | None:
         """The pair for a pure `loss`; if only its epsilon is known, of the randomised response that dominates it."""

@@ -48,22 +48,23 @@ class ShuffledLoss(PrivacyLoss):
     1/p. Then R_0 = p a Q_0 + a Q_1 + (1 - (p+1) a) Q, and R_1 is the same with Q_0 and Q_1 exchanged. For every other
     sender, R_i >= R_0 / p = a Q_0 where the ratio is p, and R_i >= R_1 / p = a Q_1 where it is 1/p, so R_i >= a (Q_0 +
     Q_1): with probability 2a the other sender is a clone, which sends from Q_0 or Q_1 with equal probability. Tell the
-    observer all messages that come from neither Q_0 nor Q_1, and of the others only which of the two they come from.
-    All that it really sees can be drawn from that. So the pair of the counts (a_0, a_1) of messages from Q_0 and from
-    Q_1 dominates: C ~ Bin(num_senders - 1, 2a) clones, A ~ Bin(C, 1/2) of them from Q_0, and the sender's own message.
-    With m = a_0 + a_1 and x = (a_0 - a_1) / m, the two laws of a_0 are, given m, Bin(m, 1/2) times 1 +- s x, where s =
-    tanh(epsilon / 2) times the probability that the sender's own message is among the m.
+    observer whether the sender's own message comes from Q (then the two worlds are the same), who of the others is a
+    clone, and what all others sent. Left are the messages of C ~ Bin(num_senders - 1, 2a) clones, A ~ Bin(C, 1/2) of
+    them from Q_0, and with probability (p+1) a the sender's own, from Q_0 with probability p / (p+1) or 1 / (p+1). So
+    the counts (a_0, a_1) of messages from Q_0 and from Q_1 dominate. With m = C + 1 and x = (a_0 - a_1) / m, the laws
+    of a_0 in the two worlds are, given m, Bin(m, 1/2) times 1 +- s x with s = (p-1) / (p+1) = tanh(epsilon / 2).
 
-    This is the variation-ratio reduction of Wang et al. (2024, arXiv 2304.05007) for randomised response. For binary
-    randomised response a = 1 / (p + 1), and it is Theorem 3.1 of Feldman, McMillan & Talwar (2023, 'Stronger privacy
-    amplification by shuffling', arXiv 2208.04591): C ~ Bin(n-1, 2 / (p+1)), and Bern(p / (p+1)) is the sender's own.
+    For binary randomised response a = 1 / (p + 1), and this is Theorem 3.1 of Feldman, McMillan & Talwar (2023,
+    'Stronger privacy amplification by shuffling', arXiv 2208.04591): C ~ Bin(n-1, 2 / (p+1)), and the sender's own
+    message follows Bern(p / (p+1)). For others, a = 1 / (p + K - 1) for K-ary response, 1 / (e^(epsilon/2) + 1)^2 for
+    symmetric bits, 1 / (2 (p + 1)) for optimised ones. A sender without a value (a vector of zeros) answers as one
+    whose value is an option that is not reported, so the proof covers it.
 
-    Deviation from that paper: its Errata restrict Theorem 3.1 to mechanisms with R_i >= (R_0 + R_1) / (p + 1), and bits
-    of three options or more do not satisfy this where a message has a 1 at the values of both worlds, and a 0 at the
-    other sender's. Here the probability of a clone is the mechanism's own, for which the above is a proof: a = 1 /
-    (e^epsilon + K - 1) for K-ary response, 1 / (e^(epsilon/2) + 1)^2 for symmetric bits, 1 / (2 (e^epsilon + 1)) for
-    optimised ones. A sender without a value (a vector of zeros) answers as one whose value is an option that is not
-    reported, so the proof covers it.
+    Deviations from that paper: its Errata restrict Theorem 3.1 to mechanisms with R_i >= (R_0 + R_1) / (p + 1). Bits of
+    three options or more do not satisfy this, where a message has a 1 at the values of both worlds and a 0 at the other
+    sender's. So the probability of a clone is here the mechanism's own. The observer must then be told whether the
+    sender's own message comes from Q: counts among which Q is hidden together with the messages of those who are no
+    clones do not dominate, as an enumeration of ternary response with two senders shows.
 
     Pure differential privacy is not amplified: `epsilon` is the local one. `delta` is exact for the dominating pair;
     the Renyi divergence and `dominating_pair` are those of a pair on about 1,000 losses that dominates it, and rho is
@@ -159,13 +160,13 @@ def shuffled_delta(loss: PrivacyLoss, num_senders: int, at: Floats) -> Floats:
     x = np.abs(at)[..., None]
     if loss.epsilon > MOST_EPSILON:
         return of_both_signs(at, profile(loss, x[..., 0]))
-    m, weight, own, left_out = _rows(loss, num_senders, far=FAR / 3)
-    s = math.tanh(loss.epsilon / 2) * own
-    share = np.divide(np.tanh(x / 2), s, out=np.full(np.broadcast_shapes(x.shape, s.shape), math.inf), where=s > 0)
+    m, weight, left_out = _rows(loss, num_senders, far=FAR / 3)
+    s = math.tanh(loss.epsilon / 2)
+    share = np.tanh(x / 2) / s
     least = np.floor(m * (1 + np.minimum(share, 1.0)) / 2) + 1
     exceeds = least <= m
     x = np.minimum(x, loss.epsilon)  # beyond it no loss exceeds x
-    tail, point = binom.sf(least - 1, m, 0.5), binom.pmf(least - 1, np.maximum(m - 1, 0), 0.5)
+    tail, point = binom.sf(least - 1, m, 0.5), binom.pmf(least - 1, m - 1, 0.5)
     excess = np.where(exceeds, s * (1 + np.exp(x)) * point / 2 - np.expm1(x) * tail, 0.0)
     rest = -np.expm1(np.minimum(x[..., 0] - loss.epsilon, 0.0))
     return of_both_signs(at, (weight * np.maximum(excess, 0.0)).sum(-1) + left_out * rest)
@@ -220,53 +221,46 @@ def local_epsilon(epsilon: float, delta: float, num_senders: int, mechanism: Cal
     return low
 
 
-def _rows(loss: PrivacyLoss, num_senders: int, far: float) -> tuple[Floats, Floats, Floats, float]:
-    """Numbers m of messages from Q_0 or Q_1, up to `far` standard deviations from the usual, their probabilities, the
-    probabilities that the sender's own is among them, and the probability of all other m."""
+def _rows(loss: PrivacyLoss, num_senders: int, far: float) -> tuple[Floats, Floats, float]:
+    """Numbers m of messages from Q_0 or Q_1 with the sender's own among them, up to `far` standard deviations from the
+    usual, their probabilities, and the probability of all other m."""
     from scipy.stats import binom
 
     lowest, own = clone_probabilities(loss)
     others, clone, own = num_senders - 1, min(2 * lowest, 1.0), min(own, 1.0)
     spread = far * math.sqrt(others * clone * (1 - clone)) + far**2
-    low = max(0, math.floor(others * clone - spread))
-    high = min(num_senders, math.ceil(others * clone + spread))
-    m = np.arange(low, high + 1, dtype=np.float64)
-    among = own * binom.pmf(m - 1, others, clone)
-    weight = among + (1 - own) * binom.pmf(m, others, clone)
-    left_out = float(binom.cdf(low - 1, others, clone) + binom.sf(high - 1, others, clone)) if len(m) <= others else 0.0
-    return m, weight, np.divide(among, weight, out=np.ones_like(m), where=weight > 0), left_out
+    low, high = max(0, math.floor(others * clone - spread)), min(others, math.ceil(others * clone + spread))
+    clones = np.arange(low, high + 1, dtype=np.float64)
+    left_out = own * float(binom.cdf(low - 1, others, clone) + binom.sf(high, others, clone))
+    return clones + 1, own * binom.pmf(clones, others, clone), left_out
 
 
 @lru_cache(256)
 def _shuffled(loss: PrivacyLoss, num_senders: int) -> tuple[Array, Array, float]:
     """A finite pair that dominates the pair of `ShuffledLoss`, and its rho.
 
-    Three steps, each of which yields a pair that dominates the one before. A block of rows m becomes one row with the
-    fewest clones and the largest s: other clones can be added, and with U = Bin(m, 1/2) = (V_0 + V_1) / 2 for the laws
-    V_0, V_1 of s = 1, a smaller s mixes the two. A loss between two points of a grid is divided between these, so that
-    both its probabilities stay the same; merging the parts gives it back ('connect the dots', Doroshenko et al. 2022).
-    What is left out, with probability below 1e-290, has a loss of +-epsilon.
+    Three steps, each of which yields a pair that dominates the one before. A block of numbers m becomes the smallest of
+    them: other clones can be added. A loss between two points of a grid is divided between these, so that both its
+    probabilities stay the same; merging the parts gives it back ('connect the dots', Doroshenko et al. 2022). What is
+    left out, with probability below 1e-290, has a loss of +-epsilon.
     """
     from scipy.special import gammaln
 
     epsilon = loss.epsilon
     if epsilon > MOST_EPSILON:
         return *cast("tuple[Array, Array]", loss.dominating_pair()), loss.rho
-    m, weight, own, left_out = _rows(loss, num_senders, FAR)
-    mean = float(m @ weight)
-    width = max(1, int(math.sqrt(max(0.0, float(m**2 @ weight) - mean**2)) / ROWS))
+    m, weight, left_out = _rows(loss, num_senders, FAR)
+    slope, own = math.tanh(epsilon / 2), float(weight.sum())
+    mean = float(m @ weight) / own
+    width = max(1, int(math.sqrt(max(0.0, float((m - mean) ** 2 @ weight) / own)) / ROWS))
     starts = np.arange(0, len(m), width)
-    slopes = math.tanh(epsilon / 2) * np.maximum.reduceat(own, starts)
-    blocks = np.add.reduceat(weight, starts)
-    usual = float(slopes @ blocks) / math.sqrt(max(1.0, mean))
-    grid = _grid(epsilon, 2 * usual)
-    positive = np.zeros(len(grid))  # probabilities of losses >= 0 under P; those of losses < 0 under Q are the same
-    for fewest, slope, block in zip(m[starts], slopes, blocks, strict=True):
-        clones = max(1.0, fewest)
-        end = min(clones, math.ceil(clones / 2 + FAR / 2 * math.sqrt(clones) + 1))
-        ones = np.arange(math.floor(clones / 2) + 1, end + 1)
-        law = np.exp(gammaln(clones + 1) - gammaln(ones + 1) - gammaln(clones - ones + 1) - clones * math.log(2))
-        x = slope * (2 * ones - clones) / clones
+    grid = _grid(epsilon, 2 * slope / math.sqrt(mean))
+    positive = np.zeros(len(grid))  # probabilities of losses >= 0 under P; those of losses <= 0 under Q are the same
+    for size, block in zip(m[starts], np.add.reduceat(weight, starts), strict=True):
+        end = min(size, math.ceil(size / 2 + FAR / 2 * math.sqrt(size) + 1))
+        ones = np.arange(math.floor(size / 2) + 1, end + 1)
+        law = np.exp(gammaln(size + 1) - gammaln(ones + 1) - gammaln(size - ones + 1) - size * math.log(2))
+        x = slope * (2 * ones - size) / size
         at = np.minimum(2 * np.arctanh(x), epsilon)
         upper = np.clip(np.searchsorted(grid, at), 1, len(grid) - 1)
         below, above = grid[upper - 1], grid[upper]
@@ -274,11 +268,11 @@ def _shuffled(loss: PrivacyLoss, num_senders: int) -> tuple[Array, Array, float]
         mass = block * law * (1 + x)
         positive += np.bincount(upper, mass * share, len(grid))
         positive += np.bincount(upper - 1, mass * (1 - share), len(grid))
-        if clones % 2 == 0:
-            center = math.exp(math.lgamma(clones + 1) - 2 * math.lgamma(clones / 2 + 1) - clones * math.log(2))
+        if size % 2 == 0:
+            center = math.exp(gammaln(size + 1) - 2 * gammaln(size / 2 + 1) - size * math.log(2))
             positive[0] += block * center / 2
     positive[-1] += (left_out + 1e-290) / (1 + math.exp(-epsilon))
-    positive[0] *= 2
+    positive[0] = 2 * positive[0] + max(0.0, 1 - own - left_out)
     kept = positive > 0
     law, at = np.log(positive[kept]), grid[kept]
     first = np.concatenate([law, (law - at)[at > 0]])

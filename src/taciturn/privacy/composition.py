@@ -209,6 +209,8 @@ def _distribution(loss: PrivacyLoss, step: float) -> Any:
         deltas = loss.delta(np.arange(-end, end + 1) * step)
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -end, end, deltas)
         return pld.PrivacyLossDistribution(pmf).self_compose(loss.nodes)
+    if (parts := loss.parts()) is not None:
+        return _distribution(parts[0], step).self_compose(parts[1])
     first, second = loss.dominating_pair() or answers(loss.epsilon)
     losses = (first - second) / step
     points = np.unique(np.concatenate([np.floor(losses), np.ceil(losses)])).astype(np.int64)

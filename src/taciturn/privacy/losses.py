@@ -55,6 +55,10 @@ class PrivacyLoss:
         """
         return None
 
+    def parts(self) -> "tuple[PrivacyLoss, int] | None":
+        """A loss, and how many independent messages of it this message consists of; None if it has no parts."""
+        return None
+
     def group(self, size: int) -> "PrivacyLoss":
         """Privacy loss of a message when `size` units change at once and each moves it by at most the sensitivity.
 

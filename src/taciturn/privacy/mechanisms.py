@@ -25,7 +25,7 @@ from taciturn.privacy.randomized_response import (
 from taciturn.privacy.repeated import Memoized, MemoizedState, Scheduled, ScheduledState
 from taciturn.privacy.samplers import discrete_gaussian, discrete_laplace, exact_bernoulli, exact_bernoulli_exp
 from taciturn.privacy.sampling import SampledLoss
-from taciturn.privacy.shuffling import Shuffled, ShuffledLoss
+from taciturn.privacy.shuffling import Shuffled, ShuffledBitsLoss, ShuffledLoss
 from taciturn.privacy.stateful import Blocks, BlocksState, TreeAggregation, TreeState
 from taciturn.privacy.sums import CentralSum, DistributedSum
 
@@ -48,6 +48,7 @@ __all__ = [
     "Scheduled",
     "ScheduledState",
     "Shuffled",
+    "ShuffledBitsLoss",
     "ShuffledLoss",
     "TreeAggregation",
     "TreeState",

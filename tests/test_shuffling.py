@@ -94,10 +94,10 @@ def hockey_stick(first: Array, second: Array, epsilon: float) -> float:
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 def test_no_multiset_says_more_than_it_costs(case: str, epsilon: float) -> None:
     """All data of up to 6 others. Up to a quarter of the local epsilon the largest true delta is at least a stated
-    share of the bound; for ternary response the total variation (epsilon 0) is the truth."""
+    share of the bound; for ternary response of up to four senders they are equal, at epsilon 0 for any number."""
     make, laws_of, most = CASES[case]
     at = np.array([-0.2, 0.0, 0.1, 0.25, 0.5, 0.8]) * epsilon
-    least = {"binary": 0.8, "ternary": 0.6}.get(case, 0.45)
+    least = {"binary": 0.8, "ternary": 0.95}.get(case, 0.55)
     for num_senders in range(1, most + 1):
         loss = ShuffledLoss(make(epsilon).loss(), num_senders)
         found = pairs(laws_of(epsilon), num_senders)
@@ -105,7 +105,9 @@ def test_no_multiset_says_more_than_it_costs(case: str, epsilon: float) -> None:
         bound = loss.delta(at)
         assert (truth <= bound * (1 + 1e-9) + 1e-15).all()
         assert (truth[:4] >= least * bound[:4]).all(), (num_senders, truth / bound)
-        assert case != "ternary" or truth[1] == pytest.approx(bound[1], rel=1e-9)
+        if case == "ternary":
+            equal = slice(0, 4) if num_senders <= 4 else [1]
+            np.testing.assert_allclose(truth[equal], bound[equal], rtol=1e-9)
         divergence = np.array([[renyi(p, q, alpha) for alpha in ORDERS] for p, q in found])
         assert (divergence <= loss.rdp(ORDERS) * (1 + 1e-9)).all()
         assert (divergence <= loss.rho * ORDERS * (1 + 1e-9)).all()
@@ -117,8 +119,8 @@ def renyi(first: Array, second: Array, alpha: float) -> float:
 
 
 def test_hiding_the_own_message_among_those_who_are_no_clones_would_be_too_little() -> None:
-    """Ternary response at epsilon 1 of two senders, of whom the other holds one of the two values: the pair of counts
-    without the news whether the sender's own message is one of them is below the truth."""
+    """Ternary response at epsilon 1 of two senders: the counts of messages from Q_0 and Q_1, without that of the clones
+    that tell nothing, are less than the truth."""
     epsilon, at = 1.0, 0.8
     e = math.exp(epsilon)
     a = 1 / (e + 2)
@@ -215,20 +217,26 @@ def test_a_single_sender_is_not_hidden() -> None:
 
 @pytest.mark.parametrize("make", [BitwiseRandomizedResponse, UnaryEncoding, lambda e: KaryRandomizedResponse(e, 3)])
 def test_more_senders_hide_more_and_the_closed_form_is_larger(make: Callable[[float], Any]) -> None:
-    sizes, delta = [1, 2, 3, 10, 100, 999, 1000, 5000, 20_000, 10**5, MOST_SENDERS], 1e-6
+    sizes, delta = [1, 2, 3, 10, 100, 200, 1000, 5000, 20_000], 1e-6
     losses = [ShuffledLoss(make(1.0).loss(), size) for size in sizes]
     at = np.array([0.0, 0.003, 0.02, 0.1, 0.5])
     deltas = np.array([loss.delta(at) for loss in losses])
     assert (np.diff(deltas, axis=0) <= 1e-15).all()
     curves = np.array([loss.rdp(ORDERS) for loss in losses])
     assert (np.diff(curves, axis=0) < 0).all()
-    assert ShuffledLoss(make(1.0).loss(), 10 * MOST_SENDERS) == losses[-1]
     local = losses[0].epsilon
     for loss in losses[6:]:
         closed = clones_epsilon(local, loss.num_senders, delta)
         assert loss.delta(closed) < delta
         if closed < local:  # a bound with the right constants is not below the truth by an order of magnitude
             assert loss.delta(closed / 10) > delta
+
+
+def test_senders_beyond_a_million_are_not_counted() -> None:
+    local = KaryRandomizedResponse.from_epsilon(1.0, 2).loss()
+    most = ShuffledLoss(local, MOST_SENDERS)
+    assert ShuffledLoss(local, 10 * MOST_SENDERS) == most
+    assert 0 < most.delta(0.001) < ShuffledLoss(local, MOST_SENDERS // 2).delta(0.001)
 
 
 def test_the_closed_form_is_the_papers() -> None:

@@ -17,7 +17,7 @@ from taciturn.privacy.composition import ORDERS, rho_of
 from taciturn.privacy.losses import LOCAL, BitsLoss, KaryLoss, PrivacyLoss, pair_divergence
 from taciturn.privacy.randomized_response import BitwiseRandomizedResponse
 from taciturn.privacy.sampling import of_both_signs, profile
-from taciturn.validation import Array, Floats, integer, number
+from taciturn.validation import Array, Floats, Ints, integer, number
 
 MOST_SENDERS = 10**6
 """More senders are counted as this many, which is an upper bound."""
@@ -26,7 +26,8 @@ MOST_EPSILON = 30.0
 """A local message of a larger epsilon counts as not shuffled: clones are rarer than e^-15 then."""
 
 FAR = 38.0  # standard deviations; e^(-FAR^2/2) is about the smallest float
-ROWS = 10  # rows of outcomes in one standard deviation of the number of clones
+BLOCKS = 8  # blocks of m in one standard deviation; half as many of T
+TINY = 1e-290  # rows that are less probable are left out
 FINE, GROWTH = (
     0.02,
     0.02,
@@ -45,32 +46,40 @@ class ShuffledLoss(PrivacyLoss):
 
     The dominating pair. Let p = e^epsilon of the local `loss`, R_0 and R_1 be the laws of the message of the sender
     whose data change, and R_i that of any other sender. The likelihood ratio R_0 / R_1 is p with probability p a (under
-    R_0), 1/p with probability a, and 1 otherwise. Let Q_0 and Q_1 be R_0 given that the ratio is p and given that it is
-    1/p. Then R_0 = p a Q_0 + a Q_1 + (1 - (p+1) a) Q, and R_1 is the same with Q_0 and Q_1 exchanged. For every other
-    sender, R_i >= R_0 / p = a Q_0 where the ratio is p, and R_i >= R_1 / p = a Q_1 where it is 1/p, so R_i >= a (Q_0 +
-    Q_1): with probability 2a the other sender is a clone, which sends from Q_0 or Q_1 with equal probability. Tell the
-    observer whether the sender's own message comes from Q (then the two worlds are the same), who of the others is a
-    clone, and what all others sent. Left are the messages of C ~ Bin(num_senders - 1, 2a) clones, A ~ Bin(C, 1/2) of
-    them from Q_0, and with probability (p+1) a the sender's own, from Q_0 with probability p / (p+1) or 1 / (p+1). So
-    the counts (a_0, a_1) of messages from Q_0 and from Q_1 dominate. With m = C + 1 and x = (a_0 - a_1) / m, the laws
-    of a_0 in the two worlds are, given m, Bin(m, 1/2) times 1 +- s x with s = (p-1) / (p+1) = tanh(epsilon / 2).
+    R_0), 1/p with probability a, and 1 otherwise. Let z be the probability of those messages of ratio 1 which no other
+    value makes less probable: for K-ary response all of them, for bits those without a 1 at either value. Let Q_0, Q_1
+    and Q_z be R_0 given that the ratio is p, that it is 1/p, and that the message is one of these. Then R_0 = p a Q_0 +
+    a Q_1 + z Q_z + a rest, and R_1 is the same with Q_0 and Q_1 exchanged. For every other sender, R_i >= R_0 / p =
+    a Q_0 where the ratio is p, R_i >= R_1 / p = a Q_1 where it is 1/p, and R_i >= z Q_z. So with probability 2a + z the
+    other sender is a clone, which sends from Q_0, Q_1 or Q_z with probabilities in the proportions a : a : z.
 
-    For binary randomised response a = 1 / (p + 1), and this is Theorem 3.1 of Feldman, McMillan & Talwar (2023,
-    'Stronger privacy amplification by shuffling', arXiv 2208.04591): C ~ Bin(n-1, 2 / (p+1)), and the sender's own
-    message follows Bern(p / (p+1)). For others, a = 1 / (p + K - 1) for K-ary response, 1 / (e^(epsilon/2) + 1)^2 for
-    symmetric bits, 1 / (2 (p + 1)) for optimised ones. A sender without a value (a vector of zeros) answers as one
-    whose value is an option that is not reported, so the proof covers it.
+    Tell the observer whether the sender's own message is from the rest (then the two worlds are the same), who of the
+    others is a clone, and what all others sent. Left are T = 1 + C messages, of C ~ Bin(num_senders - 1, 2a + z) clones
+    and, with probability (p+1) a + z, of the sender. The numbers (a_0, a_1, a_z) of these that come from Q_0, Q_1 and
+    Q_z dominate: their law is that of T clones times b (1 + (p-1) a_0 / T), or b (1 + (p-1) a_1 / T) in the other
+    world, where b = (2a + z) / ((p+1) a + z). With m = a_0 + a_1 and x = (a_0 - a_1) / m, the laws of a_0 are, given T
+    and m, Bin(m, 1/2) times 1 +- s x, where s / (1 - s) = (p-1) m / (2T).
+
+    For binary randomised response a = 1 / (p + 1) and z = 0, and this is Theorem 3.1 of Feldman, McMillan & Talwar
+    (2023, 'Stronger privacy amplification by shuffling', arXiv 2208.04591): C ~ Bin(n-1, 2 / (p+1)), and the sender's
+    own message follows Bern(p / (p+1)). For K-ary response a = 1 / (p + K - 1) and z = (K-2) a, and nothing is left for
+    the rest; where all others hold a third value the pair is the truth. For bits a = 1 / (e^(epsilon/2) + 1)^2 if they
+    are symmetric, 1 / (2 (p + 1)) if optimised. A sender without a value (a vector of zeros) answers as one whose value
+    is an option that is not reported, so the proof covers it.
 
     Deviations from that paper: its Errata restrict Theorem 3.1 to mechanisms with R_i >= (R_0 + R_1) / (p + 1). Bits of
     three options or more do not satisfy this, where a message has a 1 at the values of both worlds and a 0 at the other
-    sender's. So the probability of a clone is here the mechanism's own. The observer must then be told whether the
-    sender's own message comes from Q: counts among which Q is hidden together with the messages of those who are no
-    clones do not dominate, as an enumeration of ternary response with two senders shows.
+    sender's. So the probabilities of clones are here the mechanism's own. Without Q_z, messages that tell nothing would
+    have to count as the rest, which is known: if the sender's own one could hide among those who are no clones, the
+    counts would not dominate, as an enumeration of ternary response with two senders shows.
 
-    Pure differential privacy is not amplified: `epsilon` is the local one. `delta` is exact for the dominating pair;
-    the Renyi divergence and `dominating_pair` are those of a pair on about 1,000 losses that dominates it, and rho is
-    the smallest that this divergence shows (not below epsilon^2 / 2,600, because floats hold no rarer losses).
+    Pure differential privacy is not amplified: `epsilon` is the local one. `delta` is exact for the dominating pair if
+    T and m have at most 200 values, and otherwise for one that dominates it closely (`_rows`). The Renyi divergence and
+    `dominating_pair` are those of a pair on about 1,000 losses that dominates this, and rho is the smallest that the
+    divergence shows (not below epsilon^2 / 2,600, because floats hold no rarer losses).
     Composition of several rounds is adaptive, as for every dominating pair (Zhu, Dong & Wang 2022, Theorem 10).
+
+    A new number of senders takes up to a second below 10,000 of them, and several for a million.
 
     Args:
         loss: of the local message: of `BitwiseRandomizedResponse`, `UnaryEncoding` or `KaryRandomizedResponse`.
@@ -192,11 +201,11 @@ def check_local(loss: Any, name: str = "loss", value: object = None) -> None:
 
 
 def clone_probabilities(loss: PrivacyLoss) -> tuple[float, float]:
-    """a and (p+1) a of a randomised response, as `ShuffledLoss` names them: the probabilities that its message is less
-    probable than if the value were another, given one, and that it is not equally probable."""
+    """a and z of a randomised response, as `ShuffledLoss` names them."""
     first, second = cast("tuple[Array, Array]", loss.dominating_pair())
     law = np.exp(first)
-    return float(law[first < second].sum()), float(law[first != second].sum())
+    same = law[-1:] if isinstance(loss, BitsLoss) else law[first == second]
+    return float(law[first < second].sum()), float(same.sum())
 
 
 def shuffled_delta(loss: PrivacyLoss, num_senders: int, at: Floats) -> Floats:
@@ -210,13 +219,12 @@ def shuffled_delta(loss: PrivacyLoss, num_senders: int, at: Floats) -> Floats:
     x = np.abs(at)[..., None]
     if loss.epsilon > MOST_EPSILON:
         return of_both_signs(at, profile(loss, x[..., 0]))
-    m, weight, left_out = _rows(loss, num_senders, far=FAR / 3)
-    s = math.tanh(loss.epsilon / 2)
-    share = np.tanh(x / 2) / s
+    m, s, weight, left_out, _ = _rows(loss, num_senders)
+    share = np.divide(np.tanh(x / 2), s, out=np.full(np.broadcast_shapes(x.shape, s.shape), math.inf), where=s > 0)
     least = np.floor(m * (1 + np.minimum(share, 1.0)) / 2) + 1
     exceeds = least <= m
     x = np.minimum(x, loss.epsilon)  # beyond it no loss exceeds x
-    tail, point = binom.sf(least - 1, m, 0.5), binom.pmf(least - 1, m - 1, 0.5)
+    tail, point = binom.sf(least - 1, m, 0.5), binom.pmf(least - 1, np.maximum(m - 1, 0), 0.5)
     excess = np.where(exceeds, s * (1 + np.exp(x)) * point / 2 - np.expm1(x) * tail, 0.0)
     rest = -np.expm1(np.minimum(x[..., 0] - loss.epsilon, 0.0))
     return of_both_signs(at, (weight * np.maximum(excess, 0.0)).sum(-1) + left_out * rest)
@@ -271,42 +279,76 @@ def local_epsilon(epsilon: float, delta: float, num_senders: int, mechanism: Cal
     return low
 
 
-def _rows(loss: PrivacyLoss, num_senders: int, far: float) -> tuple[Floats, Floats, float]:
-    """Numbers m of messages from Q_0 or Q_1 with the sender's own among them, up to `far` standard deviations from the
-    usual, their probabilities, and the probability of all other m."""
+@lru_cache(64)
+def _rows(loss: PrivacyLoss, num_senders: int) -> tuple[Floats, Floats, Floats, float, float]:
+    """Rows of outcomes of the pair of `ShuffledLoss`, each of one m: m, s and probability; then the probability of what
+    they leave out, and that of no loss.
+
+    Blocks of T, and of m for one T, become one row each with the fewest clones and the largest s of the block. That
+    dominates, since other clones can be added, and for the laws V_0 and V_1 of a message that is known among m - 1
+    clones a smaller s mixes V_0 with V_1.
+    """
+    a, z = clone_probabilities(loss)
+    p, others, clone = math.exp(loss.epsilon), num_senders - 1, min(2 * a + z, 1.0)
+    own = min((p + 1) * a + z, 1.0)
+    clones, chance, left_out = _law(others, clone)
+    starts = _starts(clones, chance, BLOCKS / 2)
+    rows = []
+    for fewest, block in zip(clones[starts] + 1, np.add.reduceat(chance, starts), strict=True):
+        m, law, beyond = _law(int(fewest), min(2 * a / (2 * a + z), 1.0))
+        gain = (p - 1) * m / (2 * fewest)
+        law *= (2 * a + z) / ((p + 1) * a + z) * (1 + gain)
+        left_out += block * beyond * p
+        first = _starts(m, law, BLOCKS)
+        s = np.maximum.reduceat(gain / (1 + gain), first)
+        rows.append(np.stack([m[first], s, own * block * np.add.reduceat(law, first)]))
+    m, s, weight = np.concatenate(rows, axis=1)
+    kept = weight > TINY
+    return m[kept], s[kept], weight[kept], left_out + TINY * len(m), 1 - own
+
+
+def _law(size: int, probability: float) -> tuple[Floats, Floats, float]:
+    """The outcomes of a binomial law that are up to FAR standard deviations from its mean, their probabilities, and the
+    probability of all others."""
     from scipy.stats import binom
 
-    lowest, own = clone_probabilities(loss)
-    others, clone, own = num_senders - 1, min(2 * lowest, 1.0), min(own, 1.0)
-    spread = far * math.sqrt(others * clone * (1 - clone)) + far**2
-    low, high = max(0, math.floor(others * clone - spread)), min(others, math.ceil(others * clone + spread))
-    clones = np.arange(low, high + 1, dtype=np.float64)
-    left_out = own * float(binom.cdf(low - 1, others, clone) + binom.sf(high, others, clone))
-    return clones + 1, own * binom.pmf(clones, others, clone), left_out
+    mean, spread = size * probability, FAR * math.sqrt(size * probability * (1 - probability)) + FAR**2
+    low, high = max(0, math.floor(mean - spread)), min(size, math.ceil(mean + spread))
+    outcomes = np.arange(low, high + 1, dtype=np.float64)
+    law = binom.pmf(outcomes, size, probability)
+    return outcomes, law, float(binom.cdf(low - 1, size, probability) + binom.sf(high, size, probability))
+
+
+def _starts(outcomes: Floats, law: Floats, blocks: float) -> Ints:
+    """Where blocks of outcomes begin: each outcome is one if there are at most 200. Otherwise there are `blocks` of
+    them in a standard deviation up to 4 of these from the mean, and from there on their ends lie 40% farther each."""
+    if len(outcomes) <= 200:
+        return np.arange(len(outcomes))
+    mean = float(outcomes @ law) / float(law.sum())
+    deviation = max(1.0, math.sqrt(float((outcomes - mean) ** 2 @ law) / float(law.sum())))
+    far = 4 * 1.4 ** np.arange(math.ceil(math.log(len(outcomes) / deviation / 4 + 1) / math.log(1.4)) + 1)
+    ends = mean + deviation * np.concatenate([-far, np.arange(-4, 4, 1 / blocks), far]) - outcomes[0]
+    return np.unique(np.clip(ends, 0, len(outcomes) - 1).astype(np.int64))
 
 
 @lru_cache(256)
 def _shuffled(loss: PrivacyLoss, num_senders: int) -> tuple[Array, Array, float]:
     """A finite pair that dominates the pair of `ShuffledLoss`, and its rho.
 
-    Three steps, each of which yields a pair that dominates the one before. A block of numbers m becomes the smallest of
-    them: other clones can be added. A loss between two points of a grid is divided between these, so that both its
-    probabilities stay the same; merging the parts gives it back ('connect the dots', Doroshenko et al. 2022). What is
-    left out, with probability below 1e-290, has a loss of +-epsilon.
+    A loss between two points of a grid is divided between these, so that both its probabilities stay the same; merging
+    the parts gives it back ('connect the dots', Doroshenko et al. 2022). What is left out, with probability below
+    1e-280, has a loss of +-epsilon.
     """
     from scipy.special import gammaln
 
     epsilon = loss.epsilon
     if epsilon > MOST_EPSILON:
         return *cast("tuple[Array, Array]", loss.dominating_pair()), loss.rho
-    m, weight, left_out = _rows(loss, num_senders, FAR)
-    slope, own = math.tanh(epsilon / 2), float(weight.sum())
-    mean = float(m @ weight) / own
-    width = max(1, int(math.sqrt(max(0.0, float((m - mean) ** 2 @ weight) / own)) / ROWS))
-    starts = np.arange(0, len(m), width)
-    grid = _grid(epsilon, 2 * slope / math.sqrt(mean))
+    sizes, slopes, weights, left_out, idle = _rows(loss, num_senders)
+    grid = _grid(epsilon, 2 * math.sqrt(float((slopes**2 / np.maximum(sizes, 1)) @ weights / weights.sum())))
     positive = np.zeros(len(grid))  # probabilities of losses >= 0 under P; those of losses <= 0 under Q are the same
-    for size, block in zip(m[starts], np.add.reduceat(weight, starts), strict=True):
+    positive[0] = idle / 2 + float(weights[sizes == 0].sum()) / 2
+    for size, slope, weight in zip(*(one[sizes > 0] for one in (sizes, slopes, weights)), strict=True):
         end = min(size, math.ceil(size / 2 + FAR / 2 * math.sqrt(size) + 1))
         ones = np.arange(math.floor(size / 2) + 1, end + 1)
         law = np.exp(gammaln(size + 1) - gammaln(ones + 1) - gammaln(size - ones + 1) - size * math.log(2))
@@ -315,14 +357,14 @@ def _shuffled(loss: PrivacyLoss, num_senders: int) -> tuple[Array, Array, float]
         upper = np.clip(np.searchsorted(grid, at), 1, len(grid) - 1)
         below, above = grid[upper - 1], grid[upper]
         share = np.expm1(below - at) / np.expm1(below - above)
-        mass = block * law * (1 + x)
+        mass = weight * law * (1 + x)
         positive += np.bincount(upper, mass * share, len(grid))
         positive += np.bincount(upper - 1, mass * (1 - share), len(grid))
         if size % 2 == 0:
             center = math.exp(gammaln(size + 1) - 2 * gammaln(size / 2 + 1) - size * math.log(2))
-            positive[0] += block * center / 2
-    positive[-1] += (left_out + 1e-290) / (1 + math.exp(-epsilon))
-    positive[0] = 2 * positive[0] + max(0.0, 1 - own - left_out)
+            positive[0] += weight * center / 2
+    positive[-1] += left_out / (1 + math.exp(-epsilon))
+    positive[0] *= 2
     kept = positive > 0
     law, at = np.log(positive[kept]), grid[kept]
     first = np.concatenate([law, (law - at)[at > 0]])

@@ -30,6 +30,7 @@ from taciturn.policies.classic.elicitation import (
     PostedPrice,
     Truthful,
 )
+from taciturn.policies.classic.fed_ucb import FedUCB
 from taciturn.policies.classic.partitions import ACR, DSC
 from taciturn.policies.classic.private_bandits import (
     DPIMED,
@@ -92,9 +93,9 @@ __all__ = [
     "KLUCB", "MOSS", "PPCL", "UCB1", "AdaPKLUCB", "AdaPUCB", "BayesianPrice", "BestDeadline", "BestResponse",
     "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2",
     "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DividedPlan", "EliminationSchedule",
-    "Fed2UCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority",
-    "Fraction", "FreeRider", "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge",
-    "HoldTheBest", "HoldTheBestTogether", "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy",
+    "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate",
+    "FollowMajority", "Fraction", "FreeRider", "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule",
+    "Hedge", "HoldTheBest", "HoldTheBestTogether", "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy",
     "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping",
     "Learner", "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle",
     "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum",

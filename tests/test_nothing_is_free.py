@@ -289,6 +289,7 @@ PLAYS = [play(name) for name in sorted(PUBLIC)] + [
     *(Play(name, "recommender_v0", LONG, given={"threshold": ALWAYS, "rate": 2.0}) for name in ("TPriDO", "DTPriDO")),
     Play("DTPriDO", "recommender_v0", LONG, given={"threshold": ALWAYS, "follow": "leaf"}),
     Play("TPriDO", "recommender_v0", SHOP, given={"threshold": 0.0}),
+    Play("FedUCB", "federated_bandit_v0", ARMS | {"horizon": 60}, given={"acts_on": "received"}),
     *(
         Play("Random", world, params)
         for world, params in (("recommender_v0", SHOP), ("federated_bandit_v0", ARMS | {"horizon": 60}))
@@ -318,7 +319,7 @@ def test_who_declares_a_public_schedule() -> None:
     assert {
         name
         for name, (world, *_) in SETTINGS.items()
-        if world in DECIDED and vars_say(kinds[name]) and name not in ("TPriDO", "DTPriDO")
+        if world in DECIDED and vars_say(kinds[name]) and name not in ("FedUCB", "TPriDO", "DTPriDO")
     } == PUBLIC
 
 

@@ -66,6 +66,8 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
             "DPKLUCB",
             "DPIMED",
             "DPUCB",
+            "LDPUCBB",
+            "LDPUCBL",
             "CentralisedOracle",
             "PooledKLUCB",
             "Fed2UCB",

@@ -209,7 +209,8 @@ class DPUCB(ArmPolicy):
         """The best arm, and again as long as its index would be the highest even if it gave no reward."""
         self.forget(knowledge.counts)
         scale = self._nodes.shape[-1] / self.epsilon
-        pulls = stretches()(knowledge.counts, knowledge.sums, self._nodes, room, self._bound, scale, self.rng)
+        found = compiled(_stretches)
+        pulls = found(knowledge.counts, knowledge.sums, self._nodes, room, self._bound, scale, self.rng)
         self._known = knowledge.counts + pulls
         return pulls, np.zeros(room.shape, np.bool_)
 
@@ -219,14 +220,14 @@ class DPUCB(ArmPolicy):
 
 
 @functools.cache
-def stretches() -> Callable[..., Ints]:
-    """`_stretches`, compiled if numba is installed."""
+def compiled(function: Callable[..., Ints]) -> Callable[..., Ints]:
+    """`function`, compiled if numba is installed."""
     try:
         import numba
     except ModuleNotFoundError:
-        return _stretches
-    compiled: Any = numba.njit(_stretches)
-    return compiled
+        return function
+    found: Any = numba.njit(function)
+    return found
 
 
 def _stretches(

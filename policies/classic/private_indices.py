@@ -1,5 +1,5 @@
-"""Indices and schedules of bandit algorithms that are differentially private with a trusted curator, one formula per
-function, for arrays [..., K] of arms.
+"""Indices and schedules of bandit algorithms that are differentially private, one formula per function, for arrays
+[..., K] of arms.
 
 `counts` are the pulls behind a private mean, `means` are private means, which noise may put outside [0, 1], and t
 counts the pulls so far. An arm without a private mean has an infinite index. Logarithms are natural.
@@ -91,6 +91,31 @@ def dp_imed_index(counts: Array, means: Floats, epsilon: float) -> Floats:
     best = np.where(counts > 0, p, 0.0).max(-1, keepdims=True)
     gap = private_divergence(p, np.clip(best, 1e-12, 1 - 1e-12), epsilon)
     return np.where(counts > 0, counts * gap + np.log(np.maximum(counts, 1)), -np.inf)
+
+
+def laplace_width(epsilon: float) -> float:
+    """sqrt(2) + sqrt(32) / epsilon: times sqrt(ln t / n), the radius about a mean of n rewards, each with noise
+    Lap(1 / epsilon) (LDP-UCB-L; Ren, Zhou, Liu & Shroff 2020)."""
+    return float(np.sqrt(2.0) + np.sqrt(32.0) / epsilon)
+
+
+def response_probabilities(epsilon: float) -> tuple[float, float]:
+    """P(answer 1) for a reward of 0 and for one of 1: 1 / (e^epsilon + 1) and e^epsilon / (e^epsilon + 1) (LDP-UCB-B;
+    Ren et al. 2020)."""
+    flipped = float(np.exp(-np.logaddexp(0.0, epsilon)))
+    return flipped, 1 - flipped
+
+
+def local_lower_bound(means: Floats, epsilon: float) -> float:
+    """The sum of 1 / (min(4, e^(2 epsilon)) (e^epsilon - 1)^2 Delta_a) over the arms that are not best. As T grows, the
+    regret of a consistent algorithm in the local model is at least this times ln T.
+
+    It is the bound of Lai & Robbins 1985 on answers, whose divergence is at most the above times the squared total
+    variation of the rewards (Duchi, Jordan & Wainwright 2013, theorem 1); Ren et al. 2020 have one of this order.
+    """
+    mu = np.asarray(means, float)
+    gaps = (mu.max() - mu)[mu < mu.max()]
+    return float((1 / (min(4.0, np.exp(2 * epsilon)) * np.expm1(epsilon) ** 2 * gaps)).sum())
 
 
 def regret_lower_bound(means: Floats, epsilon: float) -> float:

@@ -1,10 +1,12 @@
 """Single-agent bandits that are differentially private with a trusted curator, for `federated_bandit_v0`: what an agent
 pulls is epsilon-differentially private with respect to its rewards; and the base of elimination under other trust.
 
-`trust` says whom users trust with their rewards: "central", a curator; "shuffle", who puts their messages in random
-order; "distributed", whatever adds them up; "local", nobody. One reward of one agent is protected (event level), against an observer of all pulls. The policies add their noise
+One reward of one agent is protected (event level), against an observer of all pulls. The policies add their noise
 themselves: nothing is sent over a channel, and the ledger records nothing. Each agent acts on its own, one arm per
 slot; ties go to the first arm. Arrays are [B, M, K]. A replica in which nothing has been pulled yet starts afresh.
+
+`trust` says whom users trust with their rewards: "central", a curator; "shuffle", whoever puts their messages in random
+order; "distributed", whatever adds them up; "local", nobody.
 """
 
 import functools

@@ -18,6 +18,7 @@ from taciturn.policies.classic.cooperative_bandits import (
     PooledKLUCB,
     Synchronised,
 )
+from taciturn.policies.classic.distributed_bandits import DistDPSE, DistRDPSE, ShuffleElimination
 from taciturn.policies.classic.elicitation import (
     FictitiousPlay,
     FlatRate,
@@ -30,6 +31,8 @@ from taciturn.policies.classic.elicitation import (
     PostedPrice,
     Truthful,
 )
+from taciturn.policies.classic.fed_ucb import FedUCB
+from taciturn.policies.classic.local_bandits import LDPUCBB, LDPUCBL
 from taciturn.policies.classic.partitions import ACR, DSC
 from taciturn.policies.classic.private_bandits import (
     DPIMED,
@@ -89,17 +92,17 @@ from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 
 __all__ = [
     "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DPIMED", "DPKLUCB", "DPUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO",
-    "KLUCB", "MOSS", "PPCL", "UCB1", "AdaPKLUCB", "AdaPUCB", "BayesianPrice", "BestDeadline", "BestResponse",
-    "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2",
-    "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DividedPlan", "EliminationSchedule",
-    "Fed2UCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority",
-    "Fraction", "FreeRider", "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge",
-    "HoldTheBest", "HoldTheBestTogether", "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy",
-    "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping",
-    "Learner", "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle",
-    "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum",
-    "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random",
-    "Replicator", "SharedPPO", "SingleAgent", "SocialQ", "SuccessiveElimination", "Synchronised", "TPriDO",
-    "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "UnderstatedTarget", "Uniform", "Voter",
-    "WaitForAll", "WinStay", "Wintall",
+    "KLUCB", "LDPUCBB", "LDPUCBL", "MOSS", "PPCL", "UCB1", "AdaPKLUCB", "AdaPUCB", "BayesianPrice", "BestDeadline",
+    "BestResponse", "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming",
+    "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DistDPSE", "DistRDPSE",
+    "DividedPlan", "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse",
+    "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider", "GaussLinUCB", "Genie", "GosInE",
+    "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "HoldTheBestTogether", "HorizonKLUCB",
+    "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1",
+    "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LinUCB", "Listener", "LogisticBandit",
+    "Mixture", "NeuralBandit", "OneAnswerOracle", "OneStepLookAhead", "OptimalStopping", "OracleItem",
+    "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice",
+    "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "ShuffleElimination", "SingleAgent",
+    "SocialQ", "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling",
+    "Truthful", "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

@@ -58,6 +58,10 @@ def test_every_numbered_claim_has_a_row() -> None:
     for paper, numbered in {
         "azize2022": ["Figure 2", "Figure 3", *(f"Theorem {n}:" for n in (2, 3, 6, 7, 8)), "Lemma 1:"],
         "chen2021": [*(f"Figure {n}" for n in range(1, 7)), "Theorem 1", "Theorem 2", "Lemma 2"],
+        "chowdhury2023": [
+            *("Figure 1:", "Figure 1, bottom", "Table 1:", "Lemma 1:", "Proposition 1:", "Remark 2:", "remark 1"),
+            *(f"Theorem {n}:" for n in (1, 2, 3)),
+        ],
         "jiang2020": [
             *(f"Figure {n}" for n in ("2.1", "2.2", "2.3", "2.4", "3.2", "3.3", "3.4", "3.5", "3.6")),
             *(

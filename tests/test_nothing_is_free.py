@@ -279,16 +279,17 @@ def test_learners_practise_on_nobodys_private_images() -> None:
 DECIDED = ("federated_bandit_v0", "recommender_v0")
 PUBLIC = {
     "ACR", "AdaPKLUCB", "AdaPUCB", "BlockListener", "CDPMAB", "CommunicationEfficientCDPMAB", "ContextualZooming",
-    "DDPMAB", "DPIMED", "DPKLUCB", "DPSuccessiveElimination", "DPUCB", "DSC", "DividedPlan", "Fed2UCB",
-    "GaussLinUCB", "HCT", "HDPMAB", "HOO", "HorizonKLUCB", "ItemUCB1", "KLUCB", "LinUCB", "LogisticBandit", "MOSS",
-    "NeuralBandit", "OracleItem", "PooledLogistic", "PublicPlan", "SingleAgent", "SuccessiveElimination",
-    "Synchronised", "ThompsonSampling", "UCB1",
+    "DDPMAB", "DPIMED", "DPKLUCB", "DPSuccessiveElimination", "DPUCB", "DSC", "DistDPSE", "DistRDPSE",
+    "DividedPlan", "Fed2UCB", "GaussLinUCB", "HCT", "HDPMAB", "HOO", "HorizonKLUCB", "ItemUCB1", "KLUCB", "LDPUCBB",
+    "LDPUCBL", "LinUCB", "LogisticBandit", "MOSS", "NeuralBandit", "OracleItem", "PooledLogistic", "PublicPlan",
+    "ShuffleElimination", "SingleAgent", "SuccessiveElimination", "Synchronised", "ThompsonSampling", "UCB1",
 }  # fmt: skip
 LONG = SHOP | {"horizon": 120}
 PLAYS = [play(name) for name in sorted(PUBLIC)] + [
     *(Play(name, "recommender_v0", LONG, given={"threshold": ALWAYS, "rate": 2.0}) for name in ("TPriDO", "DTPriDO")),
     Play("DTPriDO", "recommender_v0", LONG, given={"threshold": ALWAYS, "follow": "leaf"}),
     Play("TPriDO", "recommender_v0", SHOP, given={"threshold": 0.0}),
+    Play("FedUCB", "federated_bandit_v0", ARMS | {"horizon": 60}, given={"acts_on": "received"}),
     *(
         Play("Random", world, params)
         for world, params in (("recommender_v0", SHOP), ("federated_bandit_v0", ARMS | {"horizon": 60}))
@@ -318,7 +319,7 @@ def test_who_declares_a_public_schedule() -> None:
     assert {
         name
         for name, (world, *_) in SETTINGS.items()
-        if world in DECIDED and vars_say(kinds[name]) and name not in ("TPriDO", "DTPriDO")
+        if world in DECIDED and vars_say(kinds[name]) and name not in ("FedUCB", "TPriDO", "DTPriDO")
     } == PUBLIC
 
 

@@ -208,7 +208,7 @@ def test_jumps_have_the_law_of_steps(policy: Any, wrong: Any) -> None:
 
 def test_without_numba_the_stretches_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     found = regrets(DPUCB(), (0.2, 0.8), 3, 5)
-    monkeypatch.setattr(private_bandits, "stretches", lambda: private_bandits._stretches)
+    monkeypatch.setattr(private_bandits, "compiled", lambda function: function)
     assert (regrets(DPUCB(), (0.2, 0.8), 3, 5) == found).all()
 
 

@@ -44,7 +44,9 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     **dict.fromkeys(
         ("EliminationSchedule", "GrowingSchedule", "LearnedElimination"), ("arm_elimination_v0", ELIMINATION, {})
     ),
-    **dict.fromkeys(("PublicPlan", "DividedPlan", "Synchronised"), ("federated_bandit_v0", ARMS | {"horizon": 40}, {})),
+    **dict.fromkeys(
+        ("PublicPlan", "DividedPlan", "Synchronised", "FedUCB"), ("federated_bandit_v0", ARMS | {"horizon": 40}, {})
+    ),
     "LearnedPulls": ("federated_bandit_v0", ARMS | {"horizon": 40}, {}),
     **dict.fromkeys(
         ("DUCB", "HCT", "HOO", "ContextualZooming", "GaussLinUCB", "ItemUCB1", "LinUCB", "NeuralBandit", "OracleItem"),

@@ -106,6 +106,7 @@ def first(name: str, **entries: object) -> Cell:
         first("federated-bandit", policy="UCB1"),
         first("tao2023-fast"),
         first("azize2022-2", policy="DPIMED"),
+        first("chowdhury2023-1", policy="DistRDPSE"),
         first("zhou2021-10", policy="DTPriDO", privacy={"statistics": "TreeAggregation:2"}),
         first("jiang2020-2", cost="quadratic", num_individuals=100),
         first("jiang2020-2-crowd", payment="WINTALL-20"),

@@ -186,18 +186,15 @@ def test_it_fails_if_more_are_false_than_it_was_made_for() -> None:
 
 @pytest.mark.parametrize("mechanism", [CentralSum(Laplace(1.0)), DistributedSum(1.0)], ids=repr)
 def test_the_claim_of_an_average_holds_for_the_sender_with_the_largest_weight(mechanism: Any) -> None:
-    """Of means of 2, 5 and 20 rewards, one reward of any of them changes."""
-    pulls = np.array([[2.0], [5.0], [20.0]])
+    """Of three numbers in [0, 1] with weights 2, 5 and 20, the last one is 0 or 1."""
 
-    def transcript(x: int, rng: np.random.Generator, trials: int) -> Array:
-        rewards = np.array([[1.0], [3.0], [9.0]])
-        rewards[2] += x
-        everybody = np.ones((trials, 3), np.bool_)
-        shape = (trials, 3, 1)
-        given = [np.broadcast_to(one, shape) for one in (rewards / pulls, 1 / pulls, pulls)]
-        return np.asarray(mechanism.average(given[0], everybody, everybody, rng, given[1], given[2])[0])
+    def transcript(x: float, rng: np.random.Generator, trials: int) -> Array:
+        everybody, shape = np.ones((trials, 3), np.bool_), (trials, 3, 1)
+        values = np.broadcast_to(np.array([[0.5], [0.3], [x]]), shape)
+        weights = np.broadcast_to(np.array([[2.0], [5.0], [20.0]]), shape)
+        return np.asarray(mechanism.average(values, everybody, everybody, rng, 1.0, weights)[0])
 
-    found = audit(transcript, (0, 1), 100_000, 0.99999, claimed=1.0, seed=4)
+    found = audit(transcript, (0.0, 1.0), 100_000, 0.99999, claimed=1.0, seed=4)
     assert found.verdict != "violated"
     assert found.certified > 0.85
 

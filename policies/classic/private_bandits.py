@@ -1,9 +1,12 @@
 """Single-agent bandits that are differentially private with a trusted curator, for `federated_bandit_v0`: what an agent
-pulls is epsilon-differentially private with respect to its rewards.
+pulls is epsilon-differentially private with respect to its rewards; and the base of elimination under other trust.
 
 One reward of one agent is protected (event level), against an observer of all pulls. The policies add their noise
 themselves: nothing is sent over a channel, and the ledger records nothing. Each agent acts on its own, one arm per
 slot; ties go to the first arm. Arrays are [B, M, K]. A replica in which nothing has been pulled yet starts afresh.
+
+`trust` says whom users trust with their rewards: "central", a curator; "shuffle", whoever puts their messages in random
+order; "distributed", whatever adds them up; "local", nobody.
 """
 
 import functools
@@ -16,6 +19,8 @@ from taciturn.envs.core import number
 from taciturn.envs.federated_bandit.fast import AgentKnowledge
 from taciturn.policies.classic.bandits import ArmPolicy
 from taciturn.policies.classic.private_indices import (
+    DPEpoch,
+    Epoch,
     adap_klucb_index,
     adap_ucb_index,
     dp_elimination_epoch,
@@ -34,6 +39,7 @@ class EpisodePolicy(ArmPolicy):
     `forgets`: whether an index uses the sum of the arm's last episode alone, or that of all its episodes.
     """
 
+    trust: ClassVar[str] = "central"
     forgets: ClassVar[bool]
 
     epsilon: float
@@ -183,6 +189,7 @@ class DPUCB(ArmPolicy):
 
     fast = ArmPolicy.epochs
     public_schedule = True
+    trust = "central"
 
     def __init__(self, epsilon: float = 1.0, gamma: float = 0.1) -> None:
         self.epsilon, self.gamma = number("epsilon", epsilon, above=0), number("gamma", gamma, above=0, below=1)
@@ -209,7 +216,8 @@ class DPUCB(ArmPolicy):
         """The best arm, and again as long as its index would be the highest even if it gave no reward."""
         self.forget(knowledge.counts)
         scale = self._nodes.shape[-1] / self.epsilon
-        pulls = stretches()(knowledge.counts, knowledge.sums, self._nodes, room, self._bound, scale, self.rng)
+        found = compiled(_stretches)
+        pulls = found(knowledge.counts, knowledge.sums, self._nodes, room, self._bound, scale, self.rng)
         self._known = knowledge.counts + pulls
         return pulls, np.zeros(room.shape, np.bool_)
 
@@ -219,14 +227,14 @@ class DPUCB(ArmPolicy):
 
 
 @functools.cache
-def stretches() -> Callable[..., Ints]:
-    """`_stretches`, compiled if numba is installed."""
+def compiled(function: Callable[..., Ints]) -> Callable[..., Ints]:
+    """`function`, compiled if numba is installed."""
     try:
         import numba
     except ModuleNotFoundError:
-        return _stretches
-    compiled: Any = numba.njit(_stretches)
-    return compiled
+        return function
+    found: Any = numba.njit(function)
+    return found
 
 
 def _stretches(
@@ -266,21 +274,30 @@ def _stretches(
     return pulls
 
 
-class DPSuccessiveElimination(ArmPolicy):
-    """DP-SE (Sajed & Sheffet 2019, Algorithm 2): elimination in epochs by noisy means over the current epoch only, in
-    which each reward enters one.
+class PrivateElimination(ArmPolicy):
+    """Base of elimination in epochs by noisy means over the current epoch only, in which each reward enters one.
 
-    Args:
-        epsilon: > 0.
-        beta: the failure probability; None: 1/T.
+    Active arms are pulled in turn. An epoch that is over eliminates those whose noisy mean is more than its threshold
+    below the best one.
     """
 
-    fast = ArmPolicy.epochs
-    public_schedule = True
+    trust: ClassVar[str]
 
-    def __init__(self, epsilon: float = 1.0, beta: float | None = None) -> None:
-        self.epsilon = number("epsilon", epsilon, above=0)
-        self.beta = None if beta is None else number("beta", beta, above=0, below=1)
+    epsilon: float
+    beta: float | None
+
+    def schedule(self, epoch: Ints, active: Ints) -> Epoch:
+        """The epochs 1, 2, ... of agents with so many `active` arms, [A] each."""
+        raise NotImplementedError
+
+    def noisy(self, sums: Array, epoch: Any) -> Floats:
+        """Private means of the arms, [A, K], for sums of the rewards of an epoch, [A, K]."""
+        raise NotImplementedError
+
+    @property
+    def failure(self) -> float:
+        """beta; 1/T if it is None."""
+        return 1 / self._horizon if self.beta is None else self.beta
 
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         super().start(shape, horizon)
@@ -319,13 +336,35 @@ class DPSuccessiveElimination(ArmPolicy):
     def next_epoch(self, which: tuple[Array, ...], counts: Array, sums: Array) -> None:
         """For the agents `which`, eliminate arms by the epoch that ends, if there is one, and begin the next."""
         n, epoch, active = counts[which], self._epoch[which], self._active[which]
-        beta = 1 / self._horizon if self.beta is None else self.beta
-        before = dp_elimination_epoch(np.maximum(epoch, 1), active.sum(-1), self.epsilon, beta)
-        noise = self.rng.laplace(0.0, 1.0, active.shape) * before.scale[:, None]
-        noisy = np.where(active, (sums[which] - self._sums[which]) / before.pulls[:, None] + noise, -np.inf)
+        before = self.schedule(np.maximum(epoch, 1), active.sum(-1))
+        noisy = np.where(active, self.noisy(sums[which] - self._sums[which], before), -np.inf)
         kept = noisy >= noisy.max(-1, keepdims=True) - before.threshold[:, None]
         active &= kept | (epoch == 0)[:, None]
-        after = dp_elimination_epoch(epoch + 1, active.sum(-1), self.epsilon, beta)
+        after = self.schedule(epoch + 1, active.sum(-1))
         self._active[which], self._epoch[which] = active, epoch + 1
         self._begun[which], self._sums[which] = n, sums[which]
         self._pulls[which] = np.where(active.sum(-1) > 1, after.pulls, np.inf)
+
+
+class DPSuccessiveElimination(PrivateElimination):
+    """DP-SE (Sajed & Sheffet 2019, Algorithm 2), with a trusted curator.
+
+    Args:
+        epsilon: > 0.
+        beta: the failure probability; None: 1/T.
+    """
+
+    fast = ArmPolicy.epochs
+    public_schedule = True
+    trust = "central"
+
+    def __init__(self, epsilon: float = 1.0, beta: float | None = None) -> None:
+        self.epsilon = number("epsilon", epsilon, above=0)
+        self.beta = None if beta is None else number("beta", beta, above=0, below=1)
+
+    def schedule(self, epoch: Ints, active: Ints) -> DPEpoch:
+        return dp_elimination_epoch(epoch, active, self.epsilon, self.failure)
+
+    def noisy(self, sums: Array, epoch: DPEpoch) -> Floats:
+        noise = self.rng.laplace(0.0, 1.0, sums.shape) * epoch.scale[:, None]
+        return np.asarray(sums / epoch.pulls[:, None] + noise)

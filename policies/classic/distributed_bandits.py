@@ -1,0 +1,202 @@
+"""Single-agent bandits that are private without a trusted curator, for `federated_bandit_v0`: every pull is that of a
+new user, who perturbs the reward a little; what the server gets is a sum, or bits in random order, of all users of a
+batch, in which there is noise enough.
+
+One reward of one user is protected, against an observer of the sums. The policies add the noise themselves: nothing is
+sent over a channel, and the ledger records nothing. The users' noise enters as its sum, whose law is known.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from taciturn.envs.core import number
+from taciturn.policies.classic.bandits import ArmPolicy
+from taciturn.policies.classic.private_bandits import PrivateElimination
+from taciturn.policies.classic.private_indices import (
+    Batch,
+    batch_radius,
+    laplace_tail,
+    secure_sum,
+    skellam_tail,
+)
+from taciturn.validation import Array, Floats, Ints
+
+LARGEST_BATCH = 2.0**40  # beyond every horizon
+
+
+class DistDPSE(PrivateElimination):
+    """Dist-DP-SE (Chowdhury & Zhou 2023, Algorithm 1 and theorem 1): batches of l(b) = `growth`^b pulls of each active
+    arm, whose rewards are added up modulo m by a secure aggregation.
+
+    Of the n users of a batch each adds the difference of two Polya(1/n, e^(-epsilon/g)) numbers to its reward, in steps
+    of 1/g. Their sum is discrete Laplace noise, so that the sum is (epsilon, 0)-private (fact 1). g = ceil(epsilon
+    sqrt(n)), tau = ceil((g / epsilon) ln(2 / beta)), m = n g + 2 tau + 1.
+
+    Deviations from the paper: theorem 1 gives confidence radii up to a constant; these are the ones of the authors'
+    code. The paper's rewards are real numbers, which are rounded at random to steps of 1/g; those of 0 and 1 are steps.
+    Active arms are pulled in turn, not one batch after another, which matters in the last batch, cut by the run's end.
+    The authors' code draws Polya(1/n, 1 - e^(-epsilon/g)) numbers, whose sum has a variance of about 2 epsilon / g in
+    place of 2 (g / epsilon)^2: it is not private. This follows the paper.
+
+    Args:
+        epsilon: > 0.
+        beta: the failure probability p; None: 1/T, as in theorem 1. The paper's experiments have 0.1.
+        growth: of batches, > 1; 2 in Algorithm 1 and 4 in the experiments.
+    """
+
+    fast = ArmPolicy.epochs
+    public_schedule = True
+    trust = "distributed"
+
+    def __init__(self, epsilon: float = 1.0, beta: float | None = None, growth: float = 2.0) -> None:
+        self.epsilon, self.growth = number("epsilon", epsilon, above=0), number("growth", growth, above=1)
+        self.beta = None if beta is None else number("beta", beta, above=0, below=1)
+
+    def schedule(self, epoch: Ints, active: Ints) -> Batch:
+        pulls = np.ceil(np.minimum(self.growth**epoch, LARGEST_BATCH)).astype(np.int64)
+        sigma, h = self.tail(pulls)
+        return Batch(pulls, 2 * batch_radius(pulls, epoch, active, self.failure, sigma, h))
+
+    def tail(self, pulls: Ints) -> tuple[Floats | float, float]:
+        """sigma and h of the noise in the sum of a batch (`batch_radius`)."""
+        return laplace_tail(self.epsilon)
+
+    def noisy(self, sums: Array, epoch: Batch) -> Floats:
+        pulls = epoch.pulls[:, None].astype(np.float64)
+        precision = self.precision(pulls)
+        noise = self.noise(precision, sums.shape)
+        return secure_sum(sums, noise, pulls, precision, self.reach(precision)) / pulls
+
+    def precision(self, pulls: Array) -> Array:
+        """g."""
+        return np.asarray(np.ceil(self.epsilon * np.sqrt(pulls)))
+
+    def reach(self, precision: Array) -> Array:
+        """tau."""
+        return np.asarray(np.ceil(precision / self.epsilon * np.log(2 / self.failure)))
+
+    def noise(self, precision: Array, shape: tuple[int, ...]) -> Ints:
+        """The sum of the users' noise: Lap_Z(g / epsilon), the difference of two geometric numbers."""
+        chance = np.broadcast_to(-np.expm1(-self.epsilon / precision), shape)
+        return np.asarray(self.rng.geometric(chance) - self.rng.geometric(chance))
+
+
+class DistRDPSE(DistDPSE):
+    """Dist-RDP-SE (Chowdhury & Zhou 2023, Algorithm 1 and theorem 2): as `DistDPSE`, with Skellam noise, of variance
+    g^2 / epsilon^2 in a sum. It is private in the sense of Renyi, by `private_indices.skellam_renyi`.
+
+    g = ceil(s epsilon sqrt(n)) and tau = ceil((2 g / epsilon) sqrt(ln(2 / beta)) + sqrt(2) ln(2 / beta)).
+
+    Deviations from the paper: those of `DistDPSE`. The authors' code has ln where theorem 2 has its root in tau; this
+    follows the theorem.
+
+    Args:
+        epsilon, beta, growth: as of `DistDPSE`.
+        scale: s >= 1; the experiments have 10 and 100.
+    """
+
+    fast = ArmPolicy.epochs
+    public_schedule = True
+
+    def __init__(
+        self, epsilon: float = 1.0, beta: float | None = None, growth: float = 2.0, scale: float = 10.0
+    ) -> None:
+        super().__init__(epsilon, beta, growth)
+        self.scale = number("scale", scale, at_least=1)
+
+    def tail(self, pulls: Ints) -> tuple[Floats | float, float]:
+        return skellam_tail(self.epsilon, self.scale)
+
+    def precision(self, pulls: Array) -> Array:
+        return np.asarray(np.ceil(self.scale * self.epsilon * np.sqrt(pulls)))
+
+    def reach(self, precision: Array) -> Array:
+        log = np.log(2 / self.failure)
+        return np.asarray(np.ceil(2 * precision / self.epsilon * np.sqrt(log) + np.sqrt(2.0) * log))
+
+    def noise(self, precision: Array, shape: tuple[int, ...]) -> Ints:
+        """The sum of the users' noise: the difference of two Poisson numbers of mean g^2 / (2 epsilon^2)."""
+        mean = np.broadcast_to((precision / self.epsilon) ** 2 / 2, shape)
+        return np.asarray(self.rng.poisson(mean) - self.rng.poisson(mean))
+
+
+class ShuffleElimination(DistDPSE):
+    """Elimination in batches whose users send bits to a shuffler, in the manner of SDP-AE (Tenenbaum, Kaplan, Mansour &
+    Stemmer 2021): (epsilon, delta)-private, and the noise in a sum depends on the number of users little.
+
+    A user sends its reward, and `noise_bits` further bits that are 1 with a small probability. A server that gets the
+    bits of a batch in random order learns their sum alone; less its mean, the noise is centred binomial.
+
+    Deviations from the paper: its elimination and its protocol were known from the abstract and from what Chowdhury &
+    Zhou 2023 say of it, so batches and radii are theirs, and the least noise with which a sum is (epsilon,
+    delta)-private is computed exactly (`binomial_delta`), where the paper has an explicit sufficient amount. Its
+    variant with batches of variable size (VB-SDP-AE) is not here.
+
+    Args:
+        epsilon, beta, growth: as of `DistDPSE`.
+        delta: in (0, 1).
+    """
+
+    fast = ArmPolicy.epochs
+    public_schedule = True
+    trust = "shuffle"
+
+    def __init__(
+        self, epsilon: float = 1.0, beta: float | None = None, growth: float = 2.0, delta: float = 1e-6
+    ) -> None:
+        super().__init__(epsilon, beta, growth)
+        self.delta = number("delta", delta, above=0, below=1)
+
+    def noise_bits(self, pulls: Ints) -> tuple[Ints, Floats]:
+        """Of all users of a batch together, and the probability that one of them is 1."""
+        found = [noise_bits(int(n), self.epsilon, self.delta) for n in pulls.ravel()]
+        bits, chances = (np.reshape(part, pulls.shape) for part in zip(*found, strict=True))
+        return bits.astype(np.int64), chances
+
+    def tail(self, pulls: Ints) -> tuple[Floats | float, float]:
+        """By Bernstein's inequality: sqrt(2 v) for the variance v of the noise, and 1/3 (no bit moves it by more than
+        1)."""
+        bits, chances = self.noise_bits(pulls)
+        return np.sqrt(2 * bits * chances * (1 - chances)), 1 / 3
+
+    def noisy(self, sums: Array, epoch: Batch) -> Floats:
+        bits, chances = (np.broadcast_to(part[:, None], sums.shape) for part in self.noise_bits(epoch.pulls))
+        return np.asarray((sums + self.rng.binomial(bits, chances) - bits * chances) / epoch.pulls[:, None])
+
+
+def binomial_delta(bits: int, chance: float, epsilon: float) -> float:
+    """The least delta with which a sum of bits with Binomial(`bits`, `chance`) noise is (epsilon, delta)-private, where
+    one bit changes.
+
+    The ratio P(k) / P(k - 1) = (bits - k + 1) chance / (k (1 - chance)) falls in k, so that the events of the largest
+    privacy loss are tails.
+    """
+    from scipy.stats import binom
+
+    odds, e = chance / (1 - chance), math.exp(epsilon)
+    low = math.floor((bits + 1) * odds / (odds + e))  # P(k) >= e P(k - 1) up to here
+    high = math.ceil((bits + 1) * odds / (odds + 1 / e))  # P(k - 1) >= e P(k) from here on
+    noise = binom(bits, chance)
+    return max(float(noise.cdf(low) - e * noise.cdf(low - 1)), float(noise.sf(high - 2) - e * noise.sf(high - 1)))
+
+
+@functools.lru_cache(4096)
+def noise_bits(users: int, epsilon: float, delta: float) -> tuple[int, float]:
+    """(bits, chance) of binomial noise with which the sum of the bits of so many users is (epsilon, delta)-private:
+    fair bits, equally many for each user, as few as suffice; if one a user is more than enough, it is 1 less often."""
+    each = 1
+    while binomial_delta(users * each, 0.5, epsilon) > delta:
+        each *= 2
+    low = each // 2
+    while each - low > 1:
+        middle = (low + each) // 2
+        low, each = (low, middle) if binomial_delta(users * middle, 0.5, epsilon) <= delta else (middle, each)
+    if each > 1:
+        return users * each, 0.5
+    least, chance = 0.0, 0.5
+    for _ in range(40):
+        middle = (least + chance) / 2
+        least, chance = (least, middle) if binomial_delta(users, middle, epsilon) <= delta else (middle, chance)
+    return users, chance

@@ -74,6 +74,10 @@ Arguments
     - server_link_cost, agent_link_cost: c1 and c2, >= 0.
     - delay: "diameter-1" (the first exchange takes place in the slot of the upload) or "diameter".
     - weighting: of a hybrid's components, "agents" (by size) or "components" (the paper's unweighted mean).
+    - speaks: "installed" or "chosen": whether each agent chooses the level of its next message, by a role `speaker`
+      whose turn comes first (`taciturn.envs.core.Speaking`).
+    - levels: the epsilons to choose from, the first 0; with "chosen" only.
+    - total: of epsilon, what an agent may spend in a run (None: any amount); with "chosen" only.
 
 Deviations from the paper
     Logarithms are natural. S(r) is rounded up and grows by at least 1 per round, and C(r) uses the rounded value. N =
@@ -110,7 +114,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, Fast, Layout, Replicas, Role, World
+from taciturn.envs.core import Acts, Channel, Fast, Layout, Replicas, Role, SpeakingParams, Speech, World
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.public import Passing
 from taciturn.envs.core.qualities import QualityLaw
@@ -119,6 +123,7 @@ from taciturn.envs.federated_bandit.fast import EpochPlan, jump
 from taciturn.envs.federated_bandit.federation import KINDS, SOURCES, Constants, listen
 from taciturn.envs.federated_bandit.model import QUALITIES, State, communication_cost
 from taciturn.envs.federated_bandit.protocol import DELAYS, RoundTraffic, is_hybrid, read_components
+from taciturn.privacy.mechanisms import Laplace
 from taciturn.validation import MOST_ARMS, MOST_NUMBERS, Array, Bools, Floats, choice, integer, number
 
 WEIGHTINGS = ("agents", "components")
@@ -127,7 +132,7 @@ MEAN_BOUNDS = (-10.0, 11.0)  # of noisy means in observations
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params:
+class Params(SpeakingParams):
     """The world's parameters.
 
     Attributes:
@@ -167,6 +172,7 @@ class Params:
         number("agent_link_cost", self.agent_link_cost, at_least=0)
         choice("delay", self.delay, DELAYS)
         choice("weighting", self.weighting, WEIGHTINGS)
+        self.check_speaking()
         _ = self.components
 
     @property
@@ -238,6 +244,9 @@ class FederatedBandit(Replicas[State]):
         senders: Any = {"sender": "agent", "num_senders": self.params.num_agents}
         senders["agents_decide"] = self.agents_decide
         return (Channel("means", "vector", observer=observer, unit="event", disjoint=True, additive=True, **senders),)
+
+    def speech(self) -> Speech:
+        return Speech("means", Laplace, False, self.params.arms, *MEAN_BOUNDS)
 
     def public(self) -> dict[str, Any]:
         """`delay`, the slots that agents wait for a round's result; `neighbour_exchange`, which sends vectors between

@@ -60,7 +60,7 @@ class PublicPlan(Policy):
     def begin(self, view: PublicView) -> None:
         fits = issubclass(view.world, FederatedBandit) and view.params.topology == "server"
         self.require(fits, "federated_bandit with topology='server'", view)
-        (role,) = view.roles.values()
+        role = view.roles[self.role]
         self._layout: Layout = role.layout
         self._agents, self._arms, self._horizon = role.num_agents, view.params.arms, int(view.horizon)
         self._mechanism: Any = view.channels["means"].mechanism
@@ -209,7 +209,7 @@ class DividedPlan(Policy):
     def begin(self, view: PublicView) -> None:
         fits = issubclass(view.world, FederatedBandit) and view.params.topology == "server"
         self.require(fits, "federated_bandit with topology='server'", view)
-        (role,) = view.roles.values()
+        role = view.roles[self.role]
         self._layout: Layout = role.layout
         self._arms, self._horizon = view.params.arms, int(view.horizon)
         self._mechanism: Any = view.channels["means"].mechanism

@@ -32,6 +32,10 @@ class Around(Population[Any]):
         self.channels, self.hidden, self.hidden_state = population.channels, population.hidden, population.hidden_state
         self.channel_configs = population.channel_configs
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.channels = self.inner.channels  # a copy of the inner population has channels of its own
+
     @property
     def purpose(self) -> str:
         """See `Population`; all random numbers are the inner population's."""

@@ -154,6 +154,8 @@ class Controlled(Played):
             step = self._rollout.play(step_by=step_by, where=where)
             reward += step.reward.get(self.role, 0.0)
             steps.append(step)
+        if self.role not in inner.turn and not inner.done.all():  # those that wait are at this role's turn
+            inner._turn = next(place for place, turn in enumerate(inner.turns or ()) if self.role in turn)
         self._keep_up()
         return reward, steps
 

@@ -799,7 +799,8 @@ class Rollout:
         env, policies, turn = self.env, self.policies, self.env.turn
         single = len(env.roles) == 1
         # The result of the last step, if nothing else has happened since.
-        observation = self._shown[1] if self._shown[0] is env._state else env.observe()
+        fresh = self._shown[0] is env._state and (single or turn[0] in self._shown[1])
+        observation = self._shown[1] if fresh else env.observe()
         seen = {turn[0]: observation} if single else observation
         actions = dict(given or {})
         for role in turn:

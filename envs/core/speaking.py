@@ -1,6 +1,6 @@
 """Speaking as an action: agents choose the level of their next message, from what is public alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +13,9 @@ from taciturn.envs.core.around import Around
 from taciturn.envs.core.channel import ChannelConfig, join
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.population import Population, Step
+from taciturn.envs.core.public import Passing
 from taciturn.envs.core.roles import Layout, Role
+from taciturn.envs.core.states import updated
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.mechanisms import ChosenLevels, Mechanism
 from taciturn.validation import Array, Floats, choice, number, shown, vector
@@ -85,10 +87,10 @@ class Speaking(Around):
     """A world in which, before each turn of its agents, each of them chooses the level of its next message.
 
     `World` makes it for `speaks="chosen"`. It has a role more: `speaker_i` chooses for the sender with number i. An
-    action is a place in `levels`. At a level epsilon > 0 the next message is perturbed at that epsilon, which the ledger
-    charges. At level 0 the agent says nothing new, which costs nothing: where a message is a preference it repeats its
-    last message, if there is one, and else it sends nothing (`ChosenLevels`). A level holds for one turn, whether a
-    message is sent in it or not. Messages that are sent before the first choice have level 0.
+    action is a place in `levels`. At a level epsilon > 0 the next message is perturbed at that epsilon, which the
+    ledger charges. At level 0 the agent says nothing new, which costs nothing: where a message is a preference it
+    repeats its last message, if there is one, and else it sends nothing (`ChosenLevels`). A level holds for one turn,
+    whether a message is sent in it or not. Messages that are sent before the first choice have level 0.
 
     What a speaker observes is public: whoever reads the channel knows it, or it follows from the public parameters.
 
@@ -118,7 +120,8 @@ class Speaking(Around):
     name: ClassVar[str] = "speaking"
 
     def __init__(self, population: Population[Any]) -> None:
-        speech = self.speech = population.speech()
+        speech: Speech = population.speech()
+        self._speech = speech
         params = population.params
         self.grid: Floats = np.array(params.levels)
         self._budget = Budget(params.total or UNLIMITED)
@@ -131,12 +134,18 @@ class Speaking(Around):
             population.channel_configs = population.channel_configs | {speech.channel: config}
         super().__init__(population)
         self.name = population.name  # type: ignore[misc]
-        self.clock_unit, self.aliases, self.passes = population.clock_unit, population.aliases, population.passes
+        self.clock_unit, self.aliases = population.clock_unit, population.aliases
         self.turns = ((SPEAKER,), tuple(population.roles))
         self._earned: Floats = np.zeros(self.num_envs)
+        self._after: tuple[Any, Any] = (None, None)
 
     def __repr__(self) -> str:
         return f"<Speaking in {self.inner!r}>"
+
+    @property
+    def passes(self) -> Mapping[str, Passing]:  # type: ignore[override]
+        """The inner population's."""
+        return self.inner.passes
 
     @property
     def kind(self) -> type[Population[Any]]:
@@ -153,12 +162,22 @@ class Speaking(Around):
         return made
 
     @property
+    def state(self) -> Any:
+        """The inner population's; another object after each turn."""
+        before = super().state
+        if self._turn == 0:
+            return before
+        if self._after[0] is not before:
+            self._after = before, updated(before)
+        return self._after[1]
+
+    @property
     def channel(self) -> Any:
         """The channel on which levels are chosen."""
-        return self.channels[self.speech.channel]
+        return self.channels[self._speech.channel]
 
     def make_roles(self) -> tuple[Role, ...]:
-        inner, speech = self.inner, self.speech
+        inner, speech = self.inner, self._speech
         horizon, most = float(inner.params.horizon), self.grid[-1]
         total = inner.params.total
         agents = inner.channels[speech.channel].num_senders
@@ -224,8 +243,10 @@ class Speaking(Around):
 
     def spent(self) -> Floats:
         """The sum of the levels of each agent's messages so far, float64[B, N]."""
-        agents = self.roles[SPEAKER].num_agents
-        return np.broadcast_to(self._budget.spent(self.ledger, self.speech.channel), (self.num_envs, agents))
+        shape = (self.num_envs, self.roles[SPEAKER].num_agents)
+        if self.ledger is None:
+            return np.zeros(shape)
+        return np.broadcast_to(self._budget.spent(self.ledger, self._speech.channel), shape)
 
     def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
         """See `Population`; always of what is public now."""
@@ -238,8 +259,8 @@ class Speaking(Around):
             return np.concatenate([seen, np.broadcast_to(most, (*seen.shape[:2], 1))], 2, dtype=np.float32)
         time, spent = self.clock()[:, None], self.spent()
         total = self.params.total
-        heard = np.zeros((self.num_envs, 1, self.speech.size))
-        if channel.takes_levels and channel.read.shape[1] == self.speech.size:
+        heard = np.zeros((self.num_envs, 1, self._speech.size))
+        if channel.takes_levels and channel.read.shape[1] == self._speech.size:
             heard[:, 0] = channel.read
         seen = self.roles[SPEAKER].layout.pack(
             time=time,
@@ -264,9 +285,9 @@ class Speaking(Around):
         """Of speakers: the levels that fit into what is left, int8[B, N, levels]; None without a total."""
         if role != SPEAKER:
             return self.inner.action_mask(role)
-        if self.params.total is None:
+        if self.params.total is None or self.ledger is None:
             return None
-        fits = [self._budget.allows(self.ledger, np.full((1, 1), level), self.speech.channel) for level in self.grid]
+        fits = [self._budget.allows(self.ledger, np.full((1, 1), level), self._speech.channel) for level in self.grid]
         shape = (self.num_envs, self.roles[SPEAKER].num_agents)
         return np.stack([np.broadcast_to(one, shape) for one in fits], 2).astype(np.int8)
 
@@ -280,4 +301,3 @@ class Speaking(Around):
 def speaking(population: Population[Any]) -> Any:
     """The population as its parameters ask: with speakers if `speaks` is "chosen"."""
     return Speaking(population) if getattr(population.params, "speaks", INSTALLED) == CHOSEN else population
-

@@ -307,8 +307,8 @@ class FederatedBandit(Replicas[State]):
         # At user level, a message costs as much as all its rewards: charge for the message with the most.
         events = max(1, math.ceil(share.sum(2)[asks].max()))
         for part in range(int(parts[asks].max())):
-            received = self.channels["means"].send(mean, asks & (parts > part), sensitivity, events=events)
-            self.column("heard")[:], self.column("delivered")[:] = received
+            heard, delivered = self.channels["means"].send(mean, asks & (parts > part), sensitivity, events=events)
+            self.column("heard")[live], self.column("delivered")[live] = heard[live], delivered[live]
             self.play_on(listen, live)
 
     def play_on(self, function: Any, live: Bools) -> None:

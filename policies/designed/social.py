@@ -375,8 +375,8 @@ class Listener(Remembering):
         fits = fits and p.initial_preferences in ("even", "random")
         mechanism = view.channels["preference"].mechanism
         fits = fits and not (mechanism is not None and mechanism.takes_levels)
-        known = "worlds of social learning where all are asked, all begin with a preference, and levels are fixed"
-        self.require(fits, known, view)
+        worlds = "worlds of social learning where all are asked, all begin with a preference, and levels are fixed"
+        self.require(fits, worlds, view)
         self._once, moment = isinstance(mechanism, Scheduled), self.moment
         if isinstance(mechanism, Scheduled):
             moment = mechanism.at - 1.0 if self._rounds else mechanism.at / p.num_agents

@@ -110,5 +110,5 @@ class ChosenLevels(Repeated):
         self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
         """Messages of all agents at the highest level."""
-        x, who = state.check(x), np.broadcast_to(True if where is None else where, state.shape)
-        return self.say(x, np.full(state.shape, self.epsilon), who, rng, state, sensitivity)[0]
+        values, who = state.check(x), np.broadcast_to(True if where is None else where, state.shape)
+        return self.say(values, np.full(state.shape, self.epsilon), who, rng, state, sensitivity)[0]

@@ -71,6 +71,7 @@ from taciturn.policies.designed.federated_bandit import DividedPlan, PublicPlan
 from taciturn.policies.designed.recommender import BlockListener, LogisticBandit, PooledLogistic
 from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds
 from taciturn.policies.designed.social import HoldTheBest, HoldTheBestTogether, Listener, OneAnswerOracle
+from taciturn.policies.designed.speaking import ConstantLevel, GrowingBatches, LevelPlan, OneMoment
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
 from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
@@ -93,16 +94,17 @@ from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 __all__ = [
     "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DPIMED", "DPKLUCB", "DPUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO",
     "KLUCB", "LDPUCBB", "LDPUCBL", "MOSS", "PPCL", "UCB1", "AdaPKLUCB", "AdaPUCB", "BayesianPrice", "BestDeadline",
-    "BestResponse", "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming",
-    "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DistDPSE", "DistRDPSE",
-    "DividedPlan", "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse",
-    "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider", "GaussLinUCB", "Genie", "GosInE",
-    "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "HoldTheBestTogether", "HorizonKLUCB",
-    "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1",
-    "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LinUCB", "Listener", "LogisticBandit",
-    "Mixture", "NeuralBandit", "OneAnswerOracle", "OneStepLookAhead", "OptimalStopping", "OracleItem",
-    "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice",
-    "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "ShuffleElimination", "SingleAgent",
-    "SocialQ", "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling",
-    "Truthful", "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
+    "BestResponse", "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ConstantLevel",
+    "ContextualZooming", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DistDPSE",
+    "DistRDPSE", "DividedPlan", "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay",
+    "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider", "GaussLinUCB",
+    "Genie", "GosInE", "GossipUCB", "GrowingBatches", "GrowingSchedule", "Hedge", "HoldTheBest",
+    "HoldTheBestTogether", "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson",
+    "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LevelPlan",
+    "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle", "OneMoment",
+    "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum",
+    "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random",
+    "Replicator", "SharedPPO", "ShuffleElimination", "SingleAgent", "SocialQ", "SuccessiveElimination",
+    "Synchronised", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "UnderstatedTarget",
+    "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

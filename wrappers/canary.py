@@ -89,7 +89,7 @@ def play(
 ) -> Population[Any]:
     """A population like `env` with `num_envs` replicas and `channel_configs` installed, after `steps` turns (None: at
     its end)."""
-    population = type(env)(env.params, num_envs)
+    population = env.alike(num_envs)
     _run(population, channel_configs, policies, seed, steps)
     return population
 

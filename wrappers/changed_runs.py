@@ -168,7 +168,7 @@ class ChangedRuns:
     def _play(
         self, world: int, count: int, seed: int, configs: dict[str, ChannelConfig]
     ) -> tuple[Population[Any], dict[str, Transcript]]:
-        kind, agent, data = type(self.env), self.agent, np.asarray(self.change[world])
+        agent, data = self.agent, np.asarray(self.change[world])
 
         def private(_: Any, drawn: Array, agents: Array | None = None) -> Array:
             changed = drawn.copy()
@@ -178,7 +178,7 @@ class ChangedRuns:
                 changed[agents == agent] = data
             return changed
 
-        population = type(kind.__name__, (kind,), {"private": private})(self.env.params, count)
+        population = self.env.alike(count, private=private)
         heard = {name: Transcript(agent) for name in population.channels}
         faults = {name: ChannelConfig(faults=(one,)) for name, one in heard.items()}
         population.reset(seed=seed, options={"channels": join(configs, faults)})

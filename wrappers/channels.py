@@ -12,7 +12,7 @@ import pettingzoo
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
-from taciturn.envs.core import ChannelConfig, Fault, Played, Population, join
+from taciturn.envs.core import Around, ChannelConfig, Fault, Population, join
 from taciturn.envs.core.channel import asked_channels
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.mechanisms import Mechanism
@@ -115,7 +115,7 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
         arguments = {"mechanism": config.mechanism, "budget": config.budget, "faults": config.faults}
         return _OnChannel.around(env, "an environment of this suite", channel=channel, **arguments)
     _check(env, channel, config)
-    if isinstance(env, Played):
+    if isinstance(env, Around):
         return env.around(on_channel(env.inner, channel, config), copy.copy)
     wrapped = copy.copy(env)
     wrapped.channels = {name: copy.copy(one) for name, one in env.channels.items()}

@@ -1,5 +1,6 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
+from taciturn.envs.core.around import Around
 from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
 from taciturn.envs.core.compiled import NotCompiled, private, shaped
 from taciturn.envs.core.controlled import Controlled, Played, Seat
@@ -19,14 +20,16 @@ from taciturn.envs.core.render import picture
 from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.roles import Layout, Role
 from taciturn.envs.core.seeding import Streams
+from taciturn.envs.core.speaking import Speaking, SpeakingParams, Speech
 from taciturn.envs.core.states import select, updated
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 from taciturn.envs.core.world import World
 from taciturn.validation import Array, choice, integer, number, vector
 
 __all__ = [
-    "AECView", "Acts", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth", "Layout",
-    "NotCompiled", "NotPrivate", "ParallelView", "Played", "Population", "PublicView", "Replicas", "Role", "Rollout",
-    "Seat", "SingleEnv", "Step", "Streams", "Transition", "VectorView", "World", "as_policies", "begin", "choice",
-    "fill", "integer", "join", "number", "picture", "private", "select", "shaped", "uniform", "updated", "vector",
+    "AECView", "Acts", "Around", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth",
+    "Layout", "NotCompiled", "NotPrivate", "ParallelView", "Played", "Population", "PublicView", "Replicas", "Role",
+    "Rollout", "Seat", "SingleEnv", "Speaking", "SpeakingParams", "Speech", "Step", "Streams", "Transition",
+    "VectorView", "World", "as_policies", "begin", "choice", "fill", "integer", "join", "number", "picture",
+    "private", "select", "shaped", "uniform", "updated", "vector",
 ]  # fmt: skip

@@ -137,6 +137,9 @@ class Channel:
         times: how often these counts have changed.
         live: bool[B], replicas that are not done; only their messages count.
         stopped: bool[B], replicas that a budget ends with this step.
+        levels: float64[B, N], the level of each agent's next message, under a mechanism that takes levels.
+        standing: float64[B, N], the level of the message that was last read of each agent; 0: none was.
+        read: float64[B, D], the mean of the messages that were last read; 0 if none was.
     """
 
     def __init__(
@@ -167,6 +170,9 @@ class Channel:
         self.times = 0
         self.live: Array = np.zeros(0, np.bool_)
         self.stopped: Array = np.zeros(0, np.bool_)
+        self.levels: Array = np.zeros((0, 0))
+        self.standing: Array = np.zeros((0, 0))
+        self.read: Array = np.zeros((0, 0))
         self.config = ChannelConfig()
         self.ledger: Any = None
         self.rng: np.random.Generator | None = None
@@ -243,9 +249,14 @@ class Channel:
         if where is None:
             self.everyone, self.each, self.live = np.zeros(num_envs, np.int64), None, np.ones(num_envs, np.bool_)
             self.stopped = np.zeros(num_envs, np.bool_)
+            if self.takes_levels:
+                self.levels, self.standing = np.zeros((2, num_envs, self.num_senders))
+                self.read = np.zeros((num_envs, 0))
         else:
             self.everyone[where] = 0
             self.stopped[where] = False
+            for array in (self.levels, self.standing, self.read) if self.takes_levels else ():
+                array[where] = 0
             if self.each is not None:
                 self.each[where] = 0
             if self._memory is not None:
@@ -301,7 +312,10 @@ class Channel:
                 return self._say_plainly(x, who, levels)
             return self._say(x, who, sensitivity, norm, events)
 
-        return self._through_faults(x, senders, say)
+        y, delivered = self._through_faults(x, senders, say)
+        if self.takes_levels:
+            self._note(y, delivered)
+        return y, delivered
 
     def answer(
         self,
@@ -392,6 +406,8 @@ class Channel:
         mechanism: Any = self.config.mechanism
         if mechanism.norm == 1 and norm == 2 and sensitivity is not None:
             sensitivity = sensitivity * float(np.prod(x.shape[2:])) ** 0.5
+        if mechanism.takes_levels:
+            return self._say_at_levels(x, senders, sensitivity, events)
         loss = self._loss(None if isinstance(sensitivity, np.ndarray) else sensitivity)
         if mechanism.stateful:
             return self._go_on(x, senders, loss, sensitivity, events)
@@ -487,6 +503,31 @@ class Channel:
             self._losses["rate", rate] = SampledLoss(self._loss(None), rate) if rate < 1 else self._loss(None)
         return self._losses["rate", rate]
 
+    def _say_at_levels(
+        self, x: Array, senders: Array | None, sensitivity: float | Array | None, events: int | None
+    ) -> tuple[Array, Array]:
+        """`_say` at `levels`; a message that a budget has no room for is sent at level 0."""
+        mechanism: Any = self.config.mechanism
+        if self._memory is None:
+            self._memory = mechanism.start(x.shape[:2])
+        who = np.broadcast_to(self.live[:, None], x.shape[:2]) if senders is None else senders & self.live[:, None]
+        levels = np.where(who, self.levels, 0.0)
+        if self.config.budget is not None:
+            levels = np.where(self.config.budget.allows(self.ledger, levels, self.name), levels, 0.0)
+        y, spoke = mechanism.say(x, levels, who, self.rng, self._memory, sensitivity)
+        self._count(spoke)
+        self.ledger.charge_levels(self.name, levels, kind=mechanism.kind, zcdp=mechanism.zcdp, events=events)
+        return y, spoke
+
+    def _note(self, y: Array, delivered: Array) -> None:
+        """Note what was read in the live replicas, and at which levels."""
+        numbers, some = y.reshape(*y.shape[:2], -1), self.live
+        if self.read.shape[1] != numbers.shape[2]:
+            self.read = np.zeros((len(y), numbers.shape[2]))
+        total = np.where(delivered[:, :, None], numbers, 0).sum(1) / np.maximum(delivered.sum(1), 1)[:, None]
+        self.read[some] = total[some]
+        self.standing[some] = np.where(delivered, self._memory.standing, 0.0)[some]
+
     def _go_on(
         self, x: Array, senders: Array | None, loss: Any, sensitivity: float | Array | None, events: int | None
     ) -> tuple[Array, Array]:
@@ -555,6 +596,11 @@ class Channel:
             return histogram, received
         assert self.rng is not None
         return mechanism.perturb_counts(histogram, self.rng, received), received
+
+    @property
+    def takes_levels(self) -> bool:
+        """Whether senders choose the level of each message."""
+        return self.config.mechanism is not None and self.config.mechanism.takes_levels
 
     @property
     def sums_have_a_law(self) -> bool:

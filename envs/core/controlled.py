@@ -2,14 +2,14 @@
 (`Seat`)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, Self
 
 import numpy as np
 
-from taciturn.envs.core.channel import ChannelConfig
+from taciturn.envs.core.around import Around
 from taciturn.envs.core.info import Info, latest, overlaid
 from taciturn.envs.core.population import Acts, Population, Rollout, Step, begin
 from taciturn.envs.core.public import PublicView
@@ -20,43 +20,21 @@ from taciturn.validation import Array, array_of, choice, integer
 TRIES = 1000  # of drawing a run in which a seat acts
 
 
-def _asked(method: str) -> Any:
-    """A method that calls the inner population's."""
-
-    def ask(self: "Played", *args: Any, **named: Any) -> Any:
-        return getattr(self.inner, method)(*args, **named)
-
-    return ask
-
-
-class Played(Population[Any]):
-    """Common part of `Controlled` and `Seat`: what is passed on to the inner population.
+class Played(Around):
+    """Common part of `Controlled` and `Seat`.
 
     Attributes:
-        inner: the whole world.
         role: of the agents that are left to act.
         others: `{role: policy}` that play the others; a full reset resets these policies, a partial one does not.
     """
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
-        self.inner, self.role, self.others, purpose = population, role, dict(others), population.purpose
-        super().__init__(population.params, population.num_envs)
-        self.purpose = purpose
-        self.channels, self.hidden, self.hidden_state = population.channels, population.hidden, population.hidden_state
-        self.channel_configs = population.channel_configs
+        self.role, self.others = role, dict(others)
+        super().__init__(population)
         self._rollout = Rollout(population, self.others)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.role} in {self.inner!r}, others: {self.others!r}>"
-
-    @property
-    def purpose(self) -> str:
-        """See `Population`; all random numbers are the inner population's."""
-        return self.inner.purpose
-
-    @purpose.setter
-    def purpose(self, value: str) -> None:
-        self.inner.purpose = value
 
     def around(self, inner: Population[Any], duplicate: Callable[[Any], Any]) -> Self:
         """This view of another population, in which copies of the policies play."""
@@ -64,19 +42,8 @@ class Played(Population[Any]):
         Played.__init__(view, inner, self.role, {role: duplicate(policy) for role, policy in self.others.items()})
         return view
 
-    def practice(self, num_envs: int, kind: Any = None, **changes: Any) -> Self:
-        """See `PublicView.practice`; copies of the policies play the others."""
-        return self.around(self.inner.practice(num_envs, kind, **changes), deepcopy)
-
     def make_roles(self) -> tuple[Role, ...]:
         return (self.inner.roles[self.role],)
-
-    def check_channel(self, channel: str, config: ChannelConfig) -> None:
-        self.inner.check_channel(channel, config)
-
-    def fix_spaces(self) -> None:
-        super().fix_spaces()
-        self.inner.fix_spaces()
 
     def _begin(self, played: Mapping[str, Acts]) -> None:
         """Begin a run of the inner population, which has just been reset, with these policies."""
@@ -86,27 +53,6 @@ class Played(Population[Any]):
             self.roles = {role.name: role for role in self.make_roles()}
         self._rollout = Rollout(inner, played)
         begin(inner, played)
-
-    def _keep_up(self) -> None:
-        """Take over the state of the inner population."""
-        inner = self.inner
-        self._state, self.terminated, self.truncated, self.ledger = (
-            inner._begun(),
-            inner.terminated,
-            inner.truncated,
-            inner.ledger,
-        )
-
-    @property
-    def state(self) -> Any:
-        """The inner population's."""
-        self._begun()
-        return self.inner.state
-
-    initial, transition, observe_role = map(_asked, ("initial", "transition", "observe_role"))
-    acting, action_mask, stream, clock = map(_asked, ("acting", "action_mask", "stream", "clock"))
-    measures, outcome, public, empty_info = map(_asked, ("measures", "outcome", "public", "empty_info"))
-    describe, draw = map(_asked, ("describe", "draw"))
 
 
 class Controlled(Played):
@@ -130,6 +76,11 @@ class Controlled(Played):
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_fits": None}
+
+    @property
+    def kind(self) -> type[Population[Any]]:
+        # A subclass may give actions another meaning.
+        return self.inner.kind if type(self) is Controlled else type(self)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
@@ -203,6 +154,8 @@ class Controlled(Played):
             step = self._rollout.play(step_by=step_by, where=where)
             reward += step.reward.get(self.role, 0.0)
             steps.append(step)
+        if self.role not in inner.turn and not inner.done.all():  # those that wait are at this role's turn
+            inner._turn = next(place for place, turn in enumerate(inner.turns or ()) if self.role in turn)
         self._keep_up()
         return reward, steps
 

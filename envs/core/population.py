@@ -283,6 +283,11 @@ class Population(ABC, Generic[S]):
         """The parameters of worlds in which to train; their instances must not be the one that is being played."""
         return self.params
 
+    def speech(self) -> Any:
+        """How agents speak at levels that they choose, a `taciturn.envs.core.speaking.Speech`, where the parameter
+        `speaks` allows it."""
+        raise NotImplementedError
+
     def describe(self, replica: int = 0) -> str:
         """One replica as a few lines of text."""
         values = {name: np.round(self.measure(name)[replica], 4) for name in self.measures()}
@@ -454,6 +459,17 @@ class Population(ABC, Generic[S]):
     def view(self, policy: Any = None) -> PublicView:
         """What `policy` may know: the public view, with the hidden truth if it declares `needs_truth`."""
         return PublicView(self, with_truth=bool(getattr(policy, "needs_truth", False)))
+
+    @property
+    def kind(self) -> "type[Population[Any]]":
+        """The class of the world, as policies know it."""
+        return type(self)
+
+    def alike(self, num_envs: int, **hooks: Any) -> "Population[Any]":
+        """A fresh population with the same parameters, on whose channels nothing stands, and with these `hooks` in
+        place of its own."""
+        kind = type(self.__class__.__name__, (type(self),), hooks) if hooks else type(self)
+        return kind(self.params, num_envs)
 
     def practice(self, num_envs: int, kind: Any = None, **changes: Any) -> "Population[Any]":
         """See `PublicView.practice`."""
@@ -783,7 +799,8 @@ class Rollout:
         env, policies, turn = self.env, self.policies, self.env.turn
         single = len(env.roles) == 1
         # The result of the last step, if nothing else has happened since.
-        observation = self._shown[1] if self._shown[0] is env._state else env.observe()
+        fresh = self._shown[0] is env._state and (single or turn[0] in self._shown[1])
+        observation = self._shown[1] if fresh else env.observe()
         seen = {turn[0]: observation} if single else observation
         actions = dict(given or {})
         for role in turn:

@@ -11,6 +11,8 @@ import numpy as np
 from taciturn.envs.core.channel import Channel, ChannelConfig
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.replies import reply_law, require_bits
+from taciturn.envs.core.speaking import CHOSEN, Speech
+from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
 from taciturn.validation import Array, Bools, Floats, Ints, choice, shown
 
 # What agents without a preference do.
@@ -34,6 +36,17 @@ def require_preferences(given: InitialPreferences, num_agents: int, num_options:
         raise ValueError(
             f"initial_preferences must be 'even', 'random', 'none' or {num_agents} options from 0 to {num_options} "
             f"({num_options}: none), not {shown(given)}"
+        )
+
+
+def require_words(params: Any) -> None:
+    """Check the parameters of speaking; ValueError if agents choose levels where silence would tell what noise
+    hides."""
+    params.check_speaking()
+    if params.speaks == CHOSEN and params.without_preference != ZEROS:
+        raise ValueError(
+            f"without_preference must be {ZEROS!r} if speaks is {CHOSEN!r}, not {params.without_preference!r}: who is "
+            "silent would tell more than the levels allow"
         )
 
 
@@ -147,6 +160,9 @@ class SocialPopulation(Population[S]):
                     "is "
                     f"{ZEROS!r}, not {mechanism!r}"
                 ) from error
+
+    def speech(self) -> Speech:
+        return Speech("preference", BitwiseRandomizedResponse, True, self.params.num_options, 0.0, 1.0)
 
     def practice_params(self) -> Any:
         """Permute fixed qualities, so that learning the number of the best option by heart gains nothing."""

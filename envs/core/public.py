@@ -117,7 +117,7 @@ class PublicView:
     """
 
     def __init__(self, population: Any, *, with_truth: bool = False) -> None:
-        self.name, self.world, self.num_envs = population.name, type(population), population.num_envs
+        self.name, self.world, self.num_envs = population.name, population.kind, population.num_envs
         self.horizon: float = population.horizon
         self.roles: Mapping[str, Role] = population.roles
         self.turns = population.turns

@@ -29,6 +29,22 @@ def reply_law(channel: Channel) -> tuple[float, float]:
     return _law(mechanism)
 
 
+def read_law(channel: Channel) -> tuple[Floats, Floats]:
+    """(p, q) of the messages that were last read on a channel whose senders choose their levels, [B]: the means over
+    these messages, and (1, 0) where there were none.
+
+    A sum of n bits x_i has the mean sum_i (q_i + (p_i - q_i) x_i). So with these means, (sum / n - q) / (p - q) is an
+    unbiased estimate of the mean of x_i with weights p_i - q_i.
+    """
+    mechanism: Any = channel.config.mechanism
+    spoke, number = channel.standing > 0, (channel.standing > 0).sum(1)
+    p, q = np.zeros((2, *spoke.shape))
+    for level in np.unique(channel.standing[spoke]).tolist():
+        law, at = mechanism.at(level), channel.standing == level
+        p[at], q[at] = law.p, law.q
+    return np.where(number > 0, p.sum(1) / np.maximum(number, 1), 1.0), q.sum(1) / np.maximum(number, 1)
+
+
 @lru_cache(maxsize=64)
 def _law(mechanism: Any) -> tuple[float, float]:
     while hasattr(mechanism, "mechanism"):

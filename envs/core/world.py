@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from taciturn.envs.core.population import Population
+from taciturn.envs.core.speaking import speaking
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 from taciturn.validation import integer, plain, shown, unknown_parameter
 
@@ -54,7 +55,8 @@ class World(Generic[P, Q, K]):
             raise ValueError(f"params must be parameters of {self.name}, not {shown(params)}")
         elif given:
             raise ValueError(f"parameters must be given one by one or as params, not both: {', '.join(given)}")
-        return self._population(params, num_envs)
+        made: P = speaking(self._population(params, num_envs))
+        return made
 
     @property
     def parameters(self) -> tuple[str, ...]:

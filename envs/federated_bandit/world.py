@@ -76,6 +76,10 @@ Arguments
     - weighting: of the means in an average: "agents" (all agents weigh the same), "components" (all components of a
       hybrid do, as in the paper), or "pulls": an upload carries the number of pulls behind each mean, which everybody
       sees anyhow, and weighs by it.
+    - speaks: "installed" or "chosen": whether each agent chooses the level of its next message, by a role `speaker`
+      whose turn comes first (`taciturn.envs.core.Speaking`).
+    - levels: the epsilons to choose from, the first 0; with "chosen" only.
+    - total: of epsilon, what an agent may spend in a run (None: any amount); with "chosen" only.
 
 Deviations from the paper
     Logarithms are natural. S(r) is rounded up and grows by at least 1 per round, and C(r) uses the rounded value. N =
@@ -112,7 +116,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, Fast, Layout, Replicas, Role, World
+from taciturn.envs.core import Acts, Channel, Fast, Layout, Replicas, Role, SpeakingParams, Speech, World
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.public import Passing
 from taciturn.envs.core.qualities import QualityLaw
@@ -121,6 +125,7 @@ from taciturn.envs.federated_bandit.fast import EpochPlan, jump
 from taciturn.envs.federated_bandit.federation import KINDS, SOURCES, Constants, listen
 from taciturn.envs.federated_bandit.model import QUALITIES, State, communication_cost
 from taciturn.envs.federated_bandit.protocol import DELAYS, RoundTraffic, is_hybrid, read_components
+from taciturn.privacy.mechanisms import Laplace
 from taciturn.validation import MOST_ARMS, MOST_NUMBERS, Array, Bools, Floats, choice, integer, number
 
 WEIGHTINGS = ("agents", "components", "pulls")
@@ -129,7 +134,7 @@ MEAN_BOUNDS = (-10.0, 11.0)  # of noisy means in observations
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params:
+class Params(SpeakingParams):
     """The world's parameters.
 
     Attributes:
@@ -169,6 +174,7 @@ class Params:
         number("agent_link_cost", self.agent_link_cost, at_least=0)
         choice("delay", self.delay, DELAYS)
         choice("weighting", self.weighting, WEIGHTINGS)
+        self.check_speaking()
         _ = self.components
 
     @property
@@ -242,6 +248,9 @@ class FederatedBandit(Replicas[State]):
         kind: Any = {"unit": "event", "disjoint": True, "additive": True, "averaged": not self.params.components}
         return (Channel("means", "vector", observer=observer, **kind, **senders),)
 
+    def speech(self) -> Speech:
+        return Speech("means", Laplace, False, self.params.arms, *MEAN_BOUNDS)
+
     def public(self) -> dict[str, Any]:
         """`delay`, the slots that agents wait for a round's result; `neighbour_exchange`, which sends vectors between
         neighbours on a graph."""
@@ -303,8 +312,8 @@ class FederatedBandit(Replicas[State]):
         events = max(1, math.ceil(share.sum(2)[asks].max()))
         for part in range(int(parts[asks].max())):
             says = asks & (parts > part)
-            received = self.channels["means"].send(mean, says, sensitivity, events=events, weights=share)
-            self.column("heard")[:], self.column("delivered")[:] = received
+            heard, delivered = self.channels["means"].send(mean, says, sensitivity, events=events, weights=share)
+            self.column("heard")[live], self.column("delivered")[live] = heard[live], delivered[live]
             self.play_on(listen, live)
 
     def play_on(self, function: Any, live: Bools) -> None:

@@ -19,8 +19,8 @@ Agents
 Observation
     Box float32, all fields in [0, 1]: `counts` [K], the number of received replies in which the bit of each option is
     set, over N; `received`, the number of received replies, over N; `own` [K], the agent's preference, one-hot (zeros:
-    none); `q`, the probability that a bit of a message is read as 1 if it is 0. Agents whose clock does not tick
-    receive nothing.
+    none); `q`, the probability that a bit of a message is read as 1 if it is 0 (if agents choose their levels, its mean
+    over the replies). Agents whose clock does not tick receive nothing.
 
 Action
     MultiDiscrete [K + 1, 2, 2], a plan: the option to pull (K: none), whether to adopt it on signal 0, and whether on
@@ -69,6 +69,10 @@ Arguments
       names no option ("zeros").
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
+    - speaks: "installed" or "chosen": whether each agent chooses the level of its next message, by a role `speaker`
+      whose turn comes first (`taciturn.envs.core.Speaking`). It needs `without_preference="zeros"`.
+    - levels: the epsilons to choose from, the first 0; with "chosen" only.
+    - total: of epsilon, what an agent may spend in a run (None: any amount); with "chosen" only.
 
 Deviations from the paper
     Consensus is not absorbing under finite epsilon: the estimate of an option without supporters can be positive by
@@ -94,7 +98,19 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, Fast, Layout, Replicas, Role, World, preferences, private, uniform
+from taciturn.envs.core import (
+    Acts,
+    Channel,
+    Fast,
+    Layout,
+    Replicas,
+    Role,
+    SpeakingParams,
+    World,
+    preferences,
+    private,
+    uniform,
+)
 from taciturn.envs.core.preferences import (
     InitialPreferences,
     SocialPopulation,
@@ -102,7 +118,7 @@ from taciturn.envs.core.preferences import (
     led_by_wrong,
 )
 from taciturn.envs.core.qualities import Instances, OptionParams, QualityLaw, fill_qualities
-from taciturn.envs.core.replies import reply_sums
+from taciturn.envs.core.replies import read_law, reply_sums
 from taciturn.envs.gossip_bandit import drawing
 from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, ReplyNoise, choose, hear_noise, reply_noise
 from taciturn.privacy.spending import basic_cost
@@ -117,7 +133,7 @@ CHEN2021: dict[int, tuple[float, ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(OptionParams):
+class Params(OptionParams, SpeakingParams):
     """See 'Arguments' above."""
 
     named: ClassVar[Instances] = {"chen2021": CHEN2021.get}
@@ -145,6 +161,7 @@ class Params(OptionParams):
         choice("asks", self.asks, ("all", "one"))
         choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
         choice("reward", self.reward, ("pull", "preference"))
+        preferences.require_words(self)
         choice("flat_actions", self.flat_actions, (False, True))
         preferences.require_preferences(self.initial_preferences, self.num_agents, self.num_options)
         if not isinstance(self.initial_preferences, str):
@@ -199,8 +216,8 @@ class Constants(NamedTuple):
     one_peer: bool  # whether an agent asks one peer, or everyone
     zeros: bool  # whether agents without preference reply that they have none
     fresh_reward: bool  # of the option preferred, instead of the signal of the option pulled
-    q: float  # the probability that a bit is read as 1 if it is 0
-    epsilon: float  # of a reply
+    q: float  # the probability that a bit is read as 1 if it is 0, where a mechanism is installed
+    epsilon: float  # of a reply, at most
 
 
 # One population, as `taciturn.envs.core.replicas.Replicas` says. These are its sources of random numbers.
@@ -217,6 +234,7 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
         arrays.preference[i] = private(i, first)
         if arrays.preference[i] >= 0:
             arrays.holders[arrays.preference[i]] += 1
+    arrays.read_q[0] = params.q
     state.agreed_at, state.agreed_on, state.departed_at = math.inf, -1, math.inf
     for k in range(options):
         if arrays.holders[k] == params.num_agents:
@@ -295,7 +313,7 @@ def tick(state: Any, arrays: Any, option: int, on_zero: bool, on_one: bool, para
     state.ticks += 1
     arrays.requests[agent] += 1
     state.most_requests = max(state.most_requests, arrays.requests[agent])
-    state.all_zero = nobody_counts(arrays.counts, state.received, params.q)
+    state.all_zero = nobody_counts(arrays.counts, state.received, arrays.read_q[0])
     state.all_zero_ticks += state.all_zero
     for k in range(options):
         arrays.holder_ticks[k] += arrays.holders[k]
@@ -363,7 +381,7 @@ def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
         out[k] = hears * arrays.counts[k]
         out[options + 1 + k] = arrays.preference[agent] == k
     out[options] = hears * state.received
-    out[2 * options + 1] = params.q
+    out[2 * options + 1] = arrays.read_q[0]
 
 
 def regret(arrays: Any) -> float:
@@ -468,11 +486,13 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     def arrays(self) -> dict[str, Any]:
         p = self.params
         some_reply = p.asks == "one" or (not self.zeros and bool((self.given == p.num_options).any()))
+        # `read_q`, which no State shows: q of the replies to the next ticker, or its mean if they differ.
         by_option = ("qualities", "holders", "counts", "pulls", "holder_ticks")
         return dict.fromkeys(by_option, p.num_options) | {
             "preference": np.zeros(p.num_agents, np.int16),
             "requests": np.zeros(p.num_agents, np.int32),
             "ticker": 1,
+            "read_q": 1,
             "answered": p.num_agents if some_reply else 0,
         }
 
@@ -499,6 +519,8 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
             counts, received = add_replies(*channel.send(one_hot(preference, p.num_options), replies))
         self.column("counts")[comes] = counts[comes]
         self.column("received")[comes] = received[comes]
+        if channel.takes_levels:
+            self.column("read_q")[comes, 0] = read_law(channel)[1][comes]
 
     def remember(self) -> None:
         self.history.record(

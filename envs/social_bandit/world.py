@@ -17,7 +17,7 @@ Agents
 Observation
     Box float32 `[counts(K), received, own(K), p, q]`: the sums B_i of the copies received, their number V_i, the
     agent's preference one-hot (all 0: none), and the probabilities that the installed mechanism answers 1 if a bit is 1
-    and if it is 0.
+    and if it is 0 (if agents choose their levels, their means over the messages of the round).
 
 Action
     MultiDiscrete([K + 1, 2, 2]): the option to try (K: none), whether to adopt it on signal 0, and whether on signal 1.
@@ -75,6 +75,10 @@ Arguments
       a message that names no option ("zeros").
     - flat_actions: whether the action is Discrete.
     - horizon: number of rounds; `options={"horizon": x}` at reset replaces it.
+    - speaks: "installed" or "chosen": whether each agent chooses the level of its next message, by a role `speaker`
+      whose turn comes first (`taciturn.envs.core.Speaking`). It needs `without_preference="zeros"`.
+    - levels: the epsilons to choose from, the first 0; with "chosen" only.
+    - total: of epsilon, what an agent may spend in a run (None: any amount); with "chosen" only.
 
 Deviations from the paper
     - If nobody holds an option, Q^r is 0/0 in the paper; here such a round earns nothing.
@@ -111,6 +115,7 @@ from taciturn.envs.core import (
     Fast,
     Layout,
     Role,
+    SpeakingParams,
     Transition,
     World,
     preferences,
@@ -126,6 +131,7 @@ from taciturn.envs.core.preferences import (
     led_by_wrong,
 )
 from taciturn.envs.core.qualities import Instances, OptionParams
+from taciturn.envs.core.replies import read_law
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.social_bandit import dissemination, drawing
 from taciturn.envs.social_bandit.rounds import SocialRule, play_round
@@ -138,7 +144,7 @@ def ordered_means(num_options: int) -> list[float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(OptionParams):
+class Params(OptionParams, SpeakingParams):
     """See 'Arguments' above.
 
     Raises:
@@ -183,6 +189,7 @@ class Params(OptionParams):
         choice("signals", self.signals, ("shared", "per_agent"))
         choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
         choice("flat_actions", self.flat_actions, (False, True))
+        preferences.require_words(self)
         preferences.require_preferences(self.initial_preferences, agents, self.num_options)
         self.network.require_connected()
         if self.network.bipartite():
@@ -465,7 +472,9 @@ class SocialBandit(SocialPopulation[State]):
 
     def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
         own = state.preference[:, :, None] == np.arange(self.num_options)
-        p, q = (np.broadcast_to(np.float64(x), state.received.shape) for x in self.reply_law)
+        channel = self.channels["preference"]
+        law = (x[:, None] for x in read_law(channel)) if channel.takes_levels else self.reply_law
+        p, q = (np.broadcast_to(np.float64(x), state.received.shape) for x in law)
         return self.roles[role].layout.pack(counts=state.counts, received=state.received, own=own, p=p, q=q)
 
     def measures(self) -> dict[str, Callable[[], Array]]:

@@ -67,7 +67,7 @@ class PublicPlan(Policy):
     def begin(self, view: PublicView) -> None:
         fits = issubclass(view.world, FederatedBandit) and view.params.topology == "server"
         self.require(fits, "federated_bandit with topology='server'", view)
-        (role,) = view.roles.values()
+        role = view.roles[self.role]
         self._layout: Layout = role.layout
         self._agents, self._arms, self._horizon = role.num_agents, view.params.arms, int(view.horizon)
         self._mechanism: Any = view.channels["means"].mechanism
@@ -226,7 +226,7 @@ class DividedPlan(Policy):
         fits = issubclass(view.world, FederatedBandit) and view.params.topology == "server"
         single = mechanism is None or not mechanism.averages
         self.require(fits and single, "federated_bandit with topology='server' and noise on each upload", view)
-        (role,) = view.roles.values()
+        role = view.roles[self.role]
         self._layout: Layout = role.layout
         self._arms, self._horizon = view.params.arms, int(view.horizon)
         self._mechanism = mechanism

@@ -403,8 +403,10 @@ class Listener(Remembering):
         p = view.params
         fits = (self._rounds or p.asks == "all") and isinstance(p.initial_preferences, str)
         fits = fits and p.initial_preferences in ("even", "random")
-        self.require(fits, "worlds of social learning where all are asked and all begin with a preference", view)
         mechanism = view.channels["preference"].mechanism
+        fits = fits and not (mechanism is not None and mechanism.takes_levels)
+        worlds = "worlds of social learning where all are asked, all begin with a preference, and levels are fixed"
+        self.require(fits, worlds, view)
         self._once, moment = isinstance(mechanism, Scheduled), self.moment
         if isinstance(mechanism, Scheduled):
             moment = mechanism.at - 1.0 if self._rounds else mechanism.at / p.num_agents

@@ -62,6 +62,8 @@ class SocialPolicy(Policy):
         self._layout, self._options = role.layout, fields["own"][0]
         self._flat = isinstance(role.action_space, gymnasium.spaces.Discrete)
         self._scale, self._law = float(view.reply_scale), view.reply_law
+        mechanism = view.channels["preference"].mechanism
+        self._reads_law = mechanism is not None and mechanism.takes_levels
         self._shape = (view.num_envs, role.num_agents)
         self._view = view
         self.prepare(view)
@@ -69,9 +71,18 @@ class SocialPolicy(Policy):
     def prepare(self, view: PublicView) -> None:
         """Read what else a subclass needs of the view, and clear its memory of earlier runs."""
 
+    def unpack(self, obs: Array) -> dict[str, Array]:
+        """The fields of observations [B, rows, D]; notes the law of their messages where agents choose its level."""
+        seen = self._layout.unpack(obs)
+        if self._reads_law:
+            q = seen["q"].astype(np.float64)
+            p = seen["p"].astype(np.float64) if "p" in seen else 1 - q
+            self._law = p[..., None], q[..., None]
+        return seen
+
     def heard(self, obs: Array) -> Heard:
         """Decode observations [B, rows, D]."""
-        seen = self._layout.unpack(obs)
+        seen = self.unpack(obs)
         counts, received = (np.rint(seen[name].astype(np.float64) * self._scale) for name in ("counts", "received"))
         return Heard(counts, received, np.where(seen["own"].any(-1), seen["own"].argmax(-1), -1))
 

@@ -54,7 +54,7 @@ class BanditPPO(PPOLearner):
 
     def look(self, view: PublicView) -> None:
         """Remember the observation layout, horizon and number of arms of `view`."""
-        (role,) = view.roles.values()
+        role = view.roles[self.role]
         self._layout: Layout = role.layout
         self._horizon, self._arms = view.params.horizon, view.params.arms
 

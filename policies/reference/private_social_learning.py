@@ -94,7 +94,7 @@ class PrivateSocialLearning(SocialPolicy):
         return popularity_estimate(counts, received, *self.noise())
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        seen = self._layout.unpack(obs)
+        seen = self.unpack(obs)
         option = self.explore(*sample(self.estimate(seen["counts"], seen["received"]), self.rng))
         return self.plan(option, *self.adopts(option.shape))
 

@@ -10,9 +10,20 @@ import gymnasium
 import pettingzoo
 
 from taciturn.envs import WORLDS as WORLDS
-from taciturn.envs.core import AECView, ParallelView, Population, Seat, SingleEnv, VectorView, World
+from taciturn.envs.core import (
+    AECView,
+    Controlled,
+    ParallelView,
+    Population,
+    Seat,
+    SingleEnv,
+    Speaking,
+    VectorView,
+    World,
+)
 from taciturn.envs.core.descriptor import Descriptor, imported
 from taciturn.envs.core.render import RENDER_MODES
+from taciturn.envs.core.speaking import SPEAKER
 from taciturn.plugins import PluginError, Plugins
 from taciturn.validation import UnknownParameter, close, shown, some
 
@@ -49,7 +60,13 @@ class Declared(Descriptor):
 
 
 def seat(
-    world: str, num_envs: int = 1, *, others: Any = None, agent: int | str = 0, **parameters: Any
+    world: str,
+    num_envs: int = 1,
+    *,
+    others: Any = None,
+    agent: int | str = 0,
+    speakers: Any = None,
+    **parameters: Any,
 ) -> Population[Any]:
     """One agent's seat in a world of many agents with the same role, as Gymnasium's form of it; a policy plays all
     others.
@@ -58,7 +75,10 @@ def seat(
         world: its name, such as "gossip_bandit_v0".
         num_envs: replicas.
         others: the policy that plays the others, or its name, such as "PPCL".
-        agent: the agent of the seat: a number, or a name such as "agent_3".
+        agent: the agent of the seat: a number, or a name such as "agent_3" or, where agents choose the levels of their
+            messages, "speaker_3".
+        speakers: the policy that chooses the levels of messages, or its name, such as "ConstantLevel"; with
+            `speaks="chosen"` only.
         **parameters: those of the world.
 
     Raises:
@@ -75,11 +95,20 @@ def seat(
             f"{world}.parallel_env() or .env() for all"
         )
     population = make_world(world).population(num_envs, **parameters)
-    (role,) = population.roles
+    role, *more = population.roles
+    policy = make_policy(others) if isinstance(others, str) else others
+    if (speakers is None) == bool(more):
+        wanted = "a policy, as speaks is 'chosen'" if more else "None unless speaks is 'chosen'"
+        raise ValueError(f"speakers must be {wanted}, not {shown(speakers)}")
+    if more:
+        played = {role: policy, SPEAKER: make_policy(speakers) if isinstance(speakers, str) else speakers}
+        role = SPEAKER if str(agent).startswith(SPEAKER) else role
+        policy = played.pop(role)
+    waits = population.some_act and role != SPEAKER
+    if more:
+        population = Controlled(population, role, played)
     if agent in (names := population.possible_agents):
         agent = names.index(str(agent))
-    policy = make_policy(others) if isinstance(others, str) else others
-    waits = population.some_act
     if num_envs > 1 and waits and getattr(type(policy), "update", None) is not Policy.update:
         raise ValueError(
             f"others must be a policy without memory in {num_envs} replicas of {world}, not {policy!r}: "
@@ -243,7 +272,7 @@ def _gymnasium_form(known: Descriptor, num_envs: int, parameters: Mapping[str, A
     known.world.check_names(plain, own)
     if known.one_agent is None:
         whole = known.world.population(num_envs, **plain)
-        if len(whole.possible_agents) == 1 or len(whole.roles) > 1:
+        if len(whole.possible_agents) == 1 or (len(whole.roles) > 1 and not isinstance(whole, Speaking)):
             known.world.check_names(parameters)
             return whole
     players = {name: _player(parameters.get(name, usual)) for name, usual in known.players.items()}

@@ -30,6 +30,7 @@ class Mechanism(metaclass=NamesUnknown):
         changes_tell: whether it repeats an answer until the private value changes. A new answer reveals the change, so
             totals are infinite, unless a budget has no room for a second answer.
         once: whether an agent is charged for one message at most, however many it sends.
+        takes_levels: whether the sender chooses the level of each message (`ChosenLevels`).
         idealised: whether it draws real-valued noise in floating point, whose lowest bits break any claim (Mironov
             2012). The claim is then about real numbers, and audits do not read these bits unless told to.
         norm: of the sensitivity, 1 or 2, or inf for the largest change of any number.
@@ -44,6 +45,7 @@ class Mechanism(metaclass=NamesUnknown):
     once: ClassVar[bool] = False
     averages: ClassVar[bool] = False
     shuffles: bool = False
+    takes_levels: ClassVar[bool] = False
     idealised: bool = False
     norm: ClassVar[float] = math.inf
     kind: ClassVar[str]

@@ -8,13 +8,14 @@ uses the mechanism's own `sensitivity` or, without one, the sensitivity passed w
 
 `TreeAggregation`, `Blocks`, `Memoized` and `Scheduled` have state: `state = mechanism.start((B, N))`, then in each
 round `mechanism.step(x, rng, state)`, after which `state.fresh[B, N]` marks the agents to be charged. `step` works for
-all mechanisms.
+all mechanisms. With `ChosenLevels` the sender chooses the level of each message.
 
 All names are imported from here; `samplers` explains the samplers "fast", "exact" and "opendp".
 """
 
 from taciturn.privacy.base import Mechanism, NoPrivacy
 from taciturn.privacy.calibrated_noise import Exponential, Gaussian, Laplace, gaussian_delta
+from taciturn.privacy.chosen_levels import ChosenLevels, LevelsState
 from taciturn.privacy.losses import PrivacyLoss
 from taciturn.privacy.randomized_response import (
     BitwiseRandomizedResponse,
@@ -34,11 +35,13 @@ __all__ = [
     "Blocks",
     "BlocksState",
     "CentralSum",
+    "ChosenLevels",
     "DistributedSum",
     "Exponential",
     "Gaussian",
     "KaryRandomizedResponse",
     "Laplace",
+    "LevelsState",
     "Mechanism",
     "Memoized",
     "MemoizedState",

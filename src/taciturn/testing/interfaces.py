@@ -60,7 +60,7 @@ def pettingzoo_warnings(case: Case) -> Iterator[None]:
     things."""
     roles = case.population().roles.values()
     with warnings.catch_warnings():
-        if len({role.layout.size for role in roles}) > 1:
+        if len({repr(role.layout) for role in roles}) > 1:
             warnings.filterwarnings("ignore", "Agents have different observation space sizes")
             warnings.filterwarnings("ignore", "Observations are different shapes")
         if any(isinstance(role.action_space, gymnasium.spaces.MultiDiscrete) for role in roles):
@@ -463,7 +463,7 @@ def pettingzoo_registry(case: Case) -> None:
         assert isinstance(pettingzoo.make(kind, case.id, **case.params), view)
 
 
-@world_check(applies=lambda case: bool(case.others), over=lambda case: (0, 2))
+@world_check(applies=lambda case: bool(case.others) and case.one_role, over=lambda case: (0, 2))
 def a_seat_is_the_population_with_the_same_actions(case: Case, place: int) -> None:
     """One agent's observations, rewards and actions in two runs, where the population is played by hand with the same
     policy and seed."""

@@ -74,7 +74,6 @@ class Script:
 def run(play: Play, script: Script, turned: int | None) -> Population[Any]:
     """Play a run by steps with the private data of the agent `turned` inverted (None: of nobody)."""
     plain = play.population(REPLICAS)
-    kind = type(plain)
 
     def private(_: Any, drawn: Array, agents: Array | None = None) -> Array:
         if turned is None:
@@ -83,7 +82,7 @@ def run(play: Play, script: Script, turned: int | None) -> Population[Any]:
         mine = (np.arange(drawn.shape[1]) if agents is None else agents) == turned
         return np.where(mine.reshape(*mine.shape, *[1] * (drawn.ndim - 2)), over, drawn)
 
-    population = type(kind.__name__, (kind,), {"private": private})(plain.params, REPLICAS)
+    population = plain.alike(REPLICAS, private=private)
     channels = [channel for channel in population.channels.values() if channel.agents_decide]
     noise = {channel.name: ChannelConfig(NOISE[channel.payload]) for channel in channels}
     population.reset(seed=0, options={"channels": noise})

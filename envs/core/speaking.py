@@ -1,0 +1,303 @@
+"""Speaking as an action: agents choose the level of their next message, from what is public alone."""
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Self
+
+import gymnasium
+import numpy as np
+
+from taciturn.envs.core.around import Around
+from taciturn.envs.core.channel import ChannelConfig, join
+from taciturn.envs.core.info import Info
+from taciturn.envs.core.population import Population, Step
+from taciturn.envs.core.public import Passing
+from taciturn.envs.core.roles import Layout, Role
+from taciturn.envs.core.states import updated
+from taciturn.privacy.budget import Budget
+from taciturn.privacy.mechanisms import ChosenLevels, Mechanism
+from taciturn.validation import Array, Floats, choice, number, shown, vector
+
+INSTALLED, CHOSEN = "installed", "chosen"
+LEVELS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
+SPEAKER = "speaker"
+MOST_LEVEL = 1e3
+UNLIMITED = 1e6  # of what is spent, in observations, where there is no total
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeakingParams:
+    """The parameters of worlds in which agents can choose the levels of their messages.
+
+    Attributes:
+        speaks: "installed": each message has the level of the mechanism that is installed on the channel; "chosen":
+            each agent chooses the level of its next message, see `Speaking`.
+        levels: the epsilons to choose from, increasing, the first 0.
+        total: of epsilon, what an agent may spend in a run by basic composition, > 0; None: any amount.
+
+    Raises:
+        ValueError: a parameter is outside its range, or would have no effect.
+    """
+
+    speaks: str = INSTALLED
+    levels: tuple[float, ...] = LEVELS
+    total: float | None = None
+
+    def check_speaking(self) -> None:
+        """Check these parameters."""
+        choice("speaks", self.speaks, (INSTALLED, CHOSEN))
+        levels = vector("levels", self.levels)
+        if levels.size < 2 or levels[0] != 0 or not (np.diff(levels) > 0).all() or levels[-1] > MOST_LEVEL:
+            raise ValueError(
+                f"levels must be two or more increasing numbers from 0 to at most {MOST_LEVEL:g}, the first 0, not "
+                f"{shown(self.levels)}"
+            )
+        object.__setattr__(self, "levels", tuple(levels.tolist()))
+        if self.total is not None:
+            number("total", self.total, above=0, at_most=UNLIMITED)
+        for name, usual in (("levels", LEVELS), ("total", None)):
+            if self.speaks != CHOSEN and getattr(self, name) != usual:
+                raise ValueError(
+                    f"{name} has no effect unless speaks is {CHOSEN!r}, but it is {shown(getattr(self, name))}: leave "
+                    "it out"
+                )
+
+
+class Speech(NamedTuple):
+    """How a world's agents speak (`Population.speech`).
+
+    Attributes:
+        channel: on which they choose levels.
+        mechanism: the class of mechanisms that perturb the messages, made from an epsilon.
+        repeats: whether an agent that says nothing new repeats its last message.
+        size, low, high: how many numbers a message has, and their bounds.
+    """
+
+    channel: str
+    mechanism: Callable[[float], Mechanism]
+    repeats: bool
+    size: int
+    low: float
+    high: float
+
+
+class Speaking(Around):
+    """A world in which, before each turn of its agents, each of them chooses the level of its next message.
+
+    `World` makes it for `speaks="chosen"`. It has a role more: `speaker_i` chooses for the sender with number i. An
+    action is a place in `levels`. At a level epsilon > 0 the next message is perturbed at that epsilon, which the
+    ledger charges. At level 0 the agent says nothing new, which costs nothing: where a message is a preference it
+    repeats its last message, if there is one, and else it sends nothing (`ChosenLevels`). A level holds for one turn,
+    whether a message is sent in it or not. Messages that are sent before the first choice have level 0.
+
+    What a speaker observes is public: whoever reads the channel knows it, or it follows from the public parameters.
+
+    - `time` and `time_left`, in the unit of the world's clock;
+    - `spent`, the sum of the levels of its messages so far, and `left` of its `total` (without a total, the highest
+      level);
+    - `standing`, the level of its message that was read last (0: none was);
+    - `heard`, the mean of the messages that were last read of all agents, and `share`, the share of the agents of which
+      one was read;
+    - `num_agents`.
+
+    The reward of each speaker is the mean over agents of what they earn, summed over the run and paid when the run
+    ends: rewards are private, and would leak if levels could depend on them. So whoever plays the speakers, levels
+    follow from what the observer of the channel knows, and totals are as finite as without a choice. Levels that do not
+    fit into what is left are masked; a masked level is played as level 0.
+
+    To the world's own agents it adds the field `heard_level`: the mean level of the messages that were last read, 0 if
+    none was.
+
+    Args:
+        population: a world with one role that acts in every turn, and `speech`.
+
+    Raises:
+        ValueError: the channel has a mechanism already, or the world cannot use this one.
+    """
+
+    name: ClassVar[str] = "speaking"
+
+    def __init__(self, population: Population[Any]) -> None:
+        speech: Speech = population.speech()
+        self._speech = speech
+        params = population.params
+        self.grid: Floats = np.array(params.levels)
+        self._budget = Budget(params.total or UNLIMITED)
+        law = ChosenLevels(speech.mechanism(params.levels[-1]), speech.repeats)
+        config = ChannelConfig(law, None if params.total is None else self._budget)
+        standing = population.channel_configs.get(speech.channel, ChannelConfig())
+        if standing.mechanism != law:
+            config = join({speech.channel: config}, {speech.channel: standing})[speech.channel]
+            population.check_config(speech.channel, config)
+            population.channel_configs = population.channel_configs | {speech.channel: config}
+        super().__init__(population)
+        self.name = population.name  # type: ignore[misc]
+        self.clock_unit, self.aliases = population.clock_unit, population.aliases
+        self.turns = ((SPEAKER,), tuple(population.roles))
+        self._earned: Floats = np.zeros(self.num_envs)
+        self._after: tuple[Any, Any] = (None, None)
+
+    def __repr__(self) -> str:
+        return f"<Speaking in {self.inner!r}>"
+
+    @property
+    def passes(self) -> Mapping[str, Passing]:  # type: ignore[override]
+        """The inner population's."""
+        return self.inner.passes
+
+    @property
+    def kind(self) -> type[Population[Any]]:
+        return self.inner.kind
+
+    def around(self, inner: Population[Any], duplicate: Callable[[Any], Any]) -> Self:
+        view = copy(self)
+        Speaking.__init__(view, inner)
+        return view
+
+    def alike(self, num_envs: int, **hooks: Any) -> "Speaking":
+        made = Speaking(self.inner.alike(num_envs, **hooks))
+        made.channel_configs = made.inner.channel_configs = {}
+        return made
+
+    @property
+    def state(self) -> Any:
+        """The inner population's; another object after each turn."""
+        before = super().state
+        if self._turn == 0:
+            return before
+        if self._after[0] is not before:
+            self._after = before, updated(before)
+        return self._after[1]
+
+    @property
+    def channel(self) -> Any:
+        """The channel on which levels are chosen."""
+        return self.channels[self._speech.channel]
+
+    def make_roles(self) -> tuple[Role, ...]:
+        inner, speech = self.inner, self._speech
+        horizon, most = float(inner.params.horizon), self.grid[-1]
+        total = inner.params.total
+        agents = inner.channels[speech.channel].num_senders
+        layout = Layout(
+            time=(1, 0, horizon),
+            time_left=(1, 0, horizon),
+            spent=(1, 0, total or UNLIMITED),
+            left=(1, 0, total or most),
+            standing=(1, 0, most),
+            heard=(speech.size, speech.low, speech.high),
+            share=(1, 0, 1),
+            num_agents=(1, 0, agents),
+        )
+        speakers = Role(SPEAKER, agents, layout, gymnasium.spaces.Discrete(self.grid.size))
+        hears: Any = {"heard_level": (1, 0, most)}
+        own = (replace(role, layout=Layout(**role.layout.fields, **hears)) for role in inner.roles.values())
+        return (*own, speakers)
+
+    def played_by(self, policies: Any) -> None:
+        self.inner.played_by({role: policy for role, policy in policies.items() if role != SPEAKER})
+
+    def reset(
+        self, *, seed: int | None = None, options: Any = None, where: Array | None = None
+    ) -> tuple[dict[str, Array], Info]:
+        inner = self.inner
+        if where is not None and self._turn != 0 and not self._marked(where).all():
+            raise ValueError(f"where needs the cycle of turns to be complete, but it is the turn of {self.turn}")
+        _, info = inner.reset(seed=seed, options=options, where=where)
+        if inner.params is not self.params:
+            self.params = inner.params
+            if not self._fixed_spaces:
+                self.roles = {role.name: role for role in self.make_roles()}
+        self._earned = np.where(True if where is None else where, 0.0, self._earned)
+        self._keep_up()
+        self._turn = 0
+        return self.observe(), info
+
+    def step(self, actions: Any, where: Array | None = None) -> Step:
+        _, frozen = self._running(where)
+        checked, live = self._checked(actions), ~frozen
+        self._settle()
+        if self.turn == (SPEAKER,):
+            self._choose(checked[SPEAKER], live)
+            self._turn = 1
+            paid = {SPEAKER: np.zeros((self.num_envs, self.roles[SPEAKER].num_agents))}
+            return Step(self.observe(), paid, self.terminated, self.truncated, self._tell({}, live))
+        (role,) = checked
+        step = self.inner.step(checked[role], where)
+        self._keep_up()
+        self._turn = 0
+        self._earned = self._earned + step.reward.sum(1) / self.roles[role].num_agents
+        pays = (self._earned * (live & self.done))[:, None]
+        paid = {role: step.reward, SPEAKER: np.repeat(pays, self.roles[SPEAKER].num_agents, 1)}
+        return Step(self.observe(), paid, self.terminated, self.truncated, partial(getattr, step, "info"))
+
+    def _choose(self, actions: Array, live: Array) -> None:
+        """Take the levels of the next messages [B, N] from actions, in the replicas `live` bool[B]."""
+        mask = self.action_mask(SPEAKER)
+        if mask is not None:
+            actions = np.where(np.take_along_axis(mask, actions[:, :, None], 2)[:, :, 0] == 1, actions, 0)
+        if self.channel.takes_levels:
+            self.channel.levels[live] = self.grid[actions][live]
+
+    def spent(self) -> Floats:
+        """The sum of the levels of each agent's messages so far, float64[B, N]."""
+        shape = (self.num_envs, self.roles[SPEAKER].num_agents)
+        if self.ledger is None:
+            return np.zeros(shape)
+        return np.broadcast_to(self._budget.spent(self.ledger, self._speech.channel), shape)
+
+    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+        """See `Population`; always of what is public now."""
+        channel = self.channel
+        spoke = channel.standing > 0 if channel.takes_levels else np.zeros(channel.messages().shape, np.bool_)
+        if role != SPEAKER:
+            levels = channel.standing.sum(1) / np.maximum(spoke.sum(1), 1) if channel.takes_levels else spoke.sum(1)
+            seen = self.inner.observe_role(state, role, rows)
+            most = np.minimum(levels, self.grid[-1])[:, None, None]
+            return np.concatenate([seen, np.broadcast_to(most, (*seen.shape[:2], 1))], 2, dtype=np.float32)
+        time, spent = self.clock()[:, None], self.spent()
+        total = self.params.total
+        heard = np.zeros((self.num_envs, 1, self._speech.size))
+        if channel.takes_levels and channel.read.shape[1] == self._speech.size:
+            heard[:, 0] = channel.read
+        seen = self.roles[SPEAKER].layout.pack(
+            time=time,
+            time_left=self.horizon - time,
+            spent=spent,
+            left=np.full(spent.shape, self.grid[-1]) if total is None else total - spent,
+            standing=channel.standing if channel.takes_levels else np.zeros(spent.shape),
+            heard=heard,
+            share=spoke.mean(1)[:, None],
+            num_agents=np.full((self.num_envs, 1), float(spent.shape[1])),
+        )
+        return seen if rows is None else np.take_along_axis(seen, rows[:, :, None], 1)
+
+    def acting(self, role: str) -> Array | None:
+        return None if role == SPEAKER else self.inner.acting(role)
+
+    @property
+    def some_act(self) -> bool:
+        return self.inner.some_act
+
+    def action_mask(self, role: str) -> Array | None:
+        """Of speakers: the levels that fit into what is left, int8[B, N, levels]; None without a total."""
+        if role != SPEAKER:
+            return self.inner.action_mask(role)
+        if self.params.total is None or self.ledger is None:
+            return None
+        fits = [self._budget.allows(self.ledger, np.full((1, 1), level), self._speech.channel) for level in self.grid]
+        shape = (self.num_envs, self.roles[SPEAKER].num_agents)
+        return np.stack([np.broadcast_to(one, shape) for one in fits], 2).astype(np.int8)
+
+    def default_action(self, role: str) -> Array:
+        """Of speakers: level 0."""
+        if role != SPEAKER:
+            return self.inner.default_action(role)
+        return np.zeros((self.num_envs, self.roles[SPEAKER].num_agents), np.int64)
+
+
+def speaking(population: Population[Any]) -> Any:
+    """The population as its parameters ask: with speakers if `speaks` is "chosen"."""
+    return Speaking(population) if getattr(population.params, "speaks", INSTALLED) == CHOSEN else population

@@ -1,0 +1,141 @@
+"""Speakers: which level the next message has, where agents choose it (`taciturn.envs.core.Speaking`)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from taciturn.envs.core import Array, Layout, PublicView, number, vector
+from taciturn.envs.core.speaking import SPEAKER
+from taciturn.policies.base import Policy
+from taciturn.validation import Floats, shown
+
+ROUNDING = 1e-4  # relative: what was spent is read in float32
+MOST_MOMENTS = 2**24
+
+
+class Speaker(Policy):
+    """Base of the designed speakers, which choose levels of the world's grid by the clock and by what was spent."""
+
+    public_schedule = True
+    memoryless = True
+
+    def begin(self, view: PublicView) -> None:
+        self.require(self.role == SPEAKER, "the role 'speaker' of worlds with speaks='chosen'", view)
+        self._layout: Layout = view.roles[self.role].layout
+        self._grid = np.array(view.params.levels)
+
+    def place(self, name: str, level: Any) -> int:
+        """The action that chooses this level; ValueError if it is not in the grid."""
+        found = np.flatnonzero(self._grid == level)
+        if not found.size:
+            raise ValueError(f"{name} must be one of the world's levels {self._grid.tolist()}, not {shown(level)}")
+        return int(found[0])
+
+
+class ConstantLevel(Speaker):
+    """Speaks at the same level in every turn, as long as it fits into what is left.
+
+    Args:
+        epsilon: one of the world's levels.
+    """
+
+    def __init__(self, epsilon: float = 1.0) -> None:
+        self.epsilon = number("epsilon", epsilon, at_least=0)
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        self._action = self.place("epsilon", self.epsilon)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        return np.full(obs.shape[:2], self._action)
+
+
+class Moments(Speaker):
+    """Base of the speakers that speak at moments that are fixed in advance, one message each, and say nothing new in
+    between.
+
+    Each message is sent in the first turn from its moment on in which the world wants one. How many were sent follows
+    from what was spent.
+    """
+
+    def moments(self, horizon: float) -> tuple[Floats, Floats]:
+        """When to speak, increasing, and at which levels > 0, [n] each."""
+        raise NotImplementedError
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        moments, levels = self.moments(view.horizon)
+        self._moments = moments
+        self._spent = np.cumsum(levels) * (1 - ROUNDING)
+        self._actions = np.array([*(self.place("epsilon", level) for level in levels.tolist()), 0])
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        seen = self._layout.unpack(obs)
+        due = np.searchsorted(self._moments.astype(np.float32), seen["time"], side="right")
+        said = np.searchsorted(self._spent, seen["spent"].astype(np.float64), side="right")
+        return np.where(said < due, self._actions[said], 0)
+
+
+class OneMoment(Moments):
+    """Spends everything on one message at a moment that is fixed in advance.
+
+    Where a message is a preference it is repeated to everybody from then on, as with the mechanism `Scheduled`: one
+    answer that all hear says more than many at the same total that are heard once each.
+
+    Args:
+        at: the moment, in the unit of the world's clock.
+        epsilon: of the message, one of the world's levels above 0.
+    """
+
+    def __init__(self, at: float = 0.0, epsilon: float = 1.0) -> None:
+        self.at = number("at", at, at_least=0)
+        self.epsilon = number("epsilon", epsilon, above=0)
+
+    def moments(self, horizon: float) -> tuple[Floats, Floats]:
+        return np.array([self.at]), np.array([self.epsilon])
+
+
+class GrowingBatches(Moments):
+    """Speaks after batches of time whose lengths grow geometrically: `first`, `first` * `growth`, ...
+
+    Args:
+        first: length of the first batch, in the unit of the world's clock.
+        growth: each batch is so many times as long as the one before, >= 1.
+        epsilon: of each message, one of the world's levels above 0.
+    """
+
+    def __init__(self, first: float = 1.0, growth: float = 2.0, epsilon: float = 1.0) -> None:
+        self.first = number("first", first, above=0)
+        self.growth = number("growth", growth, at_least=1, at_most=1e6)
+        self.epsilon = number("epsilon", epsilon, above=0)
+
+    def moments(self, horizon: float) -> tuple[Floats, Floats]:
+        ends, length = [self.first], self.first
+        while ends[-1] <= horizon and len(ends) < MOST_MOMENTS:
+            length *= self.growth
+            ends.append(ends[-1] + length)
+        return np.array(ends), np.full(len(ends), self.epsilon)
+
+
+class LevelPlan(Moments):
+    """Speaks by a plan that everybody knows.
+
+    Args:
+        plan: `[(moment, epsilon), ...]`: when to speak, in the unit of the world's clock, increasing, and at which
+            of the world's levels above 0.
+    """
+
+    def __init__(self, plan: Sequence[tuple[float, float]] = ((0.0, 1.0),)) -> None:
+        given: Any = plan
+        if not (isinstance(given, list | tuple) and given and all(np.shape(one) == (2,) for one in given)):
+            raise ValueError(f"plan must be a list of pairs (moment, epsilon), not {shown(plan)}")
+        moments = vector("plan", [moment for moment, _ in given])
+        if moments[0] < 0 or not (np.diff(moments) > 0).all():
+            raise ValueError(f"plan must have increasing moments from 0 on, not {shown(moments.tolist())}")
+        levels = [number(f"epsilon of plan[{i}]", level, above=0) for i, (_, level) in enumerate(given)]
+        self.plan = tuple(zip(moments.tolist(), levels, strict=True))
+
+    def moments(self, horizon: float) -> tuple[Floats, Floats]:
+        moments, levels = zip(*self.plan, strict=True)
+        return np.array(moments), np.array(levels)

@@ -27,7 +27,7 @@ from taciturn.policies import (
     SuccessiveElimination,
     WinStay,
 )
-from taciturn.policies.families.social import unbiased
+from taciturn.envs.core.replies import unbiased
 from taciturn.registry import policies
 
 ROWS = 300

@@ -8,6 +8,7 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView, number
 from taciturn.envs.core.preferences import SILENT
+from taciturn.envs.core.replies import distinct
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.families.social import SocialPolicy
@@ -292,18 +293,6 @@ def tables(
         zeros += seen & ~signals
     counts = (held[..., None] == options).sum(1)
     return Tables(qualities, (counts + 0.5) / (AGENTS + 1.0))
-
-
-def distinct(heard: Array, total: int, share: Array | float) -> Floats:
-    """As how many independent answers `heard` copies [...] of the answers of `total` agents count:
-
-        1/n = 1/N + (1 - s)/V,
-
-    0 if V is 0. The mean of V copies varies because there are N answers, and because only some of them were heard. Each
-    request brings a share s of all answers, once each, drawn anew; where every copy is of a random agent, s = 1/N.
-    """
-    v = np.maximum(heard, 1e-300)
-    return np.where(heard > 0, 1.0 / (1.0 / total + np.maximum(1.0 - share, 0.0) / v), 0.0)
 
 
 class Listener(Remembering):

@@ -145,6 +145,10 @@ class SocialMemory:
         at = np.nonzero(option >= 0)
         self._signals[at[0], agents[at], option[at], signal[at].astype(np.int64)] += 1
 
+    def held(self, agents: Ints) -> Ints:
+        """The options that `agents` [B, rows] held when they last observed, -1 for none."""
+        return self._held[np.arange(len(agents))[:, None], agents]
+
     def known(self, agents: Ints) -> dict[str, Array]:
         at, (p, q) = (np.arange(len(agents))[:, None], agents), self._law
         bits, copies, requests = np.split(self._copies[at], [self._options, self._options + 1], -1)

@@ -267,8 +267,17 @@ class DividedPlan(Policy):
             counts = seen["counts"][alone]
             hits, heard = self._others[:, alone]
             sums, left = hits + np.rint(counts * seen["means"][alone]), self._horizon - time[alone, None, None]
-            arms[alone] = highest_horizon_index(heard + counts, sums, left, self.own_a, self.own_c)
+            arms[alone] = self._own_choice(heard + counts, sums, left)
         return arms + self._arms * uploads[:, None]
+
+    def _divide(self, counts: Floats, hits: Floats, left: Array, worth: Floats | float) -> Ints:
+        """The arms that the agents pull in a batch, [rows, M], by what is known [rows, K] and the pulls `left` to all
+        [rows, 1]; an agent's message counts as `worth` pulls."""
+        return divided(counts, hits, left, self._agents, self.a, self.c, worth)
+
+    def _own_choice(self, counts: Floats, hits: Floats, left: Array) -> Ints:
+        """The arms that agents on their own pull, [rows, M], by all they know [rows, M, K]."""
+        return highest_horizon_index(counts, hits, left, self.own_a, self.own_c)
 
     def _next_batch(self, rows: Ints, batch: int, time: int) -> None:
         """Divide the arms of a batch among the agents in these replicas, and note what the agents will report."""
@@ -280,9 +289,7 @@ class DividedPlan(Policy):
         else:
             hits, counts = self._estimate(rows, batch)
             worth, left = length * REWARD_VARIANCE / (REWARD_VARIANCE + noise / length), self._horizon - time
-            chosen = divided(
-                counts, hits, np.full((rows.size, 1), left * self._agents), self._agents, self.a, self.c, worth
-            )
+            chosen = self._divide(counts, hits, np.full((rows.size, 1), left * self._agents), worth)
             # Who takes an arm changes from batch to batch, so that no arm is known from the same few agents alone.
             order = np.random.default_rng(batch).permutation(self._agents)
             plan = np.repeat(chosen[:, None, order], self._stints, axis=1)

@@ -295,6 +295,14 @@ def tables(
     return Tables(qualities, (counts + 0.5) / (AGENTS + 1.0))
 
 
+def one_answer(law: Mechanism, moment: float, view: PublicView) -> dict[str, Mechanism]:
+    """`law` at a moment, in expected ticks of an agent's clock or in rounds: all send a message before each round, or
+    at each tick of anyone."""
+    rounds = issubclass(view.world, SocialBandit)
+    at = 1 + round(moment) if rounds else round(moment * view.params.num_agents)
+    return {"preference": Scheduled(law, at=max(1, at))}
+
+
 class Listener(Remembering):
     """Listens to one answer of each agent, drawn at a public moment and repeated to everybody (`Scheduled`).
 
@@ -345,17 +353,13 @@ class Listener(Remembering):
 
     def prescribes(self, view: PublicView) -> dict[str, Mechanism]:
         """One answer at the moment."""
-        return self._once_with(NoPrivacy() if self.epsilon is None else BitwiseRandomizedResponse(self.epsilon), view)
+        return one_answer(
+            NoPrivacy() if self.epsilon is None else BitwiseRandomizedResponse(self.epsilon), self.moment, view
+        )
 
     def within(self, view: PublicView, total: float) -> dict[str, Mechanism]:
         """All of the total on the one answer."""
-        return self._once_with(BitwiseRandomizedResponse(total), view)
-
-    def _once_with(self, law: Mechanism, view: PublicView) -> dict[str, Mechanism]:
-        """`law` at the moment: all send a message before each round, or at each tick of anyone."""
-        rounds = issubclass(view.world, SocialBandit)
-        at = 1 + round(self.moment) if rounds else round(self.moment * view.params.num_agents)
-        return {"preference": Scheduled(law, at=max(1, at))}
+        return one_answer(BitwiseRandomizedResponse(total), self.moment, view)
 
     def prepare(self, view: PublicView) -> None:
         super().prepare(view)

@@ -1,0 +1,192 @@
+"""Messengers that learn what to make of their own pulls and of what they hear, by an evolution strategy."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from taciturn.envs.core import Array, Population, PublicView, integer, number
+from taciturn.envs.federated_bandit.world import FederatedBandit
+from taciturn.envs.gossip_bandit.world import GossipBandit
+from taciturn.envs.social_bandit.world import SocialBandit
+from taciturn.policies.designed.federated_bandit import DividedPlan
+from taciturn.policies.designed.social import always, beta_belief, holds, improves, most_hopeful, one_answer
+from taciturn.policies.families.social import SocialPolicy
+from taciturn.policies.learned.evolution import Evolved
+from taciturn.policies.learned.training import ManySocieties
+from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
+from taciturn.validation import Floats, Ints
+from taciturn.wrappers.remembering import SocialMemory
+
+
+def sigmoid(x: Array) -> Floats:
+    """1 / (1 + e^-x)."""
+    return 0.5 * (1.0 + np.tanh(0.5 * x))
+
+
+class LearnedListener(SocialPolicy, Evolved):
+    """Agents of social learning with the memory of `Remembering`, and ten learned weights that all of them share.
+
+    As `Listener`, an agent gives one answer, at a public moment, and repeats it to everybody (`Scheduled`). It acts on
+    the statistics of `SocialMemory`: what an agent has heard counts as further signals of each option,
+
+        n = e^(w_count) answers / N signals, of which the share sigmoid(w_level + w_share x_k + w_lead y_k) is 1,
+        x_k = heard_k - 1/K,    y_k = heard_k - max_l heard_l.
+
+    With its own signals they give a Beta posterior, of mean m_k and standard deviation s_k. The agent pulls the option
+    of the largest m_k + e^o (1 - t/T)^(e^f) s_k, where o and f are `w_before` and `w_before_fades` until it has heard
+    an answer, and `w_after` and `w_after_fades` from then on. It adopts as `HoldTheBest` does. No possible worlds are
+    weighed, and no agents are simulated: what an answer is worth is learned.
+
+    It trains at its first reset, in practice worlds with the same setting and mechanisms.
+
+    Args:
+        moment: of the answer, in expected ticks of an agent's clock, or in rounds.
+        generations: of the evolution strategy.
+        replicas: runs that a candidate plays in a generation.
+        step: the strategy's first standard deviation.
+        weights: the weights, if they were learned before; None: they are learned.
+        seed: of all randomness in training.
+    """
+
+    first: ClassVar[Mapping[str, float]] = {
+        "count": 0.0, "level": 0.0, "share": 2.0, "lead": 0.0,
+        "before": 0.7, "before_fades": -2.0, "after": 0.7, "after_fades": -2.0,
+    }  # fmt: skip
+    measures: ClassVar[Mapping[str, str]] = {"gossip_bandit": "popularity_regret", "social_bandit": "pseudo_regret"}
+
+    def __init__(
+        self,
+        moment: float = 4.0,
+        *,
+        generations: int = 20,
+        replicas: int = 200,
+        step: float = 0.5,
+        weights: Mapping[str, float] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.moment = number("moment", moment, above=0, at_most=1000)
+        super().__init__(generations, replicas, step, weights, seed)
+
+    def within(self, view: PublicView, total: float) -> dict[str, Mechanism]:
+        """All of the total on the one answer."""
+        return one_answer(BitwiseRandomizedResponse(total), self.moment, view)
+
+    def check(self, view: PublicView) -> None:
+        rounds = issubclass(view.world, SocialBandit)
+        fits = rounds or (issubclass(view.world, GossipBandit) and view.params.reward == "pull")
+        self.require(fits, "social_bandit, and in gossip_bandit with reward='pull'", view)
+
+    def practice(self, view: PublicView) -> Population[Any]:
+        return view.practice(self.replicas, ManySocieties if view.world is SocialBandit else None)
+
+    def begin(self, view: PublicView) -> None:
+        Evolved.begin(self, view)
+
+    def look(self, view: PublicView) -> None:
+        SocialPolicy.begin(self, view)
+
+    def prepare(self, view: PublicView) -> None:
+        assert self.weights is not None
+        self._rounds, self._memory = issubclass(view.world, SocialBandit), SocialMemory(view, view.world, self.role)
+        self._others, self._w = view.params.num_agents, self.weights
+        self._all = np.ones(view.num_envs, np.bool_)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        self._acting = self.agents()
+        self._memory.hear(obs, self._acting, self._all)
+        known, held, w = self._memory.known(self._acting), self._memory.held(self._acting), self._w
+        ones, zeros, listens = self.evidence(known)
+        belief = beta_belief(ones, zeros)
+        left = known["turns_left"] / np.maximum(known["turns_left"] + known["turns"], 1.0)
+        hope = np.where(
+            listens,
+            np.exp(w["after"]) * left ** np.exp(w["after_fades"]),
+            np.exp(w["before"]) * left ** np.exp(w["before_fades"]),
+        )
+        option = most_hopeful(belief, hope[..., None], self.rng)
+        if self._rounds:
+            return self.plan(option, *always(option))
+        option = improves(belief, held, option)
+        return self.plan(option, *holds(ones, zeros, option))
+
+    def evidence(self, known: dict[str, Array]) -> tuple[Floats, Floats, Array]:
+        """Signals 1 and 0 of each option, own and heard, [B, rows, K], and whether an answer was heard, [B, rows]."""
+        w, heard = self._w, known["heard"]
+        x, y = heard - 1 / heard.shape[-1], heard - heard.max(-1, keepdims=True)
+        quality = sigmoid(w["level"] + w["share"] * x + w["lead"] * y)
+        count = np.exp(w["count"]) * known["answers"][..., None] / self._others
+        return known["hits"] + count * quality, known["misses"] + count * (1 - quality), known["answers"] > 0
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        self._memory.learn(action, reward, self._acting, self._all)
+        if done.any():
+            self._memory.forget(done)
+
+
+
+class LearnedPlan(Evolved, DividedPlan):
+    """`DividedPlan` with learned indices, and a learned plan, of six weights that all agents share.
+
+    Batches grow 1 + e^(w_growth) times, and none begins that would end after a share sigmoid(w_until) of the run. Arms
+    are chosen by
+
+        m + s e^(w_level) log(1 + L / (n + 2))^(e^(w_power)),
+
+    where an arm of n pulls has a Beta posterior of mean m and standard deviation s, and L are the pulls to come: with
+    `w_shared` and `w_shared_power` in the place of level and power where agents divide the arms, of all agents, and
+    with `w_own` and `w_own_power` where each is on its own. What averages with noise tell is estimated as `DividedPlan`
+    does.
+
+    It trains at its first reset, in practice worlds with the same setting and mechanisms.
+
+    Args:
+        pulls: of one arm by each agent in the first batch.
+        generations, replicas, step, weights, seed: as for `LearnedListener`.
+    """
+
+    public_schedule = True
+    first: ClassVar[Mapping[str, float]] = {
+        "growth": -1.2, "until": -0.6, "shared": 0.0, "shared_power": -0.7, "own": 0.0, "own_power": -0.7,
+    }  # fmt: skip
+    measures: ClassVar[Mapping[str, str]] = {"federated_bandit": "regret_per_agent"}
+
+    def __init__(
+        self,
+        pulls: int = 2,
+        *,
+        generations: int = 15,
+        replicas: int = 40,
+        step: float = 0.5,
+        weights: Mapping[str, float] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.pulls = integer("pulls", pulls, at_least=1)
+        super().__init__(generations, replicas, step, weights, seed)
+
+    def check(self, view: PublicView) -> None:
+        fits = issubclass(view.world, FederatedBandit) and view.params.topology == "server"
+        self.require(fits, "federated_bandit with topology='server'", view)
+
+    def look(self, view: PublicView) -> None:
+        assert self.weights is not None
+        w = self._w = self.weights
+        DividedPlan.__init__(self, self.pulls, 1 + float(np.exp(min(w["growth"], 10.0))), float(sigmoid(w["until"])))
+        DividedPlan.begin(self, view)
+
+    def _divide(self, counts: Floats, hits: Floats, left: Array, worth: Floats | float) -> Ints:
+        pending = np.arange(self._agents) * np.broadcast_to(np.asarray(worth, np.float64), counts.shape)[..., None]
+        mean, n = (1 + hits) / (counts + 2.0), counts[..., None] + pending
+        index = self._index(mean[..., None], n, left[..., None], self._w["shared"], self._w["shared_power"])
+        best = np.argsort(-index.reshape(len(index), -1), axis=-1, kind="stable")[:, : self._agents]
+        return best // self._agents
+
+    def _own_choice(self, counts: Floats, hits: Floats, left: Array) -> Ints:
+        mean = (1 + hits) / (counts + 2.0)
+        return np.argmax(self._index(mean, counts, left, self._w["own"], self._w["own_power"]), -1)
+
+    @staticmethod
+    def _index(mean: Floats, n: Floats, left: Array, level: float, power: float) -> Floats:
+        """The index of arms of posterior means `mean` after n pulls, with `left` pulls to come."""
+        m = np.clip(mean, 0.0, 1.0)
+        return mean + np.sqrt(m * (1 - m) / (n + 3.0)) * np.exp(level) * np.log1p(left / (n + 2.0)) ** np.exp(power)

@@ -69,6 +69,7 @@ from taciturn.policies.designed.recommender import BlockListener, LogisticBandit
 from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds
 from taciturn.policies.designed.social import HoldTheBest, HoldTheBestTogether, Listener, OneAnswerOracle
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
+from taciturn.policies.learned.messengers import LearnedListener, LearnedPlan
 from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
 from taciturn.policies.learned.shared import SharedPPO
@@ -91,15 +92,15 @@ __all__ = [
     "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DPIMED", "DPKLUCB", "DPUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO",
     "KLUCB", "MOSS", "PPCL", "UCB1", "AdaPKLUCB", "AdaPUCB", "BayesianPrice", "BestDeadline", "BestResponse",
     "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ContextualZooming", "CoopUCB2",
-    "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DividedPlan", "EliminationSchedule",
-    "Fed2UCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority",
-    "Fraction", "FreeRider", "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge",
-    "HoldTheBest", "HoldTheBestTogether", "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy",
-    "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping",
-    "Learner", "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle",
-    "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum",
-    "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random",
-    "Replicator", "SharedPPO", "SingleAgent", "SocialQ", "SuccessiveElimination", "Synchronised", "TPriDO",
+    "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DividedPlan", "EliminationSchedule", "Fed2UCB",
+    "FewRounds", "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction",
+    "FreeRider", "GaussLinUCB", "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest",
+    "HoldTheBestTogether", "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson",
+    "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedListener", "LearnedPlan", "LearnedPulls",
+    "LearnedStopping", "Learner", "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit",
+    "OneAnswerOracle", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement",
+    "PeerTruthSerum", "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice", "PrivateSocialLearning", "PublicPlan",
+    "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ", "SuccessiveElimination", "Synchronised", "TPriDO",
     "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "UnderstatedTarget", "Uniform", "Voter",
     "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

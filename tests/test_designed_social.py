@@ -11,8 +11,8 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs import gossip_bandit_v0, social_bandit_v0
-from taciturn.policies import HoldTheBest, HoldTheBestTogether, IsolatedThompson, Listener, OneAnswerOracle
 from taciturn.envs.core.replies import distinct
+from taciturn.policies import HoldTheBest, HoldTheBestTogether, IsolatedThompson, Listener, OneAnswerOracle
 from taciturn.policies.designed.social import (
     Belief,
     beta_belief,

@@ -253,7 +253,7 @@ def memory_of(population: Population[Any], role: str) -> Memory:
     """An empty memory for the agents of a population; ValueError if none is known for its world."""
     world = kind_of(population)
     for kind, memory in MEMORIES.items():
-        if issubclass(world, kind):
+        if issubclass(world, kind) and world.name == kind.name:
             return memory(PublicView(population), world, role)
     names = ", ".join(kind.name for kind in MEMORIES)
     raise ValueError(f"env must be of one of {names} for its agents to remember, not of {world.name}")
@@ -277,9 +277,7 @@ class RememberingPopulation(Played):
         self._added = Layout(**fields)
         return (Role(role.name, role.num_agents, both, role.action_space),)
 
-    def reset(
-        self, *, seed: int | None = None, options: Any = None, where: Array | None = None
-    ) -> tuple[Array, Info]:
+    def reset(self, *, seed: int | None = None, options: Any = None, where: Array | None = None) -> tuple[Array, Info]:
         _, info = self.inner.reset(seed=seed, options=options, where=where)
         if where is None:
             self._follow_params()

@@ -15,7 +15,7 @@ from taciturn.envs.core.replies import unbiased
 from taciturn.envs.gossip_bandit.rule import GossipRule, option_to_pull
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies.base import Policy
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.validation import Bools, Ints
 
 
 def sample(weights: Array, rng: np.random.Generator) -> tuple[Ints, Bools]:

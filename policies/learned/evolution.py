@@ -77,23 +77,36 @@ class CovarianceAdaptation:
         self.step *= float(np.exp(self._c_step / self._damping * (length / self._length - 1)))
 
 
+def adjusted(costs: Floats, instances: Floats, population: int) -> Floats:
+    """The costs of `population` candidates, each of an equal share of the runs, if all had played average instances.
+
+    Analysis of covariance (Fisher 1932): the costs [B] are regressed on the candidates and on what the instances
+    [B, n] are, and a candidate's cost is its part of that, plus the mean of the rest.
+    """
+    own = np.repeat(np.eye(population), len(costs) // population, axis=0)
+    centred = instances - instances.mean(0)
+    found, *_ = np.linalg.lstsq(np.concatenate([own, centred], 1), costs, rcond=None)
+    return np.asarray(found[:population])
+
+
 class Evolved(Learner):
     """Base of the learners whose few weights an evolution strategy finds (`CovarianceAdaptation`).
 
-    All candidates of a generation play the same practice worlds, with the same seed, and the next generation others;
-    their cost is the mean of the world's measure over replicas. That is a regret, which depends on qualities that
-    agents do not know: training reads it, acting does not. The weights are the strategy's mean after the last
+    The candidates of a generation play side by side in practice worlds, each in `replicas` runs of its own, and their
+    costs are compared by the world's measure, `adjusted` for how hard the runs were: by the sorted qualities of the
+    options, and their products with the best one. The measure is a regret, which depends on these qualities too: agents
+    do not know them, and training reads them where acting does not. The weights are the strategy's mean after the last
     generation.
 
     Attributes:
         history: the mean cost of the candidates of each generation.
 
     Class attributes:
-        first: `{name: value}` of the weights with which training begins.
+        initial: `{name: value}` of the weights with which training begins.
         measures: what training lowers, `{name of the world: measure}`.
     """
 
-    first: ClassVar[Mapping[str, float]] = {}
+    initial: ClassVar[Mapping[str, float]] = {}
     measures: ClassVar[Mapping[str, str]] = {}
 
     def __init__(
@@ -108,16 +121,16 @@ class Evolved(Learner):
         self.replicas = integer("replicas", replicas, at_least=2)
         self.step = number("step", step, above=0)
         given = mapping("weights", weights)
-        if weights is not None and given.keys() != self.first.keys():
-            raise ValueError(f"weights must name exactly {', '.join(self.first)}, not {', '.join(given) or 'nothing'}")
+        if weights is not None and given.keys() != self.initial.keys():
+            raise ValueError(
+                f"weights must name exactly {', '.join(self.initial)}, not {', '.join(given) or 'nothing'}"
+            )
         self.weights = None if weights is None else {k: number(f"weights[{k!r}]", x) for k, x in given.items()}
         self.seed = integer("seed", seed, at_least=0)
         self.history: list[float] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("first", "measures", "generations", "replicas", "step", "weights", "seed", "history", "role")
-        kept = super().__getstate__()
-        return {name: value for name, value in kept.items() if name in own or not name.startswith("_")}
+        return {name: value for name, value in super().__getstate__().items() if not name.startswith("_")}
 
     def begin(self, view: PublicView) -> None:
         self.check(view)
@@ -138,31 +151,35 @@ class Evolved(Learner):
     def fit(self, view: PublicView) -> None:
         """Train in practice worlds like `view`, with the same mechanisms on its channels."""
         self.check(view)
-        world, rng = self.practice(view), Streams(self.seed, "training")["evolution"]
-        strategy = CovarianceAdaptation(np.array([*self.first.values()]), self.step, rng)
+        rng = Streams(self.seed, "training")["evolution"]
+        strategy = CovarianceAdaptation(np.array([*self.initial.values()]), self.step, rng)
+        world = self.practice(view, self.replicas * strategy.population)
         self.history = []
         for generation in range(self.generations):
-            seed = int(rng.integers(2**31))
-            costs = [self._cost(world, weights, seed) for weights in strategy.ask()]
-            strategy.tell(np.array(costs))
-            self.history.append(float(np.mean(costs)))
+            costs = self._costs(world, strategy.ask(), int(rng.integers(2**31)))
+            strategy.tell(costs)
+            self.history.append(float(costs.mean()))
             if self.progress is not None:
                 self.progress((generation + 1) / self.generations)
-        self.weights = self._named(strategy.mean)
+        self.weights = dict(zip(self.initial, strategy.mean.tolist(), strict=True))
 
-    def practice(self, view: PublicView) -> Population[Any]:
+    def practice(self, view: PublicView, num_envs: int) -> Population[Any]:
         """The worlds in which it trains."""
-        return view.practice(self.replicas)
+        return view.practice(num_envs)
 
-    def _named(self, weights: Floats) -> dict[str, float]:
-        return dict(zip(self.first, weights.tolist(), strict=True))
+    def qualities(self, world: Population[Any]) -> Floats:
+        """The options' qualities in practice worlds, [B, K]."""
+        found: Floats = world.state.qualities
+        return found
 
-    def _cost(self, world: Population[Any], weights: Floats, seed: int) -> float:
-        """What the policy with these weights loses in the practice world, on average over replicas."""
-        candidate = copy(self)
-        candidate.weights = self._named(weights)
+    def _costs(self, world: Population[Any], candidates: Floats, seed: int) -> Floats:
+        """What the candidates [lambda, n] cost in runs of the practice world, [lambda]."""
+        player: Any = copy(self)
+        each = np.repeat(candidates, self.replicas, axis=0)
+        player.weights = dict(zip(self.initial, each.T, strict=True))
         world.reset(seed=seed)
-        candidate.reset(world, world.stream("policy"), self.role)
-        world.advance(candidate)
-        return float(world.measure(self.measures[world.name]).mean())
-
+        player.reset(world, world.stream("policy"), self.role)
+        world.advance(player)
+        qualities = -np.sort(-self.qualities(world), axis=1)
+        instances = np.concatenate([qualities, qualities * qualities[:, :1]], 1)
+        return adjusted(world.measure(self.measures[world.name]), instances, len(candidates))

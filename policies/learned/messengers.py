@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population, PublicView, integer, number
+from taciturn.envs.core import Array, Population, PublicView, number
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.envs.social_bandit.world import SocialBandit
@@ -19,13 +19,18 @@ from taciturn.validation import Floats, Ints
 from taciturn.wrappers.remembering import SocialMemory
 
 
-def sigmoid(x: Array) -> Floats:
+def sigmoid(x: Array | float) -> Floats:
     """1 / (1 + e^-x)."""
-    return 0.5 * (1.0 + np.tanh(0.5 * x))
+    return 0.5 * (1.0 + np.tanh(0.5 * np.asarray(x)))
+
+
+def of_replicas(weights: Mapping[str, Any]) -> dict[str, Floats]:
+    """Weights as arrays that broadcast to [B, rows, K]: one for all replicas, or [B]."""
+    return {name: np.reshape(np.asarray(value, np.float64), (-1, 1, 1)) for name, value in weights.items()}
 
 
 class LearnedListener(SocialPolicy, Evolved):
-    """Agents of social learning with the memory of `Remembering`, and ten learned weights that all of them share.
+    """Agents of social learning with the memory of `Remembering`, and eight learned weights that all of them share.
 
     As `Listener`, an agent gives one answer, at a public moment, and repeats it to everybody (`Scheduled`). It acts on
     the statistics of `SocialMemory`: what an agent has heard counts as further signals of each option,
@@ -49,9 +54,9 @@ class LearnedListener(SocialPolicy, Evolved):
         seed: of all randomness in training.
     """
 
-    first: ClassVar[Mapping[str, float]] = {
-        "count": 0.0, "level": 0.0, "share": 2.0, "lead": 0.0,
-        "before": 0.7, "before_fades": -2.0, "after": 0.7, "after_fades": -2.0,
+    initial: ClassVar[Mapping[str, float]] = {
+        "count": 2.0, "level": 0.0, "share": 2.0, "lead": 0.0,
+        "before": 0.7, "before_fades": -2.0, "after": 1.0, "after_fades": -2.0,
     }  # fmt: skip
     measures: ClassVar[Mapping[str, str]] = {"gossip_bandit": "popularity_regret", "social_bandit": "pseudo_regret"}
 
@@ -77,8 +82,8 @@ class LearnedListener(SocialPolicy, Evolved):
         fits = rounds or (issubclass(view.world, GossipBandit) and view.params.reward == "pull")
         self.require(fits, "social_bandit, and in gossip_bandit with reward='pull'", view)
 
-    def practice(self, view: PublicView) -> Population[Any]:
-        return view.practice(self.replicas, ManySocieties if view.world is SocialBandit else None)
+    def practice(self, view: PublicView, num_envs: int) -> Population[Any]:
+        return view.practice(num_envs, ManySocieties if view.world is SocialBandit else None)
 
     def begin(self, view: PublicView) -> None:
         Evolved.begin(self, view)
@@ -89,7 +94,7 @@ class LearnedListener(SocialPolicy, Evolved):
     def prepare(self, view: PublicView) -> None:
         assert self.weights is not None
         self._rounds, self._memory = issubclass(view.world, SocialBandit), SocialMemory(view, view.world, self.role)
-        self._others, self._w = view.params.num_agents, self.weights
+        self._others, self._w = view.params.num_agents, of_replicas(self.weights)
         self._all = np.ones(view.num_envs, np.bool_)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -98,13 +103,13 @@ class LearnedListener(SocialPolicy, Evolved):
         known, held, w = self._memory.known(self._acting), self._memory.held(self._acting), self._w
         ones, zeros, listens = self.evidence(known)
         belief = beta_belief(ones, zeros)
-        left = known["turns_left"] / np.maximum(known["turns_left"] + known["turns"], 1.0)
+        left = (known["turns_left"] / np.maximum(known["turns_left"] + known["turns"], 1.0))[..., None]
         hope = np.where(
-            listens,
+            listens[..., None],
             np.exp(w["after"]) * left ** np.exp(w["after_fades"]),
             np.exp(w["before"]) * left ** np.exp(w["before_fades"]),
         )
-        option = most_hopeful(belief, hope[..., None], self.rng)
+        option = most_hopeful(belief, hope, self.rng)
         if self._rounds:
             return self.plan(option, *always(option))
         option = improves(belief, held, option)
@@ -124,69 +129,72 @@ class LearnedListener(SocialPolicy, Evolved):
             self._memory.forget(done)
 
 
-
 class LearnedPlan(Evolved, DividedPlan):
-    """`DividedPlan` with learned indices, and a learned plan, of six weights that all agents share.
+    """`DividedPlan` with learned indices, of four weights that all agents share.
 
-    Batches grow 1 + e^(w_growth) times, and none begins that would end after a share sigmoid(w_until) of the run. Arms
-    are chosen by
+    Agents choose by
 
-        m + s e^(w_level) log(1 + L / (n + 2))^(e^(w_power)),
+        m + s e^level log(1 + L / (n + 2))^(e^power),
 
-    where an arm of n pulls has a Beta posterior of mean m and standard deviation s, and L are the pulls to come: with
-    `w_shared` and `w_shared_power` in the place of level and power where agents divide the arms, of all agents, and
-    with `w_own` and `w_own_power` where each is on its own. What averages with noise tell is estimated as `DividedPlan`
-    does.
+    where an arm of n pulls has a Beta posterior of mean m and standard deviation s, and L are the pulls to come: of all
+    agents, with the weights `shared` and `shared_power`, where they divide the arms; its own, with `own` and
+    `own_power`, where each is on its own. The plan, and what averages with noise tell, are as `DividedPlan` says.
 
     It trains at its first reset, in practice worlds with the same setting and mechanisms.
 
     Args:
         pulls: of one arm by each agent in the first batch.
+        growth: of the length of batches, >= 1.
+        until: share of the run in which batches are played, in [0, 1].
         generations, replicas, step, weights, seed: as for `LearnedListener`.
     """
 
     public_schedule = True
-    first: ClassVar[Mapping[str, float]] = {
-        "growth": -1.2, "until": -0.6, "shared": 0.0, "shared_power": -0.7, "own": 0.0, "own_power": -0.7,
-    }  # fmt: skip
+    initial: ClassVar[Mapping[str, float]] = {"shared": 0.0, "shared_power": -0.7, "own": 0.0, "own_power": -0.7}
     measures: ClassVar[Mapping[str, str]] = {"federated_bandit": "regret_per_agent"}
 
     def __init__(
         self,
         pulls: int = 2,
+        growth: float = 1.3,
+        until: float = 0.35,
         *,
-        generations: int = 15,
+        generations: int = 12,
         replicas: int = 40,
         step: float = 0.5,
         weights: Mapping[str, float] | None = None,
         seed: int = 0,
     ) -> None:
-        self.pulls = integer("pulls", pulls, at_least=1)
-        super().__init__(generations, replicas, step, weights, seed)
+        DividedPlan.__init__(self, pulls, growth, until)
+        self.pulls = self.first
+        Evolved.__init__(self, generations, replicas, step, weights, seed)
 
     def check(self, view: PublicView) -> None:
         fits = issubclass(view.world, FederatedBandit) and view.params.topology == "server"
         self.require(fits, "federated_bandit with topology='server'", view)
 
+    def begin(self, view: PublicView) -> None:
+        Evolved.begin(self, view)
+
     def look(self, view: PublicView) -> None:
         assert self.weights is not None
-        w = self._w = self.weights
-        DividedPlan.__init__(self, self.pulls, 1 + float(np.exp(min(w["growth"], 10.0))), float(sigmoid(w["until"])))
+        self._w = of_replicas(self.weights)
         DividedPlan.begin(self, view)
+
+    def qualities(self, world: Population[Any]) -> Floats:
+        return np.asarray(world.state.quality.mean(1))
 
     def _divide(self, counts: Floats, hits: Floats, left: Array, worth: Floats | float) -> Ints:
         pending = np.arange(self._agents) * np.broadcast_to(np.asarray(worth, np.float64), counts.shape)[..., None]
         mean, n = (1 + hits) / (counts + 2.0), counts[..., None] + pending
-        index = self._index(mean[..., None], n, left[..., None], self._w["shared"], self._w["shared_power"])
+        index = self._index(mean[..., None], n, left[..., None], "shared")
         best = np.argsort(-index.reshape(len(index), -1), axis=-1, kind="stable")[:, : self._agents]
         return best // self._agents
 
     def _own_choice(self, counts: Floats, hits: Floats, left: Array) -> Ints:
-        mean = (1 + hits) / (counts + 2.0)
-        return np.argmax(self._index(mean, counts, left, self._w["own"], self._w["own_power"]), -1)
+        return np.argmax(self._index((1 + hits) / (counts + 2.0), counts, left, "own"), -1)
 
-    @staticmethod
-    def _index(mean: Floats, n: Floats, left: Array, level: float, power: float) -> Floats:
+    def _index(self, mean: Floats, n: Floats, left: Array, name: str) -> Floats:
         """The index of arms of posterior means `mean` after n pulls, with `left` pulls to come."""
-        m = np.clip(mean, 0.0, 1.0)
-        return mean + np.sqrt(m * (1 - m) / (n + 3.0)) * np.exp(level) * np.log1p(left / (n + 2.0)) ** np.exp(power)
+        m, level, power = np.clip(mean, 0.0, 1.0), np.exp(self._w[name]), np.exp(self._w[f"{name}_power"])
+        return mean + np.sqrt(m * (1 - m) / (n + 3.0)) * level * np.log1p(left / (n + 2.0)) ** power

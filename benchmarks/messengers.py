@@ -1,10 +1,11 @@
-"""Messengers that learn, at a total of 3: `python benchmarks/messengers.py search|train|judge [WORLD ...]`.
+"""Messengers that learn, at a total of 3: `python benchmarks/messengers.py search|train|judge|table [WORLD ...]`.
 
 `search` trains each learner once for each of its `SETTINGS`, with a seed that no study may have, and judges what it has
 learned by runs of its own; the best setting stands in `CHOSEN`. `train` trains it `TRAININGS` times with that setting,
 in streams of training, and writes the weights to `policies/learned/kept.json`, from which `--policy kept:NAME` plays
 them. `judge` plays each of them in `RUNS` runs of the task, in streams of evaluation, beside the mark `alone` and the
-best designed agent, with the same seeds. Results go to `benchmarks/results/messengers.json`.
+best designed agent, with the same seeds. `table` prints what came out. Results go to
+`benchmarks/results/messengers.json`.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from common import record
 
 from taciturn.agents import bring
@@ -32,10 +34,11 @@ RESULTS = FOLDER / "results" / "messengers.json"
 
 
 class Training(NamedTuple):
-    """What is trained for a task: a learner with its budget, the settings tried, and the best designed agent."""
+    """What is trained for a task: a learner with its budgets, the settings tried, and the best designed agent."""
 
     task: str
     learner: str
+    searching: dict[str, int]
     budget: dict[str, int]
     settings: tuple[dict[str, Any], ...]
     designed: str
@@ -45,14 +48,16 @@ SETTINGS = {
     "gossip": Training(
         "taciturn/GossipBandit-v0/standard@3",
         "LearnedListener",
-        {"generations": 20, "replicas": 120},
-        tuple({"moment": moment} for moment in (5.0, 6.0, 7.5)),
+        {"generations": 16, "replicas": 100},
+        {"generations": 14, "replicas": 100},
+        tuple({"moment": moment} for moment in (4.0, 5.0, 6.0)),
         "Listener",
     ),
     "social": Training(
         "taciturn/SocialBandit-v0/standard@3",
         "LearnedListener",
         {"generations": 16, "replicas": 100},
+        {"generations": 12, "replicas": 80},
         tuple({"moment": moment} for moment in (6.0, 9.0)),
         "Listener",
     ),
@@ -60,16 +65,17 @@ SETTINGS = {
         "taciturn/FederatedBandit-v0/standard@3",
         "LearnedPlan",
         {"generations": 12, "replicas": 40},
+        {"generations": 8, "replicas": 30},
         tuple({"until": until} for until in (0.2, 0.35)),
         "DividedPlan",
     ),
 }
-CHOSEN: dict[str, dict[str, Any]] = {"gossip": {"moment": 4.0}, "social": {"moment": 8.0}, "federated": {"until": 0.35}}
+CHOSEN: dict[str, dict[str, Any]] = {"gossip": {"moment": 6.0}, "social": {"moment": 6.0}, "federated": {"until": 0.2}}
 
 
-def trained(one: Training, own: dict[str, Any], seed: int) -> Any:
+def trained(one: Training, own: dict[str, Any], budget: dict[str, int], seed: int) -> Any:
     """The learner, trained under the total of its task."""
-    task, agent = TASKS[one.task], bring(one.learner, **{**own, **one.budget, "seed": seed})
+    task, agent = TASKS[one.task], bring(one.learner, **{**own, **budget, "seed": seed})
     world = population(task_config(task, one.learner), 1, "training")
     way = own_way(agent, world, total(task))
     assert way is not None
@@ -94,7 +100,7 @@ def search(name: str) -> list[dict[str, Any]]:
     """What each setting reached."""
     one, found = SETTINGS[name], []
     for own in one.settings:
-        begin, agent = time.process_time(), trained(one, own, TUNING_SEEDS[0])
+        begin, agent = time.process_time(), trained(one, own, one.searching, TUNING_SEEDS[0])
         value = measured(TASKS[one.task], agent, one.learner, CHECKED, TUNING_SEEDS[1], "choice of settings")
         found.append(
             {"settings": own, "measure": round(value, 5), "cpu_seconds": round(time.process_time() - begin, 1)}
@@ -107,7 +113,7 @@ def train(name: str) -> list[dict[str, Any]]:
     """The trainings of a world, whose weights are kept."""
     one, found = SETTINGS[name], []
     for seed in range(TRAININGS):
-        begin, agent = time.process_time(), trained(one, CHOSEN[name], seed)
+        begin, agent = time.process_time(), trained(one, CHOSEN[name], one.budget, seed)
         weights = {key: float(f"{value:.6g}") for key, value in agent.weights.items()}
         kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
         kept[f"{name}-{seed}"] = {
@@ -141,13 +147,41 @@ def judge(name: str) -> dict[str, Any]:
     return {"measure": task.measure, "policies": rivals, "values": rounded, "learned_minus": differences}
 
 
+def tables(found: dict[str, Any]) -> tuple[str, str]:
+    """The rows of the page's first table, and its second table."""
+    trainings, results = [], [
+        "| world | measure | alone | designed | learned | learned - alone | learned - designed |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]  # fmt: skip
+    for name, one in SETTINGS.items():
+        world, seconds = found["worlds"][name], [each["cpu_seconds"] for each in found["worlds"][name]["train"]]
+        weights = len(json.loads(KEPT.read_text(encoding="utf-8"))[f"{name}-0"]["parameters"]["weights"])
+        runs = f"{one.budget['generations']} x {one.budget['replicas']}"
+        trainings.append(f"| {name} | {weights} | {runs} | {np.mean(seconds):.0f} s |")
+        told = world["judge"]
+        means = [shown(statistics.mean(told["values"][role])) for role in ("alone", "designed", "learned")]
+        means[0], means[1] = (
+            f"{mean} {policy}" for mean, policy in zip(means, told["policies"].values(), strict=False)
+        )
+        gaps = [shown(statistics.Estimate(*told["learned_minus"][role])) for role in ("alone", "designed")]
+        results.append(f"| {' | '.join([name, told['measure'], *means, *gaps])} |")
+    return "\n".join(trainings), "\n".join(results)
+
+
+def shown(one: statistics.Estimate) -> str:
+    return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("step", choices=("search", "train", "judge"))
+    parser.add_argument("step", choices=("search", "train", "judge", "table"))
     parser.add_argument("worlds", nargs="*", default=[*SETTINGS])
     given = parser.parse_args()
     # Numba looks for the package `coverage`, and would find the benchmark of that name.
     sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != FOLDER.resolve()]
+    if given.step == "table":
+        print("\n\n".join(tables(json.loads(RESULTS.read_text(encoding="utf-8")))))
+        return
     steps = {"search": search, "train": train, "judge": judge}
     for name in given.worlds:
         found = steps[given.step](name)

@@ -279,7 +279,7 @@ def test_learners_practise_on_nobodys_private_images() -> None:
 DECIDED = ("federated_bandit_v0", "recommender_v0")
 PUBLIC = {
     "ACR", "AdaPKLUCB", "AdaPUCB", "BlockListener", "CDPMAB", "CommunicationEfficientCDPMAB", "ContextualZooming",
-    "DDPMAB", "DPIMED", "DPKLUCB", "DPSuccessiveElimination", "DPUCB", "DSC", "DividedPlan", "Fed2UCB",
+    "DDPMAB", "DPIMED", "DPKLUCB", "DPSuccessiveElimination", "DPUCB", "DSC", "DividedPlan", "Fed2UCB", "LearnedPlan",
     "GaussLinUCB", "HCT", "HDPMAB", "HOO", "HorizonKLUCB", "ItemUCB1", "KLUCB", "LinUCB", "LogisticBandit", "MOSS",
     "NeuralBandit", "OracleItem", "PooledLogistic", "PublicPlan", "SingleAgent", "SuccessiveElimination",
     "Synchronised", "ThompsonSampling", "UCB1",

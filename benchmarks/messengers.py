@@ -1,10 +1,11 @@
-"""Messengers that learn, at a total of 3: `python benchmarks/messengers.py search|train|judge|table [WORLD ...]`.
+"""Messengers that learn, at a total of 3: `python benchmarks/messengers.py search|train|judge|ablate|table [WORLD]`.
 
 `search` trains each learner once for each of its `SETTINGS`, with a seed that no study may have, and judges what it has
 learned by runs of its own; the best setting stands in `CHOSEN`. `train` trains it `TRAININGS` times with that setting,
 in streams of training, and writes the weights to `policies/learned/kept.json`, from which `--policy kept:NAME` plays
 them. `judge` plays each of them in `RUNS` runs of the task, in streams of evaluation, beside the mark `alone` and the
-best designed agent, with the same seeds. `table` prints what came out. Results go to
+best designed agent, with the same seeds. `ablate` (for gossip) says what one training reaches with more steps, told
+without noise, or given the posterior of the designed agent. `table` prints what came out. Results go to
 `benchmarks/results/messengers.json`.
 """
 
@@ -12,8 +13,9 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from common import record
@@ -25,7 +27,14 @@ from taciturn.bench.levels import own_way
 from taciturn.bench.results import TUNING_SEEDS
 from taciturn.bench.tasks import CONTESTS, TASKS, Task
 from taciturn.bench.tuned import usual
-from taciturn.policies import Policy
+from taciturn.envs.core import PublicView
+from taciturn.policies import LearnedListener, Listener, Policy
+from taciturn.policies.designed.social import one_answer
+from taciturn.policies.learned.evolution import Evolved
+from taciturn.policies.learned.messengers import of_replicas
+from taciturn.privacy.mechanisms import Mechanism, NoPrivacy
+from taciturn.validation import Floats
+from taciturn.wrappers.channels import private_config
 
 TRAININGS, RUNS, CHECKED = 10, 100, 400
 FOLDER = Path(__file__).parent
@@ -75,11 +84,18 @@ CHOSEN: dict[str, dict[str, Any]] = {"gossip": {"moment": 6.0}, "social": {"mome
 
 def trained(one: Training, own: dict[str, Any], budget: dict[str, int], seed: int) -> Any:
     """The learner, trained under the total of its task."""
-    task, agent = TASKS[one.task], bring(one.learner, **{**own, **budget, "seed": seed})
-    world = population(task_config(task, one.learner), 1, "training")
-    way = own_way(agent, world, total(task))
-    assert way is not None
-    world.reset(seed=seed, options={"channels": way.channels})
+    agent = bring(one.learner, **{**own, **budget, "seed": seed})
+    return train_in(TASKS[one.task], agent, one.learner, seed)
+
+
+def train_in(task: Task, agent: Any, name: str, seed: int, channels: Any = None) -> Any:
+    """Train an agent with these on the channels; None: with what it puts there under the total."""
+    world = population(task_config(task, name), 1, "training")
+    if channels is None:
+        way = own_way(agent, world, total(task))
+        assert way is not None
+        channels = way.channels
+    world.reset(seed=seed, options={"channels": channels})
     return agent.train(world)
 
 
@@ -88,11 +104,13 @@ def total(task: Task) -> float:
     return task.total
 
 
-def measured(task: Task, agent: Policy, name: str, runs: int, seed: int, purpose: str = "evaluation") -> float:
+def measured(
+    task: Task, agent: Policy, name: str, runs: int, seed: int, purpose: str = "evaluation", channels: Any = None
+) -> float:
     """The task's measure, the mean over runs."""
     config = task_config(task, name)
-    way = own_way(agent, population(config, 1, purpose), total(task))
-    channels = None if way is None else way.channels
+    if channels is None and (way := own_way(agent, population(config, 1, purpose), total(task))) is not None:
+        channels = way.channels
     return float(judged(population(config, runs, purpose), agent, config, seed, channels)[task.measure].mean())
 
 
@@ -147,6 +165,74 @@ def judge(name: str) -> dict[str, Any]:
     return {"measure": task.measure, "policies": rivals, "values": rounded, "learned_minus": differences}
 
 
+class GivenPosterior(Evolved, Listener):
+    """`Listener` whose optimism before and after it has heard an answer is learned: what it hears is given, and what it
+    does with that is not."""
+
+    initial: ClassVar[Mapping[str, float]] = {"before": 0.5, "before_fades": -2.0, "after": 0.5, "after_fades": -2.0}
+    measures: ClassVar[Mapping[str, str]] = LearnedListener.measures
+
+    def __init__(self, own: Mapping[str, Any], *, seed: int = 0, **budget: int) -> None:
+        Listener.__init__(self, **own)
+        Evolved.__init__(self, budget["generations"], budget["replicas"], 0.5, None, seed)
+
+    def check(self, view: PublicView) -> None:
+        """Anything that `Listener` accepts."""
+
+    def begin(self, view: PublicView) -> None:
+        Evolved.begin(self, view)
+
+    def look(self, view: PublicView) -> None:
+        assert self.weights is not None
+        self._w = of_replicas(self.weights)
+        Listener.begin(self, view)
+
+    def hope(self) -> Floats:
+        at, w = self.at(), self._w
+        left = np.maximum(1.0 - self._ticks[at] / self._ends, 0.0)[..., None]
+        listens = self._heard[at][..., -1:] > 0
+        before, after = (np.exp(w[key]) * left ** np.exp(w[f"{key}_fades"]) for key in ("before", "after"))
+        return np.where(listens, after, before)
+
+
+def ablate(name: str) -> dict[str, Any]:
+    """What one training reaches with more steps, told all answers without noise, and given the designed agent's
+    posterior; beside that agent, with the same seeds."""
+    one = SETTINGS[name]
+    task, own = TASKS[one.task], usual(TASKS[one.task], one.designed)
+    more = {key: 2 * value for key, value in one.budget.items()}
+    exact = {"preference": private_config(one_answer_at(task, CHOSEN[name]["moment"]))}
+    cases: dict[str, tuple[Any, dict[str, int], Any]] = {
+        "more steps": (bring(one.learner, **{**CHOSEN[name], **more, "seed": TUNING_SEEDS[0]}), more, None),
+        "told exactly": (
+            bring(one.learner, **{**CHOSEN[name], **one.budget, "seed": TUNING_SEEDS[0]}),
+            one.budget,
+            exact,
+        ),
+        "given the posterior": (GivenPosterior(own, seed=TUNING_SEEDS[0], **one.budget), one.budget, None),
+    }
+    found: dict[str, Any] = {}
+    for case, (agent, budget, channels) in cases.items():
+        begin, values = time.process_time(), {"learned": list[float](), "designed": list[float]()}
+        train_in(task, agent, one.learner, TUNING_SEEDS[0], channels)
+        for seed in range(TRAININGS):
+            values["learned"].append(measured(task, agent, one.learner, RUNS, seed, channels=channels))
+            designed = bring(one.designed, **own)
+            values["designed"].append(measured(task, designed, one.designed, RUNS, seed, channels=channels))
+        gap = [float(f"{x:.4g}") for x in statistics.difference(values["learned"], values["designed"])]
+        means = {role: float(f"{np.mean(each):.4g}") for role, each in values.items()}
+        seconds = round(time.process_time() - begin, 1)
+        found[case] = {"budget": budget, "cpu_seconds": seconds, **means, "learned_minus_designed": gap}
+        print(name, case, json.dumps(found[case]), json.dumps(agent.weights), flush=True)
+    return found
+
+
+def one_answer_at(task: Task, moment: float) -> Mechanism:
+    """One answer of each agent, at the moment, without noise."""
+    world = population(task_config(task, "Listener"), 1, "training")
+    return one_answer(NoPrivacy(), moment, world.view())["preference"]
+
+
 def tables(found: dict[str, Any]) -> tuple[str, str]:
     """The rows of the page's first table, and its second table."""
     trainings, results = [], [
@@ -174,7 +260,7 @@ def shown(one: statistics.Estimate) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("step", choices=("search", "train", "judge", "table"))
+    parser.add_argument("step", choices=("search", "train", "judge", "ablate", "table"))
     parser.add_argument("worlds", nargs="*", default=[*SETTINGS])
     given = parser.parse_args()
     # Numba looks for the package `coverage`, and would find the benchmark of that name.
@@ -182,7 +268,7 @@ def main() -> None:
     if given.step == "table":
         print("\n\n".join(tables(json.loads(RESULTS.read_text(encoding="utf-8")))))
         return
-    steps = {"search": search, "train": train, "judge": judge}
+    steps: dict[str, Any] = {"search": search, "train": train, "judge": judge, "ablate": ablate}
     for name in given.worlds:
         found = steps[given.step](name)
         old = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}

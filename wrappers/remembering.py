@@ -22,6 +22,7 @@ from taciturn.envs.core.controlled import Seat
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.preferences import heard, split_plan
 from taciturn.envs.core.replies import distinct, unbiased
+from taciturn.envs.federated_bandit.model import noise_of_sums
 from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.envs.social_bandit.world import SocialBandit
@@ -233,15 +234,6 @@ class FederatedMemory:
             "noise": np.where(told, self._spread / np.maximum(self._uploaded, 1) ** 2, 0.0),
             "others": np.where(told, others, average),
         }
-
-
-def noise_of_sums(mechanism: Any, pulls: Ints) -> Floats:
-    """n^2 s(n), the variance of the noise in sums of n rewards whose means are sent, of the shape of `pulls`; 0 where n
-    is 0."""
-    if mechanism is None or mechanism.kind == "none":
-        return np.zeros(pulls.shape)
-    n = np.maximum(pulls, 1)
-    return np.where(pulls > 0, n**2 * mechanism.variance(np.full(n.shape, 0.5), 1.0 / n), 0.0)
 
 
 MEMORIES: dict[type[Any], type[SocialMemory] | type[FederatedMemory]] = {

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Layout, PublicView, integer, number
+from taciturn.envs.federated_bandit.model import noise_of_sums
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies.base import Policy
 from taciturn.policies.classic.bandits import highest_horizon_index
@@ -115,14 +116,7 @@ class PublicPlan(Policy):
                 pulls = np.bincount(best, minlength=self._arms) * self.chunk
             self._left[b], self._length[b] = pulls, length
             self._pulls[b] += pulls
-            self._noise[b] += self._noise_of(pulls)
-
-    def _noise_of(self, pulls: Ints) -> Floats:
-        """n^2 s(n), the variance of the noise in a sum of n rewards, [K]; 0 where n is 0."""
-        if self._mechanism is None or self._mechanism.kind == "none":
-            return np.zeros(pulls.shape)
-        n = np.maximum(pulls, 1)
-        return np.where(pulls > 0, n**2 * self._mechanism.variance(np.full(n.shape, 0.5), 1.0 / n), 0.0)
+            self._noise[b] += noise_of_sums(self._mechanism, pulls)
 
     @staticmethod
     def counted(agents: int, pulls: Ints, noise: Floats, means: Floats) -> Floats:
@@ -282,7 +276,7 @@ class DividedPlan(Policy):
     def _next_batch(self, rows: Ints, batch: int, time: int) -> None:
         """Divide the arms of a batch among the agents in these replicas, and note what the agents will report."""
         length = self._lengths[batch]
-        noise = self._noise_of(length)
+        noise = float(noise_of_sums(self._mechanism, np.array(length)))
         if batch == 0:
             turn = np.arange(self._stints)[:, None] * self._agents + np.arange(self._agents)
             plan = np.broadcast_to(turn % self._arms, (rows.size, *turn.shape))
@@ -303,12 +297,6 @@ class DividedPlan(Policy):
         self._known[rows, :, batch] = np.where(reported, self._pulls[rows], 0.0)
         self._spread[rows, :, batch] = np.where(reported, self._noise[rows], 0.0)
         self._senders[rows, :, batch] = reported.sum(-1)
-
-    def _noise_of(self, pulls: int) -> float:
-        """n^2 s(n), the variance of the noise in a sum of n rewards."""
-        if self._mechanism is None or self._mechanism.kind == "none":
-            return 0.0
-        return float(pulls**2 * self._mechanism.variance(np.array(0.5), np.array(1.0 / pulls)))
 
     def _hear(self, rows: Ints, batch: int, seen: dict[str, Array]) -> None:
         """Note the averages of a batch, and what each agent has itself reported."""

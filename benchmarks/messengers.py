@@ -1,12 +1,12 @@
-"""Messengers that learn, at a total of 3: `python benchmarks/messengers.py search|train|judge|ablate|table [WORLD]`.
+"""Messengers that learn, at a total of 3: `python benchmarks/messengers.py STEP [WORLD ...]`.
 
 `search` trains each learner once for each of its `SETTINGS`, with a seed that no study may have, and judges what it has
 learned by runs of its own; the best setting stands in `CHOSEN`. `train` trains it `TRAININGS` times with that setting,
 in streams of training, and writes the weights to `policies/learned/kept.json`, from which `--policy kept:NAME` plays
 them. `judge` plays each of them in `RUNS` runs of the task, in streams of evaluation, beside the mark `alone` and the
 best designed agent, with the same seeds. `ablate` (for gossip) says what one training reaches with more steps, told
-without noise, or given the posterior of the designed agent. `table` prints what came out. Results go to
-`benchmarks/results/messengers.json`.
+without noise, or given the posterior of the designed agent; `ppo` (for social), what PPO reaches on the same memory.
+`table` prints what came out. Results go to `benchmarks/results/messengers.json`.
 """
 
 import argparse
@@ -28,15 +28,21 @@ from taciturn.bench.results import TUNING_SEEDS
 from taciturn.bench.tasks import CONTESTS, TASKS, Task
 from taciturn.bench.tuned import usual
 from taciturn.envs.core import PublicView
-from taciturn.policies import LearnedListener, Listener, Policy
+from taciturn.policies import LearnedListener, Listener, Policy, SharedPPO
 from taciturn.policies.designed.social import one_answer
 from taciturn.policies.learned.evolution import Evolved
 from taciturn.policies.learned.messengers import of_replicas
 from taciturn.privacy.mechanisms import Mechanism, NoPrivacy
 from taciturn.validation import Floats
+from taciturn.wrappers import Privatize, Remembering
 from taciturn.wrappers.channels import private_config
 
 TRAININGS, RUNS, CHECKED = 10, 100, 400
+PPO_TRAININGS = 3
+PPO: dict[str, Any] = {
+    "steps": 300_000, "num_envs": 8, "n_steps": 50, "batch_size": 2000, "gamma": 0.9, "learning_rate": 1e-3,
+    "n_epochs": 4, "options": ("hits", "misses", "heard", "noise", "counts", "own"), "overrides": {},
+}  # fmt: skip
 FOLDER = Path(__file__).parent
 KEPT = FOLDER.parent / "policies" / "learned" / "kept.json"
 RESULTS = FOLDER / "results" / "messengers.json"
@@ -227,6 +233,33 @@ def ablate(name: str) -> dict[str, Any]:
     return found
 
 
+def independent_ppo(name: str) -> dict[str, Any]:
+    """What PPO with one network for all agents (IPPO) reaches on the observations of `Remembering`, by training; the
+    answer comes at the chosen moment."""
+    one, values, begin = SETTINGS[name], list[float](), time.process_time()
+    task, listener = TASKS[one.task], bring(one.learner, **CHOSEN[name])
+    config = task_config(task, one.learner)
+    for seed in range(PPO_TRAININGS):
+        learner = SharedPPO(seed=seed, **PPO)
+        for purpose, runs in (("training", 1), ("evaluation", RUNS)):
+            world = population(config, runs, purpose)
+            channels = listener.within(world.view(), total(task))
+            world = Remembering(world)
+            for channel, mechanism in channels.items():
+                world = Privatize(world, channel, mechanism)
+            world.reset(seed=seed)
+            if purpose == "training":
+                learner.train(world)
+            else:
+                learner.reset(world, world.stream("policy"))
+                world.advance(learner)
+                values.append(float(f"{world.measure(task.measure).mean():.6g}"))
+        print(name, "ppo", seed, values[-1], flush=True)
+    seconds = round((time.process_time() - begin) / PPO_TRAININGS, 1)
+    settings = {key: list(value) if isinstance(value, tuple) else value for key, value in PPO.items()}
+    return {"settings": settings, "values": values, "cpu_seconds": seconds}
+
+
 def one_answer_at(task: Task, moment: float) -> Mechanism:
     """One answer of each agent, at the moment, without noise."""
     world = population(task_config(task, "Listener"), 1, "training")
@@ -260,7 +293,7 @@ def shown(one: statistics.Estimate) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("step", choices=("search", "train", "judge", "ablate", "table"))
+    parser.add_argument("step", choices=("search", "train", "judge", "ablate", "ppo", "table"))
     parser.add_argument("worlds", nargs="*", default=[*SETTINGS])
     given = parser.parse_args()
     # Numba looks for the package `coverage`, and would find the benchmark of that name.
@@ -268,7 +301,7 @@ def main() -> None:
     if given.step == "table":
         print("\n\n".join(tables(json.loads(RESULTS.read_text(encoding="utf-8")))))
         return
-    steps: dict[str, Any] = {"search": search, "train": train, "judge": judge, "ablate": ablate}
+    steps: dict[str, Any] = {"search": search, "train": train, "judge": judge, "ablate": ablate, "ppo": independent_ppo}
     for name in given.worlds:
         found = steps[given.step](name)
         old = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}

@@ -24,8 +24,9 @@ from taciturn.agents import bring
 from taciturn.bench import statistics
 from taciturn.bench.comparisons.playing import judged, population, task_config
 from taciturn.bench.levels import own_way
+from taciturn.bench.marks import scale_of
 from taciturn.bench.results import TUNING_SEEDS
-from taciturn.bench.tasks import CONTESTS, TASKS, Task
+from taciturn.bench.tasks import TASKS, Task
 from taciturn.bench.tuned import usual
 from taciturn.envs.core import PublicView
 from taciturn.policies import LearnedListener, Listener, Policy, SharedPPO
@@ -72,7 +73,7 @@ SETTINGS = {
         "taciturn/SocialBandit-v0/standard@3",
         "LearnedListener",
         {"generations": 16, "replicas": 100},
-        {"generations": 12, "replicas": 80},
+        {"generations": 10, "replicas": 60},
         tuple({"moment": moment} for moment in (6.0, 9.0)),
         "Listener",
     ),
@@ -152,22 +153,25 @@ def train(name: str) -> list[dict[str, Any]]:
 
 
 def judge(name: str) -> dict[str, Any]:
-    """The measure of each training, of `alone` and of the designed agent, by seed, and their differences."""
+    """The measure of each training and of the designed agent, by seed, with what the mark `alone` reached with these
+    seeds; and the differences."""
     one = SETTINGS[name]
-    task, alone = TASKS[one.task], CONTESTS[TASKS[one.task].env].alone
-    assert alone is not None
-    rivals = {"alone": alone.policy, "designed": one.designed}
-    values: dict[str, list[float]] = {"learned": [], "alone": [], "designed": []}
+    task = TASKS[one.task]
+    scale = scale_of(task)
+    assert scale is not None
+    values: dict[str, list[float]] = {"learned": [], "alone": scale.alone.values[:TRAININGS], "designed": []}
     for seed in range(TRAININGS):
         values["learned"].append(measured(task, bring(f"kept:{name}-{seed}"), one.learner, RUNS, seed))
-        for role, policy in rivals.items():
-            values[role].append(measured(task, bring(policy, **usual(task, policy)), policy, RUNS, seed))
-        print(name, seed, {role: round(found[-1], 4) for role, found in values.items()}, flush=True)
+        designed = bring(one.designed, **usual(task, one.designed))
+        values["designed"].append(measured(task, designed, one.designed, RUNS, seed))
+        print(name, seed, {role: round(found[seed], 4) for role, found in values.items()}, flush=True)
     rounded = {role: [float(f"{value:.6g}") for value in found] for role, found in values.items()}
     differences = {
-        role: [float(f"{x:.4g}") for x in statistics.difference(values["learned"], values[role])] for role in rivals
+        role: [float(f"{x:.4g}") for x in statistics.difference(values["learned"], values[role])]
+        for role in ("alone", "designed")
     }
     print(name, differences, flush=True)
+    rivals = {"alone": scale.alone.policy, "designed": one.designed}
     return {"measure": task.measure, "policies": rivals, "values": rounded, "learned_minus": differences}
 
 

@@ -35,12 +35,12 @@ class LearnedListener(SocialPolicy, Evolved):
     As `Listener`, an agent gives one answer, at a public moment, and repeats it to everybody (`Scheduled`). It acts on
     the statistics of `SocialMemory`: what an agent has heard counts as further signals of each option,
 
-        n = e^(w_count) answers / N signals, of which the share sigmoid(w_level + w_share x_k + w_lead y_k) is 1,
+        n = e^count answers / N signals, of which the share sigmoid(level + share x_k + lead y_k) is 1,
         x_k = heard_k - 1/K,    y_k = heard_k - max_l heard_l.
 
     With its own signals they give a Beta posterior, of mean m_k and standard deviation s_k. The agent pulls the option
-    of the largest m_k + e^o (1 - t/T)^(e^f) s_k, where o and f are `w_before` and `w_before_fades` until it has heard
-    an answer, and `w_after` and `w_after_fades` from then on. It adopts as `HoldTheBest` does. No possible worlds are
+    of the largest m_k + e^o (1 - t/T)^(e^f) s_k, where o and f are the weights `before` and `before_fades` until it has
+    heard an answer, and `after` and `after_fades` from then on. It adopts as `HoldTheBest` does. No possible worlds are
     weighed, and no agents are simulated: what an answer is worth is learned.
 
     It trains at its first reset, in practice worlds with the same setting and mechanisms.

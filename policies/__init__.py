@@ -73,6 +73,7 @@ from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds
 from taciturn.policies.designed.social import HoldTheBest, HoldTheBestTogether, Listener, OneAnswerOracle
 from taciturn.policies.designed.speaking import ConstantLevel, GrowingBatches, LevelPlan, OneMoment
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
+from taciturn.policies.learned.messengers import LearnedListener, LearnedPlan
 from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
 from taciturn.policies.learned.shared import SharedPPO
@@ -100,11 +101,11 @@ __all__ = [
     "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider", "GaussLinUCB",
     "Genie", "GosInE", "GossipUCB", "GrowingBatches", "GrowingSchedule", "Hedge", "HoldTheBest",
     "HoldTheBestTogether", "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson",
-    "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedPulls", "LearnedStopping", "Learner", "LevelPlan",
-    "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle", "OneMoment",
-    "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum",
-    "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random",
-    "Replicator", "SharedPPO", "ShuffleElimination", "SingleAgent", "SocialQ", "SuccessiveElimination",
-    "Synchronised", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful", "UnderstatedTarget",
-    "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
+    "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedListener", "LearnedPlan", "LearnedPulls",
+    "LearnedStopping", "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit",
+    "OneAnswerOracle", "OneMoment", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption",
+    "OutputAgreement", "PeerTruthSerum", "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice",
+    "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "ShuffleElimination",
+    "SingleAgent", "SocialQ", "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality",
+    "ThompsonSampling", "Truthful", "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

@@ -11,11 +11,11 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs import gossip_bandit_v0, social_bandit_v0
+from taciturn.envs.core.replies import distinct
 from taciturn.policies import HoldTheBest, HoldTheBestTogether, IsolatedThompson, Listener, OneAnswerOracle
 from taciturn.policies.designed.social import (
     Belief,
     beta_belief,
-    distinct,
     holds,
     improves,
     most_hopeful,

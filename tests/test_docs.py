@@ -142,3 +142,10 @@ def test_the_equations_name_what_there_is() -> None:
 
 def subclasses(cls: type[Any]) -> set[type[Any]]:
     return {cls}.union(*map(subclasses, cls.__subclasses__()))
+
+
+def test_the_page_of_messengers_gives_what_was_trained_and_judged() -> None:
+    tables = runpy.run_path(str(ROOT / "benchmarks/messengers.py"))["tables"]
+    found = json.loads((ROOT / "benchmarks/results/messengers.json").read_text(encoding="utf-8"))
+    text = (ROOT / "docs/messengers.md").read_text(encoding="utf-8")
+    assert all(table in text for table in tables(found))

@@ -280,9 +280,10 @@ DECIDED = ("federated_bandit_v0", "recommender_v0")
 PUBLIC = {
     "ACR", "AdaPKLUCB", "AdaPUCB", "BlockListener", "CDPMAB", "CommunicationEfficientCDPMAB", "ContextualZooming",
     "DDPMAB", "DPIMED", "DPKLUCB", "DPSuccessiveElimination", "DPUCB", "DSC", "DistDPSE", "DistRDPSE",
-    "DividedPlan", "Fed2UCB", "GaussLinUCB", "HCT", "HDPMAB", "HOO", "HorizonKLUCB", "ItemUCB1", "KLUCB", "LDPUCBB",
-    "LDPUCBL", "LinUCB", "LogisticBandit", "MOSS", "NeuralBandit", "OracleItem", "PooledLogistic", "PublicPlan",
-    "ShuffleElimination", "SingleAgent", "SuccessiveElimination", "Synchronised", "ThompsonSampling", "UCB1",
+    "DividedPlan", "Fed2UCB", "GaussLinUCB", "HCT", "HDPMAB", "HOO", "HorizonKLUCB", "ItemUCB1", "KLUCB",
+    "LDPUCBB", "LDPUCBL", "LearnedPlan", "LinUCB", "LogisticBandit", "MOSS", "NeuralBandit", "OracleItem",
+    "PooledLogistic", "PublicPlan", "ShuffleElimination", "SingleAgent", "SuccessiveElimination", "Synchronised",
+    "ThompsonSampling", "UCB1",
 }  # fmt: skip
 LONG = SHOP | {"horizon": 120}
 PLAYS = [play(name) for name in sorted(PUBLIC)] + [

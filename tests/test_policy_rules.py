@@ -9,6 +9,7 @@ import pytest
 
 from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Array
+from taciturn.envs.core.replies import unbiased
 from taciturn.policies import (
     DDUCB,
     PPCL,
@@ -27,7 +28,6 @@ from taciturn.policies import (
     SuccessiveElimination,
     WinStay,
 )
-from taciturn.policies.families.social import unbiased
 from taciturn.registry import policies
 
 ROWS = 300

@@ -15,7 +15,7 @@ from taciturn import registry
 from taciturn.describing import fitting
 from taciturn.envs.core import Array, ChannelConfig, HiddenTruth, PublicView
 from taciturn.envs.gossip_bandit.world import GossipBandit
-from taciturn.policies import BestResponse, FixedCount, Mixture, Random, Truthful, Uniform, Wintall
+from taciturn.policies import BestResponse, FixedCount, LearnedPlan, Mixture, Random, Truthful, Uniform, Wintall
 from taciturn.testing.policies import Play, seed_decides_the_run, sees_nothing_hidden
 from taciturn.wrappers import BitwiseRandomizedResponse, Budget, Privatize
 
@@ -37,7 +37,8 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     ),
     **dict.fromkeys(("IsolatedUCB", "IsolatedThompson", "IsolatedEpsilonGreedy"), ("gossip_bandit_v0", GOSSIP, {})),
     **dict.fromkeys(
-        ("HoldTheBest", "HoldTheBestTogether", "Listener", "OneAnswerOracle"), ("gossip_bandit_v0", GOSSIP, {})
+        ("HoldTheBest", "HoldTheBestTogether", "Listener", "OneAnswerOracle", "LearnedListener"),
+        ("gossip_bandit_v0", GOSSIP, {}),
     ),
     "GosInE": ("social_bandit_v0", SOCIAL, {}),
     "Random": ("social_bandit_v0", SOCIAL, {}),
@@ -47,7 +48,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     **dict.fromkeys(
         ("PublicPlan", "DividedPlan", "Synchronised", "FedUCB"), ("federated_bandit_v0", ARMS | {"horizon": 40}, {})
     ),
-    "LearnedPulls": ("federated_bandit_v0", ARMS | {"horizon": 40}, {}),
+    **dict.fromkeys(("LearnedPulls", "LearnedPlan"), ("federated_bandit_v0", ARMS | {"horizon": 40}, {})),
     **dict.fromkeys(
         ("DUCB", "HCT", "HOO", "ContextualZooming", "GaussLinUCB", "ItemUCB1", "LinUCB", "NeuralBandit", "OracleItem"),
         ("recommender_v0", SHOP, {}),
@@ -66,6 +67,8 @@ OWN: dict[str, dict[str, Any]] = PARAMETERS | {
     "LearnedElimination": {"steps": 256, "num_envs": 4},
     "NeuralBandit": {"steps": 2, "num_envs": 2, "rounds": 8},
     "LearnedPulls": {"steps": 600, "num_envs": 4},
+    "LearnedListener": {"generations": 2, "replicas": 2},
+    "LearnedPlan": {"weights": dict(LearnedPlan.initial)},
     "BlockListener": {"worlds": 3, "rounds": 20, "cells": 6, "first": 4},
     "Mixture": {"parts": [(Truthful(), 1.0)]},
 }

@@ -27,6 +27,8 @@ from taciturn.envs import (
 from taciturn.policies import (
     BlockListener,
     LearnedElimination,
+    LearnedListener,
+    LearnedPlan,
     LearnedPulls,
     LearnedStopping,
     Learner,
@@ -244,6 +246,13 @@ LEARNERS: dict[str, Any] = {
     "SocialQ": (SocialQ, gossip_bandit_v0, {"steps": 2000}, {"num_agents": 10, "horizon": 3.0}),
     "LearnedStopping": (LearnedStopping, round_stopping_v0, {"steps": 2000, "stages": 1, "rows": 16}, STOPPING),
     "TabularQ": (TabularQ, round_stopping_v0, {"sessions": 1}, STOPPING),
+    "LearnedListener": (
+        LearnedListener, gossip_bandit_v0, {"generations": 2, "replicas": 4}, {"num_agents": 10, "horizon": 3.0},
+    ),
+    "LearnedPlan": (
+        LearnedPlan, federated_bandit_v0, {"generations": 2, "replicas": 4}, {"num_agents": 3, "num_arms": 4,
+        "horizon": 30},
+    ),
     "LearnedPulls": (LearnedPulls, federated_bandit_v0, {"steps": 2000}, {"num_agents": 3, "num_arms": 4,
     "horizon": 30}), "LearnedElimination": (
         LearnedElimination, arm_elimination_v0, {"steps": 2000}, {"num_agents": 3, "num_arms": 4, "horizon": 1000},

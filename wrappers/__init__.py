@@ -24,12 +24,13 @@ from taciturn.privacy.mechanisms import (
 )
 from taciturn.wrappers.audit import audit
 from taciturn.wrappers.channels import Faulty, Privatize
+from taciturn.wrappers.remembering import Remembering
 from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [
     "AuditResult", "BitwiseRandomizedResponse", "Blocks", "Budget", "BudgetSpent", "Byzantine", "CentralSum",
     "Churn", "DistributedSum", "Exponential", "Faulty", "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger",
     "LossyChannel", "Memoized", "MessageLimit", "NoPrivacy", "NotPrivate", "PrivacyLoss", "Privatize",
-    "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Scheduled", "Shuffled", "Stragglers",
-    "TreeAggregation", "UnaryEncoding", "audit",
+    "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Remembering", "Scheduled", "Shuffled",
+    "Stragglers", "TreeAggregation", "UnaryEncoding", "audit",
 ]  # fmt: skip

@@ -47,12 +47,15 @@ class Played(Around):
 
     def _begin(self, played: Mapping[str, Acts]) -> None:
         """Begin a run of the inner population, which has just been reset, with these policies."""
-        inner = self.inner
-        if inner.params is not self.params:
-            self.params = inner.params
+        self._follow_params()
+        self._rollout = Rollout(self.inner, played)
+        begin(self.inner, played)
+
+    def _follow_params(self) -> None:
+        """Take over the inner population's parameters, which its reset may have replaced."""
+        if self.inner.params is not self.params:
+            self.params = self.inner.params
             self.roles = {role.name: role for role in self.make_roles()}
-        self._rollout = Rollout(inner, played)
-        begin(inner, played)
 
 
 class Controlled(Played):

@@ -3,7 +3,7 @@ popularity."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import gymnasium
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from taciturn.envs.core.channel import Channel, ChannelConfig
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.replies import reply_law, require_bits
+from taciturn.envs.core.roles import Layout
 from taciturn.envs.core.speaking import CHOSEN, Speech
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
 from taciturn.validation import Array, Bools, Floats, Ints, choice, shown
@@ -93,6 +94,21 @@ def join_plan(option: Array, on_zero: Any, on_one: Any, flat: bool) -> Array:
     """The inverse of `split_plan`; `on_zero` and `on_one` are broadcast to the shape of `option`."""
     zero, one = (np.broadcast_to(np.asarray(adopts, np.int64), option.shape) for adopts in (on_zero, on_one))
     return 4 * option + 2 * zero + one if flat else np.stack([option, zero, one], -1)
+
+
+class Heard(NamedTuple):
+    """The content of observations of the worlds of social learning."""
+
+    counts: Floats  # [B, rows, K]: number of messages in which the bit of each option is set
+    received: Floats  # [B, rows]: number of messages
+    own: Ints  # [B, rows]: the agent's preference, -1 for none
+
+
+def heard(layout: Layout, obs: Array, scale: float) -> Heard:
+    """Decode observations [B, rows, D], whose fields `counts` and `received` are numbers of messages over `scale`."""
+    seen = layout.unpack(obs)
+    counts, received = (np.rint(seen[name].astype(np.float64) * scale) for name in ("counts", "received"))
+    return Heard(counts, received, np.where(seen["own"].any(-1), seen["own"].argmax(-1), -1))
 
 
 class PopularityHistory:

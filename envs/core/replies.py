@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig
-from taciturn.validation import Floats, Ints
+from taciturn.validation import Array, Floats, Ints
 
 # Probabilities below the resolution of a uniform double.
 NEGLIGIBLE = 2.0**-60
@@ -52,6 +52,30 @@ def _law(mechanism: Any) -> tuple[float, float]:
     if mechanism is None or mechanism.kind == "none":
         return 1.0, 0.0
     return mechanism.p, mechanism.q
+
+
+def unbiased(counts: Array, received: Array, p: float, q: float) -> Array:
+    """Unbiased estimate (H - q) / (p - q) of the share of senders who prefer each option, [..., K]; 0 if no message was
+    received.
+
+    H = counts / received; p and q are the probabilities that a bit is read as 1 if it is 1 and if it is 0. Under
+    bitwise randomised response the estimate equals ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1).
+    """
+    heard = received[..., None] > 0
+    share = counts / np.where(heard, received[..., None], 1.0)
+    return np.where(heard, (share - q) / (p - q), 0.0)
+
+
+def distinct(heard: Array, total: int, share: Array | float) -> Floats:
+    """As how many independent answers `heard` copies [...] of the answers of `total` agents count:
+
+        1/n = 1/N + (1 - s)/V,
+
+    0 if V is 0. The mean of V copies varies because there are N answers, and because only some of them were heard. Each
+    request brings a share s of all answers, once each, drawn anew; where every copy is of a random agent, s = 1/N.
+    """
+    v = np.maximum(heard, 1e-300)
+    return np.where(heard > 0, 1.0 / (1.0 / total + np.maximum(1.0 - share, 0.0) / v), 0.0)
 
 
 def sum_law(ones: int, zeros: int, p: float, q: float) -> tuple[int, Floats]:

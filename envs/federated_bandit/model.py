@@ -250,3 +250,13 @@ def identified(state: State) -> Bools:
     best, pulls = state.gap <= EQUAL, state.pulled - state.counts_at_round
     total, last = pulls.sum(-1), state.last_round == state.rounds[:, None]
     return np.where(total > 0, (pulls * best).sum(-1) >= IDENTIFIED_SHARE * total, ~(last & ~best).any(-1))
+
+
+def noise_of_sums(mechanism: Any, pulls: Ints, agents: int = 1) -> Floats:
+    """n^2 s(n), the variance of the noise in sums of n rewards whose means are sent, of the shape of `pulls`; 0 where n
+    is 0. Where a mechanism releases the average over `agents`, with noise of variance v, s(n) is `agents` times v."""
+    if mechanism is None or mechanism.kind == "none":
+        return np.zeros(pulls.shape)
+    n = np.maximum(pulls, 1)
+    of_mean = mechanism.variance_of_mean(np.full(n.shape, 0.5), 1.0 / n, agents)
+    return np.where(pulls > 0, n**2 * agents * of_mean, 0.0)

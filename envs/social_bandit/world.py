@@ -326,14 +326,18 @@ class SocialBandit(SocialPopulation[State]):
             vectors, delivered = one_hot, senders
         else:
             vectors, delivered = channel.send(one_hot, senders)
+        counts, received, hops, slots = self.spread_all(vectors, delivered)
+        return updated(state, counts=counts, received=received, hops=state.hops + hops, slots=slots)
+
+    def spread_all(self, vectors: Array, senders: Bools) -> tuple[Array, ...]:
+        """Spread copies of the bits [B, N, K] of the `senders` [B, N]: B_ij, V_i, moves and slots of each society."""
         spreads = [
             self.spread(rows[who].astype(np.bool_), np.flatnonzero(who))
-            for rows, who in zip(vectors, delivered, strict=True)
+            for rows, who in zip(vectors, senders, strict=True)
         ]
-        counts, received, hops, slots = (
+        return tuple(
             np.asarray(part[0])[None] if self.num_envs == 1 else np.stack(part) for part in zip(*spreads, strict=True)
         )
-        return updated(state, counts=counts, received=received, hops=state.hops + hops, slots=slots)
 
     def spread(self, vectors: Bools, origins: Ints) -> dissemination.Spread:
         """Spread copies of the bits [A, K] of the agents `origins` [A] of one society; `per_token` noise is added on

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Layout, PublicView, choice, integer, number
+from taciturn.envs.federated_bandit.model import noise_of_sums
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies.base import Policy
 from taciturn.policies.classic.bandits import highest_horizon_index
@@ -124,15 +125,7 @@ class PublicPlan(Policy):
                 pulls = np.bincount(best, minlength=self._arms) * self.chunk
             self._left[b], self._length[b] = pulls, length
             self._pulls[b] += pulls
-            self._noise[b] += self._noise_of(pulls)
-
-    def _noise_of(self, pulls: Ints) -> Floats:
-        """n^2 s(n), the variance of the noise in a sum of n rewards, [K]; 0 where n is 0."""
-        if self._mechanism is None or self._mechanism.kind == "none":
-            return np.zeros(pulls.shape)
-        n, agents = np.maximum(pulls, 1), self._agents
-        of_mean = self._mechanism.variance_of_mean(np.full(n.shape, 0.5), 1.0 / n, agents)
-        return np.where(pulls > 0, n**2 * agents * of_mean, 0.0)
+            self._noise[b] += noise_of_sums(self._mechanism, pulls, self._agents)
 
     @staticmethod
     def counted(agents: int, pulls: Ints, noise: Floats, means: Floats) -> Floats:
@@ -284,22 +277,29 @@ class DividedPlan(Policy):
             counts = seen["counts"][alone]
             hits, heard = self._others[:, alone]
             sums, left = hits + np.rint(counts * seen["means"][alone]), self._horizon - time[alone, None, None]
-            arms[alone] = highest_horizon_index(heard + counts, sums, left, self.own_a, self.own_c)
+            arms[alone] = self._own_choice(heard + counts, sums, left)
         return arms + self._arms * uploads[:, None]
+
+    def _divide(self, counts: Floats, hits: Floats, left: Array, worth: Floats | float) -> Ints:
+        """The arms that the agents pull in a batch, [rows, M], by what is known [rows, K] and the pulls `left` to all
+        [rows, 1]; an agent's message counts as `worth` pulls."""
+        return divided(counts, hits, left, self._agents, self.a, self.c, worth)
+
+    def _own_choice(self, counts: Floats, hits: Floats, left: Array) -> Ints:
+        """The arms that agents on their own pull, [rows, M], by all they know [rows, M, K]."""
+        return highest_horizon_index(counts, hits, left, self.own_a, self.own_c)
 
     def _next_batch(self, rows: Ints, batch: int, time: int) -> None:
         """Divide the arms of a batch among the agents in these replicas, and note what the agents will report."""
         length = self._lengths[batch]
-        noise = self._noise_of(length)
+        noise = float(noise_of_sums(self._mechanism, np.array(length)))
         if batch == 0:
             turn = np.arange(self._stints)[:, None] * self._agents + np.arange(self._agents)
             plan = np.broadcast_to(turn % self._arms, (rows.size, *turn.shape))
         else:
             hits, counts = self._estimate(rows, batch)
             worth, left = length * REWARD_VARIANCE / (REWARD_VARIANCE + noise / length), self._horizon - time
-            chosen = divided(
-                counts, hits, np.full((rows.size, 1), left * self._agents), self._agents, self.a, self.c, worth
-            )
+            chosen = self._divide(counts, hits, np.full((rows.size, 1), left * self._agents), worth)
             # Who takes an arm changes from batch to batch, so that no arm is known from the same few agents alone.
             order = np.random.default_rng(batch).permutation(self._agents)
             plan = np.repeat(chosen[:, None, order], self._stints, axis=1)
@@ -313,12 +313,6 @@ class DividedPlan(Policy):
         self._known[rows, :, batch] = np.where(reported, self._pulls[rows], 0.0)
         self._spread[rows, :, batch] = np.where(reported, self._noise[rows], 0.0)
         self._senders[rows, :, batch] = reported.sum(-1)
-
-    def _noise_of(self, pulls: int) -> float:
-        """n^2 s(n), the variance of the noise in a sum of n rewards."""
-        if self._mechanism is None or self._mechanism.kind == "none":
-            return 0.0
-        return float(pulls**2 * self._mechanism.variance(np.array(0.5), np.array(1.0 / pulls)))
 
     def _hear(self, rows: Ints, batch: int, seen: dict[str, Array]) -> None:
         """Note the averages of a batch, and what each agent has itself reported."""

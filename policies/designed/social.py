@@ -9,6 +9,7 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, number
 from taciturn.envs.core.preferences import SILENT
+from taciturn.envs.core.replies import distinct
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.families.social import SocialPolicy
@@ -297,16 +298,12 @@ def tables(
     return Tables(qualities, (counts + 0.5) / (AGENTS + 1.0))
 
 
-def distinct(heard: Array, total: int, share: Array | float) -> Floats:
-    """As how many independent answers `heard` copies [...] of the answers of `total` agents count:
-
-        1/n = 1/N + (1 - s)/V,
-
-    0 if V is 0. The mean of V copies varies because there are N answers, and because only some of them were heard. Each
-    request brings a share s of all answers, once each, drawn anew; where every copy is of a random agent, s = 1/N.
-    """
-    v = np.maximum(heard, 1e-300)
-    return np.where(heard > 0, 1.0 / (1.0 / total + np.maximum(1.0 - share, 0.0) / v), 0.0)
+def one_answer(law: Mechanism, moment: float, view: PublicView) -> dict[str, Mechanism]:
+    """`law` at a moment, in expected ticks of an agent's clock or in rounds: all send a message before each round, or
+    at each tick of anyone."""
+    rounds = issubclass(view.world, SocialBandit)
+    at = 1 + round(moment) if rounds else round(moment * view.params.num_agents)
+    return {"preference": Scheduled(law, at=max(1, at))}
 
 
 @lru_cache(256)
@@ -382,21 +379,17 @@ class Listener(Remembering):
 
     def prescribes(self, view: PublicView) -> dict[str, Mechanism]:
         """One answer at the moment."""
-        return self._once_with(NoPrivacy() if self.epsilon is None else BitwiseRandomizedResponse(self.epsilon), view)
+        return one_answer(
+            NoPrivacy() if self.epsilon is None else BitwiseRandomizedResponse(self.epsilon), self.moment, view
+        )
 
     def within(self, view: PublicView, total: float) -> dict[str, Mechanism]:
         """All of the total on the one answer."""
         if self.trust == "local":
-            return self._once_with(BitwiseRandomizedResponse(total), view)
+            return one_answer(BitwiseRandomizedResponse(total), self.moment, view)
         others = max(view.params.num_agents - 1, 1)  # who reads the answers knows its own
         level = shuffled_level(total, self.delta, others)
-        return self._once_with(Shuffled(BitwiseRandomizedResponse(level)), view)
-
-    def _once_with(self, law: Mechanism, view: PublicView) -> dict[str, Mechanism]:
-        """`law` at the moment: all send a message before each round, or at each tick of anyone."""
-        rounds = issubclass(view.world, SocialBandit)
-        at = 1 + round(self.moment) if rounds else round(self.moment * view.params.num_agents)
-        return {"preference": Scheduled(law, at=max(1, at))}
+        return one_answer(Shuffled(BitwiseRandomizedResponse(level)), self.moment, view)
 
     def prepare(self, view: PublicView) -> None:
         super().prepare(view)

@@ -13,6 +13,7 @@ from taciturn.policies.base import Learner, Policy
 from taciturn.policies.external.inert import Foreign, made_policy, read_normalizer, read_policy
 from taciturn.policies.external.networks import Actor, Module, Scores
 from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy
+from taciturn.policies.learned.kept import load_kept
 from taciturn.policies.learned.training import one_thread
 from taciturn.policies.trust import Untrusted, trusted
 from taciturn.validation import missing_extra, shown
@@ -225,7 +226,7 @@ def existing(path: str | Path, what: str) -> Path:
     return found
 
 
-LOADERS: dict[str, Callable[..., RowPolicy]] = {
-    "sb3": load_sb3, "onnx": load_onnx, "rllib": load_rllib, "torchrl": load_torchrl,
+LOADERS: dict[str, Callable[..., Policy]] = {
+    "sb3": load_sb3, "onnx": load_onnx, "rllib": load_rllib, "torchrl": load_torchrl, "kept": load_kept,
 }  # fmt: skip
-"""`{prefix: function}` for agents named as `prefix:path`."""
+"""`{prefix: function}` for agents named as `prefix:path`, or as `kept:name`."""

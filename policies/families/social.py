@@ -4,37 +4,18 @@ They act in `gossip_bandit_v0` and `social_bandit_v0`. An action is a plan: whic
 whether to adopt it if its signal is 0 and if its signal is 1.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView
-from taciturn.envs.core.preferences import join_plan
+from taciturn.envs.core.preferences import Heard, heard, join_plan
+from taciturn.envs.core.replies import unbiased
 from taciturn.envs.gossip_bandit.rule import GossipRule, option_to_pull
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies.base import Policy
-from taciturn.validation import Bools, Floats, Ints
-
-
-class Heard(NamedTuple):
-    """The content of observations."""
-
-    counts: Floats  # [B, rows, K]: number of messages in which the bit of each option is set
-    received: Floats  # [B, rows]: number of messages
-    own: Ints  # [B, rows]: the agent's preference, -1 for none
-
-
-def unbiased(counts: Array, received: Array, p: float, q: float) -> Array:
-    """Unbiased estimate (H - q) / (p - q) of the share of senders who prefer each option, [..., K]; 0 if no message was
-    received.
-
-    H = counts / received; p and q are the probabilities that a bit is read as 1 if it is 1 and if it is 0. Under
-    bitwise randomised response the estimate equals ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1).
-    """
-    heard = received[..., None] > 0
-    share = counts / np.where(heard, received[..., None], 1.0)
-    return np.where(heard, (share - q) / (p - q), 0.0)
+from taciturn.validation import Bools, Ints
 
 
 def sample(weights: Array, rng: np.random.Generator) -> tuple[Ints, Bools]:
@@ -82,9 +63,9 @@ class SocialPolicy(Policy):
 
     def heard(self, obs: Array) -> Heard:
         """Decode observations [B, rows, D]."""
-        seen = self.unpack(obs)
-        counts, received = (np.rint(seen[name].astype(np.float64) * self._scale) for name in ("counts", "received"))
-        return Heard(counts, received, np.where(seen["own"].any(-1), seen["own"].argmax(-1), -1))
+        if self._reads_law:
+            self.unpack(obs)
+        return heard(self._layout, obs, self._scale)
 
     def plan(self, option: Array, on_zero: Any = 0, on_one: Any = 1) -> Array:
         """Actions: pull `option` int64[B, rows], and adopt it on signal 0 if `on_zero`, on signal 1 if `on_one`."""

@@ -10,7 +10,7 @@ import numpy as np
 from taciturn.envs.core import Array, Layout, Population, PublicView, Streams
 from taciturn.envs.social_bandit.world import SocialBandit, State
 from taciturn.policies.base import Learner
-from taciturn.validation import Floats, Ints, missing_extra, shown
+from taciturn.validation import Bools, Floats, Ints, missing_extra, shown
 
 
 class Ranking:
@@ -72,6 +72,22 @@ class Ranking:
         else:
             ranked = np.take_along_axis(mask.reshape(len(mask), -1, 4), self._order[:, :, None], 1)
         return ranked.reshape(mask.shape)
+
+
+class ManySocieties(SocialBandit):
+    """The social bandit with the copies of all replicas drawn together, by the same law, where all end at uniformly
+    random agents with one noise for all copies of an agent; elsewhere it is the world itself. Some 20 times faster for
+    hundreds of replicas of few agents."""
+
+    def spread_all(self, vectors: Array, senders: Bools) -> tuple[Array, ...]:
+        p = self.params
+        if p.dissemination != "stationary" or p.perturbation != "per_round":
+            return super().spread_all(vectors, senders)
+        rng, ends = self.stream("dissemination"), np.full(p.num_agents, 1.0 / p.num_agents)
+        copies = rng.multinomial(p.copies * senders, ends)  # [B, sender, receiver]
+        counts = np.einsum("bai,bak->bik", copies, vectors.astype(np.int64))
+        hops = senders.sum(1) * float(p.copies * p.walk_length * self.mobility)
+        return counts, copies.sum(1), hops, np.where(senders.any(1), p.walk_length, 0)
 
 
 class ImmediateReward(SocialBandit):

@@ -6,10 +6,11 @@ import math
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, integer, number
+from taciturn.envs.core.replies import unbiased
 from taciturn.envs.social_bandit.rounds import SocialRule
 from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.base import Policy
-from taciturn.policies.families.social import SocialPolicy, sample, unbiased
+from taciturn.policies.families.social import SocialPolicy, sample
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
 from taciturn.validation import Bools, Ints
 

@@ -37,7 +37,8 @@ def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameter
             - a `torch.nn.Module`: a plain network from observations to actions or scores of them, an actor of
               TensorDict, or an RLModule of RLlib (`taciturn.policies.external.networks`);
             - a file saved by a library: `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`,
-              or a folder of `taciturn train`.
+              or a folder of `taciturn train`;
+            - `kept:NAME`, a messenger whose training comes with the package (`docs/messengers.md`).
         trust: whether code in a file may run when it is loaded; the environment variable `TACITURN_TRUST=1` allows it
             for all files.
         separate: whether to play a copy for each agent, whatever the class says.
@@ -120,6 +121,6 @@ def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:
     try:
         found = imported(name)
     except ValueError as error:
-        kinds = ", ".join(f"{kind}:PATH" for kind in LOADERS)
+        kinds = ", ".join(f"{kind}:{'NAME' if kind == 'kept' else 'PATH'}" for kind in LOADERS)
         raise ValueError(f"policy must be a name, module:Class or one of {kinds}: {error}") from error
     return _brought(found, parameters, trust)

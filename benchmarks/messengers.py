@@ -1,0 +1,318 @@
+"""Messengers that learn, at a total of 3: `python benchmarks/messengers.py STEP [WORLD ...]`.
+
+`search` trains each learner once for each of its `SETTINGS`, with a seed that no study may have, and judges what it has
+learned by runs of its own; the best setting stands in `CHOSEN`. `train` trains it `TRAININGS` times with that setting,
+in streams of training, and writes the weights to `policies/learned/kept.json`, from which `--policy kept:NAME` plays
+them. `judge` plays each of them in `RUNS` runs of the task, in streams of evaluation, beside the mark `alone` and the
+best designed agent, with the same seeds. `ablate` (for gossip) says what one training reaches with more steps, told
+without noise, or given the posterior of the designed agent; `ppo` (for social), what PPO reaches on the same memory.
+`table` prints what came out. Results go to `benchmarks/results/messengers.json`.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from common import record
+
+from taciturn.agents import bring
+from taciturn.bench import statistics
+from taciturn.bench.comparisons.playing import judged, population, task_config
+from taciturn.bench.levels import own_way
+from taciturn.bench.marks import scale_of
+from taciturn.bench.results import TUNING_SEEDS
+from taciturn.bench.tasks import TASKS, Task
+from taciturn.bench.tuned import usual
+from taciturn.envs.core import PublicView
+from taciturn.policies import LearnedListener, Listener, Policy, SharedPPO
+from taciturn.policies.designed.social import one_answer
+from taciturn.policies.learned.evolution import Evolved
+from taciturn.policies.learned.messengers import of_replicas
+from taciturn.privacy.mechanisms import Mechanism, NoPrivacy
+from taciturn.validation import Floats
+from taciturn.wrappers import Privatize, Remembering
+from taciturn.wrappers.channels import private_config
+
+TRAININGS, RUNS, CHECKED = 10, 100, 400
+PPO_TRAININGS = 3
+PPO: dict[str, Any] = {
+    "steps": 300_000, "num_envs": 8, "n_steps": 50, "batch_size": 2000, "gamma": 0.9, "learning_rate": 1e-3,
+    "n_epochs": 4, "options": ("hits", "misses", "heard", "noise", "counts", "own"), "overrides": {},
+}  # fmt: skip
+FOLDER = Path(__file__).parent
+KEPT = FOLDER.parent / "policies" / "learned" / "kept.json"
+RESULTS = FOLDER / "results" / "messengers.json"
+
+
+class Training(NamedTuple):
+    """What is trained for a task: a learner with its budgets, the settings tried, and the best designed agent."""
+
+    task: str
+    learner: str
+    searching: dict[str, int]
+    budget: dict[str, int]
+    settings: tuple[dict[str, Any], ...]
+    designed: str
+
+
+SETTINGS = {
+    "gossip": Training(
+        "taciturn/GossipBandit-v0/standard@3",
+        "LearnedListener",
+        {"generations": 16, "replicas": 100},
+        {"generations": 14, "replicas": 100},
+        tuple({"moment": moment} for moment in (4.0, 5.0, 6.0)),
+        "Listener",
+    ),
+    "social": Training(
+        "taciturn/SocialBandit-v0/standard@3",
+        "LearnedListener",
+        {"generations": 16, "replicas": 100},
+        {"generations": 10, "replicas": 60},
+        tuple({"moment": moment} for moment in (6.0, 9.0)),
+        "Listener",
+    ),
+    "federated": Training(
+        "taciturn/FederatedBandit-v0/standard@3",
+        "LearnedPlan",
+        {"generations": 12, "replicas": 40},
+        {"generations": 8, "replicas": 30},
+        tuple({"until": until} for until in (0.2, 0.35)),
+        "DividedPlan",
+    ),
+}
+CHOSEN: dict[str, dict[str, Any]] = {"gossip": {"moment": 6.0}, "social": {"moment": 6.0}, "federated": {"until": 0.2}}
+
+
+def trained(one: Training, own: dict[str, Any], budget: dict[str, int], seed: int) -> Any:
+    """The learner, trained under the total of its task."""
+    agent = bring(one.learner, **{**own, **budget, "seed": seed})
+    return train_in(TASKS[one.task], agent, one.learner, seed)
+
+
+def train_in(task: Task, agent: Any, name: str, seed: int, channels: Any = None) -> Any:
+    """Train an agent with these on the channels; None: with what it puts there under the total."""
+    world = population(task_config(task, name), 1, "training")
+    if channels is None:
+        way = own_way(agent, world, total(task))
+        assert way is not None
+        channels = way.channels
+    world.reset(seed=seed, options={"channels": channels})
+    return agent.train(world)
+
+
+def total(task: Task) -> float:
+    assert isinstance(task.total, float)
+    return task.total
+
+
+def measured(
+    task: Task, agent: Policy, name: str, runs: int, seed: int, purpose: str = "evaluation", channels: Any = None
+) -> float:
+    """The task's measure, the mean over runs."""
+    config = task_config(task, name)
+    if channels is None and (way := own_way(agent, population(config, 1, purpose), total(task))) is not None:
+        channels = way.channels
+    return float(judged(population(config, runs, purpose), agent, config, seed, channels)[task.measure].mean())
+
+
+def search(name: str) -> list[dict[str, Any]]:
+    """What each setting reached."""
+    one, found = SETTINGS[name], []
+    for own in one.settings:
+        begin, agent = time.process_time(), trained(one, own, one.searching, TUNING_SEEDS[0])
+        value = measured(TASKS[one.task], agent, one.learner, CHECKED, TUNING_SEEDS[1], "choice of settings")
+        found.append(
+            {"settings": own, "measure": round(value, 5), "cpu_seconds": round(time.process_time() - begin, 1)}
+        )
+        print(name, json.dumps(found[-1]), flush=True)
+    return found
+
+
+def train(name: str) -> list[dict[str, Any]]:
+    """The trainings of a world, whose weights are kept."""
+    one, found = SETTINGS[name], []
+    for seed in range(TRAININGS):
+        begin, agent = time.process_time(), trained(one, CHOSEN[name], one.budget, seed)
+        weights = {key: float(f"{value:.6g}") for key, value in agent.weights.items()}
+        kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+        kept[f"{name}-{seed}"] = {
+            "policy": one.learner, "task": one.task, "parameters": {**CHOSEN[name], "weights": weights}
+        }  # fmt: skip
+        lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(kept.items()))
+        KEPT.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+        history = [float(f"{cost:.4g}") for cost in agent.history]
+        found.append({"seed": seed, "cpu_seconds": round(time.process_time() - begin, 1), "history": history})
+        print(name, json.dumps(found[-1]), json.dumps(weights), flush=True)
+    return found
+
+
+def judge(name: str) -> dict[str, Any]:
+    """The measure of each training and of the designed agent, by seed, with what the mark `alone` reached with these
+    seeds; and the differences."""
+    one = SETTINGS[name]
+    task = TASKS[one.task]
+    scale = scale_of(task)
+    assert scale is not None
+    values: dict[str, list[float]] = {"learned": [], "alone": scale.alone.values[:TRAININGS], "designed": []}
+    for seed in range(TRAININGS):
+        values["learned"].append(measured(task, bring(f"kept:{name}-{seed}"), one.learner, RUNS, seed))
+        designed = bring(one.designed, **usual(task, one.designed))
+        values["designed"].append(measured(task, designed, one.designed, RUNS, seed))
+        print(name, seed, {role: round(found[seed], 4) for role, found in values.items()}, flush=True)
+    rounded = {role: [float(f"{value:.6g}") for value in found] for role, found in values.items()}
+    differences = {
+        role: [float(f"{x:.4g}") for x in statistics.difference(values["learned"], values[role])]
+        for role in ("alone", "designed")
+    }
+    print(name, differences, flush=True)
+    rivals = {"alone": scale.alone.policy, "designed": one.designed}
+    return {"measure": task.measure, "policies": rivals, "values": rounded, "learned_minus": differences}
+
+
+class GivenPosterior(Evolved, Listener):
+    """`Listener` whose optimism before and after it has heard an answer is learned: what it hears is given, and what it
+    does with that is not."""
+
+    initial: ClassVar[Mapping[str, float]] = {"before": 0.5, "before_fades": -2.0, "after": 0.5, "after_fades": -2.0}
+    measures: ClassVar[Mapping[str, str]] = LearnedListener.measures
+
+    def __init__(self, own: Mapping[str, Any], *, seed: int = 0, **budget: int) -> None:
+        Listener.__init__(self, **own)
+        Evolved.__init__(self, budget["generations"], budget["replicas"], 0.5, None, seed)
+
+    def check(self, view: PublicView) -> None:
+        """Anything that `Listener` accepts."""
+
+    def begin(self, view: PublicView) -> None:
+        Evolved.begin(self, view)
+
+    def look(self, view: PublicView) -> None:
+        assert self.weights is not None
+        self._w = of_replicas(self.weights)
+        Listener.begin(self, view)
+
+    def hope(self) -> Floats:
+        at, w = self.at(), self._w
+        left = np.maximum(1.0 - self._ticks[at] / self._ends, 0.0)[..., None]
+        listens = self._heard[at][..., -1:] > 0
+        before, after = (np.exp(w[key]) * left ** np.exp(w[f"{key}_fades"]) for key in ("before", "after"))
+        return np.where(listens, after, before)
+
+
+def ablate(name: str) -> dict[str, Any]:
+    """What one training reaches with more steps, told all answers without noise, and given the designed agent's
+    posterior; beside that agent, with the same seeds."""
+    one = SETTINGS[name]
+    task, own = TASKS[one.task], usual(TASKS[one.task], one.designed)
+    more = {key: 2 * value for key, value in one.budget.items()}
+    exact = {"preference": private_config(one_answer_at(task, CHOSEN[name]["moment"]))}
+    cases: dict[str, tuple[Any, dict[str, int], Any]] = {
+        "more steps": (bring(one.learner, **{**CHOSEN[name], **more, "seed": TUNING_SEEDS[0]}), more, None),
+        "told exactly": (
+            bring(one.learner, **{**CHOSEN[name], **one.budget, "seed": TUNING_SEEDS[0]}),
+            one.budget,
+            exact,
+        ),
+        "given the posterior": (GivenPosterior(own, seed=TUNING_SEEDS[0], **one.budget), one.budget, None),
+    }
+    found: dict[str, Any] = {}
+    for case, (agent, budget, channels) in cases.items():
+        begin, values = time.process_time(), {"learned": list[float](), "designed": list[float]()}
+        train_in(task, agent, one.learner, TUNING_SEEDS[0], channels)
+        for seed in range(TRAININGS):
+            values["learned"].append(measured(task, agent, one.learner, RUNS, seed, channels=channels))
+            designed = bring(one.designed, **own)
+            values["designed"].append(measured(task, designed, one.designed, RUNS, seed, channels=channels))
+        gap = [float(f"{x:.4g}") for x in statistics.difference(values["learned"], values["designed"])]
+        means = {role: float(f"{np.mean(each):.4g}") for role, each in values.items()}
+        seconds = round(time.process_time() - begin, 1)
+        found[case] = {"budget": budget, "cpu_seconds": seconds, **means, "learned_minus_designed": gap}
+        print(name, case, json.dumps(found[case]), json.dumps(agent.weights), flush=True)
+    return found
+
+
+def independent_ppo(name: str) -> dict[str, Any]:
+    """What PPO with one network for all agents (IPPO) reaches on the observations of `Remembering`, by training; the
+    answer comes at the chosen moment."""
+    one, values, begin = SETTINGS[name], list[float](), time.process_time()
+    task, listener = TASKS[one.task], bring(one.learner, **CHOSEN[name])
+    config = task_config(task, one.learner)
+    for seed in range(PPO_TRAININGS):
+        learner = SharedPPO(seed=seed, **PPO)
+        for purpose, runs in (("training", 1), ("evaluation", RUNS)):
+            world = population(config, runs, purpose)
+            channels = listener.within(world.view(), total(task))
+            world = Remembering(world)
+            for channel, mechanism in channels.items():
+                world = Privatize(world, channel, mechanism)
+            world.reset(seed=seed)
+            if purpose == "training":
+                learner.train(world)
+            else:
+                learner.reset(world, world.stream("policy"))
+                world.advance(learner)
+                values.append(float(f"{world.measure(task.measure).mean():.6g}"))
+        print(name, "ppo", seed, values[-1], flush=True)
+    seconds = round((time.process_time() - begin) / PPO_TRAININGS, 1)
+    settings = {key: list(value) if isinstance(value, tuple) else value for key, value in PPO.items()}
+    return {"settings": settings, "values": values, "cpu_seconds": seconds}
+
+
+def one_answer_at(task: Task, moment: float) -> Mechanism:
+    """One answer of each agent, at the moment, without noise."""
+    world = population(task_config(task, "Listener"), 1, "training")
+    return one_answer(NoPrivacy(), moment, world.view())["preference"]
+
+
+def tables(found: dict[str, Any]) -> tuple[str, str]:
+    """The rows of the page's first table, and its second table."""
+    trainings, results = [], [
+        "| world | measure | alone | designed | learned | learned - alone | learned - designed |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]  # fmt: skip
+    for name, one in SETTINGS.items():
+        world, seconds = found["worlds"][name], [each["cpu_seconds"] for each in found["worlds"][name]["train"]]
+        weights = len(json.loads(KEPT.read_text(encoding="utf-8"))[f"{name}-0"]["parameters"]["weights"])
+        runs = f"{one.budget['generations']} x {one.budget['replicas']}"
+        trainings.append(f"| {name} | {weights} | {runs} | {np.mean(seconds):.0f} s |")
+        told = world["judge"]
+        means = [shown(statistics.mean(told["values"][role])) for role in ("alone", "designed", "learned")]
+        means[0], means[1] = (
+            f"{mean} {policy}" for mean, policy in zip(means, told["policies"].values(), strict=False)
+        )
+        gaps = [shown(statistics.Estimate(*told["learned_minus"][role])) for role in ("alone", "designed")]
+        results.append(f"| {' | '.join([name, told['measure'], *means, *gaps])} |")
+    return "\n".join(trainings), "\n".join(results)
+
+
+def shown(one: statistics.Estimate) -> str:
+    return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("step", choices=("search", "train", "judge", "ablate", "ppo", "table"))
+    parser.add_argument("worlds", nargs="*", default=[*SETTINGS])
+    given = parser.parse_args()
+    # Numba looks for the package `coverage`, and would find the benchmark of that name.
+    sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != FOLDER.resolve()]
+    if given.step == "table":
+        print("\n\n".join(tables(json.loads(RESULTS.read_text(encoding="utf-8")))))
+        return
+    steps: dict[str, Any] = {"search": search, "train": train, "judge": judge, "ablate": ablate, "ppo": independent_ppo}
+    for name in given.worlds:
+        found = steps[given.step](name)
+        old = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+        worlds = old.get("worlds", {})
+        worlds.setdefault(name, {})[given.step] = found
+        record("messengers", {"worlds": worlds, "chosen": CHOSEN, "trainings": TRAININGS, "runs": RUNS})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Evolution strategies: learners with few weights that play whole runs."""
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, ClassVar
+
+import numpy as np
+
+from taciturn.envs.core import Array, Population, PublicView, Streams, integer, number
+from taciturn.policies.base import Learner
+from taciturn.validation import Floats, mapping
+
+
+class CovarianceAdaptation:
+    """The evolution strategy CMA-ES, which moves a normal distribution towards the best of its draws.
+
+    Args:
+        mean: where it begins, float64[n].
+        step: the standard deviation of all coordinates at the beginning, > 0.
+        rng: draws the candidates.
+        population: the number of candidates in a generation, lambda; None: 4 + floor(3 ln n).
+
+    Weights of candidates worse than the median are 0, not negative.
+
+    Source:
+        Hansen 2016, The CMA evolution strategy: a tutorial (arXiv 1604.00772): equations 24, 30 to 34, 37 and 47,
+        and the defaults of its table 1.
+    """
+
+    def __init__(self, mean: Array, step: float, rng: np.random.Generator, population: int | None = None) -> None:
+        self.mean, self.step, self._rng = np.array(mean, np.float64), number("step", step, above=0), rng
+        n = self.mean.size
+        size = 4 + int(3 * np.log(n)) if population is None else integer("population", population, at_least=4)
+        self.population, parents = size, size // 2
+        raw = np.log((size + 1) / 2) - np.log(np.arange(1, parents + 1))
+        self._weights = raw / raw.sum()
+        mass = 1.0 / (self._weights**2).sum()
+        self._mass = mass
+        self._c_step = (mass + 2) / (n + mass + 5)
+        self._damping = 1 + 2 * max(0.0, np.sqrt((mass - 1) / (n + 1)) - 1) + self._c_step
+        self._c_path = (4 + mass / n) / (n + 4 + 2 * mass / n)
+        self._c_one = 2 / ((n + 1.3) ** 2 + mass)
+        self._c_mass = min(1 - self._c_one, 2 * (0.25 + mass + 1 / mass - 2) / ((n + 2) ** 2 + mass))
+        self._length = np.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))
+        self._covariance, self._path, self._step_path = np.eye(n), np.zeros(n), np.zeros(n)
+        self._generation = 0
+        self._draws: Floats = np.zeros((0, n))
+
+    def ask(self) -> Floats:
+        """The candidates of the next generation, [lambda, n]."""
+        values, vectors = np.linalg.eigh(self._covariance)
+        self._roots, self._vectors = np.sqrt(np.maximum(values, 1e-20)), vectors
+        self._draws = self._rng.standard_normal((self.population, self.mean.size)) * self._roots @ vectors.T
+        return self.mean + self.step * self._draws
+
+    def tell(self, costs: Array) -> None:
+        """Learn the costs [lambda] of the candidates; less is better."""
+        n, self._generation = self.mean.size, self._generation + 1
+        best = self._draws[np.argsort(costs, kind="stable")[: self._weights.size]]
+        move = self._weights @ best
+        self.mean = self.mean + self.step * move
+        white = self._vectors @ ((self._vectors.T @ move) / self._roots)
+        c = self._c_step
+        self._step_path = (1 - c) * self._step_path + np.sqrt(c * (2 - c) * self._mass) * white
+        length = np.linalg.norm(self._step_path)
+        settled = np.sqrt(1 - (1 - c) ** (2 * self._generation))
+        slow = length / settled < (1.4 + 2 / (n + 1)) * self._length
+        c = self._c_path
+        self._path = (1 - c) * self._path + slow * np.sqrt(c * (2 - c) * self._mass) * move
+        lost = (1 - slow) * c * (2 - c)
+        kept = 1 - self._c_one - self._c_mass + self._c_one * lost
+        self._covariance = (
+            kept * self._covariance
+            + self._c_one * np.outer(self._path, self._path)
+            + self._c_mass * (best.T * self._weights) @ best
+        )
+        self.step *= float(np.exp(self._c_step / self._damping * (length / self._length - 1)))
+
+
+def adjusted(costs: Floats, instances: Floats, population: int) -> Floats:
+    """The costs of `population` candidates, each of an equal share of the runs, if all had played average instances.
+
+    Analysis of covariance (Fisher 1932): the costs [B] are regressed on the candidates and on what the instances
+    [B, n] are, and a candidate's cost is its part of that, plus the mean of the rest.
+    """
+    own = np.repeat(np.eye(population), len(costs) // population, axis=0)
+    centred = instances - instances.mean(0)
+    found, *_ = np.linalg.lstsq(np.concatenate([own, centred], 1), costs, rcond=None)
+    return np.asarray(found[:population])
+
+
+class Evolved(Learner):
+    """Base of the learners whose few weights an evolution strategy finds (`CovarianceAdaptation`).
+
+    The candidates of a generation play side by side in practice worlds, each in `replicas` runs of its own, and their
+    costs are compared by the world's measure, `adjusted` for how hard the runs were: by the sorted qualities of the
+    options, and their products with the best one. The measure is a regret, which depends on these qualities too: agents
+    do not know them, and training reads them where acting does not. The weights are the strategy's mean after the last
+    generation.
+
+    Attributes:
+        history: the mean cost of the candidates of each generation.
+
+    Class attributes:
+        initial: `{name: value}` of the weights with which training begins.
+        measures: what training lowers, `{name of the world: measure}`.
+    """
+
+    initial: ClassVar[Mapping[str, float]] = {}
+    measures: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(
+        self,
+        generations: int,
+        replicas: int,
+        step: float,
+        weights: Mapping[str, float] | None,
+        seed: int,
+    ) -> None:
+        self.generations = integer("generations", generations, at_least=1)
+        self.replicas = integer("replicas", replicas, at_least=2)
+        self.step = number("step", step, above=0)
+        given = mapping("weights", weights)
+        if weights is not None and given.keys() != self.initial.keys():
+            raise ValueError(
+                f"weights must name exactly {', '.join(self.initial)}, not {', '.join(given) or 'nothing'}"
+            )
+        self.weights = None if weights is None else {k: number(f"weights[{k!r}]", x) for k, x in given.items()}
+        self.seed = integer("seed", seed, at_least=0)
+        self.history: list[float] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if not name.startswith("_")}
+
+    def begin(self, view: PublicView) -> None:
+        self.check(view)
+        if self.weights is None:
+            rng = self.rng
+            self.fit(view)
+            self.rng = rng  # the run's, not that of training
+        self.look(view)
+
+    def check(self, view: PublicView) -> None:
+        """Raise ValueError if the policy cannot act in `view`."""
+        raise NotImplementedError
+
+    def look(self, view: PublicView) -> None:
+        """Read what acting with `weights` needs of the view, and clear the memory of earlier runs."""
+        raise NotImplementedError
+
+    def fit(self, view: PublicView) -> None:
+        """Train in practice worlds like `view`, with the same mechanisms on its channels."""
+        self.check(view)
+        rng = Streams(self.seed, "training")["evolution"]
+        strategy = CovarianceAdaptation(np.array([*self.initial.values()]), self.step, rng)
+        world = self.practice(view, self.replicas * strategy.population)
+        self.history = []
+        for generation in range(self.generations):
+            costs = self._costs(world, strategy.ask(), int(rng.integers(2**31)))
+            strategy.tell(costs)
+            self.history.append(float(costs.mean()))
+            if self.progress is not None:
+                self.progress((generation + 1) / self.generations)
+        self.weights = dict(zip(self.initial, strategy.mean.tolist(), strict=True))
+
+    def practice(self, view: PublicView, num_envs: int) -> Population[Any]:
+        """The worlds in which it trains."""
+        return view.practice(num_envs)
+
+    def qualities(self, world: Population[Any]) -> Floats:
+        """The options' qualities in practice worlds, [B, K]."""
+        found: Floats = world.state.qualities
+        return found
+
+    def _costs(self, world: Population[Any], candidates: Floats, seed: int) -> Floats:
+        """What the candidates [lambda, n] cost in runs of the practice world, [lambda]."""
+        player: Any = copy(self)
+        each = np.repeat(candidates, self.replicas, axis=0)
+        player.weights = dict(zip(self.initial, each.T, strict=True))
+        world.reset(seed=seed)
+        player.reset(world, world.stream("policy"), self.role)
+        world.advance(player)
+        qualities = -np.sort(-self.qualities(world), axis=1)
+        instances = np.concatenate([qualities, qualities * qualities[:, :1]], 1)
+        return adjusted(world.measure(self.measures[world.name]), instances, len(candidates))

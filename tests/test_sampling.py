@@ -275,7 +275,7 @@ def test_two_users_at_once(users: int, drawn: int) -> None:
     alone = SampledLoss(local, drawn / users)
     assert truth[0] > alone.delta(0.0)  # so one user's loss would not do
     assert alone.group(1) == alone
-    assert SampledLoss(local, 0.7).group(2).rate == 1
+    assert SampledLoss(local, 0.7).group(2) == SampledLoss(local, 1.0)
 
 
 def test_a_sampled_loss_is_a_value() -> None:

@@ -55,6 +55,11 @@ class PrivacyLoss:
         """
         return None
 
+    def farthest(self, tail: float) -> float:
+        """An epsilon at which delta of one message is at most `tail` > 0; that of pure differential privacy, or inf, if
+        no smaller one is known."""
+        return self.epsilon
+
     def group(self, size: int) -> "PrivacyLoss":
         """Privacy loss of a message when `size` units change at once and each moves it by at most the sensitivity.
 

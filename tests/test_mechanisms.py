@@ -37,6 +37,7 @@ from taciturn.privacy.mechanisms import (
     Memoized,
     NoPrivacy,
     Scheduled,
+    Shuffled,
     TreeAggregation,
     UnaryEncoding,
     discrete_gaussian,
@@ -99,7 +100,9 @@ REAL: list[Any] = [
     *(Gaussian(1.0, 1e-5, 0.5, sampler) for sampler in ("fast", "exact")),
 ]
 REPEATED = [Memoized(BitwiseRandomizedResponse(1.0)), Scheduled(BitwiseRandomizedResponse(1.0), at=2)]
-ALL: list[Any] = [*FINITE, *REAL, NoPrivacy(), TreeAggregation(1.0, 100, 1.0), Blocks(1.0, 1.0), *REPEATED]
+SHUFFLED = [Shuffled(BitwiseRandomizedResponse(1.0)), Shuffled(KaryRandomizedResponse(2.0, 4))]
+OTHERS = [NoPrivacy(), TreeAggregation(1.0, 100, 1.0), Blocks(1.0, 1.0), *REPEATED, *SHUFFLED]
+ALL: list[Any] = [*FINITE, *REAL, *OTHERS]
 
 
 def name(mechanism: Mechanism) -> str:

@@ -172,7 +172,8 @@ def stronger_clones(epsilon: float, num_senders: int, at: float) -> float:
     A ~ Bin(C, 1/2), Delta ~ Bern(e^epsilon p), and the pair (A + Delta, C - A + 1 - Delta) against (A + 1 - Delta, C -
     A + Delta)."""
     p = 1 / (math.exp(epsilon) + 1)
-    first, second = {}, {}
+    first: Law = {}
+    second: Law = {}
     for c in range(num_senders):
         for a in range(c + 1):
             chance = float(binom.pmf(c, num_senders - 1, 2 * p) * binom.pmf(a, c, 0.5))
@@ -212,7 +213,7 @@ def test_a_single_sender_is_not_hidden() -> None:
         loss = ShuffledLoss(local, 1)
         np.testing.assert_allclose(loss.rdp(ORDERS), local.rdp(ORDERS), rtol=1e-12)
         for at in (-0.5, 0.0, 0.7, 1.4, 1.6):
-            assert loss.delta(at) == pytest.approx(hockey_stick(*map(np.exp, pair), at), abs=1e-15)
+            assert loss.delta(at) == pytest.approx(hockey_stick(np.exp(pair[0]), np.exp(pair[1]), at), abs=1e-15)
 
 
 @pytest.mark.parametrize("make", [BitwiseRandomizedResponse, UnaryEncoding, lambda e: KaryRandomizedResponse(e, 3)])
@@ -275,7 +276,7 @@ def test_shuffled_messages_are_those_of_the_mechanism() -> None:
     first, second = (one.perturb(x, np.random.default_rng(1)) for one in (mechanism, inner))
     np.testing.assert_array_equal(first, second)
     sums = [one.perturb_counts(histogram, np.random.default_rng(1), np.array(12)) for one in (mechanism, inner)]
-    np.testing.assert_array_equal(*sums)
+    np.testing.assert_array_equal(sums[0], sums[1])
     np.testing.assert_array_equal(mechanism.debias(sums[0], 12), inner.debias(sums[0], 12))
     np.testing.assert_array_equal(mechanism.variance(x), inner.variance(x))
     np.testing.assert_array_equal(

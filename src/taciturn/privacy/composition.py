@@ -25,6 +25,7 @@ ORDERS: Floats = 1 + np.geomspace(1e-3, 1e6, 425)
 ROWS_AT_ONCE = 1024
 LARGEST = 300.0  # epsilon of a message, or mu^2 of all Gaussians, in a distribution; e^(2 LARGEST) is still a float
 GRID = 2**14  # steps per standard deviation of a privacy loss distribution, at most
+WIDEST = 2**17  # steps to the largest loss of a message that is not pure, at most
 TAIL = 1e-4  # share of delta spent on truncating tails
 FOURIER = 1e-14  # part of delta reserved for rounding errors of fast Fourier transforms, ten times the largest observed
 
@@ -162,8 +163,8 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
         delta: > 0.
 
     Returns:
-        Epsilon; inf if a loss is neither pure nor Gaussian, or if a loss is too large or delta too small for a
-        distribution on a grid.
+        Epsilon; inf if a loss is neither pure nor Gaussian (sampled or not), or if a loss is too large or delta too
+        small for a distribution on a grid.
 
     Raises:
         ImportError: dp-accounting is missing.
@@ -173,17 +174,19 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
     pure = [(loss, count) for loss, count in sent if not isinstance(loss, GaussianLoss)]
     if not pure:
         return float(gaussian_epsilon(math.sqrt(squared_mu), delta))
-    if delta <= FOURIER or squared_mu > LARGEST or any(loss.epsilon > LARGEST for loss, _ in pure):
+    messages = sum(count for _, count in pure)
+    tail = delta * TAIL / messages
+    if delta <= FOURIER or squared_mu > LARGEST or any(loss.farthest(tail) > LARGEST for loss, _ in pure):
         return math.inf
     pld, _ = _dp_accounting()
-    messages = sum(count for _, count in pure)
-    variance = squared_mu + sum(2 * loss.rho * count for loss, count in pure)
+    variance = squared_mu + sum(_variance(loss) * count for loss, count in pure)
     common = max(pure, key=lambda pair: pair[1])[0].epsilon
     # Rounding to a grid of this step adds at most step^2 / 4 to the variance of each message. The commonest loss lies
     # on the grid.
     step = max(0.01 * math.sqrt(variance / messages), math.sqrt(variance) / GRID)
-    step = common / math.ceil(common / step) if step < common else step
-    parts = [_composed(_distribution(loss, step), count, delta) for loss, count in pure]
+    step = max([step, *(loss.farthest(tail) / WIDEST for loss, _ in pure if math.isinf(loss.epsilon))])
+    step = common / math.ceil(common / step) if step < common < math.inf else step
+    parts = [_composed(_distribution(loss, step, tail), count, delta) for loss, count in pure]
     if squared_mu:
         parts.append(pld.from_gaussian_mechanism(1 / math.sqrt(squared_mu), value_discretization_interval=step))
     total = parts[0]
@@ -201,16 +204,24 @@ def _dp_accounting() -> tuple[Any, Any]:
     return privacy_loss_distribution, pld_pmf
 
 
-def _distribution(loss: PrivacyLoss, step: float) -> Any:
-    """The privacy loss distribution of a pure message, on multiples of `step`."""
+def _variance(loss: PrivacyLoss) -> float:
+    """About the variance of the privacy loss of one message: of a sampled one, rho says nothing of it."""
+    return 2 * loss.rho if math.isfinite(loss.epsilon) else float(loss.rdp(2.0))
+
+
+def _distribution(loss: PrivacyLoss, step: float, tail: float) -> Any:
+    """The privacy loss distribution of a message, on multiples of `step`; losses of a message that is not pure are
+    infinite with probability at most `tail`."""
     pld, pld_pmf = _dp_accounting()
-    if isinstance(loss, LaplaceLoss):
-        end = math.ceil(loss.epsilon / loss.nodes / step)
-        deltas = loss.delta(np.arange(-end, end + 1) * step)
+    if isinstance(loss, LaplaceLoss) or math.isinf(loss.epsilon):
+        curve: Any = loss  # it has `delta`
+        nodes = loss.nodes if isinstance(loss, LaplaceLoss) else 1
+        end = math.ceil(loss.farthest(tail) / nodes / step)
+        deltas = curve.delta(np.arange(-end, end + 1) * step)
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -end, end, deltas)
-        return pld.PrivacyLossDistribution(pmf).self_compose(loss.nodes)
+        return pld.PrivacyLossDistribution(pmf).self_compose(nodes)
     if (parts := loss.parts()) is not None:
-        return _distribution(parts[0], step).self_compose(parts[1])
+        return _distribution(parts[0], step, tail).self_compose(parts[1])
     first, second = loss.dominating_pair() or answers(loss.epsilon)
     losses = (first - second) / step
     points = np.unique(np.concatenate([np.floor(losses), np.ceil(losses)])).astype(np.int64)

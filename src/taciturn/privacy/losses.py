@@ -59,6 +59,11 @@ class PrivacyLoss:
         """A loss, and how many independent messages of it this message consists of; None if it has no parts."""
         return None
 
+    def farthest(self, tail: float) -> float:
+        """An epsilon at which delta of one message is at most `tail` > 0; that of pure differential privacy, or inf, if
+        no smaller one is known."""
+        return self.epsilon
+
     def group(self, size: int) -> "PrivacyLoss":
         """Privacy loss of a message when `size` units change at once and each moves it by at most the sensitivity.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.composition import ORDERS, answers, gaussian_delta, rho_of
+from taciturn.privacy.composition import ORDERS, answers, gaussian_delta, gaussian_epsilon, rho_of
 from taciturn.privacy.losses import GaussianLoss, LaplaceLoss, PrivacyLoss, pair_divergence
 from taciturn.validation import Array, Floats, number
 
@@ -71,7 +71,7 @@ class SampledLoss(PrivacyLoss):
     def divergence(self, alpha: Array) -> Array:
         """The Renyi divergence of order alpha of the dominating pair, or that of `loss` if its own is smaller (as where
         only epsilon gives the pair); for Gaussian noise by Gauss-Legendre quadrature, within its reach."""
-        known = self.loss.rdp(alpha)
+        known = np.array(self.loss.rdp(alpha))
         if not isinstance(self.loss, GaussianLoss):
             pair = self.dominating_pair()
             return known if pair is None else np.minimum(known, pair_divergence(alpha, *pair))
@@ -85,6 +85,12 @@ class SampledLoss(PrivacyLoss):
         """The pair for a pure `loss`; if only its epsilon is known, of the randomised response that dominates it."""
         pair = finite_pair(self.loss)
         return None if pair is None else _sampled(*pair, self.rate)
+
+    def farthest(self, tail: float) -> float:
+        rest = min(tail / self.rate, 0.5)
+        if not isinstance(self.loss, GaussianLoss):
+            return sampled_epsilon(self.loss.farthest(rest), self.rate)
+        return sampled_epsilon(float(gaussian_epsilon(math.sqrt(2 * self.loss.rho), rest)), self.rate)
 
     def group(self, size: int) -> PrivacyLoss:
         """Privacy loss if `size` units change at once, whoever they belong to.

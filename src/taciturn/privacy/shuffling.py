@@ -22,16 +22,14 @@ from taciturn.validation import Array, Floats, Ints, integer, number
 MOST_SENDERS = 10**6
 """More senders are counted as this many, which is an upper bound."""
 
-MOST_EPSILON = 30.0
-"""A local message of a larger epsilon counts as not shuffled: clones are rarer than e^-15 then."""
+LEAST_EPSILON, MOST_EPSILON = 1e-12, 30.0
+"""Local messages of other epsilons count as not shuffled: clones are rarer than e^-15 then, or rounding takes over."""
 
 FAR = 38.0  # standard deviations; e^(-FAR^2/2) is about the smallest float
 BLOCKS = 8  # blocks of m in one standard deviation; half as many of T
 TINY = 1e-290  # rows that are less probable are left out
-FINE, GROWTH = (
-    0.02,
-    0.02,
-)  # steps between losses: in units of their standard deviation near 0, of the loss itself farther
+FINE = 0.02  # steps between losses near 0, in units of their standard deviation
+GROWTH = 0.02  # farther steps, as shares of the loss
 
 
 @dataclass(frozen=True)
@@ -63,9 +61,9 @@ class ShuffledLoss(PrivacyLoss):
     For binary randomised response a = 1 / (p + 1) and z = 0, and this is Theorem 3.1 of Feldman, McMillan & Talwar
     (2023, 'Stronger privacy amplification by shuffling', arXiv 2208.04591): C ~ Bin(n-1, 2 / (p+1)), and the sender's
     own message follows Bern(p / (p+1)). For K-ary response a = 1 / (p + K - 1) and z = (K-2) a, and nothing is left for
-    the rest; where all others hold a third value the pair is the truth. For bits a = 1 / (e^(epsilon/2) + 1)^2 if they
-    are symmetric, 1 / (2 (p + 1)) if optimised. A sender without a value (a vector of zeros) answers as one whose value
-    is an option that is not reported, so the proof covers it.
+    the rest. For bits a = 1 / (e^(epsilon/2) + 1)^2 if they are symmetric, 1 / (2 (p + 1)) if optimised. A sender
+    without a value (a vector of zeros) answers as one whose value is an option that is not reported, so the proof
+    covers it.
 
     Deviations from that paper: its Errata restrict Theorem 3.1 to mechanisms with R_i >= (R_0 + R_1) / (p + 1). Bits of
     three options or more do not satisfy this, where a message has a 1 at the values of both worlds and a 0 at the other
@@ -217,7 +215,7 @@ def shuffled_delta(loss: PrivacyLoss, num_senders: int, at: Floats) -> Floats:
     from scipy.stats import binom
 
     x = np.abs(at)[..., None]
-    if loss.epsilon > MOST_EPSILON:
+    if not LEAST_EPSILON <= loss.epsilon <= MOST_EPSILON:
         return of_both_signs(at, profile(loss, x[..., 0]))
     m, s, weight, left_out, _ = _rows(loss, num_senders)
     share = np.divide(np.tanh(x / 2), s, out=np.full(np.broadcast_shapes(x.shape, s.shape), math.inf), where=s > 0)
@@ -289,16 +287,16 @@ def _rows(loss: PrivacyLoss, num_senders: int) -> tuple[Floats, Floats, Floats, 
     clones a smaller s mixes V_0 with V_1.
     """
     a, z = clone_probabilities(loss)
-    p, others, clone = math.exp(loss.epsilon), num_senders - 1, min(2 * a + z, 1.0)
-    own = min((p + 1) * a + z, 1.0)
+    more, others, clone = math.expm1(loss.epsilon), num_senders - 1, min(2 * a + z, 1.0)  # p - 1
+    own = min((more + 2) * a + z, 1.0)
     clones, chance, left_out = _law(others, clone)
     starts = _starts(clones, chance, BLOCKS / 2)
     rows = []
     for fewest, block in zip(clones[starts] + 1, np.add.reduceat(chance, starts), strict=True):
         m, law, beyond = _law(int(fewest), min(2 * a / (2 * a + z), 1.0))
-        gain = (p - 1) * m / (2 * fewest)
-        law *= (2 * a + z) / ((p + 1) * a + z) * (1 + gain)
-        left_out += block * beyond * p
+        gain = more * m / (2 * fewest)
+        law *= (2 * a + z) / ((more + 2) * a + z) * (1 + gain)
+        left_out += block * beyond * (more + 1)
         first = _starts(m, law, BLOCKS)
         s = np.maximum.reduceat(gain / (1 + gain), first)
         rows.append(np.stack([m[first], s, own * block * np.add.reduceat(law, first)]))
@@ -342,7 +340,7 @@ def _shuffled(loss: PrivacyLoss, num_senders: int) -> tuple[Array, Array, float]
     from scipy.special import gammaln
 
     epsilon = loss.epsilon
-    if epsilon > MOST_EPSILON:
+    if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
         return *cast("tuple[Array, Array]", loss.dominating_pair()), loss.rho
     sizes, slopes, weights, left_out, idle = _rows(loss, num_senders)
     grid = _grid(epsilon, 2 * math.sqrt(float((slopes**2 / np.maximum(sizes, 1)) @ weights / weights.sum())))

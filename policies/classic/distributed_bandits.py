@@ -162,8 +162,9 @@ class ShuffleElimination(DistDPSE):
         return np.sqrt(2 * bits * chances * (1 - chances)), 1 / 3
 
     def noisy(self, sums: Array, epoch: Batch) -> Floats:
-        bits, chances = (np.broadcast_to(part[:, None], sums.shape) for part in self.noise_bits(epoch.pulls))
-        return np.asarray((sums + self.rng.binomial(bits, chances) - bits * chances) / epoch.pulls[:, None])
+        bits, chances = self.noise_bits(epoch.pulls[:, None])
+        noise = self.rng.binomial(bits, chances, sums.shape) - bits * chances
+        return np.asarray((sums + noise) / epoch.pulls[:, None])
 
 
 def binomial_delta(bits: int, chance: float, epsilon: float) -> float:
@@ -197,6 +198,6 @@ def noise_bits(users: int, epsilon: float, delta: float) -> tuple[int, float]:
         return users * each, 0.5
     least, chance = 0.0, 0.5
     for _ in range(40):
-        middle = (least + chance) / 2
-        least, chance = (least, middle) if binomial_delta(users, middle, epsilon) <= delta else (middle, chance)
+        half = (least + chance) / 2
+        least, chance = (least, half) if binomial_delta(users, half, epsilon) <= delta else (half, chance)
     return users, chance

@@ -24,6 +24,7 @@ from taciturn.policies.classic.private_indices import (
 from taciturn.validation import Array, Floats, Ints
 
 LARGEST_BATCH = 2.0**40  # beyond every horizon
+LEAST_EPSILON = 1e-6  # whose noise is still counted in 64 bits
 
 
 class DistDPSE(PrivateElimination):
@@ -41,7 +42,7 @@ class DistDPSE(PrivateElimination):
     place of 2 (g / epsilon)^2: it is not private. This follows the paper.
 
     Args:
-        epsilon: > 0.
+        epsilon: >= 1e-6.
         beta: the failure probability p; None: 1/T, as in theorem 1. The paper's experiments have 0.1.
         growth: of batches, > 1; 2 in Algorithm 1 and 4 in the experiments.
     """
@@ -51,7 +52,8 @@ class DistDPSE(PrivateElimination):
     trust = "distributed"
 
     def __init__(self, epsilon: float = 1.0, beta: float | None = None, growth: float = 2.0) -> None:
-        self.epsilon, self.growth = number("epsilon", epsilon, above=0), number("growth", growth, above=1)
+        self.epsilon = number("epsilon", epsilon, at_least=LEAST_EPSILON)
+        self.growth = number("growth", growth, above=1)
         self.beta = None if beta is None else number("beta", beta, above=0, below=1)
 
     def schedule(self, epoch: Ints, active: Ints) -> Batch:

@@ -214,6 +214,7 @@ def test_without_numba_the_stretches_are_the_same(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("kind", ALL)
 def test_mistaken_parameters_are_named(kind: Any) -> None:
+    assert kind.trust == "central"
     with pytest.raises(ValueError, match="epsilon must be a finite number > 0"):
         kind(0)
     for name, value, of in (("alpha", 0, AdaPUCB), ("ratio", 1, DPKLUCB), ("gamma", 1.0, DPUCB)):

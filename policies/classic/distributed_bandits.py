@@ -24,6 +24,7 @@ from taciturn.policies.classic.private_indices import (
 from taciturn.validation import Array, Floats, Ints
 
 LARGEST_BATCH = 2.0**40  # beyond every horizon
+LEAST_EPSILON = 1e-6  # whose noise is still counted in 64 bits
 
 
 class DistDPSE(PrivateElimination):
@@ -41,7 +42,7 @@ class DistDPSE(PrivateElimination):
     place of 2 (g / epsilon)^2: it is not private. This follows the paper.
 
     Args:
-        epsilon: > 0.
+        epsilon: >= 1e-6.
         beta: the failure probability p; None: 1/T, as in theorem 1. The paper's experiments have 0.1.
         growth: of batches, > 1; 2 in Algorithm 1 and 4 in the experiments.
     """
@@ -51,7 +52,8 @@ class DistDPSE(PrivateElimination):
     trust = "distributed"
 
     def __init__(self, epsilon: float = 1.0, beta: float | None = None, growth: float = 2.0) -> None:
-        self.epsilon, self.growth = number("epsilon", epsilon, above=0), number("growth", growth, above=1)
+        self.epsilon = number("epsilon", epsilon, at_least=LEAST_EPSILON)
+        self.growth = number("growth", growth, above=1)
         self.beta = None if beta is None else number("beta", beta, above=0, below=1)
 
     def schedule(self, epoch: Ints, active: Ints) -> Batch:
@@ -162,8 +164,9 @@ class ShuffleElimination(DistDPSE):
         return np.sqrt(2 * bits * chances * (1 - chances)), 1 / 3
 
     def noisy(self, sums: Array, epoch: Batch) -> Floats:
-        bits, chances = (np.broadcast_to(part[:, None], sums.shape) for part in self.noise_bits(epoch.pulls))
-        return np.asarray((sums + self.rng.binomial(bits, chances) - bits * chances) / epoch.pulls[:, None])
+        bits, chances = self.noise_bits(epoch.pulls[:, None])
+        noise = self.rng.binomial(bits, chances, sums.shape) - bits * chances
+        return np.asarray((sums + noise) / epoch.pulls[:, None])
 
 
 def binomial_delta(bits: int, chance: float, epsilon: float) -> float:
@@ -197,6 +200,6 @@ def noise_bits(users: int, epsilon: float, delta: float) -> tuple[int, float]:
         return users * each, 0.5
     least, chance = 0.0, 0.5
     for _ in range(40):
-        middle = (least + chance) / 2
-        least, chance = (least, middle) if binomial_delta(users, middle, epsilon) <= delta else (middle, chance)
+        half = (least + chance) / 2
+        least, chance = (least, half) if binomial_delta(users, half, epsilon) <= delta else (half, chance)
     return users, chance

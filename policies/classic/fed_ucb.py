@@ -50,8 +50,8 @@ class FedUCB(Policy):
     What the channel adds noise to is the mean of each arm, once for each reward, and not Gram matrices by a tree; pulls
     are not noised. The agent whose rule holds uploads at once, and the others one slot later, when they see that. The
     server's average holds no counts, so an agent takes it for M times as many pulls as it has uploaded itself.
-    Determinants lack the shifts by the noise's bounds. The paper repairs nothing; Zhou & Chowdhury repair it by a fixed
-    schedule and noise on Gram matrices, which have no counterpart here.
+    Determinants lack the shifts by the noise's bounds. The repair is our own: Zhou & Chowdhury have a fixed schedule,
+    and noise on Gram matrices, which has no counterpart here.
 
     Args:
         threshold: D > 0.

@@ -90,7 +90,7 @@ def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int)
     params |= form
     one = config(task.env, policy, own, **params) | {"kind": kind, "total": task.total}
     try:
-        given: Config = own | ({"seed": seed} if learner else {}) | ({"trust": trusted} if trusted else {})
+        given: Config = own | ({"seed": seed} if learner else {}) | ({"trust_model": trusted} if trusted else {})
         agent = bring(policy, **given)
         channels = None
         if isinstance(task.total, float):

@@ -127,7 +127,7 @@ def test_an_attacker_reads_the_sum_and_not_the_answers() -> None:
 
 def test_a_listener_spends_its_total_on_a_clearer_answer() -> None:
     env = gossip_bandit_v0.population(num_envs=2, **GOSSIP | {"num_agents": 100})
-    policy = Listener(trust="shuffle")
+    policy = Listener(trust_model="shuffle")
     law = policy.within(env.view(policy), 1.0)["preference"]
     assert isinstance(law, Scheduled)
     assert law.epsilon == pytest.approx(2.54, abs=0.05)
@@ -199,7 +199,7 @@ def test_a_budget_stops_averages_of_all_at_once() -> None:
 
 @pytest.mark.parametrize("total", [1.0, 10.0])
 def test_few_rounds_keep_within_a_total(total: float) -> None:
-    policy = FewRounds(4, rounds=6, trust="central")
+    policy = FewRounds(4, rounds=6, trust_model="central")
     env = federated_training_v0.population(2, **TRAINING | {"horizon": 40.0})
     configs = policy.within(env.view(policy), total)
     assert configs is not None

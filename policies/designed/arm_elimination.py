@@ -34,19 +34,19 @@ class GrowingSchedule(Policy):
         first: pulls of each arm by each agent in the first epoch.
         growth: of the total of pulls from epoch to epoch, > 1.
         a, c: constants of the threshold, > 0.
-        trust: whom agents trust under a total: "local", nobody; "distributed", a secure sum of their uploads;
+        trust_model: whom agents trust under a total: "local", nobody; "distributed", a secure sum of their uploads;
             "central", a curator who averages them.
     """
 
     public_schedule = True
 
     def __init__(
-        self, first: int = 2, growth: float = 1.15, a: float = 0.6, c: float = 0.3, trust: str = "local"
+        self, first: int = 2, growth: float = 1.15, a: float = 0.6, c: float = 0.3, trust_model: str = "local"
     ) -> None:
         self.first = integer("first", first, at_least=1)
         self.growth = number("growth", growth, above=1, at_most=1e6)
         self.a, self.c = number("a", a, above=0), number("c", c, above=0)
-        self.trust = choice("trust", trust, TRUST)
+        self.trust_model = choice("trust_model", trust_model, TRUST)
 
     def begin(self, view: PublicView) -> None:
         self.require(issubclass(view.world, ArmElimination), "arm_elimination", view)
@@ -58,7 +58,7 @@ class GrowingSchedule(Policy):
 
     def within(self, view: PublicView, total: float) -> dict[str, Any]:
         """All of `total` on each message or average, by Laplace noise: each reward enters one."""
-        return {"means": TRUST[self.trust](total)}
+        return {"means": TRUST[self.trust_model](total)}
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         seen = self._layout.unpack(obs[:, 0].astype(np.float64))

@@ -37,8 +37,8 @@ class PublicPlan(Policy):
         v / (m n) + sum_j n_j^2 s(n_j) / (m n^2),
 
     where v is the variance of one reward. So it counts as m n v / (v + sum_j n_j^2 s(n_j) / n) pulls in a Beta
-    posterior with a uniform prior. Where noise is added once for all (`trust`), s(n_j) is m times the variance of the
-    noise in the average of batch j, which is 1/m of what each agent alone would need.
+    posterior with a uniform prior. Where noise is added once for all (`trust_model`), s(n_j) is m times the
+    variance of the noise in the average of batch j, which is 1/m of what each agent alone would need.
 
     Where uploads are lost, it still counts all m of them.
 
@@ -50,20 +50,20 @@ class PublicPlan(Policy):
         growth: of the length of batches, >= 1.
         chunk: pulls for each draw from the posterior.
         until: share of the run, in [0, 1].
-        trust: whom agents trust under a total: "local", nobody; "distributed", a secure sum of their uploads;
+        trust_model: whom agents trust under a total: "local", nobody; "distributed", a secure sum of their uploads;
             "central", a curator who averages them.
     """
 
     public_schedule = True
 
     def __init__(
-        self, first: int = 2, growth: float = 1.6, chunk: int = 1, until: float = 0.7, trust: str = "local"
+        self, first: int = 2, growth: float = 1.6, chunk: int = 1, until: float = 0.7, trust_model: str = "local"
     ) -> None:
         self.first = integer("first", first, at_least=1)
         self.growth = number("growth", growth, at_least=1, at_most=1e6)
         self.chunk = integer("chunk", chunk, at_least=1)
         self.until = number("until", until, at_least=0, at_most=1)
-        self.trust = choice("trust", trust, TRUST)
+        self.trust_model = choice("trust_model", trust_model, TRUST)
 
     def begin(self, view: PublicView) -> None:
         fits = issubclass(view.world, FederatedBandit) and view.params.topology == "server"
@@ -77,7 +77,7 @@ class PublicPlan(Policy):
 
     def within(self, view: PublicView, total: float) -> dict[str, Any]:
         """All of `total` on each message or average, by Laplace noise: each reward enters one."""
-        return {"means": TRUST[self.trust](total)}
+        return {"means": TRUST[self.trust_model](total)}
 
     def _start(self, fresh: Bools) -> None:
         """Forget the runs of the replicas that `fresh` marks."""

@@ -99,20 +99,20 @@ class FewRounds(StoppingRule):
     Args:
         k: updates in a round (all, if there are fewer clients).
         rounds: that are closed.
-        trust: whom clients trust under a total: "local", nobody, and the level is the benchmark's; "central", a curator
-            who averages their updates.
+        trust_model: whom clients trust under a total: "local", nobody, and the level is the benchmark's; "central",
+            a curator who averages their updates.
         delta: of the total, in (0, 1), if a curator is trusted.
     """
 
-    def __init__(self, k: int, rounds: int = 1, trust: str = "local", delta: float = 1e-5) -> None:
+    def __init__(self, k: int, rounds: int = 1, trust_model: str = "local", delta: float = 1e-5) -> None:
         self.k = integer("k", k, at_least=1)
         self.rounds = integer("rounds", rounds, at_least=0)
-        self.trust = choice("trust", trust, ("local", "central"))
+        self.trust_model = choice("trust_model", trust_model, ("local", "central"))
         self.delta = number("delta", delta, above=0, below=1)
 
     def within(self, view: PublicView, total: float) -> dict[str, Any] | None:
         """A curator's noise; None if no curator is trusted, or the world sends nothing."""
-        if self.trust == "local" or "update" not in view.channels:
+        if self.trust_model == "local" or "update" not in view.channels:
             return None
         budget = Budget(total, self.delta, method="rdp")
         rate = min(self.k / view.params.num_clients, 1.0)

@@ -350,8 +350,8 @@ class Listener(Remembering):
         temper: c, the share of its weight that an answer gets, in [0, 1].
         memory: what fresh replies still count at the next tick, in [0, 1]; copies of an answer count as long as the run
             lasts.
-        trust: whom agents trust under a total: "local", nobody; "shuffle", somebody who hides which answer is whose,
-            where everybody answers everybody, so that each answer may be clearer than the total.
+        trust_model: whom agents trust under a total: "local", nobody; "shuffle", somebody who hides which answer is
+            whose, where everybody answers everybody, so that each answer may be clearer than the total.
         delta: of the total, in (0, 1), if answers are shuffled.
     """
 
@@ -364,10 +364,10 @@ class Listener(Remembering):
         doubt: float = 0.0,
         temper: float = 1.0,
         memory: float = 0.5,
-        trust: str = "local",
+        trust_model: str = "local",
         delta: float = 1e-5,
     ) -> None:
-        self.trust = choice("trust", trust, ("local", "shuffle"))
+        self.trust_model = choice("trust_model", trust_model, ("local", "shuffle"))
         self.delta = number("delta", delta, above=0, below=1)
         self.epsilon = None if epsilon is None else number("epsilon", epsilon, above=0)
         self.moment = number("moment", moment, above=0, at_most=1000)
@@ -385,7 +385,7 @@ class Listener(Remembering):
 
     def within(self, view: PublicView, total: float) -> dict[str, Mechanism]:
         """All of the total on the one answer."""
-        if self.trust == "local":
+        if self.trust_model == "local":
             return one_answer(BitwiseRandomizedResponse(total), self.moment, view)
         others = max(view.params.num_agents - 1, 1)  # who reads the answers knows its own
         level = shuffled_level(total, self.delta, others)

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from taciturn.agents import bring
-from taciturn.bench.comparisons.playing import played, task_config
+from taciturn.bench.comparisons.playing import first_within, task_config, ways_by_rank
 from taciturn.bench.figures import COLORS, panels
-from taciturn.bench.levels import Way, own_way, ways, within
+from taciturn.bench.levels import Way, own_way, ways
 from taciturn.bench.marks import scale_of
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.statistics import Estimate, mean
@@ -25,7 +25,8 @@ from taciturn.wrappers.channels import private_config
 LOCAL, SHUFFLE, DISTRIBUTED, CENTRAL = TRUSTED = ("local", "shuffle", "distributed", "central")
 """Agents trust nobody; a shuffler, who hides who said what; a secure sum; or a curator, who averages what they say."""
 LIMITS = (10.0, 3.0, 1.0)
-ONCE = 1  # message of each agent, where a local agent leaves the level to the benchmark
+TRAINING = "federated_training_v0"
+ONCE = 1  # message of each client, who is then in one round
 
 
 class Speaker(NamedTuple):
@@ -40,6 +41,7 @@ class Speaker(NamedTuple):
         mechanism: what stands on the channel at a total, as text with its epsilon; empty: as the agent says, or as it
             does best.
         world: parameters of the world that differ for it.
+        kept: the name of its kept trainings, of which each seed plays one.
     """
 
     kind: str
@@ -49,6 +51,7 @@ class Speaker(NamedTuple):
     own: Mapping[str, Any] = MappingProxyType({})
     mechanism: str = ""
     world: Mapping[str, Any] = MappingProxyType({})
+    kept: str = ""
 
 
 def with_trust(policy: str, *trusted: str, **world: Any) -> list[Speaker]:
@@ -56,7 +59,9 @@ def with_trust(policy: str, *trusted: str, **world: Any) -> list[Speaker]:
     found = []
     for one in trusted:
         settings = policy if one == LOCAL else f"{policy}:{CENTRAL if one == DISTRIBUTED else one}"
-        found.append(Speaker("designed", policy, one, settings, {"trust": one}, world={} if one == LOCAL else world))
+        found.append(
+            Speaker("designed", policy, one, settings, {"trust_model": one}, world={} if one == LOCAL else world)
+        )
     return found
 
 
@@ -64,6 +69,7 @@ SPEAKERS: dict[str, list[Speaker]] = {
     "federated_bandit_v0": [
         Speaker("designed", "DividedPlan", LOCAL, "DividedPlan"),
         *with_trust("PublicPlan", LOCAL, DISTRIBUTED, CENTRAL),
+        Speaker("learned", "LearnedPlan", LOCAL, kept="federated"),
         Speaker("published", "CDPMAB", LOCAL, "CDPMAB", mechanism="Laplace:{}"),
         Speaker("published", "CDPMAB", CENTRAL, "CDPMAB", mechanism="CentralSum:Laplace:{}"),
     ],
@@ -72,14 +78,24 @@ SPEAKERS: dict[str, list[Speaker]] = {
         Speaker("published", "EliminationSchedule", LOCAL, "EliminationSchedule", mechanism="Laplace:{}"),
         Speaker("published", "EliminationSchedule", CENTRAL, "EliminationSchedule", mechanism="CentralSum:Laplace:{}"),
     ],
-    "gossip_bandit_v0": with_trust("Listener", LOCAL, SHUFFLE),
-    "federated_training_v0": with_trust("FewRounds", LOCAL, CENTRAL, weighting="uniform"),
+    "gossip_bandit_v0": [
+        *with_trust("Listener", LOCAL, SHUFFLE),
+        Speaker("learned", "LearnedListener", LOCAL, kept="gossip"),
+        Speaker("published", "PPCL", LOCAL, "PPCL"),
+    ],
+    "social_bandit_v0": [
+        Speaker("designed", "Listener", LOCAL, "Listener"),
+        Speaker("learned", "LearnedListener", LOCAL, kept="social"),
+        Speaker("published", "PrivateSocialLearning", LOCAL, "PrivateSocialLearning"),
+    ],
+    TRAINING: with_trust("FewRounds", LOCAL, CENTRAL, weighting="uniform"),
 }
 SIZES = {
     "federated_bandit_v0": ("few-agents", "standard"),
     "arm_elimination_v0": ("standard", "crowd"),
     "gossip_bandit_v0": ("standard", "crowd"),
-    "federated_training_v0": ("few-clients", "standard"),
+    "social_bandit_v0": ("standard", "crowd"),
+    TRAINING: ("few-clients", "standard"),
 }
 """The two sizes of each world, the smaller one first."""
 
@@ -152,12 +168,13 @@ class TrustStudy(Study):
         asked = cell.config
         speaker = SPEAKERS[asked["env"]][asked["speaker"]]
         task = task_of(asked["env"], asked["size"], asked["total"])
-        agent = bring(speaker.policy, **asked["policy_params"])
+        if speaker.kept:
+            agent = bring(f"kept:{speaker.kept}-{cell.seed}")
+        else:
+            agent = bring(speaker.policy, **asked["policy_params"])
         one = task_config(task, speaker.policy, **speaker.world)
-        way = way_of(task, speaker, agent, one, cell.seed)
-        found = played(task, agent, one, asked["runs"], cell.seed, way)
-        if not within(found.spent["epsilon"], asked["total"]):
-            raise ValueError(f"{speaker.policy} must spend at most {asked['total']:g} in {task.id}, not {found.spent}")
+        ways = ways_of(task, speaker, agent, one, cell.seed)
+        found, _ = first_within(task, agent, one, asked["runs"], cell.seed, ways)
         value, scale = float(found.metrics[task.measure].mean()), scale_of(task)
         assert scale is not None
         low, high = (mark.estimate.value for mark in scale)
@@ -224,19 +241,20 @@ class TrustStudy(Study):
         return [Plot("trust", figure, caption)]
 
 
-def way_of(task: Task, speaker: Speaker, agent: Any, config: Config, seed: int) -> Way:
-    """What stands on the channel."""
-    total = task.total
+def ways_of(task: Task, speaker: Speaker, agent: Any, config: Config, seed: int) -> list[Way]:
+    """What may stand on the channel, best first."""
+    total, protected = task.total, CONTESTS[task.env].totals
     assert isinstance(total, float)
+    assert protected is not None
     if speaker.mechanism:
         law = private_config(parse_mechanism(speaker.mechanism.format(total)))
-        return Way(math.nan, {next(iter(CONTESTS[task.env].totals.channels)): law})  # type: ignore[union-attr]
+        return [Way(math.nan, dict.fromkeys(protected.channels, law))]
     world = make_world(task.env).population(1, **{**config["env_params"], **task.variant.params})
     if (own := own_way(agent, world, total)) is not None:
-        return own
-    protected = CONTESTS[task.env].totals
-    assert protected is not None
-    return next(ways(world, protected, total, [ONCE]))
+        return [own]
+    if task.env == TRAINING:
+        return [next(ways(world, protected, total, [ONCE]))]
+    return ways_by_rank(task, agent, config, seed)
 
 
 def champion(groups: Results) -> tuple[str, Estimate]:

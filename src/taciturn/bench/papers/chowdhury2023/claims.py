@@ -79,7 +79,7 @@ def per_pull(results: Results) -> str:
         found.append(f"{place}: {' and '.join(map(number, each))}")
     return (
         "the figure shows regret per pull, which goes to 0 for both as T grows, whatever the ratio: "
-        f"{'; '.join(found)}. Radii for the noise have twice the constant of DP-SE's"
+        f"{'; '.join(found)}. Its radii allow (sqrt(2 x) + x) / epsilon for the noise, those of DP-SE x / epsilon"
     )
 
 

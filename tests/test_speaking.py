@@ -225,6 +225,12 @@ def test_level_0_says_nothing_new() -> None:
         np.testing.assert_array_equal(repeated, first)
     np.testing.assert_array_equal(env.channel.messages(), 3)
     np.testing.assert_allclose(env.ledger.total(delta=0.0, method="basic"), 3.0)
+    again_begun = np.arange(50) < 20
+    env.reset(where=again_begun)
+    env.step({"speaker": np.zeros((50, 4), np.int64)})
+    env.step({"agent": np.tile([0, 1, 1], (50, 4, 1))})
+    np.testing.assert_array_equal(kept[-1][1].all(1), ~again_begun)
+    np.testing.assert_array_equal(kept[-1][1].any(1), ~again_begun)
 
 
 def test_a_mean_is_not_repeated() -> None:

@@ -54,6 +54,7 @@ def played(population: Any, seed: int = 0, turns: int = 500) -> bytes:
 
 ARMS = [0.9, 0.5, 0.2, 0.1]
 PARETO = {"time_law": "pareto", "horizon": 9.0}
+WORDS = {"without_preference": "zeros"}
 WALK, LEARNS = {"dissemination": "walk"}, {"horizon": 12.0}
 # {parameter: another value, or (what else is given, another value)}, for all worlds or, with its name, for one.
 OTHERS: dict[str, Any] = {
@@ -110,6 +111,18 @@ OTHERS: dict[str, Any] = {
     "epochs": (LEARNS, 2),
     "batch_size": (LEARNS, 20),
     "clip_norm": (LEARNS, 0.1),
+    "speaks": (WORDS, "chosen"),
+    "levels": (WORDS | {"speaks": "chosen"}, (0.0, 0.5)),
+    "total": (WORDS | {"speaks": "chosen"}, 1.0),
+    **{
+        f"{world} {name}": (given, value)
+        for world in ("federated_bandit_v0", "arm_elimination_v0")
+        for name, given, value in (
+            ("speaks", {}, "chosen"),
+            ("levels", {"speaks": "chosen"}, (0.0, 0.5)),
+            ("total", {"speaks": "chosen"}, 1.0),
+        )
+    },
 }
 # A coordinator serves agents over the server alone; test_dissemination.py compares the two ways of drawing sums.
 WITHOUT_EFFECT = {f"arm_elimination_v0 {name}" for name in ("topology", "agent_link_cost", "delay", "weighting")}
@@ -147,7 +160,10 @@ def test_every_form_has_the_parameter(world: str, parameter: str) -> None:
     case, asked = CASES[world], given | {parameter: value}
     views: list[Any] = [case.world.parallel_env(**case.params | asked), case.world.env(**case.params | asked)]
     if case.has_id and (world, parameter) not in [("recommender_v0", name) for name in ("actions", "cluster_depth")]:
-        views += [case.make(**asked).unwrapped, case.make_vec(num_envs=2, **asked).unwrapped]
+        more = asked | ({"speakers": "ConstantLevel"} if asked.get("speaks") == "chosen" else {})
+        # What an agent says when its policy has no public schedule has no total.
+        more |= {"others": "Random"} if case.others else {}
+        views += [case.make(**more).unwrapped, case.make_vec(num_envs=2, **more).unwrapped]
     expected = case.population(**asked).params
     for view in views:
         assert pickle.dumps(getattr(view.population.params, parameter)) == pickle.dumps(getattr(expected, parameter))

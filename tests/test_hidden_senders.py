@@ -12,7 +12,6 @@ from taciturn.envs.federated_training.descriptor import samples_of_class
 from taciturn.policies import PPCL, FewRounds, FixedCount, Listener
 from taciturn.privacy.composition import ORDERS, rdp_epsilon
 from taciturn.privacy.sampling import SampledLoss
-from taciturn.privacy.shuffling import ShuffledBitsLoss
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
@@ -47,7 +46,7 @@ def test_shuffled_answers_are_the_same_answers() -> None:
         for law in (BITS, Shuffled(BITS))
     ]
     for name in ("regret", "messages"):
-        np.testing.assert_array_equal(*(run.metrics[name] for run in runs))
+        np.testing.assert_array_equal(runs[0].metrics[name], runs[1].metrics[name])
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -58,7 +57,7 @@ def test_each_answer_costs_as_one_of_eleven(law: Any, fast: bool) -> None:
     run = taciturn.simulate(env, Listener(), seed=4, privacy={"preference": law}, fast=fast)
     assert run.ledger is not None
     (account,) = run.ledger.accounts_of("preference")
-    assert account.loss == ShuffledBitsLoss(BITS.loss(), 11)
+    assert account.loss == Shuffled(BITS).summed_loss(11)
     charged = account.messages() + np.zeros((3, 12), np.int64)
     if isinstance(law, Scheduled):
         np.testing.assert_array_equal(charged, 1)
@@ -77,7 +76,7 @@ def test_jumps_charge_shuffled_answers() -> None:
     run = taciturn.simulate(env, PPCL(), seed=4, privacy={"preference": Shuffled(BITS)})
     assert run.ledger is not None
     (account,) = run.ledger.accounts_of("preference")
-    assert account.loss == ShuffledBitsLoss(BITS.loss(), 11)
+    assert account.loss == Shuffled(BITS).summed_loss(11)
     np.testing.assert_array_equal(account.messages() + np.zeros((3, 12)), env.channels["preference"].messages())
 
 

@@ -23,6 +23,7 @@ STOPPING: dict[str, Any] = {"num_clients": 6, "broadcast_time": 0.05, "compute_p
 ELIMINATION: dict[str, Any] = {"num_agents": 3, "num_arms": 3, "horizon": 300}
 CROWD = ("elicitation_v0", MARKET, {"platform": "Wintall"})
 SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 30}
+SPEAKING: dict[str, Any] = {"speaks": "chosen", "without_preference": "zeros"}
 # Where the policies without a fast form play: (world, its parameters, who acts beside them).
 OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     **dict.fromkeys(
@@ -54,6 +55,10 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
         ("recommender_v0", SHOP, {}),
     ),
     "BlockListener": ("recommender_v0", SHOP, {}),
+    **dict.fromkeys(
+        ("ConstantLevel", "OneMoment", "GrowingBatches", "LevelPlan"),
+        ("social_bandit_v0", SOCIAL | SPEAKING, {"agent": "Voter"}),
+    ),
     **dict.fromkeys(("BestResponse", "FiniteBestResponse", "FictitiousPlay", "Hedge", "Mixture"), CROWD),
 }
 OWN: dict[str, dict[str, Any]] = PARAMETERS | {

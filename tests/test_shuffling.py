@@ -368,7 +368,7 @@ def test_sums_of_bits_say_no_more_than_they_cost(local: float, others: int) -> N
         ]
         for epsilon in (0.0, 0.1, 0.5, 1.0, 3.0):
             bound = excess(law, other, epsilon) + 1e-12
-            assert max(excess(*worlds, epsilon), excess(*worlds[::-1], epsilon)) <= bound
+            assert max(excess(worlds[0], worlds[1], epsilon), excess(worlds[1], worlds[0], epsilon)) <= bound
         for order in (1.5, 2.0, 8.0):
             there = np.minimum(*worlds) > 1e-300
             one, two = (np.log(world[there]) for world in worlds)

@@ -362,7 +362,7 @@ class Channel:
         y, sent = say(x, who, lying)
         if self.config.mechanism is not None and self.config.mechanism.shuffles:  # observers read sums
             chosen = sent.reshape(*sent.shape, *[1] * (y.ndim - 2))
-            self._show(np.where(chosen, y, np.zeros((), y.dtype)).sum(1), sent.any(1), sending, faults)
+            self._show(np.where(chosen, y, np.zeros((), y.dtype)).sum(1), np.asarray(sent.any(1)), sending, faults)
             faults = []
         for fault, memory, rng in faults:
             y, sent = fault.deliver(y, sent, sending, memory, rng)

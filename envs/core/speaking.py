@@ -235,9 +235,6 @@ class Speaking(Around):
 
     def _choose(self, actions: Array, live: Array) -> None:
         """Take the levels of the next messages [B, N] from actions, in the replicas `live` bool[B]."""
-        mask = self.action_mask(SPEAKER)
-        if mask is not None:
-            actions = np.where(np.take_along_axis(mask, actions[:, :, None], 2)[:, :, 0] == 1, actions, 0)
         if self.channel.takes_levels:
             self.channel.levels[live] = self.grid[actions][live]
 

@@ -82,20 +82,21 @@ def seat(
         **parameters: those of the world.
 
     Raises:
-        ValueError: no policy is given, there is no such agent, or a parameter is out of range; or replicas would have
+        ValueError: a policy is missing, there is no such agent, or a parameter is out of range; or replicas would have
             to wait for one another (several replicas of a world where agents act one at a time) and the policy
             remembers its agents' actions.
     """
     from taciturn.policies.base import Policy
 
-    if others is None:
+    population = make_world(world).population(num_envs, **parameters)
+    role, *more = population.roles
+    alone = population.roles[role].num_agents == 1
+    if others is None and not alone:
         raise ValueError(
             f'{world} has many agents: give others="NAME OF A POLICY" to gymnasium.make for the seat of one of them, '
             "or use "
             f"{world}.parallel_env() or .env() for all"
         )
-    population = make_world(world).population(num_envs, **parameters)
-    role, *more = population.roles
     policy = make_policy(others) if isinstance(others, str) else others
     if (speakers is None) == bool(more):
         wanted = "a policy, as speaks is 'chosen'" if more else "None unless speaks is 'chosen'"
@@ -107,6 +108,8 @@ def seat(
     waits = population.some_act and role != SPEAKER
     if more:
         population = Controlled(population, role, played)
+        if alone and role != SPEAKER:
+            return population
     if agent in (names := population.possible_agents):
         agent = names.index(str(agent))
     if num_envs > 1 and waits and getattr(type(policy), "update", None) is not Policy.update:

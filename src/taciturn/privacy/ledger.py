@@ -370,6 +370,7 @@ class Ledger:
         top = top and sum(isinstance(a, Levels) or a.each is not None for a in accounts) == 1
         counted: list[tuple[str | None, PrivacyLoss, Ints]] = []  # the channel, if its messages compose in parallel
         chosen: list[tuple[Floats, ...]] = []
+        costliest: dict[str, tuple[Floats, ...]] = {}  # by channel, where messages compose in parallel
         for a in accounts:
             parallel = unit == "event" and self.channels[a.channel].disjoint
             size: int | None = 1
@@ -382,7 +383,12 @@ class Ledger:
                 messages = a.most_sent()[:, None] if top else a.messages()
                 counted.append((a.channel, loss, np.minimum(messages, 1)) if parallel else (None, loss, messages))
             else:
-                chosen.append(a.sums(parallel, size, top))
+                four = a.sums(parallel, size, top)
+                if parallel:
+                    costliest[a.channel] = tuple(map(np.maximum, costliest.get(a.channel, four), four))
+                else:
+                    chosen.append(four)
+        chosen += costliest.values()
         columns = [column for _, _, column in counted] + [column for four in chosen for column in four]
         shape = np.broadcast_shapes((self.num_envs, 1), *(column.shape for column in columns))
         rows, code = _distinct([np.broadcast_to(column, shape).ravel() for column in columns], math.prod(shape))

@@ -58,7 +58,8 @@ class Repeated(Around):
     def summed_loss(self, num_senders: int) -> PrivacyLoss:
         """Cost of one new answer that is shuffled among those of `num_senders` senders, where these are shuffled."""
         inner: Any = self.mechanism
-        return inner.summed_loss(num_senders)  # type: ignore[no-any-return]
+        loss: PrivacyLoss = inner.summed_loss(num_senders)
+        return loss
 
 
 class MemoizedState(RepeatedState):

@@ -137,7 +137,8 @@ class ShuffledBitsLoss(PrivacyLoss):
     num_senders: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.loss, BitsLoss) or not math.isclose(self.loss.logit_one, -self.loss.logit_zero):
+        given: Any = self.loss
+        if not isinstance(given, BitsLoss) or not math.isclose(self.loss.logit_one, -self.loss.logit_zero):
             raise ValueError(f"loss must be that of BitwiseRandomizedResponse, not {self.loss!r}")
         object.__setattr__(self, "epsilon", self.loss.epsilon)
         object.__setattr__(self, "rho", min(self.loss.rho, 2 * self.bit.rho))

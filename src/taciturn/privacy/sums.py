@@ -120,10 +120,10 @@ class CentralSum(Around, Averaging):
     ) -> tuple[Array, Bools]:
         inner: Any = self.mechanism
         inner.check_sensitivity(sensitivity)
-        stated = inner.sensitivity if inner.sensitivity is not None else sensitivity
+        stated: Any = inner.sensitivity if inner.sensitivity is not None else sensitivity
         _, total, weight, reach = weighted_sum(x, arrived, stated, weights)
         noisy = replace(inner, sensitivity=None).perturb(total, rng, reach)
-        released = arrived.any(1)
+        released = np.asarray(arrived.any(1))
         there = released.reshape(-1, *[1] * (total.ndim - 1)) & (weight > 0)
         return np.where(there, noisy, 0.0) / np.where(weight > 0, weight, 1.0), released
 

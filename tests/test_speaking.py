@@ -1,0 +1,600 @@
+"""Speaking as an action: levels are chosen from what is public, charged as chosen, and have the law that they claim."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from laws import fits
+from scipy.stats import kstest
+
+import taciturn
+from taciturn import registry
+from taciturn.envs import arm_elimination_v0, federated_bandit_v0, gossip_bandit_v0, recommender_v0, social_bandit_v0
+from taciturn.envs.core import Array, ChannelConfig, Controlled, Speaking, World, begin
+from taciturn.envs.core.replies import read_law
+from taciturn.policies import (
+    CDPMAB,
+    PPCL,
+    ConstantLevel,
+    EliminationSchedule,
+    GrowingBatches,
+    LevelPlan,
+    Listener,
+    OneMoment,
+    Policy,
+    PrivateSocialLearning,
+    PublicPlan,
+    Random,
+)
+from taciturn.privacy.mechanisms import ChosenLevels
+from taciturn.testing import Case, check_mechanism, world_checks
+from taciturn.wrappers import BitwiseRandomizedResponse, Exponential, Faulty, Laplace, LossyChannel, Privatize, audit
+
+ALARM = 1e-4
+LEVELS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
+SPEAKS: dict[str, Any] = {"speaks": "chosen"}
+WORDS: dict[str, Any] = SPEAKS | {"without_preference": "zeros", "num_agents": 4}
+GOSSIP: dict[str, Any] = WORDS | {"horizon": 3.0}
+SOCIAL: dict[str, Any] = WORDS | {"copies": 3, "walk_length": 4, "horizon": 8}
+ARMS: dict[str, Any] = SPEAKS | {"num_agents": 3, "num_arms": 4, "horizon": 40}
+WORLDS: list[tuple[World[Any, Any, ...], dict[str, Any], Callable[[], Policy]]] = [
+    (gossip_bandit_v0, GOSSIP, PPCL),
+    (gossip_bandit_v0, GOSSIP | {"asks": "one"}, Random),
+    (social_bandit_v0, SOCIAL, PrivateSocialLearning),
+    (federated_bandit_v0, ARMS, Random),
+]
+
+
+class WithSpeakers(Case):
+    """A world with speakers; where one agent acts, the speakers are constant."""
+
+    def __init__(self, world: str, channel: str, **params: Any) -> None:
+        super().__init__(world, params, privacy={channel: None})
+        self.given["speakers"] = "ConstantLevel"
+
+
+ELIMINATION: dict[str, Any] = SPEAKS | {"num_agents": 3, "num_arms": 3, "horizon": 200}
+CASES = [
+    WithSpeakers("gossip_bandit_v0", "preference", **GOSSIP, total=4.0),
+    WithSpeakers("social_bandit_v0", "preference", **SOCIAL, total=4.0),
+    WithSpeakers("federated_bandit_v0", "means", **ARMS | {"horizon": 20}),
+    WithSpeakers("arm_elimination_v0", "means", **ELIMINATION),
+]
+CHECKS = [(f"{case.name}-{check}", check) for case in CASES for check in world_checks(case)]
+
+
+@pytest.mark.parametrize("check", [check for _, check in CHECKS], ids=[name for name, _ in CHECKS])
+def test_worlds_with_speakers_pass_the_checks_of_all_worlds(check: Any) -> None:
+    check()
+
+
+def plays(world: Any, params: dict[str, Any], agent: Any, speaker: Any, num_envs: int = 2, seed: int = 0) -> Any:
+    return taciturn.simulate(world.population(num_envs, **params), {"agent": agent, "speaker": speaker}, seed=seed)
+
+
+# What is charged.
+
+
+@pytest.mark.parametrize(("world", "params", "agent"), WORLDS)
+def test_the_ledger_charges_what_was_chosen(world: Any, params: dict[str, Any], agent: Any) -> None:
+    """The total of each agent against the sum of the levels at which it was seen to send, with random levels."""
+    env, rng = world.population(3, **params), np.random.default_rng(1)
+    env.reset(seed=0, options={"public_schedule": True})
+    policy, (channel,) = agent(), env.channels.values()
+    policy.reset(env, np.random.default_rng(2), "agent")
+    expected, largest = np.zeros((2, 3, channel.num_senders))
+    said: list[Array] = []
+    send = channel.send
+
+    def sending(x: Array, senders: Array | None = None, *rest: Any, **named: Any) -> Any:
+        who = np.broadcast_to(channel.live[:, None], x.shape[:2])
+        said.append(who if senders is None else who & senders)
+        return send(x, senders, *rest, **named)
+
+    channel.send = sending
+    observation = env.observe()
+    while not env.done.all():
+        actions = rng.integers(0, len(LEVELS), (3, channel.num_senders))
+        env.step({"speaker": actions})
+        before = len(said)
+        observation = env.observe()["agent"]
+        env.step({"agent": policy.act(observation, env.action_mask("agent"))})
+        for who in said[before:]:
+            expected += np.take(LEVELS, actions) * who
+            largest = np.maximum(largest, np.take(LEVELS, actions) * who)
+    assert (expected > 0).any()
+    np.testing.assert_allclose(env.ledger.total(delta=0.0, method="basic"), expected, rtol=1e-12)
+    np.testing.assert_allclose(env.spent(), expected, rtol=1e-12)
+    once = env.ledger.total(delta=0.0, method="basic", unit="event")
+    np.testing.assert_allclose(once, largest if channel.disjoint else expected, rtol=1e-12)
+
+
+def test_rho_of_chosen_levels_is_that_of_the_mechanism() -> None:
+    for mechanism in (BitwiseRandomizedResponse(3.0), Laplace(3.0)):
+        chosen = ChosenLevels(mechanism)
+        for level in (0.1, 1.0, 10.0):
+            assert chosen.zcdp * level**2 == pytest.approx(type(mechanism)(level).loss().rho)
+        assert chosen.loss() == mechanism.loss()
+
+
+def test_a_total_masks_what_does_not_fit() -> None:
+    env = gossip_bandit_v0.population(2, **GOSSIP, total=1.35)
+    env.reset(seed=0)
+    shown = []
+    for action in (3, 3, 2, 2, 1):
+        shown.append(env.action_mask("speaker")[0, 0].tolist())
+        env.step({"speaker": np.full((2, 4), action)})
+        env.step({"agent": np.tile([4, 0, 0], (2, 1, 1))})
+    left = [1.35, 0.35, 0.35, 0.05, 0.05]  # the second 1.0 and the second 0.3 do not fit, nor does 0.1
+    assert shown == [[int(level <= room + 1e-9) for level in LEVELS] for room in left]
+    np.testing.assert_allclose(env.ledger.total(delta=0.0, method="basic"), 1.3)
+    seen = env.roles["speaker"].layout.unpack(env.observe()["speaker"])
+    np.testing.assert_allclose(seen["spent"], 1.3, rtol=1e-6)
+    np.testing.assert_allclose(seen["left"], 0.05, rtol=1e-5)
+    np.testing.assert_array_equal(seen["standing"], np.float32(0.3))
+
+
+def test_messages_of_one_turn_that_do_not_fit_together_are_not_sent() -> None:
+    """An agent that has missed a round sends two messages at once, and 1.5 pays for one."""
+    env = federated_bandit_v0.population(1, **ARMS | {"num_agents": 2, "num_arms": 2}, total=1.5)
+    env.reset(seed=0, options={"public_schedule": True})
+    for uploads in ([2, 0], [0, 2]):
+        env.step({"speaker": np.full((1, 2), 3)})
+        env.step({"agent": np.array([uploads])})
+    np.testing.assert_array_equal(env.channel.messages(), [[1, 1]])
+    np.testing.assert_allclose(env.ledger.total(delta=0.0, method="basic"), [[1.0, 1.0]])
+
+
+# What is sent.
+
+
+def heard_bits(level: float, mechanism: Any = None) -> tuple[Array, Array]:
+    """Bits that were read of 4 x 4,000 agents of a social bandit at a level, and their true bits."""
+    env = social_bandit_v0.population(4000, **SOCIAL, num_options=3, levels=(0.0, level))
+    env.reset(seed=3)
+    env.step({"speaker": np.ones((4000, 4), np.int64)})
+    kept: list[tuple[Array, Array]] = []
+    send = env.channel.send
+
+    def sending(x: Array, *rest: Any) -> Any:
+        y, delivered = send(x, *rest)
+        assert delivered.all()
+        kept.append((y.copy(), x.copy()))
+        return y, delivered
+
+    env.channel.send = sending
+    if mechanism is not None:
+        env.channel.config = ChannelConfig(mechanism)
+    env.step({"agent": np.tile([0, 0, 1], (4000, 4, 1))})
+    return kept[0]
+
+
+class HalvesTheLevel(ChosenLevels):
+    """Says at twice the level that is charged."""
+
+    def at(self, level: float) -> Any:
+        return super().at(2 * level)
+
+
+def flips(bits: Array, truth: Array, level: float) -> float:
+    """The least p-value of the flips of ones and of zeros, against 1 / (e^(level/2) + 1)."""
+    chance = 1 / (math.exp(level / 2) + 1)
+    wrong = bits.astype(np.bool_) != truth
+    return min(fits(np.bincount(wrong[truth == bit], minlength=2), [1 - chance, chance]) for bit in (False, True))
+
+
+@pytest.mark.parametrize("level", LEVELS[1:4])
+def test_each_level_has_the_law_of_its_epsilon(level: float) -> None:
+    """Chi-squared, false alarms below 1e-4; twice the level fails."""
+    assert flips(*heard_bits(level), level) > ALARM / 6
+    assert flips(*heard_bits(level, HalvesTheLevel(BitwiseRandomizedResponse(level))), level) < 1e-6
+
+
+@pytest.mark.parametrize("level", [0.3, 1.0])
+def test_means_have_laplace_noise_of_their_level(level: float) -> None:
+    """Kolmogorov and Smirnov, false alarms below 1e-4, on uploads after one and after four pulls."""
+    for pulls in (1, 4):
+        env = federated_bandit_v0.population(4000, **SPEAKS, num_agents=2, num_arms=1, horizon=9, qualities=(1.0,))
+        env.reset(seed=5, options={"public_schedule": True})
+        for slot in range(pulls):
+            env.step({"speaker": np.full((4000, 2), LEVELS.index(level))})
+            env.step({"agent": np.full((4000, 2), int(slot == pulls - 1))})
+        noise = (env.state.private[:, :, 0] - 1.0).ravel()
+        assert kstest(noise, "laplace", args=(0, 1 / (pulls * level))).pvalue > ALARM / 4
+        assert kstest(noise, "laplace", args=(0, 1 / (2 * pulls * level))).pvalue < 1e-9
+
+
+def test_level_0_says_nothing_new() -> None:
+    """Before its first message an agent sends nothing, and afterwards it repeats that message, whatever it prefers."""
+    env = social_bandit_v0.population(50, **SOCIAL)
+    env.reset(seed=0)
+    kept: list[tuple[Array, Array]] = []
+    send = env.channel.send
+    env.channel.send = lambda *given: kept.append(send(*given)) or kept[-1]
+    for action in (0, 4, 0, 0):
+        env.step({"speaker": np.full((50, 4), action)})
+        env.step({"agent": np.tile([len(kept) % 5, 1, 1], (50, 4, 1))})
+    (_, nobody), (first, all_), *again = kept
+    assert not nobody.any()
+    assert all_.all()
+    for repeated, delivered in again:
+        assert delivered.all()
+        np.testing.assert_array_equal(repeated, first)
+    np.testing.assert_array_equal(env.channel.messages(), 3)
+    np.testing.assert_allclose(env.ledger.total(delta=0.0, method="basic"), 3.0)
+    again_begun = np.arange(50) < 20
+    env.reset(where=again_begun)
+    env.step({"speaker": np.zeros((50, 4), np.int64)})
+    env.step({"agent": np.tile([0, 1, 1], (50, 4, 1))})
+    np.testing.assert_array_equal(kept[-1][1].all(1), ~again_begun)
+    np.testing.assert_array_equal(kept[-1][1].any(1), ~again_begun)
+
+
+def test_a_mean_is_not_repeated() -> None:
+    env = federated_bandit_v0.population(1, **ARMS)
+    env.reset(seed=0, options={"public_schedule": True})
+    for action in (3, 0):
+        env.step({"speaker": np.full((1, 3), action)})
+        env.step({"agent": np.full((1, 3), 4)})
+    np.testing.assert_array_equal(env.channel.messages(), 1)
+
+
+def test_hearers_know_the_law_of_what_they_hear() -> None:
+    """Levels 1, 3, 10 and none: the estimate with the mean p and q has the mean of the preferences, weighted by p - q
+    (normal approximation, false alarms below 1e-4)."""
+    size, actions = 20_000, np.array([3, 4, 5, 0])
+    env = gossip_bandit_v0.population(
+        size, **GOSSIP | {"horizon": 1e6}, num_options=2, initial_preferences=[0, 1, 0, 0]
+    )
+    env.reset(seed=1)
+    for _ in range(2):
+        env.step({"speaker": np.tile(actions, (size, 1))})
+        env.step({"agent": np.tile([2, 0, 0], (size, 1, 1))})
+    seen = env.roles["agent"].layout.unpack(env.observe_role(env.state, "agent", env.acting("agent")))
+    np.testing.assert_allclose(4 * seen["received"], 3)
+    q = [1 / (math.exp(level / 2) + 1) for level in (1, 3, 10)]
+    np.testing.assert_allclose(seen["q"], np.mean(q), rtol=1e-6)
+    np.testing.assert_allclose(seen["heard_level"], 14 / 3, rtol=1e-6)
+    gaps = [1 - 2 * one for one in q]
+    share = (seen["counts"][:, 0, 0] * 4 / 3 - np.mean(q)) / (1 - 2 * np.mean(q))
+    error = share.std() / size**0.5
+    assert abs(share.mean() - (gaps[0] + gaps[2]) / sum(gaps)) < 3.9 * error
+    p, found = read_law(env.channel)
+    np.testing.assert_allclose(p, 1 - found)
+
+
+def test_a_constant_level_is_that_mechanism() -> None:
+    """Bit for bit: no upload comes before the first choice, and the noise comes from the same stream."""
+    params = {"num_agents": 4, "num_arms": 3, "horizon": 2000}
+    installed = taciturn.simulate(
+        federated_bandit_v0.population(3, **params), CDPMAB(), seed=0, privacy={"means": Laplace(1.0)}, fast=False
+    )
+    chosen = plays(federated_bandit_v0, params | SPEAKS, CDPMAB(), ConstantLevel(1.0), 3)
+    assert (chosen.metrics["messages"] > 0).all()
+    for name in ("regret", "messages", "epsilon_message", "epsilon_basic"):
+        np.testing.assert_array_equal(chosen.metrics[name], installed.metrics[name])
+
+
+def test_lost_messages_are_not_heard_of() -> None:
+    env = Faulty(gossip_bandit_v0.population(400, **GOSSIP), "preference", LossyChannel(0.5))
+    assert isinstance(env, Speaking)
+    env.reset(seed=0)
+    env.step({"speaker": np.full((400, 4), 3)})
+    env.step({"agent": np.tile([4, 0, 0], (400, 1, 1))})
+    share = env.roles["speaker"].layout.unpack(env.observe()["speaker"])["share"][:, 0]
+    assert set(np.unique(share)) == {0.0, 0.25, 0.5, 0.75, 1.0}
+    comes = env.state.comes
+    np.testing.assert_array_equal(4 * share[comes], env.state.received[comes])
+    np.testing.assert_allclose(env.spent()[comes], 1.0)
+
+
+# What speakers see.
+
+
+class Reads(Random):
+    """Keeps all that it observes."""
+
+    def begin(self, view: Any) -> None:
+        super().begin(view)
+        self.seen: list[Array] = []
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        self.seen.append(obs.copy())
+        return super().act(obs, mask)
+
+
+def observed(plain: Any, agent: Policy, turned: int | None, script: list[Any]) -> list[Array]:
+    """What speakers observe in a run in which the private data of the agent `turned` are inverted, and everybody
+    receives what the `script` says (an empty one is written)."""
+
+    def private(_: Any, drawn: Array, agents: Array | None = None) -> Array:
+        if turned is None:
+            return drawn
+        over = np.asarray(~drawn if drawn.dtype == np.bool_ else 1 - drawn)
+        mine = (np.arange(drawn.shape[1]) if agents is None else agents) == turned
+        return np.where(mine.reshape(*mine.shape, *[1] * (drawn.ndim - 2)), over, drawn)
+
+    population = plain.alike(3, private=private)
+    channel, speaker = population.channel, Reads()
+    pass_on, recorded, place = channel._through_faults, bool(script), [0]
+
+    def through(x: Array, *rest: Any) -> Any:
+        found = pass_on(x, *rest)
+        if not recorded:
+            script.append(found)
+        place[0] += 1
+        return script[place[0] - 1]
+
+    channel._through_faults = through
+    configs = plain.channel_configs
+    population.reset(seed=0, options={"channels": configs, "public_schedule": True})
+    policies = {"agent": agent, "speaker": speaker}
+    begin(population, policies)
+    population.advance(policies)
+    assert place[0] == len(script)
+    return speaker.seen
+
+
+def two_options(world: Any, params: dict[str, Any]) -> Any:
+    return world.population(3, **params, **({} if "num_arms" in params else {"num_options": 2}), total=9.0)
+
+
+@pytest.mark.parametrize(
+    ("world", "params", "agent"),
+    [*WORLDS[:3], (federated_bandit_v0, ARMS | {"num_arms": 2}, lambda: PublicPlan(until=1.0))],
+)
+@pytest.mark.parametrize("turned", [0, 2])
+def test_what_speakers_see_is_public(world: Any, params: dict[str, Any], agent: Any, turned: int) -> None:
+    """With one agent's private data turned over, and all that is received held fixed, they see the same."""
+    plain = two_options(world, params)
+    script: list[Any] = []
+    first = observed(plain, agent(), None, script)
+    assert any(delivered.any() for _, delivered in script)
+    np.testing.assert_array_equal(observed(plain, agent(), turned, script), first)
+
+
+class Leaks(Speaking):
+    """Shows speakers what has been earned so far."""
+
+    def alike(self, num_envs: int, **hooks: Any) -> Any:
+        made = super().alike(num_envs, **hooks)
+        made.__class__ = Leaks
+        return made
+
+    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+        seen = super().observe_role(state, role, rows)
+        if role == "speaker":
+            seen[:, :, 0] += self._earned[:, None]
+        return seen
+
+
+@pytest.mark.parametrize(("world", "params", "agent"), WORLDS[::2])
+def test_a_private_field_is_found(world: Any, params: dict[str, Any], agent: Any) -> None:
+    plain = two_options(world, params)
+    plain.__class__ = Leaks
+    script: list[Any] = []
+    first = observed(plain, agent(), None, script)
+    assert not np.array_equal(observed(plain, agent(), 0, script), first)
+
+
+@pytest.mark.parametrize(("world", "params", "agent"), WORLDS)
+def test_speakers_are_paid_when_the_run_is_over(world: Any, params: dict[str, Any], agent: Any) -> None:
+    env, (speaker, policy) = world.population(4, **params), (Random(), agent())
+    env.reset(seed=0)
+    for role, one in (("speaker", speaker), ("agent", policy)):
+        one.reset(env, np.random.default_rng(1), role)
+    earned, paid = np.zeros(4), np.zeros((4, env.roles["speaker"].num_agents))
+    while not env.done.all():
+        assert not paid[~env.done].any()
+        step = env.step({"speaker": speaker.act(env.observe()["speaker"], None)})
+        assert not step.reward["speaker"].any()
+        step = env.step({"agent": policy.act(step.observation["agent"], env.action_mask("agent"))})
+        earned += step.reward["agent"].sum(1)
+        paid += step.reward["speaker"]
+    np.testing.assert_allclose(paid, np.repeat(earned[:, None], paid.shape[1], 1) / env.roles["agent"].num_agents)
+
+
+# Audits of whole runs.
+
+RUN: dict[str, Any] = WORDS | {"num_agents": 3, "qualities": (0.9, 0.1), "copies": 4, "horizon": 4}
+
+
+def audited(levels: tuple[float, ...], speaker: Any, trials: int = 1500) -> Any:
+    env = social_bandit_v0.population(1, **RUN, levels=levels)
+    policy = {"agent": PrivateSocialLearning(beta=0.95), "speaker": speaker}
+    return audit(env, policy=policy, change=(0, 1), trials=trials, confidence=0.9999, seed=0)
+
+
+@pytest.mark.parametrize("speaker", [OneMoment(1.0, 1.0), ConstantLevel(1.0)], ids=repr)
+def test_whole_runs_keep_the_claim(speaker: Any) -> None:
+    """The audit's false-alarm rate is 1e-4."""
+    found = audited((0.0, 1.0), speaker)
+    assert found.claimed == (1.0 if isinstance(speaker, OneMoment) else 3.0)
+    assert found.certified <= found.claimed
+
+
+def test_an_audit_of_whole_runs_finds_a_level_that_is_not_what_was_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = ChosenLevels.at
+    monkeypatch.setattr(ChosenLevels, "at", lambda self, level: at(self, 4 * level))
+    found = audited((0.0, 1.0), OneMoment(1.0, 1.0))
+    assert found.claimed == 1.0
+    assert found.certified > 1.0
+
+
+# Who speaks.
+
+
+def test_moments_are_kept() -> None:
+    """The turns in which designed speakers speak in a run of 20 rounds, against moments by hand."""
+    env = social_bandit_v0.population(2, **SOCIAL | {"horizon": 20})
+    for speaker, moments in (
+        (OneMoment(3.0, 1.0), {3: 1.0}),
+        (GrowingBatches(1.0, 2.0, 0.3), {1: 0.3, 3: 0.3, 7: 0.3, 15: 0.3}),
+        (GrowingBatches(5.0, 1.0, 3.0), {5: 3.0, 10: 3.0, 15: 3.0}),
+        (LevelPlan([(0.0, 0.1), (4.5, 3.0)]), {0: 0.1, 5: 3.0}),
+        (ConstantLevel(0.1), dict.fromkeys(range(19), 0.1)),
+        (ConstantLevel(0.0), {}),
+    ):
+        policies = {"agent": PrivateSocialLearning(), "speaker": speaker}
+        env.reset(seed=0)
+        begin(env, policies)
+        before, spoken = np.zeros((2, 4)), {}
+        for time in range(20):
+            env.advance(policies, steps=2)
+            if (more := env.spent() - before).any():
+                assert (more == more[0, 0]).all()
+                spoken[time] = pytest.approx(more[0, 0])
+            before = env.spent().copy()
+        assert spoken == moments, speaker
+
+
+def test_a_coordinator_is_heard_by_speakers() -> None:
+    """Whose reward is that of the coordinator, as there is one; each reward enters one mean."""
+    policies = {"coordinator": EliminationSchedule(), "speaker": ConstantLevel(1.0)}
+    run = taciturn.simulate(arm_elimination_v0.population(2, **ELIMINATION), policies, seed=0)
+    np.testing.assert_array_equal(run.ledger.total(delta=0.0, method="basic", unit="event"), 1.0)
+    assert (run.metrics["messages"] > 3).all()
+
+
+def test_one_moment_is_one_answer_that_everybody_hears() -> None:
+    run = plays(gossip_bandit_v0, GOSSIP | {"horizon": 20.0}, PPCL(), OneMoment(2.0, 3.0), 20)
+    np.testing.assert_array_equal(run.ledger.total(delta=0.0, method="basic", unit="user"), 3.0)
+    assert (run.metrics["messages"] > 100).all()
+
+
+def test_plans_say_what_is_wrong_with_them() -> None:
+    env = gossip_bandit_v0.population(1, **GOSSIP)
+    for speaker, message in (
+        (ConstantLevel(0.7), r"epsilon must be one of the world's levels \[0.0, 0.1, .*\], not 0.7"),
+        (OneMoment(1.0, 2.0), "epsilon must be one of the world's levels"),
+        (PPCL(), "PPCL acts in the worlds of social learning"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            taciturn.simulate(env, {"agent": PPCL(), "speaker": speaker}, seed=0)
+    with pytest.raises(ValueError, match="ConstantLevel acts in the role 'speaker'"):
+        taciturn.simulate(env, {"agent": ConstantLevel(), "speaker": ConstantLevel()}, seed=0)
+    for make, message in (
+        (lambda: ConstantLevel(-1.0), "epsilon must be a finite number >= 0"),
+        (lambda: OneMoment(-1.0), "at must be a finite number >= 0"),
+        (lambda: OneMoment(epsilon=0.0), "epsilon must be a finite number > 0"),
+        (lambda: GrowingBatches(0.0), "first must be a finite number > 0"),
+        (lambda: GrowingBatches(growth=0.5), "growth must"),
+        (lambda: LevelPlan([]), "plan must be a list of pairs"),
+        (lambda: LevelPlan([(1.0, 1.0), (1.0, 1.0)]), "plan must have increasing moments"),
+        (lambda: LevelPlan([(1.0, 0.0)]), r"epsilon of plan\[0\] must be a finite number > 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
+    with pytest.raises(ValueError, match="levels are fixed, not in 'gossip_bandit'"):
+        taciturn.simulate(env, {"agent": Listener(), "speaker": ConstantLevel()}, seed=0)
+
+
+def test_one_network_speaks_and_another_acts() -> None:
+    """Either role can be trained while a designed policy plays the other."""
+    from stable_baselines3 import PPO
+
+    from taciturn.wrappers.sb3 import RowsVecEnv
+
+    env = social_bandit_v0.population(2, **SOCIAL, total=3.0, flat_actions=True)
+    for role, others in (("speaker", {"agent": PrivateSocialLearning()}), ("agent", {"speaker": OneMoment(1.0, 3.0)})):
+        rows = RowsVecEnv(Controlled(env.around(env.inner, lambda one: one), role, others), seed=0)
+        PPO("MlpPolicy", rows, n_steps=16, batch_size=64, n_epochs=1, device="cpu", seed=0).learn(300)
+        model = PPO("MlpPolicy", rows, n_steps=16, batch_size=64, n_epochs=1, device="cpu", seed=0).learn(128)
+        played = taciturn.simulate(
+            social_bandit_v0.population(2, **SOCIAL, total=3.0, flat_actions=True), {**others, role: model}, seed=1
+        )
+        assert (played.metrics["epsilon_basic"] <= 3.0 + 1e-9).all()
+
+
+# What is refused.
+
+
+def test_parameters_are_checked() -> None:
+    for world, params, message in (
+        (gossip_bandit_v0, {"speaks": "loudly"}, "speaks must be one of 'installed', 'chosen', not 'loudly'"),
+        (gossip_bandit_v0, SPEAKS, "without_preference must be 'zeros' if speaks is 'chosen', not 'silent'"),
+        (social_bandit_v0, SPEAKS, "without_preference must be 'zeros' if speaks is 'chosen', not 'silent'"),
+        (federated_bandit_v0, SPEAKS | {"levels": (0.1, 1.0)}, "levels must be two or more increasing numbers from 0"),
+        (federated_bandit_v0, SPEAKS | {"levels": (0.0, 1.0, 1.0)}, "levels must be two or more increasing"),
+        (federated_bandit_v0, SPEAKS | {"levels": (0.0, 1e4)}, "levels must be two or more increasing"),
+        (federated_bandit_v0, SPEAKS | {"total": 0.0}, "total must be a finite number > 0"),
+        (federated_bandit_v0, {"total": 1.0}, "total has no effect unless speaks is 'chosen', but it is 1.0"),
+        (federated_bandit_v0, {"levels": (0.0, 1.0)}, "levels has no effect unless speaks is 'chosen'"),
+        (recommender_v0, SPEAKS, "unexpected keyword argument 'speaks'"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            world.population(1, **params)
+
+
+def test_a_channel_has_one_mechanism() -> None:
+    for world, params, law in (
+        (gossip_bandit_v0, GOSSIP, BitwiseRandomizedResponse(1.0)),
+        (federated_bandit_v0, ARMS, Laplace(1.0)),
+    ):
+        (channel,) = world.population(1, **params).channels
+        with pytest.raises(ValueError, match=f"channel '{channel}' has a mechanism already"):
+            Privatize(world.population(1, **params), channel, law)
+    with pytest.raises(ValueError, match="perturbation 'per_token' needs a mechanism with perturb_counts"):
+        social_bandit_v0.population(1, **SOCIAL, perturbation="per_token")
+    with pytest.raises(ValueError, match="mechanism must be BitwiseRandomizedResponse, UnaryEncoding or Laplace"):
+        ChosenLevels(Exponential(1.0))
+
+
+def test_chosen_levels_are_a_mechanism() -> None:
+    for mechanism in (BitwiseRandomizedResponse(1.0), Laplace(1.0, 1.0)):
+        for repeats in (True, False):
+            check_mechanism(ChosenLevels(mechanism, repeats))
+
+
+def test_totals_are_finite_only_with_agents_whose_schedule_is_public() -> None:
+    """The speakers need declare nothing, but agents that decide when to upload do."""
+    for agent, total in ((CDPMAB(), 1.0), (Random(), 1.0), (registry.make_policy("UCB1"), 0.0)):
+        run = plays(federated_bandit_v0, ARMS | {"horizon": 2000}, agent, ConstantLevel(1.0))
+        np.testing.assert_array_equal(run.ledger.total(delta=0.0, method="basic", unit="event"), total)
+
+
+# The seat of one agent.
+
+
+@pytest.mark.parametrize("place", ["agent_0", "agent_2", "speaker_1"])
+@pytest.mark.parametrize("world", ["gossip_bandit_v0", "social_bandit_v0"])
+def test_the_seat_of_one_agent_is_a_row_of_its_world(world: str, place: str) -> None:
+    """Against the world played by hand with the same policies, seed and actions."""
+    case = next(case for case in CASES if case.name == world)
+    role, number = place.split("_")
+    other = "speaker" if role == "agent" else "agent"
+    env: Any = gymnasium.make(
+        case.id, **case.params, others="Voter", speakers=ConstantLevel(0.3), agent=place
+    ).unwrapped
+    whole = case.population()
+    policies = {"agent": registry.make_policy("Voter"), "speaker": ConstantLevel(0.3)}
+    observation, _ = env.reset(seed=4)
+    played = Controlled(whole, role, {other: policies[other]})
+    played.reset(seed=4)
+    policies[role].reset(played.view(), played.stream(f"policy/{role}"), role)
+    env.action_space.seed(0)
+    steps = 0
+    while not played.done[0]:
+        rows, seen = played.acting(role), played.observe()
+        row = int(number) if rows is None else 0 if rows[0, 0] == int(number) else None
+        actions = np.array(policies[role].act(seen, played.action_mask(role)))
+        if row is not None:
+            np.testing.assert_array_equal(observation, seen[0, row])
+            actions[0, row] = action = env.action_space.sample()
+        step = played.step(actions)
+        if row is not None:
+            observation, reward, *_ = env.step(action)
+            steps += 1
+            assert reward == pytest.approx(step.reward[0, row])
+    assert steps > 0
+    np.testing.assert_equal(env.population.metrics(), played.metrics())
+
+
+def test_a_seat_needs_speakers_where_there_are_some() -> None:
+    with pytest.raises(ValueError, match="speakers must be a policy, as speaks is 'chosen', not None"):
+        registry.seat("gossip_bandit_v0", others="Voter", **GOSSIP)
+    with pytest.raises(ValueError, match="speakers must be None unless speaks is 'chosen', not 'ConstantLevel'"):
+        registry.seat("gossip_bandit_v0", others="Voter", speakers="ConstantLevel", num_agents=4)

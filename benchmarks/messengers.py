@@ -223,14 +223,20 @@ def ablate(name: str) -> dict[str, Any]:
         ),
         "given the posterior": (GivenPosterior(own, seed=TUNING_SEEDS[0], **one.budget), one.budget, None),
     }
+    known = json.loads(RESULTS.read_text(encoding="utf-8"))["worlds"][name]["judge"]
     found: dict[str, Any] = {}
+    seeds = range(one.first, one.first + TRAININGS)
     for case, (agent, budget, channels) in cases.items():
-        begin, values = time.process_time(), {"learned": list[float](), "designed": list[float]()}
+        begin = time.process_time()
         train_in(task, agent, one.learner, TUNING_SEEDS[0], channels)
-        for seed in range(TRAININGS):
-            values["learned"].append(measured(task, agent, one.learner, RUNS, seed, channels=channels))
+        values = {"learned": [measured(task, agent, one.learner, RUNS, seed, channels=channels) for seed in seeds]}
+        if channels is None:
+            values["designed"] = known["values"]["designed"]
+        else:
             designed = bring(one.designed, **own)
-            values["designed"].append(measured(task, designed, one.designed, RUNS, seed, channels=channels))
+            values["designed"] = [
+                measured(task, designed, one.designed, RUNS, seed, channels=channels) for seed in seeds
+            ]
         gap = [float(f"{x:.4g}") for x in statistics.difference(values["learned"], values["designed"])]
         means = {role: float(f"{np.mean(each):.4g}") for role, each in values.items()}
         seconds = round(time.process_time() - begin, 1)

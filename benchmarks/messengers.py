@@ -24,9 +24,8 @@ from taciturn.agents import bring
 from taciturn.bench import statistics
 from taciturn.bench.comparisons.playing import judged, population, task_config
 from taciturn.bench.levels import own_way
-from taciturn.bench.marks import scale_of
 from taciturn.bench.results import TUNING_SEEDS
-from taciturn.bench.tasks import TASKS, Task
+from taciturn.bench.tasks import CONTESTS, TASKS, Task
 from taciturn.bench.tuned import usual
 from taciturn.envs.core import PublicView
 from taciturn.policies import LearnedListener, Listener, Policy, SharedPPO
@@ -58,6 +57,7 @@ class Training(NamedTuple):
     budget: dict[str, int]
     settings: tuple[dict[str, Any], ...]
     designed: str
+    first: int = 0  # of the seeds of evaluation
 
 
 SETTINGS = {
@@ -81,9 +81,10 @@ SETTINGS = {
         "taciturn/FederatedBandit-v0/standard@3",
         "LearnedPlan",
         {"generations": 12, "replicas": 40},
-        {"generations": 8, "replicas": 30},
+        {"generations": 14, "replicas": 45},
         tuple({"until": until} for until in (0.2, 0.35)),
         "DividedPlan",
+        10,
     ),
 }
 CHOSEN: dict[str, dict[str, Any]] = {"gossip": {"moment": 6.0}, "social": {"moment": 6.0}, "federated": {"until": 0.2}}
@@ -153,26 +154,27 @@ def train(name: str) -> list[dict[str, Any]]:
 
 
 def judge(name: str) -> dict[str, Any]:
-    """The measure of each training and of the designed agent, by seed, with what the mark `alone` reached with these
-    seeds; and the differences."""
+    """The measure of each training, of `alone` and of the designed agent, by seed, and their differences."""
     one = SETTINGS[name]
-    task = TASKS[one.task]
-    scale = scale_of(task)
-    assert scale is not None
-    values: dict[str, list[float]] = {"learned": [], "alone": scale.alone.values[:TRAININGS], "designed": []}
-    for seed in range(TRAININGS):
-        values["learned"].append(measured(task, bring(f"kept:{name}-{seed}"), one.learner, RUNS, seed))
-        designed = bring(one.designed, **usual(task, one.designed))
-        values["designed"].append(measured(task, designed, one.designed, RUNS, seed))
-        print(name, seed, {role: round(found[seed], 4) for role, found in values.items()}, flush=True)
+    task, alone = TASKS[one.task], CONTESTS[TASKS[one.task].env].alone
+    assert alone is not None
+    rivals = {"alone": alone.policy, "designed": one.designed}
+    values: dict[str, list[float]] = {"learned": [], "alone": [], "designed": []}
+    for training in range(TRAININGS):
+        seed = one.first + training
+        values["learned"].append(measured(task, bring(f"kept:{name}-{training}"), one.learner, RUNS, seed))
+        for role, policy in rivals.items():
+            values[role].append(measured(task, bring(policy, **usual(task, policy)), policy, RUNS, seed))
+        print(name, seed, {role: round(found[-1], 4) for role, found in values.items()}, flush=True)
     rounded = {role: [float(f"{value:.6g}") for value in found] for role, found in values.items()}
     differences = {
-        role: [float(f"{x:.4g}") for x in statistics.difference(values["learned"], values[role])]
-        for role in ("alone", "designed")
+        role: [float(f"{x:.4g}") for x in statistics.difference(values["learned"], values[role])] for role in rivals
     }
     print(name, differences, flush=True)
-    rivals = {"alone": scale.alone.policy, "designed": one.designed}
-    return {"measure": task.measure, "policies": rivals, "values": rounded, "learned_minus": differences}
+    return {
+        "measure": task.measure, "seeds": [one.first, one.first + TRAININGS - 1], "policies": rivals,
+        "values": rounded, "learned_minus": differences,
+    }  # fmt: skip
 
 
 class GivenPosterior(Evolved, Listener):
@@ -221,14 +223,20 @@ def ablate(name: str) -> dict[str, Any]:
         ),
         "given the posterior": (GivenPosterior(own, seed=TUNING_SEEDS[0], **one.budget), one.budget, None),
     }
+    known = json.loads(RESULTS.read_text(encoding="utf-8"))["worlds"][name]["judge"]
     found: dict[str, Any] = {}
+    seeds = range(one.first, one.first + TRAININGS)
     for case, (agent, budget, channels) in cases.items():
-        begin, values = time.process_time(), {"learned": list[float](), "designed": list[float]()}
+        begin = time.process_time()
         train_in(task, agent, one.learner, TUNING_SEEDS[0], channels)
-        for seed in range(TRAININGS):
-            values["learned"].append(measured(task, agent, one.learner, RUNS, seed, channels=channels))
+        values = {"learned": [measured(task, agent, one.learner, RUNS, seed, channels=channels) for seed in seeds]}
+        if channels is None:
+            values["designed"] = known["values"]["designed"]
+        else:
             designed = bring(one.designed, **own)
-            values["designed"].append(measured(task, designed, one.designed, RUNS, seed, channels=channels))
+            values["designed"] = [
+                measured(task, designed, one.designed, RUNS, seed, channels=channels) for seed in seeds
+            ]
         gap = [float(f"{x:.4g}") for x in statistics.difference(values["learned"], values["designed"])]
         means = {role: float(f"{np.mean(each):.4g}") for role, each in values.items()}
         seconds = round(time.process_time() - begin, 1)

@@ -1,6 +1,7 @@
 """Messengers that learn: the evolution strategy, what its learners act on, and the trainings that the package keeps."""
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,26 @@ def test_the_step_grows_on_a_slope_and_the_best_half_decides() -> None:
     one.tell(np.array([3.0, 1.0, 2.0, 4.0]))
     raw = np.log(2.5) - np.log([1.0, 2.0])
     np.testing.assert_allclose(one.mean, (raw[0] * drawn[1] + raw[1] * drawn[2]) / raw.sum())
+
+
+def test_the_path_of_the_step_is_of_standard_normal_draws() -> None:
+    """Equation 31 of the tutorial: C^(-1/2) <y>, whatever the covariances; by the normal numbers behind the draws."""
+    strategy = CovarianceAdaptation(np.zeros(3), 1.0, np.random.default_rng(3), population=6)
+    turn = rotated(3)
+    strategy._covariance = turn @ np.diag([100.0, 1.0, 0.04]) @ turn.T
+    normal, drawn = np.random.default_rng(3).standard_normal((6, 3)), strategy.ask()
+    costs = drawn[:, 0] - 2 * drawn[:, 1]
+    strategy.tell(costs)
+    raw = np.log(3.5) - np.log([1.0, 2.0, 3.0])
+    weights = raw / raw.sum()
+    mass = 1 / (weights**2).sum()
+    rate = (mass + 2) / (3 + mass + 5)
+    mean = weights @ normal[np.argsort(costs)[:3]]
+    length = np.sqrt(rate * (2 - rate) * mass) * np.linalg.norm(mean)
+    np.testing.assert_allclose(np.linalg.norm(strategy._step_path), length)
+    expected = np.sqrt(2) * math.gamma(2.0) / math.gamma(1.5)  # of the length of three normal numbers
+    damping = 1 + 2 * max(0.0, np.sqrt((mass - 1) / 4) - 1) + rate
+    assert strategy.step == pytest.approx(np.exp(rate / damping * (length / expected - 1)), rel=5e-3)
 
 
 def test_costs_are_compared_as_if_all_had_played_the_same_instances() -> None:

@@ -229,6 +229,8 @@ def regrets(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Of 200 or 100 runs, on seeds that the settings were not chosen on."""
     env: Any
     own: dict[str, float]
+    own: dict[str, Any]
+    fresh: dict[str, Any]
     if request.param == "gossip":
         env, measure = gossip_bandit_v0.population(200, without_preference="zeros", **TASK), "popularity_regret"
         own, moments, fresh = {}, {10.0: 3.0, 3.0: 4.0}, {"moment": 2.5, "temper": 0.35}

@@ -1,0 +1,97 @@
+"""The study of whom agents trust: what stands on the channels, what it costs, and how the best is named."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taciturn.bench.comparisons import trust
+from taciturn.bench.comparisons.playing import task_config
+from taciturn.bench.marks import scale_of
+from taciturn.bench.results import Group, Results
+from taciturn.testing import check_study
+from taciturn.wrappers import CentralSum, DistributedSum, Laplace, Scheduled, Shuffled
+
+STUDY = trust.TrustStudy()
+QUICK = STUDY.cells(quick=True)
+MECHANISMS = {
+    ("PublicPlan", "local"): Laplace,
+    ("PublicPlan", "distributed"): DistributedSum,
+    ("PublicPlan", "central"): CentralSum,
+    ("GrowingSchedule", "distributed"): DistributedSum,
+    ("CDPMAB", "central"): CentralSum,
+    ("FewRounds", "central"): CentralSum,
+    ("Listener", "shuffle"): Scheduled,
+}
+
+
+def cell(policy: str, model: str, **entries: Any) -> Any:
+    wanted = {"policy": policy, "trust": model, "total": 3.0} | entries
+    return next(one for one in QUICK if wanted.items() <= one.config.items())
+
+
+@pytest.mark.parametrize(("named", "kind"), MECHANISMS.items(), ids=str)
+def test_each_model_has_its_mechanism(named: tuple[str, str], kind: type) -> None:
+    asked = cell(*named).config
+    speaker = trust.SPEAKERS[asked["env"]][asked["speaker"]]
+    task = trust.task_of(asked["env"], asked["size"], asked["total"])
+    agent = trust.bring(speaker.policy, **asked["policy_params"])
+    (way,) = trust.ways_of(task, speaker, agent, task_config(task, speaker.policy, **speaker.world), 0)
+    (config,) = way.channels.values()
+    assert isinstance(config.mechanism, kind)
+    if kind is Scheduled:
+        assert isinstance(config.mechanism, Scheduled)
+        assert isinstance(config.mechanism.mechanism, Shuffled)
+        assert config.mechanism.epsilon > 3
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        cell("PublicPlan", "central"),
+        cell("GrowingSchedule", "distributed"),
+        cell("Listener", "shuffle"),
+        cell("LearnedListener", "local", env="gossip_bandit_v0"),
+        cell("FewRounds", "central", size="few-clients"),
+    ],
+    ids=lambda one: f"{one.config['policy']}-{one.config['trust']}",
+)
+def test_a_cell_gives_its_score_within_its_total_and_the_same_one_again(one: Any) -> None:
+    check_study(STUDY, [one])
+    found = STUDY.run(one).metrics
+    assert 0 < found["epsilon"] <= 3.0 * (1 + 1e-9)
+    scale = scale_of(trust.task_of(one.config["env"], one.config["size"], 3.0))
+    assert scale is not None
+    own, low, high = scale.alone.values[one.seed], scale.alone.estimate.value, scale.together.estimate.value
+    assert found["score"] == pytest.approx((found["value"] - own) / (high - low))
+
+
+def test_every_world_has_two_sizes_and_three_kinds_of_agents_play() -> None:
+    sizes = {(one.config["env"], one.config["size"]) for one in QUICK}
+    assert len(sizes) == 2 * len(trust.SPEAKERS) == 10
+    assert {one.config["kind"] for one in QUICK} == {"designed", "published", "learned"}
+    assert {one.config["trust"] for one in QUICK} == set(trust.TRUSTED)
+
+
+def group(policy: str, place: int, scores: list[float]) -> Group:
+    config = {
+        "env": "gossip_bandit_v0",
+        "size": "standard",
+        "total": 1.0,
+        "trust": "local",
+        "kind": "designed",
+        "policy": policy,
+        "policy_params": {},
+        "speaker": place,
+        "runs": 4,
+    }
+    values = np.array(scores)
+    return Group(config, np.arange(len(scores)), {"score": values}, {}, np.ones(len(scores)))
+
+
+def test_the_best_is_chosen_by_even_seeds_and_judged_by_odd_ones() -> None:
+    lucky = group("Listener", 0, [0.9, 0.1, 0.9, 0.2, 0.9, 0.1])
+    steady = group("PPCL", 1, [0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
+    name, found = trust.champion(Results([lucky, steady]))
+    assert name == "Listener"
+    assert found.value == pytest.approx(0.4 / 3)

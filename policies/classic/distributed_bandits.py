@@ -28,7 +28,7 @@ LEAST_EPSILON = 1e-6  # whose noise is still counted in 64 bits
 
 
 class DistDPSE(PrivateElimination):
-    """Dist-DP-SE (Chowdhury & Zhou 2023, Algorithm 1 and theorem 1): batches of l(b) = `growth`^b pulls of each active
+    """Dist-DP-SE (Chowdhury & Zhou 2023, Algorithm 1 and theorem 1): batches of l(b) = growth^b pulls of each active
     arm, whose rewards are added up modulo m by a secure aggregation.
 
     Of the n users of a batch each adds the difference of two Polya(1/n, e^(-epsilon/g)) numbers to its reward, in steps

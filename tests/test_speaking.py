@@ -63,10 +63,19 @@ CASES = [
     WithSpeakers("federated_bandit_v0", "means", **ARMS | {"horizon": 20}),
     WithSpeakers("arm_elimination_v0", "means", **ELIMINATION),
 ]
-CHECKS = [(f"{case.name}-{check}", check) for case in CASES for check in world_checks(case)]
+LONG = {
+    "pettingzoo_render", "info_of_one_agent_has_the_same_keys_and_types_at_every_step", "seed_decides_every_bit",
+    "infos_of_one_agent_are_plain_dicts", "vector_env_is_gymnasiums_of_one_replica", "autoreset-SameStep",
+    "autoreset-Disabled",
+}  # fmt: skip
+CHECKS = [
+    pytest.param(check, id=f"{case.name}-{check}", marks=[pytest.mark.slow] * bool({check.kind, str(check)} & LONG))
+    for case in CASES
+    for check in world_checks(case)
+]
 
 
-@pytest.mark.parametrize("check", [check for _, check in CHECKS], ids=[name for name, _ in CHECKS])
+@pytest.mark.parametrize("check", CHECKS)
 def test_worlds_with_speakers_pass_the_checks_of_all_worlds(check: Any) -> None:
     check()
 

@@ -63,10 +63,19 @@ CASES = [
     WithSpeakers("federated_bandit_v0", "means", **ARMS | {"horizon": 20}),
     WithSpeakers("arm_elimination_v0", "means", **ELIMINATION),
 ]
-CHECKS = [(f"{case.name}-{check}", check) for case in CASES for check in world_checks(case)]
+LONG = {
+    "pettingzoo_render", "info_of_one_agent_has_the_same_keys_and_types_at_every_step", "seed_decides_every_bit",
+    "infos_of_one_agent_are_plain_dicts", "vector_env_is_gymnasiums_of_one_replica", "autoreset-SameStep",
+    "autoreset-Disabled",
+}  # fmt: skip
+CHECKS = [
+    pytest.param(check, id=f"{case.name}-{check}", marks=[pytest.mark.slow] * bool({check.kind, str(check)} & LONG))
+    for case in CASES
+    for check in world_checks(case)
+]
 
 
-@pytest.mark.parametrize("check", [check for _, check in CHECKS], ids=[name for name, _ in CHECKS])
+@pytest.mark.parametrize("check", CHECKS)
 def test_worlds_with_speakers_pass_the_checks_of_all_worlds(check: Any) -> None:
     check()
 
@@ -121,7 +130,7 @@ def test_rho_of_chosen_levels_is_that_of_the_mechanism() -> None:
 
 
 def test_a_total_masks_what_does_not_fit() -> None:
-    env = gossip_bandit_v0.population(2, **GOSSIP, total=1.35)
+    env: Any = gossip_bandit_v0.population(2, **GOSSIP, total=1.35)
     env.reset(seed=0)
     shown = []
     for action in (3, 3, 2, 2, 1):
@@ -139,7 +148,7 @@ def test_a_total_masks_what_does_not_fit() -> None:
 
 def test_messages_of_one_turn_that_do_not_fit_together_are_not_sent() -> None:
     """An agent that has missed a round sends two messages at once, and 1.5 pays for one."""
-    env = federated_bandit_v0.population(1, **ARMS | {"num_agents": 2, "num_arms": 2}, total=1.5)
+    env: Any = federated_bandit_v0.population(1, **ARMS | {"num_agents": 2, "num_arms": 2}, total=1.5)
     env.reset(seed=0, options={"public_schedule": True})
     for uploads in ([2, 0], [0, 2]):
         env.step({"speaker": np.full((1, 2), 3)})
@@ -153,7 +162,7 @@ def test_messages_of_one_turn_that_do_not_fit_together_are_not_sent() -> None:
 
 def heard_bits(level: float, mechanism: Any = None) -> tuple[Array, Array]:
     """Bits that were read of 4 x 4,000 agents of a social bandit at a level, and their true bits."""
-    env = social_bandit_v0.population(4000, **SOCIAL, num_options=3, levels=(0.0, level))
+    env: Any = social_bandit_v0.population(4000, **SOCIAL, num_options=3, levels=(0.0, level))
     env.reset(seed=3)
     env.step({"speaker": np.ones((4000, 4), np.int64)})
     kept: list[tuple[Array, Array]] = []
@@ -197,7 +206,7 @@ def test_each_level_has_the_law_of_its_epsilon(level: float) -> None:
 def test_means_have_laplace_noise_of_their_level(level: float) -> None:
     """Kolmogorov and Smirnov, false alarms below 1e-4, on uploads after one and after four pulls."""
     for pulls in (1, 4):
-        env = federated_bandit_v0.population(4000, **SPEAKS, num_agents=2, num_arms=1, horizon=9, qualities=(1.0,))
+        env: Any = federated_bandit_v0.population(4000, **SPEAKS, num_agents=2, num_arms=1, horizon=9, qualities=(1.0,))
         env.reset(seed=5, options={"public_schedule": True})
         for slot in range(pulls):
             env.step({"speaker": np.full((4000, 2), LEVELS.index(level))})
@@ -209,11 +218,16 @@ def test_means_have_laplace_noise_of_their_level(level: float) -> None:
 
 def test_level_0_says_nothing_new() -> None:
     """Before its first message an agent sends nothing, and afterwards it repeats that message, whatever it prefers."""
-    env = social_bandit_v0.population(50, **SOCIAL)
+    env: Any = social_bandit_v0.population(50, **SOCIAL)
     env.reset(seed=0)
     kept: list[tuple[Array, Array]] = []
     send = env.channel.send
-    env.channel.send = lambda *given: kept.append(send(*given)) or kept[-1]
+
+    def sending(*given: Any) -> Any:
+        kept.append(send(*given))
+        return kept[-1]
+
+    env.channel.send = sending
     for action in (0, 4, 0, 0):
         env.step({"speaker": np.full((50, 4), action)})
         env.step({"agent": np.tile([len(kept) % 5, 1, 1], (50, 4, 1))})
@@ -234,7 +248,7 @@ def test_level_0_says_nothing_new() -> None:
 
 
 def test_a_mean_is_not_repeated() -> None:
-    env = federated_bandit_v0.population(1, **ARMS)
+    env: Any = federated_bandit_v0.population(1, **ARMS)
     env.reset(seed=0, options={"public_schedule": True})
     for action in (3, 0):
         env.step({"speaker": np.full((1, 3), action)})
@@ -246,7 +260,7 @@ def test_hearers_know_the_law_of_what_they_hear() -> None:
     """Levels 1, 3, 10 and none: the estimate with the mean p and q has the mean of the preferences, weighted by p - q
     (normal approximation, false alarms below 1e-4)."""
     size, actions = 20_000, np.array([3, 4, 5, 0])
-    env = gossip_bandit_v0.population(
+    env: Any = gossip_bandit_v0.population(
         size, **GOSSIP | {"horizon": 1e6}, num_options=2, initial_preferences=[0, 1, 0, 0]
     )
     env.reset(seed=1)
@@ -268,7 +282,7 @@ def test_hearers_know_the_law_of_what_they_hear() -> None:
 
 def test_a_constant_level_is_that_mechanism() -> None:
     """Bit for bit: no upload comes before the first choice, and the noise comes from the same stream."""
-    params = {"num_agents": 4, "num_arms": 3, "horizon": 2000}
+    params: dict[str, Any] = {"num_agents": 4, "num_arms": 3, "horizon": 2000}
     installed = taciturn.simulate(
         federated_bandit_v0.population(3, **params), CDPMAB(), seed=0, privacy={"means": Laplace(1.0)}, fast=False
     )
@@ -279,7 +293,7 @@ def test_a_constant_level_is_that_mechanism() -> None:
 
 
 def test_lost_messages_are_not_heard_of() -> None:
-    env = Faulty(gossip_bandit_v0.population(400, **GOSSIP), "preference", LossyChannel(0.5))
+    env: Any = Faulty(gossip_bandit_v0.population(400, **GOSSIP), "preference", LossyChannel(0.5))
     assert isinstance(env, Speaking)
     env.reset(seed=0)
     env.step({"speaker": np.full((400, 4), 3)})
@@ -403,7 +417,7 @@ RUN: dict[str, Any] = WORDS | {"num_agents": 3, "qualities": (0.9, 0.1), "copies
 
 
 def audited(levels: tuple[float, ...], speaker: Any, trials: int = 1500) -> Any:
-    env = social_bandit_v0.population(1, **RUN, levels=levels)
+    env: Any = social_bandit_v0.population(1, **RUN, levels=levels)
     policy = {"agent": PrivateSocialLearning(beta=0.95), "speaker": speaker}
     return audit(env, policy=policy, change=(0, 1), trials=trials, confidence=0.9999, seed=0)
 
@@ -429,7 +443,7 @@ def test_an_audit_of_whole_runs_finds_a_level_that_is_not_what_was_charged(monke
 
 def test_moments_are_kept() -> None:
     """The turns in which designed speakers speak in a run of 20 rounds, against moments by hand."""
-    env = social_bandit_v0.population(2, **SOCIAL | {"horizon": 20})
+    env: Any = social_bandit_v0.population(2, **SOCIAL | {"horizon": 20})
     for speaker, moments in (
         (OneMoment(3.0, 1.0), {3: 1.0}),
         (GrowingBatches(1.0, 2.0, 0.3), {1: 0.3, 3: 0.3, 7: 0.3, 15: 0.3}),
@@ -466,7 +480,7 @@ def test_one_moment_is_one_answer_that_everybody_hears() -> None:
 
 
 def test_plans_say_what_is_wrong_with_them() -> None:
-    env = gossip_bandit_v0.population(1, **GOSSIP)
+    env: Any = gossip_bandit_v0.population(1, **GOSSIP)
     for speaker, message in (
         (ConstantLevel(0.7), r"epsilon must be one of the world's levels \[0.0, 0.1, .*\], not 0.7"),
         (OneMoment(1.0, 2.0), "epsilon must be one of the world's levels"),
@@ -498,7 +512,7 @@ def test_one_network_speaks_and_another_acts() -> None:
 
     from taciturn.wrappers.sb3 import RowsVecEnv
 
-    env = social_bandit_v0.population(2, **SOCIAL, total=3.0, flat_actions=True)
+    env: Any = social_bandit_v0.population(2, **SOCIAL, total=3.0, flat_actions=True)
     for role, others in (("speaker", {"agent": PrivateSocialLearning()}), ("agent", {"speaker": OneMoment(1.0, 3.0)})):
         rows = RowsVecEnv(Controlled(env.around(env.inner, lambda one: one), role, others), seed=0)
         PPO("MlpPolicy", rows, n_steps=16, batch_size=64, n_epochs=1, device="cpu", seed=0).learn(300)

@@ -383,13 +383,13 @@ class Ledger:
                 messages = a.most_sent()[:, None] if top else a.messages()
                 counted.append((a.channel, loss, np.minimum(messages, 1)) if parallel else (None, loss, messages))
             else:
-                four = a.sums(parallel, size, top)
+                four: tuple[Floats, ...] = a.sums(parallel, size, top)
                 if parallel:
                     costliest[a.channel] = tuple(map(np.maximum, costliest.get(a.channel, four), four))
                 else:
                     chosen.append(four)
         chosen += costliest.values()
-        columns = [column for _, _, column in counted] + [column for four in chosen for column in four]
+        columns = [column for _, _, column in counted] + [column for one in chosen for column in one]
         shape = np.broadcast_shapes((self.num_envs, 1), *(column.shape for column in columns))
         rows, code = _distinct([np.broadcast_to(column, shape).ravel() for column in columns], math.prod(shape))
 
@@ -401,8 +401,8 @@ class Ledger:
             losses, same = zip(*((loss, column) for c, loss, column in counted if c == channel), strict=True)
             groups.append(MessageCounts(list(losses), picked(same).astype(np.float64), channel is not None))
         sums = np.zeros((len(rows), 4))
-        for four in chosen:
-            sums += picked(four)
+        for one in chosen:
+            sums += picked(one)
         return np.asarray(bound(History(groups, sums))[code].reshape(shape))
 
 

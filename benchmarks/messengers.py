@@ -4,9 +4,9 @@
 learned by runs of its own; the best setting stands in `CHOSEN`. `train` trains it `TRAININGS` times with that setting,
 in streams of training, and writes the weights to `policies/learned/kept.json`, from which `--policy kept:NAME` plays
 them. `judge` plays each of them in `RUNS` runs of the task, in streams of evaluation, beside the mark `alone` and the
-best designed agent, with the same seeds. `ablate` says what one training reaches with more steps, and in social learning
-told without noise, or given the posterior of the designed agent; `ppo` (for social), what PPO reaches on the same
-memory. `table` prints what came out. Results go to `benchmarks/results/messengers.json`.
+best designed agent, with the same seeds. `ablate` says what one training reaches with more steps, and in gossip and
+social told without noise, or given the posterior of the designed agent; `ppo` (for social), what PPO reaches on the
+same memory. `table` prints what came out. Results go to `benchmarks/results/messengers.json`.
 """
 
 import argparse

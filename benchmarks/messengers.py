@@ -4,9 +4,9 @@
 learned by runs of its own; the best setting stands in `CHOSEN`. `train` trains it `TRAININGS` times with that setting,
 in streams of training, and writes the weights to `policies/learned/kept.json`, from which `--policy kept:NAME` plays
 them. `judge` plays each of them in `RUNS` runs of the task, in streams of evaluation, beside the mark `alone` and the
-best designed agent, with the same seeds. `ablate` (for gossip) says what one training reaches with more steps, told
-without noise, or given the posterior of the designed agent; `ppo` (for social), what PPO reaches on the same memory.
-`table` prints what came out. Results go to `benchmarks/results/messengers.json`.
+best designed agent, with the same seeds. `ablate` says what one training reaches with more steps, and in gossip and
+social told without noise, or given the posterior of the designed agent; `ppo` (for social), what PPO reaches on the
+same memory. `table` prints what came out. Results go to `benchmarks/results/messengers.json`.
 """
 
 import argparse
@@ -39,6 +39,11 @@ from taciturn.wrappers.channels import private_config
 
 TRAININGS, RUNS, CHECKED = 10, 100, 400
 PPO_TRAININGS = 3
+MORE = {
+    "gossip": {"generations": 28, "replicas": 200},
+    "social": {"generations": 20, "replicas": 120},
+    "federated": {"generations": 14, "replicas": 180},
+}
 PPO: dict[str, Any] = {
     "steps": 300_000, "num_envs": 8, "n_steps": 50, "batch_size": 2000, "gamma": 0.9, "learning_rate": 1e-3,
     "n_epochs": 4, "options": ("hits", "misses", "heard", "noise", "counts", "own"), "overrides": {},
@@ -212,17 +217,15 @@ def ablate(name: str) -> dict[str, Any]:
     posterior; beside that agent, with the same seeds."""
     one = SETTINGS[name]
     task, own = TASKS[one.task], usual(TASKS[one.task], one.designed)
-    more = {key: 2 * value for key, value in one.budget.items()}
-    exact = {"preference": private_config(one_answer_at(task, CHOSEN[name]["moment"]))}
+    given, more = {**CHOSEN[name], "seed": TUNING_SEEDS[0]}, MORE[name]
     cases: dict[str, tuple[Any, dict[str, int], Any]] = {
-        "more steps": (bring(one.learner, **{**CHOSEN[name], **more, "seed": TUNING_SEEDS[0]}), more, None),
-        "told exactly": (
-            bring(one.learner, **{**CHOSEN[name], **one.budget, "seed": TUNING_SEEDS[0]}),
-            one.budget,
-            exact,
-        ),
-        "given the posterior": (GivenPosterior(own, seed=TUNING_SEEDS[0], **one.budget), one.budget, None),
+        "more steps": (bring(one.learner, **{**given, **more}), more, None)
     }
+    if one.designed == "Listener":
+        exact = {"preference": private_config(one_answer_at(task, CHOSEN[name]["moment"]))}
+        cases["told exactly"] = (bring(one.learner, **{**given, **one.budget}), one.budget, exact)
+        given_it = GivenPosterior(own, seed=TUNING_SEEDS[0], **one.budget)
+        cases["given the posterior"] = (given_it, one.budget, None)
     known = json.loads(RESULTS.read_text(encoding="utf-8"))["worlds"][name]["judge"]
     found: dict[str, Any] = {}
     seeds = range(one.first, one.first + TRAININGS)

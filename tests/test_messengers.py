@@ -290,7 +290,7 @@ def test_kept_messengers_reach_what_was_kept(name: str) -> None:
     """The mean over trainings of fresh runs, against the kept one: four standard errors, a false-alarm rate of 6e-5.
     In gossip, the weights with which training began fail."""
     kept = json.loads(RESULTS.read_text(encoding="utf-8"))["worlds"][name]["judge"]
-    runs = {"gossip": 40, "social": 12, "federated": 12}[name]
+    runs = {"gossip": 25, "social": 12, "federated": 12}[name]
 
     def distance(agents: list[Any]) -> float:
         found = np.stack([measured(name, agent, runs, 100 + i) for i, agent in enumerate(agents)])
@@ -311,19 +311,20 @@ def measured(name: str, agent: Any, runs: int, seed: int) -> Array:
     config = task_config(task, type(agent).__name__)
     way = own_way(agent, population(config, 1, "evaluation"), 3.0)
     assert way is not None
-    return judged(population(config, runs, "evaluation"), agent, config, seed, way.channels)[task.measure]
+    metrics = judged(population(config, runs, "evaluation"), agent, config, seed, way.channels)
+    assert (metrics["epsilon_message"] <= 3.0 + 1e-9).all()
+    return metrics[task.measure]
 
 
-def test_a_kept_messenger_keeps_its_total_from_the_command_line(
+def test_a_kept_messenger_plays_from_the_command_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    task = "taciturn/GossipBandit-v0/standard@3"
-    monkeypatch.setattr(sys, "argv", ["taciturn", "run", task, "--policy", "kept:gossip-0", "--runs", "3", "--json"])
+    world = [word for key, value in GOSSIP.items() for word in ("--set", f"{key}={value}")]
+    arguments = ["run", "gossip_bandit_v0", "--policy", "kept:gossip-0", *world, "--runs", "2", "--json"]
+    monkeypatch.setattr(sys, "argv", ["taciturn", *arguments, "--privacy", "NoPrivacy"])
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(SystemExit) as end:
         main()
-    assert not end.value.code
-    told = json.loads(capsys.readouterr().out)
-    assert not told["pooled"]
-    assert told["metrics"]["epsilon_message"]["mean"] == 3.0
-    assert 0 < told["metrics"]["popularity_regret"]["mean"] < 0.5
+    found = capsys.readouterr()
+    assert not end.value.code, found.err
+    assert json.loads(found.out)["metrics"]["ticks"]["mean"] > 10

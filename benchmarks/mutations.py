@@ -134,10 +134,12 @@ def main(parts: list[str]) -> None:
 
     def seen(mistake: dict[str, str]) -> bool:
         root = copies.get()
-        file, before = plant(root, mistake)
-        found = caught(root, mistake["tests"])
-        file.write_text(before, encoding="utf-8")
-        copies.put(root)
+        try:
+            file, before = plant(root, mistake)
+            found = caught(root, mistake["tests"])
+            file.write_text(before, encoding="utf-8")
+        finally:
+            copies.put(root)
         return found
 
     cores = os.cpu_count() or 1

@@ -65,16 +65,17 @@ def ours(epsilon: float) -> tuple[Array, float]:
 
 
 def theirs(epsilon: float, seed: int, noise: float | None) -> tuple[float, float]:
-    """The held-out loss of a training with pfl, and the standard deviation of the noise in an average (`noise`: given)."""
+    """The held-out loss of a training with pfl, and the standard deviation of the noise in an average, if not given."""
     rng, data = np.random.default_rng(seed), load_digits()
     torch.manual_seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - pfl samples with it
     shares = [rows[rows >= 0] for rows in partition(data.train_y, CLIENTS, rng)]
     x, y = (torch.as_tensor(np.ascontiguousarray(one)) for one in (data.train_x.astype(np.float32), data.train_y))
     clients = [Dataset(raw_data=[x[rows], y[rows]], user_id=str(i)) for i, rows in enumerate(shares)]
-    net = Net(torch.nn.Linear(data.num_features, data.num_classes))
-    torch.nn.init.zeros_(net[0].weight)
-    torch.nn.init.zeros_(net[0].bias)
+    layer = torch.nn.Linear(data.num_features, data.num_classes)
+    net = Net(layer)
+    torch.nn.init.zeros_(layer.weight)
+    torch.nn.init.zeros_(layer.bias)
     model = PyTorchModel(net, torch.optim.SGD, torch.optim.SGD(net.parameters(), lr=1.0))
     if noise is None:
         accountant = RDPPrivacyAccountant(

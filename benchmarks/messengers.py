@@ -281,8 +281,8 @@ def one_answer_at(task: Task, moment: float) -> Mechanism:
     return one_answer(NoPrivacy(), moment, world.view())["preference"]
 
 
-def tables(found: dict[str, Any]) -> tuple[str, str]:
-    """The rows of the page's first table, and its second table."""
+def tables(found: dict[str, Any]) -> tuple[str, ...]:
+    """The rows of the page's first table, its second table, and the rows of its third."""
     trainings, results = [], [
         "| world | measure | alone | designed | learned | learned - alone | learned - designed |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -299,7 +299,14 @@ def tables(found: dict[str, Any]) -> tuple[str, str]:
         )
         gaps = [shown(statistics.Estimate(*told["learned_minus"][role])) for role in ("alone", "designed")]
         results.append(f"| {' | '.join([name, told['measure'], *means, *gaps])} |")
-    return "\n".join(trainings), "\n".join(results)
+    cases = [
+        f"| {name} | {case} | {budget['generations']} x {budget['replicas']} | {each['learned']:.3g} | "
+        f"{each['designed']:.3g} | {shown(statistics.Estimate(*each['learned_minus_designed']))} |"
+        for name in SETTINGS
+        for case, each in found["worlds"][name]["ablate"].items()
+        for budget in (each["budget"],)
+    ]
+    return "\n".join(trainings), "\n".join(results), "\n".join(cases)
 
 
 def shown(one: statistics.Estimate) -> str:

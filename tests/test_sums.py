@@ -68,7 +68,7 @@ def test_each_is_a_mechanism(mechanism: Any) -> None:
         (CentralSum(Gaussian.from_rho(1 / 8)), stats.norm(scale=2.0)),
         (DistributedSum(0.7), stats.laplace(scale=1 / 0.7)),
     ],
-    ids=repr,
+    ids=["laplace", "exact laplace", "gaussian", "distributed"],
 )
 def test_an_average_has_the_noise_of_one_message(mechanism: Any, law: Any) -> None:
     """Of 5 means of 1 to 40 rewards one is lost; the sum of rewards that the average implies has noise of scale

@@ -228,7 +228,6 @@ def test_the_weights_are_those_of_bayes() -> None:
 def regrets(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Of 200 or 100 runs, on seeds that the settings were not chosen on."""
     env: Any
-    own: dict[str, float]
     own: dict[str, Any]
     fresh: dict[str, Any]
     if request.param == "gossip":

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from taciturn.agents import bring
 from taciturn.bench.comparisons import trust
 from taciturn.bench.comparisons.playing import task_config
 from taciturn.bench.marks import scale_of
@@ -35,7 +36,7 @@ def test_each_model_has_its_mechanism(named: tuple[str, str], kind: type) -> Non
     asked = cell(*named).config
     speaker = trust.SPEAKERS[asked["env"]][asked["speaker"]]
     task = trust.task_of(asked["env"], asked["size"], asked["total"])
-    agent = trust.bring(speaker.policy, **asked["policy_params"])
+    agent = bring(speaker.policy, **asked["policy_params"])
     (way,) = trust.ways_of(task, speaker, agent, task_config(task, speaker.policy, **speaker.world), 0)
     (config,) = way.channels.values()
     assert isinstance(config.mechanism, kind)

@@ -76,8 +76,8 @@ class Ranking:
 
 class ManySocieties(SocialBandit):
     """The social bandit with the copies of all replicas drawn together, by the same law, where all end at uniformly
-    random agents with one noise for all copies of an agent; elsewhere it is the world itself. Much faster for hundreds of
-    replicas of few agents."""
+    random agents with one noise for all copies of an agent; elsewhere it is the world itself. Much faster for
+    hundreds of replicas of few agents."""
 
     def spread_all(self, vectors: Array, senders: Bools) -> tuple[Array, ...]:
         p = self.params

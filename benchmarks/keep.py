@@ -30,6 +30,8 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = {"agents": {"leaderboard": (UNDER,), "privacy-totals": (FREE,)}}
 """The pages of a study that are not called like it, with the titles of tables that they leave out."""
+PICTURES = {"agents": "together.png", "trust": "trust.png"}
+"""The first figures of studies, as the docs show them."""
 VERDICTS = """# Verdicts
 
 The papers' claims beside what full runs of `taciturn reproduce` gave; {doc}`command_line` says what a verdict means. This page is made by
@@ -171,5 +173,6 @@ if __name__ == "__main__":
         sys.exit(str(error))
     for page, text in pages().items():
         page.write_text(text, encoding="utf-8")
-    for plot in (load_studies()["agents"].plots(load("agents")[1]) or [])[:1]:
-        (DOCS / "_static/together.png").write_bytes(figures.render(plot.figure, "png"))
+    for name, picture in PICTURES.items():
+        for plot in (load_studies()[name].plots(load(name)[1]) or [])[:1]:
+            (DOCS / "_static" / picture).write_bytes(figures.render(plot.figure, "png"))

@@ -13,6 +13,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from keep import load as kept
 
+from taciturn.bench.comparisons.trust import (
+    CENTRAL,
+    DISTRIBUTED,
+    LOCAL,
+    SHUFFLE,
+    SIZES,
+    TRAINING,
+    champion,
+    size_in_words,
+)
 from taciturn.bench.scores import MEMORYLESS, Board, boards, learning, plain_ppo, score_text, standing
 from taciturn.bench.tables import listed
 from taciturn.bench.tasks import CLASSIC, CONTESTS, PAPER, STANDARD, TASK_AGENT, TASKS, totals_of, world_title
@@ -197,6 +207,35 @@ def searched() -> str:
     )
 
 
+def by_whom_agents_trust() -> str:
+    """Three sentences on whom agents trust, from the study `trust`."""
+    _, results, _ = kept("trust")
+
+    def best(env: str, size: str, total: float, trust: str) -> str:
+        _, found = champion(results.select(env=env, size=size, total=total, trust=trust))
+        return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+    def by_size(env: str, total: float, told: dict[str, str], join: str) -> str:
+        """`told` says in words what each model does."""
+        parts = []
+        for size in SIZES[env]:
+            config = results.select(env=env, size=size).groups[0].config
+            scores = join.join(f"{best(env, size, total, model)}{words}" for model, words in told.items())
+            parts.append(f"with {size_in_words(config)} {scores}")
+        return "; ".join(parts)
+
+    uploads = {LOCAL: " by noise on each upload", DISTRIBUTED: " by a secure sum", CENTRAL: " by a curator"}
+    training = {LOCAL: " by noise on each update", CENTRAL: " by noise on the average of random clients"}
+    text = (
+        "**Whom agents trust** ([table and figure](docs/trust.md)). The best agents of the federated bandit at a total "
+        f"of 1 score {by_size('federated_bandit_v0', 1.0, uploads, ', ')}. Shuffling the answers in gossip changes the "
+        f"score at a total of 1 {by_size('gossip_bandit_v0', 1.0, {LOCAL: '', SHUFFLE: ''}, ' to ')}. "
+        f"Federated training at a total of 10 scores {by_size(TRAINING, 10.0, training, ', ')} (0: what one client "
+        "learns alone)."
+    )
+    return filled(text)
+
+
 def findings() -> str:
     """Markdown."""
     optimum, rule = "Section 3.4.1: lambda*", "Section 3.4.1: thresholds"
@@ -295,7 +334,7 @@ def findings() -> str:
   {1 / quiet:.0f} times less variance than theorem 1 asks for (a sum of 64 users, epsilon = 0.1), and an audit refutes its epsilon. With the noise of
   the theorem Dist-DP-SE has {easy:.2f} times the regret of DP-SE on easy instances and {hard:.2f} times on hard ones (epsilon = 0.1), where the paper
   says that they match; Skellam noise gains {skellam:.2f} times on easy ones.
-{together()}{learned()}"""  # noqa: E501 - a page's own lines
+{together()}{by_whom_agents_trust()}{learned()}"""  # noqa: E501 - a page's own lines
 
 
 if __name__ == "__main__":

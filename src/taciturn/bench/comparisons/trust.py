@@ -26,6 +26,7 @@ LOCAL, SHUFFLE, DISTRIBUTED, CENTRAL = TRUSTED = ("local", "shuffle", "distribut
 """Agents trust nobody; a shuffler, who hides who said what; a secure sum; or a curator, who averages what they say."""
 LIMITS = (10.0, 3.0, 1.0)
 TRAINING = "federated_training_v0"
+FLOOR = -0.4  # of the figure
 ONCE = 1  # message of each client, who is then in one round
 
 
@@ -207,36 +208,33 @@ class TrustStudy(Study):
 
     def plots(self, results: Results) -> list[Plot]:
         places = list(dict.fromkeys((g.config["env"], g.config["size"]) for g in results))
-        figure, axes = panels(
-            [f"{world_title(e)}, {size_in_words(results.select(env=e, size=s).groups[0].config)}" for e, s in places],
-            columns=2,
-            width=9.0,
-            height=2.6 * math.ceil(len(places) / 2),
-        )
+        titles = [
+            f"{world_title(env)}, {size_in_words(results.select(env=env, size=size).groups[0].config)}"
+            for env, size in places
+        ]
+        figure, axes = panels(titles, columns=2, width=8.0, height=2.0)
         shown: dict[str, Any] = {}
         for ax, (env, size) in zip(axes, places, strict=False):
-            for color, trust in zip(COLORS, TRUSTED, strict=False):
+            for place, trust in enumerate(TRUSTED):
                 some = results.select(env=env, size=size, trust=trust)
-                if not len(some):
-                    continue
-                best = [champion(some.select(total=total))[1] for total in LIMITS]
-                centre = [one.value for one in best]
-                (line,) = ax.plot(range(len(LIMITS)), centre, "o-", color=color, label=trust)
-                ax.fill_between(
-                    range(len(LIMITS)), [one.low for one in best], [one.high for one in best], color=color, alpha=0.15
-                )
-                shown[trust] = line
+                for at, total in enumerate(LIMITS if len(some) else ()):
+                    _, best = champion(some.select(total=total))
+                    x, color, there = at + (place - 1.5) * 0.12, COLORS[place], best.value > FLOOR
+                    ax.plot([x, x], [max(best.low, FLOOR), max(best.high, FLOOR)], color=color, linewidth=1.5)
+                    (dot,) = ax.plot(x, max(best.value, FLOOR), "o" if there else "v", color=color, markersize=6)
+                    shown[trust] = dot if there or trust not in shown else shown[trust]
             ax.axhline(0, color="#444444", linewidth=1)
             ax.axhline(1, color="#444444", linewidth=1, linestyle=":")
-            ax.set_xticks(range(len(LIMITS)), [f"{total:g}" for total in LIMITS])
-            ax.set_ylim(-0.3, 1.1)
-            ax.set_xlabel("total of epsilon")
+            ax.set_xticks(range(len(LIMITS)), [f"total {total:g}" for total in LIMITS])
+            ax.set_xlim(-0.4, len(LIMITS) - 0.6)
+            ax.set_ylim(FLOOR - 0.05, 1.3)
+            ax.grid(axis="x", visible=False)
         for ax in axes[::2]:
             ax.set_ylabel("score")
         figure.legend(shown.values(), shown, loc="outside lower center", ncols=len(shown))
         caption = (
-            "The best agent of each trust model at each total, on the scale from alone (0) to together (1); bands are "
-            "95% intervals over the odd seeds."
+            "The best agent of each trust model at each total, on the scale from alone (0) to together (1); lines are "
+            "95% intervals over the odd seeds. A triangle: below the picture."
         )
         return [Plot("trust", figure, caption)]
 

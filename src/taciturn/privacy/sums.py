@@ -147,8 +147,9 @@ class DistributedSum(Averaging):
     shares of further senders are independent of it and only add noise (post-processing), and so is the reduction modulo
     2^bits. So the claim holds for each sender, against everybody who sees the sum, the party that adds up included, and
     also if up to `dropouts` of the senders drop out after they announced that they would send, do not add their share,
-    or tell it to the attacker. If more drop out, nothing is released. If more are false, the claim does not hold, and
-    the ledger charges infinity.
+    or tell it to the attacker. A sender knows its own share: against one of the senders the claim takes `dropouts` of
+    at least 1. If more drop out, nothing is released. If more are false, the claim does not hold, and the ledger
+    charges infinity.
 
     Rounding moves a number by less than a step. Where a unit changes only one number of a message, or messages are
     numbers, inputs within c steps stay within c steps; else c has one more step for each number.

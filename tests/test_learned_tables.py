@@ -177,6 +177,7 @@ def test_before_the_first_round_no_broadcast_is_seen() -> None:
     env = federated_bandit_v0.population(1, num_agents=1, num_arms=3, horizon=20, qualities="uniform")
     env.reset(seed=0)
     rule: Any = LearnedPulls(100, num_envs=2)
+    rule.role = "agent"
     rule.look(env.view())
     layout = env.roles["agent"].layout
     fields = {name: np.zeros((1, 1, size)) for name, (size, *_) in layout.fields.items()}

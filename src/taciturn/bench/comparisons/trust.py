@@ -28,6 +28,8 @@ LIMITS = (10.0, 3.0, 1.0)
 TRAINING = "federated_training_v0"
 FLOOR = -0.4  # of the figure
 ONCE = 1  # message of each client, who is then in one round
+DEAR = (TRAINING, "recommender_v0")
+"""Where the levels of agents that do not say how they spend a total are not searched."""
 
 
 class Speaker(NamedTuple):
@@ -89,6 +91,10 @@ SPEAKERS: dict[str, list[Speaker]] = {
         Speaker("learned", "LearnedListener", LOCAL, kept="social"),
         Speaker("published", "PrivateSocialLearning", LOCAL, "PrivateSocialLearning"),
     ],
+    "recommender_v0": [  # a third party merges the answers, and adds the noise
+        Speaker("designed", "BlockListener", CENTRAL, "BlockListener"),
+        Speaker("published", "TPriDO", CENTRAL, own={"threshold": 2.0}),
+    ],
     TRAINING: with_trust("FewRounds", LOCAL, CENTRAL, weighting="uniform"),
 }
 SIZES = {
@@ -96,6 +102,7 @@ SIZES = {
     "arm_elimination_v0": ("standard", "crowd"),
     "gossip_bandit_v0": ("standard", "crowd"),
     "social_bandit_v0": ("standard", "crowd"),
+    "recommender_v0": ("standard", "crowd"),
     TRAINING: ("few-clients", "standard"),
 }
 """The two sizes of each world, the smaller one first."""
@@ -250,8 +257,8 @@ def ways_of(task: Task, speaker: Speaker, agent: Any, config: Config, seed: int)
     world = make_world(task.env).population(1, **{**config["env_params"], **task.variant.params})
     if (own := own_way(agent, world, total)) is not None:
         return [own]
-    if task.env == TRAINING:
-        return [next(ways(world, protected, total, [ONCE]))]
+    if task.env in DEAR:
+        return [next(ways(world, protected, total, [ONCE if task.env == TRAINING else protected.messages]))]
     return ways_by_rank(task, agent, config, seed)
 
 

@@ -191,6 +191,40 @@ def test_binary_response_has_the_stronger_clones_of_the_paper(epsilon: float, nu
         assert loss.delta(at) == pytest.approx(stronger_clones(epsilon, num_senders, float(at)), rel=1e-9, abs=1e-14)
 
 
+def without_blocks(epsilon: float, num_values: int, num_senders: int, at: Array) -> Array:
+    """Delta of the pair of `ShuffledLoss` for K-ary response, summed over T, m and a_0 up to 9 standard deviations from
+    their means: what is left out, less than 1e-17, counts for nothing."""
+    p = math.exp(epsilon)
+    a = 1 / (p + num_values - 1)
+    z = (num_values - 2) * a
+
+    def near(size: int, chance: float) -> Array:
+        spread = 9 * math.sqrt(size * chance * (1 - chance)) + 3
+        return np.arange(max(0, int(size * chance - spread)), min(size, int(size * chance + spread)) + 1)
+
+    found = np.zeros(len(at))
+    for clones in near(num_senders - 1, 2 * a + z):
+        t = int(clones) + 1
+        m = near(t, 2 * a / (2 * a + z))[:, None]
+        ones = np.arange(0, m.max() + 1)[None]
+        law = binom.pmf(clones, num_senders - 1, 2 * a + z) * binom.pmf(m, t, 2 * a / (2 * a + z))
+        law = law * binom.pmf(ones, m, 0.5) * (2 * a + z)  # b times the chance that the sender is among the T
+        first, second = 1 + (p - 1) * ones / t, 1 + (p - 1) * (m - ones) / t
+        for i, x in enumerate(at):
+            found[i] += (law * np.maximum(first - math.exp(x) * second, 0)).sum()
+    return found
+
+
+@pytest.mark.parametrize(("epsilon", "num_values"), [(1.0, 3), (2.5, 7)])
+def test_blocks_of_rows_dominate_and_lose_little(epsilon: float, num_values: int) -> None:
+    """With 700 senders, many T and m are put into one row."""
+    loss = ShuffledLoss(KaryRandomizedResponse.from_epsilon(epsilon, num_values).loss(), 700)
+    at = epsilon * np.array([0.0, 0.02, 0.1, 0.2])
+    exact, ours = without_blocks(epsilon, num_values, 700, at), loss.delta(at)
+    assert (ours >= exact * (1 - 1e-9) - 1e-15).all()
+    assert (ours <= exact * 1.1 + 1e-9).all()
+
+
 @pytest.mark.parametrize("make", [BitwiseRandomizedResponse, UnaryEncoding, lambda e: KaryRandomizedResponse(e, 7)])
 @pytest.mark.parametrize("num_senders", [1, 3, 40, 1000, 30_000])
 def test_the_pair_on_a_grid_dominates_closely(make: Callable[[float], Any], num_senders: int) -> None:

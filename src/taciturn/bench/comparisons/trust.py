@@ -10,7 +10,7 @@ import numpy as np
 from taciturn.agents import bring
 from taciturn.bench.comparisons.playing import first_within, task_config, ways_by_rank
 from taciturn.bench.figures import COLORS, panels
-from taciturn.bench.levels import Way, own_way, ways
+from taciturn.bench.levels import MESSAGES, Way, own_way, ways
 from taciturn.bench.marks import scale_of
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.statistics import Estimate, mean
@@ -258,7 +258,9 @@ def ways_of(task: Task, speaker: Speaker, agent: Any, config: Config, seed: int)
     if (own := own_way(agent, world, total)) is not None:
         return [own]
     if task.env in DEAR:
-        return [next(ways(world, protected, total, [ONCE if task.env == TRAINING else protected.messages]))]
+        others = world.params.num_agents - 1 if task.env != TRAINING else 0  # each may ask for the same feedback
+        enough = next(number for number in MESSAGES if number >= max(others, protected.messages))
+        return [next(ways(world, protected, total, [enough if others else ONCE]))]
     return ways_by_rank(task, agent, config, seed)
 
 

@@ -10,6 +10,7 @@ import taciturn
 from taciturn.envs import federated_training_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.federated_training.descriptor import samples_of_class
 from taciturn.policies import PPCL, FewRounds, FixedCount, Listener
+from taciturn.policies.designed.social import shuffled_level
 from taciturn.privacy.composition import ORDERS, rdp_epsilon
 from taciturn.privacy.sampling import SampledLoss
 from taciturn.wrappers import (
@@ -221,3 +222,9 @@ def test_whole_sessions_with_random_clients_are_audited() -> None:
     found = audit(private, policy=FixedCount(1), change=change, trials=400, delta=1e-5, seed=0)
     assert found.verdict != "violated"
     assert found.claimed > 1
+
+
+@pytest.mark.parametrize(("others", "level"), [(19, 1.3), (99, 2.5), (999, 5.7)])
+def test_what_a_total_of_one_buys(others: int, level: float) -> None:
+    """The numbers of docs/privacy.md, at delta 1e-5."""
+    assert round(shuffled_level(1.0, 1e-5, others), 1) == level

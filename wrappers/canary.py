@@ -185,7 +185,7 @@ class CanaryRuns:
     def memoryless(self) -> bool:
         """Whether each message is perturbed by itself, so that log-likelihood ratios add up."""
         laws = [self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair]
-        return all(law is not None and not law.stateful and not law.averages for law in laws)
+        return all(law is not None and not law.stateful and not law.averages and not law.shuffles for law in laws)
 
     @property
     def kind(self) -> str | None:

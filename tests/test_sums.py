@@ -295,6 +295,19 @@ def test_uploads_weigh_by_their_pulls(weighting: str) -> None:
         assert env.state.broadcast[0, arm] == pytest.approx(np.average(means[senders, arm], weights=weights))
 
 
+def test_an_average_of_uploads_weighs_by_their_pulls() -> None:
+    """Agent i pulls arm 0 i + 1 times before all upload; without noise to speak of, all hear the mean of all pulls."""
+    env = federated_bandit_v0.population(40, num_agents=3, num_arms=2, horizon=20, weighting="pulls")
+    quiet = Privatize(env, "means", CentralSum(Laplace(1e9)))
+    quiet.reset(seed=0)
+    for slot in range(3):
+        actions = np.array([0 if slot <= i else 1 for i in range(3)]) + 2 * (slot == 2)
+        quiet.step(np.tile(actions, (40, 1)))
+    counts, rewards = quiet.state.counts[:, :, 0], quiet.state.sums[:, :, 0]
+    np.testing.assert_allclose(quiet.state.broadcast[:, 0], rewards.sum(1) / counts.sum(1), atol=1e-6)
+    assert (np.abs((rewards / counts).mean(1) - quiet.state.broadcast[:, 0]) > 0.01).any()
+
+
 def test_lost_messages_are_not_in_the_average() -> None:
     """Without noise to speak of, each average is the mean over agents whose upload arrived."""
     env = federated_bandit_v0.population(num_envs=50, **BANDIT)
@@ -347,12 +360,14 @@ def test_arm_elimination_hears_averages() -> None:
 
 
 @pytest.mark.parametrize("weighting", ["uniform", "samples"])
-def test_federated_training_averages_in_private(weighting: str) -> None:
+@pytest.mark.parametrize("secure", [False, True])
+def test_federated_training_averages_in_private(weighting: str, secure: bool) -> None:
     """The step of the server's parameters in the first round, with noise and without it: their difference is noise of
-    standard deviation sigma c / sum of weights, c the largest change; 650 parameters of 12 sessions, 5 standard
-    errors."""
-    sigma = 1.5
-    noise = CentralSum(Gaussian.from_rho(1 / (2 * sigma**2)))
+    standard deviation sigma c / sum of weights, c the largest change; 650 parameters of 12 sessions, 5 standard errors
+    (the fourth moment of Laplace noise is 6 squared variances). A secure sum's Laplace noise is for the sum of absolute
+    changes, sqrt(650) times the Euclidean norm."""
+    sigma = math.sqrt(2 * 650) / 3.0 if secure else 1.5
+    noise = DistributedSum(3.0) if secure else CentralSum(Gaussian.from_rho(1 / (2 * sigma**2)))
     found = []
     for law in (NoPrivacy(), noise):
         env = federated_training_v0.population(num_envs=12, weighting=weighting, **TRAINING)
@@ -369,7 +384,7 @@ def test_federated_training_averages_in_private(weighting: str) -> None:
     scale = sigma * 2 * TRAINING["clip_norm"] * weight.max(1) / weight.sum(1)
     z = (difference / scale[:, None]).ravel()
     assert z.size >= 650
-    assert z.var() == pytest.approx(1.0, rel=5 * math.sqrt(2 / z.size))
+    assert z.var() == pytest.approx(1.0, rel=5 * math.sqrt((5 if secure else 2) / z.size))
 
 
 def test_whole_runs_of_averages_are_audited() -> None:

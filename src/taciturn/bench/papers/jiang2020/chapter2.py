@@ -154,6 +154,8 @@ class CrowdStudy(PaperStudy):
             "good": workers[4:].sum(),
             "best": workers[5],
         }
+        for task in range(TASKS):
+            found |= {f"score_{task + 1}": score[task], f"payment_{task + 1}": payment[task]}
         curves = {
             "workers": (np.arange(6), workers),
             "score": (np.arange(TASKS), score),

@@ -7,13 +7,15 @@ import numpy as np
 from taciturn.bench.figures import draw_band, panels, plot_curves, shared_legend
 from taciturn.bench.papers.base import PaperStudy
 from taciturn.bench.papers.jiang2020.claims import GEOMETRIC, PARETO, REWARD_CURVE, paired_losses
-from taciturn.bench.papers.jiang2020.settings import CLIENTS, RULES, learning, timing
+from taciturn.bench.papers.jiang2020.settings import CLIENTS, PARTS, RULES, learning, timing
 from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.bench.tables import standard_tables
 from taciturn.envs.federated_training.reward_curve import fit_hyperbolic
 from taciturn.envs.federated_training.world import federated_training_v0
+
+POINTS = 100  # of a curve: one for each percent of the time
 
 
 @register
@@ -70,9 +72,12 @@ class LossStudy(PaperStudy):
         ]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        """Of training, beside the others, the held-out loss after `PARTS` of the time, in percent."""
         if cell.config["env"] == "round_stopping_v0":
             return play(cell, replicas=1000 if cell.config["policy"] == "WaitForAll" else 5000)
-        return play(cell, record=["test_loss"], until=cell.config["env_params"]["horizon"], points=100)
+        found = play(cell, record=["test_loss"], until=cell.config["env_params"]["horizon"], points=POINTS)
+        loss = np.asarray(found.curves["test_loss"][1])
+        return Result({**found.metrics, **{f"loss_{part}": loss[part - 1] for part in PARTS}}, found.curves)
 
     def tables(self, results: Results) -> list[Table]:
         trained = results.select(env="federated_training_v0")

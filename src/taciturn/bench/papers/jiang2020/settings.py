@@ -14,6 +14,7 @@ COSTS: dict[str, Cost] = {
 }
 SIZES = (5, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
 CLIENTS: dict[str, Config] = {"IID clients": {"concentration": None}, "clients with label skew": {"concentration": 3.0}}
+PARTS = (25, 50, 75, 100)  # of the time of a training, in percent: when losses are compared
 RULES: tuple[tuple[str, Config], ...] = (
     ("OptimalStopping", {}),
     ("OptimalStopping", {"thresholds": list(PAPER_RULE)}),

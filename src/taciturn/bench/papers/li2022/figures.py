@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+import numpy as np
+
 from taciturn.bench.figures import (
     COLORS,
     MARKERS,
@@ -15,7 +17,16 @@ from taciturn.bench.figures import (
 )
 from taciturn.bench.papers.base import PaperStudy
 from taciturn.bench.papers.li2022 import cells, claims, settings
-from taciturn.bench.papers.li2022.settings import BOTH, LEVELS, ROUNDS, SHARES, UNBOUNDED, at_epsilon, constrained
+from taciturn.bench.papers.li2022.settings import (
+    BOTH,
+    LEVELS,
+    ROUNDS,
+    SHARES,
+    SHORT,
+    UNBOUNDED,
+    at_epsilon,
+    constrained,
+)
 from taciturn.bench.results import Cell, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, register
 
@@ -118,11 +129,15 @@ class RoundsStudy(FederatedFigure):
     title = "Li & Song 2022, Figure 6: communication rounds"
     description = (
         "CDP-MAB with epsilon = 1, p = 1 and at most R rounds, which requires the smallest gap and is given the true "
-        "one; and without a limit on rounds."
+        "one; and without a limit on rounds. T = 10^4 is what the text's 'log(T) = 4' implies."
     )
     figures = ("li2022/6",)
     claims = claims.ROUND_LIMITS
-    configs = tuple(constrained(None, r, qualities) for qualities in BOTH for r in (*ROUNDS, None))
+    facets = ("env_params.qualities", "env_params.horizon")
+    configs = (
+        *(constrained(None, r, qualities) for qualities in BOTH for r in (*ROUNDS, None)),
+        *(constrained(None, r, "uniform", SHORT) for r in (4, 5, None)),
+    )
 
     def row_label(self, group: Group, results: Results) -> str:
         return rounds_of(group)
@@ -164,6 +179,13 @@ class RewardsStudy(FederatedFigure):
     configs = tuple(
         settings.few_agents(p, q) for q in ("grid", "uniform", "heterogeneous") for p in ("CDPMAB", "SingleAgent")
     )
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        """Beside the others, `final_slope`: regret per agent and slot over the last fifth of the time."""
+        found = super().run(cell, progress)
+        x, y = map(np.asarray, found.curves["regret_per_agent"])
+        i = int(0.8 * len(x)) - 1
+        return Result({**found.metrics, "final_slope": (y[-1] - y[i]) / (x[-1] - x[i])}, found.curves)
 
 
 @register

@@ -1,5 +1,7 @@
-"""The experiments of section VII as configurations, and the graphs that they name. The paper does not give T: here T =
-10^5."""
+"""The experiments of section VII as configurations, and the graphs that they name.
+
+The paper does not give T: here T = 10^5, and 10^4, which its 'log(T) = 4' implies, where it counts rounds.
+"""
 
 import numpy as np
 
@@ -8,8 +10,9 @@ from taciturn.bench.results import Config
 from taciturn.envs.core.graph import Graph, random_graph
 
 HORIZON = 100_000
+SHORT = 10_000
 ARMS = 100
-BOTH = ("grid", "uniform")  # distributions of the means
+BOTH = ("grid", "uniform")  # distributions of the means: the paper's are uniform
 UNBOUNDED = 1e9  # an epsilon that stands for no privacy
 CASES: dict[str, tuple[str, tuple[int, ...]]] = {
     "case 1": ("complete", (20,) * 5),
@@ -39,10 +42,11 @@ def setting(
     num_agents: int = 50,
     num_arms: int = ARMS,
     topology: str = "server",
+    horizon: int = HORIZON,
     **links: float,
 ) -> Config:
     """A federated bandit; `own` are parameters of the policy, `links` the prices of links."""
-    params = {"num_agents": num_agents, "num_arms": num_arms, "horizon": HORIZON, "topology": topology, **links}
+    params = {"num_agents": num_agents, "num_arms": num_arms, "horizon": horizon, "topology": topology, **links}
     return config("federated_bandit_v0", policy, own, privacy, **params, qualities=qualities)
 
 
@@ -51,10 +55,11 @@ def at_epsilon(epsilon: float, qualities: str, *, noise: bool = True) -> Config:
     return setting("CDPMAB", {"epsilon": epsilon}, "paper" if noise and epsilon < UNBOUNDED else "none", qualities)
 
 
-def constrained(share: float | None, rounds: int | None, qualities: str) -> Config:
+def constrained(share: float | None, rounds: int | None, qualities: str, horizon: int = HORIZON) -> Config:
     """Figures 5 to 7: participation p and at most R rounds; None: not limited."""
     own = {"epsilon": 1.0} | ({} if share is None else {"participation": share})
-    return setting("CDPMAB", own | ({} if rounds is None else {"rounds": rounds}), "paper", qualities)
+    limited = own | ({} if rounds is None else {"rounds": rounds})
+    return setting("CDPMAB", limited, "paper", qualities, horizon=horizon)
 
 
 def few_agents(policy: str, qualities: str) -> Config:

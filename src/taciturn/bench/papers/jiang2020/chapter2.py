@@ -156,12 +156,7 @@ class CrowdStudy(PaperStudy):
         }
         for task in range(TASKS):
             found |= {f"score_{task + 1}": score[task], f"payment_{task + 1}": payment[task]}
-        curves = {
-            "workers": (np.arange(6), workers),
-            "score": (np.arange(TASKS), score),
-            "payment": (np.arange(TASKS), payment),
-        }
-        return Result({name: float(value) for name, value in found.items()}, curves)
+        return Result({name: float(value) for name, value in found.items()}, {"workers": (np.arange(6), workers)})
 
     def plots(self, results: Results) -> list[Plot]:
         figure, (left, right) = panels(["scores", "mean score and payment"])

@@ -6,7 +6,7 @@ import numpy as np
 
 from taciturn.bench.figures import draw_band, panels, plot_curves, shared_legend
 from taciturn.bench.papers.base import PaperStudy
-from taciturn.bench.papers.jiang2020.claims import GEOMETRIC, PARETO, REWARD_CURVE, paired_losses
+from taciturn.bench.papers.jiang2020.claims import GEOMETRIC, PARETO, REWARD_CURVE
 from taciturn.bench.papers.jiang2020.settings import CLIENTS, PARTS, RULES, learning, timing
 from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
@@ -97,7 +97,8 @@ class LossStudy(PaperStudy):
         figure, (ax,) = panels()
         for group in trained:
             if group is not base and group.config["policy"] != "WaitForAll":
-                loss, of_base = paired_losses(group, base)
+                positions = zip((group, base), group.shared_seeds(base), strict=True)
+                loss, of_base = (np.array([g.curves["test_loss"][i][1] for i in p]) for g, p in positions)
                 relative, label = 100 * (loss / of_base - 1), self.row_label(group, trained)
                 draw_band(ax, base.curves["test_loss"][0][0], relative, label)
         ax.axhline(0, color="#888888", linestyle="--", linewidth=1)

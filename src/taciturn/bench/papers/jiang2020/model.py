@@ -1,5 +1,6 @@
-"""Chapter 3's stated model, solved exactly: M = 100, t0 = 3 s, tau = 10 ms, mu = 5/8, p = 1/500, R(k) = c - a/(k+1), c
-= 0.04, a = 0.018.
+"""Exact numbers. Chapter 2: the bound of Theorem 1, and the best response to a belief (Theorem 2). Chapter 3: the stated
+model, M = 100, t0 = 3 s, tau = 10 ms, mu = 5/8, p = 1/500, R(k) = c - a/(k+1), c = 0.04, a = 0.018, and smaller ones in
+which every state can be solved.
 
 R(k) = c - a/k, which the paper does not state, is solved too: most of the reported numbers follow from it.
 """
@@ -13,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.bench.papers.jiang2020.settings import COSTS, PAPER_RULE, THETAS
 from taciturn.bench.statistics import Floats
 from taciturn.envs.round_stopping.model import Hyperbolic, Model, evaluate, parameters
 from taciturn.policies import FixedCount, OptimalStopping, WaitForAll
 from taciturn.policies.reference.optimal_stopping import Solution, threshold_table
 
-PAPER_RULE = (10, 8)
-
-
+COVERED = tuple(name for name in COSTS if name != "logarithmic")
+"""The costs for which Theorem 2 holds."""
+TARGETS = (0.3, 1.0, 3.0)
 LAMBDAS = (0.3, 1.0)  # prices of time, over a model's optimal rate
 
 
@@ -36,6 +38,7 @@ class Exact:
     optimal_reward: float  # mean reward per round of the optimal rule
     thresholds: tuple[int, int]  # (k*, k0*)
     bounds: tuple[float, float]  # of the optimal rate, Corollaries 1 and 2
+    fixed_rates: tuple[float, ...]  # of k = 1, ..., M
     best_fixed: tuple[int, float]  # k of the best fixed count, and its rate
     ready_thresholds: tuple[int, int]  # with R(k) = c - a/k and clients that are always ready (p = 1)
     ready_rate: float  # max R(k)/(t0 + k tau), Corollary 2's bound with R(k) = c - a/k
@@ -68,12 +71,69 @@ def solve() -> Exact:
         optimal_reward=found["optimal"].expected_reward,
         thresholds=solution.thresholds,
         bounds=solution.bounds,
+        fixed_rates=tuple(fixed),
         best_fixed=(int(np.argmax(fixed)) + 1, max(fixed)),
         ready_thresholds=ready.thresholds,
         ready_rate=float((moved / (t0 + tau * k)).max()),
         busy_rate=(float(busy.max()), int(np.argmax(busy)) + 1),
         later_rate=float((moved / (t0 + tau * ((k + 1) / mu))).max()),
     )
+
+
+# Chapter 2.
+
+
+def informativeness(theta: tuple[float, ...], epsilon: Floats) -> Floats:
+    """A(eps, theta) of (2.14) under k-ary response: (M t - 1) / ((eps + M)(eps t + 1)), t = max theta."""
+    values, most = len(theta), max(theta)
+    return (values * most - 1) / ((epsilon + values) * (epsilon * most + 1))
+
+
+def bounds_of_theorem_1(theta: str, cost: str, target: float) -> tuple[float, float]:
+    """The least of g' A over eps >= target, as (2.13) prints the bound, and the least of g' / A, as (2.19) does."""
+    epsilon = target * np.concatenate([np.linspace(1, 20, 20_001), np.geomspace(20, 1e6, 2_001)])
+    marginal, a = COSTS[cost].marginal(epsilon), informativeness(THETAS[theta], epsilon)
+    with np.errstate(over="ignore"):
+        return float((marginal * a).min()), float((marginal / a).min())
+
+
+def printed_over_written(cost: str) -> Floats:
+    """(2.13) over (2.19), for the distributions and targets."""
+    pairs = (bounds_of_theorem_1(theta, cost, target) for theta in THETAS for target in TARGETS)
+    return np.array([printed / written for printed, written in pairs])
+
+
+def trusted_response(cost: str, draws: int = 50) -> float:
+    """The budget that is best for an individual that is certain of a drawn belief, over the target: the one farthest
+    from 1.
+
+    It expects the platform's estimate to be its belief, and so WINTALL to pay g'(target) / (dP/d eps) for the report
+    that is most probable by it.
+    """
+    from scipy.optimize import minimize_scalar
+
+    g, rng, found = COSTS[cost], np.random.Generator(np.random.PCG64(4)), []
+    for values, target in itertools.product((2, 4, 10), TARGETS):
+        for belief in rng.dirichlet(np.ones(values), draws):
+            most = float(belief.max())
+            slope = (values * most - 1) / (target + values) ** 2
+            paid = float(g.marginal(target)) / slope
+
+            def loss(epsilon: float, paid: float = paid, most: float = most, values: int = values) -> float:
+                return float(g(epsilon)) - paid * (epsilon * most + 1) / (epsilon + values)
+
+            best = minimize_scalar(loss, bounds=(0, 10 * target), method="bounded", options={"xatol": 1e-9}).x
+            found.append(float(best) / target)
+    return max(found, key=lambda ratio: abs(ratio - 1))
+
+
+# Chapter 3.
+
+
+def slowest_geometric_sd() -> float:
+    """The standard deviation, in seconds, of the slowest of 100 geometric computing times, which a round of k=100 waits
+    for: 500 sqrt(sum 1/i^2) slots of 10 ms, to first order in p."""
+    return 0.01 * 500 * math.sqrt(sum(1 / i**2 for i in range(1, 101)))
 
 
 def slowest_pareto_round() -> float:
@@ -87,13 +147,14 @@ def slowest_pareto_round() -> float:
     return float(3 + 0.01 * (last + transmission))
 
 
-def best_values(model: dict[str, Any], price: float) -> Floats:
-    """V(k, beta) of (3.2) at n = 0 for every state, under the best of all rules: the Bellman equations, with their
-    self-loops solved."""
+def actions(model: dict[str, Any], price: float) -> tuple[Floats, Floats]:
+    """The values of stopping, [M + 1], and of waiting a slot and then acting best, [M + 1, M + 2], in the states (k,
+    beta) of (3.2) at n = 0: the Bellman equations, with their self-loops solved."""
     known = Model(**model)
     clients, mu, p = known.num_clients, known.upload_probability, known.compute_probability
     stop = known.rewards - price * known.broadcast_time
-    values = np.full((clients + 1, clients + 2), -np.inf)
+    waiting = np.full((clients + 1, clients + 2), -np.inf)
+    values = waiting.copy()
     for k in range(clients, -1, -1):
         for beta in range(clients - k, -1, -1):
             left = clients - k - beta
@@ -108,9 +169,24 @@ def best_values(model: dict[str, Any], price: float) -> Floats:
                 for i, chance in enumerate(done)
             )
             stay = (1 - success) * done[0]
-            waiting = (wait - price * known.slot_time) / (1 - stay) if stay < 1 else -np.inf
-            values[k, beta] = max(stop[k], waiting)
-    return values
+            if stay < 1:
+                waiting[k, beta] = (wait - price * known.slot_time) / (1 - stay)
+            values[k, beta] = max(stop[k], waiting[k, beta])
+    return stop, waiting
+
+
+def best_values(model: dict[str, Any], price: float) -> Floats:
+    """V(k, beta) of (3.2) at n = 0 for every state, under the best of all rules."""
+    stop, waiting = actions(model, price)
+    known = np.isfinite(waiting)
+    known[-1, 0] = True
+    return np.where(known, np.maximum(stop[:, None], waiting), -np.inf)
+
+
+def top(model: Model, price: float) -> int:
+    """k* of Theorem 4."""
+    enough = np.flatnonzero(np.diff(model.rewards) <= price * model.slot_time / model.upload_probability)
+    return int(enough[0]) if enough.size else model.num_clients
 
 
 def small_models() -> Iterator[tuple[dict[str, Any], Solution]]:
@@ -127,14 +203,20 @@ def small_models() -> Iterator[tuple[dict[str, Any], Solution]]:
         yield model, OptimalStopping.solve(**model)
 
 
+def priced_models() -> Iterator[tuple[dict[str, Any], Solution, float]]:
+    """`small_models` at each price of time."""
+    for model, solution in small_models():
+        for factor in LAMBDAS:
+            yield model, solution, factor * solution.rate
+
+
 def theorem_4() -> float:
     """1 plus by how much V of the best threshold rule exceeds V of the best rule, over R(M): the value farthest from 1
     over models."""
     ratios = []
-    for model, solution in small_models():
-        for factor in LAMBDAS:
-            price, scale = factor * solution.rate, float(solution.model.rewards[-1])
-            ratios.append(1 - (best_values(model, price)[0, 0] - solution.value(price)) / scale)
+    for model, solution, price in priced_models():
+        scale = float(solution.model.rewards[-1])
+        ratios.append(1 - (best_values(model, price)[0, 0] - solution.value(price)) / scale)
     return max(ratios, key=lambda ratio: abs(ratio - 1))
 
 
@@ -147,7 +229,8 @@ def theorem_3() -> tuple[float, float]:
 
 
 def lemma_1() -> float:
-    """The largest error of Lemma 1 as printed, over lambda tau/mu, in a model of 12 clients."""
+    """V of a state with one more update less V, over lambda tau/mu, where enough clients have computed, in a model of 12
+    clients: the value farthest from the -1 of Lemma 1 as printed."""
     model = {
         "num_clients": 12,
         "upload_probability": 0.5,
@@ -157,11 +240,11 @@ def lemma_1() -> float:
         "reward": Hyperbolic(0.04, 0.035),
     }
     solution = OptimalStopping.solve(**model)
-    known, price, (top, _) = solution.model, solution.rate, solution.thresholds
+    known, price, (most, _) = solution.model, solution.rate, solution.thresholds
     values, unit = best_values(model, price), price * known.slot_time / known.upload_probability
-    states = [(k, beta) for k in range(top + 1) for beta in range(top - k, known.num_clients - k + 1)]
-    printed = [known.rewards[top] - price * known.broadcast_time - (k - top) * unit for k, _ in states]
-    return float(max(abs(values[state] - one) for state, one in zip(states, printed, strict=True)) / unit)
+    states = [(k, beta) for k in range(most) for beta in range(most - k, known.num_clients - k + 1)]
+    steps = [float(values[k + 1, beta - 1] - values[k, beta]) / unit for k, beta in states]
+    return max(steps, key=lambda step: abs(step + 1))
 
 
 def lemma_2() -> tuple[float, float]:
@@ -174,8 +257,70 @@ def lemma_2() -> tuple[float, float]:
     return float(slopes.max()), float(np.diff(slopes).min())
 
 
-def corollary_3() -> float:
-    """The largest k* over Corollary 3's bound on it, over models around the stated one."""
+def lemma_3(slots: int = 4000) -> float:
+    """V(k, beta, n + 1) - V(k, beta, n) over -lambda tau, the value farthest from 1 over states and n, by backward
+    induction over time from the slot at which every round ends."""
+    found = []
+    for model, solution, price in priced_models():
+        known = solution.model
+        clients, mu, p = known.num_clients, known.upload_probability, known.compute_probability
+        if clients > 4 or p < 0.1:
+            continue  # rounds that end long before the last slot
+        states = [(k, beta) for k in range(clients + 1) for beta in range(clients - k + 1)]
+        place = {state: i for i, state in enumerate(states)}
+        moves = np.zeros((len(states),) * 2)
+        for (k, beta), i in place.items():
+            left = clients - k - beta
+            for done in range(left + 1):
+                chance = math.comb(left, done) * p**done * (1 - p) ** (left - done)
+                if beta:
+                    moves[i, place[k + 1, beta - 1 + done]] += mu * chance
+                    moves[i, place[k, beta + done]] += (1 - mu) * chance
+                else:
+                    moves[i, place[k, done]] += chance
+        rewards = known.rewards[[k for k, _ in states]]
+        later = values = rewards - price * (slots * known.slot_time + known.broadcast_time)
+        for n in range(slots - 1, -1, -1):
+            later = values
+            values = np.maximum(rewards - price * (n * known.slot_time + known.broadcast_time), moves @ later)
+        steps = (later - values) / (-price * known.slot_time)
+        found.append(float(steps[np.abs(steps - 1).argmax()]))
+    return max(found, key=lambda step: abs(step - 1))
+
+
+def lemmas_4_and_5() -> tuple[float, float]:
+    """What waiting is worth more than stopping, over R(M): the most where k >= k*, and the least where k < k* and an
+    update is queued."""
+    most, least = [], []
+    for model, solution, price in priced_models():
+        clients, scale, k_star = solution.model.num_clients, float(solution.model.rewards[-1]), top(solution.model, price)
+        stop, waiting = actions(model, price)
+        gain = (waiting - stop[:, None]) / scale
+        most += [float(gain[k, beta]) for k in range(k_star, clients) for beta in range(clients - k + 1)]
+        least += [float(gain[k, beta]) for k in range(k_star) for beta in range(1, clients - k + 1)]
+    return max(most), min(least)
+
+
+def lemma_6() -> int:
+    """States (k, 0) with k < k* at which waiting is best, while stopping is at (k - 1, 0)."""
+    count = 0
+    for model, solution, price in priced_models():
+        stop, waiting = actions(model, price)
+        waits = [bool(waiting[k, 0] > stop[k]) for k in range(top(solution.model, price))]
+        count += sum(later and not earlier for earlier, later in itertools.pairwise(waits))
+    return count
+
+
+def terms(clients: int) -> int:
+    """Terms of the sums in Algorithm 1's Bellman equations at the optimal rate: M - k - beta + 1 in each state with k +
+    beta < k*."""
+    k_star = OptimalStopping.solve(num_clients=clients).thresholds[0]
+    return sum(clients - k - beta + 1 for k in range(k_star) for beta in range(k_star - k))
+
+
+def corollaries() -> tuple[float, float, float]:
+    """The largest, over models around the stated one, of: Corollary 1's bound over the optimal rate, that rate over
+    Corollary 2's bound, and k* over Corollary 3's."""
     found = []
     for clients, mu, p, a in itertools.product((10, 100), (0.2, 0.625, 1.0), (0.002, 0.1, 1.0), (0.018, 0.035)):
         solution = OptimalStopping.solve(
@@ -186,6 +331,10 @@ def corollary_3() -> float:
             broadcast_time=3.0,
             slot_time=0.01,
         )
-        bound = math.sqrt(a / (0.04 - a / 2) * (1 + mu / p + mu * 3.0 / 0.01))
-        found.append(solution.thresholds[0] / bound)
-    return max(found)
+        k = np.arange(clients + 1)
+        lower = (0.04 - a / 2) / ((1 / mu + 1 / p) * 0.01 + 3.0)
+        upper = float(((0.04 - a / (k + 1)) / (k * 0.01 + 3.0)).max())
+        most = math.sqrt(a / (0.04 - a / 2) * (1 + mu / p + mu * 3.0 / 0.01))
+        found.append((lower / solution.rate, solution.rate / upper, solution.thresholds[0] / most))
+    first, second, third = (max(one) for one in zip(*found, strict=True))
+    return first, second, third

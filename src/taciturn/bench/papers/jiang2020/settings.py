@@ -1,10 +1,10 @@
 """The experiments of Jiang 2020 as configurations."""
 
-from taciturn.bench.papers.jiang2020.model import PAPER_RULE
 from taciturn.bench.play import config
 from taciturn.bench.results import Config
 from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost
 
+PAPER_RULE = (10, 8)  # k* and k0*
 THETAS: dict[str, tuple[float, ...]] = {"two values": (0.7, 0.3), "four values": (0.4, 0.3, 0.2, 0.1)}
 COSTS: dict[str, Cost] = {
     "quadratic": QuadraticCost(1.0),

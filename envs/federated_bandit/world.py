@@ -92,11 +92,12 @@ Deviations from the paper
     Theorem 3. While they wait, agents play the arm that is best by their own ybar, with ties broken at random. `cost`
     counts messages sent; `cost_bound` is the paper's bound, every edge in every slot of a round (Theorem 3). A
     broadcast is counted but costs nothing, as in the paper. Epochs limited to R rounds need the true smallest gap. The
-    paper does not state T; the default is 10^5.
+    paper does not state T, though its 'log(T) = 4' (section VII-A2) implies 10^4 and a common logarithm; the default is
+    10^5.
 
     Errors in the paper: the agents of case 2 in Table II add up to 110; by the proof of Theorem 4 a round costs less in
-    case 3 than in cases 1 and 2 (Figure 11 needs the bound); epsilon = 1 is not 'non-private'; the privacy term
-    of S(r) never binds at M = 50 and epsilon >= 0.1; Remark 2, Corollary 1, equation 22 and Table I (ring) contain
+    case 3 than in cases 1 and 2 (Figure 11 needs the bound); epsilon = 1 is 'the non-private case' for the regret, but
+    messages are M epsilon-DP; Remark 2, Corollary 1, equation 22 and Table I (lambda_2 of the Laplacian) contain
     algebraic slips; R = 4 equals R = 5 (Figure 6) only if the smallest gap is larger than that of 100 uniform arms.
 
 Registered configurations

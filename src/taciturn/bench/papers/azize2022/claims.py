@@ -138,7 +138,7 @@ OVER_TIME = (
         HORIZON * (max(LINEAR) - sum(LINEAR) / len(LINEAR)),
     ),
     Claim(
-        "Theorem 2: its terms are equal at epsilon = 131/27 sqrt((K - 1)/T) (the epsilon at which they are, over it)",
+        "Theorem 2: its terms are equal at epsilon = 131/27 sqrt((K - 1)/T) (where they are, over that)",
         "Section 3: 'In the high-privacy regime, specifically for ε < 131/27 √((K-1)/T), the hardness … is higher than "
         "the lower bound for bandits without privacy'",
         1.0,
@@ -242,7 +242,8 @@ def regimes(statement: str, quote: str, stated: str, low: bool) -> Claim:
 BY_EPSILON = (
     regimes(
         "Section 5, Figure 3: below epsilon = 0.3 the regret of AdaP-KLUCB depends on it (falls, times)",
-        "Section 5: 'a high-privacy regime (for ε < 0.3), where the regret of AdaP-KLUCB depends on the privacy budget'",
+        "Section 5: 'a high-privacy regime (for ε < 0.3), where the regret of AdaP-KLUCB depends on the privacy "
+        "budget'",
         "depends",
         True,
     ),

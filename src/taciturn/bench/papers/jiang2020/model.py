@@ -1,8 +1,9 @@
-"""Exact numbers. Chapter 2: the bound of Theorem 1, and the best response to a belief (Theorem 2). Chapter 3: the stated
-model, M = 100, t0 = 3 s, tau = 10 ms, mu = 5/8, p = 1/500, R(k) = c - a/(k+1), c = 0.04, a = 0.018, and smaller ones in
-which every state can be solved.
+"""Exact numbers.
 
-R(k) = c - a/k, which the paper does not state, is solved too: most of the reported numbers follow from it.
+Chapter 2: the bound of Theorem 1, and the best response to a belief (Theorem 2). Chapter 3: the stated model, M = 100,
+t0 = 3 s, tau = 10 ms, mu = 5/8, p = 1/500, R(k) = c - a/(k+1), c = 0.04, a = 0.018, and smaller ones in which every
+state can be solved. R(k) = c - a/k, which the paper does not state, is solved too: most of the reported numbers follow
+from it.
 """
 
 import itertools
@@ -229,7 +230,7 @@ def theorem_3() -> tuple[float, float]:
 
 
 def lemma_1() -> float:
-    """V of a state with one more update less V, over lambda tau/mu, where enough clients have computed, in a model of 12
+    """By how much V rises with an update, over lambda tau/mu, where enough clients have computed, in a model of 12
     clients: the value farthest from the -1 of Lemma 1 as printed."""
     model = {
         "num_clients": 12,
@@ -261,7 +262,7 @@ def lemma_3(slots: int = 4000) -> float:
     """V(k, beta, n + 1) - V(k, beta, n) over -lambda tau, the value farthest from 1 over states and n, by backward
     induction over time from the slot at which every round ends."""
     found = []
-    for model, solution, price in priced_models():
+    for _, solution, price in priced_models():
         known = solution.model
         clients, mu, p = known.num_clients, known.upload_probability, known.compute_probability
         if clients > 4 or p < 0.1:
@@ -293,11 +294,15 @@ def lemmas_4_and_5() -> tuple[float, float]:
     update is queued."""
     most, least = [], []
     for model, solution, price in priced_models():
-        clients, scale, k_star = solution.model.num_clients, float(solution.model.rewards[-1]), top(solution.model, price)
+        known, k_star = solution.model, top(solution.model, price)
         stop, waiting = actions(model, price)
-        gain = (waiting - stop[:, None]) / scale
-        most += [float(gain[k, beta]) for k in range(k_star, clients) for beta in range(clients - k + 1)]
-        least += [float(gain[k, beta]) for k in range(k_star) for beta in range(1, clients - k + 1)]
+        gain = (waiting - stop[:, None]) / float(known.rewards[-1])
+        for k in range(known.num_clients):
+            for beta in range(known.num_clients - k + 1):
+                if k >= k_star:
+                    most.append(float(gain[k, beta]))
+                elif beta:
+                    least.append(float(gain[k, beta]))
     return max(most), min(least)
 
 

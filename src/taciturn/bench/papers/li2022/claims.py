@@ -154,8 +154,8 @@ def vacuous(results: Results) -> str:
     return (
         "true of the regret; noise and C(r) still depend on epsilon: by the formulas "
         f"{text(expected(AT_ONE)['regret'])} and {text(expected(FREE)['regret'])}. The privacy loss is finite too, but "
-        f"vacuous: at user level the messages total {text(value_of(results, AT_ONE, 'epsilon_user'))} in the ledger, or "
-        f"M epsilon for each of {text(reported)} rewards reported: {text(AGENTS * reported)}"
+        f"vacuous: at user level the messages total {text(value_of(results, AT_ONE, 'epsilon_user'))} in the ledger, "
+        f"or M epsilon for each of {text(reported)} rewards reported: {text(AGENTS * reported)}"
     )
 
 
@@ -192,7 +192,7 @@ PRIVACY = (
         vacuous,
     ),
     Claim(
-        "Section IV-C1: the first term of S(r) dominates in the figure (largest quotient of second and first term)",
+        "Section IV-C1: the first term of S(r) dominates in Figure 4 (second term over it, largest)",
         "Section IV-C1: 'If Δ < ε√M/√log(T), the first term dominate and we achieve O(log T/Δ) regret'",
         "at most 1",
         lambda r: [binding_epsilon(AGENTS) / e for e in FIGURE_4],
@@ -228,7 +228,7 @@ PRIVACY = (
         lambda: CONSTANTS,
     ),
     exact(
-        "Remark 1: O(log T) regret needs a cost of order c1 M log T (cost's growth, T = 10^6 to 10^8, over it, grid)",
+        "Remark 1: O(log T) regret needs a cost of order c1 M log T (growth, T = 10^6 to 10^8, over it, grid)",
         "Remark 1: 'The communication cost C_C(T) = O(c1 M log T) is the minimum cost needed to achieve O(log T) order "
         "regret'",
         "at least 1",
@@ -265,8 +265,8 @@ PARTICIPATION = (
         50.0,
         lambda r: (
             "the factor is about 1/p = 5, that of the sampling term of S(r): the other term, of order p^-1.5, "
-            f"dominates only below epsilon = {text(binding_epsilon(10))} at N = 10. With full participation the cost is "
-            f"{text(value_of(r, EVERYONE, 'cost') / value_of(r, FEW, 'cost'))} times as high"
+            f"dominates only below epsilon = {text(binding_epsilon(10))} at N = 10. With full participation the cost "
+            f"is {text(value_of(r, EVERYONE, 'cost') / value_of(r, FEW, 'cost'))} times as high"
         ),
     ),
     spent(
@@ -366,7 +366,7 @@ CONSTRAINTS = (
         lambda r: "; ".join(f"p = {own['participation']}, R = {own['rounds']}" for own in front(r)),
     ),
     Claim(
-        "Remark 1: less cost than c1 M log T loses (least regret of cheaper p and R, over p = 1 without a limit)",
+        "Remark 1: less cost than c1 M log T loses (least regret of cheaper p and R, over p = 1, R free)",
         "Remark 1: 'less than … may bring the performance loss'",
         "a loss",
         least_loss,
@@ -415,9 +415,9 @@ CONSTRAINTS = (
         tuple(f"R = {n}" for n in ROUNDS),
     ),
     exact(
-        "Theorem 2: the regret's bound (R = 4; growth from T = 10^6 to 10^8 over the bound's without min, grid)",
-        "Theorem 2: 'incurs regret … upper bounded by O(min{M, T^(2/R)/p^(3/2)} max{Σ_k log(R²KT)/Δ_k, R √log(R²KT)/(√M "
-        "ε)})'",
+        "Theorem 2: the regret's bound (R = 4; growth, T = 10^6 to 10^8, over the bound's without min, grid)",
+        "Theorem 2: 'incurs regret … upper bounded by O(min{M, T^(2/R)/p^(3/2)} max{Σ_k log(R²KT)/Δ_k, R "
+        "√log(R²KT)/(√M ε)})'",
         "at most 1",
         lambda: growth(10**6, 10**8, 4)[0],
         at_most(1),
@@ -426,7 +426,7 @@ CONSTRAINTS = (
         lambda: f"{CONSTANTS}. Linear regret would give 7.5",
     ),
     exact(
-        "Remark 2: R >= 4 log T/(3 log pM) rounds are no worse than none (T^(2/R)/M at that R, p = 1, T = 10^5)",
+        "Remark 2: R >= 4 log T/(3 log pM) rounds are no worse than none (T^(2/R)/M there, p = 1, T = 10^5)",
         "Remark 2: 'T^(2/R)/p^(3/2) ≤ M → R ≥ 4 log T/(3 log pM)'",
         "at most 1",
         lambda: factor(4 * LOGS / 3) / AGENTS,
@@ -471,7 +471,8 @@ def slope_note(results: Results) -> str:
 
 def on_a_grid() -> str:
     """1/M on a grid."""
-    return by_formulas(few_agents("CDPMAB", "grid"), few_agents("SingleAgent", "grid"))
+    together, alone = (expected(few_agents(policy, "grid"))["regret"] for policy in ("CDPMAB", "SingleAgent"))
+    return text(together / alone)
 
 
 HETEROGENEITY = (
@@ -499,12 +500,12 @@ HETEROGENEITY = (
         0.2,
         1.0,
         lambda r: (
-            f"{by_formulas(ALIKE, ALONE)}, and on a grid {on_a_grid()}. It is 1/M if T is long enough for a single "
-            f"agent to finish exploring: at T = 10^5 it has {text(expected(ALONE)['left'])} arms left on average"
+            f"{by_formulas(ALIKE, ALONE)}; on a grid of means {on_a_grid()}. It is 1/M if T is long enough for a "
+            f"single agent to finish exploring: at T = 10^5 it has {text(expected(ALONE)['left'])} arms left on average"
         ),
     ),
     Claim(
-        "Figure 8: single agents' regret is linear, heterogeneous (slope in the last fifth of T over the mean slope)",
+        "Figure 8: single agents' regret is linear, heterogeneous (slope in the last fifth over the mean)",
         "Section VII-A3: 'the inconsistency will bring a linear regret with'",
         "linear",
         lambda r: mean(group_of(r, LONE).metrics["final_slope"] * HORIZON / group_of(r, LONE).metrics[REGRET]),
@@ -535,8 +536,8 @@ def why_not_seen(results: Results) -> str:
     formula = listed((name, expected(one, 40)["waited"]) for name, one in GRAPH.items())
     part = value_of(results, GRAPH["ring"], WAITING) / value_of(results, GRAPH["ring"])
     return (
-        f"regret while waiting: {found}; by the formulas, with agents' own choices drawn: {formula}. Everything else is "
-        f"the same in expectation: the ring's part is {100 * part:.2g}% of the regret, which no figure shows, since "
+        f"regret while waiting: {found}; by the formulas, with agents' own choices drawn: {formula}. Everything else "
+        f"is the same in expectation: the ring's part is {100 * part:.2g}% of the regret, which no figure shows, since "
         "agents' own best arms are nearly optimal"
     )
 
@@ -592,7 +593,8 @@ GRAPHS = (
     ),
     Claim(
         "Figure 10: the star has the smallest communication cost (per round, others over it)",
-        "Section VII-B1: 'The Star graph is closest to the centralized setting and has the smallest communication cost'",
+        "Section VII-B1: 'The Star graph is closest to the centralized setting and has the smallest communication "
+        "cost'",
         "smallest",
         cheapest,
         above(1),
@@ -603,7 +605,7 @@ GRAPHS = (
     ),
     spent(3, "Theorem 3: 'is (Mε)-differentially private'", list(GRAPH.items())),
     exact(
-        "Theorem 3: cost O(c2 d_G log T sum d_i / 2) (links that GIS builds in a round over c2 d_G sum d_i / 2)",
+        "Theorem 3: cost O(c2 d_G log T sum d_i / 2) (links of a round by GIS over c2 d_G sum d_i / 2)",
         "Theorem 3: 'incurs communication cost C_D(T) = O(c2 d_G log T Σ d_i/2)'",
         "at most 1",
         lambda: [links(name, "links") / formulas.diameter_times_edges(name, AGENTS) for name in NAMES],
@@ -699,13 +701,36 @@ GRAPHS = (
 # Figure 11, Table II, Theorem 4 and Corollary 2.
 
 COMPLETE = ("case 1", "case 2", "case 2 with 53", "case 3")
-WAYS = (("messages", "cost"), ("edges", "cost_bound"))
-"""What the agents of a component send to their sink, as the proof of Theorem 4 counts, or every edge of it."""
 
 
-def costs(results: Results, cases: Sequence[str], metric: str) -> list[float]:
-    """Costs per round of cases of Table II."""
-    return [per_round(results, in_components(case, "uniform"), metric) for case in cases]
+def costs(results: Results, metric: str = "cost") -> dict[str, float]:
+    """Costs per round of the cases of Table II: what is sent, as the proof of Theorem 4 counts, or every edge."""
+    return {case: per_round(results, in_components(case, "uniform"), metric) for case in settings.TABLE_2}
+
+
+def growing(cost: dict[str, float]) -> list[float]:
+    """Case 2 over 1, and 3 over 2."""
+    return [cost["case 2 with 53"] / cost["case 1"], cost["case 3"] / cost["case 2 with 53"]]
+
+
+def over_the_star(cost: dict[str, float]) -> list[float]:
+    """Cases 1 and 4 over 5."""
+    return [cost[case] / cost["case 5"] for case in ("case 1", "case 4")]
+
+
+def over_hybrids(cost: dict[str, float]) -> list[float]:
+    """Cases 6 and 3 over the larger of 1 and 5."""
+    return [cost[case] / max(cost["case 1"], cost["case 5"]) for case in ("case 6", "case 3")]
+
+
+def with_every_edge(quotients: Callable[[dict[str, float]], list[float]], first: str) -> Callable[[Results], str]:
+    """What else is to be said, and the quotients if every edge of a component counts."""
+
+    def why(results: Results) -> str:
+        edges = " and ".join(map(text, quotients(costs(results, "cost_bound"))))
+        return f"{first}. If every edge of a component counts in every slot, they are {edges}"
+
+    return why
 
 
 def why_similar(results: Results) -> str:
@@ -717,50 +742,21 @@ def why_similar(results: Results) -> str:
     )
 
 
-def in_both(quotients: Callable[[dict[str, float]], Sequence[float]]) -> Callable[[Results], Numbers]:
-    """Quotients of the cases' costs per round, by each way of counting."""
-
-    def measured(results: Results) -> Numbers:
-        return [
-            one
-            for _, metric in WAYS
-            for one in quotients(
-                dict(zip(settings.TABLE_2, costs(results, settings.TABLE_2, metric), strict=True)),
-            )
-        ]
-
-    return measured
-
-
-def both_ways(*labels: str) -> tuple[str, ...]:
-    """Labels for each way of counting."""
-    return tuple(f"{label}, {way}" for way, _ in WAYS for label in labels)
-
-
-def searched(results: Results) -> str:
-    """Costs by breadth-first search."""
-    found = {case: formulas.round_cost(*settings.CASES[case]) for case in COMPLETE}
-    each = "; ".join(f"{way}: {listed((case, two[i]) for case, two in found.items())}" for i, (way, _) in enumerate(WAYS))
-    return (
-        f"by breadth-first search from every node: {each}. Theorem 4 counts messages: case 3 sends 99 to one sink, and "
-        "has one server link instead of five"
-    )
-
-
 def not_decentralised(results: Results) -> str:
     """What a graph of 100 agents costs without a sink."""
     sharing = sum(information_sharing(settings.graph("complete", 100)).counts.values())
-    return (
+    first = (
         "case 3, with a sink and a server link, is not the fully decentralised algorithm: sharing by GIS among 100 "
         f"agents that are all neighbours takes {text(sharing)} messages per round"
     )
+    return with_every_edge(over_hybrids, first)(results)
 
 
 def theorem_4_cost(results: Results) -> Numbers:
     """Cost per round over c2 M max d + c1 Q."""
     sizes = {case: settings.CASES[case][1] for case in settings.TABLE_2}
     bounds = [sum(size) * formulas.largest_diameter(case) + 50.0 * len(size) for case, size in sizes.items()]
-    return [cost / bound for cost, bound in zip(costs(results, settings.TABLE_2, "cost"), bounds, strict=True)]
+    return [cost / bound for cost, bound in zip(costs(results).values(), bounds, strict=True)]
 
 
 def theorem_4_waiting(results: Results) -> Numbers:
@@ -795,38 +791,41 @@ COMPONENTS = (
         COMPLETE[1:],
     ),
     Claim(
-        "Figure 11: cost grows from case 1 to 2 (with 53) to 3 (quotients of costs per round)",
+        "Figure 11: cost grows from case 1 to 2 (with 53) to 3 (per round, as Theorem 4 counts)",
         "Section VII-C1: 'while the communication cost gradually increases'",
         "gradually increases",
-        in_both(lambda cost: [cost["case 2 with 53"] / cost["case 1"], cost["case 3"] / cost["case 2 with 53"]]),
+        lambda r: growing(costs(r)),
         above(1),
         2.0,
         0.5,
-        searched,
-        both_ways("case 2 over 1", "case 3 over 2"),
+        with_every_edge(growing, "case 3 sends 99 messages to one sink, and has one server link instead of five"),
+        ("case 2 over 1", "case 3 over 2"),
     ),
     Claim(
-        "Figure 11: of cases 1, 4 and 5 the star costs least (per round, over case 5)",
-        "Section VII-C1: 'the sub-graphs close to central setting (like star graph) achieve smaller communication cost'",
+        "Figure 11: of cases 1, 4 and 5 the star costs least (over case 5, as Theorem 4 counts)",
+        "Section VII-C1: 'the sub-graphs close to central setting (like star graph) achieve smaller communication "
+        "cost'",
         "smaller",
-        in_both(lambda cost: [cost["case 1"] / cost["case 5"], cost["case 4"] / cost["case 5"]]),
+        lambda r: over_the_star(costs(r)),
         above(1),
         2.0,
         0.5,
-        "in a star, as in a complete graph, everyone is one hop from the sink, so that both send as many messages",
-        both_ways("case 1", "case 4"),
+        with_every_edge(
+            over_the_star, "in a star, as in a complete graph, everyone is one hop from the sink: both send as much"
+        ),
+        ("case 1", "case 4"),
     ),
     Claim(
-        "Figure 11: hybrids cost less than the server alone (case 6) or one graph (case 3) (over cases 1 and 5)",
+        "Figure 11: hybrids cost less than a server (case 6) or one graph (case 3) (those over cases 1 and 5)",
         "Section VII-C1: 'the hybrid structure significantly reduces the communication cost compared with the "
         "centralized setting (case 6) or the fully-decentralized setting(case 3)'",
         "significantly less",
-        in_both(lambda cost: [cost[case] / max(cost["case 1"], cost["case 5"]) for case in ("case 6", "case 3")]),
+        lambda r: over_hybrids(costs(r)),
         above(1),
         2.0,
         0.5,
         not_decentralised,
-        both_ways("case 6", "case 3"),
+        ("case 6", "case 3"),
     ),
     spent(
         4,
@@ -856,7 +855,7 @@ COMPONENTS = (
         ("case 4", "case 5"),
     ),
     exact(
-        "Corollary 2: cost O((c2 M max{d - 1} + c1 Q) R) (growth over the bound's, M = 50 to 200, complete, Q = 5)",
+        "Corollary 2: cost O((c2 M max{d - 1} + c1 Q) R) (growth over the bound's, complete, M = 50 to 200)",
         "Corollary 2: 'with communication cost O(c2 M max{d_G^q - 1} + c1 Q)R'",
         "at most 1",
         lambda: formulas.round_cost("complete", (40,) * 5)[0] / formulas.round_cost("complete", (10,) * 5)[0],
@@ -869,7 +868,7 @@ COMPONENTS = (
         ),
     ),
     exact(
-        "Corollary 2: the regret's bound (R = 4; growth from T = 10^6 to 10^8 over the bound's without min, grid)",
+        "Corollary 2: the regret's bound (R = 4; growth, T = 10^6 to 10^8, over the bound's without min, grid)",
         "Corollary 2: 'R_H^R(T) = O(min{M, T^(2/R)} max{Σ_k log(R²KT)/Δ_k, R √log(R²KT)/(√M ε)} + M max{d_G^q})'",
         "at most 1",
         lambda: growth(10**6, 10**8, 4)[0],
@@ -936,7 +935,7 @@ HETEROGENEOUS = (
         tuple(f"{a} - {b}, {q}" for q in KINDS for a, b in STEPS),
     ),
     Claim(
-        "Section VII-C2: waiting costs more where agents differ, but slightly (a ring: more; its part of the regret)",
+        "Section VII-C2: waiting costs slightly more where agents differ (ring: more, and part of the regret)",
         "Section VII-C2: 'The other two structures are slightly affected by the heterogeneous reward'",
         "slightly",
         slightly,
@@ -947,7 +946,7 @@ HETEROGENEOUS = (
         ("more", "part"),
     ),
     Claim(
-        "Corollary 3: CDP-MAB has R_C(T) with heterogeneous rewards (regret over the formulas' for the mean rewards)",
+        "Corollary 3: CDP-MAB has R_C(T) with heterogeneous rewards (over the formulas' for mean rewards)",
         "Corollary 3: 'Our CDP-MAB can achieve R_C(T) regret'",
         "1",
         lambda r: mean(group_of(r, SERVER).metrics[REGRET] / expected(SERVER, 100)["regret"]),
@@ -957,7 +956,7 @@ HETEROGENEOUS = (
         "100 drawn instances",
     ),
     Claim(
-        "Corollary 3: heterogeneous rewards add O(M (d - 1) log T) (regret while waiting over (d - 1) log T, per agent)",
+        "Corollary 3: heterogeneous rewards add O(M (d - 1) log T) (waiting, per agent, over (d - 1) log T)",
         "Corollary 3: 'Our DDP-MAB can achieve R_D(T)+O(M(d_G-1)log(T)) regret … Our HDP-MAB can achieve "
         "R_H(T)+O(M max{d_G^q-1} log T) regret'",
         "at most 1",

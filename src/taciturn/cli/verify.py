@@ -72,7 +72,7 @@ def verify(
         print(f"with the kept seeds:  {', '.join(f'{outcome[name]} {name}' for name in (SAME, AS_KEPT, DIFFERENT))}")
         print(
             f"with fresh seeds:     {outcome['fresh_inside']} of {outcome['fresh']} within the range of the kept ones; "
-            f"{outcome['fresh_expected_inside']:g} are expected, fewer than {outcome['fresh_fewest']} once in 1,000 times"
+            f"{outcome['fresh_expected_inside']:g} are expected, fewer than {outcome['fresh_fewest']} once in 1,000"
         )
         for one in [one for one in checks if one.differing][:SHOWN]:
             name, (before, now) = next(iter(one.differing.items()))

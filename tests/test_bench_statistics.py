@@ -12,8 +12,8 @@ from taciturn.bench.statistics import Estimate
 
 def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
     """2,000 samples of 10: normal scores, and scores whose logarithm is normal with sigma 1, of which Student's
-    interval holds the mean 84% of the time. Measured with many more: 94.5% and 91.4% for means; 2.5 points are four standard
-    errors (0.63 points): false alarm below 1e-4. A ratio of normal scores with common luck likewise."""
+    interval holds the mean 84% of the time. Measured with many more: 94.5% and 91.4% for means; 2.5 points are four
+    standard errors (0.63 points): false alarm below 1e-4. A ratio of normal scores with common luck likewise."""
     rng = np.random.default_rng(1)
     covered = np.zeros(4)
     for x, luck, skewed in zip(

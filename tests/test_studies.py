@@ -14,7 +14,7 @@ from taciturn.bench.report import write_report
 from taciturn.bench.results import Cell, Group, Result, Results
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store
-from taciturn.bench.study import AGREES, IN_KIND
+from taciturn.bench.study import DIFFERS, IN_KIND
 from taciturn.bench.tables import ours
 from taciturn.envs.core.descriptor import PLAIN_PPO
 from taciturn.policies import OptimalStopping
@@ -122,15 +122,10 @@ def test_verdicts_on_wintall() -> None:
     """The payments that the paper reports follow from its own counts; what a deviation gains and where it does not
     vanish."""
     crowd = {v.quantity: v for v in STUDIES["jiang2020-2-crowd"].verdicts(Results([]))}
-    for name, cut in (("WINTALL-20", 30.0), ("WINTALL-40", 24.4)):
-        (ours,) = crowd[f"Figure 2.4: payment below Flat, {name} (%), from the paper's own counts"].numbers
-        assert ours.value == pytest.approx(cut, abs=0.05)
+    cuts = crowd["Figure 2.4: payment below Flat (%, from the paper's own counts of very good answers)"]
+    assert [one.value for one in cuts.numbers] == pytest.approx([30.0, 24.4], abs=0.05)
     study = STUDIES["jiang2020-2"]
-    cells = [
-        c
-        for c in study.cells(True)
-        if c.seed < 3 and c.config["theta"] == "four values" and c.config["num_individuals"] in (10, 3000)
-    ]
+    cells = [c for c in study.cells(True) if c.seed < 3 and c.config["num_individuals"] in (10, 3000)]
     groups: dict[str, list[tuple[Cell, Result]]] = {}
     for cell in cells:
         groups.setdefault(json.dumps(cell.config), []).append((cell, study.run(cell)))
@@ -145,19 +140,14 @@ def test_verdicts_on_wintall() -> None:
         for pairs in groups.values()
     )
     verdicts = {v.quantity: v for v in study.verdicts(found)}
-    target = (
-        "Theorem 2: the target is a Nash equilibrium (gain of the best deviation over the bound, four values, "
-        "quadratic cost, "
-    )
-    equilibrium = verdicts[f"{target}the largest N)"]
-    assert equilibrium.verdict == AGREES
+    equilibrium = verdicts["Theorem 2: the target is a Nash equilibrium (best deviation's gain over the bound, exact)"]
+    assert equilibrium.verdict == IN_KIND
     assert "if everyone is at eps = 0, no deviation gains more than" in equilibrium.reason
-    pays = (
-        "Theorem 2: WINTALL pays the bound of Theorem 1, corrected (payment over bound, four values, linear cost, the "
-        "largest N)"
-    )
-    assert verdicts[pays].verdict == IN_KIND
-    assert not any("logarithmic" in name for name in verdicts)
+    pays = verdicts["Section 2.3: with many individuals the payment is close to the bound (over (2.19), N = 30,000)"]
+    found = dict(zip(pays.labels, pays.numbers, strict=True))
+    assert found["two values, linear, exact"].value < 1.03 < found["four values, linear, exact"].value
+    assert pays.verdict == DIFFERS  # with 3,000 individuals and four values
+    assert not any("logarithmic" in label for one in verdicts.values() for label in one.labels)
 
 
 def test_exact_numbers_in_the_verdicts_are_the_solvers() -> None:
@@ -192,7 +182,9 @@ def test_figures_are_reproduced_in_little(tmp_path: "object") -> None:
     run_study([Little()], store, quick=True, progress=False)
     page = write_report(store, str(tmp_path), [Little()]).read_text()
     assert page.count("<svg") == 2
-    for said in ("0.01203", "differs", "mean round time, k=100 (s)", "loss of k=10"):
+    for said in ("0.01203", "differs", "mean time of a round (s)", "loss of k=10"):
         assert said in page
     verdicts = {v.quantity: v for v in Little().verdicts(store.results("little"))}
-    assert "exact: 3.448; simulated: 3.4" in ours(verdicts["Section 3.4.1: mean round time, (10, 8) (s)"])
+    times = verdicts["Section 3.4.1: mean time of a round (s)"]
+    assert ours(times).startswith("(10, 8): 3.4")
+    assert times.reason.startswith("Exactly (10, 8): 3.448, k=10: 3.549, k=100: 28.93")

@@ -410,7 +410,9 @@ RULES: tuple[tuple[str, str, Config], ...] = (
 )
 
 
-def round_times(law: str, stated: tuple[float, ...], ranges: tuple[Range, ...], why: str) -> Claim:
+def round_times(
+    law: str, stated: tuple[float, ...], ranges: tuple[Range, ...], why: str | Callable[[Results], str]
+) -> Claim:
     """The mean round times; null: nobody waits, a round of t0 = 3 s."""
     section = {"geometric": "3.4.1", "pareto": "3.4.2"}[law]
     return Claim(
@@ -550,8 +552,9 @@ GEOMETRIC = (
         "geometric",
         (3.45, 3.55, 28.76),
         (read(3.45, 0.03, OF_100), read(3.55, 0.033, OF_100), read(28.76, 1.3, OF_100)),
-        "exactly {}, {} and {}. The slowest client of a round has a standard deviation of {:.1f} s".format(
-            "3.448", "3.549", "28.93", slowest_geometric_sd()
+        lambda r: (
+            f"exactly {', '.join(f'{name}: {solve().durations[name]:.4g}' for name, _, _ in RULES)}. The slowest "
+            f"client of a round of k=100 has a standard deviation of {slowest_geometric_sd():.1f} s"
         ),
     ),
     reduction(

@@ -258,34 +258,40 @@ def lemma_2() -> tuple[float, float]:
     return float(slopes.max()), float(np.diff(slopes).min())
 
 
-def lemma_3(slots: int = 4000) -> float:
-    """V(k, beta, n + 1) - V(k, beta, n) over -lambda tau, the value farthest from 1 over states and n, by backward
-    induction over time from the slot at which every round ends."""
+def values_over_time(known: Model, price: float, slots: int) -> tuple[list[tuple[int, int]], Floats, Floats]:
+    """The states (k, beta), and V(k, beta, n) at n = 0 and at n = 1, by backward induction over time from the slot at
+    which every round ends."""
+    clients, mu, p = known.num_clients, known.upload_probability, known.compute_probability
+    states = [(k, beta) for k in range(clients + 1) for beta in range(clients - k + 1)]
+    place = {state: i for i, state in enumerate(states)}
+    moves = np.zeros((len(states),) * 2)
+    for (k, beta), i in place.items():
+        left = clients - k - beta
+        for done in range(left + 1):
+            chance = math.comb(left, done) * p**done * (1 - p) ** (left - done)
+            if beta:
+                moves[i, place[k + 1, beta - 1 + done]] += mu * chance
+                moves[i, place[k, beta + done]] += (1 - mu) * chance
+            else:
+                moves[i, place[k, done]] += chance
+    rewards = known.rewards[[k for k, _ in states]]
+    later = values = rewards - price * (slots * known.slot_time + known.broadcast_time)
+    for n in range(slots - 1, -1, -1):
+        later = values
+        values = np.maximum(rewards - price * (n * known.slot_time + known.broadcast_time), moves @ later)
+    return states, values, later
+
+
+def lemma_3() -> float:
+    """V(k, beta, 1) - V(k, beta, 0) over -lambda tau: the value farthest from 1 over states of the models whose rounds
+    end long before the slot at which time ends."""
     found = []
     for _, solution, price in priced_models():
         known = solution.model
-        clients, mu, p = known.num_clients, known.upload_probability, known.compute_probability
-        if clients > 4 or p < 0.1:
-            continue  # rounds that end long before the last slot
-        states = [(k, beta) for k in range(clients + 1) for beta in range(clients - k + 1)]
-        place = {state: i for i, state in enumerate(states)}
-        moves = np.zeros((len(states),) * 2)
-        for (k, beta), i in place.items():
-            left = clients - k - beta
-            for done in range(left + 1):
-                chance = math.comb(left, done) * p**done * (1 - p) ** (left - done)
-                if beta:
-                    moves[i, place[k + 1, beta - 1 + done]] += mu * chance
-                    moves[i, place[k, beta + done]] += (1 - mu) * chance
-                else:
-                    moves[i, place[k, done]] += chance
-        rewards = known.rewards[[k for k, _ in states]]
-        later = values = rewards - price * (slots * known.slot_time + known.broadcast_time)
-        for n in range(slots - 1, -1, -1):
-            later = values
-            values = np.maximum(rewards - price * (n * known.slot_time + known.broadcast_time), moves @ later)
-        steps = (later - values) / (-price * known.slot_time)
-        found.append(float(steps[np.abs(steps - 1).argmax()]))
+        if known.num_clients == 4 and known.compute_probability > 0.1:
+            _, first, second = values_over_time(known, price, 4000)
+            steps = (second - first) / (-price * known.slot_time)
+            found.append(float(steps[np.abs(steps - 1).argmax()]))
     return max(found, key=lambda step: abs(step - 1))
 
 

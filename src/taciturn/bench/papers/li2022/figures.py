@@ -35,7 +35,7 @@ class FederatedFigure(PaperStudy):
     """Regret per agent, in a panel for each distribution of the means."""
 
     score = Score("regret_per_agent", higher_is_better=False, label="regret per agent at T")
-    facets = ("env_params.qualities",)
+    facets: ClassVar[tuple[str, ...]] = ("env_params.qualities",)
     runs = (5, 25)
     points: ClassVar[int] = 50
     # Name, metric, unit and caption of each plot of regret against cost.

@@ -33,9 +33,10 @@ class RegretByTrust(PaperStudy):
     title = "Chowdhury & Zhou 2023, Figure 1: regret of private elimination by whom users trust"
     description = (
         "Ten arms whose means are drawn in [.25, .75] (easy, a million pulls) or in [.45, .55] (hard, ten million), 40 "
-        "instances, the same for all algorithms; failure probability 0.1 and batches of 4^b, as in the paper. Rewards "
-        "are 0 or 1, where the paper's are Gaussian and clipped to [0, 1]. Elimination by shuffled bits and LDP-UCB-B, "
-        "which is played for a tenth of the pulls on easy instances, are not in the paper's figure."
+        "instances, the same for all algorithms (the paper: 20); failure probability 0.1, as in the paper, and batches "
+        "of 4^b, as in the published code (Algorithm 1: 2^b). Rewards are 0 or 1, where the paper's are Gaussian and "
+        "clipped to [0, 1]. Elimination by shuffled bits and LDP-UCB-B, which is played for a tenth of the pulls on "
+        "easy instances, are not in the paper's figure."
     )
     figures = ("chowdhury2023/1",)
     score = Score("regret", higher_is_better=False, label="regret")

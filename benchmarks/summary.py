@@ -308,10 +308,10 @@ def findings() -> str:
   selection pushes them down. If every copy gets fresh noise and all agents share one estimate, the regret is {fresh:.2f}, within the
   paper's bound (computed for shares of the population, not agent by agent).
 - **Li & Song 2022** (`li2022`). The order of the curves holds in most figures. With random means, as the paper's are, the server's algorithm
-  with 5 agents has {alike:.2f} of a single agent's regret, where the paper has 1/M, and {differing:.2f} times as much if rewards
-  differ between agents. A message is (M epsilon)-DP, as the theorems say: the epsilon of the figures is 1/M of that. The noise determines how
-  long arms are tried only below {small:.2f} times the smallest epsilon of the figures, as the paper's own condition has it. Four rounds are not
-  equivalent to five: they have {rounds:.2f} times the regret, and {sooner:.2f} times with the T = 10^4 that the text implies.
+  with 5 agents has {alike:.2f} of a single agent's regret, where the paper has 1/M. With rewards that differ between agents its regret is
+  {differing:.2f} times as high. A message is (M epsilon)-DP, as the theorems say: the epsilon of the figures is 1/M of that. The noise determines
+  how long arms are tried only below {small:.2f} times the smallest epsilon of the figures, as the paper's own condition has it. Four rounds are
+  not equivalent to five: they have {rounds:.2f} times the regret, and {sooner:.2f} times with the T = 10^4 that the text implies.
 - **Jiang 2020, chapter 2** (`jiang2020/2`). The bound of Theorem 1 is printed as g' A, which is true but of no use. With g' / A, as equation
   2.19 has it, WINTALL pays {paid[0]:.2f} times the bound at 1,000 individuals and {paid[1]:.3f} times at 30,000 (four values). The target is
   everyone's best response to any belief, true or false, if nobody thinks of changing the winner; with few individuals that may pay. Nor is it

@@ -43,8 +43,8 @@ def times(results: Results, *chosen: Config) -> list[list[Floats]]:
     seeds = functools.reduce(np.intersect1d, [group.seeds for group in groups])
     kept = [np.isin(group.seeds, seeds) for group in groups]
     return [
-        [group.metrics["first_passage"][rows] for group, rows in zip(groups, kept, strict=True)],
-        [first_passage(group.curves["best"], LEVEL)[rows] for group, rows in zip(groups, kept, strict=True)],
+        [group.metrics[name][rows] for group, rows in zip(groups, kept, strict=True)]
+        for name in (f"runs_reach_{LEVEL:g}", f"mean_reaches_{LEVEL:g}")
     ]
 
 

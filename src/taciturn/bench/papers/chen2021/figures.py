@@ -6,10 +6,12 @@ from taciturn.bench.papers.chen2021 import settings
 from taciturn.bench.papers.chen2021.claims import AGENTS, COMPARISON, GAPS, OPTIONS, PRIVACY
 from taciturn.bench.papers.chen2021.mean_field import first_passage, mean_field
 from taciturn.bench.papers.chen2021.settings import (
+    ALL,
     LEVEL,
     LEVELS,
     LIMIT,
     LONG,
+    SHARES,
     TAUS,
     cbl,
     ladder,
@@ -18,16 +20,22 @@ from taciturn.bench.papers.chen2021.settings import (
 )
 from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Group, Progress, Result, Results
+from taciturn.bench.statistics import Floats
 from taciturn.bench.study import Plot, Score, register
 from taciturn.envs.gossip_bandit.world import CHEN2021
 from taciturn.simulation import Run
+
+
+def mean_reaches(times: Floats, shares: Floats) -> dict[str, float]:
+    """When a mean curve reaches each of the recorded shares."""
+    return {f"mean_reaches_{level:g}": float(first_passage([(times, shares)], level)[0]) for level in SHARES}
 
 
 class Convergence(PaperStudy):
     """Runs of several settings, and the mean-field limits of those with PPCL's own parameters."""
 
     score = Score("best", label="final share that prefers the best option")
-    runs = (30, 150)  # with 20 seeds, the paper's 3,000 runs
+    runs = (30, 50)  # with 20 seeds, 1,000 runs
 
     def cells(self, quick: bool) -> list[Cell]:
         limits = [mean_field_of(s) for s in self.settings(quick) if s["policy"] == "PPCL" and not s["policy_params"]]
@@ -39,13 +47,16 @@ class Convergence(PaperStudy):
         if cell.config["policy"] == LIMIT:
             epsilon, size = epsilon_of(cell.config), params["num_agents"]
             curve = mean_field(params["qualities"], horizon, epsilon=epsilon, num_agents=size)
-            return Result({"best": float(curve[1][-1])}, {"best": curve})
+            return Result({"best": float(curve[1][-1]), **mean_reaches(*curve)}, {"best": curve})
 
-        def passage(run: Run) -> dict[str, float]:
-            return {"first_passage": float(first_passage([(run.times, y) for y in run.trace["best"].T], LEVEL).mean())}
+        def reaches(run: Run) -> dict[str, float]:
+            shares = run.trace["best"]
+            single = [(run.times, one) for one in shares.T]
+            every = {f"runs_reach_{level:g}": float(first_passage(single, level).mean()) for level in (LEVEL, ALL)}
+            return {**every, **mean_reaches(run.times, shares.mean(axis=1))}
 
         runs = cell.config["runs"]
-        return play(cell, replicas=runs, record=["best"], until=horizon, points=round(horizon), also=passage)
+        return play(cell, replicas=runs, record=["best"], until=horizon, points=round(horizon), also=reaches)
 
     def row_label(self, group: Group, results: Results) -> str:
         return super().row_label(group, results).replace(f"{LIMIT}, ", f"{LIMIT}: ")

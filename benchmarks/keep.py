@@ -1,18 +1,19 @@
 """Keep the results of full runs, and the pages of the docs that show them: `python benchmarks/keep.py [FOLDER ...]`.
 
 Each FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce FIGURE --out FOLDER` wrote. Each of its
-studies goes to `results/studies/<study>.json`: every metric of every cell, and the verdicts on the paper's claims, with
-the command, the commit, the versions and the hours it took. A run of some cells (`--where`) replaces these and leaves
+studies goes to `results/studies/<study>.json`: every metric of every cell, with the command, the commit, the versions
+and the hours it took. A run of some cells (`--where`) replaces these and leaves
 the others as they were. Curves are left out, but not the scores of a learner's single runs. Pages are made from these
 files alone: `docs/<study>.md`, if there is one (or the page that `PAGES` names), gets the study's tables between its
-markers, and `docs/verdicts.md` gets all verdicts; the package gets what became of each paper's claims, for its report,
-and the marks of each task.
+markers, `docs/verdicts.md` gets a line for each claim of a paper, and `docs/verdicts-<paper>.md` what stands behind it;
+the package gets what became of each paper's claims, for its report, and the marks of each task.
 """
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +22,9 @@ from taciturn.bench.catalogue import load_studies
 from taciturn.bench.results import Group, Results, canonical
 from taciturn.bench.scores import FREE, UNDER
 from taciturn.bench.store import Store
-from taciturn.bench.study import Study, Table, Verdict
+from taciturn.bench.study import VERDICTS, Study, Table, Verdict
 from taciturn.bench.submission import Submission, merged, of_folder, packed, unpacked
-from taciturn.bench.tables import ranges, tables_of, verdict_tables
+from taciturn.bench.tables import MEANINGS, number, ours, ranges, stated, tables_of, verdict_tables, why
 
 KEPT = Path(__file__).parent / "results" / "studies"
 ROOT = Path(__file__).parents[1]
@@ -32,10 +33,10 @@ PAGES = {"agents": {"leaderboard": (UNDER,), "privacy-totals": (FREE,)}}
 """The pages of a study that are not called like it, with the titles of tables that they leave out."""
 PICTURES = {"agents": "together.png", "trust": "trust.png"}
 """The first figures of studies, as the docs show them."""
-VERDICTS = """# Verdicts
+VERDICT_PAGE = """# Verdicts
 
-The papers' claims beside what full runs of `taciturn reproduce` gave; {doc}`command_line` says what a verdict means. This page is made by
-`benchmarks/keep.py` from `benchmarks/results/studies/`. Studies that are not here have not been run in full with this version.
+Claims of papers beside what full runs of `taciturn reproduce` gave, a line each. The page of each paper has the paper's own words, where the
+tolerance comes from, every interval, an explanation, and our own checks, which are not counted here.
 
 """  # noqa: E501 - a page's own lines
 BEGIN, END = "<!-- results: written by benchmarks/keep.py -->\n", "<!-- end of results -->\n"
@@ -60,8 +61,6 @@ def completed(study: Study, found: Submission, kept: Submission) -> Submission:
     cells = study.cells(quick=False)
     if sum(group.seeds.size for group in found.results) == len(cells):
         return found
-    if kept.verdicts:
-        raise ValueError(f"{study.name} must be run whole, since its verdicts need curves, which are not kept")
     seeds: dict[str, list[int]] = {}
     for cell in cells:
         seeds.setdefault(canonical(cell.config), []).append(cell.seed)
@@ -73,7 +72,7 @@ def completed(study: Study, found: Submission, kept: Submission) -> Submission:
         one["command"]: one for one in reversed([found.origin, *earlier])
     }  # what the same command gave before is replaced
     others = [one for one in last.values() if one is not found.origin]
-    return Submission(study.name, found.origin | {"others": others[::-1]}, results, [])
+    return Submission(study.name, found.origin | {"others": others[::-1]}, results)
 
 
 def at_seeds(group: Group, seeds: list[int]) -> Group:
@@ -85,16 +84,16 @@ def at_seeds(group: Group, seeds: list[int]) -> Group:
 
 
 def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
-    """The origin of a kept study, its results and its verdicts."""
+    """The origin of a kept study, its results, and the verdicts on its paper's claims."""
     found = unpacked(KEPT / f"{study}.json")
-    return found.origin, found.results, found.verdicts
+    return found.origin, found.results, load_studies()[study].verdicts(found.results)
 
 
 def pages() -> dict[Path, str]:
     """The pages of the docs that show kept results, and what the report says of the papers' claims, as they should
     be."""
     found: dict[Path, str] = {}
-    verdicts, note, papers = list[str](), "", list[tuple[Study, list[Verdict]]]()
+    papers = dict[str, list[Judged]]()
     for study in [path.stem for path in sorted(KEPT.glob("*.json"))]:
         origin, results, judged = load(study)
         source = source_of(origin, results)
@@ -105,16 +104,78 @@ def pages() -> dict[Path, str]:
                 tables, text = "\n".join(map(markdown, some)), page.read_text(encoding="utf-8")
                 found[page] = f"{text.partition(BEGIN)[0]}{BEGIN}{tables}\n{source}\n{END}{text.partition(END)[2]}"
         if judged:
-            papers.append((load_studies()[study], judged))
-            (table,) = verdict_tables(judged)
-            note = table.note
-            counts = Counter(one.verdict for one in judged).most_common()
-            title, total = load_studies()[study].title, ", ".join(f"{verdict}: {n}" for verdict, n in counts)
-            verdicts.append(f"## {title}\n\n{rows_of(table)}\n\n{total}. {source}\n\n{reasons_of(table)}")
-    found[ROOT / "src/taciturn/bench" / kept_verdicts.FILE] = kept_verdicts.summary(papers)
+            papers.setdefault(study.partition("-")[0], []).append(Judged(load_studies()[study], source, judged))
+    every = [one for judged in papers.values() for one in judged]
+    found[ROOT / "src/taciturn/bench" / kept_verdicts.FILE] = kept_verdicts.summary((one[0], one[2]) for one in every)
     found[ROOT / "src/taciturn/bench" / marks.FILE] = marks.summary(load("agents")[1])
-    found[DOCS / "verdicts.md"] = f"{VERDICTS}{note}\n\n" + "\n".join(verdicts)
+    found[DOCS / "verdicts.md"] = overview(papers)
+    found |= {DOCS / f"verdicts-{paper}.md": details(judged) for paper, judged in papers.items()}
     return found
+
+
+class Judged(NamedTuple):
+    """A study of a paper, how its results came about, and the verdicts."""
+
+    study: Study
+    source: str
+    verdicts: list[Verdict]
+
+
+def overview(papers: dict[str, list[Judged]]) -> str:
+    """How many claims of each paper agree, and a line for each claim."""
+    titles = {paper: kept_verdicts.paper_of(judged[0].study) for paper, judged in papers.items()}
+    rows, parts = [], []
+    for paper, judged in papers.items():
+        claims = [one for part in judged for one in part.verdicts if not one.own]
+        counts = Counter(one.verdict for one in claims)
+        rows.append([titles[paper], str(len(claims)), *(str(counts[verdict]) for verdict in VERDICTS)])
+        lines = [[one.quantity, stated(one.paper), brief(one), one.verdict] for one in claims]
+        table = Table(titles[paper], ("claim", "paper", "ours", "verdict"), lines, words=frozenset({0, 3}))
+        link = f"The paper's words, intervals and explanations: {{doc}}`verdicts-{paper}`."
+        parts.append(f"## {titles[paper]}\n\n{rows_of(table)}\n\n{link}\n")
+    totals = [str(sum(int(row[i]) for row in rows)) for i in range(1, len(rows[0]))]
+    counted = Table("Claims", ("paper", "claims", *VERDICTS), [*rows, ["all", *totals]])
+    hidden = "\n".join(f"verdicts-{paper}" for paper in papers)
+    tree = f"```{{toctree}}\n:hidden:\n\n{hidden}\n```\n\n"
+    return f"{VERDICT_PAGE}{tree}{MEANINGS}\n\n{rows_of(counted)}\n\n" + "\n".join(parts)
+
+
+def details(judged: list[Judged]) -> str:
+    """What stands behind the verdicts on a paper's claims."""
+    parts = [f"# {kept_verdicts.paper_of(judged[0].study)}: the claims\n\n{verdict_note(judged)}\n"]
+    for one in judged:
+        parts.append(f"## {one.study.title}\n")
+        for own in (False, True):
+            some = [verdict for verdict in one.verdicts if verdict.own is own]
+            parts += ["### Our own checks\n"] * bool(own and some) + [told_of(verdict) for verdict in some]
+        parts.append(f"{one.source}\n")
+    return "\n".join(parts)
+
+
+def verdict_note(judged: list[Judged]) -> str:
+    """What a verdict means."""
+    (note, *_) = (table.note for one in judged for table in verdict_tables(one.verdicts))
+    return note
+
+
+def told_of(verdict: Verdict) -> str:
+    """A claim with the paper's words, every number and why."""
+    given = stated(verdict.paper)
+    numbers = f"{'Expected' if verdict.own else 'The paper'}: {given}. " * bool(given) + f"Ours: {ours(verdict)}."
+    lines = [f"**{escaped(verdict.quantity)}**: {verdict.verdict}."]
+    lines += [f"> {escaped(verdict.quote)}"] * bool(verdict.quote)
+    reason = why(replace(verdict, quote=""))
+    lines.append(escaped(f"{numbers} {reason}".strip()))
+    return "\n\n".join(lines) + "\n"
+
+
+def brief(verdict: Verdict) -> str:
+    """The computed numbers in a line: with its interval if there is one, else the values, or their range."""
+    values = [x.value for x in verdict.numbers]
+    if len(values) < 2:
+        return ours(verdict)
+    texts = [f"{x:.3g}" if abs(x) < 1000 else number(x) for x in values]
+    return ", ".join(texts) if len(texts) <= 5 else f"{len(texts)} numbers from {min(values):.3g} to {max(values):.3g}"
 
 
 def source_of(origin: dict[str, Any], results: Results) -> str:
@@ -148,16 +209,6 @@ def rows_of(table: Table) -> str:
     align = ["---" if i in table.words else "---:" for i in range(len(table.columns))]
     lines = [line[: len(align)] for line in (table.columns, align, *table.rows)]
     return "\n".join("| " + " | ".join(map(escaped, line)) + " |" for line in lines)
-
-
-def reasons_of(table: Table) -> str:
-    """The sentences that explain the rows, each once, with the rows that it explains."""
-    explained: dict[str, list[str]] = {}
-    for claim, *_, reason in table.rows:
-        explained.setdefault(reason[:1].upper() + reason[1:], []).append(claim)
-    return "".join(
-        f"- {escaped('; '.join(claims))}. {escaped(reason)}.\n" for reason, claims in explained.items() if reason
-    )
 
 
 def escaped(text: object) -> str:

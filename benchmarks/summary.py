@@ -24,6 +24,7 @@ from taciturn.bench.comparisons.trust import (
     size_in_words,
 )
 from taciturn.bench.scores import MEMORYLESS, Board, boards, learning, plain_ppo, score_text, standing
+from taciturn.bench.study import Verdict
 from taciturn.bench.tables import listed
 from taciturn.bench.tasks import CLASSIC, CONTESTS, PAPER, STANDARD, TASK_AGENT, TASKS, totals_of, world_title
 
@@ -90,24 +91,25 @@ def table() -> str:
     return "\n".join([*lines, *(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)])
 
 
+def claimed(study: str, claim: str) -> Verdict:
+    """The verdict on the first claim of a kept study that begins with `claim`."""
+    return next(one for one in kept(study)[2] if one.quantity.startswith(claim))
+
+
 def number(study: str, claim: str, label: str = "") -> float:
     """The computed number of the first claim of a kept study that begins with `claim`."""
-    verdicts = load(f"studies/{study}")["verdicts"]
-    found = next(one for one in verdicts if one["quantity"].startswith(claim))
-    return float(found["numbers"][found["labels"].index(label)][0])
+    found = claimed(study, claim)
+    return found.numbers[list(found.labels).index(label)].value
 
 
 def stated(study: str, claim: str) -> str:
     """What the paper says, of the first claim of a kept study that begins with `claim`."""
-    verdicts = load(f"studies/{study}")["verdicts"]
-    return str(next(one["paper"] for one in verdicts if one["quantity"].startswith(claim)))
+    return str(claimed(study, claim).paper)
 
 
 def reason(study: str, claim: str, pattern: str) -> list[float]:
     """The numbers that `pattern` finds in the explanation of a claim."""
-    verdicts = load(f"studies/{study}")["verdicts"]
-    text = next(one["reason"] for one in verdicts if one["quantity"].startswith(claim))
-    return [float(x.replace(",", "")) for x in re.findall(pattern, text)]
+    return [float(x.replace(",", "")) for x in re.findall(pattern, claimed(study, claim).reason)]
 
 
 def learned() -> str:

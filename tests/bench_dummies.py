@@ -62,7 +62,7 @@ class Noise(Study):
         return [
             Verdict("reward of Clever, 100 agents", 2.13, [Estimate(best.mean(), best.min(), best.max())], "agrees"),
             Verdict("k*", 10, [Estimate(9.0, 9.0, 9.0)], "differs", "the <model> as stated gives a smaller one"),
-            Verdict("Table 3", "–", [], "not tested", "the paper does not give the parameters"),
+            Verdict("Table 3", "–", [], "cannot be computed", "the paper does not give the parameters"),
         ]
 
 

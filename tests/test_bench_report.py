@@ -338,7 +338,7 @@ def test_the_summary_has_a_line_for_each_study(dummies: ModuleType, store: Store
     print_summary(store, [dummies.Noise(), dummies.Slow()], console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "Clever (2 of 2)" in text
-    assert "1 agrees, 1 differs, 1 not tested" in text
+    assert "1 agrees, 1 differs, 1 cannot be computed" in text
     assert "Slow" not in text
     assert len(text.strip().splitlines()) == 5
 

@@ -1,6 +1,7 @@
 """The papers' claims can fail: fed the paper's own numbers each says that they agree, fed a null it does not."""
 
 import math
+import re
 import runpy
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,23 @@ from scipy import stats
 from taciturn.bench import statistics
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.papers.chen2021.mean_field import lemma_2, within
-from taciturn.bench.papers.claims import Claim, Range, about, above, at_most, untested, verdicts
+from taciturn.bench.papers.claims import (
+    BOUND,
+    NUMBER,
+    ORDER,
+    Claim,
+    Range,
+    above,
+    alike,
+    at_least,
+    at_most,
+    below,
+    not_reversed,
+    read,
+    rounded,
+    untested,
+    verdicts,
+)
 from taciturn.bench.papers.jiang2020 import claims as jiang
 from taciturn.bench.papers.jiang2020 import model
 from taciturn.bench.papers.li2022 import formulas
@@ -22,7 +39,7 @@ from taciturn.bench.papers.tao2023 import claims as tao
 from taciturn.bench.papers.tao2023.settings import uniform_regret
 from taciturn.bench.results import Config, Group, Results
 from taciturn.bench.statistics import Estimate
-from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_TESTED, VERDICTS, Verdict
+from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_COMPUTED, UNDECIDED, VERDICTS, Verdict
 from taciturn.bench.submission import ORIGIN
 from taciturn.bench.tables import ours
 from taciturn.envs import elicitation_v0
@@ -33,21 +50,48 @@ from taciturn.policies import OptimalStopping, Wintall
 
 ROOT = Path(__file__).parent.parent
 STUDIES: dict[str, Any] = {name: study for name, study in load_studies().items() if getattr(study, "claims", ())}
+UNREAD = ("azize2022", "chowdhury2023")  # papers whose text may not be at hand to quote
 CLAIMS = [(name, claim) for name, study in STUDIES.items() for claim in study.claims]
 
 
 @pytest.mark.parametrize(("study", "claim"), CLAIMS, ids=[f"{name}: {claim.statement}"[:90] for name, claim in CLAIMS])
-def test_the_papers_numbers_agree_and_a_null_does_not(study: str, claim: Claim) -> None:
+def test_the_papers_numbers_hold_and_a_null_does_not(study: str, claim: Claim) -> None:
     if claim.measure is None:
-        assert verdicts([claim], Results([]))[0].verdict == NOT_TESTED
+        assert verdicts([claim], Results([]))[0].verdict == NOT_COMPUTED
         assert claim.explanation
         return
-    assert claim.judge(claim.paper) == AGREES
-    assert claim.judge(claim.null) != AGREES
+    assert claim.judge(claim.paper) == (IN_KIND if ORDER in {one.says for one in claim.each} else AGREES)
+    assert claim.judge(claim.null) == DIFFERS
     # Numbers without an interval, or with one that excludes nothing, decide nothing.
     papers = claim.estimates(claim.paper)
     for low, high in ((math.nan, math.nan), (-math.inf, math.inf)):
-        assert claim.judge([Estimate(x.value, low, high) for x in papers]) in (NOT_TESTED, IN_KIND)
+        assert claim.judge([Estimate(x.value, low, high) for x in papers]) == UNDECIDED
+
+
+PLACE = (
+    r"(Sections?|Figures?|Tables?|Theorems?|Lemmas?|Corollary|Corollaries|Propositions?|Remarks?|Equations?|Algorithms?|"
+    r"Definitions?|Assumptions?|Chapters?|Abstract|Appendix|Proof)\b[^:]*: '.+'"
+)
+
+
+@pytest.mark.parametrize(("study", "claim"), CLAIMS, ids=[f"{name}: {claim.statement}"[:90] for name, claim in CLAIMS])
+def test_a_claim_quotes_its_paper_and_says_where_its_tolerance_comes_from(study: str, claim: Claim) -> None:
+    if claim.own:
+        assert not claim.quote
+    elif study.partition("-")[0] not in UNREAD or claim.quote:
+        assert re.match(PLACE, claim.quote), claim.quote
+    assert claim.measure is None or all(one.tolerance for one in claim.each)
+
+
+def test_a_number_that_is_half_or_one_and_a_half_times_as_large_differs() -> None:
+    """Numbers both ways and bounds one way, in 90% of the claims that have one; those that do not are listed, each with
+    its reason."""
+    script = runpy.run_path(str(ROOT / "benchmarks/claims.py"))
+    some = [one for one in script["claims"]() if one.says != ORDER]
+    blind = [one for one in some if not (all if one.says == NUMBER else any)(script["sees"](one))]
+    print(f"{len(blind)} of {len(some)} claims with a number do not see it change by half:")
+    print("\n".join(f"{one.statement}: {script['reason'](one)}" for one in blind))
+    assert len(blind) <= 0.1 * len(some)
 
 
 def test_every_numbered_claim_has_a_row() -> None:
@@ -101,34 +145,39 @@ def test_every_numbered_claim_has_a_row() -> None:
 
 
 def test_a_range_and_an_interval() -> None:
-    wide = Range(1, 2, kind=(0, 4))
-    judged = [
-        wide.judge(Estimate(x, *bounds)) for x, *bounds in ((1.5, 1, 2), (1.5, 0.5, 2), (3, 3, 3), (4, 3, 5), (6, 5, 7))
-    ]
-    assert judged == [AGREES, IN_KIND, IN_KIND, NOT_TESTED, DIFFERS]
-    assert at_most(1).judge(Estimate(1, 1, 1)) == AGREES
-    assert above(1).judge(Estimate(1, 1, 1)) == DIFFERS
-    assert about(-10, 0.1).judge(Estimate(-10.9, -10.9, -10.9)) == AGREES
+    def judged(one: Range, *intervals: tuple[float, float]) -> list[str]:
+        return [one.judge(Estimate((low + high) / 2, low, high)) for low, high in intervals]
+
+    assert judged(rounded(1.5, 1), (1, 2), (0.5, 2), (3, 4)) == [AGREES, UNDECIDED, DIFFERS]
+    assert judged(rounded(0.23, 0.01), (0.225, 0.235), (0.236, 0.236)) == [AGREES, DIFFERS]
+    assert judged(read(-10, 1, "its plot"), (-10.9, -9.1), (-12, -11.1)) == [AGREES, DIFFERS]
+    assert judged(at_most(1), (1, 1), (1, 2), (1.1, 2)) == [AGREES, UNDECIDED, DIFFERS]
+    assert judged(at_least(1), (1, 1), (0, 1), (0, 0.9)) == [AGREES, UNDECIDED, DIFFERS]
+    assert judged(above(1), (1.1, 2), (1, 2), (1, 1)) == [IN_KIND, UNDECIDED, DIFFERS]
+    assert judged(below(1), (0, 0.9), (0, 1), (1, 1)) == [IN_KIND, UNDECIDED, DIFFERS]
+    assert judged(alike(1, 0.1, "'similar'"), (0.95, 1.1), (0.8, 1), (1.2, 2)) == [IN_KIND, UNDECIDED, DIFFERS]
+    assert judged(not_reversed(), (-1, 2), (0, 1), (-2, -1)) == [IN_KIND, IN_KIND, DIFFERS]
 
 
 def test_a_claim_is_as_good_as_the_worst_of_its_numbers() -> None:
-    claim = Claim("s", "p", lambda r: [1.0, 1.0], (at_most(2), at_most(2, kind=(-9, 9))), 1.0, 9.0, labels=("a", "b"))
+    claim = Claim("s", "", "p", lambda r: [1.0, 1.0], (at_most(2), below(2)), 1.0, 9.0, labels=("a", "b"))
     cases = ((1.0, 1.0), (1.0, 5.0), (5.0, 1.0), (1.0, Estimate(1, 0, 99)), (5.0, Estimate(1, 0, 99)))
-    assert [claim.judge(numbers) for numbers in cases] == [AGREES, IN_KIND, DIFFERS, NOT_TESTED, DIFFERS]
-    found, unknown = verdicts([claim, untested("s", "p", "no data")], Results([]))
+    assert [claim.judge(numbers) for numbers in cases] == [IN_KIND, DIFFERS, DIFFERS, UNDECIDED, DIFFERS]
+    found, unknown = verdicts([claim, untested("s", "", "p", "no data")], Results([]))
     assert ours(found) == "a: 1; b: 1"
+    assert (claim.says, claim.tolerance) == (BOUND, "a bound; a direction")
     assert unknown.reason == "no data"
 
 
-def test_claims_in_kind_hold_together_with_the_others() -> None:
-    """Holm by hand: three intervals at 1 - .05/3, then those that neither agree nor differ at 1 - .05/2. One that holds
-    in kind may still agree at the next level, so it counts until the end."""
+def test_what_is_not_decided_at_the_level_of_all_may_be_at_that_of_those_left() -> None:
+    """Holm by hand: three intervals at 1 - .05/3, then those that are not decided at 1 - .05/2 or 1 - .05."""
     x = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
     half = {n: stats.t.ppf(1 - 0.05 / n / 2, 4) * x.std(ddof=1) / 5**0.5 for n in (1, 2, 3)}
     assert half[1] < half[2] < half[3]
 
-    def claim(bound: float, kind: float) -> Claim:
-        return Claim("s", "p", lambda r: statistics.mean(x), at_most(bound, kind=(-9, kind)), 0.0, 9.0)
+    def claim(*ranges: Range) -> Claim:
+        labels = tuple(map(str, range(len(ranges))))
+        return Claim("s", "", "p", lambda r: [statistics.mean(x)] * len(ranges), ranges, 0.0, 9.0, labels=labels)
 
     def between(n: int) -> float:
         """A bound that an interval excludes at the level for n intervals, and not at that for n + 1."""
@@ -137,19 +186,20 @@ def test_claims_in_kind_hold_together_with_the_others() -> None:
     def judged(*claims: Claim) -> list[str]:
         return [one.verdict for one in verdicts(claims, Results([]))]
 
-    agrees, in_kind = claim(5.0, 6.0), claim(-5.0, 5.0)
-    assert judged(agrees, in_kind, claim(between(2), 9.0)) == [AGREES, IN_KIND, AGREES]
-    # At the level of three it is in kind, and agrees at that of two: of the others one is decided.
-    assert judged(agrees, in_kind, claim(between(1), 9.0)) == [AGREES, IN_KIND, IN_KIND]
-    # It would be in kind by itself, and two others are left with it.
-    assert judged(in_kind, in_kind, claim(-5.0, between(2))) == [IN_KIND, IN_KIND, NOT_TESTED]
-    assert judged(agrees, in_kind, claim(-5.0, between(2))) == [AGREES, IN_KIND, IN_KIND]
-    assert judged(agrees, in_kind, claim(-5.0, between(1))) == [AGREES, IN_KIND, NOT_TESTED]
-    assert judged(agrees, agrees, claim(-5.0, between(1))) == [AGREES, AGREES, IN_KIND]
+    agrees, in_kind, differs = claim(at_most(5)), claim(below(5)), claim(at_most(-5))
+    assert judged(agrees, in_kind, claim(at_most(between(2)))) == [AGREES, IN_KIND, AGREES]
+    assert judged(agrees, differs, claim(at_most(between(1)))) == [AGREES, DIFFERS, AGREES]
+    wide = claim(at_most(0.0))
+    assert judged(agrees, wide, claim(at_most(between(2)))) == [AGREES, UNDECIDED, AGREES]
+    assert judged(wide, wide, claim(at_most(between(2)))) == [UNDECIDED, UNDECIDED, UNDECIDED]
+    # A step that only must not be reversed holds until an interval at the last level shows that it is.
+    falls = claim(not_reversed(between(1)))
+    assert judged(agrees, in_kind, falls) == [AGREES, IN_KIND, DIFFERS]
+    assert judged(agrees, wide, falls) == [AGREES, UNDECIDED, IN_KIND]
 
 
 def test_a_verdict_has_one_vocabulary() -> None:
-    assert VERDICTS == ("agrees", "in kind", "differs", "not tested")
+    assert VERDICTS == ("agrees", "in kind", "differs", "undecided", "cannot be computed")
     with pytest.raises(ValueError, match=r"verdict must be one of .*, not 'in the limit'"):
         Verdict("q", 1.0, [], "in the limit")
 
@@ -251,10 +301,10 @@ def test_societies_that_learn_as_in_figure_4_agree() -> None:
     assert {name for name, one in verdicts.items() if one != AGREES and not name.startswith("Remark")} == set()
 
 
-def test_what_has_not_been_run_is_not_tested() -> None:
+def test_what_has_not_been_run_is_not_computed() -> None:
     for name in ("chen2021-6", "li2022-12", "tao2023-3", "jiang2020-3-5"):
         rows = STUDIES[name].verdicts(Results([]))
-        assert {(v.verdict, v.reason) for v in rows} == {(NOT_TESTED, "not run in full")}
+        assert {(v.verdict, v.reason) for v in rows} == {(NOT_COMPUTED, "not run in full")}
 
 
 # The numbers that claims compute, against independent ones.
@@ -370,12 +420,12 @@ def test_verdicts_hold_together() -> None:
     close, clear = 1 - 1.2 * half, 1 - 100 * half
 
     def claim(value: float) -> Claim:
-        return Claim("s", "p", lambda r: statistics.mean(value + noise), at_most(1), 0.0, 2.0)
+        return Claim("s", "", "p", lambda r: statistics.mean(value + noise), at_most(1), 0.0, 2.0)
 
     none = Results([])
     assert [v.verdict for v in verdicts([claim(close)], none)] == [AGREES]
     together = verdicts([claim(close)] * 10, none)
-    assert {v.verdict for v in together} == {NOT_TESTED}
+    assert {v.verdict for v in together} == {UNDECIDED}
     assert "By itself: agrees" in together[0].reason
     assert [v.verdict for v in verdicts([claim(close), *[claim(clear)] * 9], none)] == [AGREES] * 10
     assert statistics.mean(noise).high == half
@@ -388,11 +438,15 @@ FILES = [file for file in sorted(KEEP["KEPT"].glob("*.json")) if file.stem in ST
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_kept_verdicts_are_those_of_the_claims(file: Path) -> None:
-    """The tolerances of today give the kept verdicts on the kept numbers, or better ones for a number by itself."""
+def test_what_is_kept_gives_a_number_for_every_claim(file: Path) -> None:
     origin, _, found = KEEP["load"](file.stem)
-    assert {*ORIGIN, "core_hours"} == set(origin)
+    assert {*ORIGIN, "core_hours"} <= set(origin)
     for claim, kept in zip(STUDIES[file.stem].claims, found, strict=True):
         assert claim.statement == kept.quantity
-        alone = claim.judge(kept.numbers) if kept.numbers else NOT_TESTED
-        assert kept.verdict == alone or ("By itself" in kept.reason and alone != NOT_TESTED), claim.statement
+        assert bool(kept.numbers) == (claim.measure is not None), kept.reason
+
+
+def test_few_claims_are_left_undecided() -> None:
+    found = [one for file in FILES for one in KEEP["load"](file.stem)[2] if not one.own]
+    undecided = [one.quantity for one in found if one.verdict == UNDECIDED]
+    assert len(undecided) <= 20, undecided

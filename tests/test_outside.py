@@ -106,23 +106,6 @@ def drop(*path: Any) -> Change:
     return change
 
 
-def verdict(given: dict[str, Any]) -> Change:
-    """A change that adds a verdict, sound but for what is given."""
-    found = {
-        "quantity": "q",
-        "paper": 1.0,
-        "numbers": [[1.0, 0.9, 1.1]],
-        "verdict": "agrees",
-        "reason": "",
-        "labels": [""],
-    }
-
-    def change(kept: dict[str, Any]) -> None:
-        kept["verdicts"].append(found | given)
-
-    return change
-
-
 def all_of(name: str, value: Any) -> Change:
     """A change of every number of a metric, and of its runs if they are the measure's."""
 
@@ -179,16 +162,6 @@ VALUES = {
     "above": 0.5,
     "below": -0.001,
     "dict": {},
-}
-VERDICTS: dict[str, dict[str, Any]] = {
-    "unknown": {"verdict": "wins"},
-    "with another entry": {"score": 1},
-    "with two numbers": {"numbers": [[1.0, 2.0]]},
-    "of text": {"numbers": [["a", "b", "c"]]},
-    "with an escape": {"reason": "\x1b[2J"},
-    "without a quantity": {"quantity": None},
-    "whose paper is a list": {"paper": []},
-    "whose labels are numbers": {"labels": [1]},
 }
 SUBMISSIONS: dict[str, Change] = {
     **{f"policy is {name}": put("config", "policy")(value) for name, value in NAMES.items()},
@@ -283,8 +256,6 @@ SUBMISSIONS: dict[str, Change] = {
     "a command with an escape": lambda kept: kept["origin"].update(command="\x1b]0;title\a"),
     "a deep origin": lambda kept: kept["origin"].update(others=json.loads("[" * 60 + "]" * 60)),
     "a long platform": lambda kept: kept["origin"].update(platform="x" * 10**5),
-    "no verdicts": drop("verdicts"),
-    **{f"verdict {name}": verdict(given) for name, given in VERDICTS.items()},
 }
 TEXTS: dict[str, bytes] = {
     "empty": b"",

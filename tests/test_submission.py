@@ -33,7 +33,7 @@ def submission(seeds: list[int], rate: float, pooled: Any = 0.0, **config: Any) 
     if pooled is not None:
         metrics["pooled"] = np.broadcast_to(pooled, len(seeds)).astype(np.float64)
     group = Group(CONFIG | config, np.array(seeds), metrics, {RUNS: runs}, np.ones(len(seeds)))
-    return Submission("agents", dict.fromkeys(ORIGIN, "said"), Results([group]), [])
+    return Submission("agents", dict.fromkeys(ORIGIN, "said"), Results([group]))
 
 
 def test_what_is_packed_is_unpacked(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from taciturn.bench.study import DIFFERS, VERDICTS, Study, Table, Verdict
-from taciturn.bench.tables import listed, ours, stated
+from taciturn.bench.tables import MEANINGS, listed, ours, stated
 
 FILE = "kept_verdicts.json"
 
@@ -17,14 +17,20 @@ def summary(judged: Iterable[tuple[Study, list[Verdict]]]) -> str:
     """The text of the file, from the verdicts of full runs."""
     papers: dict[str, dict[str, list[list[str]]]] = {}
     for study, verdicts in judged:
-        paper = papers.setdefault(re.split("[,:]", study.title)[0], {verdict: [] for verdict in VERDICTS})
+        paper = papers.setdefault(paper_of(study), {verdict: [] for verdict in VERDICTS})
         for one in verdicts:
-            paper[one.verdict].append([one.quantity, stated(one.paper), ours(one)])
+            if not one.own:
+                paper[one.verdict].append([one.quantity, stated(one.paper), ours(one)])
     shown = {
         title: {"claims": {verdict: len(found[verdict]) for verdict in VERDICTS}, DIFFERS: found[DIFFERS]}
         for title, found in papers.items()
     }
     return json.dumps(shown, ensure_ascii=False, indent=1) + "\n"
+
+
+def paper_of(study: Study) -> str:
+    """Authors and year."""
+    return re.split("[,:]", study.title)[0]
 
 
 def kept() -> dict[str, Any]:
@@ -48,11 +54,7 @@ def tables() -> list[Table]:
         (paper, str(sum(found["claims"].values())), *(str(found["claims"][verdict]) for verdict in VERDICTS))
         for paper, found in papers.items()
     ]
-    note = (
-        "From the full runs of taciturn reproduce that this version keeps, not from this run. The computed numbers "
-        "with their intervals lie within a declared tolerance (agrees), within a wider one (in kind) or outside it "
-        "(differs). A claim whose numbers cannot be computed is not tested."
-    )
+    note = f"From the full runs of taciturn reproduce that this version keeps, not from this run. {MEANINGS}"
     rows = [(paper, *claim) for paper, found in papers.items() for claim in found[DIFFERS]]
     return [
         Table("What became of the papers' claims", ("paper", "claims", *VERDICTS), counts, note),

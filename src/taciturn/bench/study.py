@@ -17,7 +17,13 @@ from taciturn.registry import own_policies, policy_class
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-AGREES, IN_KIND, DIFFERS, NOT_TESTED = VERDICTS = ("agrees", "in kind", "differs", "not tested")
+AGREES, IN_KIND, DIFFERS, UNDECIDED, NOT_COMPUTED = VERDICTS = (
+    "agrees",
+    "in kind",
+    "differs",
+    "undecided",
+    "cannot be computed",
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,8 @@ class Score:
 class Verdict:
     """A claim of a paper beside the computed numbers; `labels` name them if there are several.
 
-    `verdict` is one of `VERDICTS`, and `reason` explains it.
+    `verdict` is one of `VERDICTS`, and `reason` explains it. `quote` holds the paper's words; `tolerance` says where
+    the edges of what agrees come from. `own`: a check of ours, not a claim of the paper.
     """
 
     quantity: str
@@ -52,6 +59,9 @@ class Verdict:
     verdict: str
     reason: str = ""
     labels: Sequence[str] = ("",)
+    quote: str = ""
+    tolerance: str = ""
+    own: bool = False
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:

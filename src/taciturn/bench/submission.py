@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taciturn.bench.results import RUNS, Group, Results, canonical
-from taciturn.bench.statistics import Estimate
 from taciturn.bench.store import Manifest, Store, StoreError, has_shape
-from taciturn.bench.study import Study, Verdict
+from taciturn.bench.study import Study
 from taciturn.validation import shown
 
 ORIGIN = ("command", "commit", "taciturn", "python", "libraries", "platform", "finished")
@@ -20,16 +19,6 @@ SHAPE: Any = {
     "study": str,
     "origin": dict.fromkeys(ORIGIN, object),
     "groups": [{"config": dict, "seeds": [int], "metrics": {str: NUMBERS}, "wall_seconds": NUMBERS}],
-    "verdicts": [
-        {
-            "quantity": str,
-            "paper": (int, float, str),
-            "numbers": [NUMBERS],
-            "verdict": str,
-            "reason": str,
-            "labels": [str],
-        }
-    ],
 }
 MOST_BYTES, LONGEST_TEXT, DEEPEST = 10**8, 10**4, 20
 
@@ -40,7 +29,6 @@ class Submission(NamedTuple):
     study: str
     origin: dict[str, Any]
     results: Results
-    verdicts: list[Verdict]
 
 
 def of_folder(folder: Path, study: Study) -> Submission:
@@ -55,7 +43,7 @@ def of_folder(folder: Path, study: Study) -> Submission:
         check_text([origin, *(group.config for group in results)])
     except ValueError as error:
         raise StoreError(f"{folder} holds what taciturn has not written: {error}") from error
-    return Submission(study.name, origin, results, study.verdicts(results))
+    return Submission(study.name, origin, results)
 
 
 def origin_of(manifest: Manifest) -> dict[str, Any]:
@@ -65,7 +53,7 @@ def origin_of(manifest: Manifest) -> dict[str, Any]:
 
 
 def packed(found: Submission) -> str:
-    """The text of the file: a line for each configuration and verdict, numbers with six digits; curves are left out
+    """The text of the file: a line for each configuration, numbers with six digits; curves are left out
     except for single runs."""
     groups = [
         {
@@ -77,12 +65,10 @@ def packed(found: Submission) -> str:
         | ({RUNS: [rounded(scores) for _, scores in group.curves[RUNS]]} if RUNS in group.curves else {})
         for group in found.results
     ]
-    verdicts = [vars(one) | {"numbers": [rounded(x) for x in one.numbers]} for one in found.verdicts]
     parts = {
         "study": json.dumps(found.study),
         "origin": json.dumps(found.origin),
         "groups": listed(groups),
-        "verdicts": listed(verdicts),
     }
     return "{" + ",\n".join(f'"{name}": {part}' for name, part in parts.items()) + "}\n"
 
@@ -100,10 +86,9 @@ def unpacked(file: Path) -> Submission:
     try:
         check_text(kept)
         results = Results(map(unpacked_group, kept["groups"]))
-        verdicts = [Verdict(**one | {"numbers": [Estimate(*x) for x in one["numbers"]]}) for one in kept["verdicts"]]
     except (TypeError, ValueError, OverflowError) as error:
         raise StoreError(f"{file} is no submission: {error}") from error
-    return Submission(kept["study"], kept["origin"], results, verdicts)
+    return Submission(kept["study"], kept["origin"], results)
 
 
 def distinct(entries: list[tuple[str, Any]]) -> dict[str, Any]:

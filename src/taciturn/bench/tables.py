@@ -84,16 +84,24 @@ def runs_table(study: Study, results: Results) -> Table:
 
 
 def verdict_tables(verdicts: Sequence[Verdict]) -> list[Table]:
-    """The paper's claims beside the computed numbers: one table, or none."""
+    """The paper's claims beside the computed numbers, and our own checks: a table each, if there are any."""
     note = (
-        "Agrees: the numbers, with their intervals, lie within the tolerance declared beside the claim; in kind: "
-        "within a wider one (the order, not the size); differs: outside it; not tested: the explanation says why. The "
-        "intervals shown are at 95%, each by itself; the verdicts hold together at 95%, as they rest on wider ones "
-        "(Holm 1979)."
+        f"{MEANINGS} The intervals shown are at 95%, each by itself; the verdicts hold together at 95%, as they rest "
+        "on wider ones (Holm 1979)."
     )
-    columns = ("claim", "paper", "ours", "verdict")
-    rows = [(v.quantity, stated(v.paper), ours(v), v.verdict, v.reason) for v in verdicts]
-    return [Table("The paper's claims", columns, rows, note, words=frozenset({0, 3}), explained=True)] if rows else []
+    tables = []
+    for title, own in (("The paper's claims", False), ("Our own checks", True)):
+        rows = [(v.quantity, stated(v.paper), ours(v), v.verdict, why(v)) for v in verdicts if v.own is own]
+        columns = ("check" if own else "claim", "expected" if own else "paper", "ours", "verdict")
+        tables.append(Table(title, columns, rows, note, words=frozenset({0, 3}), explained=True))
+    return [table for table in tables if table.rows]
+
+
+MEANINGS = (
+    "Agrees: the computed number, with its interval, lies within the tolerance of the paper's number, or keeps the "
+    "bound that it states. In kind: a direction or an order that the paper states in words holds. Differs: it does "
+    "not. Undecided: computed, but the interval is too wide to tell. What cannot be computed says why."
+)
 
 
 def ours(verdict: Verdict) -> str:
@@ -101,6 +109,12 @@ def ours(verdict: Verdict) -> str:
     texts = [number(x.value) + (f" {interval(x[1:])}" if x.low < x.high else "") for x in verdict.numbers]
     named = zip(verdict.labels, texts, strict=bool(texts))
     return "; ".join(f"{label}: {text}" if label else text for label, text in named) or NONE
+
+
+def why(verdict: Verdict) -> str:
+    """The paper's words, where the tolerance comes from, and the explanation."""
+    tolerance = f"Tolerance: {verdict.tolerance}" if verdict.tolerance else ""
+    return " ".join(f"{part.rstrip('.')}." for part in (verdict.quote, tolerance, verdict.reason) if part)
 
 
 def origin_table(manifest: Manifest) -> Table:

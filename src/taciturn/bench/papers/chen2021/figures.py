@@ -87,6 +87,7 @@ class AgentsStudy(Convergence):
     )
     figures = ("chen2021/1", "chen2021/2")
     claims = AGENTS
+    runs = (30, 150)  # the paper's 3,000, since small differences between N are judged
     facets = ("env_params.qualities",)
     configs = tuple(ppcl(q, num_agents=n) for q in CHEN2021.values() for n in (50, 100, 200, 400, 800))
 

@@ -245,7 +245,7 @@ def gap_duration(gap: float, rounds: float) -> Claim:
 
     def why(results: Results) -> str:
         metrics = {f"{name} of the mean curve": metric for name, metric in READINGS.items()} | {
-            f"{name}, mean over runs": metric.replace("mean_", "runs_") for name, metric in READINGS.items()
+            f"{name}, mean over runs": metric.replace("mean_reaches", "runs_reach") for name, metric in READINGS.items()
         }
         times = {
             f"{variant}, {name}": group_of(results, setting).mean(metric)

@@ -134,7 +134,7 @@ def settles(results: Results, named: Mapping[str, Config]) -> str:
         leak, bound = extinction_leak(len(params["qualities"]), params["num_agents"], epsilon_of(setting) or math.inf)
         texts.append(f"{name} {number_of(results, setting, 'best').value:.3f} ({leak:.3f}, {bound:.3f})")
     return (
-        f"the share does not tend to 1 under noise. It ends at: {', '.join(texts)} (in brackets (K-1) sigma/sqrt(2 pi) "
+        f"The share does not tend to 1 under noise. It ends at: {', '.join(texts)} (in brackets (K-1) sigma/sqrt(2 pi) "
         "and 1/(2K-1): as the first nears the second, options without supporters keep estimates so far above 0 that "
         "holders of the best option see less than the threshold)"
     )
@@ -227,7 +227,7 @@ OPTIONS = (
         read(2.5, 1, "increased 'by around two times' may be twice or three times, each to a unit of 1"),
         2.5,
         1.0,
-        lambda r: f"{listed(r, OPTIONS_OF)}. {settles(r, OPTIONS_OF).capitalize()}",
+        lambda r: f"{listed(r, OPTIONS_OF)}. {settles(r, OPTIONS_OF)}",
     ),
     slower(
         "Figure 3: slower with more options",
@@ -295,7 +295,7 @@ def absorbed(results: Results) -> str:
     return (
         "mu may be at most the gap, 0.3. Consensus is absorbing without noise only: with noise options without "
         "supporters keep estimates above 0, so that agents leave it again, at rates that the proof takes as 0. The "
-        f"first consensus is on the best option in {ever:.4g} of the runs with epsilon = 3"
+        f"first consensus is on the best option in {ever:.1%} of the runs with epsilon = 3"
     )
 
 
@@ -389,7 +389,7 @@ PRIVACY = (
         "significantly improved",
         {name: LEVELS_OF[name] for name in ("epsilon = 3", "epsilon = 2", "epsilon = 1", "epsilon = 0.5")},
         lambda r: (
-            f"{listed(r, LEVELS_OF)}. From epsilon = 1 on what changes is mostly the share at which the curve settles; "
+            f"{listed(r, LEVELS_OF)}. From epsilon = 1 on what changes is mostly the share at which the curve settles. "
             f"{settles(r, {name: one for name, one in LEVELS_OF.items() if name != 'no noise'})}"
         ),
     ),

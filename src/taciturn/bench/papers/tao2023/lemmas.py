@@ -10,11 +10,11 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from taciturn.bench.papers.base import flip_probability
 from taciturn.bench.papers.tao2023.settings import H
 from taciturn.bench.papers.tao2023.share_dynamics import expected_estimate, sigma
-from taciturn.bench.statistics import Floats
 from taciturn.envs.core.graph import random_graph
 from taciturn.envs.social_bandit.dissemination import metropolis_hastings
 from taciturn.envs.social_bandit.world import multiplicative_weights, ordered_means
@@ -26,16 +26,16 @@ WALKS = 16 * SIGMA / (1 - ADOPTS)  # h
 LISTENERS = 100_000  # agents whose estimates are drawn
 
 CLAIMED = {
-    "5.1": "tried options: S_j within a factor 1 + 2 delta' of its mean",
-    "5.2": "adoptions: D_j within a factor 1 + 2 delta'' of its mean",
-    "5.3": "adoptions: D_j within a factor 1 + 6 delta'' of its mean given the estimates",
-    "5.4": "at least N (1 - beta)/4 adopters, and a share of at least mu (1 - beta)/(4M) for every option",
-    "5.5": "copies that an agent receives, between 3 (1 - beta)/32 and 15/8 times h g(N)",
-    "5.6": "an agent's expected share of copies, relative to that of all, between xi_0 and xi_1",
+    "5.1": "tried options within a factor 1 + 2 delta' of their mean",
+    "5.2": "adoptions within a factor 1 + 2 delta'' of their mean",
+    "5.3": "adoptions within a factor 1 + 6 delta'' of their mean given the estimates",
+    "5.4": "enough adopters, and enough of every option",
+    "5.5": "an agent receives between 3 (1 - beta)/32 and 15/8 times h g(N) copies",
+    "5.6": "an agent's expected share of copies over all agents' between xi_0 and xi_1",
     "5.7": "xi_0 and xi_1 within sqrt(5 ln N / N) of 1",
-    "5.8": "the mean estimate is within 6 (2M + 1) sqrt(ln N / g(N)) coth(epsilon/4) of the popularity",
-    "5.9": "the mean estimate is within a factor 1 + 2 delta_Q of the popularity",
-    "5.10": "popularity within a factor 1 + 5^r delta_Q of multiplicative weights",
+    "5.8": "the mean estimate close to the popularity",
+    "5.9": "the mean estimate within a factor 1 + 2 delta_Q of the popularity",
+    "5.10": "popularities within a factor 1 + 5^r delta_Q of multiplicative weights",
 }
 
 
@@ -57,9 +57,10 @@ def xi(received: float, copies: float, size: int) -> tuple[float, float]:
     return -math.expm1(low), math.expm1(high)
 
 
-def apart(one: Floats, other: Floats) -> float:
+def apart(one: ArrayLike, other: ArrayLike) -> float:
     """The least c for which `one` and `other` are within a factor 1 + c (Definition 3.3)."""
-    return float(np.maximum(one / other, other / one).max() - 1)
+    ratio = np.asarray(one) / np.asarray(other)
+    return float(np.maximum(ratio, 1 / ratio).max() - 1)
 
 
 @lru_cache
@@ -107,7 +108,7 @@ def deviations(rounds: int = 10, seed: int = 0) -> dict[str, float]:
 
 
 def walked(size: int = 65) -> float:
-    """Lemma 5.6 on a random graph with the walks of section 3.4.1: how far the chance that an agent's copy has a bit can
+    """Lemma 5.6 on a random graph with the walks of section 3.4.1: how far the expected share of an agent's copies can
     be from that of all copies, over what equation 22 allows.
 
     Of tokens that arrive independently, however many do, the odds of one to be among them differ by at most the ratio

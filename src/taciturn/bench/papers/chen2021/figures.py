@@ -78,12 +78,12 @@ class AgentsStudy(Convergence):
     name = "chen2021-2"
     title = "Chen et al. 2021, Figures 1 and 2: number of agents"
     description = (
-        "PPCL with epsilon = 3 per reply and uniform initial preferences. The text of the paper does not give the N of "
-        "Figure 2; here 50 to 800. Each curve is the mean of 3,000 runs, 20 seeds of 150, as in the paper, and of "
-        "1,000 in Figures 3, 5 and 6; sampling errors are far below the rounding of the paper's numbers. The paper does not "
-        "say when a curve has converged: here when the mean curve reaches 0.9, and also 0.999 where the paper gives a "
-        "number of rounds. The caption of Figure 1 has K = 4, its text K = 2 with four qualities: here K = 4. Of "
-        "Figure 2b the text says 'when there are four agents', where four arms must be meant."
+        "PPCL with epsilon = 3 per reply and uniform initial preferences. The text of the paper does not give the N "
+        "of Figure 2; here 50 to 800. Each curve is the mean of 3,000 runs, 20 seeds of 150, as in the paper, and of "
+        "1,000 in Figures 3, 5 and 6; sampling errors are far below the rounding of the paper's numbers. The paper "
+        "does not say when a curve has converged: here when the mean curve reaches 0.9, and also 0.999 where the "
+        "paper gives a number of rounds. The caption of Figure 1 has K = 4, its text K = 2 with four qualities: here "
+        "K = 4. Of Figure 2b the text says 'when there are four agents', where four arms must be meant."
     )
     figures = ("chen2021/1", "chen2021/2")
     claims = AGENTS

@@ -78,7 +78,7 @@ def checked(results: Results, chosen: Sequence[Setting]) -> str:
         group = setting.find(results, SHARES)
         computed = "not run" if group is None else format(group.mean("regret"), ".3f")
         lifted, _ = lift(ordered_means(m), sigma(epsilon, n / 2, copies_of_paper(n, growth) / 2))
-        texts.append(f"{name}: {computed}, {settings.uniform_regret(m):.3f}, {lifted:.2f}")
+        texts.append(f"{name}: {computed}, {settings.uniform_regret(m):.3f}, {lifted:.2f}".removeprefix(": "))
     return (
         f"by {SHARES}, without learning, and the total share that noise sustains on the inferior options (near 1 and "
         f"above, no option can lead): {'; '.join(texts)}"
@@ -376,11 +376,10 @@ FIGURE_3 = (
 
 def privacy_note(results: Results) -> str:
     """What a run spends."""
-    group = found(results, Setting(10_000))
+    sent = found(results, Setting(10_000)).mean("messages") / 10_000
     return (
-        f"of a round, not of a run: {group.mean('epsilon_zcdp'):,.0f} in all {ROUNDS:,} rounds; an agent sends about "
-        f"{group.mean('messages') / 10_000:,.0f} messages (zCDP, delta = 1e-5). An agent without an option sends "
-        "nothing, which is visible"
+        f"of a round, as the theorem says, not of a run: an agent sends about {sent:,.0f} messages in {ROUNDS:,} "
+        "rounds, each at epsilon. An agent without an option sends nothing, which is visible, so that no total is finite"
     )
 
 
@@ -532,11 +531,7 @@ def cross_check(own: Config) -> Claim:
 
     def spent(results: Results) -> str:
         one, second = pair(results)
-        return (
-            f"agents: {one.mean('regret'):.3f}, {SHARES}: {second.mean('regret'):.3f}; largest loss of any agent: "
-            "epsilon = "
-            f"{one.mean('epsilon_zcdp'):,.0f} (zCDP, delta = 1e-5)"
-        )
+        return f"agents: {one.mean('regret'):.3f}, {SHARES}: {second.mean('regret'):.3f}"
 
     return Claim(
         f"Agents minus {SHARES} (difference of regrets), {settings.reading_name(own)}",

@@ -44,21 +44,21 @@ SPEED = f"mean curve, until {LEVEL:.0%}"
 
 
 def quotient(one: Floats, other: Floats) -> Estimate:
-    """A mean time over another, paired; infinite if only the other is finite."""
+    """A mean time over another, paired; 1 if neither is finite."""
     ends = [bool(np.isfinite(x).all()) for x in (one, other)]
     if all(ends):
         return statistics.ratio(one, other)
-    value = 0.0 if ends[0] else NEVER if ends[1] else math.nan
+    value = 0.0 if ends[0] else NEVER if ends[1] else 1.0
     return Estimate(value, value, value)
 
 
 def excess(one: Floats, others: Sequence[Floats]) -> Estimate:
-    """A mean time minus the smallest of others, paired; infinite if only the others are finite."""
+    """A mean time minus the smallest of others, paired; 0 if none is finite."""
     best = min(others, key=lambda x: float(x.mean()))
     ends = [bool(np.isfinite(x).all()) for x in (one, best)]
     if all(ends):
         return statistics.difference(one, best)
-    value = -NEVER if ends[0] else NEVER if ends[1] else math.nan
+    value = -NEVER if ends[0] else NEVER if ends[1] else 0.0
     return Estimate(value, value, value)
 
 
@@ -113,8 +113,8 @@ SIZES = {k: [n for n in (50, 100, 200, 400, 800) if n >= ENOUGH * k] for k in CH
 def spread(results: Results, options: int, sizes: Sequence[int]) -> Estimate:
     """Figure 2: the time of the slowest N over that of the fastest."""
     times = [group_of(results, ppcl(CHEN2021[options], num_agents=n)).metrics[TO_LEVEL] for n in sizes]
-    ordered = sorted(times, key=lambda x: float(x.mean()))
-    return quotient(ordered[-1], ordered[0])
+    *_, slowest = ordered = sorted(times, key=lambda x: float(x.mean()))
+    return quotient(slowest, ordered[0]) if np.isfinite(slowest).all() else mean([NEVER])
 
 
 def few_agents(results: Results) -> str:

@@ -78,35 +78,42 @@ def first_passage(curves: Sequence[tuple[Floats, Floats]], level: float) -> Floa
     return times
 
 
-def lemma_1(qualities: Sequence[float], size: int) -> float:
-    """Lemma 1 without noise: P(the next move of W is up), least over all states of `size` agents, relative to the least
-    B_1/(B_1 + D_1) of states with the same W.
+def first_moves(qualities: Sequence[float], size: int, held: int) -> dict[tuple[int, ...], tuple[float, float]]:
+    """Of every state of `size` agents without noise in which W = `held` prefer the first option: P(the next move of W
+    is up) and B_1/(B_1 + D_1).
 
     While W waits the others change among themselves, so the probabilities solve linear equations, one for each state.
     """
-    options, least = len(qualities), math.inf
+    options = len(qualities)
     alpha = 1 - 1 / (2 * options)
+    others = [one for one in itertools.product(range(size), repeat=options - 1) if sum(one) == size - held]
+    places = {one: i for i, one in enumerate(others)}
+    rates, up, down = np.zeros((len(others),) * 2), np.zeros(len(others)), np.zeros(len(others))
+    for state, i in places.items():
+        holders = (held, *state)
+        for old, new in itertools.permutations(range(options), 2):
+            rate = holders[old] * holders[new] / size * qualities[new] * (holders[old] / size < alpha)
+            if new == 0:
+                up[i] += rate
+            elif old == 0:
+                down[i] += rate
+            elif rate:
+                after = list(state)
+                after[old - 1] -= 1
+                after[new - 1] += 1
+                rates[i, places[tuple(after)]] += rate
+    moves = np.linalg.solve(np.diag(rates.sum(1) + up + down) - rates, up)
+    return {(held, *state): (float(moves[i]), float(up[i] / (up[i] + down[i]))) for state, i in places.items()}
+
+
+def lemma_1(qualities: Sequence[float], size: int) -> float:
+    """Lemma 1 without noise: P(the next move of W is up), least over all states of `size` agents, relative to the least
+    B_1/(B_1 + D_1) of states with the same W."""
+    least = math.inf
     for held in range(1, size):
-        others = [one for one in itertools.product(range(size), repeat=options - 1) if sum(one) == size - held]
-        places = {one: i for i, one in enumerate(others)}
-        rates, up, down = np.zeros((len(others),) * 2), np.zeros(len(others)), np.zeros(len(others))
-        for state, i in places.items():
-            holders = (held, *state)
-            for old, new in itertools.permutations(range(options), 2):
-                rate = holders[old] * holders[new] / size * qualities[new] * (holders[old] / size < alpha)
-                if new == 0:
-                    up[i] += rate
-                elif old == 0:
-                    down[i] += rate
-                elif rate:
-                    after = list(state)
-                    after[old - 1] -= 1
-                    after[new - 1] += 1
-                    rates[i, places[tuple(after)]] += rate
-        moves = np.linalg.solve(np.diag(rates.sum(1) + up + down) - rates, up)
-        bound = float((up / (up + down)).min())
-        if bound > 0:
-            least = min(least, float(moves.min()) / bound)
+        moves, bounds = zip(*first_moves(qualities, size, held).values(), strict=True)
+        if min(bounds) > 0:
+            least = min(least, min(moves) / min(bounds))
     return least
 
 

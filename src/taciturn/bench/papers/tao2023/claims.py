@@ -379,7 +379,7 @@ def privacy_note(results: Results) -> str:
     sent = found(results, Setting(10_000)).mean("messages") / 10_000
     return (
         f"of a round, as the theorem says, not of a run: an agent sends about {sent:,.0f} messages in {ROUNDS:,} "
-        "rounds, each at epsilon. An agent without an option sends nothing, which is visible, so that no total is finite"
+        "rounds, each at epsilon. An agent without an option sends nothing, which is seen, so that no total is finite"
     )
 
 

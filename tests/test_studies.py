@@ -9,6 +9,7 @@ import pytest
 
 from taciturn.bench.catalogue import figures, load_studies, matching
 from taciturn.bench.papers.chen2021.settings import LIMIT
+from taciturn.bench.papers.tao2023.settings import SHARES
 from taciturn.bench.play import learns
 from taciturn.bench.report import write_report
 from taciturn.bench.results import Cell, Group, Result, Results
@@ -66,7 +67,9 @@ def test_cells_are_different_and_enough(name: str, quick: bool) -> None:
             # A limit is a calculation, which has nothing to draw.
             declared = getattr(STUDIES[name], "seeds", (5, 20))[1]
             trained = learns(policy) or policy == PLAIN_PPO
-            assert found == set(range(1 if policy == LIMIT else 10 if trained else declared))
+            assert found == set(range(len(found)))
+            expected = 1 if policy == LIMIT else 10 if trained else declared
+            assert len(found) >= expected if policy == SHARES else len(found) == expected
             # The cells of one study of Tao et al. take minutes, and their seeds differ by far less than what is
             # claimed.
             assert declared >= (3 if name == "tao2023-4" else 5)

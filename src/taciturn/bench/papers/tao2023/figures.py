@@ -160,6 +160,11 @@ class AgentsStudy(Regret):
     def cases(self, sizes: Sequence[int]) -> list[Setting]:
         return [Setting(n, m, growth=g) for m in (10, 20) for g in GROWTH for n in sizes]
 
+    def cells(self, quick: bool) -> list[Cell]:
+        """Of the noisy share dynamics that tell when regrets settle, ten seeds."""
+        settle = [] if quick else [settings.by_shares(society(n, m)) for m in (10, 20) for n in (SIZES[0], SIZES[-1])]
+        return super().cells(quick) + self.sweep(settle, range(self.seeds[1], 10))
+
     def explanations(self, results: Results) -> list[Table]:
         return [*super().explanations(results), needed_table(), theorem_table()]
 

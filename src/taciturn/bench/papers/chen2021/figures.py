@@ -91,6 +91,11 @@ class AgentsStudy(Convergence):
     facets = ("env_params.qualities",)
     configs = tuple(ppcl(q, num_agents=n) for q in CHEN2021.values() for n in (50, 100, 200, 400, 800))
 
+    def cells(self, quick: bool) -> list[Cell]:
+        """With eight options more seeds, which it takes to tell how little N matters."""
+        eight = [] if quick else [ppcl(CHEN2021[8], num_agents=n) for n in (400, 800)]
+        return super().cells(quick) + self.sweep(self.with_runs(eight, quick), range(self.seeds[1], 80))
+
 
 @register
 class OptionsStudy(Convergence):

@@ -320,7 +320,7 @@ def lemma_1_claim() -> Claim:
     """Lemma 1, solved for few agents."""
     return Claim(
         "Lemma 1: W moves up (least probability over the least B1/(B1 + D1) at the same W, K = 4, N = 8, no noise)",
-        "Lemma 1: 'Consider the jump process W, for a fixed l, P(W(l+1) = W(l) + 1) ≥ B1/(B1 + D1)'",
+        "Lemma 1: 'Consider the jump process … for a fixed l … P(W(l+1) = W(l) + 1) ≥ B1/(B1 + D1)'",
         "at least 1",
         lambda r: lemma_1(CHEN2021[4], 8),
         at_least(1 - 1e-9),

@@ -274,7 +274,7 @@ THEORY = (
     ),
     Claim(
         "Equation (36): without noise and for infinite N at most 3 delta (regret of equation 34 over 3 delta)",
-        "Proof of Theorem 5.2: 'With infinite population (i.e., N = ∞) and uniform initialization'",
+        "Equation (36): 'With infinite population … for T ≥ ln M/δ^2, η_1 - 1/R Σ_r Σ_j E[P_j^{r-1} Φ_j^r] ≤ 3δ'",
         "at most 1",
         without_noise,
         at_most(1),
@@ -356,7 +356,7 @@ FIGURE_2 = (
 FIGURE_3 = (
     bounded(
         "Figure 3: not within 6 delta with too few agents for the options (regret)",
-        "Section 6.2: 'M ≥ 20, N = 3 × 10^3 or M = 30, N = 6 × 10^3), the regret even cannot be bounded by 6δ'",
+        "Section 6.2: '(e.g., M ≥ 20, N = 3 × 10^3 or M = 30, N = 6 × 10^3), the regret even cannot be bounded by 6δ'",
         *(Setting(n, m) for n, m in ((3000, 20), (3000, 30), (6000, 30))),
         over=True,
     ),

@@ -176,7 +176,7 @@ class OptionsStudy(Regret):
     description = (
         "epsilon = 1 per message, g(N) = ln² N, 10,000 rounds. The text bounds the regret by 6 delta except for M >= "
         "20 with N = 3,000, and M = 30 with N = 6,000; of Figure 2, with M = 10 in its text, it says that N = 3,000 "
-        "exceeds it. Both are claims here."
+        "may exceed it."
     )
     figures = ("tao2023/3",)
     claims = claims.FIGURE_3
@@ -192,8 +192,9 @@ class PrivacyStudy(Regret):
     name = "tao2023-4"
     title = "Tao et al. 2023, Figure 4: privacy per message"
     description = (
-        "M = 20, g(N) = ln² N, 10,000 rounds, 3 seeds. epsilon is per message; the tables give the largest loss of any "
-        "agent over all rounds (zCDP, delta = 1e-5)."
+        "M = 20, g(N) = ln² N, 10,000 rounds, 3 seeds. epsilon is per message; no total over the rounds is finite, as "
+        "agents without an option send nothing, which is seen. The text says that with more agents the regret "
+        "converges 'to a larger value', where a smaller one must be meant."
     )
     figures = ("tao2023/4",)
     claims = claims.FIGURE_4

@@ -163,7 +163,7 @@ AGENTS = (
         lambda r: listed(r, {"baseline": BASE}),
     ),
     Claim(
-        f"Figure 2: converges very quickly in all settings (rounds, {SPEED}, N = 400; drawn: 50)",
+        f"Figure 2: converges very quickly in all settings (rounds, {SPEED}, N = 400; our runs have 50)",
         "Section VI: 'in all settings, the learning process converges very quickly'",
         "very quickly",
         lambda r: [number_of(r, ppcl(q, num_agents=400), TO_LEVEL) for q in CHEN2021.values()],

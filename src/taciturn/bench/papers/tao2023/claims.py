@@ -100,7 +100,7 @@ def bounded(claim: str, quote: str, *chosen: Setting, over: bool = False) -> Cla
     )
 
 
-def larger(claim: str, quote: str, *pairs: tuple[Setting, Setting]) -> Claim:
+def larger(claim: str, quote: str, words: str, *pairs: tuple[Setting, Setting]) -> Claim:
     """A claim that the regret of the first of each pair is the larger one."""
     labels = named([one for one, _ in pairs])
 
@@ -121,7 +121,7 @@ def larger(claim: str, quote: str, *pairs: tuple[Setting, Setting]) -> Claim:
     return Claim(
         claim,
         quote,
-        "larger",
+        words,
         lambda r: [statistics.difference(*found(r, a).paired(found(r, b), "regret")) for a, b in pairs],
         above(0),
         0.06,
@@ -264,7 +264,7 @@ THEORY = (
         "Theorem 5.2 explains the simulations (what it requires over what they have, M = 20, g = ln² N)",
         "Section 6.1: 'consistent with Theorem 5.2, if we gradually increase N … such that N is sufficiently large "
         "with respect to M, ε and δ'",
-        "at most 1",
+        "consistent",
         required,
         at_most(1),
         (1.0, 1.0),
@@ -317,6 +317,7 @@ FIGURE_2 = (
     larger(
         "Figure 2: smaller regret with more agents (regret of N = 3,000 minus N = 10,000)",
         "Section 6.1: 'we have smaller regret if letting more agents participate in the social learning process'",
+        "smaller",
         *((Setting(3000, m), Setting(10_000, m)) for m in (10, 20)),
     ),
     similar(
@@ -369,6 +370,7 @@ FIGURE_3 = (
         "Figure 3: larger regret with more options (regret of M = 30 minus M = 10)",
         "Section 6.2: 'when there are more unknown options for the agents to learn, the regret of our algorithm still "
         "converges but to a larger value'",
+        "larger",
         *((Setting(n, 30), Setting(n, 10)) for n in SIZES),
     ),
 )
@@ -398,6 +400,7 @@ FIGURE_4 = (
     larger(
         "Figure 4: larger regret with smaller epsilon (regret of 0.5 minus 2)",
         "Section 6.3: 'we indeed obtain higher regret and thus less learning utility by decreasing the privacy budget'",
+        "higher",
         *((Setting(n, epsilon=0.5), Setting(n, epsilon=2.0)) for n in SIZES),
     ),
     similar(

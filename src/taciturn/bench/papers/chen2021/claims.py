@@ -4,6 +4,7 @@ The curves of the figures are means over runs, and the paper does not say when o
 reaches `LEVEL` or, where the paper gives a number of rounds, `ALL` as well.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -112,7 +113,9 @@ SIZES = {k: [n for n in (50, 100, 200, 400, 800) if n >= ENOUGH * k] for k in CH
 
 def spread(results: Results, options: int, sizes: Sequence[int]) -> Estimate:
     """Figure 2: the time of the slowest N over that of the fastest."""
-    times = [group_of(results, ppcl(CHEN2021[options], num_agents=n)).metrics[TO_LEVEL] for n in sizes]
+    groups = [group_of(results, ppcl(CHEN2021[options], num_agents=n)) for n in sizes]
+    seeds = functools.reduce(np.intersect1d, [group.seeds for group in groups])
+    times = [group.metrics[TO_LEVEL][np.isin(group.seeds, seeds)] for group in groups]
     *_, slowest = ordered = sorted(times, key=lambda x: float(x.mean()))
     return quotient(slowest, ordered[0]) if np.isfinite(slowest).all() else mean([NEVER])
 

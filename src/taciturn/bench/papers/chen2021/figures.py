@@ -94,7 +94,7 @@ class AgentsStudy(Convergence):
     def cells(self, quick: bool) -> list[Cell]:
         """With eight options more seeds, which it takes to tell how little N matters."""
         eight = [] if quick else [ppcl(CHEN2021[8], num_agents=n) for n in (400, 800)]
-        return super().cells(quick) + self.sweep(self.with_runs(eight, quick), range(self.seeds[1], 80))
+        return super().cells(quick) + self.sweep(self.with_runs(eight, quick), range(self.seeds[1], 160))
 
 
 @register

@@ -73,8 +73,6 @@ def test_cells_are_different_and_enough(name: str, quick: bool) -> None:
             # The cells of two studies of Tao et al. take minutes, and their seeds differ by far less than what is
             # claimed.
             assert declared >= (3 if name in ("tao2023-4", "tao2023-variants") else 5)
-            # claimed.
-            assert declared >= (3 if name in ("tao2023-4", "tao2023-variants") else 5)
 
 
 # Names of networks that these studies make themselves, and clients without data.

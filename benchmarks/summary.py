@@ -250,7 +250,7 @@ def findings() -> str:
     small = number("li2022-4", "Section IV-C1")
     first, held = number("chen2021-2", "Figure 2b"), number("chen2021-5", "Theorem 1", "epsilon = 3")
     promised = stated("chen2021-5", "Theorem 1")
-    (level,) = reason("chen2021-3", "Figure 3: rounds", r"K = 8 ([\d.]+) \(")
+    (level,) = reason("chen2021-3", "Figure 3: rounds", r"K = 8: ([\d.]+) \(")
     later, much_later = (number("chen2021-6", "Figure 6: PPCL", f"until {share}") for share in ("90%", "99.9%"))
     bound = "Figure 4: within 6 delta with N = 10,000"
     most, written = stated("tao2023-4", bound), number("tao2023-4", bound, "epsilon = 1")

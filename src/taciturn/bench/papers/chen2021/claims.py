@@ -135,9 +135,9 @@ def settles(results: Results, named: Mapping[str, Config]) -> str:
     for name, setting in named.items():
         params = setting["env_params"]
         leak, bound = extinction_leak(len(params["qualities"]), params["num_agents"], epsilon_of(setting) or math.inf)
-        texts.append(f"{name} {number_of(results, setting, 'best').value:.3f} ({leak:.3f}, {bound:.3f})")
+        texts.append(f"{name}: {number_of(results, setting, 'best').value:.3f} ({leak:.3f}, {bound:.3f})")
     return (
-        f"The share does not tend to 1 under noise. It ends at: {', '.join(texts)} (in brackets (K-1) sigma/sqrt(2 pi) "
+        f"The share does not tend to 1 under noise. It ends at {'; '.join(texts)} (in brackets (K-1) sigma/sqrt(2 pi) "
         "and 1/(2K-1): as the first nears the second, options without supporters keep estimates so far above 0 that "
         "holders of the best option see less than the threshold)"
     )

@@ -276,7 +276,7 @@ def library(
         except (TypeError, ValueError, AssertionError) as error:
             raise ValueError(f"algorithm {name} cannot learn in {population.name} with {settings}: {error}") from error
 
-    model = made()
+    model: Any = made()
 
     def save(model_file: Path, statistics_file: Path) -> None:
         if normalize:

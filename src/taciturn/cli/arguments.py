@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from taciturn import registry
 from taciturn.agents import bring
 from taciturn.mechanism_names import parse_mechanism, parsed
-from taciturn import registry
 from taciturn.registry import UnknownName, make_world
 from taciturn.validation import shown as spelled
 

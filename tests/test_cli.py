@@ -181,8 +181,8 @@ def test_a_task_says_what_it_is(run: Run) -> None:
 
 
 def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hall's interval of the printed values: at its bounds his transformation of T is Student's quantile. Runs are those
-    of as many replicas, in blocks of seeds of their own."""
+    """Hall's interval of the printed values: at its bounds his transformation of T is Student's quantile. Runs are
+    those of as many replicas, in blocks of seeds of their own."""
     words = (
         "run",
         "gossip_bandit",

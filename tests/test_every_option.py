@@ -184,7 +184,7 @@ CASES = [(command, parameter) for command, (_, changes) in COMMANDS.items() for 
 Trace = Callable[[str], Any]
 # What documents repeat of the words themselves.
 ECHOES = {"env", "policy", "set", "privacy", "seed", "runs", "until", "seeds", "file", "interval", "learn", "estimator"}
-ECHOES |= {"confidence", "trials", "method", "delta", "name"}
+ECHOES |= {"confidence", "trials", "method", "delta", "name", "seconds"}
 
 
 def mine(rows: Any) -> Any:

@@ -33,11 +33,10 @@ def main() -> None:
         gc.freeze()  # imported modules stay: searching them for garbage takes a fifth of the time of `taciturn list`
         command = typer.main.get_command(app)
         code = command([a for a in arguments if a != "--debug"], prog_name="taciturn", standalone_mode=False)
-    except (typer.Exit, KeyboardInterrupt, typer.Abort) as error:
-        if isinstance(error, typer.Exit) and error.exit_code != EXIT_INTERRUPTED:
-            sys.exit(error.exit_code)
-        said = [note for one in (error, error.__cause__) for note in getattr(one, "__notes__", [])]
-        _fail(f"interrupted{': ' * bool(said)}{'; '.join(said)}", EXIT_INTERRUPTED)
+    except typer.Exit as error:
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(EXIT_FAILED)

@@ -103,7 +103,7 @@ COMMANDS: dict[str, tuple[str, dict[str, str | tuple[str, str]]]] = {
             "seed": "--seed 2",
             "kept": (VERIFY, VERIFY.replace("studies", "fewer")),
             "workers": "--workers 1",
-            "as_json": (VERIFY.replace("--json", ""), VERIFY),
+            "as_json": (VERIFY, VERIFY.replace("--json", "")),
         },
     ),
     "audit": (

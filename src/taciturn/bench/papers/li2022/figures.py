@@ -252,7 +252,7 @@ class StructuresStudy(FederatedFigure):
     claims = claims.HETEROGENEOUS
     color = "env_params.topology"
     rows = ("policy", "env_params.topology")
-    seeds = (5, 200)
+    seeds = (5, 400)
     runs = (20, 100)
     configs = tuple(
         settings.in_structure(name, q) for q in ("uniform", "heterogeneous") for name in settings.STRUCTURES

@@ -537,8 +537,8 @@ def why_not_seen(results: Results) -> str:
     part = value_of(results, GRAPH["ring"], WAITING) / value_of(results, GRAPH["ring"])
     return (
         f"regret while waiting: {found}; by the formulas, with agents' own choices drawn, the ring's is {formula}. All "
-        f"else is nearly the same in expectation: the ring's part is {100 * part:.2g}% of the regret, which no figure shows, "
-        "since agents' own best arms are nearly optimal"
+        f"else is nearly the same in expectation: the ring's part is {100 * part:.2g}% of the regret, which no figure "
+        "shows, since agents' own best arms are nearly optimal"
     )
 
 

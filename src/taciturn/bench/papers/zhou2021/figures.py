@@ -91,7 +91,7 @@ class AlgorithmsStudy(Recommendations):
         "seventh of the run for each 10,000. T-PriDO is without noise, and so are Random, UCB1 (ItemUCB1) and DUCB; "
         "Poo-Loc (HCT, the base of POO, without a search for its smoothness), ACR, DSC and LinUCB learn from sums "
         f"released by TreeAggregation with epsilon = {settings.NOISY_RIVALS:g}, which is Gauss-LinUCB's for its whole "
-        "run, too. The same four are also played without noise. HOO and ContextualZooming are not in the paper. Every "
+        "run, too. The same four are also played without noise. Every "
         "policy was tuned on the same budget, the four without noise."
     )
     figures = ("zhou2021/table-1", "zhou2021/table-2", "zhou2021/6", "zhou2021/7")

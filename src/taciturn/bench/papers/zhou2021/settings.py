@@ -23,8 +23,7 @@ NOISED = ("HCT", "ACR", "DSC", "LinUCB")  # section 5.2: rivals under the paper'
 NOISY_RIVALS = LEVELS[-1]  # not stated for them; the largest level of Table 3, which is the kindest to them
 EXACT = tuple(f"{rival} without noise" for rival in NOISED)
 COMPARED = (
-    "TPriDO", "one agent", "DTPriDO", *NOISED, "GaussLinUCB", "DUCB", "ItemUCB1", "Random", "HOO", "ContextualZooming",
-    "proofs", *EXACT,
+    "TPriDO", "one agent", "DTPriDO", *NOISED, "GaussLinUCB", "DUCB", "ItemUCB1", "Random", "proofs", *EXACT,
 )  # fmt: skip
 ALWAYS = 1.1  # a threshold that no mean reward reaches
 MANY = 40

@@ -17,7 +17,7 @@ from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.report import print_table
 from taciturn.bench.results import RUNS, Group, Results
 from taciturn.bench.store import StoreError
-from taciturn.bench.study import Table, Verdict
+from taciturn.bench.study import Table
 from taciturn.bench.submission import ORIGIN, Submission, merged, packed, unpacked
 from taciturn.cli import main
 
@@ -40,9 +40,9 @@ def test_what_is_packed_is_unpacked(tmp_path: Path) -> None:
     text = KEPT.read_text(encoding="utf-8")
     assert packed(unpacked(KEPT)) == text
     (tmp_path / "mine.json").write_text(packed(submission([0, 3], 0.25)), encoding="utf-8")
-    study, origin, results, verdicts = unpacked(tmp_path / "mine.json")
+    study, origin, results = unpacked(tmp_path / "mine.json")
     (group,) = results
-    assert (study, origin["commit"], verdicts, group.config) == ("agents", "said", [], CONFIG)
+    assert (study, origin["commit"], group.config) == ("agents", "said", CONFIG)
     assert group.metrics["rate"].tolist() == [0.25, 0.25]
     assert [scores.tolist() for _, scores in group.curves[RUNS]] == [[0.25, 0.25], [0.25, 3.25]]
 
@@ -175,7 +175,3 @@ def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
     assert [one["command"] for one in again_in_whole["others"]] == commands[1:], (
         "the same command replaces what it gave"
     )
-    with pytest.raises(ValueError, match="agents must be run whole, since its verdicts need curves"):
-        keep["completed"](
-            study, kept._replace(results=Results([again])), kept._replace(verdicts=[Verdict("one", "", [], "agrees")])
-        )

@@ -397,7 +397,7 @@ def test_words_hold_together_and_nobody_is_compared_with_itself() -> None:
     assert scores.words({"a": [yes]}) == {"a": "yes"}
     assert scores.words({"a": [yes], "b": [yes], "c": [yes]}) == dict.fromkeys("abc", "undecided"), "Holm: 3 x .02"
     assert scores.words({"a": [yes, no], "b": []}) == {"a": "no", "b": "–"}
-    assert scores.word([yes, maybe]) == "undecided"
+    assert scores.words({"a": [yes, maybe]}) == {"a": "undecided"}
     rng = np.random.default_rng(0)
     learner, rival = (group(kind, name, list(level + 0.01 * rng.random(4))) for kind, name, level in
                       ((TUNED_LEARNER, "SharedPPO", 0.2), (CLASSIC, "Voter", 0.3)))  # fmt: skip

@@ -57,13 +57,15 @@ class Scale(NamedTuple):
         return statistics.share(values - low, high - low)
 
     def apart(self, measured: Estimate) -> Estimate:
-        """The score of a mean from runs of other seeds, whose errors are independent of the marks'."""
+        """The score of an estimate whose errors are taken as independent of the marks'."""
         alone, together = self.alone.estimate, self.together.estimate
         gap = together.value - alone.value
         score = (measured.value - alone.value) / gap
-        parts = zip((measured, alone, together), (1.0, 1 - score, score), strict=True)
-        half = math.sqrt(sum((weight * (one.high - one.low) / 2) ** 2 for one, weight in parts)) / abs(gap)
-        return Estimate(score, score - half, score + half)
+        # How far the score moves if an estimate lies at either of its bounds instead of at its value.
+        parts = zip((measured, alone, together), (1.0, score - 1, -score), strict=True)
+        moves = [sorted(weight * (end - one.value) / gap for end in one[1:]) for one, weight in parts]
+        down, up = (math.sqrt(sum(move[side] ** 2 for move in moves)) for side in (0, 1))
+        return Estimate(score, score - down, score + up)
 
     def others_matter(self, task: Task) -> bool:
         """Whether being together is worth enough for a task: `together` is at most two thirds of `alone` where the

@@ -3,7 +3,11 @@ what was designed by hand, and what each agent's messages are worth to it.
 
 A score is 0 for the best agent that hears nobody and 1 for one that is given what all agents observe
 (`taciturn.bench.marks`). Where the best of several is named, it is chosen by the runs of one half of the seeds and
-judged by those of the other half; yes and no of a table hold together (Holm 1979). Who pools is never ranked.
+judged by those of the other half. Who pools is never ranked.
+
+Trainings may fail, and ten do not show how often. The interval of their mean allows for failures that none of them
+shows (`statistics.guarded_mean`), a failed training counting as random play; and a learner is said to be better than
+another agent if more than half of its trainings are, on the same instances (the sign test, which needs no law).
 """
 
 import math
@@ -81,18 +85,30 @@ class Board(NamedTuple):
     groups: list[Group]
     scale: Scale | None
 
-    def score(self, group: Group) -> Estimate | None:
-        """The score of a group; None without a scale."""
+    def score(self, group: Group, metric: str = "") -> Estimate | None:
+        """The score of a group, in the task's metric or in another of its measure; None without a scale."""
         if self.scale is None:
             return None
-        return self.scale.paired(group.metrics[self.task.metric], group.seeds)
+        values = group.metrics[metric or self.task.metric]
+        if trained(group):
+            return self.scale.apart(self.of_trainings(values))
+        return self.scale.paired(values, group.seeds)
 
     def silenced(self, group: Group) -> Estimate | None:
         """The score of a group if it hears another run; None if that was not played."""
         metric = f"{self.task.metric}/{SILENCED}"
-        if self.scale is None or metric not in group.metrics:
-            return None
-        return self.scale.paired(group.metrics[metric], group.seeds)
+        return self.score(group, metric) if metric in group.metrics else None
+
+    def chance(self) -> float:
+        """The mean of random play; NaN if it was not played."""
+        return next((self.mean(one) for one in self.groups if one.config["kind"] == RANDOM), math.nan)
+
+    def of_trainings(self, values: Floats) -> Estimate:
+        """The mean over trainings, of which those that are worse than random play count as that; without an interval
+        if random play is not known."""
+        if math.isnan(self.chance()):
+            return Estimate(float(values.mean()), math.nan, math.nan)
+        return statistics.guarded_mean(values, self.chance(), higher_is_better=sign(self.task.measure) > 0)
 
     def ranked(self) -> list[Group]:
         """The groups that are compared, best first by all seeds."""
@@ -126,6 +142,11 @@ class Board(NamedTuple):
         text = f"{name} ({describe(own)})" if own and len(same) > 1 else name
         mark = {POOLED: " (pooled)", TRUTH: " (knows the hidden truth)"}.get(information(group), "")
         return text + mark + UNCHECKED * unchecked(group)
+
+
+def trained(group: Group) -> bool:
+    """Whether a group's seeds are trainings."""
+    return group.config["kind"] in LEARNED
 
 
 def halves(group: Group) -> tuple[Group, Group]:
@@ -231,39 +252,44 @@ def by_information(results: Results) -> Table:
 
 
 class Match(NamedTuple):
-    """A comparison of two agents: whether the first is better, at the seeds that both have."""
+    """A comparison of two agents, or of one with several: whether the first is better, at the seeds that both have."""
 
     p: float
     better: bool
 
 
 def match(one: Group, other: Group, metric: str) -> Match:
-    """Student's paired test."""
-    pair = [sign(metric) * values for values in one.paired(other, metric)]
-    if not pair[0].size:
+    """Of two agents: by the mean difference, and of trainings by whether more than half of them are better."""
+    x, y = (sign(metric) * values for values in one.paired(other, metric))
+    if not x.size:
         return Match(math.nan, False)
-    return Match(statistics.p_value(*pair), float((pair[0] - pair[1]).mean()) > 0)
+    if trained(one) or trained(other):
+        return Match(statistics.sign_test(x, y), bool((x > y).sum() > (x < y).sum()))
+    return Match(statistics.p_value(x, y), float((x - y).mean()) > 0)
 
 
-def word(matches: Iterable[Match]) -> str:
-    """Whether an agent is shown to be better than each of the others ("yes"), or worse than one ("no"); p-values are
-    adjusted."""
-    some = list(matches)
+def of_all(matches: Iterable[Match]) -> Match:
+    """Whether an agent is better than each of the others, or worse than one of them: it is as sure to be better than
+    all as than the one that is hardest to beat, and to be worse than one as the clearest of them says, which Bonferroni
+    corrects for having been picked."""
+    some = [one for one in matches if not math.isnan(one.p)]
     if not some:
-        return NONE
-    if any(one.p < LEVEL and not one.better for one in some):
-        return NO
-    return YES if all(one.p < LEVEL and one.better for one in some) else OPEN
+        return Match(math.nan, False)
+    if all(one.better for one in some):
+        return Match(max(one.p for one in some), True)
+    return Match(min(1.0, len(some) * min(one.p for one in some if not one.better)), False)
 
 
-def words(questions: Mapping[Any, list[Match]]) -> dict[Any, str]:
-    """The answers to several questions, which hold together (Holm 1979)."""
-    flat = [(key, one) for key, some in questions.items() for one in some]
-    adjusted: Floats | list[float] = statistics.holm([one.p for _, one in flat]) if flat else []
-    found: dict[Any, list[Match]] = {key: [] for key in questions}
-    for (key, one), p in zip(flat, adjusted, strict=True):
-        found[key].append(Match(float(p), one.better))
-    return {key: word(some) for key, some in found.items()}
+def words(questions: Mapping[Any, list[Match]], candidates: int = 1) -> dict[Any, str]:
+    """The answers to several questions, which hold together at 95% (Holm 1979): whether an agent is shown to be better
+    than each of the others ("yes"), or worse than one ("no"). The agent may have been picked among so many."""
+    asked = {key: of_all(some) for key, some in questions.items()}
+    adjusted = statistics.holm([min(1.0, candidates * one.p) for one in asked.values()]) if asked else []
+    told = {True: YES, False: NO}
+    return {
+        key: NONE if math.isnan(p) else told[one.better] if p < LEVEL else OPEN
+        for (key, one), p in zip(asked.items(), adjusted, strict=True)
+    }
 
 
 def against(board: Board, agent: Group, kind: str) -> list[Match]:
@@ -276,17 +302,18 @@ def learning(results: Results) -> tuple[Table, dict[str, dict[str, str]]]:
     """Whether the best learner of each world beats all of each kind of designed agents, in its standard tasks and in
     how many held-out ones; as a table, and as words by standard task and kind."""
     some = [board for board in boards(results) if board.task.total == NO_LIMIT]
-    asked: dict[Any, list[Match]] = {}
-    chosen = {}
+    asked: dict[Any, dict[Any, list[Match]]] = {}
+    chosen, candidates = {}, 1
     for board in some:
         first = next(one for one in some if one.task.env == board.task.env)
         learner = first.best(*LEARNED)
+        candidates = max(candidates, sum(map(trained, board.ranked())))
         if learner is not None and learner in board.groups:
             chosen[board.task.id] = learner
             for kind in DESIGNED:
                 if found := against(board, learner, kind):
-                    asked[board.task.id, kind] = found
-    told = words(asked)
+                    asked.setdefault((kind, board.task.held_out), {})[board.task.id, kind] = found
+    told = {key: one for family in asked.values() for key, one in words(family, candidates).items()}
     rows, standard = [], dict[str, dict[str, str]]()
     for board in standing(some):
         if board.task.id not in chosen:
@@ -312,9 +339,11 @@ def learning(results: Results) -> tuple[Table, dict[str, dict[str, str]]]:
             )
         )
     note = (
-        "The learner that is best in a world's standard task, which alone it has trained in. Yes: it is better than "
-        "each of them; no: worse than one of them. All words of this table hold together at 95% (Holm 1979). In "
-        "brackets: in how many held-out tasks."
+        "The learner that is best in a world's standard task, which alone it has trained in. Yes: more than half of "
+        "its trainings are better than each of them on the same instances; no: more than half are worse than one of "
+        f"them (sign test, corrected for the choice among {candidates} learners). The words of a column hold together "
+        "at 95%, and so do those behind its brackets: in how many held-out tasks (Holm 1979). The intervals of scores "
+        "allow for trainings that fail and that ten do not show."
     )
     columns = ("task", "learner", "score", *(f"beats every {kind} agent" for kind in DESIGNED))
     return Table("Does learning win?", columns, rows, note, words=frozenset(range(6))), standard
@@ -363,10 +392,11 @@ def kinds_together(results: Results) -> Table:
                 best, rival = first.best(kind), first.best(*DESIGNED)
                 if board.task.held_out != held or best is None or best not in board.groups or board.scale is None:
                     continue
-                mine.append(board.scale.score(best.metrics[board.task.metric]))
+                judged = halves(best)[1]
+                mine.append(board.scale.score(judged.metrics[board.task.metric]))
                 if rival is not None and rival is not best and rival in board.groups:
-                    pairs.append(tuple(sign(board.task.metric) * x for x in best.paired(rival, board.task.metric)))  # type: ignore[arg-type]
-            parts += over_tasks(mine, pairs)
+                    pairs.append(tuple(sign(board.task.metric) * x for x in judged.paired(rival, board.task.metric)))  # type: ignore[arg-type]
+            parts += over_tasks(mine, pairs, trainings=kind in LEARNED)
         if parts[0] != "0":
             rows.append((kind, *parts))
     names = ("tasks", "mean score", "interquartile mean", "P(beats the best designed)")
@@ -374,15 +404,18 @@ def kinds_together(results: Results) -> Table:
     note = (
         "Of each kind the agent that is best in a world's standard task plays all tasks of that world. P is the "
         "probability that a training, or a seed, beats the best designed agent on the same instances, averaged over "
-        "the worlds in which that is another agent; a tie counts one half. Controls are left out. Brackets are 95% "
-        "intervals."
+        "the worlds in which that is another agent; a tie counts one half. Agents are chosen by one half of their "
+        "seeds and judged by the other. Controls are left out. Brackets are 95% intervals; of the mean of trainings, "
+        "which may fail, there are too few for one."
     )
     return Table("All tasks together", columns, rows, note)
 
 
-def over_tasks(mine: list[Floats], pairs: list[tuple[Floats, Floats]]) -> tuple[str, str, str, str]:
-    """The number of tasks, the mean and the interquartile mean of scores [seeds] by task, and the probability to
-    win."""
+def over_tasks(
+    mine: list[Floats], pairs: list[tuple[Floats, Floats]], *, trainings: bool = False
+) -> tuple[str, str, str, str]:
+    """The number of tasks, the mean (of trainings without an interval) and the interquartile mean of scores [seeds] by
+    task, and the probability to win."""
     if not mine:
         return "0", NONE, NONE, NONE
     runs = min(map(len, mine))
@@ -392,7 +425,8 @@ def over_tasks(mine: list[Floats], pairs: list[tuple[Floats, Floats]]) -> tuple[
     if pairs:
         both = min(len(one) for one, _ in pairs)
         won = text_of(better(*(np.stack([pair[side][:both] for pair in pairs], axis=1) for side in (0, 1))))
-    return str(len(mine)), text_of(statistics.mean(scores)), text_of(statistics.iqm(scores)), won
+    mean = f"{number(scores.mean())} (too few trainings)" if trainings else text_of(statistics.mean(scores))
+    return str(len(mine)), mean, text_of(statistics.iqm(scores)), won
 
 
 def text_of(found: Estimate) -> str:
@@ -404,25 +438,23 @@ def leaderboard(results: Results, title: str) -> Table:
     """All agents of each standard task, best first: without privacy (title `FREE`), or at each total (`UNDER`)."""
     free = title == FREE
     some = [one for one in boards(results) if not one.task.held_out and (one.task.total == NO_LIMIT) == free]
-    asked = {
-        (board.task.id, id(one), kind): found
-        for board in some
-        for one in board.ranked()
-        if one.config["kind"] in (YOURS, *LEARNED, TASK_AGENT)
-        for kind in (CLASSIC, PAPER)
-        if (found := against(board, one, kind))
-    }
-    told = words(asked)
     rows = []
     for board in some:
+        asked = {
+            (id(one), kind): found
+            for one in board.ranked()
+            if one.config["kind"] in (YOURS, *LEARNED, TASK_AGENT)
+            for kind in (CLASSIC, PAPER)
+            if (found := against(board, one, kind))
+        }
+        told = words(asked)
         places = {id(one): place for place, one in enumerate(board.ranked(), 1)}
-        chance = next((one for one in board.groups if one.config["kind"] == RANDOM), None)
         for one in [*board.ranked(), *board.unranked()]:
-            beats = [told.get((board.task.id, id(one), kind), "") for kind in (CLASSIC, PAPER)]
+            beats = [told.get((id(one), kind), "") for kind in (CLASSIC, PAPER)]
             rows.append((
                 f"{task_name(board.task)}{at_total(board.task.total)}", str(places.get(id(one), NONE)),
                 board.label(one), one.config["kind"], information(one), score_text(board.score(one)),
-                mean_text(one.metrics[board.task.metric]), score_text(board.silenced(one)), failed(board, one, chance),
+                mean_of(board, one), score_text(board.silenced(one)), failed(board, one),
                 *(number(one.mean(name)) if name in one.metrics else NONE for name in (MESSAGES, EPSILON)),
                 *beats,
             ))  # fmt: skip
@@ -434,8 +466,10 @@ def leaderboard(results: Results, title: str) -> Table:
         "Best first, by the mean of all seeds; neighbours in rank may have overlapping intervals. Deaf: the score if "
         "the agent hears another run's messages, about another instance, instead of its own: what listening is worth "
         "is the difference. A run fails if it is worse than random play on average. Epsilon spent is the ledger's "
-        "total of the agent that spent most. Beats: every classic baseline, every algorithm of the world's paper; "
-        "these words hold together at 95%. Who hears nothing has the same score at every total."
+        "total of the agent that spent most. Beats: every classic baseline, every algorithm of the world's paper; the "
+        "words of a task hold together at 95%. Of learners the seeds are trainings, of which more than half must be "
+        "better, and the intervals allow for failures that these trainings do not show. Who hears nothing has the same "
+        "score at every total."
     )
     return Table(title, columns, rows, note, words=frozenset({0, 2, 3, 4, 11, 12}))
 
@@ -445,12 +479,42 @@ def at_total(total: Any) -> str:
     return f"@{total:g}" if isinstance(total, float) else ""
 
 
-def failed(board: Board, group: Group, chance: Group | None) -> str:
+def mean_of(board: Board, group: Group) -> str:
+    """The mean of the task's metric; a training that fails counts as random play."""
+    values = group.metrics[board.task.metric]
+    return text_of(board.of_trainings(values)) if trained(group) else mean_text(values)
+
+
+def failed(board: Board, group: Group) -> str:
     """The share of single runs that are worse than random play on average."""
-    if chance is None or RUNS not in group.curves or board.task.metric not in chance.metrics:
+    if math.isnan(board.chance()) or RUNS not in group.curves:
         return NONE
     runs = np.array([values for _, values in group.curves[RUNS]])
-    return f"{(sign(board.task.measure) * (runs - board.mean(chance)) < 0).mean():.0%}"
+    return f"{(sign(board.task.measure) * (runs - board.chance()) < 0).mean():.0%}"
+
+
+def trainings(results: Results) -> Table:
+    """How many trainings of each learner fail in each standard task, and what the others reach."""
+    rows = []
+    for board in standing(boards(results)):
+        higher = sign(board.task.measure) > 0
+        for one in filter(trained, board.ranked()):
+            values = one.metrics[board.task.metric]
+            share, rest = Estimate(math.nan, math.nan, math.nan), values
+            if not math.isnan(board.chance()):
+                share = statistics.failures(values, board.chance(), higher_is_better=higher)
+                rest = values[values >= board.chance()] if higher else values[values <= board.chance()]
+            middle = text_of(statistics.median(rest)) if rest.size else NONE
+            row = (board.label(one), str(values.size), text_of(share), middle, mean_of(board, one))
+            rows.append((task_name(board.task), *row))
+    note = (
+        "A training fails if it is worse than random play on average. Its share has the exact interval of Clopper and "
+        "Pearson, the median of the others that of the sign test (none below six trainings). The mean counts a failure "
+        "as random play; its interval mixes those of the share and of the others' mean, since ten trainings without a "
+        "failure are no proof that none fails. Intervals are at 95%."
+    )
+    columns = ("task", "learner", "trainings", "share that fails", "median of the others", "mean")
+    return Table("Training by training", columns, rows, note, words=frozenset({0, 1}))
 
 
 def rows_of(results: Results) -> list[dict[str, Any]]:
@@ -492,9 +556,20 @@ def plain_ppo(results: Results) -> Table:
     for board in some:
         if board.task.id in pairs:
             ppo, chance = pairs[board.task.id]
-            texts = [mean_text(one.metrics["return"]) for one in (chance, ppo) if one]
+            texts = [mean_text(chance.metrics["return"])] if chance else []
+            texts += [text_of(statistics.median(ppo.metrics["return"]))] if ppo else []
             answers = [told[board.task.id, metric] for metric in ("return", board.task.metric)]
             rows.append((task_name(board.task), *texts, *answers, f"{ppo.wall_seconds.mean():.0f} s" if ppo else NONE))
-    columns = ("task", "return, random", "return, plain PPO", "earns more", "better measure", "time of a training")
-    note = "Return of an agent. The words hold together at 95%."
+    columns = (
+        "task",
+        "return, random (mean)",
+        "return, plain PPO (median)",
+        "earns more",
+        "better measure",
+        "time of a training",
+    )
+    note = (
+        "Return of an agent. Yes: more than half of the trainings are better than random play on the same instances, "
+        "in return or in the task's measure; the words hold together at 95%."
+    )
     return Table("Plain PPO in its own reward", columns, rows, note, words=frozenset({0, 3, 4}))

@@ -52,8 +52,8 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
     means = "Means over seeds; 95% intervals in brackets, each by itself, from three seeds on"
     note = f"{score.title}: {score.direction}. {means}; wall time is per cell."
     many = (
-        f"The p-values are of Student's paired test, corrected for the {len(corrected)} comparisons of this table "
-        "(Holm 1979)."
+        f"The p-values are of paired tests of the mean difference, corrected for the {len(corrected)} comparisons of "
+        "this table (Holm 1979)."
     )
     paired = f"{means}; comparisons with the reference are paired by seed. {many if corrected else ''}".rstrip()
     tables = [

@@ -38,6 +38,7 @@ from taciturn.bench.scores import (
     plain_ppo,
     score_text,
     standing,
+    trainings,
     who_is_best,
 )
 from taciturn.bench.store import StoreError
@@ -212,7 +213,8 @@ class KindsOfAgents(Study):
     def tables(self, results: Results) -> list[Table]:
         tables = [
             who_is_best(results), by_information(results), learning(results)[0], kinds_together(results),
-            held_out(results), leaderboard(results, FREE), leaderboard(results, UNDER), plain_ppo(results),
+            held_out(results), leaderboard(results, FREE), leaderboard(results, UNDER), trainings(results),
+            plain_ppo(results),
         ]  # fmt: skip
         return [table for table in tables if table.rows]
 

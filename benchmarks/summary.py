@@ -132,11 +132,11 @@ def learned() -> str:
     text = (
         "**Learned agents** ([leaderboard](docs/leaderboard.md)). Each was trained ten times and judged in 100 runs "
         f"that no training drew from, so far in {len({TASKS[id_].env for id_ in standard})} of 8 worlds. More than "
-        "half of the trainings of the best learner are better, in the measure of the standard task, than every agent that "
-        f"was designed for it in {told(TASK_AGENT)}, than every algorithm of the world's own paper in {told(PAPER)}, "
-        f"and than every classic baseline in {told(CLASSIC)}, where these have been run with this version. More than half "
-        "of the trainings of PPO with the defaults of Stable-Baselines3 earn a larger return than random play in "
-        f"{earns} of {len(ppo)} worlds, and are better in the measure in {measures}."
+        "half of the trainings of the best learner are better, in the measure of the standard task, than every agent "
+        f"that was designed for it in {told(TASK_AGENT)}, than every algorithm of the world's own paper in "
+        f"{told(PAPER)}, and than every classic baseline in {told(CLASSIC)}, where these have been run with this "
+        "version. More than half of the trainings of PPO with the defaults of Stable-Baselines3 earn a larger return "
+        f"than random play in {earns} of {len(ppo)} worlds, and are better in the measure in {measures}."
     )
     return filled(text)
 

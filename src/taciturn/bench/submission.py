@@ -20,6 +20,8 @@ SHAPE: Any = {
     "origin": dict.fromkeys(ORIGIN, object),
     "groups": [{"config": dict, "seeds": [int], "metrics": {str: NUMBERS}, "wall_seconds": NUMBERS}],
 }
+KEPT_DIGITS = 6
+"""Significant digits of the scores of single runs, and of the metrics that earlier versions kept."""
 MOST_BYTES, LONGEST_TEXT, DEEPEST = 10**8, 10**4, 20
 
 
@@ -53,13 +55,13 @@ def origin_of(manifest: Manifest) -> dict[str, Any]:
 
 
 def packed(found: Submission) -> str:
-    """The text of the file: a line for each configuration, numbers with six digits; curves are left out
-    except for single runs."""
+    """The text of the file: a line for each configuration; curves are left out except for single runs, which have
+    `KEPT_DIGITS`."""
     groups = [
         {
             "config": group.config,
             "seeds": group.seeds.tolist(),
-            "metrics": {name: rounded(values) for name, values in group.metrics.items()},
+            "metrics": {name: values.tolist() for name, values in group.metrics.items()},
             "wall_seconds": [round(float(x), 2) for x in group.wall_seconds],
         }
         | ({RUNS: [rounded(scores) for _, scores in group.curves[RUNS]]} if RUNS in group.curves else {})
@@ -184,5 +186,5 @@ def listed(entries: Iterable[Any]) -> str:
 
 
 def rounded(values: Iterable[float]) -> list[float]:
-    """Six significant digits."""
-    return [float(f"{x:.6g}") for x in values]
+    """`KEPT_DIGITS` significant digits."""
+    return [float(f"{x:.{KEPT_DIGITS}g}") for x in values]

@@ -17,6 +17,7 @@ from taciturn.cli.run import run
 from taciturn.cli.show import show
 from taciturn.cli.submit import submit
 from taciturn.cli.train import train
+from taciturn.cli.verify import verify
 
 app = Typer(
     help="Environments in which agents learn together without telling each other what they know.",
@@ -44,6 +45,6 @@ def common(
 
 app.command()(show)
 app.command("list")(list_)
-for command in (run, train, bench, reproduce, audit, report, gather, submit, leaderboard):
+for command in (run, train, bench, reproduce, audit, report, gather, submit, leaderboard, verify):
     app.command()(command)
 app.add_typer(logged, name="logged")

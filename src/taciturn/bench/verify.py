@@ -1,0 +1,182 @@
+"""Whether kept results come out again: cells drawn at random, with their own seeds and with fresh ones."""
+
+import math
+import os
+import platform
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taciturn.bench.results import Cell, Group, Progress, Result, Results, canonical
+from taciturn.bench.store import Store, environment
+from taciturn.bench.study import Score, Study
+from taciturn.bench.submission import KEPT_DIGITS, rounded, unpacked
+
+FRESH = 3_000_000
+"""Fresh seeds are drawn from here on: no cell of a study has one, and no setting was tuned on one."""
+SAME, AS_KEPT, DIFFERENT = "the same bits", f"the same in the {KEPT_DIGITS} digits kept", "different"
+RARE = 1e-3
+"""Fresh results are taken to be of another law if so few of them fall among the kept ones at most this rarely."""
+
+
+class Drawn(NamedTuple):
+    """A kept cell, what it gave, and the kept values of its configuration at all seeds."""
+
+    study: Study
+    cell: Cell
+    metrics: dict[str, float]
+    others: Group
+
+
+class Check(NamedTuple):
+    """A cell run again.
+
+    Attributes:
+        drawn: the kept cell.
+        outcome: `SAME`, `AS_KEPT` or `DIFFERENT`.
+        differing: kept and new value of each metric that differs.
+        metric: the metric by which the fresh seed is judged.
+        fresh: its value with a fresh seed.
+        inside: whether it lies within the range of the kept seeds.
+    """
+
+    drawn: Drawn
+    outcome: str
+    differing: dict[str, tuple[float, float]]
+    metric: str
+    fresh: float
+    inside: bool
+
+    @property
+    def chance(self) -> float:
+        """The least probability of lying within the range of n seeds for one more of the same law: (n - 1)/(n + 1)."""
+        runs = len(self.drawn.others.seeds)
+        return max(0.0, (runs - 1) / (runs + 1))
+
+
+class Again(Study):
+    """Some cells of a study, with their own seeds and with fresh ones."""
+
+    def __init__(self, study: Study, cells: Sequence[Cell]) -> None:
+        self.study, self.chosen = study, list(cells)
+        self.name, self.title, self.score = study.name, study.title, study.score  # type: ignore[misc]
+
+    def cells(self, quick: bool) -> list[Cell]:
+        return self.chosen
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        return self.study.run(cell, progress)
+
+
+class Pool(NamedTuple):
+    """The kept cells that can be run again; how many take longer, and how many the studies no longer have."""
+
+    cells: list[Drawn]
+    too_long: int
+    unknown: int
+
+
+def pool(studies: Iterable[Study], folder: Path, longest: float) -> Pool:
+    """The kept cells of studies, but those that took more than `longest` seconds. Raises StoreError if a file is not
+    what `benchmarks/keep.py` writes."""
+    found, too_long, unknown = list[Drawn](), 0, 0
+    for study in studies:
+        known = {(canonical(cell.config), cell.seed): cell for cell in study.cells(quick=False)}
+        for group in unpacked(folder / f"{study.name}.json").results:
+            for place, seed in enumerate(group.seeds):
+                cell = known.get((canonical(group.config), int(seed)))
+                unknown += cell is None
+                too_long += cell is not None and group.wall_seconds[place] > longest
+                if cell is not None and group.wall_seconds[place] <= longest:
+                    metrics = {name: float(values[place]) for name, values in group.metrics.items()}
+                    found.append(Drawn(study, cell, metrics, group))
+    return Pool(found, too_long, unknown)
+
+
+def verify(cells: Sequence[Drawn], rng: np.random.Generator, **how: Any) -> list[Check]:
+    """Run cells again, with their own seeds and with fresh ones; `how` are options of `run_study`. Raises ValueError if
+    one fails."""
+    from taciturn.bench.runner import run_study
+
+    fresh = [Cell(one.cell.study, one.cell.config, FRESH + int(rng.integers(2**31))) for one in cells]
+    asked: dict[str, list[Cell]] = {}
+    for one, other in zip(cells, fresh, strict=True):
+        asked.setdefault(one.study.name, []).extend((one.cell, other))
+    studies = {one.study.name: one.study for one in cells}
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "again")
+        summary = run_study([Again(studies[name], some) for name, some in asked.items()], store, **how)
+        if summary.failed:
+            raise ValueError(
+                f"{len(summary.failed)} of {summary.planned} cells failed: {summary.failed[0].read_text()}"
+            )
+        results = {name: store.results(name) for name in studies}
+    return [
+        checked(one, metrics_of(results[one.study.name], one.cell), metrics_of(results[one.study.name], other))
+        for one, other in zip(cells, fresh, strict=True)
+    ]
+
+
+def metrics_of(results: Results, cell: Cell) -> dict[str, float]:
+    """What a cell gave."""
+    group = results.find(cell.config)
+    assert group is not None
+    place = int(np.flatnonzero(group.seeds == cell.seed)[0])
+    return {name: float(values[place]) for name, values in group.metrics.items()}
+
+
+def checked(drawn: Drawn, again: dict[str, float], fresh: dict[str, float]) -> Check:
+    """What was kept of a cell beside what it gives again, and with a fresh seed."""
+    pairs = {name: (kept, again.get(name, math.nan)) for name, kept in drawn.metrics.items()}
+    differing = {name: (kept, now) for name, (kept, now) in pairs.items() if kept != now and kept != rounded([now])[0]}
+    exact = all(kept == now for kept, now in pairs.values())
+    metric = judged_by(drawn.study.score, drawn.others)
+    values, value = drawn.others.metrics[metric], fresh.get(metric, math.nan)
+    # Kept values may be rounded, and a fresh one at the edge is rounded like them.
+    inside = any(values.min() <= x <= values.max() for x in (value, rounded([value])[0]))
+    outcome = DIFFERENT if differing else SAME if exact else AS_KEPT
+    return Check(drawn, outcome, differing, metric, value, inside)
+
+
+def judged_by(score: Score, group: Group) -> str:
+    """The study's score where a group has it, else the first metric that is not the same for all seeds."""
+    varying = [name for name, values in group.metrics.items() if np.ptp(values) > 0]
+    return next(iter([name for name in (score.metric,) if name in group.metrics] + varying), next(iter(group.metrics)))
+
+
+def fewest_inside(checks: Sequence[Check]) -> int:
+    """The smallest number inside that is no surprise: fewer have a probability of at most `RARE`, if results are of
+    the kept law."""
+    law = np.ones(1)
+    for one in checks:
+        law = np.convolve(law, [1 - one.chance, one.chance])
+    return int(np.count_nonzero(np.cumsum(law) <= RARE))
+
+
+def told(checks: Sequence[Check]) -> dict[str, Any]:
+    """The outcome as JSON values."""
+    return {
+        "cells": len(checks),
+        **{outcome: sum(one.outcome == outcome for one in checks) for outcome in (SAME, AS_KEPT, DIFFERENT)},
+        "different_cells": [
+            {"cell": one.drawn.cell.label, "kept_and_now": one.differing} for one in checks if one.differing
+        ],
+        "fresh_inside": sum(one.inside for one in checks),
+        "fresh_expected_inside": round(sum(one.chance for one in checks), 1),
+        "fresh_fewest": fewest_inside(checks),
+        "processor": processor(),
+        **{name: environment()[name] for name in ("taciturn", "python", "platform", "libraries")},
+    }
+
+
+def processor() -> str:
+    """The name of this machine's processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} cores"

@@ -715,7 +715,8 @@ def kept(results: Results, noisy: Config, exact: Config, chance: Config) -> Esti
     groups = [group_of(results, one) for one in (noisy, exact, chance)]
     seeds = np.intersect1d(np.intersect1d(groups[0].seeds, groups[1].seeds), groups[2].seeds)
     a, b, c = (group.metrics[EARNED][np.isin(group.seeds, seeds)] for group in groups)
-    return statistics.share(a - c, b - c)
+    # Where nothing is learned without noise, there is no share to speak of.
+    return statistics.share(a - c, b - c) if b.mean() > c.mean() else Estimate(*(math.nan,) * 3)
 
 
 def utility(*, always: bool) -> Claim:

@@ -15,7 +15,7 @@ WORLDS: tuple[Config, ...] = (
     {"family": "peak", "context_dim": 3},
     {"family": "peak", "context_dim": 9},
 )
-ROUNDS, NOISY_ROUNDS, GROWING_ROUNDS = 1000, 350, 1400
+ROUNDS, NOISY_ROUNDS, GROWING_ROUNDS = 1000, 210, 1400
 GRAPHS = ("none", "ring", "star", "complete")
 THRESHOLDS = (0.0, 0.3, 0.5, 0.7, 1.1)
 LEVELS = (0.01, 0.5, 2.0)

@@ -11,6 +11,7 @@ import numpy as np
 from taciturn.bench import statistics
 from taciturn.bench.papers.claims import (
     Claim,
+    NotRunError,
     Range,
     above,
     alike,
@@ -312,19 +313,23 @@ def free_and_aware(
     )
 
 
+def squares(results: Results, more: str, less: str) -> Floats:
+    """Squared deviations of average regrets, [2, seeds, worlds], those of a world in units of their mean."""
+    found = []
+    for world in WORLDS:
+        pair = group_of(results, compared(world, more)).paired(group_of(results, compared(world, less)), REGRET)
+        both = np.stack([(x - x.mean()) ** 2 for x in pair])
+        found.append(both / both.mean())
+    if len({both.shape for both in found}) > 1:
+        raise NotRunError("worlds have other seeds")
+    return np.stack(found, -1)
+
+
 def spread(statement: str, quote: str, stated: str, pairs: Sequence[tuple[str, str]]) -> Claim:
     """Table 2: an order of variances over seeds. Worlds are pooled, each in units of the variances in it."""
 
     def measured(results: Results) -> list[Estimate]:
-        found = []
-        for more, less in pairs:
-            squares = []
-            for world in WORLDS:
-                x, y = group_of(results, compared(world, more)).paired(group_of(results, compared(world, less)), REGRET)
-                both = np.stack([(z - z.mean()) ** 2 for z in (x, y)])
-                squares.append(both / max(both.mean(), 1e-300))
-            found.append(statistics.share(*np.concatenate(squares, 1)))
-        return found
+        return [statistics.share(*squares(results, more, less)) for more, less in pairs]
 
     return Claim(
         f"{statement} (ratio of variances of the average regret)",

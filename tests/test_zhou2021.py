@@ -23,18 +23,18 @@ STUDIES: Any = load_studies()
 TUNING = json.loads((Path(__file__).parent.parent / "benchmarks/results/recommender_tuning.json").read_text("utf-8"))
 
 
-PATTERN = np.array([-1.0, 1.0, -1.0, 1.0, 0.0])
+PATTERN = np.array([-1.0, 1.0] * 3)
 SEVENTHS = range(1, 7)
 
 
 def fed(study: str, metrics: Callable[[Config], dict[str, float]]) -> dict[str, str]:
-    """Verdicts on five seeds that are all alike, except for regrets, which vary by the metric "spread"."""
+    """Verdicts on six seeds that are all alike, except for regrets, which vary by the metric "spread"."""
     groups = []
     for one in STUDIES[study].settings(False):
         found = metrics(one)
         spread = found.pop("spread") * PATTERN
         every = {name: value + spread * (name in ("regret", "half_regret")) for name, value in found.items()}
-        groups.append(Group(one, np.arange(5), {k: np.zeros(5) + v for k, v in every.items()}, {}, np.zeros(5)))
+        groups.append(Group(one, np.arange(6), {k: np.zeros(6) + v for k, v in every.items()}, {}, np.zeros(6)))
     return {v.quantity: v.verdict for v in STUDIES[study].verdicts(Results(groups))}
 
 

@@ -24,7 +24,7 @@ from scipy.special import ndtr
 from taciturn.bench import statistics
 
 Floats = NDArray[np.float64]
-REPEATS = 4000
+REPEATS = 6000
 RUNS = (3, 5, 10, 20)
 WORST = 4.0  # of random play, where the scores of others are near 10
 GRID = (np.arange(100_000) + 0.5) / 100_000

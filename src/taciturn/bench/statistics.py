@@ -126,8 +126,9 @@ def difference(x: ArrayLike, y: ArrayLike) -> Estimate:
 
 def ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
     """Ratio of means `mean(x) / mean(y)` of paired runs. As Fieller 1954 (J. R. Statist. Soc. B 16, pages 175 to 185)
-    does, its interval holds every r for which the mean of `x - r y` might be 0, here by the interval of `mean`; it is
-    the whole line if the mean of `y` might be 0. `y` must be positive."""
+    does, its interval holds every r for which the mean of `x - r y` might be 0, here by the interval of `mean` with a
+    degree of freedom less (from four runs on), since two means are estimated; it is the whole line if the mean of `y`
+    might be 0. `y` must be positive."""
     if (np.asarray(y) <= 0).any():
         raise ValueError(f"y must be positive to divide by, and its smallest value is {np.min(y)}")
     return share(x, y)
@@ -139,7 +140,7 @@ def share(x: ArrayLike, y: ArrayLike) -> Estimate:
     value, runs = float(a.mean() / b.mean()), len(a)
     if runs < FEWEST:
         return Estimate(value, np.nan, np.nan)
-    way, t = np.sign(b.mean()), _t(runs - 1)
+    way, t = np.sign(b.mean()), _t(max(runs - 2, 2))
     if abs(_studentised(b)) <= t:
         return Estimate(value, -np.inf, np.inf)
 

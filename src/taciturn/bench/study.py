@@ -126,7 +126,8 @@ class Study:
     colour, `rows` those that label it (none: all that vary). With `headline` the study is part of the standing
     benchmark: its `answers` and its first table open the report.
     Nested entries are named with dots: "policy_params.k". `figures` names the published figures and tables that the
-    study reproduces ("jiang2020/3.3"). Studies and cells are pickled to reach worker processes.
+    study reproduces ("jiang2020/3.3"). With `only_own_seeds` there are cells for the seeds of `cells` alone. Studies
+    and cells are pickled to reach worker processes.
     """
 
     name: ClassVar[str]
@@ -138,6 +139,7 @@ class Study:
     color: ClassVar[str] = "policy"
     rows: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[bool] = False
+    only_own_seeds: ClassVar[bool] = False
     figures: ClassVar[tuple[str, ...]] = ()
 
     def cells(self, quick: bool) -> list[Cell]:

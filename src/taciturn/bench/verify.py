@@ -38,17 +38,14 @@ class Check(NamedTuple):
         drawn: the kept cell.
         outcome: `SAME`, `AS_KEPT` or `DIFFERENT`.
         differing: kept and new value of each metric that differs.
-        metric: the metric by which the fresh seed is judged.
-        fresh: its value with a fresh seed.
-        inside: whether it lies within the range of the kept seeds.
+        inside: whether the study's score with a fresh seed lies within the range of the kept seeds; None if the study
+            has no fresh seeds.
     """
 
     drawn: Drawn
     outcome: str
     differing: dict[str, tuple[float, float]]
-    metric: str
-    fresh: float
-    inside: bool
+    inside: bool | None
 
     @property
     def chance(self) -> float:
@@ -101,21 +98,27 @@ def verify(cells: Sequence[Drawn], rng: np.random.Generator, **how: Any) -> list
     one fails."""
     from taciturn.bench.runner import run_study
 
-    fresh = [Cell(one.cell.study, one.cell.config, FRESH + int(rng.integers(2**31))) for one in cells]
+    fresh = [
+        None if one.study.only_own_seeds else Cell(one.cell.study, one.cell.config, FRESH + int(rng.integers(2**31)))
+        for one in cells
+    ]
     asked: dict[str, list[Cell]] = {}
     for one, other in zip(cells, fresh, strict=True):
-        asked.setdefault(one.study.name, []).extend((one.cell, other))
+        asked.setdefault(one.study.name, []).extend(cell for cell in (one.cell, other) if cell is not None)
     studies = {one.study.name: one.study for one in cells}
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / "again")
         summary = run_study([Again(studies[name], some) for name, some in asked.items()], store, **how)
         if summary.failed:
-            raise ValueError(
-                f"{len(summary.failed)} of {summary.planned} cells failed: {summary.failed[0].read_text()}"
-            )
+            why = summary.failed[0].read_text(encoding="utf-8")
+            raise ValueError(f"{len(summary.failed)} of {summary.planned} cells failed, the first with: {why}")
         results = {name: store.results(name) for name in studies}
     return [
-        checked(one, metrics_of(results[one.study.name], one.cell), metrics_of(results[one.study.name], other))
+        checked(
+            one,
+            metrics_of(results[one.study.name], one.cell),
+            None if other is None else metrics_of(results[one.study.name], other),
+        )
         for one, other in zip(cells, fresh, strict=True)
     ]
 
@@ -128,17 +131,19 @@ def metrics_of(results: Results, cell: Cell) -> dict[str, float]:
     return {name: float(values[place]) for name, values in group.metrics.items()}
 
 
-def checked(drawn: Drawn, again: dict[str, float], fresh: dict[str, float]) -> Check:
+def checked(drawn: Drawn, again: dict[str, float], fresh: dict[str, float] | None) -> Check:
     """What was kept of a cell beside what it gives again, and with a fresh seed."""
     pairs = {name: (kept, again.get(name, math.nan)) for name, kept in drawn.metrics.items()}
-    differing = {name: (kept, now) for name, (kept, now) in pairs.items() if kept != now and kept != rounded([now])[0]}
+    differing = {name: (kept, now) for name, (kept, now) in pairs.items() if kept not in (now, rounded([now])[0])}
     exact = all(kept == now for kept, now in pairs.values())
+    outcome = DIFFERENT if differing else SAME if exact else AS_KEPT
+    if fresh is None:
+        return Check(drawn, outcome, differing, None)
     metric = judged_by(drawn.study.score, drawn.others)
     values, value = drawn.others.metrics[metric], fresh.get(metric, math.nan)
     # Kept values may be rounded, and a fresh one at the edge is rounded like them.
     inside = any(values.min() <= x <= values.max() for x in (value, rounded([value])[0]))
-    outcome = DIFFERENT if differing else SAME if exact else AS_KEPT
-    return Check(drawn, outcome, differing, metric, value, inside)
+    return Check(drawn, outcome, differing, inside)
 
 
 def judged_by(score: Score, group: Group) -> str:
@@ -151,9 +156,14 @@ def fewest_inside(checks: Sequence[Check]) -> int:
     """The smallest number inside that is no surprise: fewer have a probability of at most `RARE`, if results are of
     the kept law."""
     law = np.ones(1)
-    for one in checks:
+    for one in judged(checks):
         law = np.convolve(law, [1 - one.chance, one.chance])
     return int(np.count_nonzero(np.cumsum(law) <= RARE))
+
+
+def judged(checks: Sequence[Check]) -> list[Check]:
+    """Those with a fresh seed."""
+    return [one for one in checks if one.inside is not None]
 
 
 def told(checks: Sequence[Check]) -> dict[str, Any]:
@@ -164,8 +174,9 @@ def told(checks: Sequence[Check]) -> dict[str, Any]:
         "different_cells": [
             {"cell": one.drawn.cell.label, "kept_and_now": one.differing} for one in checks if one.differing
         ],
-        "fresh_inside": sum(one.inside for one in checks),
-        "fresh_expected_inside": round(sum(one.chance for one in checks), 1),
+        "fresh": len(judged(checks)),
+        "fresh_inside": sum(one.inside is True for one in checks),
+        "fresh_expected_inside": round(sum(one.chance for one in judged(checks)), 1),
         "fresh_fewest": fewest_inside(checks),
         "processor": processor(),
         **{name: environment()[name] for name in ("taciturn", "python", "platform", "libraries")},

@@ -71,8 +71,8 @@ def verify(
         print(f"{len(checks)} of {len(found.cells):,} kept cells, drawn with seed {drawn_by}{left}")
         print(f"with the kept seeds:  {', '.join(f'{outcome[name]} {name}' for name in (SAME, AS_KEPT, DIFFERENT))}")
         print(
-            f"with fresh seeds:     {outcome['fresh_inside']} within the range of the kept ones, of "
-            f"{outcome['fresh_expected_inside']:g} expected (fewer than {outcome['fresh_fewest']}: 1 in 1,000)"
+            f"with fresh seeds:     {outcome['fresh_inside']} of {outcome['fresh']} within the range of the kept ones; "
+            f"{outcome['fresh_expected_inside']:g} are expected, fewer than {outcome['fresh_fewest']} once in 1,000"
         )
         for one in [one for one in checks if one.differing][:SHOWN]:
             name, (before, now) = next(iter(one.differing.items()))

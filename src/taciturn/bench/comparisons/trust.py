@@ -135,6 +135,7 @@ def size_in_words(config: Config) -> str:
 @register
 class TrustStudy(Study):
     name = "trust"
+    only_own_seeds = True  # scores are paired with the kept marks
     title = "Whom agents trust: what is left of being together under a total"
     description = (
         "Each world of several agents at two sizes, and each agent's epsilon over a whole run limited to 10, 3 or 1. "

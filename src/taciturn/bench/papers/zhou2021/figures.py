@@ -134,6 +134,7 @@ class NetworksStudy(Recommendations):
     )
     figures = ("zhou2021/8", "zhou2021/9")
     claims = claims.NETWORKS
+    seeds = (3, 20)
     color = "env_params.graph"
     rows = ("env_params.graph",)
     configs = tuple(settings.on_graph(world, graph) for world in WORLDS for graph in GRAPHS)
@@ -194,6 +195,7 @@ class ThresholdsStudy(Recommendations):
     )
     figures = ("zhou2021/14",)
     claims = claims.THRESHOLD_CLAIMS
+    seeds = (3, 20)
     color = "policy_params.threshold"
     configs = tuple(settings.at_threshold(world, threshold) for world in WORLDS for threshold in THRESHOLDS)
 

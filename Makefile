@@ -24,6 +24,7 @@ help:
 
 bench: $(VENV)/.bench
 	$(BIN)/taciturn bench --quick --out $(BENCH_OUT) $(if $(wildcard $(BENCH_OUT)/*),--resume)
+	$(BIN)/taciturn verify --cells 20 --longest 2
 
 test: $(VENV)/.dev
 	$(BIN)/pytest -n $(WORKERS) -m "not slow"

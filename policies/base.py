@@ -86,8 +86,8 @@ class Policy(metaclass=NamesUnknown):
 
     def __repr__(self) -> str:
         given = {name for kind in type(self).__mro__[:-1] for name in inspect.signature(kind).parameters}
-        shown = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if k in given)
-        return f"{type(self).__name__}({shown})"
+        parameters = ", ".join(f"{k}={shown(v)}" for k, v in vars(self).items() if k in given)
+        return f"{type(self).__name__}({parameters})"
 
 
 class Learner(Policy):

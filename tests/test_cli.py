@@ -19,6 +19,7 @@ import pytest
 from scipy import stats
 
 from taciturn import cli, simulate
+from taciturn.bench.catalogue import load_studies
 from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Progress, Result
 from taciturn.bench.study import STUDIES, Score, Study
@@ -154,7 +155,7 @@ def test_a_task_is_played_as_the_benchmark_plays_it(run: Run, task: str, policy:
     one = TASKS[task]
     cell = Cell("agents", config(one.env, policy, **CONTESTS[one.env].world) | {"kind": kind, "replicas": 4}, 3)
     found = json.loads(out)["metrics"]
-    assert found[one.measure]["mean"] == pytest.approx(STUDIES["agents"].run(cell).metrics[one.metric])
+    assert found[one.measure]["mean"] == pytest.approx(load_studies()["agents"].run(cell).metrics[one.metric])
     kept = json.loads((ROOT / "src/taciturn/bench/marks.json").read_text(encoding="utf-8"))[one.plain]
     alone, together = (np.mean(kept[name]["values"]) for name in ("alone", "together"))
     share = (found[one.measure]["mean"] - alone) / (together - alone)

@@ -93,15 +93,17 @@ def test_the_page_of_speed_gives_what_was_measured() -> None:
 
 
 def test_the_page_of_intervals_gives_the_measured_coverage() -> None:
-    """And says what is true of it: 93% to 97% where that is said."""
+    """And what is used holds at least 90% of the time from ten runs on, as is said; a plain mean is not used where a
+    training may fail."""
     measured = json.loads((ROOT / "benchmarks/results/interval_coverage.json").read_text(encoding="utf-8"))
-    lines = (ROOT / "docs/intervals.md").read_text(encoding="utf-8").splitlines()
-    shown = {tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.startswith("| ")}
+    text = (ROOT / "docs/intervals.md").read_text(encoding="utf-8")
+    table = runpy.run_path(str(ROOT / "benchmarks/interval_coverage.py"))["table"]()
+    assert table in text
+    assert f"from {measured['repeats']:,} samples each" in text.replace("\n", " ")
     for name, laws in measured["coverage"].items():
         for law, shares in laws.items():
-            assert (name, law, *(f"{100 * share:.1f}" for share in shares.values())) in shown
-            if law in ("normal", "skewness 1") and "4 tasks" not in name:
-                assert 0.93 < min(shares.values()) < max(shares.values()) < 0.97, (name, law)
+            used = (name, law) != ("mean", "one in ten fails")
+            assert (min(shares["10"], shares["20"]) >= 0.9) == used, (name, law)
 
 
 def test_pages_of_results_are_made_of_the_kept_results() -> None:

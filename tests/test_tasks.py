@@ -399,7 +399,7 @@ def test_words_hold_together_and_nobody_is_compared_with_itself() -> None:
     assert scores.words({"a": [yes, no], "b": []}) == {"a": "no", "b": "–"}
     assert scores.words({"a": [yes, maybe]}) == {"a": "undecided"}
     rng = np.random.default_rng(0)
-    learner, rival = (group(kind, name, list(level + 0.01 * rng.random(4))) for kind, name, level in
+    learner, rival = (group(kind, name, list(level + 0.01 * rng.random(10))) for kind, name, level in
                       ((TUNED_LEARNER, "SharedPPO", 0.2), (CLASSIC, "Voter", 0.3)))  # fmt: skip
     (board,) = boards(Results([*MARKS, learner, rival]))
     assert scores.against(board, rival, CLASSIC) == []
@@ -408,6 +408,84 @@ def test_words_hold_together_and_nobody_is_compared_with_itself() -> None:
     assert table.rows[0][1] == "SharedPPO (tuned learner)"
     (row,) = [row for row in scores.kinds_together(Results([*MARKS, learner, rival])).rows if row[0] == CLASSIC]
     assert row[4] == "–", "the best designed agent is the best classic one"
+
+
+TEN = [group(ALONE, "HoldTheBest", [0.4, 0.6] * 5), group(TOGETHER, "HoldTheBest", [0.1] * 10)]
+
+
+def trainings(*regrets: float, name: str = "SharedPPO") -> Group:
+    """A learner, a regret for each training, with 0.2 in those that are not named."""
+    return group(TUNED_LEARNER, name, [*regrets, *[0.2] * (10 - len(regrets))])
+
+
+def test_more_than_half_of_the_trainings_must_be_better_and_however_far_does_not_count() -> None:
+    """Ten of ten: p = 2/1024. Nine of ten, p = 22/1024, is not enough for the best of three learners, and eight of ten
+    is not for one, however large the mean difference."""
+    rival = group(CLASSIC, "Voter", [0.3] * 10)
+
+    def word(*learners: Group) -> str:
+        _, words = scores.learning(Results([*TEN, rival, *learners]))
+        return words["taciturn/GossipBandit-v0/standard"]["classic"]
+
+    assert word(trainings()) == "yes"
+    assert word(trainings(0.31)) == "yes", "p = .021"
+    others = [trainings(0.25, 0.25, name=name) for name in ("NeuralBandit", "SharedDQN")]
+    assert word(trainings(0.31), *others) == "undecided", "chosen from three"
+    assert word(trainings(0.31, 0.31)) == "undecided"
+    assert word(trainings(*[0.31] * 10)) == "no"
+    assert scores.match(trainings(), rival, "popularity_regret").p == pytest.approx(2 / 1024)
+    found = scores.match(rival, trainings(), "popularity_regret")
+    assert found.p == pytest.approx(2 / 1024)
+    assert not found.better
+
+
+def test_an_agent_beats_all_of_a_kind_if_it_beats_the_hardest_and_loses_to_the_clearest() -> None:
+    assert scores.of_all([Match(0.01, True), Match(0.03, True)]) == Match(0.03, True)
+    assert scores.of_all([Match(0.01, True), Match(0.02, False), Match(0.9, False)]) == Match(0.06, False)
+    assert scores.words({"a": [Match(0.03, True)]}, candidates=2) == {"a": "undecided"}
+
+
+def test_the_interval_of_trainings_allows_for_failures_that_none_of_them_shows() -> None:
+    """Random play has a regret of .7. Ten trainings near .2: up to 31% may fail, so the mean may be .2 + .31 * .5; one
+    that failed counts as random play."""
+    chance = group(RANDOM, "Random", [0.7] * 10)
+    learner = trainings(*(0.2 + 0.001 * i for i in range(10)))
+    (board,) = boards(Results([*TEN, chance, learner]))
+    found = board.of_trainings(learner.metrics[board.task.metric])
+    assert found.high == pytest.approx(0.2 + (1 - 0.025**0.1) * 0.5, abs=0.01)
+    assert 0.19 < found.low < found.value
+    score = board.score(learner)
+    assert score is not None
+    assert score.low < (0.5 - found.high) / 0.4 + 0.01 < score.value
+    failing = trainings(2.0)
+    (board,) = boards(Results([*TEN, chance, failing]))
+    assert board.of_trainings(failing.metrics[board.task.metric]).value == pytest.approx((0.7 + 9 * 0.2) / 10)
+    (row,) = scores.trainings(Results([*TEN, chance, failing])).rows
+    assert row[:3] == ("GossipBandit-v0/standard", "SharedPPO", "10")
+    assert row[3].startswith("0.1000 [0.002529, 0.4450]")
+    assert row[4].startswith("0.2000 [0.2000, 0.2000]")
+    (board,) = boards(Results([*TEN, learner]))
+    assert np.isnan(board.of_trainings(learner.metrics[board.task.metric]).low), "random play is not known"
+    (kinds_row,) = [
+        row for row in scores.kinds_together(Results([*TEN, chance, learner])).rows if row[0] == TUNED_LEARNER
+    ]
+    assert "too few trainings" in kinds_row[2]
+
+
+def test_kinds_are_judged_by_seeds_that_did_not_choose_among_them() -> None:
+    """By even seeds the first learner is the best, by odd ones it is worth nothing."""
+    learner, other = trainings(*[0.1, 0.5] * 5), trainings(*[0.3] * 10, name="NeuralBandit")
+    chance = group(RANDOM, "Random", [0.7] * 10)
+    (row,) = [
+        row for row in scores.kinds_together(Results([*TEN, chance, learner, other])).rows if row[0] == TUNED_LEARNER
+    ]
+    assert float(row[2].partition(" ")[0]) == pytest.approx(0.0)
+
+
+def test_a_score_moves_with_each_bound_by_itself() -> None:
+    """An estimate whose interval reaches further up than down, between marks that are known exactly."""
+    scale = marks.Scale(marks.Mark("A", {}, [0.5] * 3), marks.Mark("B", {}, [0.1] * 3))
+    assert scale.apart(Estimate(0.3, 0.26, 0.42)) == pytest.approx((0.5, 0.5 - 0.12 / 0.4, 0.5 + 0.04 / 0.4))
 
 
 def test_a_learner_is_chosen_in_the_standard_task_for_held_out_ones() -> None:

@@ -12,8 +12,8 @@ from taciturn.policies.external.networks import is_network, of_network
 from taciturn.policies.external.rows import Predictor, RowFunction
 from taciturn.policies.external.saved import LOADERS, load_trained
 from taciturn.policies.external.separate import Separate
-from taciturn.registry import make_policy
-from taciturn.validation import UnknownParameter, choice, shown
+from taciturn.registry import make_policy, own_policies
+from taciturn.validation import UnknownParameter, choice, in_any_case, shown
 
 
 def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameters: Any) -> Any:
@@ -118,6 +118,12 @@ def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:
         return make_policy(name, **parameters)
     if prefix in LOADERS:
         return loaded(prefix, LOADERS[prefix], rest, parameters, trust)
+    known = in_any_case(prefix, own_policies())
+    if known in own_policies():
+        first = next(iter(inspect.signature(own_policies()[known]).parameters), "PARAMETER")
+        raise ValueError(
+            f"policy {known} takes its parameters by name, such as --set policy.{first}={rest}, not {name}"
+        )
     try:
         found = imported(name)
     except ValueError as error:

@@ -3,7 +3,7 @@ by its name."""
 
 import inspect
 import shutil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,11 +12,32 @@ from taciturn.mechanism_names import named_mechanisms
 from taciturn.policies import Learner
 from taciturn.registry import UnknownName, entry, make_world, policies, worlds
 from taciturn.terminal import aligned
+from taciturn.validation import in_any_case
 
 
-def described(name: str) -> str:
-    """The text for a name: parameters with their defaults, and the documentation; of a world also metrics, channels and
-    policies.
+class Description(NamedTuple):
+    """What there is to know about a world, policy or mechanism."""
+
+    name: str
+    parameters: list[tuple[str, str]]
+    facts: list[tuple[str, str]]
+    documentation: str
+
+    def __str__(self) -> str:
+        heading = ["", "Parameters, with their defaults"] if self.parameters else []
+        width = max(shutil.get_terminal_size().columns, 60)
+        documentation = self.documentation.replace("`", "")
+        return aligned([self.name, *self.facts, *heading, *self.parameters, "", documentation], indent=2, width=width)
+
+    def told(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        facts = {"called" if key == "name" else key: value for key, value in self.facts}
+        return {"name": self.name, **facts, "parameters": dict(self.parameters), "documentation": self.documentation}
+
+
+def described(name: str) -> Description:
+    """What a name stands for: parameters with their defaults, and the documentation; of a world also metrics, channels
+    and policies.
 
     Raises:
         UnknownName: nothing is called that.
@@ -28,13 +49,14 @@ def described(name: str) -> str:
     else:
         return _world(entry(name).id, world)
     known = policies() | named_mechanisms()
+    name = in_any_case(name, known)
     if name not in known:
         raise UnknownName("environment, policy or mechanism", name, [*worlds(), *known])
     kind = known[name]
-    return _text(name, parameters(kind), [], inspect.getdoc(kind) or "")
+    return Description(name, parameters(kind), [], inspect.getdoc(kind) or "")
 
 
-def _world(id_: str, world: World[Any, Any, ...]) -> str:
+def _world(id_: str, world: World[Any, Any, ...]) -> Description:
     population = world.population()
     channels = [f"{channel.name}, sent by {channel.sender}" for channel in population.channels.values()]
     facts = [
@@ -48,7 +70,7 @@ def _world(id_: str, world: World[Any, Any, ...]) -> str:
         ("metrics", " ".join((inspect.getdoc(type(population).outcome) or "").replace("`", "").split())),
     ]
     defaults = [(name, repr(getattr(population.params, name))) for name, _ in parameters(world.Params)]
-    return _text(id_, defaults, facts, inspect.getdoc(type(population)) or "")
+    return Description(id_, defaults, facts, inspect.getdoc(type(population)) or "")
 
 
 def _fields(layout: Layout) -> str:
@@ -104,9 +126,3 @@ def _given(kind: Any) -> list[inspect.Parameter]:
 def parameters(kind: Any) -> list[tuple[str, str]]:
     """Names and defaults of what a caller gives a policy, a mechanism, or the parameters of a world."""
     return [(one.name, "required" if one.default is one.empty else repr(one.default)) for one in _given(kind)]
-
-
-def _text(title: str, parameters: list[tuple[str, str]], facts: list[tuple[str, str]], documentation: str) -> str:
-    heading = ["", "Parameters, with their defaults"] if parameters else []
-    width = max(shutil.get_terminal_size().columns, 60)
-    return aligned([title, *facts, *heading, *parameters, "", documentation.replace("`", "")], indent=2, width=width)

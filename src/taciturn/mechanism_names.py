@@ -7,6 +7,7 @@ from typing import Any
 from taciturn.plugins import Plugins
 from taciturn.privacy import mechanisms
 from taciturn.registry import UnknownName
+from taciturn.validation import in_any_case
 
 
 def parse_mechanism(spec: str) -> mechanisms.Mechanism:
@@ -31,6 +32,7 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     if name not in own and level.partition(":")[0].isidentifier():  # module:Class[:VALUE]
         path, colon, level = level.partition(":")
         name = f"{name}:{path}"
+    name = in_any_case(name, [*own, *MECHANISM_PLUGINS.entries])
     kind = own.get(name) or MECHANISM_PLUGINS.find(name)
     if kind is None:
         raise UnknownName("mechanism", name, [*own, *MECHANISM_PLUGINS.entries])
@@ -50,7 +52,12 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     missing = [key for key, one in parameters.items() if key not in given and one.default is inspect.Parameter.empty]
     if missing:
         raise ValueError(f"{name} must have {', '.join(missing)}: write {name}:VALUE,parameter=value, not {spec!r}")
-    return kind(**given)
+    try:
+        return kind(**given)
+    except ValueError as error:
+        if "delta" in parameters and "delta" not in given:
+            raise ValueError(f"{error}: write {spec},delta=1e-5, for instance") from error
+        raise
 
 
 AROUND = ("Mechanism", "CentralSum", "Memoized", "Scheduled", "Shuffled")

@@ -25,7 +25,7 @@ from taciturn.envs.core.descriptor import Descriptor, imported
 from taciturn.envs.core.render import RENDER_MODES
 from taciturn.envs.core.speaking import SPEAKER
 from taciturn.plugins import PluginError, Plugins
-from taciturn.validation import UnknownParameter, close, shown, some
+from taciturn.validation import UnknownParameter, close, in_any_case, shown, some
 
 
 class UnknownName(ValueError):  # noqa: N818 - it names what went wrong
@@ -154,7 +154,8 @@ def worlds() -> dict[str, World[Any, Any, ...]]:
 
 
 def make_world(name: str) -> World[Any, Any, ...]:
-    """A world by its name or id, with or without the version: `round_stopping`, `taciturn/RoundStopping-v0`, ...
+    """A world by its name or id, in any case, with or without the version: `round_stopping`,
+    `taciturn/RoundStopping-v0`, ...
 
     A world that no package declares is named by import path, as `module:name`.
 
@@ -170,7 +171,8 @@ def entry(name: str) -> Descriptor:
     known = entries()
     for one in known:
         short = one.id.removeprefix("taciturn/")
-        if name in (one.name, one.name.removesuffix("_v0"), one.id, short, short.removesuffix("-v0")):
+        names = (one.name, one.name.removesuffix("_v0"), one.id, short, short.removesuffix("-v0"))
+        if str(name).casefold() in map(str.casefold, names):
             return _loaded(one)
     if ":" in str(name):
         return _loaded(Declared(name=name))
@@ -217,6 +219,7 @@ def make_policy(name: str, **parameters: Any) -> Any:
         ValueError: one out of range, or a package's policy cannot be used.
     """
     own = own_policies()
+    name = in_any_case(name, [*own, *POLICY_PLUGINS.entries])
     kind = own.get(name) or POLICY_PLUGINS.find(name)
     if kind is None:
         raise UnknownName("policy", name, [*own, *POLICY_PLUGINS.entries])
@@ -225,7 +228,18 @@ def make_policy(name: str, **parameters: Any) -> Any:
     except UnknownParameter:
         raise
     except TypeError as error:
+        if missing := [one for one in needed(kind) if one not in parameters]:
+            several = ", ".join(f"{one}=..." for one in missing)
+            options = " ".join(f"--set policy.{one}=VALUE" for one in missing)
+            raise ValueError(f"{name} needs {' and '.join(missing)}: write {name}({several}), or {options}") from error
         raise ValueError(f"{name} cannot take {shown(parameters)}: {error}") from error
+
+
+def needed(kind: Any) -> list[str]:
+    """The parameters of a class that have no default."""
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    every = inspect.signature(kind).parameters.values()
+    return [one.name for one in every if one.default is one.empty and one.kind not in several]
 
 
 # The standard registries call these functions; `world` is the name of an entry.

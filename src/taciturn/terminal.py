@@ -2,7 +2,10 @@
 
 import itertools
 import math
+import os
 import re
+import shutil
+import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -10,6 +13,12 @@ Row = Sequence[str]
 GAP = 2
 INTERVAL = re.compile(r"\s\[([-+\d.,e]+), ([-+\d.,e]+)\]")
 WORD = re.compile(r"\[\S+, \S+\]|\S+")
+
+
+def window() -> float:
+    """The columns of the window, or those that COLUMNS gives; infinite where output goes elsewhere."""
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return max(shutil.get_terminal_size().columns, 40) if known else math.inf
 
 
 def aligned(

@@ -42,8 +42,16 @@ MOST_NAMES = 20
 
 
 def close(name: object, known: Iterable[Any], most: int = 3) -> list[str]:
-    """The `known` names that are most similar to a name, if any."""
-    return difflib.get_close_matches(str(name)[:100], list(map(str, known)), n=most, cutoff=0.4)
+    """The `known` names that are most similar to a name, whatever its case, if any."""
+    names = {str(one).casefold(): str(one) for one in known}
+    return [names[one] for one in difflib.get_close_matches(str(name)[:100].casefold(), names, n=most, cutoff=0.4)]
+
+
+def in_any_case(name: str, known: Iterable[str]) -> str:
+    """The known name that is spelled like this but for its case, if there is one and only one; else the name."""
+    names = list(known)
+    alike = [one for one in names if one.casefold() == name.casefold()]
+    return alike[0] if name not in names and len(alike) == 1 else name
 
 
 def some(known: Iterable[Any], wanted: object = "", more: str = "") -> str:
@@ -127,7 +135,7 @@ def integer(name: str, value: Any, *, at_least: int, at_most: int | None = None)
     """Return `value` as an int within the bounds; raise ValueError otherwise (bools and floats included)."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < at_least or (at_most is not None and value > at_most):
-        upper = "" if at_most is None else f" and <= {at_most}"
+        upper = "" if at_most is None or at_most == 2**63 - 1 else f" and <= {at_most}"
         raise ValueError(f"{name} must be an integer >= {at_least}{upper}, not {shown(value)}")
     return int(value)
 

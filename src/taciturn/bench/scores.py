@@ -284,7 +284,7 @@ def words(questions: Mapping[Any, list[Match]], candidates: int = 1) -> dict[Any
     """The answers to several questions, which hold together at 95% (Holm 1979): whether an agent is shown to be better
     than each of the others ("yes"), or worse than one ("no"). The agent may have been picked among so many."""
     asked = {key: of_all(some) for key, some in questions.items()}
-    adjusted = statistics.holm([min(1.0, candidates * one.p) for one in asked.values()]) if asked else []
+    adjusted = statistics.holm(np.minimum(1.0, [candidates * one.p for one in asked.values()]))
     told = {True: YES, False: NO}
     return {
         key: NONE if math.isnan(p) else told[one.better] if p < LEVEL else OPEN

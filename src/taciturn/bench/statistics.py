@@ -13,6 +13,7 @@ from the scores alone holds then. Of trainings, `failures`, `median` and `guarde
 with a ValueError.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -140,29 +141,43 @@ def share(x: ArrayLike, y: ArrayLike) -> Estimate:
     value, runs = float(a.mean() / b.mean()), len(a)
     if runs < FEWEST:
         return Estimate(value, np.nan, np.nan)
-    way, t = np.sign(b.mean()), _t(max(runs - 2, 2))
+    t = _t(max(runs - 2, 2))
     if abs(_studentised(b)) <= t:
         return Estimate(value, -np.inf, np.inf)
+    # Of x - (value + d) y = rest - d y the moments are polynomials in d.
+    rest, y_away = a - value * b, b - b.mean()
+    rest -= rest.mean()
+    squares = [float((rest ** (2 - k) * y_away**k).sum()) for k in range(3)]
+    cubes = [float((rest ** (3 - k) * y_away**k).sum()) for k in range(4)]
+    y_mean, largest = float(b.mean()), float(np.abs(a).max())
 
-    def inside(r: float) -> float:
-        """Positive where the mean of x - r y might be 0."""
-        return t - abs(_studentised(way * (a - r * b)))
+    def inside(d: float) -> float:
+        """Positive where the mean of x - (value + d) y might be 0."""
+        spread = squares[0] - 2 * d * squares[1] + d**2 * squares[2]
+        error = math.sqrt(max(spread, 0.0) / (runs - 1) / runs)
+        if error <= 1e-15 * largest:
+            return t if d == 0 else -math.inf
+        third = cubes[0] - 3 * d * cubes[1] + 3 * d**2 * cubes[2] - d**3 * cubes[3]
+        skew = third * runs / (runs - 1) / (runs - 2) / (error * math.sqrt(runs)) ** 3
+        return t - abs(_there(-d * y_mean / error, skew, runs))
 
-    return Estimate(value, *(_edge(inside, value, side) for side in (-1.0, 1.0)))
+    return Estimate(value, *(value + _edge(inside, side, max(1.0, abs(value))) for side in (-1.0, 1.0)))
 
 
-def _edge(inside: Callable[[float], float], value: float, side: float) -> float:
-    """Where `inside` falls below 0, from a value on to one side; infinite if it does not."""
-    if inside(value) <= 0:
-        return value
+def _edge(inside: Callable[[float], float], side: float, scale: float) -> float:
+    """Where `inside` falls below 0, from 0 on to one side; infinite if it does not."""
+    if inside(0.0) <= 0:
+        return 0.0
     from scipy.optimize import brentq
 
-    step = 1e-9 * max(1.0, abs(value))
-    while (far := value + side * step) and inside(far) > 0:
-        step *= 2
-        if step > 1e12 * max(1.0, abs(value)):
-            return side * np.inf
-    return float(brentq(inside, value, far))
+    near, far = 0.0, 1e-9 * scale
+    while inside(side * far) > 0:
+        near, far = far, 2 * far
+        if far > 1e12 * scale:
+            return side * math.inf
+    if math.isinf(inside(side * far)):
+        return side * near
+    return float(brentq(inside, side * near, side * far))
 
 
 def probability_of_improvement(x: ArrayLike, y: ArrayLike, *, paired: bool = False) -> Estimate:
@@ -277,7 +292,7 @@ def _skew(rows: Floats) -> float:
 def _there(t: float, skew: float, runs: int) -> float:
     """Hall's transformation of a studentised mean: W = T + a T^2 / 3 + a^2 T^3 / 27 + a / 6, with a = skewness /
     sqrt(runs)."""
-    a = skew / np.sqrt(runs)
+    a = skew / math.sqrt(runs)
     return float(t + a * t**2 / 3 + a**2 * t**3 / 27 + a / 6)
 
 

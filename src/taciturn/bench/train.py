@@ -6,6 +6,7 @@ import importlib
 import inspect
 import io
 import json
+import math
 import pickle
 import warnings
 from collections.abc import Callable, Mapping
@@ -269,11 +270,13 @@ def library(
             return kept
         return VecNormalize(found, gamma=own.get("gamma", 0.99)) if normalize else found
 
-    model: Any
-    try:
-        model = known[name](network, rows(), seed=library_seed(seed), device="cpu", **own)
-    except (TypeError, ValueError, AssertionError) as error:
-        raise ValueError(f"algorithm {name} cannot learn in {population.name} with {settings}: {error}") from error
+    def made(**rollouts: int) -> Any:
+        try:
+            return known[name](network, rows(), seed=library_seed(seed), device="cpu", **own | rollouts)
+        except (TypeError, ValueError, AssertionError) as error:
+            raise ValueError(f"algorithm {name} cannot learn in {population.name} with {settings}: {error}") from error
+
+    model: Any = made()
 
     def save(model_file: Path, statistics_file: Path) -> None:
         if normalize:
@@ -287,6 +290,11 @@ def library(
         marks = np.unique(np.linspace(0, steps, evaluations + 1).astype(int)[1:]).tolist()
         checkpoints, replay = folder / "checkpoints", folder / "checkpoints" / "replay.pkl"
         done = max((int(file.stem) for file in checkpoints.glob("*.zip") if file.stem.isdecimal()), default=0)
+        if not done and "n_steps" not in own and getattr(model, "n_steps", 0) * model.n_envs > steps:
+            # A rollout of the usual length would be longer than the training.
+            short = max(1, steps // model.n_envs)
+            batch = math.gcd(getattr(model, "batch_size", 1), short * model.n_envs)
+            model = made(n_steps=short, **{"batch_size": batch} if hasattr(model, "batch_size") else {})
         if done:
             kept = io.BytesIO(trusted_bytes(checkpoints / f"{done}.zip", trust))
             model = known[name].load(kept, env=rows(checkpoints / f"{done}.pkl"), device="cpu")

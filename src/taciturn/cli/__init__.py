@@ -35,12 +35,16 @@ def main() -> None:
         code = command([a for a in arguments if a != "--debug"], prog_name="taciturn", standalone_mode=False)
     except typer.Exit as error:
         sys.exit(error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        sys.exit(EXIT_INTERRUPTED)
+    except (KeyboardInterrupt, typer.Abort) as error:
+        said = [*getattr(error, "__notes__", []), *getattr(error.__cause__, "__notes__", [])]
+        _fail(f"interrupted{': ' * bool(said)}{'; '.join(said)}", EXIT_INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(EXIT_FAILED)
     except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a command that was given nothing
+            print(error.format_message())  # type: ignore[attr-defined]
+            sys.exit(0)
         if hasattr(error, "format_message"):
             asked = getattr(getattr(error, "ctx", None), "command_path", "taciturn")
             _fail(f"{error.format_message()} (see {asked} --help)", EXIT_USAGE)
@@ -48,6 +52,8 @@ def main() -> None:
             raise
         known = isinstance(error, ValueError | ImportError | OSError) or type(error).__module__.startswith("taciturn.")
         text = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            text = f"{error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}"
         _fail(text if known else f"{type(error).__name__}: {text} (--debug shows where)", EXIT_FAILED)
     sys.exit(code or 0)
 

@@ -23,6 +23,7 @@ app = Typer(
     help="Environments in which agents learn together without telling each other what they know.",
     epilog="--debug shows the traceback of an error.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from taciturn import registry
 from taciturn.agents import bring
 from taciturn.mechanism_names import parse_mechanism, parsed
 from taciturn.registry import UnknownName, make_world
@@ -79,6 +80,22 @@ def population_of(
 
     actor = actors(policy, own, list(make(1).roles))
     return make, actor, others | {f"policy.{key}": value for key, value in own.items()}
+
+
+def task_named(name: str) -> str:
+    """The id of a task from any way to write it: with or without taciturn/ and the version, by the world's name or id,
+    in any case. Other names are returned as they are."""
+    from taciturn.bench.tasks import TASKS
+
+    plain, at, total = name.partition("@")
+    world, slash, task = plain.rpartition("/")
+    if not slash:
+        return name
+    try:
+        found = f"{registry.entry(world).id}/{task.casefold()}{at}{total}"
+    except ValueError:
+        return name
+    return found if found in TASKS else name
 
 
 def any_says(actor: Any, name: str) -> bool:

@@ -1,14 +1,16 @@
 """`taciturn bench`, and what it shares with `taciturn reproduce`."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from typer import Argument, Option
+from typer import Argument, Option, confirm
 
 from taciturn.cli.arguments import entries
 from taciturn.cli.options import CODE, Json, Trust, with_options_of
 from taciturn.cli.output import print_json
 from taciturn.cli.report import print_report
+from taciturn.cli.verify import KEPT
 from taciturn.registry import UnknownName
 
 if TYPE_CHECKING:
@@ -43,18 +45,22 @@ def run_studies(
     if backend not in BACKENDS:
         raise UnknownName("backend", backend, BACKENDS)
     store = Store(out)
-    summary = run_study(
-        studies,
-        store,
-        quick=quick,
-        backend=cast(Any, backend),  # one of BACKENDS
-        workers=workers,
-        resume=resume,
-        progress=not as_json,
-        timeout=timeout,
-        where=entries("--where", where or []),
-        shard=shard,
-    )
+    try:
+        summary = run_study(
+            studies,
+            store,
+            quick=quick,
+            backend=cast(Any, backend),  # one of BACKENDS
+            workers=workers,
+            resume=resume,
+            progress=not as_json,
+            timeout=timeout,
+            where=entries("--where", where or []),
+            shard=shard,
+        )
+    except KeyboardInterrupt as error:
+        error.add_note(f"the finished cells are kept in {out}, and the same command with --resume goes on")
+        raise
     failed = [str(file) for file in summary.failed]
     about: dict[str, Any] = {"cells": summary.planned, "reused": summary.reused, "failed": failed}
     if shard is None:
@@ -68,6 +74,32 @@ def run_studies(
         raise ValueError(f"{len(failed)} of {summary.planned} cells failed: see {store.failed}")
 
 
+def confirmed(studies: "list[Study]", quick: bool, yes: bool, other: str) -> None:
+    """Ask before everything is run, if nobody said what to run or where to write it. Raises ValueError if there is
+    nobody to ask."""
+    if yes:
+        return
+    cells = sum(len(study.cells(quick)) for study in studies)
+    hours = 0.0 if quick else sum(map(kept_hours, studies))
+    takes = f", about {hours:.1f} hours of one core" * bool(hours)
+    what = f"{len(studies)} studies" if len(studies) != 1 else "one study"
+    said = f"this runs {what}, {cells:,} cells{takes}"
+    if not sys.stdin.isatty():
+        raise ValueError(f"{said}: say --yes to run them all, or {other}")
+    confirm(f"{said[:1].upper()}{said[1:]} ({other}). Run all?", abort=True)
+
+
+def kept_hours(study: "Study") -> float:
+    """How long the kept full run of a study took, in hours of one core; 0 if it is not at hand."""
+    from taciturn.bench.submission import unpacked
+
+    file = KEPT / f"{study.name}.json"
+    return sum(float(one.wall_seconds.sum()) for one in unpacked(file).results) / 3600 if file.exists() else 0.0
+
+
+Yes = Annotated[bool, Option("--yes", help="Do not ask, if no names and no --out are given.")]
+
+
 @with_options_of(run_studies)
 def bench(
     names: Annotated[
@@ -79,6 +111,7 @@ def bench(
         ),
     ] = None,
     out: Out = Path("results"),
+    yes: Yes = False,
     agent: Annotated[
         list[str] | None,
         Option(
@@ -93,6 +126,8 @@ def bench(
     from taciturn.bench.catalogue import studies_named
 
     studies = studies_named(names or (["agents"] if agent else []))
+    if not names and not agent and out == Path("results"):
+        confirmed(studies, options["quick"], yes, "name studies (taciturn list studies), or try --quick")
     if agent:
         from taciturn.bench.comparisons.kinds import joined
 

@@ -9,7 +9,7 @@ from typer import Argument
 from taciturn.cli.options import Json
 from taciturn.mechanism_names import named_mechanisms
 from taciturn.registry import UnknownName, entries, policies, worlds
-from taciturn.terminal import aligned
+from taciturn.terminal import aligned, window
 
 
 def list_(
@@ -60,7 +60,7 @@ def list_(
             rows += _by_module(told[section])
         else:
             rows += told[section].items()
-    print(aligned(rows, indent=4))
+    print(aligned(rows, indent=4, width=window()))
 
 
 def _first_line(documented: Any) -> str:

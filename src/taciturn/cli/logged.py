@@ -8,7 +8,7 @@ from typer import Argument, Option, Typer
 
 from taciturn.cli.arguments import any_says, mechanisms_of, policies_by_name
 from taciturn.cli.options import CODE, Json, Trust
-from taciturn.cli.output import print_json
+from taciturn.cli.output import counted, print_json
 from taciturn.envs.core import integer
 from taciturn.registry import make_world
 from taciturn.simulation import simulate
@@ -84,8 +84,8 @@ def ratings(
         return
     print(f"{family!r}")
     print(
-        f"recommender_v0, {family.title}, {seeds} seeds, {until:,} rounds: means and 95% intervals of rewards and "
-        "regret"
+        f"recommender_v0, {family.title}, {counted(seeds, 'seed')}, {until:,} rounds: means and 95% intervals of "
+        "rewards and regret"
     )
     rows = [("policy", "expected reward", "", "regret", "", "shared", "epsilon" * (privacy is not None))]
     for name, of_policy in metrics.items():

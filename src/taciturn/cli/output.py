@@ -7,6 +7,11 @@ from typing import Any
 import numpy as np
 
 
+def counted(number: int, thing: str) -> str:
+    """Such as "1 run" and "1,000 runs"."""
+    return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
 def print_json(document: dict[str, Any]) -> None:
     """Print one JSON document, with null in place of the numbers that JSON lacks."""
     print(json.dumps(_json_values(document)))

@@ -5,8 +5,10 @@ from typing import Annotated, Any
 
 from typer import Argument
 
-from taciturn.cli.bench import Out, run_studies
+from taciturn.cli.bench import Out, Yes, confirmed, run_studies
 from taciturn.cli.options import with_options_of
+
+EVERYTHING = Path("results/reproduction")
 
 
 @with_options_of(run_studies)
@@ -19,10 +21,14 @@ def reproduce(
             "default: all.",
         ),
     ] = None,
-    out: Out = Path("results/reproduction"),
+    out: Out = EVERYTHING,
+    yes: Yes = False,
     **options: Any,
 ) -> None:
     """Reproduce published figures and compare the papers' claims with the results."""
     from taciturn.bench.catalogue import studies_of_figures
 
-    run_studies(studies_of_figures(names or []), out, **options)
+    studies = studies_of_figures(names or [])
+    if not names and out == EVERYTHING:
+        confirmed(studies, options["quick"], yes, "name a figure or a paper (taciturn list figures), or try --quick")
+    run_studies(studies, out, **options)

@@ -8,9 +8,9 @@ import numpy as np
 from typer import Argument, Option
 
 from taciturn.agents import bring
-from taciturn.cli.arguments import any_says, mechanisms_of, population_of, split_settings
+from taciturn.cli.arguments import any_says, mechanisms_of, population_of, split_settings, task_named
 from taciturn.cli.options import CODE, Json, Settings, Trust
-from taciturn.cli.output import print_json
+from taciturn.cli.output import counted, print_json
 from taciturn.envs.core import integer
 from taciturn.registry import UnknownName
 from taciturn.simulation import simulate
@@ -57,6 +57,7 @@ def run(
 
     integer("--runs", runs, at_least=1, at_most=2**63 - 1)
     integer("--seed", seed, at_least=0, at_most=2**63 - 1)
+    env = task_named(env)
     if env.count("/") == 2 and env not in TASKS:
         raise UnknownName("task", env, TASKS)
     if env in TASKS:
@@ -69,9 +70,9 @@ def run(
     with bar(stderr(), runs, shown=not as_json) as shown:
         for first in range(0, runs, BLOCK):
             size = min(BLOCK, runs - first)
-            shown.running(f"{first + size} of {runs} runs")
+            shown.running(f"{first + size} of {counted(runs, 'run')}")
             blocks.append(play(size, seed + first))
-            shown.finished(f"{first + size} of {runs} runs", size)
+            shown.finished(f"{first + size} of {counted(runs, 'run')}", size)
     metrics: dict[str, dict[str, Any]] = {}
     for name in blocks[0]:
         values = np.concatenate([block[name] for block in blocks])
@@ -86,7 +87,7 @@ def run(
         print_json(about | {"pooled": bool(pooled)} | ({"score": score} if env in TASKS else {}) | {"metrics": metrics})
         return
     mark = ", which knows the hidden truth" * any_says(actor, "needs_truth") + " (pooled)" * bool(pooled)
-    print(f"{env}, {actor!r}{mark}, {runs} runs: mean and 95% interval")
+    print(f"{env}, {actor!r}{mark}, {counted(runs, 'run')}: mean and 95% interval")
     if pooled:
         print(f"pooled, and never ranked: its agents share a mind ({pooled})")
     if env in TASKS:

@@ -4,9 +4,11 @@ from typing import Annotated
 
 from typer import Argument
 
+from taciturn.cli.arguments import task_named
 from taciturn.cli.options import Json
 from taciturn.cli.output import print_json
-from taciturn.terminal import aligned
+from taciturn.registry import UnknownName
+from taciturn.terminal import aligned, window
 
 
 def show(
@@ -19,15 +21,18 @@ def show(
     from taciturn.bench.tasks import TASKS
     from taciturn.describing import described
 
+    name = task_named(name)
     if name not in TASKS:
+        if name.count("/") == 2:
+            raise UnknownName("task", name, TASKS)
+        found = described(name)
         if as_json:
-            raise ValueError(
-                f"--json must be left out unless a task is shown (taciturn list tasks), and {name!r} is none"
-            )
-        print(described(name))
+            print_json(found.told())
+        else:
+            print(found)
         return
     task, scale = TASKS[name], scale_of(TASKS[name])
     if as_json:
         print_json(told(task))
         return
-    print(aligned([name, *task.facts, *([("score", str(scale))] if scale else [])], indent=2))
+    print(aligned([name, *task.facts, *([("score", str(scale))] if scale else [])], indent=2, width=window()))

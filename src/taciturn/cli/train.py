@@ -43,22 +43,31 @@ def train(
         raise ValueError(
             f"--privacy must be a mechanism, because no paper prescribes one for {algorithm}, not {privacy!r}"
         )
-    with bar(stderr(), 1) as shown:
-        training.train(
-            env,
-            algorithm,
-            steps=steps,
-            out=out,
-            seed=seed,
-            params=others,
-            privacy=mechanisms,
-            settings=own,
-            file=file,
-            num_envs=num_envs,
-            evaluations=evaluations,
-            resume=resume,
-            trust=trust,
-            progress=lambda done, text: shown.running(text, done),
+    try:
+        with bar(stderr(), 1) as shown:
+            training.train(
+                env,
+                algorithm,
+                steps=steps,
+                out=out,
+                seed=seed,
+                params=others,
+                privacy=mechanisms,
+                settings=own,
+                file=file,
+                num_envs=num_envs,
+                evaluations=evaluations,
+                resume=resume,
+                trust=trust,
+                progress=lambda done, text: shown.running(text, done),
+            )
+    except KeyboardInterrupt as error:
+        kept = max((int(one.stem) for one in (out / "checkpoints").glob("*.zip") if one.stem.isdecimal()), default=0)
+        error.add_note(
+            f"the checkpoint after {kept:,} steps is kept in {out}, and the same command with --resume goes on"
+            if kept
+            else f"no checkpoint was reached in {out}"
         )
+        raise
     print(f"trained: {out} (taciturn run {env} --policy {out})")
     print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")

@@ -1,0 +1,177 @@
+"""Kept results that come out again, and those that do not."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from taciturn import cli
+from taciturn.bench import catalogue
+from taciturn.bench.results import Cell, Group, Progress, Result, Results
+from taciturn.bench.study import Score, Study
+from taciturn.bench.submission import ORIGIN, Submission, packed
+from taciturn.bench.verify import AS_KEPT, DIFFERENT, FRESH, SAME, Check, fewest_inside, pool, told, verify
+
+
+class Noise(Study):
+    """A normal number a seed, and one that is always the same."""
+
+    name = "noise2024-1"
+    title = "Noise"
+    score = Score("value")
+
+    def cells(self, quick: bool) -> list[Cell]:
+        return self.sweep([{"level": level} for level in (0, 1)], range(10))
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        value = cell.config["level"] + np.random.default_rng(cell.seed).normal()
+        return Result({"always": 1.0, "value": value})
+
+
+class Paired(Noise):
+    name = "paired"
+    only_own_seeds = True
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        assert cell.seed < FRESH
+        return super().run(cell)
+
+
+def kept(folder: Path, study: Study, change: Any = lambda metrics: metrics) -> None:
+    """Keep a study's results, changed."""
+    groups = []
+    for level in (0, 1):
+        cells = [cell for cell in study.cells(False) if cell.config["level"] == level]
+        found = [change(dict(study.run(cell).metrics)) for cell in cells]
+        metrics = {name: np.array([one[name] for one in found]) for name in found[0]}
+        groups.append(Group({"level": level}, np.arange(10), metrics, {}, np.full(10, 1.0 + level)))
+    origin = dict.fromkeys(ORIGIN, "said")
+    (folder / f"{study.name}.json").write_text(
+        packed(Submission(study.name, origin, Results(groups))), encoding="utf-8"
+    )
+
+
+def again(folder: Path, study: Study) -> list[Check]:
+    cells = pool([study], folder, 9.0).cells
+    assert len(cells) == 20
+    return verify(cells, np.random.default_rng(0), backend="serial", progress=False)
+
+
+def test_results_that_are_kept_as_they_were_have_the_same_bits(tmp_path: Path) -> None:
+    kept(tmp_path, Noise())
+    checks = again(tmp_path, Noise())
+    assert {one.outcome for one in checks} == {SAME}
+    assert told(checks)[SAME] == 20
+    assert told(checks)["fresh_expected_inside"] == round(20 * 9 / 11, 1)
+    assert told(checks)["fresh_inside"] >= fewest_inside(checks)
+
+
+def test_six_digits_are_said_to_be_six_digits(tmp_path: Path) -> None:
+    kept(tmp_path, Noise(), lambda metrics: metrics | {"value": float(f"{metrics['value']:.6g}")})
+    assert {one.outcome for one in again(tmp_path, Noise())} == {AS_KEPT}
+    kept(tmp_path, Noise(), lambda metrics: metrics | {"value": float(f"{metrics['value']:.5g}")})
+    assert DIFFERENT in {one.outcome for one in again(tmp_path, Noise())}
+
+
+def test_a_metric_that_changed_or_is_gone_differs_and_is_named(tmp_path: Path) -> None:
+    kept(tmp_path, Noise(), lambda metrics: metrics | {"always": 1 + 1e-5})
+    checks = again(tmp_path, Noise())
+    assert {one.outcome for one in checks} == {DIFFERENT}
+    assert {name for one in checks for name in one.differing} == {"always"}
+    kept(tmp_path, Noise(), lambda metrics: metrics | {"gone": 1.0})
+    assert math.isnan(again(tmp_path, Noise())[0].differing["gone"][1])
+
+
+def test_results_of_another_law_are_seen_by_fresh_seeds(tmp_path: Path) -> None:
+    """Kept numbers that lie ten standard deviations away: none of the fresh ones lies among them."""
+    kept(tmp_path, Noise(), lambda metrics: metrics | {"value": metrics["value"] + 10})
+    checks = again(tmp_path, Noise())
+    assert sum(one.inside is True for one in checks) == 0
+    assert fewest_inside(checks) == stats.binom(20, 9 / 11).ppf(1e-3) == 10
+
+
+def test_studies_whose_seeds_are_paired_with_others_get_no_fresh_ones(tmp_path: Path) -> None:
+    kept(tmp_path, Paired())
+    checks = again(tmp_path, Paired())
+    assert {one.inside for one in checks} == {None}
+    assert (told(checks)["fresh"], fewest_inside(checks)) == (0, 0)
+
+
+def test_what_takes_longer_and_what_is_of_another_version_is_counted(tmp_path: Path) -> None:
+    kept(tmp_path, Noise())
+    found = pool([Noise()], tmp_path, 1.5)
+    assert (len(found.cells), found.too_long, found.unknown) == (10, 10, 0)
+    text = (tmp_path / "noise2024-1.json").read_text(encoding="utf-8")
+    (tmp_path / "noise2024-1.json").write_text(text.replace('"level": 1', '"level": 2'), encoding="utf-8")
+    found = pool([Noise()], tmp_path, 9.0)
+    assert (len(found.cells), found.too_long, found.unknown) == (10, 0, 10)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    """Call `taciturn verify` on the kept results of `Noise`, which runs in this process."""
+    monkeypatch.setattr(catalogue, "load_studies", lambda: {"noise2024-1": Noise(), "paired": Paired()})
+    from taciturn.bench import runner
+
+    run_study = runner.run_study
+    here = {"backend": "serial", "workers": None}
+    monkeypatch.setattr(runner, "run_study", lambda *args, **how: run_study(*args, **how | here))
+
+    def call(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["taciturn", "verify", "--kept", str(tmp_path), *words])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return int(stop.value.code or 0), *capsys.readouterr()
+
+    return call
+
+
+def test_the_command_says_what_it_drew_and_what_came_out(command: Any, tmp_path: Path) -> None:
+    kept(tmp_path, Noise())
+    kept(tmp_path, Paired())
+    code, out, _ = command("noise2024", "--cells", "7", "--seed", "5")
+    assert code == 0
+    first, second, third, last = out.splitlines()
+    assert first == "7 of 20 kept cells, drawn with seed 5"
+    assert second == f"with the kept seeds:  7 {SAME}, 0 {AS_KEPT}, 0 {DIFFERENT}"
+    assert "of 7 within the range of the kept ones; 5.7 are expected" in third
+    assert "numpy" in last
+    code, out, _ = command("--cells", "40", "--json")
+    assert (code, json.loads(out)["cells"], json.loads(out)["fresh"]) == (0, 40, 20)
+    drawn = [
+        json.loads(command("noise2024-1", "--cells", "3", "--seed", "5", "--json")[1])["fresh_inside"] for _ in "ab"
+    ]
+    assert drawn[0] == drawn[1]
+
+
+def test_the_command_fails_if_something_differs(command: Any, tmp_path: Path) -> None:
+    kept(tmp_path, Noise(), lambda metrics: metrics | {"always": 2.0})
+    code, out, _ = command("--cells", "7")
+    assert code == 1
+    assert "different: noise2024-1: level=0, seed=" in out
+    assert "always 2, was kept; 1 here" in out
+    kept(tmp_path, Noise(), lambda metrics: metrics | {"value": metrics["value"] + 10})
+    code, out, _ = command("--cells", "20", "--json")
+    assert (code, json.loads(out)["fresh_inside"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("noise2023",), "unknown study or page 'noise2023'"),
+        (("--longest", "0.5"), "longest must leave cells of noise2024-1"),
+        (("--cells", "0"), "--cells"),
+        (("--kept", "nowhere"), "kept must be a folder of kept results"),
+    ],
+)
+def test_what_cannot_be_verified_is_one_line(command: Any, tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+    kept(tmp_path, Noise())
+    code, out, err = command(*words)
+    assert (code != 0, out) == (True, "")
+    assert told in err
+    assert len(err.splitlines()) == 1

@@ -159,9 +159,7 @@ def among(policies: Sequence[str]) -> dict[str, Callable[[Config], Config]]:
 # Tables 1 and 2, Figures 6 and 7.
 
 
-NOISE = (
-    f"Poo-Loc, ACR, DSC and LinUCB have noisy sums of epsilon = {NOISY_RIVALS:g}, which leave little of what they learn"
-)
+NOISE = f"Poo-Loc, ACR, DSC and LinUCB learn from noisy sums of epsilon = {NOISY_RIVALS:g}"
 FREE = "Section 5.2: 'T-PriDO outperforms other algorithms without context-awareness'"
 AWARE = "Section 5.2: 'T-PriDO outperforms completely other context-aware algorithms'"
 OVER_AWARE = (

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.bench import figures, kept_verdicts, marks
+from taciturn.bench import figures, kept_verdicts, known, marks
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.results import Group, Results, canonical
 from taciturn.bench.scores import FREE, UNDER
@@ -108,6 +108,7 @@ def pages() -> dict[Path, str]:
     every = [one for judged in papers.values() for one in judged]
     found[ROOT / "src/taciturn/bench" / kept_verdicts.FILE] = kept_verdicts.summary((one[0], one[2]) for one in every)
     found[ROOT / "src/taciturn/bench" / marks.FILE] = marks.summary(load("agents")[1])
+    found[ROOT / "src/taciturn/bench" / known.FILE] = known.summary(load("agents")[1])
     found[DOCS / "verdicts.md"] = overview(papers)
     found |= {DOCS / f"verdicts-{paper}.md": details(judged) for paper, judged in papers.items()}
     return found

@@ -293,11 +293,13 @@ def tables(found: dict[str, Any]) -> tuple[str, ...]:
         runs = f"{one.budget['generations']} x {one.budget['replicas']}"
         trainings.append(f"| {name} | {weights} | {runs} | {np.mean(seconds):.0f} s |")
         told = world["judge"]
-        means = [shown(statistics.mean(told["values"][role])) for role in ("alone", "designed", "learned")]
+        values = {role: np.array(each) for role, each in told["values"].items()}
+        means = [shown(statistics.mean(values[role])) for role in ("alone", "designed")]
+        means.append(shown(statistics.median(values["learned"])))
         means[0], means[1] = (
             f"{mean} {policy}" for mean, policy in zip(means, told["policies"].values(), strict=False)
         )
-        gaps = [shown(statistics.Estimate(*told["learned_minus"][role])) for role in ("alone", "designed")]
+        gaps = [shown(statistics.median(values["learned"] - values[role])) for role in ("alone", "designed")]
         results.append(f"| {' | '.join([name, told['measure'], *means, *gaps])} |")
     cases = [
         f"| {name} | {case} | {budget['generations']} x {budget['replicas']} | {each['learned']:.3g} | "

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 import taciturn
-from taciturn.bench.papers.chen2021.mean_field import extinction_leak, first_passage, mean_field
+from taciturn.bench.papers.chen2021.mean_field import (
+    extinction_leak,
+    first_moves,
+    first_passage,
+    lemma_1,
+    lemma_3,
+    mean_field,
+)
 from taciturn.envs import gossip_bandit_v0
 from taciturn.policies import PPCL
 from taciturn.wrappers import BitwiseRandomizedResponse
@@ -50,3 +57,49 @@ def test_the_leak_is_what_clipped_noise_leaves_to_options_without_supporters() -
     leak, bound = extinction_leak(4, 100, 1.0)
     assert bound == 1 / 7
     assert abs(drawn.mean() - leak) < 4.5 * drawn.std() / math.sqrt(len(drawn))
+
+
+def test_the_next_move_of_the_best_option_is_that_of_agents() -> None:
+    """Five agents without noise, one step at a time, until the first of three options gains or loses one."""
+    qualities, state, runs = (0.9, 0.6, 0.1), (2, 2, 1), 4000
+    env = gossip_bandit_v0.population(
+        runs,
+        num_agents=5,
+        qualities=qualities,
+        initial_preferences=np.repeat(np.arange(3), state).tolist(),
+        horizon=99.0,
+    )
+    policy, first = PPCL(), np.full(runs, 0)
+    env.reset(seed=5)
+    policy.reset(env, env.stream("policy/agent"))
+    while not first.all():
+        env.step(policy.act(env.observe()))
+        moved = env.measure("popularity")[:, 0] * 5 - state[0]
+        first = np.where(first == 0, np.sign(np.round(moved)), first)
+    up, bound = first_moves(qualities, 5, 2)[state]
+    assert bound == pytest.approx(3 * 0.9 / (3 * 0.9 + 2 * 0.6 + 0.1))
+    assert abs((first == 1).mean() - up) < 4.5 * math.sqrt(up * (1 - up) / runs)
+    assert abs(up - bound) > 1e-3
+    assert min(one for one, _ in first_moves(qualities, 5, 2).values()) >= 0.9 / (0.9 + 0.6) - 1e-12
+    assert lemma_1(qualities, 5) == pytest.approx(1)
+
+
+def test_lemma_3_without_noise_and_bit_by_bit() -> None:
+    """In closed form without noise; with noise from the bits of 40 agents, and what the agent that asks then does."""
+    qualities = (0.95, 0.65, 0.35, 0.05)
+    assert lemma_3(qualities, 400, None)[0] == pytest.approx(0.95 / (0.95 + 0.65))
+    least, held = lemma_3(qualities, 40, 3.0)
+    rng, q, asks = np.random.Generator(np.random.PCG64(8)), 1 / (math.exp(1.5) + 1), 100_000
+    own = rng.random(asks) * 40 >= held  # whether the agent that asks prefers the second option
+    prefers = np.repeat([0, 1], [held, 40 - held])
+    counts = np.zeros((asks, 4))
+    for one in prefers:
+        counts += (np.arange(4) == one) != (rng.random((asks, 4)) < q)
+    unbiased = np.clip((counts / 40 - q) / (1 - 2 * q), 0, 1)
+    estimate = unbiased / unbiased.sum(1, keepdims=True)
+    tried = (rng.random((asks, 1)) > estimate.cumsum(1)).sum(1).clip(max=3)
+    adopts = (estimate < 7 / 8).all(1) & (rng.random(asks) < np.array(qualities)[tried])
+    up, down = (adopts & own & (tried == 0)).sum(), (adopts & ~own & (tried > 0)).sum()
+    assert up + down > 1000
+    assert abs(up / (up + down) - least) < 4.5 * math.sqrt(least * (1 - least) / (up + down)) + 0.02
+    assert least < 0.3

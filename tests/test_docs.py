@@ -111,7 +111,7 @@ def test_pages_of_results_are_made_of_the_kept_results() -> None:
     marked = {page for page in (ROOT / "docs").glob("*.md") if keep["BEGIN"] in page.read_text(encoding="utf-8")}
     pages = keep["pages"]()
     assert {"leakage", "verdicts"} <= {page.stem for page in pages}
-    package = {ROOT / "src/taciturn/bench" / name for name in ("kept_verdicts.json", "marks.json")}
+    package = {ROOT / "src/taciturn/bench" / name for name in ("kept_verdicts.json", "known.json", "marks.json")}
     assert marked | set((ROOT / "docs").glob("verdicts*.md")) | package == set(pages)
     for page, text in pages.items():
         assert page.read_text(encoding="utf-8") == text

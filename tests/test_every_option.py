@@ -15,9 +15,9 @@ from bench_dummies import Noise
 from test_submission import KEPT
 
 from taciturn import cli
-from taciturn.bench import report, runner, store, submission, train
+from taciturn.bench import report, runner, store, submission, train, verify
 from taciturn.bench.comparisons.kinds import KindsOfAgents
-from taciturn.bench.results import Results
+from taciturn.bench.results import Group, Results
 from taciturn.bench.study import STUDIES
 from taciturn.policies.trust import VARIABLE
 
@@ -30,6 +30,7 @@ RUN = "run gossip_bandit --policy PPCL --set num_agents=4 --set horizon=20 --run
 BRIEF = "taciturn/GossipBandit-v0/brief"
 TRAIN = "train round_stopping --steps 64 --out agent"
 BENCH = "bench noise --out out"
+VERIFY = "verify noise --kept studies --cells 2 --seed 1 --json"
 RATINGS = "logged ratings ratings.csv --policy LinUCB --set num_agents=2 --seeds 1 --until 5 --json"
 BANDIT = "logged bandit log.csv --policy LinUCB --estimator all --context context,other --json"
 RUNS: dict[str, str | tuple[str, str]] = {
@@ -84,12 +85,26 @@ COMMANDS: dict[str, tuple[str, dict[str, str | tuple[str, str]]]] = {
     "bench": (
         BENCH,
         {"names": (BENCH, "bench agents --out out"), "out": "--out other", "trust": "--trust", **RUNS}
+        | {"yes": ("bench --yes", "bench")}
         | {"agent": ("bench agents --out out", "bench agents --out out --agent test_every_option:mine")},
     ),
     "reproduce": (
         FIGURES,
         {"names": (FIGURES, FIGURES.replace("/4", "/3")), "out": "--out other", **RUNS}
-        | {"where": "--where policy=PPCL", "as_json": ("reproduce li2022/4", FIGURES)},
+        | {"where": "--where policy=PPCL", "as_json": ("reproduce li2022/4", FIGURES)}
+        | {"yes": ("reproduce --yes", "reproduce")},
+    ),
+    "verify": (
+        VERIFY,
+        {
+            "names": (VERIFY, VERIFY.replace("noise", "agents")),
+            "cells": "--cells 3",
+            "longest": "--longest 5",
+            "seed": "--seed 2",
+            "kept": (VERIFY, VERIFY.replace("studies", "fewer")),
+            "workers": "--workers 1",
+            "as_json": (VERIFY, VERIFY.replace("--json", "")),
+        },
     ),
     "audit": (
         AUDIT,
@@ -169,7 +184,7 @@ CASES = [(command, parameter) for command, (_, changes) in COMMANDS.items() for 
 Trace = Callable[[str], Any]
 # What documents repeat of the words themselves.
 ECHOES = {"env", "policy", "set", "privacy", "seed", "runs", "until", "seeds", "file", "interval", "learn", "estimator"}
-ECHOES |= {"confidence", "trials", "method", "delta", "name"}
+ECHOES |= {"confidence", "trials", "method", "delta", "name", "seconds"}
 
 
 def mine(rows: Any) -> Any:
@@ -222,6 +237,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "items.csv").write_text("item_id,f\na0,1\na1,0\na2,3\n", encoding="utf-8")
     (folder / "own.yml").write_text("PPO:\n  gamma: 0.5\n", encoding="utf-8")
     (folder / "kept.json").write_bytes(KEPT.read_bytes())
+    for name, seeds in {"studies": 9, "fewer": 3}.items():
+        (folder / name).mkdir()
+        (folder / name / "agents.json").write_bytes(KEPT.read_bytes())
+        config = Noise().cells(False)[0].config
+        group = Group(config, np.arange(seeds), {"value": np.ones(seeds)}, {}, np.arange(seeds, dtype=float))
+        kept = submission.Submission("noise", dict.fromkeys(submission.ORIGIN, "said"), Results([group]))
+        (folder / name / "noise.json").write_text(submission.packed(kept), encoding="utf-8")
     for name, quick in {"done": True, "done-too": False}.items():
         where = {"policy": "Clever", "world.agents": 10, "privacy.epsilon": 1.0}
         runner.run_study([Noise()], store.Store(folder / name), quick=quick, progress=False, where=where)
@@ -255,7 +277,12 @@ def trace(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         calls.append(["of_folder", repr(folder)])
         return submission.unpacked(KEPT)
 
+    def verified(cells: Any, rng: Any, **how: Any) -> list[Any]:
+        calls.append(["verify", [one.cell.label for one in cells], plain(how)])
+        return []
+
     everywhere(monkeypatch, runner.run_study, ran)
+    everywhere(monkeypatch, verify.verify, verified)
     everywhere(monkeypatch, submission.of_folder, of_folder)
     monkeypatch.setattr(KindsOfAgents, "check", lambda *_: None)
     monkeypatch.setattr(store.Store, "results", lambda *_: Results([]))

@@ -66,7 +66,10 @@ def test_cells_are_different_and_enough(name: str, quick: bool) -> None:
             # A limit is a calculation, which has nothing to draw.
             declared = getattr(STUDIES[name], "seeds", (5, 20))[1]
             trained = learns(policy) or policy == PLAIN_PPO
-            assert found == set(range(1 if policy == LIMIT else 10 if trained else declared))
+            assert found == set(range(len(found)))
+            expected = 1 if policy == LIMIT else 10 if trained else declared
+            more = ("chen2021-2", "tao2023-2", "tao2023-variants")  # some settings have more seeds
+            assert len(found) >= expected if name in more else len(found) == expected
             # The cells of two studies of Tao et al. take minutes, and their seeds differ by far less than what is
             # claimed.
             assert declared >= (3 if name in ("tao2023-4", "tao2023-variants") else 5)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import taciturn
-from taciturn.bench.papers.tao2023 import share_dynamics
+from taciturn.bench.papers.tao2023 import lemmas, share_dynamics
 from taciturn.bench.papers.tao2023.settings import BOUND, H, signals, society
 from taciturn.bench.papers.tao2023.share_dynamics import (
     agents_needed,
@@ -147,3 +147,68 @@ def test_without_noise_an_estimate_is_never_cut_off(monkeypatch: pytest.MonkeyPa
         moved.clear()
         noisy_weights(phi, num_agents=300, copies=5, epsilon=epsilon, seed=0)
         assert (max(moved) > 1e-9) == cut
+
+
+def test_the_domain_of_the_lemmas_meets_their_conditions() -> None:
+    """Theorem 5.2, equation 11 and Lemmas 5.1, 5.7 and 5.9, written out."""
+    size, copies, delta_q = lemmas.domain()
+    beta, mu, h, half = lemmas.ADOPTS, lemmas.EXPLORES, 16 * 11 / 0.27, math.exp(1.0)
+    delta = math.log(beta / (1 - beta))
+    assert beta < math.e / (math.e + 1)
+    assert 6 * mu == pytest.approx(delta**2)
+    c = 4 * 2 * 5 / (mu * 0.27) * (half + 1) / (half - 1)
+    logs = math.log(size)
+    assert c**2 * 2 ** (2 * math.log(5) / delta**2) * logs <= copies < size
+    assert size / 10 < c**2 * 2 ** (2 * math.log(5) / delta**2) * math.log(size / 10)
+    assert math.sqrt(copies / logs) >= 0.999999 * c * 2 ** (math.log(5) / delta**2) / delta
+    assert delta_q == pytest.approx(c * math.sqrt(logs / copies))
+    assert math.sqrt(60 * 2 * logs / (mu * size)) < 0.5
+    assert (size - 1) * math.sqrt(logs / size) >= 8 * h / math.sqrt(5)
+    assert (size - 1.5) * math.log1p(math.sqrt(5 * logs / size)) >= 8 * h
+
+
+def test_equation_23_with_exact_numbers() -> None:
+    low, high = lemmas.xi(30, 200, 10)
+    assert 1 - low == pytest.approx((1 - 2 / 101) ** 30 * (1 - 2 / 901) ** 170)
+    assert 1 + high == pytest.approx((1 + 2 / 99) ** 30 * (1 + 2 / 899) ** 170)
+
+
+def test_what_the_lemmas_bound_is_found_where_it_is_known() -> None:
+    found = lemmas.deviations()
+    assert set(found) == set(lemmas.CLAIMED)
+    assert max(found.values()) <= 1
+    # All hold an option at first, and after a round of bad signals a share of 1 - beta.
+    assert found["5.5"] == pytest.approx(8 / 15, rel=1e-4)
+    assert found["5.4"] == pytest.approx(0.25, rel=1e-3)
+    # The largest of twenty deviates by two or three standard deviations of a tried option that half of the agents try.
+    size, _, _ = lemmas.domain()
+    sd = math.sqrt(1 / size) / (2 * math.sqrt(30 * 2 * math.log(size) / (lemmas.EXPLORES * size)))
+    assert sd < found["5.1"] < 20 * sd
+    assert lemmas.apart([1.0, 2.0], [1.0, 1.6]) == pytest.approx(0.25)
+    assert lemmas.apart([1.0, 1.6], [1.0, 2.0]) == pytest.approx(0.25)
+
+
+def test_lemmas_fail_where_agents_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimates of a thousand agents are too noisy for a delta_Q of 0.001."""
+    monkeypatch.setattr(lemmas, "domain", lambda: (1000, 1e5, 1e-3))
+    assert {"5.9", "5.10"} <= {name for name, one in lemmas.deviations.__wrapped__().items() if one > 1}
+
+
+def test_the_limit_regret_round_by_round() -> None:
+    eta, beta, mu = ordered_means(3), 0.6, 0.05
+    (one,) = lemmas.limit_regret(3, beta, mu, 50, seeds=1)
+    signals = np.random.Generator(np.random.PCG64(0)).random((50, 3)) < eta
+    weights, earned = [1 / 3] * 3, 0.0
+    for signal in signals:
+        earned += sum(w for w, good in zip(weights, signal, strict=True) if good)
+        tried = [(1 - mu) * w + mu / 3 for w in weights]
+        weights = [t * (beta if good else 1 - beta) for t, good in zip(tried, signal, strict=True)]
+        weights = [w / sum(weights) for w in weights]
+    assert one == pytest.approx(eta[0] - earned / 50)
+
+
+def test_bias_of_the_mean_estimate_by_draws() -> None:
+    shares = np.append(0.5, np.full(19, 0.5 / 19))
+    drawn = np.maximum(shares + sigma(1.0, 1000, 500) * rng(9).standard_normal((200_000, 20)), 0)
+    mean = (drawn / drawn.sum(1, keepdims=True)).mean(0)
+    assert lemmas.bias(2000, 1.0, 1000) == pytest.approx(np.abs(mean - shares).max(), rel=0.02)

@@ -80,8 +80,11 @@ Deviations from the paper
     therefore hold only as a statement on first passage (`agreed_at`, `agreed_on`), or without noise; the K absorbing
     states of section V-A are those of the noiseless chain. The proof uses one estimate for all agents; here, as in
     Algorithm 1, every request is answered afresh. An agent also perturbs its reply to itself, as in line 4. The caption
-    of Figure 1 and its text give different K (4 and 2); four qualities are listed, so K = 4. Nothing in the paper
-    bounds the total privacy loss: each tick of any agent costs every agent epsilon once more.
+    of Figure 1 and its text give different K (4 and 2); four qualities are listed, so K = 4. The text on Figure 2b says
+    "when there are four agents"; its caption has K = 4 and no such N, so four arms are meant. Figure 4 takes the
+    configuration of Figure 2b for its gap 0.3, where the text says around 30 rounds instead of around 20; neither comes
+    out. Theorem 2 is on a message: nothing in the paper bounds the total privacy loss, and each tick of any agent costs
+    every agent epsilon once more.
 
 Registered configurations
     `taciturn/GossipBandit-v0` (PettingZoo): N=400, K=4, rate 1, qualities drawn at each reset. With

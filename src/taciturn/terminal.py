@@ -56,11 +56,28 @@ def aligned(
         widths[spare.index(max(spare))] -= 1
     lines, left = list[str](), iter(texts)
     for row in rows:
-        lines += [row] if isinstance(row, str) else _lines(next(left), widths, numbers, " " * indent)
+        lines += filled(row, width) if isinstance(row, str) else _lines(next(left), widths, numbers, " " * indent)
         if ruled:
             lines.append(" " * indent + "─" * (sum(widths) + GAP * (columns - 1)))
             ruled = False
     return "\n".join(lines)
+
+
+def filled(text: str, width: float) -> list[str]:
+    """The lines of a text that fit the window; paragraphs are filled anew if they do not, and indented lines, such as
+    lists and code, are broken one by one."""
+    found = list[str]()
+    for block in re.split(r"\n(?=\n)", text):
+        lines = block.removeprefix("\n").split("\n")
+        found += [""] * block.startswith("\n")
+        if all(len(line) <= width for line in lines):
+            found += lines
+            continue
+        parts = lines if any(line[:1] in (" ", "-") for line in lines) else [" ".join(lines)]
+        for part in parts:
+            lead = " " * (len(part) - len(part.lstrip()))
+            found += textwrap.wrap(part.strip(), int(width), initial_indent=lead, subsequent_indent=lead) or [""]
+    return found
 
 
 def _widths(rows: Sequence[Row], parts: Callable[[str], list[str]]) -> list[int]:

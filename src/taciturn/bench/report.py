@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from taciturn.bench import figures, kept_verdicts
+from taciturn.bench import figures, kept_verdicts, known
 from taciturn.bench.progress import bar, stderr
 from taciturn.bench.results import Results, describe
 from taciturn.bench.store import Store, write_bytes
@@ -245,6 +245,9 @@ def print_summary(store: Store, studies: Sequence[Study], console: Console | Non
     """Print who is best, if the studies answer that, and a line for each of the others; the report has their tables."""
     console = console or terminal()
     answers = [study for study in studies if study.headline and len(store.results(study.name))]
+    if answers and store.manifest()["quick"]:
+        print_known(store, answers, console)
+        answers = []
     for study in answers[:1]:
         print_table(tables_of(study, store.results(study.name))[0], console)
     if answers[1:]:
@@ -254,6 +257,16 @@ def print_summary(store: Store, studies: Sequence[Study], console: Console | Non
     others = [study for study in studies if not study.headline]
     if others:
         print_table(overview(store, others), console)
+
+
+def print_known(store: Store, studies: Sequence[Study], console: Console) -> None:
+    """Print what full runs have shown, since a quick run of two seeds ranks nobody, and what to do next."""
+    found = known.table()
+    print_table(found, console)
+    console.print(found.note, highlight=False)
+    cells = sum(len(group.seeds) for study in studies for group in store.results(study.name))
+    console.print(f"\nThis quick run: {cells:,} cells, two seeds each: not ranked.", highlight=False)
+    console.print(known.NEXT, highlight=False)
 
 
 def overview(store: Store, studies: Sequence[Study]) -> Table:

@@ -241,7 +241,8 @@ class Store:
         try:
             found = json.loads((self.path / name).read_bytes())
         except FileNotFoundError as error:
-            raise StoreError(f"{self.path} holds no benchmark results ({name} is missing)") from error
+            why = f"{name} is missing" if self.path.exists() else "there is nothing of that name"
+            raise StoreError(f"{self.path} holds no benchmark results ({why})") from error
         except (OSError, ValueError, RecursionError) as error:
             raise StoreError(f"{self.path / name} cannot be read: choose another --out") from error
         if not has_shape(found, SHAPES[name]):

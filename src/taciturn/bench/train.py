@@ -292,7 +292,7 @@ def library(
         done = max((int(file.stem) for file in checkpoints.glob("*.zip") if file.stem.isdecimal()), default=0)
         if not done and "n_steps" not in own and getattr(model, "n_steps", 0) * model.n_envs > steps:
             # A rollout of the usual length would be longer than the training.
-            short = max(1, steps // model.n_envs)
+            short = -(-steps // model.n_envs)
             batch = math.gcd(getattr(model, "batch_size", 1), short * model.n_envs)
             model = made(n_steps=short, **{"batch_size": batch} if hasattr(model, "batch_size") else {})
         if done:

@@ -35,9 +35,8 @@ def main() -> None:
         code = command([a for a in arguments if a != "--debug"], prog_name="taciturn", standalone_mode=False)
     except typer.Exit as error:
         sys.exit(error.exit_code)
-    except (KeyboardInterrupt, typer.Abort) as error:
-        said = [*getattr(error, "__notes__", []), *getattr(error.__cause__, "__notes__", [])]
-        _fail(f"interrupted{': ' * bool(said)}{'; '.join(said)}", EXIT_INTERRUPTED)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(EXIT_FAILED)

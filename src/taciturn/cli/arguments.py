@@ -84,7 +84,8 @@ def population_of(
 
 def task_named(name: str) -> str:
     """The id of a task from any way to write it: with or without taciturn/ and the version, by the world's name or id,
-    in any case. Other names are returned as they are."""
+    in any case. What is no world's name and another is returned as it is. Raises UnknownName if the world has no such
+    task."""
     from taciturn.bench.tasks import TASKS
 
     plain, at, total = name.partition("@")
@@ -95,7 +96,9 @@ def task_named(name: str) -> str:
         found = f"{registry.entry(world).id}/{task.casefold()}{at}{total}"
     except ValueError:
         return name
-    return found if found in TASKS else name
+    if found not in TASKS:
+        raise UnknownName("task", name, [one for one in TASKS if one.startswith(found.rpartition("/")[0])])
+    return found
 
 
 def any_says(actor: Any, name: str) -> bool:

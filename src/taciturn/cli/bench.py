@@ -8,7 +8,7 @@ from typer import Argument, Option, confirm
 
 from taciturn.cli.arguments import entries
 from taciturn.cli.options import CODE, Json, Trust, with_options_of
-from taciturn.cli.output import print_json
+from taciturn.cli.output import interrupted, print_json
 from taciturn.cli.report import print_report
 from taciturn.cli.verify import KEPT
 from taciturn.registry import UnknownName
@@ -58,8 +58,8 @@ def run_studies(
             where=entries("--where", where or []),
             shard=shard,
         )
-    except KeyboardInterrupt as error:
-        error.add_note(f"the finished cells are kept in {out}, and the same command with --resume goes on")
+    except KeyboardInterrupt:
+        interrupted(f"the finished cells are kept in {out}, and the same command with --resume goes on")
         raise
     failed = [str(file) for file in summary.failed]
     about: dict[str, Any] = {"cells": summary.planned, "reused": summary.reused, "failed": failed}

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,11 @@ import numpy as np
 def counted(number: int, thing: str) -> str:
     """Such as "1 run" and "1,000 runs"."""
     return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
+def interrupted(kept: str) -> None:
+    """Say on standard error what an interruption leaves."""
+    print(f"taciturn: interrupted: {kept}", file=sys.stderr)
 
 
 def print_json(document: dict[str, Any]) -> None:

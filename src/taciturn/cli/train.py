@@ -7,6 +7,7 @@ from typer import Argument, Option
 
 from taciturn.cli.arguments import mechanisms_of, split_settings
 from taciturn.cli.options import Settings
+from taciturn.cli.output import interrupted
 from taciturn.registry import one_agent
 
 
@@ -61,9 +62,9 @@ def train(
                 trust=trust,
                 progress=lambda done, text: shown.running(text, done),
             )
-    except KeyboardInterrupt as error:
+    except KeyboardInterrupt:
         kept = max((int(one.stem) for one in (out / "checkpoints").glob("*.zip") if one.stem.isdecimal()), default=0)
-        error.add_note(
+        interrupted(
             f"the checkpoint after {kept:,} steps is kept in {out}, and the same command with --resume goes on"
             if kept
             else f"no checkpoint was reached in {out}"

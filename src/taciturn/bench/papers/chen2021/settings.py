@@ -9,7 +9,8 @@ from taciturn.envs.gossip_bandit.world import CHEN2021
 
 LIMIT = "mean field"
 SHORT, LONG = 50.0, 150.0
-LEVEL = 0.9  # a curve has converged at this share
+SHARES = (0.8, 0.9, 0.95, 0.999)  # of the agents, whose times are recorded
+LEVEL, ALL = 0.9, 0.999  # two readings of when a curve has converged
 LEVELS = (0.5, 1.0, 2.0, 3.0, 5.0, None)
 TAUS = (0.1, 0.5, 1.0)
 

@@ -1,0 +1,56 @@
+"""What the full runs of the study `agents` that this version keeps have shown, for who has only a quick run."""
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from taciturn.bench.results import Results
+from taciturn.bench.scores import boards, learning, standing
+from taciturn.bench.study import Table
+from taciturn.bench.tables import NONE
+from taciturn.bench.tasks import NO_LIMIT, PAPER, STANDARD, TASKS, world_title
+
+FILE = "known.json"
+TOTALS: tuple[float | str, ...] = (NO_LIMIT, 1.0)
+
+
+def summary(results: Results) -> str:
+    """The text of the file: of each world the best agents of its standard task at `TOTALS`, with their scores, and
+    whether learning beats the papers' algorithms."""
+    some, (_, words) = boards(results), learning(results)
+    found: dict[str, Any] = {}
+    for total in TOTALS:
+        for board in standing(some, total):
+            best = board.best()
+            score = None if best is None else board.judged(best)
+            if best is not None and score is not None and board.task.name == STANDARD:
+                one = found.setdefault(board.task.plain, {"best": {}, "learning": NONE})
+                one["best"][str(total)] = [board.label(best).partition(" (")[0], round(score.value, 2)]
+    for plain, one in found.items():
+        one["learning"] = words.get(plain, {}).get(PAPER, NONE)
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+
+
+@cache
+def kept() -> dict[str, Any]:
+    """The content of the file, by task."""
+    found: dict[str, Any] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
+    return found
+
+
+def table() -> Table:
+    """A line a world."""
+    rows = []
+    for plain, one in kept().items():
+        texts = [one["best"].get(str(total)) for total in TOTALS]
+        cells = [NONE if text is None else f"{text[1]:.2f} {text[0]}" for text in texts]
+        rows.append((world_title(TASKS[plain].env), *cells, one["learning"]))
+    note = "Scores: 0 for the best agent that hears nobody, 1 for one that is given what all observe."
+    columns = ("world", "best, no privacy", "total epsilon of 1", "learners beat papers")
+    return Table("What full runs have shown", columns, rows, note, words=frozenset(range(4)))
+
+
+NEXT = """Next:
+  taciturn bench agents --agent mine:Agent --where kind=yours --out results/mine
+  taciturn reproduce jiang2020/3.3 --out results/figure"""

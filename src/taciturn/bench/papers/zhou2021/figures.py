@@ -4,14 +4,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from taciturn.agents import bring
 from taciturn.bench.figures import plot_curves, plot_scores
 from taciturn.bench.papers.base import PaperStudy
 from taciturn.bench.papers.zhou2021 import claims, settings
+from taciturn.bench.papers.zhou2021.rivals import players
 from taciturn.bench.papers.zhou2021.settings import GRAPHS, GRID_LEVELS, LEVELS, THRESHOLDS, WORLDS
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, register
-from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.registry import make_world
 from taciturn.simulation import simulate
@@ -36,25 +35,21 @@ class Recommendations(PaperStudy):
         ]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        params, own = cell.config["env_params"], cell.config["policy_params"]
-        population, policy = make_world(cell.config["env"]).population(1, **params), bring(cell.config["policy"], **own)
+        params = cell.config["env_params"]
+        population = make_world(cell.config["env"]).population(1, **params)
+        policy, privacy = players(cell.config["policy"], cell.config["policy_params"], cell.config.get("privacy", {}))
         if isinstance(policy, ClusterPolicy) and params["horizon"] > self.quick_rounds:
             policy.compile_from = 0  # once for all cells
-        privacy = {channel: parse_mechanism(law) for channel, law in cell.config.get("privacy", {}).items()}
         times = np.unique(np.linspace(0, params["horizon"], POINTS + 1)[1:].astype(int))
         names = ["regret", "expected_reward"]
         run = simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=privacy)
         metrics = {name: float(run.metrics[name][0]) for name in KEPT}
         regret, reward = (run.trace[name][:, 0] for name in names)
+        metrics["half_regret"] = regret[len(times) // 2 - 1]
         # A seventh of the run is what the paper counts as 10,000 rounds.
-        early, arrival, later = (len(times) * part // 7 - 1 for part in (1, 4, 5))
-        metrics |= {
-            "early_reward": reward[early],
-            "early_regret": regret[early],
-            "regret_before": regret[arrival],
-            "regret_after": regret[later],
-            "half_regret": regret[len(times) // 2 - 1],
-        }
+        for part in range(1, 7):
+            at = len(times) * part // 7 - 1
+            metrics |= {f"regret_{part}": regret[at], f"reward_{part}": reward[at]}
         if run.ledger is not None:
             (channel,) = privacy
             # Each charge costs epsilon. The total is infinite where agents ask because of what was liked.
@@ -65,10 +60,12 @@ class Recommendations(PaperStudy):
         return [(settings.named(part.groups[0].config["env_params"]), part) for _, part in super().panels(results)]
 
     def row_label(self, group: Group, results: Results) -> str:
-        own = group.config["policy_params"]
-        if group.config["policy"] == "TPriDO" and group.config["env_params"]["graph"] == "none":
+        policy, own = str(group.config["policy"]), group.config["policy_params"]
+        if policy == "TPriDO" and group.config["env_params"]["graph"] == "none":
             return "TPriDO, one agent"
-        return "TPriDO, constants of the proofs" if "preset" in own else str(group.config["policy"])
+        if policy == "TPriDO" and "preset" in own:
+            return "TPriDO, constants of the proofs"
+        return f"{policy}, noisy sums" if group.config.get("privacy") else policy
 
     def plots(self, results: Results) -> list[Plot]:
         if not len(results):
@@ -90,13 +87,16 @@ class AlgorithmsStudy(Recommendations):
     name = "zhou2021-6"
     title = "Zhou et al. 2021, Tables 1 and 2, Figures 6 and 7: algorithms"
     description = (
-        "8 agents on a star with 2,000 of 4,000 items each, 1,000 rounds, NT = 0.5, without privacy but for "
-        "GaussLinUCB, which has epsilon = 1 for its whole run. The paper has 70,000 rounds; its Poo-Loc is HCT here, "
-        "the base of POO, without a search for its smoothness. UCB1 is ItemUCB1. HOO and ContextualZooming are not in "
-        "the paper. Every policy was tuned on the same budget."
+        "8 agents on a star with 2,000 of 4,000 items each, NT = 0.5. 1,000 rounds stand for the paper's 70,000, a "
+        "seventh of the run for each 10,000. T-PriDO is without noise, and so are Random, UCB1 (ItemUCB1) and DUCB; "
+        "Poo-Loc (HCT, the base of POO, without a search for its smoothness), ACR, DSC and LinUCB learn from sums "
+        f"released by TreeAggregation with epsilon = {settings.NOISY_RIVALS:g}, which is Gauss-LinUCB's for its whole "
+        "run, too. The same four are also played without noise. Every "
+        "policy was tuned on the same budget, the four without noise."
     )
     figures = ("zhou2021/table-1", "zhou2021/table-2", "zhou2021/6", "zhou2021/7")
     claims = claims.ALGORITHMS
+    seeds = (3, 16)
     configs = tuple(settings.compared(world, rival) for world in WORLDS for rival in settings.COMPARED)
 
 
@@ -105,7 +105,8 @@ class GridsStudy(Recommendations):
     name = "zhou2021-grid"
     title = "Zhou et al. 2021, Table 1: the grid of DSC"
     description = (
-        "DSC with 1, 2, 4 and 8 cells in each dimension of contexts, beside ACR and T-PriDO, in the setting of Table 1."
+        "DSC with 1, 2, 4 and 8 cells in each dimension of contexts, beside ACR and T-PriDO, in the setting of Table 1 "
+        "without any noise."
     )
     figures = ("zhou2021/grid",)
     claims = claims.GRIDS
@@ -114,7 +115,7 @@ class GridsStudy(Recommendations):
         for world in WORLDS
         for one in (
             *(settings.on_grid(world, level) for level in GRID_LEVELS),
-            settings.compared(world, "ACR"),
+            settings.compared(world, "ACR without noise"),
             settings.compared(world, "TPriDO"),
         )
     )
@@ -129,10 +130,12 @@ class NetworksStudy(Recommendations):
     name = "zhou2021-8"
     title = "Zhou et al. 2021, Figures 8 and 9: networks"
     description = (
-        "T-PriDO with NT = 0.5 and 40 agents on a complete graph, a star, a ring, and on their own; without privacy."
+        "T-PriDO with NT = 0.5 and 40 agents on a complete graph, a star, a ring, and on their own; without privacy. "
+        "1,000 rounds stand for the paper's 70,000."
     )
     figures = ("zhou2021/8", "zhou2021/9")
     claims = claims.NETWORKS
+    seeds = (3, 20)
     color = "env_params.graph"
     rows = ("env_params.graph",)
     configs = tuple(settings.on_graph(world, graph) for world in WORLDS for graph in GRAPHS)
@@ -146,10 +149,10 @@ class PrivacyStudy(Recommendations):
     name = "zhou2021-10"
     title = "Zhou et al. 2021, Figures 10 and 11, Table 3: privacy"
     description = (
-        f"8 agents on a star, NT = 0.5, {settings.NOISY_ROUNDS} rounds, because runs with noise are played by single "
-        "steps. TreeAggregation on the statistics that agents ask for, with the scale that its epsilon needs; counts "
-        "are released as they are, as in the paper. Also with agents that always ask, and with the exponential "
-        "mechanism on what is shown."
+        f"8 agents on a star, NT = 0.5. {settings.NOISY_ROUNDS} rounds stand for the paper's 70,000, because runs with "
+        "noise are played by single steps. TreeAggregation on the statistics that agents ask for, with the scale that "
+        "its epsilon needs; counts are released as they are, as in the paper. Also with agents that always ask, and "
+        "with the exponential mechanism on what is shown."
     )
     figures = ("zhou2021/10", "zhou2021/11", "zhou2021/table-3")
     claims = claims.PRIVACY
@@ -175,8 +178,8 @@ class GrowthStudy(Recommendations):
     name = "zhou2021-12"
     title = "Zhou et al. 2021, Figures 12 and 13: increasing data"
     description = (
-        "T-PriDO and DT-PriDO with NT = 0.5 and 40 agents on a star, without privacy. 28.6% of each repository arrive "
-        "at 4/7 of the run, as in the paper."
+        "T-PriDO and DT-PriDO with NT = 0.5 and 40 agents on a star, without privacy. 1,400 rounds stand for the "
+        "paper's 70,000; 28.6% of each repository arrive at 4/7 of the run, as in the paper."
     )
     figures = ("zhou2021/12", "zhou2021/13")
     claims = claims.GROWTH
@@ -188,11 +191,12 @@ class ThresholdsStudy(Recommendations):
     name = "zhou2021-14"
     title = "Zhou et al. 2021, Figure 14: NT"
     description = (
-        "T-PriDO, 40 agents on a star, no privacy. Agents ask if their own mean is below NT: never with 0, always with "
-        "1.1."
+        "T-PriDO, 40 agents on a star, no privacy; 1,000 rounds stand for the paper's 70,000. Agents ask if their own "
+        "mean is below NT: never with 0, always with 1.1."
     )
     figures = ("zhou2021/14",)
     claims = claims.THRESHOLD_CLAIMS
+    seeds = (3, 20)
     color = "policy_params.threshold"
     configs = tuple(settings.at_threshold(world, threshold) for world in WORLDS for threshold in THRESHOLDS)
 

@@ -1,0 +1,114 @@
+"""The rivals of section 5.2 under the paper's noise, which it does not describe for them: the sums of feedbacks that a
+policy learns from are released to it by `TreeAggregation`, and counts as they are, as for T-PriDO.
+
+DSC asks its neighbours, so it gets noisy sums through the channel `statistics`. ACR, LinUCB and HCT learn on their own:
+ACR asks the third party for its own records; the other two add the noise themselves.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from taciturn.agents import bring
+from taciturn.envs.core import PublicView
+from taciturn.envs.recommender.fast import Block
+from taciturn.mechanism_names import parse_mechanism
+from taciturn.policies.classic.partitions import ACR
+from taciturn.policies.classic.recommender import HCT, LinUCB, features
+from taciturn.policies.families.cluster_policy import ClusterPolicy
+from taciturn.policies.families.optimistic_tree import OptimisticTree
+from taciturn.policies.families.recommender import ItemPolicy
+from taciturn.validation import Bools, Floats, Ints
+
+
+class NoisyTree(OptimisticTree):
+    """HCT's tree, where the sum of each cluster is the noisy one of a stream of its own; means are kept within [0,
+    1]."""
+
+    def __init__(self, codes: Ints, policy: HCT, law: Any, horizon: int) -> None:
+        self.law, self.horizon, self.rng = law, horizon, policy.rng
+        self.streams: dict[int, Any] = {}
+        super().__init__(codes, policy.nu, policy.rho, None, policy.c, policy.delta)
+
+    def learn(self, path: list[int], reward: float) -> None:
+        end = path[-1]
+        if end not in self.streams:
+            self.streams[end] = self.law.start((1,), horizon=self.horizon, sensitivity=1.0)
+        (told,) = self.law.step([reward], self.rng, self.streams[end])
+        super().learn(path, float(told) - self.sums[end])
+
+    def refresh(self, node: int, log: float) -> None:
+        super().refresh(node, log)
+        if n := self.counts[node]:
+            mean = self.sums[node] / n
+            self.upper[node] += min(max(mean, 0.0), 1.0) - mean
+
+
+class NoisyHCT(HCT):
+    """HCT with noisy sums: each feedback enters one cluster's stream."""
+
+    def __init__(self, law: Any, **own: Any) -> None:
+        super().__init__(**own)
+        self.law = law  # TreeAggregation
+
+    fast = ItemPolicy.fast
+    public_schedule = True
+
+    def make_tree(self, codes: Ints) -> OptimisticTree:
+        return NoisyTree(codes, self, self.law, int(self._horizon))
+
+
+class NoisyLinUCB(LinUCB):
+    """LinUCB with one model for all items, whose vector b, the sum of feedbacks times features, is a noisy stream.
+
+    The features of a record have a length of at most 1, and so a sum of at most sqrt(k) in absolute values.
+    """
+
+    def __init__(self, law: Any, **own: Any) -> None:
+        super().__init__(**own)
+        self.law = law  # TreeAggregation
+
+    fast = ItemPolicy.fast
+    public_schedule = True
+
+    def start(self, fresh: Bools) -> None:
+        super().start(fresh)
+        if fresh.all():
+            most = math.sqrt(self._shared_b.shape[-1])
+            self._stream = self.law.start(self._shape[:2], horizon=int(self._horizon), sensitivity=most)
+        self._stream.reset(fresh)
+
+    def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
+        super().learn(contexts, items, likes, real)
+        shown = self._items[np.arange(len(items))[:, None], items]
+        values = likes[..., None] * features(contexts, shown)
+        self._shared_b = self.law.step(values, self.rng, self._stream, where=real)
+
+
+class NoisyACR(ACR):
+    """ACR that asks the third party for its own records in every round; there must be no neighbours."""
+
+    threshold = math.inf
+    fast = ClusterPolicy.fast
+    public_schedule = ClusterPolicy.public_schedule
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        self._may_ask[:] = True
+
+    def play(self, block: Block) -> tuple[Ints, Bools, Bools, Ints]:
+        raise NotImplementedError("only with noise, step by step")
+
+
+def players(policy: str, own: Mapping[str, Any], laws: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
+    """A policy with its parameters, and the mechanisms that the channels get, for the `laws` of a configuration."""
+    privacy = {channel: parse_mechanism(law) for channel, law in laws.items()}
+    if "statistics" not in privacy:
+        return bring(policy, **own), privacy
+    if policy == "HCT":
+        return NoisyHCT(privacy.pop("statistics"), **own), privacy
+    if policy == "LinUCB":
+        return NoisyLinUCB(privacy.pop("statistics"), **own), privacy
+    return NoisyACR(**own) if policy == "ACR" else bring(policy, **own), privacy

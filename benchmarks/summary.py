@@ -185,7 +185,7 @@ def without_memory(some: list[Board]) -> str:
     told = []
     for board in standing(some):
         best = board.best(information_=MEMORYLESS)
-        score = None if best is None else board.judged(best)
+        score = None if best is None else board.judged(best, information_=MEMORYLESS)
         if best is not None and score is not None and "preference" in CONTESTS[board.task.env].hears:
             told.append(f"{score.value:.2f} in {place(board)} ({board.label(best).partition(' (')[0]})")
     return f"Of agents without memory the best have {listed(told)}, without privacy."

@@ -20,7 +20,8 @@ FILE = "marks.json"
 LARGEST_RATIO = 2 / 3
 """Where the measure is a regret, others matter if `together` is at most this share of `alone`."""
 CLEAR = 10.0
-"""Elsewhere they matter if the marks are apart by so many times the half width of the interval of their distance."""
+"""Elsewhere they matter if the marks are so many times further apart than their distance is from the lower end of its
+interval."""
 
 
 class Mark(NamedTuple):
@@ -69,13 +70,13 @@ class Scale(NamedTuple):
 
     def others_matter(self, task: Task) -> bool:
         """Whether being together is worth enough for a task: `together` is at most two thirds of `alone` where the
-        measure is a regret, and elsewhere their distance is ten times the half width of its interval."""
+        measure is a regret, and elsewhere their distance is `CLEAR` times that from the lower end of its interval."""
         low, high = (np.array(mark.values) for mark in self)
         better = sign(task.measure) * (high - low)
         if "regret" in task.measure:
             return bool(high.mean() <= LARGEST_RATIO * low.mean())
         found = statistics.mean(better)
-        return found.value >= CLEAR * (found.high - found.low) / 2
+        return found.value >= CLEAR * (found.value - found.low)
 
     def __str__(self) -> str:
         ends = (f"{mark.policy} ({mark.estimate.value:.4g})" for mark in self)

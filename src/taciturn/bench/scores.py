@@ -3,7 +3,8 @@ what was designed by hand, and what each agent's messages are worth to it.
 
 A score is 0 for the best agent that hears nobody and 1 for one that is given what all agents observe
 (`taciturn.bench.marks`). Where the best of several is named, it is chosen by the runs of one half of the seeds and
-judged by those of the other half. Who pools is never ranked.
+judged by those of the other half; if that half chooses the same, each judges the other's choice, and all seeds count.
+Who pools is never ranked.
 
 Trainings may fail, and ten do not show how often. The interval of their mean allows for failures that none of them
 shows (`statistics.guarded_mean`), a failed training counting as random play; and a learner is said to be better than
@@ -122,18 +123,25 @@ class Board(NamedTuple):
         """Of the measure, over all seeds."""
         return group.mean(self.task.metric)
 
-    def best(self, *kinds: str, information_: str | None = None) -> Group | None:
-        """The best of some kinds (none given: of all but yours), chosen by the first half of its seeds."""
+    def best(self, *kinds: str, information_: str | None = None, half: int = 0) -> Group | None:
+        """The best of some kinds (none given: of all but yours), chosen by the first half of its seeds, or the
+        second."""
         wanted = kinds or KINDS
         some = [
             one for one in self.ranked() if one.config["kind"] in wanted and information_ in (None, information(one))
         ]
         way = sign(self.task.measure)
-        return max(some, key=lambda one: way * halves(one)[0].mean(self.task.metric), default=None)
+        return max(some, key=lambda one: way * halves(one)[half].mean(self.task.metric), default=None)
 
-    def judged(self, group: Group) -> Estimate | None:
-        """The score of a group that was chosen as the best, by the other half of its seeds."""
-        return self.score(halves(group)[1])
+    def fairly(self, best: Group, *kinds: str, information_: str | None = None) -> Group:
+        """The seeds that may judge what `best` chose: the other half; or all, if the other half chooses the same, since
+        each half is then judged by a choice that it had no part in."""
+        same = self.best(*kinds, information_=information_, half=1) is best
+        return best if same else halves(best)[1]
+
+    def judged(self, best: Group, *kinds: str, information_: str | None = None) -> Estimate | None:
+        """The score of what `best` chose, by seeds that did not choose it."""
+        return self.score(self.fairly(best, *kinds, information_=information_))
 
     def label(self, group: Group) -> str:
         """Its name, with parameters where others of the same name play, and a mark if it is not ranked."""
@@ -228,7 +236,8 @@ def who_is_best(results: Results) -> Table:
     columns = ("task", "measure", "alone (0)", "together (1)", "best, no privacy", "total 10", "total 3", "total 1")
     note = (
         "Scores are 0 for the best agent that hears nobody, and 1 for one that is given what all observe, without "
-        "privacy. Each best agent is chosen by the runs of one half of the seeds and judged by those of the other. "
+        "privacy. Each best agent is chosen by the runs of one half of the seeds and judged by those of the other; if "
+        "both halves choose the same, each judges the other's choice, and all seeds count. "
         "Brackets are 95% intervals. A total is what an agent may spend over its whole run."
     )
     return Table("Who is best", columns, rows, note, words=frozenset(range(8)))
@@ -241,7 +250,9 @@ def by_information(results: Results) -> Table:
         cells = []
         for known in (MEMORYLESS, REMEMBERS):
             best = board.best(information_=known)
-            cells.append(NONE if best is None else f"{score_text(board.judged(best))} {board.label(best)}")
+            cells.append(
+                NONE if best is None else f"{score_text(board.judged(best, information_=known))} {board.label(best)}"
+            )
         rows.append((task_name(board.task), *cells))
     note = (
         "Memoryless: agents act on what they observe now, as Chen et al. and Tao et al. allow; their worlds' "
@@ -392,7 +403,7 @@ def kinds_together(results: Results) -> Table:
                 best, rival = first.best(kind), first.best(*DESIGNED)
                 if board.task.held_out != held or best is None or best not in board.groups or board.scale is None:
                     continue
-                judged = halves(best)[1]
+                judged = first.fairly(best, kind)
                 mine.append(board.scale.score(judged.metrics[board.task.metric]))
                 if rival is not None and rival is not best and rival in board.groups:
                     pairs.append(tuple(sign(board.task.metric) * x for x in judged.paired(rival, board.task.metric)))  # type: ignore[arg-type]

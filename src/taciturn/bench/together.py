@@ -50,7 +50,7 @@ def from_alone_to_together(boards: Sequence[Board], known: Sequence[Board], name
         for place, (_, kinds, color, marker) in enumerate(PARTS):
             for total, there in at_totals(boards, board).items():
                 best = there.best(*kinds)
-                score = None if best is None else there.judged(best)
+                score = None if best is None else there.judged(best, *kinds)
                 if score is not None:
                     shown.add(place)
                     x = min(max(score.value, FLOOR), 1.15)
@@ -106,7 +106,7 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
                 points = []
                 for total, there in at_totals(boards, board).items():
                     best = there.best(*kinds)
-                    score = None if best is None else there.judged(best)
+                    score = None if best is None else there.judged(best, *kinds)
                     if score is not None:
                         points.append((len(TOTALS) - 1 - TOTALS.index(total), score))
                 if points:

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from taciturn.agents import bring
 from taciturn.bench.comparisons.playing import first_within, task_config, ways_by_rank
 from taciturn.bench.figures import COLORS, panels
@@ -266,10 +264,15 @@ def ways_of(task: Task, speaker: Speaker, agent: Any, config: Config, seed: int)
 
 
 def champion(groups: Results) -> tuple[str, Estimate]:
-    """The best agent by even seeds, and its score by odd ones."""
-    even = [(np.mean(one.metrics["score"][one.seeds % 2 == 0]), one) for one in groups]
-    _, best = max(even, key=lambda found: float(found[0]))
-    return str(best.config["policy"]), mean(best.metrics["score"][best.seeds % 2 == 1])
+    """The best agent by even seeds, and its score by odd ones; by all, if these choose the same, since each half then
+    judges the other's choice."""
+
+    def best(half: int) -> Group:
+        return max(groups, key=lambda one: float(one.metrics["score"][one.seeds % 2 == half].mean()))
+
+    chosen = best(0)
+    scores = chosen.metrics["score"]
+    return str(chosen.config["policy"]), mean(scores if best(1) is chosen else scores[chosen.seeds % 2 == 1])
 
 
 def named(best: tuple[str, Estimate]) -> str:

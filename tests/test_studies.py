@@ -147,8 +147,8 @@ def test_verdicts_on_wintall() -> None:
     assert equilibrium.verdict == IN_KIND
     assert "if everyone is at eps = 0, no deviation gains more than" in equilibrium.reason
     pays = verdicts["Section 2.3: with many individuals the payment is close to the bound (over (2.19), N = 30,000)"]
-    found = dict(zip(pays.labels, pays.numbers, strict=True))
-    assert found["two values, linear, exact"].value < 1.03 < found["four values, linear, exact"].value
+    numbers = dict(zip(pays.labels, pays.numbers, strict=True))
+    assert numbers["two values, linear, exact"].value < 1.03 < numbers["four values, linear, exact"].value
     assert pays.verdict == DIFFERS  # with 3,000 individuals and four values
     assert not any("logarithmic" in label for one in verdicts.values() for label in one.labels)
 

@@ -155,7 +155,7 @@ def test_page_says_what_it_must(page: str, store: Store) -> None:
     assert "<under>" not in page
     assert page.count("<svg") == 4
     assert page.index('<a href="#noise">Skill') < page.index("Clever (2 of 2)") < page.index("<svg")
-    assert {"∞ (no privacy)", "agrees", "differs", "the <model> as stated gives a smaller one."} <= set(parser.cells)
+    assert {"∞ (no privacy)", "agrees", "differs", "The <model> as stated gives a smaller one."} <= set(parser.cells)
     assert "Clever (reference)" in parser.cells
     assert "This was a quick run" in page
     assert "cells are missing" not in page

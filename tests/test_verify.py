@@ -30,7 +30,7 @@ class Noise(Study):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         value = cell.config["level"] + np.random.default_rng(cell.seed).normal()
-        return Result({"always": 1.0, "value": value})
+        return Result({"always": 1.0, "never": math.inf, "value": value})
 
 
 class Paired(Noise):

@@ -114,7 +114,8 @@ def ours(verdict: Verdict) -> str:
 def why(verdict: Verdict) -> str:
     """The paper's words, where the tolerance comes from, and the explanation."""
     tolerance = f"Tolerance: {verdict.tolerance}" if verdict.tolerance else ""
-    return " ".join(f"{part.rstrip('.')}." for part in (verdict.quote, tolerance, verdict.reason) if part)
+    parts = (verdict.quote, tolerance, verdict.reason)
+    return " ".join(f"{part[:1].upper()}{part[1:].rstrip('.')}." for part in parts if part)
 
 
 def origin_table(manifest: Manifest) -> Table:

@@ -148,7 +148,7 @@ def checked(drawn: Drawn, again: dict[str, float], fresh: dict[str, float] | Non
 
 def judged_by(score: Score, group: Group) -> str:
     """The study's score where a group has it, else the first metric that is not the same for all seeds."""
-    varying = [name for name, values in group.metrics.items() if np.ptp(values) > 0]
+    varying = [name for name, values in group.metrics.items() if np.unique(values).size > 1]
     return next(iter([name for name in (score.metric,) if name in group.metrics] + varying), next(iter(group.metrics)))
 
 

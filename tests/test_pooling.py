@@ -458,7 +458,7 @@ def test_a_task_is_played_and_marked(
             )
             assert json.loads(out)["pooled"] is True
         _, out, _ = call(capsys, monkeypatch, "list", "policies")
-        assert re.search(r"CentralisedOracle .*Its agents share a mind\.", out)
+        assert re.search(r"CentralisedOracle .*Its agents share a mind\.", " ".join(out.split()))
 
 
 def test_a_cell_of_the_benchmark_carries_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:

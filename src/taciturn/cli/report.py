@@ -33,7 +33,7 @@ def print_report(store: "Store", studies: "list[Study] | None", as_json: bool, a
     page = write_report(store, store.path, studies)
     if not as_json:
         # Tables of all studies would fill hundreds of lines; the report has them.
-        several = len(studies) > 1 or (studies[0].headline and store.manifest()["quick"])
+        several = len(studies) > 1 or studies[0].headline
         (print_summary if several else print_tables)(store, studies)
         print(f"report, with all tables and figures: {page}" if several else f"\nreport: {page}")
         return

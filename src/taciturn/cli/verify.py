@@ -1,5 +1,6 @@
 """`taciturn verify`."""
 
+import secrets
 import time
 from pathlib import Path
 from typing import Annotated
@@ -46,7 +47,7 @@ def verify(
     files = [file.stem for file in sorted(kept.glob("*.json"))]
     if not files:
         raise ValueError(f"kept must be a folder of kept results, benchmarks/results/studies of a clone, not {kept}")
-    drawn_by = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+    drawn_by = secrets.randbits(32) if seed is None else seed
     rng = np.random.default_rng(drawn_by)
     studies = load_studies()
     papers = [name for name in files if getattr(studies[name], "claims", ())]

@@ -312,6 +312,16 @@ def test_strangers_keep_their_agents_where_one_acts_at_a_time() -> None:
     assert isinstance(playing.everybody(world, Spied(), "gossip_bandit_v0", variant), AmongStrangers)
 
 
+def test_learners_do_not_play_among_strangers_who_cannot_act_in_their_form() -> None:
+    """DTPriDO shows items, and learners of the recommender choose clusters."""
+    task, contest = TASKS["taciturn/Recommender-v0/strangers"], CONTESTS["recommender_v0"]
+    for form, expected in ((contest.for_learners, False), ({}, True)):
+        one = config(task.env, "Random", {}, **contest.world | (form or {}))
+        assert playing.fits(task, bring("Random"), one) is expected
+    gossip = TASKS["taciturn/GossipBandit-v0/strangers"]
+    assert playing.fits(gossip, bring("Random"), config(gossip.env, "Random", {}, **CONTESTS[gossip.env].world))
+
+
 def test_who_hears_another_run_hears_the_next_replica() -> None:
     y, sent = np.arange(6.0).reshape(3, 2), np.array([[True, False], [True, True], [False, False]])
     heard, arrived = OfAnotherRun().deliver(y, sent, np.ones(3, np.bool_), {}, np.random.default_rng(0))

@@ -234,11 +234,23 @@ def played(
 
 
 def fits(task: Task, agent: Any, config: Config) -> bool:
-    """Whether a task has the spaces that an agent was made for; a network that was trained with 5 arms cannot act among
-    20."""
-    if not isinstance(agent, RowPolicy):
+    """Whether a task has the spaces that an agent was made for (a network that was trained with 5 arms cannot act among
+    20), and strangers, if there are any, who can act in the form of the world in which the agent plays."""
+    if not isinstance(agent, RowPolicy) and not task.variant.strangers:
         return True
-    return all(agent.fits(role) for role in population(config, 1, "evaluation", task.variant).roles.values())
+    world = population(config, 1, "evaluation", task.variant)
+    spaces = not isinstance(agent, RowPolicy) or all(agent.fits(role) for role in world.roles.values())
+    return spaces and all(begins(world, make_policy(name)) for name in task.variant.strangers)
+
+
+def begins(world: Population[Any], policy: Any) -> bool:
+    """Whether a policy acts in the form of this world."""
+    world.reset(seed=0)
+    try:
+        policy.reset(world.view(policy), np.random.default_rng(0), next(iter(world.roles)))
+    except ValueError:
+        return False
+    return True
 
 
 def ways_by_rank(

@@ -283,3 +283,8 @@ def test_shapes_are_checked() -> None:
         statistics.probability_of_improvement(np.ones((2, 2)), np.ones((2, 3)))
     with pytest.raises(ValueError, match="y must be positive"):
         statistics.ratio([1.0], [0.0])
+
+
+def test_the_half_width_is_that_of_students_interval() -> None:
+    low, high = stats.ttest_1samp([1.0, 2.0, 4.0, 4.5], 0.0).confidence_interval(0.95)
+    assert statistics.half_width([1.0, 2.0, 4.0, 4.5]) == pytest.approx((high - low) / 2, rel=1e-12)

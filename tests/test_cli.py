@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -676,6 +677,57 @@ def test_an_interruption_says_what_is_kept(run: Run, monkeypatch: pytest.MonkeyP
     assert err == (
         "taciturn: interrupted: the finished cells are kept in kept, and the same command with --resume goes on\n"
     )
+
+
+def test_an_interrupted_training_says_what_is_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from taciturn.bench import train
+
+    def interrupted(*args: Any, **how: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "train", interrupted)
+    words = ("train", "round_stopping", "--steps", "100", "--out", "kept")
+    code, _, err = run(*words)
+    assert code == 130
+    assert err.endswith("interrupted: no checkpoint was reached in kept\n")
+    Path("kept/checkpoints").mkdir(parents=True)
+    for name in ("900.zip", "1000.zip", "last.zip"):
+        Path("kept/checkpoints", name).touch()
+    _, _, err = run(*words)
+    assert err.endswith(
+        "interrupted: the checkpoint after 1,000 steps is kept in kept, and the same command with --resume goes on\n"
+    )
+
+
+def test_who_declines_runs_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    code, out, err = run("bench", "--quick")
+    assert code == 130
+    assert "Run all? [y/N]" in out + err
+    assert not Path("results").exists()
+
+
+def test_a_training_takes_the_steps_that_were_asked_for(run: Run) -> None:
+    run("train", "round_stopping", "--steps", "300", "--evaluations", "1", "--out", "short", "--set", "horizon=5")
+    with zipfile.ZipFile("short/checkpoints/300.zip") as kept:
+        assert json.loads(kept.read("data"))["num_timesteps"] == 304  # 19 steps of each of 16 replicas
+
+
+def test_a_module_may_be_named_like_a_policy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("voter.py").write_text("from taciturn.policies import Voter as Class\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(".")
+    monkeypatch.delitem(sys.modules, "voter", raising=False)
+    assert run("run", "gossip_bandit", "--policy", "voter:Class", "--until", "1", "--set", "num_agents=5")[0] == 0
+    assert "--set policy.k=10" in run("run", "round_stopping", "--policy", "fixedcount:10")[2]
+
+
+def test_delta_is_asked_for_only_where_it_is_missed(run: Run) -> None:
+    assert "write Gaussian:1,delta=1e-5" in run("audit", "Gaussian:1")[2]
+    assert "delta" not in run("audit", "Gaussian:-1")[2]
 
 
 def test_a_policy_with_arrays_is_shown_in_a_line() -> None:

@@ -118,15 +118,15 @@ def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:
         return make_policy(name, **parameters)
     if prefix in LOADERS:
         return loaded(prefix, LOADERS[prefix], rest, parameters, trust)
-    known = in_any_case(prefix, own_policies())
-    if known in own_policies():
-        first = next(iter(inspect.signature(own_policies()[known]).parameters), "PARAMETER")
-        raise ValueError(
-            f"policy {known} takes its parameters by name, such as --set policy.{first}={rest}, not {name}"
-        )
     try:
         found = imported(name)
     except ValueError as error:
+        known = in_any_case(prefix, own_policies())
+        if known in own_policies():
+            first = next(iter(inspect.signature(own_policies()[known]).parameters), "PARAMETER")
+            raise ValueError(
+                f"policy {known} takes its parameters by name, such as --set policy.{first}={rest}, not {name}"
+            ) from error
         kinds = ", ".join(f"{kind}:{'NAME' if kind == 'kept' else 'PATH'}" for kind in LOADERS)
         raise ValueError(f"policy must be a name, module:Class or one of {kinds}: {error}") from error
     return _brought(found, parameters, trust)

@@ -135,6 +135,12 @@ def ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
     return share(x, y)
 
 
+def half_width(values: ArrayLike) -> float:
+    """Half the width of Student's 95% interval of the mean of `values[seeds]`."""
+    rows = _checked(values)
+    return float(_t(len(rows) - 1) * rows.std(ddof=1) / np.sqrt(len(rows)))
+
+
 def share(x: ArrayLike, y: ArrayLike) -> Estimate:
     """The same where single values of `y` may have any sign, such as the share of a gap between two policies."""
     a, b = (z.mean(axis=1) for z in _pair(x, y))

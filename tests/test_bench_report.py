@@ -358,7 +358,7 @@ def test_the_summary_of_the_standing_benchmark_is_its_answer(
     assert text.startswith("What full runs have shown\n"), "a quick run ranks nobody"
     assert "gossip bandit" in text
     assert "cells, two seeds each: not ranked." in text
-    assert "taciturn bench agents --agent mine:Agent" in text
+    assert "taciturn bench --agent mine:Agent" in text
     manifest = store.manifest()
     monkeypatch.setattr(store, "manifest", lambda: manifest | {"quick": False})
     console = Console(file=io.StringIO(), width=160)

@@ -52,5 +52,5 @@ def table() -> Table:
 
 
 NEXT = """Next:
-  taciturn bench agents --agent mine:Agent --where kind=yours --out results/mine
+  taciturn bench --agent mine:Agent --out results/mine
   taciturn reproduce jiang2020/3.3 --out results/figure"""

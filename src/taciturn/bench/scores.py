@@ -53,6 +53,8 @@ FREE, UNDER = "All agents of each task", "All agents under totals"
 LEVEL = 0.05
 YES, NO, OPEN = "yes", "no", "undecided"
 UNCHECKED = " (not checked for pooling)"
+AROUND = 2
+"""How many agents `near` shows above and below one of the user's."""
 
 
 def unchecked(group: Group) -> bool:
@@ -445,29 +447,44 @@ def text_of(found: Estimate) -> str:
     return f"{number(found.value)} {interval(found[1:])}"
 
 
-def leaderboard(results: Results, title: str) -> Table:
-    """All agents of each standard task, best first: without privacy (title `FREE`), or at each total (`UNDER`)."""
-    free = title == FREE
-    some = [one for one in boards(results) if not one.task.held_out and (one.task.total == NO_LIMIT) == free]
-    rows = []
-    for board in some:
-        asked = {
+def beats(board: Board) -> dict[tuple[int, str], str]:
+    """Whether the user's agents, learners and designed agents beat all of a kind, by `id` of their group and kind."""
+    return words(
+        {
             (id(one), kind): found
             for one in board.ranked()
             if one.config["kind"] in (YOURS, *LEARNED, TASK_AGENT)
             for kind in (CLASSIC, PAPER)
             if (found := against(board, one, kind))
         }
-        told = words(asked)
+    )
+
+
+def near(ranked: list[Group]) -> list[Group]:
+    """The first agent, those of the user, and `AROUND` above and below each; none if no agent is the user's."""
+    own = [place for place, one in enumerate(ranked) if one.config["kind"] == YOURS]
+    shown = {place for one in own for place in range(one - AROUND, one + AROUND + 1)} | {0}
+    return [one for place, one in enumerate(ranked) if place in shown and own]
+
+
+def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
+    """All agents of each standard task, best first: without privacy (title `FREE`), or at each total (`UNDER`). Of
+    `mine`, those `near` the user's."""
+    free = title == FREE
+    some = [one for one in boards(results) if not one.task.held_out and (one.task.total == NO_LIMIT) == free]
+    rows = []
+    for board in some:
+        told = beats(board)
         places = {id(one): place for place, one in enumerate(board.ranked(), 1)}
-        for one in [*board.ranked(), *board.unranked()]:
-            beats = [told.get((id(one), kind), "") for kind in (CLASSIC, PAPER)]
+        unranked = [one for one in board.unranked() if one.config["kind"] == YOURS or not mine]
+        for one in [*(near(board.ranked()) if mine else board.ranked()), *unranked]:
+            answers = [told.get((id(one), kind), "") for kind in (CLASSIC, PAPER)]
             rows.append((
                 f"{task_name(board.task)}{at_total(board.task.total)}", str(places.get(id(one), NONE)),
                 board.label(one), one.config["kind"], information(one), score_text(board.score(one)),
                 mean_of(board, one), score_text(board.silenced(one)), failed(board, one),
                 *(number(one.mean(name)) if name in one.metrics else NONE for name in (MESSAGES, EPSILON)),
-                *beats,
+                *answers,
             ))  # fmt: skip
     columns = (
         "task", "rank", "policy", "kind", "information", "score", "mean", "score, deaf", "runs that fail",

@@ -146,7 +146,7 @@ class KindsOfAgents(Study):
         for place, task in enumerate(tasks):
             if not fits(task, agent, one):
                 continue
-            if one["kind"] == YOURS and total == NO_LIMIT:
+            if one["kind"] == YOURS:
                 pooled = bool(shared_mind(agent, one, cell.seed, task.variant))
                 means[POOLS] = max(means.get(POOLS, 0.0), float(pooled))
             runs = max(replicas // HELD_OUT_SHARE, 1) if task.held_out else replicas

@@ -357,8 +357,7 @@ def test_the_summary_of_the_standing_benchmark_is_its_answer(
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert text.startswith("What full runs have shown\n"), "a quick run ranks nobody"
     assert "gossip bandit" in text
-    assert "cells, two seeds each: not ranked." in text
-    assert "taciturn bench --agent mine:Agent" in text
+    assert "cells, 3 seeds of each agent: not ranked." in text
     manifest = store.manifest()
     monkeypatch.setattr(store, "manifest", lambda: manifest | {"quick": False})
     console = Console(file=io.StringIO(), width=160)

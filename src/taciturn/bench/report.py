@@ -260,13 +260,13 @@ def print_summary(store: Store, studies: Sequence[Study], console: Console | Non
 
 
 def print_known(store: Store, studies: Sequence[Study], console: Console) -> None:
-    """Print what full runs have shown, since a quick run of two seeds ranks nobody, and what to do next."""
+    """Print what full runs have shown, since a quick run has too few seeds to rank anybody."""
     found = known.table()
     print_table(found, console)
     console.print(found.note, highlight=False)
-    cells = sum(len(group.seeds) for study in studies for group in store.results(study.name))
-    console.print(f"\nThis quick run: {cells:,} cells, two seeds each: not ranked.", highlight=False)
-    console.print(known.NEXT, highlight=False)
+    seeds = [len(group.seeds) for study in studies for group in store.results(study.name)]
+    each = "a seed" if max(seeds) == 1 else f"{max(seeds)} seeds"
+    console.print(f"\nThis quick run: {sum(seeds):,} cells, {each} of each agent: not ranked.", highlight=False)
 
 
 def overview(store: Store, studies: Sequence[Study]) -> Table:

@@ -77,7 +77,7 @@ from taciturn.bench.tuned import settings
 from taciturn.envs.core.descriptor import PLAIN_PPO, TUNED, Entry, Mark
 from taciturn.policies import Learner
 
-QUICK: Config = {"replicas": 10, "messages": [5, 125]}
+QUICK: Config = {"replicas": 10, "messages": [5, 125], "tasks": [STANDARD]}
 QUICK_STEPS = 2048
 QUICK_TOTALS = (NO_LIMIT, 3.0)
 FITS = 10
@@ -293,7 +293,12 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
             if one not in found:  # nothing was searched
                 found.append(one)
     if free:
-        found += [mark_config(tasks, kind, mark, quick) for kind in MARKS for mark, tasks in marked(task, kind)]
+        found += [
+            mark_config(tasks, kind, mark, quick)
+            for kind in MARKS
+            for mark, tasks in marked(task, kind)
+            if task in tasks or not quick
+        ]
     return found
 
 
@@ -333,12 +338,13 @@ def runs_of(one: Config) -> int:
 
 def played_by(one: Config) -> list[Task]:
     """The tasks that a cell plays: those for whose size its agent was tuned; for learners and the user's agents all of
-    the world. The first is its standard task. Of a mark, those that it names."""
+    the world. The first is its standard task. Of a mark, and in a quick run, those that the configuration names."""
     if one["kind"] in MARKS:
         return [task for task in tasks_of(one["env"]) if task.name in one["tasks"]]
     everything = one["kind"] in (*LEARNED, YOURS)
     tasks = tasks_of(one["env"], one.get("total", NO_LIMIT), None if everything else one.get("size", STANDARD))
-    return tasks if one.get("total", NO_LIMIT) == NO_LIMIT and one["kind"] != ORACLE else tasks[:1]
+    named = [task for task in tasks if task.name in one.get("tasks", [task.name])]
+    return named if one.get("total", NO_LIMIT) == NO_LIMIT and one["kind"] != ORACLE else tasks[:1]
 
 
 def joined(studies: list[Study], agents: list[str]) -> list[Study]:

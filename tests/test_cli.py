@@ -612,7 +612,7 @@ def test_an_infinite_total_of_private_messages_is_not_for_want_of_privacy(run: R
         ("bench", "say --yes to run them all, or name studies"),
         ("reproduce --quick", "say --yes to run them all, or name a figure or a paper"),
         ("report nofolder", "nofolder holds no benchmark results (there is nothing of that name)"),
-        ("list policy", "unknown kind 'policy': did you mean policies"),
+        ("list polcies", "unknown kind 'polcies': did you mean policies"),
     ],
 )
 def test_a_mistake_gets_the_line_that_helps(run: Run, monkeypatch: pytest.MonkeyPatch, words: str, told: str) -> None:
@@ -728,6 +728,16 @@ def test_a_module_may_be_named_like_a_policy(run: Run, monkeypatch: pytest.Monke
 def test_delta_is_asked_for_only_where_it_is_missed(run: Run) -> None:
     assert "write Gaussian:1,delta=1e-5" in run("audit", "Gaussian:1")[2]
     assert "delta" not in run("audit", "Gaussian:-1")[2]
+
+
+def test_what_people_type_for_a_kind_or_a_world_is_understood(run: Run) -> None:
+    for words, other in (("worlds", "environments"), ("policy", "policies"), ("study", "studies"), ("Task", "tasks")):
+        assert run("list", words) == run("list", other)
+    assert "unknown kind 'nothing'" in run("list", "nothing")[2]
+    assert "did you mean GossipUCB or gossip_bandit_v0?" in run("show", "gossip")[2]
+    shown = run("show", "agents")[1]
+    assert shown.startswith("agents\n")
+    assert "Every kind of agent in every task" in shown
 
 
 def test_a_policy_with_arrays_is_shown_in_a_line() -> None:

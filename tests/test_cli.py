@@ -735,6 +735,7 @@ def test_what_people_type_for_a_kind_or_a_world_is_understood(run: Run) -> None:
         assert run("list", words) == run("list", other)
     assert "unknown kind 'nothing'" in run("list", "nothing")[2]
     assert "did you mean GossipUCB or gossip_bandit_v0?" in run("show", "gossip")[2]
+    assert "there is no folder 'results/none'" in run("run", "gossip_bandit", "--policy", "results/none")[2]
     shown = run("show", "agents")[1]
     assert shown.startswith("agents\n")
     assert "Every kind of agent in every task" in shown

@@ -14,12 +14,14 @@ from rich.text import Text
 
 from taciturn.bench import figures, kept_verdicts, known
 from taciturn.bench.progress import bar, stderr
-from taciturn.bench.results import Results, describe
+from taciturn.bench.results import Group, Results, describe
 from taciturn.bench.store import Store, write_bytes
 from taciturn.bench.study import AGREES, DIFFERS, Plot, Study, Table
-from taciturn.bench.tables import NONE, origin_table, ranges, tables_of, verdict_tables
+from taciturn.bench.tables import NONE, number, origin_table, ranges, tables_of, verdict_tables
 from taciturn.terminal import aligned
 
+FEW = 12
+"""The means of so many groups of a quick run are printed."""
 BADGES = {AGREES: "good", DIFFERS: "bad"}
 CSS = """
 :root { color-scheme: light dark; --text: #1c2126; --quiet: #5a646e; --page: #f6f7f8; --card: #fff; --line: #dde1e5;
@@ -267,6 +269,20 @@ def print_known(store: Store, studies: Sequence[Study], console: Console) -> Non
     seeds = [len(group.seeds) for study in studies for group in store.results(study.name)]
     each = "a seed" if max(seeds) == 1 else f"{max(seeds)} seeds"
     console.print(f"\nThis quick run: {sum(seeds):,} cells, {each} of each agent: not ranked.", highlight=False)
+    rows = [
+        (named(study, group, results), *(f"{number(group.mean(name))} {name}" for name in list(group.metrics)[:2]))
+        for study in studies
+        for results in [store.results(study.name)]
+        for group in results
+    ]
+    if len(rows) <= FEW:
+        print_table(Table("Its means", ("agent", "measure", "and"), rows, words=frozenset({0, 1, 2})), console)
+
+
+def named(study: Study, group: Group, results: Results) -> str:
+    """The label of a group, with the parameters of its policy."""
+    own = group.config.get("policy_params")
+    return study.label(group, results) + (f" ({describe(own)})" if own else "")
 
 
 def overview(store: Store, studies: Sequence[Study]) -> Table:

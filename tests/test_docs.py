@@ -1,6 +1,7 @@
 """The Python in the hand-written pages runs, block after block, and what they list is complete."""
 
 import dataclasses
+import io
 import json
 import pkgutil
 import re
@@ -8,12 +9,16 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import gallery
+import numpy as np
 import pytest
 import world_pages
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 
 from taciturn import privacy, registry
+from taciturn.bench import known
 from taciturn.envs.core import Population, picture
 
 ROOT = Path(__file__).parent.parent
@@ -42,7 +47,9 @@ def test_the_page_of_a_world(world: str) -> None:
     drawn = "draw" in vars(type(names["env"]))  # by default it is a line of text
     assert (names["frame"] != 255).any(2).mean() > (0.02 if drawn else 0.002), "there is hardly anything in the picture"
     assert not hidden(names["env"])
-    text, population = world_pages.about(world, "picture.png", str), names["env"]
+    for lines in world_pages.loops(world).values():
+        exec(compile(lines, world, "exec"), {})
+    text, population = world_pages.about(world, str), names["env"]
     parts = dict(zip(*[iter(re.split(r"^(.+)\n-+\n", text, flags=re.MULTILINE)[1:])] * 2, strict=True))
     for role in population.roles.values():
         assert all(
@@ -53,6 +60,40 @@ def test_the_page_of_a_world(world: str) -> None:
     assert sorted(told) == sorted(field.name for field in dataclasses.fields(population.params))
     assert not [row for row in rows if row.rstrip().endswith("-")], "a parameter without a meaning"
     assert all(f"   * - ``{name}``\n" in parts["Channels"] for name in population.channels)
+    assert "- ``Random``\n" in parts["Policies that fit"]
+    assert re.search(r"\* - (PettingZoo|Gymnasium)", parts["What a step takes"])
+    assert f"   * - 1\n     - {best(world)}" in parts["Scores"]
+
+
+def best(world: str) -> str:
+    """The best agent of a world's standard task without privacy, as the package keeps it."""
+    found: str = known.kept()[f"{registry.entry(world).id}/standard"]["best"]["none"][0]
+    return found
+
+
+def test_a_film_shows_a_run_from_its_start_to_its_end() -> None:
+    """One picture a turn, if the turns are few; readers who want no motion get the last one."""
+    taken = gallery.frames("arm_elimination_v0")
+    assert 10 < len(taken) <= gallery.FRAMES
+    assert (taken[0] != taken[-1]).any()
+    with Image.open(io.BytesIO(gallery.film(taken))) as film, Image.open(io.BytesIO(gallery.still(taken))) as still:
+        assert (film.n_frames, film.size) == (len(taken), (640, 400))
+        assert (np.asarray(still) == taken[-1]).all()
+        film.seek(film.n_frames - 1)
+        difference = np.abs(np.asarray(film.convert("RGB"), float) - taken[-1])
+        assert difference.mean() < 2
+    shown = gallery.shown("arm_elimination_v0", "")
+    assert 'srcset="_static/arm_elimination_v0.png" media="(prefers-reduced-motion: reduce)"' in shown
+    assert re.search('alt="arm elimination: .{20}', shown)
+
+
+def test_the_film_of_the_readme_is_small() -> None:
+    films = list((ROOT / "docs/_static").glob("*.webp"))
+    assert films
+    for file in films:
+        assert file.stat().st_size <= gallery.LARGEST
+        with Image.open(file) as film:
+            assert film.n_frames > 10
 
 
 def hidden(population: Population[Any]) -> list[str]:

@@ -6,7 +6,8 @@ in streams of training, and writes the weights to `policies/learned/kept.json`, 
 them. `judge` plays each of them in `RUNS` runs of the task, in streams of evaluation, beside the mark `alone` and the
 best designed agent, with the same seeds. `ablate` says what one training reaches with more steps, and in gossip and
 social told without noise, or given the posterior of the designed agent; `ppo` (for social), what PPO reaches on the
-same memory. `table` prints what came out, and draws the curves of the trainings, `docs/_static/messengers.png`. Results go to `benchmarks/results/messengers.json`.
+same memory. `table` prints what came out, and draws the curves of the trainings, `docs/_static/messengers.png`. Results
+go to `benchmarks/results/messengers.json`.
 """
 
 import argparse
@@ -316,6 +317,8 @@ def tables(found: dict[str, Any]) -> tuple[str, ...]:
 def curves(found: dict[str, Any]) -> Any:
     """A figure with a panel a world: the mean cost of the candidates of each generation, of each training and the
     median of all, beside what the mark `alone` and the designed agent reach when judged."""
+    from matplotlib.ticker import MaxNLocator
+
     figure, axes = figures.panels([*SETTINGS], width=9.0, height=3.6, columns=len(SETTINGS))
     for ax, name in zip(axes, SETTINGS, strict=True):
         world = found["worlds"][name]
@@ -327,7 +330,7 @@ def curves(found: dict[str, Any]) -> Any:
             label = f"{world['judge']['policies'][role]} ({role})"
             ax.axhline(np.mean(world["judge"]["values"][role]), color=colour, linestyle="--", label=label)
         ax.set(xlabel="generation", ylabel=world["judge"]["measure"])
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2))
     return figure
 

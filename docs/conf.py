@@ -36,7 +36,9 @@ html_logo = html_favicon = "_static/logo.svg"
 URLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"].get("urls", {})
 html_baseurl = URLS.get("Documentation", "")
 html_theme_options = {
-    "footer_icons": [{"name": name, "url": URLS[name], "html": name, "class": ""} for name in ("Source", "Issues") if name in URLS]
+    "footer_icons": [
+        {"name": name, "url": URLS[name], "html": name, "class": ""} for name in ("Source", "Issues") if name in URLS
+    ]
 }
 html_show_sphinx = False
 html_show_sourcelink = False
@@ -152,8 +154,11 @@ def heading(text: str, line: str) -> str:
 def contents(title: str, rows: list[tuple[str, str]]) -> str:
     """A page of pages and their summaries."""
     names, lines = zip(*rows, strict=True)
-    return heading(title, "=") + "".join(lines) + "\n.. toctree::\n   :hidden:\n\n" + "".join(
-        f"   {name}\n" for name in names
+    return (
+        heading(title, "=")
+        + "".join(lines)
+        + "\n.. toctree::\n   :hidden:\n\n"
+        + "".join(f"   {name}\n" for name in names)
     )
 
 

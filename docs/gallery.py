@@ -1,6 +1,6 @@
 """Animations of the worlds, made of the pictures that they draw, and the gallery that opens the documentation.
 
-`python docs/gallery.py NAME`, for example of gossip_bandit_v0, writes `docs/_static/NAME.webp`, which the README shows.
+`python docs/gallery.py gossip_bandit_v0` writes `docs/_static/gossip_bandit.webp`, which the README shows.
 """
 
 import contextlib
@@ -68,7 +68,7 @@ def film(taken: list[Array]) -> bytes:
     """Pictures as an animated WebP file, without loss but for the number of colours."""
     palette = Image.fromarray(taken[-1]).quantize(COLOURS)
     colours = np.array(palette.getpalette()).reshape(-1, 3)
-    colours[colours.sum(1).argmax()] = 255  # quantising mixes white with what is nearly white
+    colours[(colours >= 248).all(1)] = 255  # the nearest colour is found by the upper bits alone
     palette.putpalette(colours.ravel().tolist())
     first, *more = (Image.fromarray(one).quantize(palette=palette, dither=Image.Dither.NONE) for one in taken)
     each = min(PLAYED // len(taken), AT_MOST)
@@ -139,4 +139,4 @@ if __name__ == "__main__":
     for name in sys.argv[1:]:
         with contextlib.redirect_stdout(None):
             made = films(name)
-        (ROOT / f"docs/_static/{name}.webp").write_bytes(made["webp"])
+        (ROOT / f"docs/_static/{name.rpartition('_v')[0]}.webp").write_bytes(made["webp"])

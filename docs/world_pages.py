@@ -22,7 +22,7 @@ from taciturn.registry import WORLDS as ENTRIES
 from taciturn.registry import entry, policies
 
 KEPT = Path(__file__).parent.parent / "benchmarks/results"
-KINDS = {"base": "-", "reference": "paper"}
+KINDS = {"base": "–", "reference": "paper"}
 """What the packages of policies are called in tables, where not as they are."""
 FORMS = {
     "single": "Gymnasium",
@@ -138,8 +138,8 @@ def _block(lines: str) -> str:
 
 
 def _fitting(world: Any, plain: Callable[[str], str]) -> str:
-    """A table of the policies that act in a world, or learn to: their kinds and their docstrings' first sentences, which
-    name their sources."""
+    """A table of the policies that act in a world: their kinds, and the first sentences of their docstrings, which name
+    their sources."""
     by_role, kinds = fitting(world), policies()
     several = len(by_role) > 1
     rows = []
@@ -151,10 +151,9 @@ def _fitting(world: Any, plain: Callable[[str], str]) -> str:
             text = _first_sentence(inspect.getdoc(policy)) if "__doc__" in vars(policy) else ""
             if kind == "reference":
                 text += f" Source: {_first_sentence(inspect.getdoc(inspect.getmodule(policy)))}"
-            cells = (f"``{name}``", KINDS.get(kind, kind), plain(text))
-            rows.append((f"``{role}``", *cells) if several else cells)
-    header = ("policy", "kind", "what it does, and its source")
-    return table(("role", *header) if several else header, rows) + (
+            rows.append((f"``{name}``", *[f"``{role}``"] * several, KINDS.get(kind, kind), plain(text)))
+    header = ("policy", *["role"] * several, "kind", "what it does, and its source")
+    return table(header, rows, "parameters") + (
         "\nLearners are not in this table: they train first (``taciturn list policies``, :doc:`/agents`).\n"
     )
 
@@ -184,8 +183,8 @@ def _steps(world: str) -> str:
             rows.append((", ".join([FORMS[form], *size]), next(times), row["peer"], next(times)))
     machine, versions = kept["machine"], ", ".join(f"{name} {number}" for name, number in kept["versions"].items())
     return table(("form", "ms a step", "beside", "ms a step of that"), rows) + (
-        f"\nCPU time of one process on {machine['processor']} ({machine['platform']}), with {versions}; infos are made at "
-        "every step (``python benchmarks/steps.py``, :doc:`/speed`).\n"
+        f"\nCPU time of one process on {machine['processor']} ({machine['platform']}), with {versions}; infos are made "
+        "at every step (``python benchmarks/steps.py``, :doc:`/speed`).\n"
     )
 
 
@@ -203,7 +202,7 @@ def _scores(world: str) -> str:
     mine = [row for row in free if row["task"] == task]
     if not mine:
         return ""
-    names = ("rank", "policy", "kind", "score", "messages of all agents")
+    names = ("rank", "policy", "kind", "score")
     text = table(names, [tuple(row[name] for name in names) for row in mine])
     best = [row for row in under if row["task"].partition("@")[0] == task and row["rank"] == "1"]
     if best:
@@ -211,8 +210,8 @@ def _scores(world: str) -> str:
         text += "\nThe best under a total of epsilon, for an agent and its whole run (:doc:`/privacy-totals`):\n\n"
         text += table(("total", "policy", "kind", "score"), rows)
     return text + (
-        f"\nIn the task ``{task}``: 0 is the best agent that hears nobody, 1 one that is given what all observe. Brackets "
-        "are 95% intervals (:doc:`/leaderboard`).\n"
+        f"\nIn the task ``{task}``: 0 is the best agent that hears nobody, 1 one that is given what all observe. "
+        "Brackets are 95% intervals (:doc:`/leaderboard`).\n"
     )
 
 

@@ -136,12 +136,13 @@ def page(kept: dict[str, Any]) -> str:
         text.append(f"| {library.title} | {one['version']} | {state} | {counts} |")
     text += ["", "## Worlds", "", WORLDS, ""]
     able = [library for library in LIBRARIES if found[library.name].get("worlds")]
-    text.append("| world | " + " | ".join(library.title for library in able) + " |")
-    text.append("| --- |" + " ---: |" * len(able))
+    text.append("| library | " + " | ".join(world.removesuffix("_v0").replace("_", " ") for world in worlds) + " |")
+    text.append("| --- |" + " ---: |" * len(worlds))
     notes: list[str] = []
-    for world in worlds:
-        cells = [cell(found[library.name]["worlds"].get(world, {"error": "not reached"}), notes) for library in able]
-        text.append(f"| {world.removesuffix('_v0').replace('_', ' ')} | " + " | ".join(cells) + " |")
+    for library in able:
+        rows = found[library.name]["worlds"]
+        cells = [cell(rows.get(world, {"error": "not reached"}), notes) for world in worlds]
+        text.append(f"| {library.title} | " + " | ".join(cells) + " |")
     text += ["", *(f"{number}. {note}" for number, note in enumerate(notes, 1)), ""]
     for library in LIBRARIES:
         text += section(library, found[library.name])

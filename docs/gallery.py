@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from taciturn.envs.core import picture
+from taciturn.envs.core import Population, picture
 from taciturn.registry import entry
 from taciturn.validation import Array
 
@@ -65,16 +65,17 @@ def played(world: str, look: Callable[[Any], None]) -> Any:
 
 
 def film(taken: list[Array]) -> bytes:
-    """Pictures as an animated WebP file, without loss but for the number of colours."""
+    """Pictures as an animated WebP file, without loss but for the number of colours. It begins with the last, which
+    stays for a while."""
     palette = Image.fromarray(taken[-1]).quantize(COLOURS)
     colours = np.array(palette.getpalette()).reshape(-1, 3)
     colours[(colours >= 248).all(1)] = 255  # the nearest colour is found by the upper bits alone
     palette.putpalette(colours.ravel().tolist())
-    first, *more = (Image.fromarray(one).quantize(palette=palette, dither=Image.Dither.NONE) for one in taken)
-    each = min(PLAYED // len(taken), AT_MOST)
+    order = [taken[-1], *taken[:-1]]
+    last, *more = (Image.fromarray(one).quantize(palette=palette, dither=Image.Dither.NONE) for one in order)
+    durations = [LAST, *[min(PLAYED // len(taken), AT_MOST)] * len(more)]
     file = io.BytesIO()
-    durations = [each] * len(more) + [LAST]
-    first.save(file, "webp", save_all=True, append_images=more, duration=durations, loop=0, lossless=True, method=4)
+    last.save(file, "webp", save_all=True, append_images=more, duration=durations, loop=0, lossless=True, method=4)
     return file.getvalue()
 
 
@@ -109,6 +110,8 @@ def films(world: str) -> dict[str, bytes]:
 def told(world: str) -> str:
     """What a world's picture shows, as its `draw` says."""
     population = entry(world).world.population()
+    if type(population).draw is Population.draw:
+        return f"{entry(world).title}: its state as a line of text"
     function = getattr(sys.modules[type(population).__module__], "draw", None) or type(population).draw
     text = " ".join((inspect.getdoc(function) or "").split()).partition(". ")[0].rstrip(".")
     text = text.removeprefix("Draw ")

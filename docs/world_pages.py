@@ -29,7 +29,7 @@ FORMS = {
     "DummyVecEnv": "Stable-Baselines3's DummyVecEnv",
     "simple_spread": "PettingZoo Parallel",
     "parallel": "PettingZoo Parallel",
-    "AEC": "PettingZoo AEC, the turn of one agent",
+    "AEC": "PettingZoo AEC, one turn",
 }
 """The forms of the rows of `benchmarks/steps.py`."""
 
@@ -127,9 +127,8 @@ def about(world: str, plain: Callable[[str], str]) -> str:
     if sent:
         parts += [_heading("Channels"), table(("channel", "message", "sent by", "read by", "unit"), sent)]
     parts += [_heading("Policies that fit"), _fitting(known.world, plain)]
-    parts += [_heading("What a step takes"), _steps(world)]
-    if scored := _scores(known.id):
-        parts += [_heading("Scores"), scored]
+    for title, text in (("What a step takes", _steps(world)), ("Scores", _scores(known.id))):
+        parts += [_heading(title), text] * bool(text)
     return "\n".join(parts) + "\n"
 
 
@@ -165,7 +164,7 @@ def _kind(policy: Any) -> str:
 
 def _first_sentence(docstring: str | None) -> str:
     text = " ".join((docstring or "").split())
-    return re.split(r"(?<=[a-z0-9)`][.:]) (?=[A-Z])(?<!al\. )", text)[0].rstrip(":.") + "."
+    return re.split(r"(?<=[a-z0-9)`]\.) (?=[A-Z])(?<!al\. )", text)[0].rstrip(".") + "."
 
 
 @cache
@@ -174,15 +173,17 @@ def _measured() -> Any:
 
 
 def _steps(world: str) -> str:
-    """A table of what `benchmarks/steps.py` measured in a world, beside its peers."""
+    """A table of what `benchmarks/steps.py` measured in a world, beside its peers; empty if it was not measured."""
     kept, rows = _measured(), []
     for name, row in kept["rows"].items():
         form, *size, what = name.split(", ")
         if what in (world, entry(world).id.removeprefix("taciturn/")):
             times = (f"{row[key] / 1000:.3g}" for key in ("us", "peer_us"))
             rows.append((", ".join([FORMS[form], *size]), next(times), row["peer"], next(times)))
+    if not rows:
+        return ""
     machine, versions = kept["machine"], ", ".join(f"{name} {number}" for name, number in kept["versions"].items())
-    return table(("form", "ms a step", "beside", "ms a step of that"), rows) + (
+    return table(("form", "ms a step", "beside", "its ms"), rows) + (
         f"\nCPU time of one process on {machine['processor']} ({machine['platform']}), with {versions}; infos are made "
         "at every step (``python benchmarks/steps.py``, :doc:`/speed`).\n"
     )
@@ -196,7 +197,7 @@ def _boards() -> tuple[Table, Table]:
 
 
 def _scores(world: str) -> str:
-    """A table of all agents in a world's standard task, and of the best under each total; empty without a task."""
+    """A table of all agents in a world's standard task, and of the best under each total; empty if none was kept."""
     task = f"{world.removeprefix('taciturn/')}/{STANDARD}"
     free, under = ([dict(zip(one.columns, row, strict=True)) for row in one.rows] for one in _boards())
     mine = [row for row in free if row["task"] == task]

@@ -6,7 +6,8 @@ in streams of training, and writes the weights to `policies/learned/kept.json`, 
 them. `judge` plays each of them in `RUNS` runs of the task, in streams of evaluation, beside the mark `alone` and the
 best designed agent, with the same seeds. `ablate` says what one training reaches with more steps, and in gossip and
 social told without noise, or given the posterior of the designed agent; `ppo` (for social), what PPO reaches on the
-same memory. `table` prints what came out. Results go to `benchmarks/results/messengers.json`.
+same memory. `table` prints what came out, and draws the curves of the trainings, `docs/_static/messengers.png`. Results
+go to `benchmarks/results/messengers.json`.
 """
 
 import argparse
@@ -21,13 +22,14 @@ import numpy as np
 from common import record
 
 from taciturn.agents import bring
-from taciturn.bench import statistics
+from taciturn.bench import figures, statistics
 from taciturn.bench.comparisons.playing import judged, population, task_config
 from taciturn.bench.levels import own_way
 from taciturn.bench.results import TUNING_SEEDS
 from taciturn.bench.tasks import CONTESTS, TASKS, Task
 from taciturn.bench.tuned import usual
 from taciturn.envs.core import PublicView
+from taciturn.envs.core.drawing import BLUE, GREEN, VERMILION
 from taciturn.policies import LearnedListener, Listener, Policy, SharedPPO
 from taciturn.policies.designed.social import one_answer
 from taciturn.policies.learned.evolution import Evolved
@@ -51,6 +53,7 @@ PPO: dict[str, Any] = {
 FOLDER = Path(__file__).parent
 KEPT = FOLDER.parent / "policies" / "learned" / "kept.json"
 RESULTS = FOLDER / "results" / "messengers.json"
+PICTURE = FOLDER.parent / "docs" / "_static" / "messengers.png"
 
 
 class Training(NamedTuple):
@@ -311,6 +314,27 @@ def tables(found: dict[str, Any]) -> tuple[str, ...]:
     return "\n".join(trainings), "\n".join(results), "\n".join(cases)
 
 
+def curves(found: dict[str, Any]) -> Any:
+    """A figure with a panel a world: the mean cost of the candidates of each generation, of each training and the
+    median of all, beside what the mark `alone` and the designed agent reach when judged."""
+    from matplotlib.ticker import MaxNLocator
+
+    figure, axes = figures.panels([*SETTINGS], width=9.0, height=3.6, columns=len(SETTINGS))
+    for ax, name in zip(axes, SETTINGS, strict=True):
+        world = found["worlds"][name]
+        histories = np.array([one["history"] for one in world["train"]])
+        generations = np.arange(1, histories.shape[1] + 1)
+        ax.plot(generations, histories.T, color=BLUE, alpha=0.3, linewidth=0.8)
+        ax.plot(generations, np.median(histories, 0), color=BLUE, linewidth=2, label="trainings, and their median")
+        for role, colour in (("alone", VERMILION), ("designed", GREEN)):
+            label = f"{world['judge']['policies'][role]} ({role})"
+            ax.axhline(np.mean(world["judge"]["values"][role]), color=colour, linestyle="--", label=label)
+        ax.set(xlabel="generation", ylabel=world["judge"]["measure"])
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    return figure
+
+
 def shown(one: statistics.Estimate) -> str:
     return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]"
 
@@ -323,7 +347,9 @@ def main() -> None:
     # Numba looks for the package `coverage`, and would find the benchmark of that name.
     sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != FOLDER.resolve()]
     if given.step == "table":
-        print("\n\n".join(tables(json.loads(RESULTS.read_text(encoding="utf-8")))))
+        found = json.loads(RESULTS.read_text(encoding="utf-8"))
+        print("\n\n".join(tables(found)))
+        PICTURE.write_bytes(figures.render(curves(found), "png"))
         return
     steps: dict[str, Any] = {"search": search, "train": train, "judge": judge, "ablate": ablate, "ppo": independent_ppo}
     for name in given.worlds:

@@ -5,6 +5,7 @@ import inspect
 import re
 import sys
 import textwrap
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parent.parent
 PAGES = Path(__file__).parent / "api"
+FILMS = PAGES / "films"
 
 project = "taciturn"
 author = "taciturn contributors"
@@ -22,15 +24,22 @@ project_copyright = "2026, taciturn contributors"
 release = re.search(r'__version__ = "(.+)"', (ROOT / "src/taciturn/__init__.py").read_text(encoding="utf-8"))[1]  # type: ignore[index]
 version = release
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `mathml` and `world_pages`
+sys.path.insert(0, str(Path(__file__).parent))  # for `gallery`, `mathml` and `world_pages`
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "mathml"]
 html_math_renderer = "mathml"
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "taciturn"
-html_static_path = ["_static"]
+html_static_path = ["_static", "api/films"]
 html_css_files = ["taciturn.css"]
 html_logo = html_favicon = "_static/logo.svg"
+URLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"].get("urls", {})
+html_baseurl = URLS.get("Documentation", "")
+html_theme_options = {
+    "footer_icons": [
+        {"name": name, "url": URLS[name], "html": name, "class": ""} for name in ("Source", "Issues") if name in URLS
+    ]
+}
 html_show_sphinx = False
 html_show_sourcelink = False
 html_copy_source = False
@@ -82,7 +91,7 @@ SECTIONS = {
     "privacy": ("Privacy", "src/taciturn/privacy", "taciturn.privacy", "*.py"),
     "wrappers": ("Wrappers", "wrappers", "taciturn.wrappers", "**/*.py"),
     "bench": ("Benchmark", "src/taciturn/bench", "taciturn.bench", "**/*.py"),
-    "core": ("Core", "envs/core", "taciturn.envs.core", "*.py"),
+    "core": ("Internals", "envs/core", "taciturn.envs.core", "*.py"),
     "testing": ("Testing", "src/taciturn/testing", "taciturn.testing", "*.py"),
     "taciturn": ("Top level", "src/taciturn", "taciturn", "*.py"),
 }
@@ -142,15 +151,31 @@ def heading(text: str, line: str) -> str:
     return f"{text}\n{line * len(text)}\n\n"
 
 
+def contents(title: str, rows: list[tuple[str, str]]) -> str:
+    """A page of pages and their summaries."""
+    names, lines = zip(*rows, strict=True)
+    return (
+        heading(title, "=")
+        + "".join(lines)
+        + "\n.. toctree::\n   :hidden:\n\n"
+        + "".join(f"   {name}\n" for name in names)
+    )
+
+
 def make_pages() -> None:
     """Write a page for every module, api/<section>/<module>.rst, an index of each section, and the list of
     deviations."""
-    from world_pages import WORLDS, about, picture  # not before `AnyArray` has taken its place
+    from gallery import films, gallery  # not before `AnyArray` has taken its place
+    from world_pages import WORLDS, about
+
+    from taciturn.registry import entry
 
     pages: dict[Path, bytes] = {}
     departures = []
+    cards: dict[str, tuple[str, str]] = {}
+    inside: list[tuple[str, str]] = []
     for section, (title, folder, package, pattern) in SECTIONS.items():
-        rows: dict[bool, list[tuple[str, str]]] = {True: [], False: []}  # worlds stand before what they are made of
+        rows: list[tuple[str, str]] = []
         for file in sorted((ROOT / folder).glob(pattern)):
             if file.name.startswith("_") or (section == "worlds" and file.parent.name == "core"):
                 continue
@@ -164,20 +189,24 @@ def make_pages() -> None:
             code = f".. code-block:: python\n\n   {usage(file, ROOT / folder, package, module)}\n\n"
             defines = any(isinstance(node, ast.ClassDef | ast.FunctionDef) for node in tree.body)
             if module in WORLDS:
-                drawing = PAGES / section / f"{WORLDS[module]}.png"
-                pages[drawing] = picture(WORLDS[module])
-                code = f"{summary(docstring)}\n\n{about(WORLDS[module], drawing.name, plain)}"
+                world = WORLDS[module]
+                pages |= {FILMS / f"{world}.{end}": content for end, content in films(world).items()}
+                cards[world] = f"api/{section}/{name}.html", " ".join(docstring.split("\n\n")[0].split())
+                code = f"{summary(docstring)}\n\n{about(world, plain)}"
                 if last in PICTURES:
                     code += f".. figure:: /_static/{last}.png\n\n   {PICTURES[last]}\n\n"
                 code += heading("In full", "-")
             text = heading(label, "=") + code + f".. automodule:: {module}\n" + "   :no-members:\n" * (not defines)
             pages[PAGES / section / f"{name}.rst"] = text.encode()
-            rows[module in WORLDS].append((name, f"- :doc:`{label} <{section}/{name}>`: {summary(docstring)}\n"))
+            line = f"- :doc:`{label} <{section}/{name}>`: {summary(docstring)}\n"
+            (inside if section == "worlds" and module not in WORLDS else rows).append((f"{section}/{name}", line))
             if section == "worlds" and (departure := deviations(docstring)):
                 departures.append(heading(label, "-") + f"From :doc:`its page <worlds/{name}>`.\n\n{departure}\n")
-        names, lines = zip(*rows[True], *rows[False], strict=True)
-        toctree = "\n.. toctree::\n   :hidden:\n\n" + "".join(f"   {section}/{name}\n" for name in names)
-        pages[PAGES / f"{section}.rst"] = (heading(title, "=") + "".join(lines) + toctree).encode()
+        if section == "core":
+            rows += inside
+        pages[PAGES / f"{section}.rst"] = contents(title, rows).encode()
+    order = sorted(cards, key=lambda world: entry(world).others is None)  # worlds of many alike agents stand first
+    pages[PAGES / "gallery.html"] = gallery({world: cards[world] for world in order}).encode()
     pages[PAGES / "deviations.rst"] = (heading("Deviations from the papers", "=") + "\n".join(departures)).encode()
     for page, content in pages.items():
         write(page, content)

@@ -1,18 +1,37 @@
-"""The part of each world's page that is made by asking the world: a picture, its spaces, parameters, channels, metrics
-and policies."""
+"""The part of each world's page that is made by asking the world, and from what is kept of it: an animation, loops, its
+spaces, parameters, channels, metrics and policies, what a step takes, and scores."""
 
-import contextlib
 import inspect
-import io
+import json
 import re
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from taciturn.describing import by_role, parameters
+from gallery import shown as moving
+
+from taciturn.bench.scores import FREE, UNDER, leaderboard
+from taciturn.bench.study import Table
+from taciturn.bench.submission import unpacked
+from taciturn.bench.tasks import STANDARD
+from taciturn.describing import fitting, parameters
 from taciturn.envs.core import Population
 from taciturn.registry import WORLDS as ENTRIES
-from taciturn.registry import entry
+from taciturn.registry import entry, policies
+
+KEPT = Path(__file__).parent.parent / "benchmarks/results"
+KINDS = {"base": "–", "reference": "paper"}
+"""What the packages of policies are called in tables, where not as they are."""
+FORMS = {
+    "single": "Gymnasium",
+    "DummyVecEnv": "Stable-Baselines3's DummyVecEnv",
+    "simple_spread": "PettingZoo Parallel",
+    "parallel": "PettingZoo Parallel",
+    "AEC": "PettingZoo AEC, one turn",
+}
+"""The forms of the rows of `benchmarks/steps.py`."""
 
 # The names of the worlds by the modules that define them.
 WORLDS = {one.module: one.name for one in ENTRIES}
@@ -39,19 +58,31 @@ def play(world: str) -> dict[str, Any]:
     return names
 
 
-def picture(world: str) -> bytes:
-    """The picture of a world after its example, as a PNG file."""
-    from matplotlib.image import imsave
+def loops(world: str) -> dict[str, str]:
+    """Random actions in its form for Gymnasium and in that for PettingZoo: the lines, by title."""
+    known = entry(world)
+    size = f"{known.size}=10" if known.size else ""
+    others = f', others="{known.others}"' * bool(known.others) + f", {size}" * bool(size)
+    return {
+        "Gymnasium": (
+            f"import gymnasium\nimport taciturn  # registers the worlds\n\n"
+            f'env = gymnasium.make("{known.id}"{others})\nobservation, info = env.reset(seed=0)\n'
+            "for _ in range(100):\n"
+            "    observation, reward, terminated, truncated, info = env.step(env.action_space.sample())\n"
+            "    if terminated or truncated:\n        observation, info = env.reset()\n"
+        ),
+        "PettingZoo": (
+            f"from taciturn.envs import {world}\n\n"
+            f"env = {world}.parallel_env({size})\nobservations, infos = env.reset(seed=0)\nfor _ in range(100):\n"
+            "    actions = {agent: env.action_space(agent).sample() for agent in env.agents}\n"
+            "    observations, rewards, terminations, truncations, infos = env.step(actions)\n"
+            "    if not env.agents:\n        observations, infos = env.reset()\n"
+        ),
+    }
 
-    file = io.BytesIO()
-    with contextlib.redirect_stdout(None):
-        imsave(file, play(world)["frame"], format="png")
-    return file.getvalue()
 
-
-def about(world: str, file: str, plain: Callable[[str], str]) -> str:
-    """What a world says of itself, in reStructuredText, with its picture, the `file`; `plain` escapes text of
-    docstrings."""
+def about(world: str, plain: Callable[[str], str]) -> str:
+    """What a world says of itself and what is kept of it, in reStructuredText; `plain` escapes text of docstrings."""
     known = entry(world)
     population: Population[Any] = known.world.population()
     roles, channels = population.roles, population.channels
@@ -59,7 +90,6 @@ def about(world: str, file: str, plain: Callable[[str], str]) -> str:
         ("Id", f"``{known.id}``"),
         ("Agents", ", ".join(f"{role.num_agents:,} × ``{name}``" for name, role in roles.items())),
         ("Length of a run", f"``horizon`` = {population.params.horizon:,g} (unit: {population.clock_unit})"),
-        ("Policies that fit", "; ".join([*by_role(known.world, "``"), "and learners"])),
     ]
     seen = [
         (f"``{name}``", f"``{field}``", _places(role.layout.slices[field]), f"{low:,.9g} to {high:,.9g}")
@@ -71,12 +101,19 @@ def about(world: str, file: str, plain: Callable[[str], str]) -> str:
         (f"``{name}``", one.payload.replace("_", " "), f"``{one.sender}``", one.observer, one.unit)
         for name, one in channels.items()
     ]
-    lines = textwrap.indent(code(world), "   ")
+    raw = f".. raw:: html\n\n   {moving(world, '../../')}\n"
     parts = [
-        f".. figure:: {file}\n   :alt: {world}, drawn\n   :width: 640\n\n   The first of the runs below, at its end.\n",
+        raw,
+        "A run of the example below, played step by step.\n",
         table((), facts),
         _heading("In a few lines"),
-        f".. code-block:: python\n\n{lines}",
+        "Arrays, played by a policy of the package:\n",
+        _block(code(world)),
+    ]
+    for form, lines in loops(world).items():
+        seat = " (the seat of one agent; a policy plays the others)" * (form == "Gymnasium" and bool(known.others))
+        parts += [f"{form}{seat}, with random actions:\n", _block(lines)]
+    parts += [
         _heading("What agents see and do"),
         "Observations are float32 and have these columns, for the default parameters:\n",
         table(("role", "entry", "columns", "range"), seen),
@@ -89,7 +126,94 @@ def about(world: str, file: str, plain: Callable[[str], str]) -> str:
     ]
     if sent:
         parts += [_heading("Channels"), table(("channel", "message", "sent by", "read by", "unit"), sent)]
+    parts += [_heading("Policies that fit"), _fitting(known.world, plain)]
+    for title, text in (("What a step takes", _steps(world)), ("Scores", _scores(known.id))):
+        parts += [_heading(title), text] * bool(text)
     return "\n".join(parts) + "\n"
+
+
+def _block(lines: str) -> str:
+    return f".. code-block:: python\n\n{textwrap.indent(lines, '   ')}"
+
+
+def _fitting(world: Any, plain: Callable[[str], str]) -> str:
+    """A table of the policies that act in a world: their kinds, and the first sentences of their docstrings, which name
+    their sources."""
+    by_role, kinds = fitting(world), policies()
+    several = len(by_role) > 1
+    rows = []
+    for role, names in by_role.items():
+        found = [(name, kinds[name.partition("(")[0]]) for name in names]
+        order = ["reference", "designed", "classic", "base"]
+        told = [(_kind(policy), name, policy) for name, policy in found]
+        for kind, name, policy in sorted(told, key=lambda one: order.index(one[0]) if one[0] in order else len(order)):
+            text = _first_sentence(inspect.getdoc(policy)) if "__doc__" in vars(policy) else ""
+            if kind == "reference":
+                text += f" Source: {_first_sentence(inspect.getdoc(inspect.getmodule(policy)))}"
+            rows.append((f"``{name}``", *[f"``{role}``"] * several, KINDS.get(kind, kind), plain(text)))
+    header = ("policy", *["role"] * several, "kind", "what it does, and its source")
+    return table(header, rows, "parameters") + (
+        "\nLearners are not in this table: they train first (``taciturn list policies``, :doc:`/agents`).\n"
+    )
+
+
+def _kind(policy: Any) -> str:
+    """The package of `taciturn.policies` that a policy is in."""
+    return str(policy.__module__).removeprefix("taciturn.policies.").partition(".")[0]
+
+
+def _first_sentence(docstring: str | None) -> str:
+    text = " ".join((docstring or "").split())
+    return re.split(r"(?<=[a-z0-9)`]\.) (?=[A-Z])(?<!al\. )", text)[0].rstrip(".") + "."
+
+
+@cache
+def _measured() -> Any:
+    return json.loads((KEPT / "steps.json").read_text(encoding="utf-8"))
+
+
+def _steps(world: str) -> str:
+    """A table of what `benchmarks/steps.py` measured in a world, beside its peers; empty if it was not measured."""
+    kept, rows = _measured(), []
+    for name, row in kept["rows"].items():
+        form, *size, what = name.split(", ")
+        if what in (world, entry(world).id.removeprefix("taciturn/")):
+            times = (f"{row[key] / 1000:.3g}" for key in ("us", "peer_us"))
+            rows.append((", ".join([FORMS[form], *size]), next(times), row["peer"], next(times)))
+    if not rows:
+        return ""
+    machine, versions = kept["machine"], ", ".join(f"{name} {number}" for name, number in kept["versions"].items())
+    return table(("form", "ms a step", "beside", "its ms"), rows) + (
+        f"\nCPU time of one process on {machine['processor']} ({machine['platform']}), with {versions}; infos are made "
+        "at every step (``python benchmarks/steps.py``, :doc:`/speed`).\n"
+    )
+
+
+@cache
+def _boards() -> tuple[Table, Table]:
+    """All agents in the standard tasks, without privacy and under totals, from the kept runs."""
+    results = unpacked(KEPT / "studies/agents.json").results
+    return leaderboard(results, FREE), leaderboard(results, UNDER)
+
+
+def _scores(world: str) -> str:
+    """A table of all agents in a world's standard task, and of the best under each total; empty if none was kept."""
+    task = f"{world.removeprefix('taciturn/')}/{STANDARD}"
+    free, under = ([dict(zip(one.columns, row, strict=True)) for row in one.rows] for one in _boards())
+    mine = [row for row in free if row["task"] == task]
+    if not mine:
+        return ""
+    names = ("rank", "policy", "kind", "score")
+    text = table(names, [tuple(row[name] for name in names) for row in mine])
+    best = [row for row in under if row["task"].partition("@")[0] == task and row["rank"] == "1"]
+    if best:
+        rows = [(row["task"].partition("@")[2], row["policy"], row["kind"], row["score"]) for row in best]
+        text += "\nThe best under a total of epsilon, for an agent and its whole run (:doc:`/privacy-totals`):\n\n"
+        text += table(("total", "policy", "kind", "score"), rows)
+    return text + (
+        f"\nIn the task ``{task}``: 0 is the best agent that hears nobody, 1 one that is given what all observe. "
+        "Brackets are 95% intervals (:doc:`/leaderboard`).\n"
+    )
 
 
 def _places(where: slice) -> str:

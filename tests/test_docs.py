@@ -1,6 +1,7 @@
 """The Python in the hand-written pages runs, block after block, and what they list is complete."""
 
 import dataclasses
+import io
 import json
 import pkgutil
 import re
@@ -8,12 +9,16 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import gallery
+import numpy as np
 import pytest
 import world_pages
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image, ImageSequence
 
 from taciturn import privacy, registry
+from taciturn.bench import known
 from taciturn.envs.core import Population, picture
 
 ROOT = Path(__file__).parent.parent
@@ -42,7 +47,9 @@ def test_the_page_of_a_world(world: str) -> None:
     drawn = "draw" in vars(type(names["env"]))  # by default it is a line of text
     assert (names["frame"] != 255).any(2).mean() > (0.02 if drawn else 0.002), "there is hardly anything in the picture"
     assert not hidden(names["env"])
-    text, population = world_pages.about(world, "picture.png", str), names["env"]
+    for lines in world_pages.loops(world).values():
+        exec(compile(lines, world, "exec"), {})
+    text, population = world_pages.about(world, str), names["env"]
     parts = dict(zip(*[iter(re.split(r"^(.+)\n-+\n", text, flags=re.MULTILINE)[1:])] * 2, strict=True))
     for role in population.roles.values():
         assert all(
@@ -53,6 +60,36 @@ def test_the_page_of_a_world(world: str) -> None:
     assert sorted(told) == sorted(field.name for field in dataclasses.fields(population.params))
     assert not [row for row in rows if row.rstrip().endswith("-")], "a parameter without a meaning"
     assert all(f"   * - ``{name}``\n" in parts["Channels"] for name in population.channels)
+    assert "- ``Random``\n" in parts["Policies that fit"]
+    if best := known.kept().get(f"{registry.entry(world).id}/standard", {}).get("best"):
+        assert re.search(r"\* - (PettingZoo|Gymnasium)", parts["What a step takes"])
+        assert f"   * - 1\n     - {best['none'][0]}" in parts["Scores"]
+
+
+def test_a_film_shows_a_run_from_its_start_to_its_end() -> None:
+    """One picture a turn, if the turns are few; readers who want no motion get the last one."""
+    turns = list[Any]()
+    gallery.played("arm_elimination_v0", turns.append)
+    taken = gallery.frames("arm_elimination_v0")
+    assert 3 < len(taken) == len(turns) + 1 <= gallery.FRAMES
+    assert (taken[0] != taken[-1]).any()
+    with Image.open(io.BytesIO(gallery.film(taken))) as film, Image.open(io.BytesIO(gallery.still(taken))) as still:
+        assert (np.asarray(still) == taken[-1]).all()
+        last, *_ = shown = ImageSequence.all_frames(film, lambda one: one.convert("RGB"))
+        assert (len(shown), last.size) == (len(taken), (640, 400))
+        assert np.abs(np.asarray(last, float) - taken[-1]).mean() < 2
+    text = gallery.shown("arm_elimination_v0", "")
+    assert 'srcset="_static/arm_elimination_v0.png" media="(prefers-reduced-motion: reduce)"' in text
+    assert re.search('alt="arm elimination: .{20}', text)
+
+
+def test_the_film_of_the_readme_is_small() -> None:
+    films = list((ROOT / "docs/_static").glob("*.webp"))
+    assert films
+    for file in films:
+        assert file.stat().st_size <= gallery.LARGEST
+        with Image.open(file) as film:
+            assert len(ImageSequence.all_frames(film)) > 10
 
 
 def hidden(population: Population[Any]) -> list[str]:
@@ -155,7 +192,13 @@ def subclasses(cls: type[Any]) -> set[type[Any]]:
 
 
 def test_the_page_of_messengers_gives_what_was_trained_and_judged() -> None:
-    tables = runpy.run_path(str(ROOT / "benchmarks/messengers.py"))["tables"]
+    script = runpy.run_path(str(ROOT / "benchmarks/messengers.py"))
+    tables = script["tables"]
     found = json.loads((ROOT / "benchmarks/results/messengers.json").read_text(encoding="utf-8"))
     text = (ROOT / "docs/messengers.md").read_text(encoding="utf-8")
     assert all(table in text for table in tables(found))
+    panels = dict(zip(script["SETTINGS"], script["curves"](found).axes, strict=True))
+    for name, world in found["worlds"].items():
+        drawn = [list(line.get_ydata()) for line in panels[name].lines]
+        assert [one["history"] for one in world["train"]] == drawn[: len(world["train"])]
+        assert panels[name].get_ylabel() == world["judge"]["measure"]

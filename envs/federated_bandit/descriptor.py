@@ -131,7 +131,7 @@ WORLDS = (
         example=Example(
             "EliminationSchedule",
             "num_envs=20, num_arms=30",
-            ("EliminationSchedule()", "until=3_000", 'privacy={"means": Laplace(1.0)}'),
+            ("EliminationSchedule()", "until=30_000", 'privacy={"means": Laplace(1.0)}'),
             "Laplace",
         ),
         contest=Contest(

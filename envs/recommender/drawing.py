@@ -105,7 +105,7 @@ def draw_cells(world: Any, axes: Any, known: Sketch, replica: int = 0) -> None:
     axes.add_collection(PatchCollection(boxes, facecolors=fill, edgecolors="#8a929c", linewidths=0.6))
     axes.plot(context[0], 0.5 if flat else context[1], "o", ms=5, color=VERMILION)
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="context, dimension 1")
-    axes.set_title(f"{len(known.cells)} cells of contexts", fontsize="small")
+    axes.set_title(f"{len(known.cells)} cell{'s' * (len(known.cells) > 1)} of contexts", fontsize="small")
     if flat:
         axes.set_yticks([])
     else:

@@ -137,12 +137,13 @@ def page(kept: dict[str, Any]) -> str:
         text.append(f"| {library.title} | {one['version']} | {state} | {counts} |")
     text += ["", "## Worlds", "", WORLDS, ""]
     able = [library for library in LIBRARIES if found[library.name].get("worlds")]
-    text.append("| world | " + " | ".join(library.title for library in able) + " |")
-    text.append("| --- |" + " ---: |" * len(able))
+    text.append("| library | " + " | ".join(world.removesuffix("_v0").replace("_", " ") for world in worlds) + " |")
+    text.append("| --- |" + " ---: |" * len(worlds))
     notes: list[str] = []
-    for world in worlds:
-        cells = [cell(found[library.name]["worlds"].get(world, {"error": "not reached"}), notes) for library in able]
-        text.append(f"| {world.removesuffix('_v0').replace('_', ' ')} | " + " | ".join(cells) + " |")
+    for library in able:
+        rows = found[library.name]["worlds"]
+        cells = [cell(rows.get(world, {"error": "not reached"}), notes) for world in worlds]
+        text.append(f"| {library.title} | " + " | ".join(cells) + " |")
     text += ["", *(f"{number}. {note}" for number, note in enumerate(notes, 1)), ""]
     for library in LIBRARIES:
         text += section(library, found[library.name])
@@ -175,7 +176,7 @@ def section(library: Library, one: dict[str, Any]) -> list[str]:
     matters = [line for block in blocks(lines) for line in block]
     if matters:
         text += ["```py", *matters, "```", "", f"From `examples/libraries/with_{library.name}.py`.", ""]
-    if "printed" in one:
+    if "printed" in one and not library.plays:
         text += ["It printed:", "", "```text", *one["printed"], "```", ""]
     forms = dict.fromkeys(row["form"] for row in one.get("worlds", {}).values() if "form" in row)
     return [*text, f"Forms in the table of worlds: {'; '.join(forms)}.", ""] if forms else text
@@ -191,13 +192,14 @@ INTRODUCTION = """# Learning libraries
 
 Each library below trains in a world of this package and is then brought into `taciturn.simulate`, beside a policy of the package, by the
 route that any user has ({{doc}}`agents`). This page is made by `python examples/libraries/run.py` from
-`benchmarks/results/libraries.json`, on {processor} ({cpus} cores, shared with other work), with Python {python}. The trainings are short:
-their scores show that the route works, not how well a library learns. In Flower, which trains no agents, agents of this package act.
+`benchmarks/results/libraries.json`, on {processor} ({cpus} cores, shared with other work), with Python {python}. The trainings take
+a minute or so: they show that the route works, not how well a library learns, so their scores are left out ({{doc}}`leaderboard` has those
+of full trainings). In Flower, which trains no agents, agents of this package act.
 
 *Glue lines* adapt the one to the other: an example has them because this package, and not one of the library's own worlds, is learned in.
 *Seconds* is the whole example: start, training and evaluation.
 """  # noqa: E501 - a page's own lines
-WORLDS = """Actions per second that random agents (RLlib and sb3-contrib: learning ones) took through each library's own classes, with 4  # noqa: E501 - a page's own lines
+WORLDS = """Actions per second that random agents (RLlib and sb3-contrib: learning ones) took through each library's own classes, with 4
 replicas at once where the form has them; all agents' actions count. Where a library has no form for many agents, it plays one seat, and
 a policy of the package the others (`gymnasium.make(..., others=...)`)."""  # noqa: E501 - a page's own lines
 

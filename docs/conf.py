@@ -24,7 +24,7 @@ project_copyright = "2026, taciturn contributors"
 release = re.search(r'__version__ = "(.+)"', (ROOT / "src/taciturn/__init__.py").read_text(encoding="utf-8"))[1]  # type: ignore[index]
 version = release
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `gallery`, `mathml` and `world_pages`
+sys.path.insert(0, str(Path(__file__).parent))  # for `gallery`, `mathml`, `notebook_page` and `world_pages`
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "mathml"]
 html_math_renderer = "mathml"
 exclude_patterns = ["_build"]
@@ -163,14 +163,16 @@ def contents(title: str, rows: list[tuple[str, str]]) -> str:
 
 
 def make_pages() -> None:
-    """Write a page for every module, api/<section>/<module>.rst, an index of each section, and the list of
-    deviations."""
+    """Write a page for every module, api/<section>/<module>.rst, an index of each section, the list of deviations, and
+    the notebook of the tutorial."""
     from gallery import films, gallery  # not before `AnyArray` has taken its place
+    from notebook_page import notebook
     from world_pages import WORLDS, about
 
     from taciturn.registry import entry
 
-    pages: dict[Path, bytes] = {}
+    tutorial = (Path(__file__).parent / "tutorial.md").read_text(encoding="utf-8")
+    pages = {PAGES / "tutorial.ipynb": notebook(tutorial)}
     departures = []
     cards: dict[str, tuple[str, str]] = {}
     inside: list[tuple[str, str]] = []

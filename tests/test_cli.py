@@ -399,6 +399,15 @@ def test_bench_then_resume_then_report(run: Run, tmp_path: Path) -> None:
     assert run("report", "here")[0] == 0
 
 
+def test_a_report_of_a_study_that_is_not_installed_says_what_to_type(run: Run, tmp_path: Path) -> None:
+    run("bench", "tiny", "--out", "here", "--backend", "serial")
+    plan = tmp_path / "here/plan.json"
+    plan.write_text(plan.read_text(encoding="utf-8").replace('"tiny"', '"gone"'), encoding="utf-8")
+    code, out, err = run("report", "here")
+    assert (code != 0, out, len(err.splitlines())) == (True, "", 1)
+    assert "here holds no study that is installed, but gone: taciturn bench module:Study --out here --resume" in err
+
+
 def test_a_corrupt_cell_is_named_and_nothing_else_is_lost(run: Run, tmp_path: Path) -> None:
     run("bench", "tiny", "--out", "here", "--backend", "serial")
     cell = sorted((tmp_path / "here/cells").iterdir())[0]

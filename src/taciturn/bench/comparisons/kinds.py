@@ -20,10 +20,11 @@ from taciturn.bench.comparisons.playing import (
     played,
     population,
     shared_mind,
+    training_way,
     ways_by_rank,
 )
 from taciturn.bench.levels import MESSAGES as NUMBERS
-from taciturn.bench.levels import Way, own_way, ways
+from taciturn.bench.levels import Way
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, canonical
 from taciturn.bench.scores import (
@@ -166,12 +167,10 @@ class KindsOfAgents(Study):
         first; none without a total."""
         if not isinstance(task.total, float):
             return brought(cell, tell), []
-        one, protected = cell.config, PROTECTED[task.env]
+        one = cell.config
         world = population(one, 1, "choice of a level", task.variant)
         untrained = None if one["policy"] == PLAIN_PPO else bring(one["policy"], **one["policy_params"])
-        own = own_way(untrained, world, task.total)
-        trained_at = own or next(ways(world, protected, task.total, [protected.messages]))
-        agent = brought(cell, lambda done: tell(done / 2), trained_at.channels)
+        agent = brought(cell, lambda done: tell(done / 2), training_way(task, untrained, world).channels)
         runs = min(SEARCH, one.get("replicas", CONTESTS[task.env].runs))
         numbers = one.get("messages", NUMBERS)
         return agent, ways_by_rank(task, agent, one, cell.seed, runs, numbers, lambda done: tell((1 + done) / 2))

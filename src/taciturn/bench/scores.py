@@ -239,7 +239,7 @@ def who_is_best(results: Results) -> Table:
             if board.scale is None
             else [f"{number(mark.estimate.value)} {mark.policy}" for mark in board.scale]
         )
-        rows.append((task_name(board.task), f"`{board.task.measure}`", *marks, *texts, *[NONE] * (4 - len(texts))))
+        rows.append((task_name(board.task), board.task.measure, *marks, *texts, *[NONE] * (4 - len(texts))))
     more = sorted({f"`{contest.measure}`" for contest in CONTESTS.values() if contest.higher})
     columns = ("task", "measure", "alone (0)", "together (1)", "best, no privacy", "total 10", "total 3", "total 1")
     note = (

@@ -23,9 +23,10 @@ from taciturn.bench.marks import Scale, rounded, scale_of, scales_in
 from taciturn.bench.results import RUNS, Group, Results, describe
 from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.study import POOLS, Table, pools, says
-from taciturn.bench.tables import NONE, interval, mean_text, number
+from taciturn.bench.tables import NONE, interval, listed, mean_text, number
 from taciturn.bench.tasks import (
     CLASSIC,
+    CONTESTS,
     DESIGNED,
     EPSILON,
     KINDS,
@@ -184,6 +185,12 @@ def quiet(group: Group) -> bool:
     return total_of(group) == NO_LIMIT and LISTENS in group.metrics and not group.metrics[LISTENS].any()
 
 
+def not_ranked(results: Results) -> str:
+    """Such as "2 seeds, not ranked", of a quick run; empty for a full one."""
+    quick = [one.seeds.size for one in results if "replicas" in one.config]
+    return f"{max(quick)} seeds, not ranked" if quick else ""
+
+
 def boards(results: Results) -> list[Board]:
     """The tasks that were played, in their order. Who hears nothing stands at every total."""
     made = scales_in(results)
@@ -234,13 +241,15 @@ def who_is_best(results: Results) -> Table:
             if board.scale is None
             else [f"{number(mark.estimate.value)} {mark.policy}" for mark in board.scale]
         )
-        rows.append((task_name(board.task), board.task.aim, *marks, *texts, *[NONE] * (4 - len(texts))))
+        rows.append((task_name(board.task), board.task.measure, *marks, *texts, *[NONE] * (4 - len(texts))))
+    more = sorted({f"`{contest.measure}`" for contest in CONTESTS.values() if contest.higher})
     columns = ("task", "measure", "alone (0)", "together (1)", "best, no privacy", "total 10", "total 3", "total 1")
     note = (
         "Scores are 0 for the best agent that hears nobody, and 1 for one that is given what all observe, without "
         "privacy. Each best agent is chosen by the runs of one half of the seeds and judged by those of the other; if "
         "both halves choose the same, each judges the other's choice, and all seeds count. "
-        "Brackets are 95% intervals. A total is what an agent may spend over its whole run."
+        "Brackets are 95% intervals. A total is what an agent may spend over its whole run. "
+        f"Of {listed(more)} more is better, of the other measures less."
     )
     return Table("Who is best", columns, rows, note, words=frozenset(range(8)))
 
@@ -472,12 +481,13 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     `mine`, those `near` the user's."""
     free = title == FREE
     some = [one for one in boards(results) if not one.task.held_out and (one.task.total == NO_LIMIT) == free]
-    rows = []
+    rows, seeds = [], not_ranked(results)
     for board in some:
         told = beats(board)
         places = {id(one): place for place, one in enumerate(board.ranked(), 1)}
         unranked = [one for one in board.unranked() if one.config["kind"] == YOURS or not mine]
-        for one in [*(near(board.ranked()) if mine else board.ranked()), *unranked]:
+        shown = [*(near(board.ranked()) if mine else board.ranked()), *unranked]
+        for one in sorted(shown, key=board.label) if seeds else shown:
             answers = [told.get((id(one), kind), "") for kind in (CLASSIC, PAPER)]
             rows.append((
                 f"{task_name(board.task)}{at_total(board.task.total)}", str(places.get(id(one), NONE)),
@@ -499,6 +509,10 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
         "better, and the intervals allow for failures that these trainings do not show. Who hears nothing has the same "
         "score at every total."
     )
+    if seeds:
+        kept = [place for place, name in enumerate(columns) if name not in ("rank", "beats classics", "beats papers")]
+        columns, rows = (tuple(columns[i] for i in kept), [tuple(row[i] for i in kept) for row in rows])
+        return Table(title, columns, rows, f"{seeds}.", words=frozenset({0, 1, 2, 3}))
     return Table(title, columns, rows, note, words=frozenset({0, 2, 3, 4, 11, 12}))
 
 

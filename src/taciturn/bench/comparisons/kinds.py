@@ -9,6 +9,7 @@ import numpy as np
 
 from taciturn.agents import bring
 from taciturn.bench import together
+from taciturn.bench.answers import answers
 from taciturn.bench.comparisons.entries import check_entry
 from taciturn.bench.comparisons.playing import (
     SEARCH,
@@ -36,8 +37,8 @@ from taciturn.bench.scores import (
     kinds_together,
     leaderboard,
     learning,
+    not_ranked,
     plain_ppo,
-    score_text,
     standing,
     trainings,
     who_is_best,
@@ -45,7 +46,6 @@ from taciturn.bench.scores import (
 from taciturn.bench.store import StoreError
 from taciturn.bench.study import POOLS, Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
-from taciturn.bench.tables import listed
 from taciturn.bench.tasks import (
     ALONE,
     CLASSIC,
@@ -64,7 +64,6 @@ from taciturn.bench.tasks import (
     SILENCED,
     STANDARD,
     TASK_AGENT,
-    TASKS,
     TOGETHER,
     TUNED_LEARNER,
     YOURS,
@@ -72,7 +71,6 @@ from taciturn.bench.tasks import (
     tasks_of,
     totals_of,
     under,
-    world_title,
 )
 from taciturn.bench.tuned import settings
 from taciturn.envs.core.descriptor import PLAIN_PPO, TUNED, Entry, Mark
@@ -176,50 +174,20 @@ class KindsOfAgents(Study):
         return agent, ways_by_rank(task, agent, one, cell.seed, runs, numbers, lambda done: tell((1 + done) / 2))
 
     def answers(self, results: Results) -> list[str]:
-        """Who is best, what survives a total, and where learning wins."""
-        found, some = [], boards(results)
-        for total in (NO_LIMIT, 1.0):
-            told = []
-            for board in standing(some, total):
-                best = board.best()
-                if (
-                    best is not None
-                    and board.scale is not None
-                    and board.task.name == STANDARD
-                    and board.task.total != ""
-                ):
-                    told.append(
-                        f"{board.label(best)} in {world_title(board.task.env)} ({score_text(board.judged(best))})"
-                    )
-            if told:
-                where = "without privacy" if total == NO_LIMIT else "if an agent may spend a total epsilon of 1"
-                found.append(f"Who is best {where}? {listed(told)}.")
-        _, standard = learning(results)
-        for kind, name in (
-            (PAPER, "every algorithm of a world's own paper"),
-            (CLASSIC, "every classic baseline"),
-            (TASK_AGENT, "every agent designed for the tasks"),
-        ):
-            by_word: dict[str, list[str]] = {}
-            for id_, answers in standard.items():
-                if TASKS[id_].name == STANDARD:
-                    by_word.setdefault(answers[kind], []).append(world_title(TASKS[id_].env))
-            told = [f"{word} in {listed(by_word[word])}" for word in ("yes", "no", "undecided") if word in by_word]
-            if told:
-                found.append(f"Does learning beat {name}? {'; '.join(told).capitalize()}.")
-        return found
+        """What full runs have found; of a quick run, that it ranks nobody."""
+        seeds = not_ranked(results)
+        return [f"Who is best? {seeds}; the table below has what full runs have found."] if seeds else answers(results)
 
     def tables(self, results: Results) -> list[Table]:
-        tables = [
-            who_is_best(results), by_information(results), learning(results)[0], kinds_together(results),
-            held_out(results), leaderboard(results, FREE), leaderboard(results, UNDER), trainings(results),
-            plain_ppo(results),
-        ]  # fmt: skip
+        tables = [leaderboard(results, FREE), leaderboard(results, UNDER)]
+        if not not_ranked(results):
+            first = [who_is_best, by_information, lambda some: learning(some)[0], kinds_together, held_out]
+            tables = [*(make(results) for make in first), *tables, trainings(results), plain_ppo(results)]
         return [table for table in tables if table.rows]
 
     def plots(self, results: Results) -> list[Plot]:
         """From alone to together, and what survives a total."""
-        return together.plots(boards(results), self.name)
+        return together.plots(boards(results), self.name, not_ranked(results))
 
     def check(self, place: Path, found: Submission) -> None:
         """Raises StoreError for results of another study, of worlds that the study does not have, or with impossible

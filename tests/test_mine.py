@@ -1,6 +1,7 @@
 """One's own agents are set beside the kept results without being asked to."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from test_submission import KEPT, submission
 
 from taciturn.bench import mine
+from taciturn.bench.comparisons import kinds
 from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.results import RUNS, Cell, Progress, Result
 from taciturn.bench.scores import boards
@@ -102,3 +104,19 @@ def test_a_leaderboard_of_mine_shows_the_rows_around(
     code, _, err = call(monkeypatch, capsys, "leaderboard", str(KEPT), "--mine")
     assert code != 0
     assert "--mine must have agents of yours in" in err
+
+
+def test_agents_are_checked_for_pooling_under_totals_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "copies.py").write_text("from taciturn.policies import CopyOnReward as Agent\n", encoding="utf-8")
+    study = KindsOfAgents()
+    study.agents = ("copies:Agent",)
+    cell = next(
+        one
+        for one in study.cells(quick=True)
+        if one.config["kind"] == "yours" and one.config["env"] == "social_bandit_v0" and one.config["total"] == 3.0
+    )
+    asked = []
+    monkeypatch.setattr(kinds, "shared_mind", lambda *given: asked.append(given) or "it says so")
+    assert study.run(replace(cell, config=cell.config | {"replicas": 1})).metrics["pooled"] == 1
+    assert len(asked) == 1

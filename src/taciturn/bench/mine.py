@@ -12,6 +12,8 @@ from taciturn.bench.submission import Submission, merged, unpacked
 from taciturn.bench.tables import NONE
 from taciturn.bench.tasks import CLASSIC, CONTESTS, PAPER, YOURS, world_title
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
 
 def beside_kept(own: Results, kept: Path) -> Results:
     """Results and, if that folder has them, the kept ones."""
@@ -31,11 +33,8 @@ def tables(results: Results, agent: str) -> list[Table]:
         if not task.held_out:
             others = [other for other in ranked if other.config["kind"] != YOURS]
             best = f"{short(board, others[0])} {others[0].config['policy']}" if others else NONE
-            rank = (
-                f"{ranked.index(one) + 1}\N{NO-BREAK SPACE}of\N{NO-BREAK SPACE}{len(ranked)}"
-                if one in ranked and others
-                else NONE
-            )
+            place = ranked.index(one) + 1 if one in ranked else None
+            rank = NONE if place is None or not others else f"{place} of {len(ranked)}".replace(" ", NO_BREAK)
             words = [told.get((id(one), kind), NONE) for kind in (CLASSIC, PAPER)]
             rows.append((f"{task_name(task)}{at_total(task.total)}", score_text(board.score(one)), rank, *words, best))
         elif board.scale is not None and not task.control:

@@ -30,7 +30,7 @@ html_theme = "furo"
 html_title = "taciturn"
 html_static_path = ["_static"]
 html_css_files = ["taciturn.css"]
-html_js_files = ["tables.js"]
+html_js_files = ["page.js"]
 html_logo = html_favicon = "_static/logo.svg"
 html_show_sphinx = False
 html_show_sourcelink = False

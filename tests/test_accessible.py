@@ -6,14 +6,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-
-axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-if shutil.which("chromium") is None:
-    pytest.skip("chromium is not installed", allow_module_level=True)
-
-from playwright.sync_api import Browser, sync_playwright
 
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.report import write_report
@@ -21,15 +16,23 @@ from taciturn.bench.results import Results
 from taciturn.bench.store import Store
 from taciturn.bench.submission import unpacked
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "benchmarks/results/studies/agents.json"
 PAGES = ("index.md", "leaderboard.md", "api/worlds/gossip_bandit.world.rst")
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser() -> "Iterator[Browser]":
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        opened = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield opened
         opened.close()
 
@@ -44,8 +47,10 @@ def docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "html"
 
 
-def violations(browser: Browser, page: Path) -> list[str]:
+def violations(browser: "Browser", page: Path) -> list[str]:
     """What axe-core finds in a page, with the first place of each."""
+    from axe_playwright_python.sync_playwright import Axe
+
     found = []
     for scheme in ("light", "dark"):
         for width in (1400, 390):
@@ -53,7 +58,7 @@ def violations(browser: Browser, page: Path) -> list[str]:
             tab.goto(page.as_uri())
             wide = tab.evaluate("document.documentElement.scrollWidth")
             found += [f"{scheme}, {width}: as wide as {wide}"] * (wide > width)
-            response = axe.Axe().run(tab).response
+            response = Axe().run(tab).response
             assert len(response["passes"]) > 10, "axe has looked at nothing"
             for one in response["violations"]:
                 found.append(f"{scheme}, {width}: {one['id']} in {one['nodes'][0]['html'][:200]}")
@@ -62,7 +67,7 @@ def violations(browser: Browser, page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_the_report(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: bool) -> None:
+def test_the_report(browser: "Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: bool) -> None:
     kept = unpacked(KEPT).results
     groups = [one for env in ("round_stopping_v0", "gossip_bandit_v0") for one in kept.select(env=env)]
     if quick:
@@ -74,11 +79,11 @@ def test_the_report(browser: Browser, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_docs(browser: Browser, docs: Path, page: str) -> None:
+def test_the_docs(browser: "Browser", docs: Path, page: str) -> None:
     assert violations(browser, (docs / page).with_suffix(".html")) == []
 
 
-def test_that_axe_finds_something(browser: Browser, tmp_path: Path) -> None:
+def test_that_axe_finds_something(browser: "Browser", tmp_path: Path) -> None:
     page = tmp_path / "bad.html"
     text = "<h1>Title</h1><p style='color: #999'>Pale</p><img src='x'>" + "<p>Text</p>" * 10
     page.write_text(f"<!doctype html><html lang=en><title>Bad</title><main>{text}</main>", encoding="utf-8")

@@ -54,7 +54,7 @@ def violations(browser: "Browser", page: Path) -> list[str]:
     found = []
     for scheme in ("light", "dark"):
         for width in (1400, 390):
-            tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+            tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             tab.goto(page.as_uri())
             wide = tab.evaluate("document.documentElement.scrollWidth")
             found += [f"{scheme}, {width}: as wide as {wide}"] * (wide > width)

@@ -9,7 +9,7 @@ EXAMPLES = $(sort $(wildcard examples/*.py))
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: help bench test slow lint format types docs examples libraries speed build clean
+.PHONY: help bench starting test slow lint format types docs examples libraries speed build clean
 
 help:
 	@echo "make bench      run the quick benchmark and say where its report lies"
@@ -22,9 +22,18 @@ help:
 	@echo "make clean      remove all that but results/"
 	@echo "PYTHON=python3.12 picks the interpreter of a new $(VENV)."
 
-bench: $(VENV)/.bench
-	$(BIN)/taciturn bench --quick --out $(BENCH_OUT) $(if $(wildcard $(BENCH_OUT)/*),--resume)
-	$(BIN)/taciturn verify --cells 20 --longest 2
+bench: starting $(VENV)/.bench
+	@echo "2 of 3: the quick benchmark (a minute or two)"
+	@$(BIN)/taciturn bench --quick --out $(BENCH_OUT) $(if $(wildcard $(BENCH_OUT)/*),--resume)
+	@echo "3 of 3: do kept results come out again? (half a minute)"
+	@$(BIN)/taciturn verify --cells 12 --longest 1
+	@echo
+	@echo "Next: an agent of your own, and a paper's figure"
+	@echo "  $(BIN)/taciturn bench --agent mine:Agent --out results/mine"
+	@echo "  $(BIN)/taciturn reproduce jiang2020/3.3 --out results/figure"
+
+starting:
+	@echo "1 of 3: $(if $(wildcard $(VENV)/.bench),$(VENV) is there,making $(VENV) and installing (about a minute))"
 
 test: $(VENV)/.dev
 	$(BIN)/pytest -n $(WORKERS) -m "not slow"

@@ -9,12 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-
-def processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+from taciturn.bench.verify import processor
 
 
 def record(

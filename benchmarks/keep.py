@@ -9,9 +9,11 @@ markers, `docs/verdicts.md` gets a line for each claim of a paper, and `docs/ver
 the package gets what became of each paper's claims, for its report, and the marks of each task.
 """
 
+import re
 import sys
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,10 +21,11 @@ import numpy as np
 
 from taciturn.bench import figures, kept_verdicts, known, marks
 from taciturn.bench.catalogue import load_studies
+from taciturn.bench.report import OWN
 from taciturn.bench.results import Group, Results, canonical
 from taciturn.bench.scores import FREE, UNDER
 from taciturn.bench.store import Store
-from taciturn.bench.study import VERDICTS, Study, Table, Verdict
+from taciturn.bench.study import VERDICTS, Plot, Study, Table, Verdict
 from taciturn.bench.submission import Submission, merged, of_folder, packed, unpacked
 from taciturn.bench.tables import MEANINGS, number, ours, ranges, stated, tables_of, verdict_tables, why
 
@@ -31,8 +34,11 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = {"agents": {"leaderboard": (UNDER,), "privacy-totals": (FREE,)}}
 """The pages of a study that are not called like it, with the titles of tables that they leave out."""
-PICTURES = {"agents": "together.png", "trust": "trust.png"}
-"""The first figures of studies, as the docs show them."""
+ALONE = (
+    "<style>.wide, .narrow { color: #1c2126 } "
+    "@media (prefers-color-scheme: dark) { .wide, .narrow { color: #e4e7ea } }</style>"
+)
+"""The colour of the text of a figure that no page surrounds."""
 VERDICT_PAGE = """# Verdicts
 
 Claims of papers beside what full runs of `taciturn reproduce` gave, a line each. The page of each paper has the paper's own words, where the
@@ -102,16 +108,46 @@ def pages() -> dict[Path, str]:
             if page.exists():
                 some = (table for table in tables_of(load_studies()[study], results) if table.title not in without)
                 tables, text = "\n".join(map(markdown, some)), page.read_text(encoding="utf-8")
-                found[page] = f"{text.partition(BEGIN)[0]}{BEGIN}{tables}\n{source}\n{END}{text.partition(END)[2]}"
+                first = opening(results) if name == "leaderboard" else ""
+                found[page] = (
+                    f"{text.partition(BEGIN)[0]}{BEGIN}{first}{tables}\n## Where this comes from\n\n{source}\n{END}"
+                    f"{text.partition(END)[2]}"
+                )
         if judged:
             papers.setdefault(study.partition("-")[0], []).append(Judged(load_studies()[study], source, judged))
     every = [one for judged in papers.values() for one in judged]
     found[ROOT / "src/taciturn/bench" / kept_verdicts.FILE] = kept_verdicts.summary((one[0], one[2]) for one in every)
     found[ROOT / "src/taciturn/bench" / marks.FILE] = marks.summary(load("agents")[1])
     found[ROOT / "src/taciturn/bench" / known.FILE] = known.summary(load("agents")[1])
+    found |= drawn()
     found[DOCS / "verdicts.md"] = overview(papers)
     found |= {DOCS / f"verdicts-{paper}.md": details(judged) for paper, judged in papers.items()}
     return found
+
+
+def opening(results: Results) -> str:
+    """The figure of the standing benchmark, and what it found, a question and a sentence each."""
+    links = {kept_verdicts.answer(): " {doc}`The claims <verdicts>`.", OWN: " {doc}`More <agents>`."}
+    told = [*load_studies()["agents"].answers(results), *links]
+    lines = [f"- **{question}?** {escaped(answer)}{links.get(text, '')}"
+             for text in told for question, _, answer in [text.partition("? ")]]  # fmt: skip
+    figure = "".join(f"```{{raw}} html\n:file: _static/{path.name}\n```\n\n" for path in drawn())
+    return f"{figure}{first_plot('agents').caption}\n\n" + "\n".join(lines) + "\n\n"
+
+
+@cache
+def first_plot(study: str) -> Plot:
+    """The first figure of a kept study."""
+    return (load_studies()[study].plots(load(study)[1]) or [])[0]
+
+
+def drawn() -> dict[Path, str]:
+    """The first figure of the standing benchmark, wide and narrow."""
+    wide, narrow = figures.drawings(first_plot("agents"))
+    texts = {"together.svg": wide, "together-narrow.svg": narrow}
+    return {
+        DOCS / "_static" / name: re.sub("(<svg[^>]*>)", rf"\1{ALONE}", text, count=1) for name, text in texts.items()
+    }
 
 
 class Judged(NamedTuple):
@@ -202,7 +238,7 @@ def told(origin: dict[str, Any]) -> str:
 
 def markdown(table: Table) -> str:
     """A table with its title and note."""
-    return f"**{table.title}**\n\n{rows_of(table)}\n\n{table.note}\n"
+    return f"## {table.title}\n\n{rows_of(table)}\n\n{table.note}\n"
 
 
 def rows_of(table: Table) -> str:
@@ -225,6 +261,4 @@ if __name__ == "__main__":
         sys.exit(str(error))
     for page, text in pages().items():
         page.write_text(text, encoding="utf-8")
-    for name, picture in PICTURES.items():
-        for plot in (load_studies()[name].plots(load(name)[1]) or [])[:1]:
-            (DOCS / "_static" / picture).write_bytes(figures.render(plot.figure, "png"))
+    (DOCS / "_static/trust.png").write_bytes(figures.render(first_plot("trust").figure, "png"))

@@ -1,5 +1,5 @@
-"""What README says of speed and of the papers, from what benchmarks and full runs have left in `results/`: python
-benchmarks/summary.py"""
+"""What README, `docs/findings.md` and `docs/speed.md` say of the papers, the agents and speed, from what benchmarks and
+full runs have left in `results/`: python benchmarks/summary.py writes it into these pages."""
 
 import json
 import math
@@ -13,6 +13,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from keep import load as kept
 
+from taciturn.bench import kept_verdicts
 from taciturn.bench.comparisons.trust import (
     CENTRAL,
     DISTRIBUTED,
@@ -24,11 +25,13 @@ from taciturn.bench.comparisons.trust import (
     size_in_words,
 )
 from taciturn.bench.scores import MEMORYLESS, Board, boards, learning, plain_ppo, score_text, standing
-from taciturn.bench.study import Verdict
+from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_COMPUTED, UNDECIDED, VERDICTS, Verdict
 from taciturn.bench.tables import listed
-from taciturn.bench.tasks import CLASSIC, CONTESTS, PAPER, STANDARD, TASK_AGENT, TASKS, totals_of, world_title
+from taciturn.bench.tasks import CLASSIC, CONTESTS, NO_LIMIT, PAPER, STANDARD, TASK_AGENT, TASKS, totals_of, world_title
 
 RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parents[1]
+END = "<!-- end -->"
 
 
 def load(name: str) -> dict[str, Any]:
@@ -130,7 +133,7 @@ def learned() -> str:
         return f"{listed(won)} (undecided: {listed(left)})"
 
     text = (
-        "**Learned agents** ([leaderboard](docs/leaderboard.md)). Each was trained ten times and judged in 100 runs "
+        "**Learned agents** ([leaderboard](leaderboard.md)). Each was trained ten times and judged in 100 runs "
         f"that no training drew from, so far in {len({TASKS[id_].env for id_ in standard})} of 8 worlds. More than "
         "half of the trainings of the best learner are better, in the measure of the standard task, than every agent "
         f"that was designed for it in {told(TASK_AGENT)}, than every algorithm of the world's own paper in "
@@ -171,8 +174,8 @@ def together() -> str:
         lines.append(f"| {place(board)} | {' | '.join(map(score_text, scores))} | {', then '.join(names)} |")
         (pays if scores[-1].low > 0 else lost).append(place(board))
     text = (
-        "**Together, and what survives a total** ([leaderboard](docs/leaderboard.md), "
-        "[totals](docs/privacy-totals.md)). Scores of the best agents, from 0 for the best that hears nobody to 1 for "
+        "**Together, and what survives a total** ([leaderboard](leaderboard.md), "
+        "[totals](privacy-totals.md)). Scores of the best agents, from 0 for the best that hears nobody to 1 for "
         "one that is given what all observe, both without privacy; the columns are lifetime totals of epsilon of an "
         f"agent. At a total of 1 being together still pays in {listed(pays or ['none'])}; no agent here is shown to "
         f"gain in {listed(lost or ['none'])}. {without_memory(some)} {searched()}"
@@ -229,7 +232,7 @@ def by_whom_agents_trust() -> str:
     uploads = {LOCAL: " by noise on each upload", DISTRIBUTED: " by a secure sum", CENTRAL: " by a curator"}
     training = {LOCAL: " by noise on each update", CENTRAL: " by noise on the average of random clients"}
     text = (
-        "**Whom agents trust** ([table and figure](docs/trust.md)). The best agents of the federated bandit at a total "
+        "**Whom agents trust** ([table and figure](trust.md)). The best agents of the federated bandit at a total "
         f"of 1 score {by_size('federated_bandit_v0', 1.0, uploads, ', ')}. Shuffling the answers in gossip changes the "
         f"score at a total of 1 {by_size('gossip_bandit_v0', 1.0, {LOCAL: '', SHUFFLE: ''}, ' to ')}. "
         f"Federated training at a total of 10 scores {by_size(TRAINING, 10.0, training, ', ')} (0: what one client "
@@ -330,5 +333,92 @@ def findings() -> str:
 {together()}{by_whom_agents_trust()}{learned()}"""  # noqa: E501 - a page's own lines
 
 
+def found() -> str:
+    """Five sentences for README, each with a link."""
+    papers = kept_verdicts.kept()
+    counts = {word: sum(one["claims"][word] for one in papers.values()) for word in VERDICTS}
+    _, results, _ = kept("agents")
+    some = boards(results)
+    scores: dict[Any, list[float]] = {}
+    gossip = {}
+    for total in (NO_LIMIT, 1.0):
+        for board in standing(some, total):
+            best = board.best()
+            if best is None or (score := board.judged(best)) is None or len(totals_of(board.task.env)) == 1:
+                continue
+            if board.task.name == STANDARD:
+                scores.setdefault(total, []).append(score.value)
+            if total == 1.0 and board.task.env == "gossip_bandit_v0":
+                gossip[dict(board.task.params)["num_agents"]] = score.value
+    _, standard = learning(results)
+    words: dict[str, dict[str, list[str]]] = {}
+    for id_, answers in standard.items():
+        if TASKS[id_].name == STANDARD:
+            for kind, word in answers.items():
+                words.setdefault(kind, {}).setdefault(word, []).append(world_title(TASKS[id_].env))
+    (few, little), (many, more) = sorted(gossip.items())
+    lowest, highest = (pick(scores[NO_LIMIT]) for pick in (min, max))
+    left, most = (pick(scores[1.0]) for pick in (min, max))
+    beats = {kind: listed(words[kind].get("yes", ["no world"])) for kind in (PAPER, CLASSIC)}
+    rule = ", ".join(f"{number('jiang2020-3-3', 'Section 3.4.1: thresholds', label):.0f}" for label in ("k*", "k0*"))
+    told = [
+        f"Of {sum(counts.values())} claims of {len(papers)} papers {counts[AGREES]} hold to the number, "
+        f"{counts[IN_KIND]} in the order they state, and {counts[DIFFERS]} do not; {counts[UNDECIDED]} are undecided, "
+        f"and for {counts[NOT_COMPUTED]} no number can be computed ([verdicts](docs/verdicts.md)).",
+        f"From 0 for the best agent that hears nobody to 1 for one that is given what all observe, the best agents "
+        f"score {lowest:.2f} to {highest:.2f} without privacy, and {left:.2f} to {most:.2f} if each may spend a total "
+        "epsilon of 1 over its life ([leaderboard](docs/leaderboard.md)).",
+        f"A crowd hides its members: at that total gossip keeps {little:.2f} with {few} agents and {more:.2f} with "
+        f"{many} ([totals](docs/privacy-totals.md)).",
+        f"Learned agents are shown to beat every algorithm of the world's paper in {beats[PAPER]}, and every textbook "
+        f"baseline in {beats[CLASSIC]}; ten trainings leave the others open ([leaderboard](docs/leaderboard.md)).",
+        f"The optimal rule for round stopping has the thresholds ({rule}) and not the paper's (10, 8) "
+        "([findings](docs/findings.md)).",
+    ]
+    return "\n".join(textwrap.fill(f"- {one}", 140, subsequent_indent="  ", break_on_hyphens=False) for one in told)
+
+
+def fast() -> str:
+    """What was reached and what was missed, in a few lines, from the table of docs/speed.md."""
+    page = (ROOT / "docs/speed.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ") and " | " in line]
+    measured = {(row[0], row[1]): row for row in rows if len(row) == 5}
+    reached, missed = ([row for row in measured.values() if row[4] == word] for word in ("yes", "no"))
+
+    def of(work: str, peer: str) -> str:
+        told = next(row[2] for (what, whom), row in measured.items() if what.startswith(work) and peer in whom)
+        return told.replace("times its time", "times as long as")
+
+    pettingzoo = of("Parallel step, 3 agents, federated bandit", "doing nothing")
+    text = (
+        f"A step of round stopping takes {of('single step, RoundStopping', 'CartPole')} CartPole's, a step of 10,000 "
+        f"replicas {of('array step, 10,000 replicas: round', 'gymnax')} gymnax's bandit's, and a federated round of "
+        f"100 clients is {of('a federated round, 100 clients, digits, softmax', 'pfl')} as with pfl. Of "
+        f"{len(reached) + len(missed)} goals {len(reached)} are reached and {len(missed)} missed, most for a "
+        f"few agents in PettingZoo's forms: {pettingzoo} an environment that does nothing "
+        "([speed](docs/speed.md))."
+    )
+    return textwrap.fill(text, 140, break_on_hyphens=False)
+
+
+def parts() -> list[tuple[Path, str, str]]:
+    """Files, the names of parts of them between comments, and what must stand there."""
+    readme = ROOT / "README.md"
+    return [
+        (ROOT / "docs/findings.md", "findings", findings().rstrip()),
+        (ROOT / "docs/speed.md", "summary", table()),
+        (readme, "found", found()),
+        (readme, "fast", fast()),
+    ]
+
+
+def with_part(text: str, name: str, part: str) -> str:
+    """A page with what must stand between the comments of this name."""
+    before, begin, rest = text.partition(f"<!-- {name}: written by benchmarks/summary.py -->\n")
+    assert begin, name
+    return f"{before}{begin}{part}\n{END}{rest.partition(END)[2]}"
+
+
 if __name__ == "__main__":
-    print(table(), findings(), sep="\n\n")
+    for file, name, part in parts():
+        file.write_text(with_part(file.read_text(encoding="utf-8"), name, part), encoding="utf-8")

@@ -24,7 +24,7 @@ project_copyright = "2026, taciturn contributors"
 release = re.search(r'__version__ = "(.+)"', (ROOT / "src/taciturn/__init__.py").read_text(encoding="utf-8"))[1]  # type: ignore[index]
 version = release
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `gallery`, `mathml` and `world_pages`
+sys.path.insert(0, str(Path(__file__).parent))  # for `gallery`, `mathml`, `notebook_page` and `world_pages`
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "mathml"]
 html_math_renderer = "mathml"
 exclude_patterns = ["_build"]
@@ -32,6 +32,7 @@ html_theme = "furo"
 html_title = "taciturn"
 html_static_path = ["_static", "api/films"]
 html_css_files = ["taciturn.css"]
+html_js_files = ["tables.js"]
 html_logo = html_favicon = "_static/logo.svg"
 URLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"].get("urls", {})
 html_baseurl = URLS.get("Documentation", "")
@@ -163,14 +164,16 @@ def contents(title: str, rows: list[tuple[str, str]]) -> str:
 
 
 def make_pages() -> None:
-    """Write a page for every module, api/<section>/<module>.rst, an index of each section, and the list of
-    deviations."""
+    """Write a page for every module, api/<section>/<module>.rst, an index of each section, the list of deviations, and
+    the notebook of the tutorial."""
     from gallery import films, gallery  # not before `AnyArray` has taken its place
+    from notebook_page import notebook
     from world_pages import WORLDS, about
 
     from taciturn.registry import entry
 
-    pages: dict[Path, bytes] = {}
+    tutorial = (Path(__file__).parent / "tutorial.md").read_text(encoding="utf-8")
+    pages = {PAGES / "tutorial.ipynb": notebook(tutorial)}
     departures = []
     cards: dict[str, tuple[str, str]] = {}
     inside: list[tuple[str, str]] = []

@@ -59,7 +59,7 @@ class Policy(metaclass=NamesUnknown):
     def require(self, fits: bool, worlds: str, view: PublicView) -> None:
         """Raise ValueError, naming the `worlds` in which the policy acts, unless that of `view` is one of them."""
         if not fits:
-            raise ValueError(f"{type(self).__name__} acts in {worlds}, not in {view.name!r}")
+            raise ValueError(f"{type(self).__name__} acts in {worlds}, not in {view.world.name!r}")
 
     def fast(self, view: PublicView) -> Fast | None:
         """An exact shortcut of `act`, of a type that the world knows, or None; see

@@ -91,7 +91,7 @@ def test_parameters_are_for_names_and_classes(monkeypatch: pytest.MonkeyPatch) -
         ("math:nothing", "module:name must be a name that the module has, not 'math:nothing'"),
         ("math:pi", "or an object with predict\\(\\), not 3.14"),
         (7, "a policy, its name or class, a function of observations or an object with predict\\(\\), not 7"),
-        (np.random.Generator, "must be a class that no parameter makes a policy of"),
+        (np.random.Generator, r"Generator needs bit_generator: write Generator\(bit_generator=...\), or --set policy"),
         ("sb3:nowhere.zip", "must name a model.zip of Stable-Baselines3, and there is none at 'nowhere.zip'"),
         ("onnx:nowhere.onnx", "must name an ONNX file, and there is none at 'nowhere.onnx'"),
     ],

@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from taciturn.bench import figures
+from taciturn.bench import figures, report
 from taciturn.bench.report import print_summary, print_tables, write_report
 from taciturn.bench.results import Cell, Result, Results, matches
 from taciturn.bench.runner import run_study
@@ -357,8 +357,11 @@ def test_the_summary_of_the_standing_benchmark_is_its_answer(
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert text.startswith("What full runs have shown\n"), "a quick run ranks nobody"
     assert "gossip bandit" in text
-    assert "cells, two seeds each: not ranked." in text
-    assert "taciturn bench agents --agent mine:Agent" in text
+    assert "cells, 3 seeds of each agent: not ranked." in text
+    assert "Its means" not in text, "of so many"
+    monkeypatch.setattr(report, "FEW", 100)
+    print_summary(store, [dummies.Noise()], console)
+    assert "Its means" in console.file.getvalue()  # type: ignore[attr-defined]
     manifest = store.manifest()
     monkeypatch.setattr(store, "manifest", lambda: manifest | {"quick": False})
     console = Console(file=io.StringIO(), width=160)

@@ -283,3 +283,15 @@ def test_shapes_are_checked() -> None:
         statistics.probability_of_improvement(np.ones((2, 2)), np.ones((2, 3)))
     with pytest.raises(ValueError, match="y must be positive"):
         statistics.ratio([1.0], [0.0])
+
+
+def test_the_half_width_is_that_of_students_interval() -> None:
+    low, high = stats.ttest_1samp([1.0, 2.0, 4.0, 4.5], 0.0).confidence_interval(0.95)
+    assert statistics.half_width([1.0, 2.0, 4.0, 4.5]) == pytest.approx((high - low) / 2, rel=1e-12)
+
+
+def test_what_is_0_or_1_has_an_interval_within_them() -> None:
+    exact = stats.binomtest(3, 10).proportion_ci(0.95, "exact")
+    assert statistics.of_runs([1, 1, 1, 0, 0, 0, 0, 0, 0, 0]) == pytest.approx((0.3, exact.low, exact.high))
+    for other in ([0, 0, 0], [1, 1, 1], [0, 1, 2]):
+        assert statistics.of_runs(other) == statistics.mean(other)

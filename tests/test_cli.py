@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -398,6 +399,15 @@ def test_bench_then_resume_then_report(run: Run, tmp_path: Path) -> None:
     assert run("report", "here")[0] == 0
 
 
+def test_a_report_of_a_study_that_is_not_installed_says_what_to_type(run: Run, tmp_path: Path) -> None:
+    run("bench", "tiny", "--out", "here", "--backend", "serial")
+    plan = tmp_path / "here/plan.json"
+    plan.write_text(plan.read_text(encoding="utf-8").replace('"tiny"', '"gone"'), encoding="utf-8")
+    code, out, err = run("report", "here")
+    assert (code != 0, out, len(err.splitlines())) == (True, "", 1)
+    assert "here holds no study that is installed, but gone: taciturn bench module:Study --out here --resume" in err
+
+
 def test_a_corrupt_cell_is_named_and_nothing_else_is_lost(run: Run, tmp_path: Path) -> None:
     run("bench", "tiny", "--out", "here", "--backend", "serial")
     cell = sorted((tmp_path / "here/cells").iterdir())[0]
@@ -611,7 +621,7 @@ def test_an_infinite_total_of_private_messages_is_not_for_want_of_privacy(run: R
         ("bench", "say --yes to run them all, or name studies"),
         ("reproduce --quick", "say --yes to run them all, or name a figure or a paper"),
         ("report nofolder", "nofolder holds no benchmark results (there is nothing of that name)"),
-        ("list policy", "unknown kind 'policy': did you mean policies"),
+        ("list polcies", "unknown kind 'polcies': did you mean policies"),
     ],
 )
 def test_a_mistake_gets_the_line_that_helps(run: Run, monkeypatch: pytest.MonkeyPatch, words: str, told: str) -> None:
@@ -676,6 +686,68 @@ def test_an_interruption_says_what_is_kept(run: Run, monkeypatch: pytest.MonkeyP
     assert err == (
         "taciturn: interrupted: the finished cells are kept in kept, and the same command with --resume goes on\n"
     )
+
+
+def test_an_interrupted_training_says_what_is_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from taciturn.bench import train
+
+    def interrupted(*args: Any, **how: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "train", interrupted)
+    words = ("train", "round_stopping", "--steps", "100", "--out", "kept")
+    code, _, err = run(*words)
+    assert code == 130
+    assert err.endswith("interrupted: no checkpoint was reached in kept\n")
+    Path("kept/checkpoints").mkdir(parents=True)
+    for name in ("900.zip", "1000.zip", "last.zip"):
+        Path("kept/checkpoints", name).touch()
+    _, _, err = run(*words)
+    assert err.endswith(
+        "interrupted: the checkpoint after 1,000 steps is kept in kept, and the same command with --resume goes on\n"
+    )
+
+
+def test_who_declines_runs_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    code, out, err = run("bench", "--quick")
+    assert code == 130
+    assert "Run all? [y/N]" in out + err
+    assert not Path("results").exists()
+
+
+def test_a_training_takes_the_steps_that_were_asked_for(run: Run) -> None:
+    run("train", "round_stopping", "--steps", "300", "--evaluations", "1", "--out", "short", "--set", "horizon=5")
+    with zipfile.ZipFile("short/checkpoints/300.zip") as kept:
+        assert json.loads(kept.read("data"))["num_timesteps"] == 304  # 19 steps of each of 16 replicas
+
+
+def test_a_module_may_be_named_like_a_policy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("voter.py").write_text("from taciturn.policies import Voter as Class\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(".")
+    monkeypatch.delitem(sys.modules, "voter", raising=False)
+    assert run("run", "gossip_bandit", "--policy", "voter:Class", "--until", "1", "--set", "num_agents=5")[0] == 0
+    assert "--set policy.k=10" in run("run", "round_stopping", "--policy", "fixedcount:10")[2]
+
+
+def test_delta_is_asked_for_only_where_it_is_missed(run: Run) -> None:
+    assert "write Gaussian:1,delta=1e-5" in run("audit", "Gaussian:1")[2]
+    assert "delta" not in run("audit", "Gaussian:-1")[2]
+
+
+def test_what_people_type_for_a_kind_or_a_world_is_understood(run: Run) -> None:
+    for words, other in (("worlds", "environments"), ("policy", "policies"), ("study", "studies"), ("Task", "tasks")):
+        assert run("list", words) == run("list", other)
+    assert "unknown kind 'nothing'" in run("list", "nothing")[2]
+    assert "did you mean GossipUCB or gossip_bandit_v0?" in run("show", "gossip")[2]
+    assert "there is no folder 'results/none'" in run("run", "gossip_bandit", "--policy", "results/none")[2]
+    shown = run("show", "agents")[1]
+    assert shown.startswith("agents\n")
+    assert "Every kind of agent in every task" in shown
 
 
 def test_a_policy_with_arrays_is_shown_in_a_line() -> None:

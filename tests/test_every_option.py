@@ -177,7 +177,7 @@ COMMANDS: dict[str, tuple[str, dict[str, str | tuple[str, str]]]] = {
     ),
     "leaderboard": (
         "leaderboard kept.json",
-        {"places": ("leaderboard kept.json", "leaderboard done"), "as_json": "--json"},
+        {"places": ("leaderboard kept.json", "leaderboard done"), "as_json": "--json", "mine": "--mine"},
     ),
 }  # fmt: skip
 CASES = [(command, parameter) for command, (_, changes) in COMMANDS.items() for parameter in changes]

@@ -13,7 +13,7 @@ from scipy import stats
 
 import taciturn
 from taciturn.agents import bring
-from taciturn.bench.comparisons.playing import judged, population, task_config
+from taciturn.bench.comparisons.playing import judged, population, ready, task_config
 from taciturn.bench.levels import own_way
 from taciturn.bench.tasks import TASKS
 from taciturn.cli import main
@@ -314,6 +314,15 @@ def measured(name: str, agent: Any, runs: int, seed: int) -> Array:
     metrics = judged(population(config, runs, "evaluation"), agent, config, seed, way.channels)
     assert (metrics["epsilon_message"] <= 3.0 + 1e-9).all()
     return metrics[task.measure]
+
+
+@pytest.mark.parametrize("name", ["gossip", "social", "federated"])
+def test_a_kept_messenger_plays_its_task_untrained(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = bring(f"kept:{name}-0")
+    monkeypatch.setattr(type(agent), "fit", None)
+    task = TASKS[kept_agents()[f"{name}-0"]["task"]]
+    (way,) = ready(task, agent, task_config(task, f"kept:{name}-0"), seed=0)
+    assert way == own_way(agent, population(task_config(task, f"kept:{name}-0"), 1, "evaluation"), 3.0)
 
 
 def test_a_kept_messenger_plays_from_the_command_line(

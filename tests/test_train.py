@@ -16,6 +16,7 @@ import taciturn
 from taciturn.agents import bring
 from taciturn.bench import train as training
 from taciturn.bench.train import overridden, train
+from taciturn.cli import main
 from taciturn.envs import (
     arm_elimination_v0,
     federated_bandit_v0,
@@ -210,6 +211,27 @@ def test_privacy_holds_in_training(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert seen == {("training", repr(mechanism)), ("selection", repr(mechanism))}
 
 
+def test_a_learner_trains_for_a_task_as_it_will_play_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its standard world, behind what the learner itself puts on the channel under the total."""
+    task, seen = "taciturn/SocialBandit-v0/standard@3", list[tuple[int, str]]()
+    fit = LearnedListener.fit
+
+    def watched(self: Any, view: Any) -> None:
+        seen.append((view.params.num_agents, repr(view.channels["preference"].mechanism)))
+        fit(self, view)
+
+    monkeypatch.setattr(LearnedListener, "fit", watched)
+    settings = {"moment": 4.0, "generations": 1, "replicas": 2}
+    folder = train(task, "LearnedListener", out=tmp_path / "agent", settings=settings)
+    view = make_world("social_bandit").population(1, num_agents=20).view()
+    (mechanism,) = LearnedListener(4.0).within(view, 3.0).values()
+    assert seen == [(20, repr(mechanism))]
+    monkeypatch.setattr(sys, "argv", ["taciturn", "run", task, "--policy", str(folder), "--runs", "2"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert (end.value.code, len(seen)) == (0, 1), "it is not trained again"
+
+
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
@@ -223,6 +245,9 @@ def test_privacy_holds_in_training(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "algorithm PPO cannot learn .* with {'speed': 3}: .*unexpected keyword",
         ),
         ({"steps": 0}, ValueError, "steps must be"),
+        ({"steps": None}, ValueError, "steps must be given for PPO"),
+        ({"world": "taciturn/RoundStopping-v0/slow"}, ValueError, "the only ones for training, not .*slow"),
+        ({"world": "taciturn/RoundStopping-v0/standard"}, ValueError, "left out in a task, .*'num_clients': 6"),
         ({"num_envs": 0}, ValueError, "num_envs must be"),
         ({"params": {"horizon": -1.0}}, ValueError, "horizon"),
         ({"privacy": {"x": 3}}, ValueError, "mechanism must be"),
@@ -311,8 +336,6 @@ def test_it_is_said_where_a_learner_trains_in_another_world(
 
 
 def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    from taciturn.cli import main
-
     world = [word for key, value in STOPPING.items() for word in ("--set", f"{key}={value}")]
     folder, small = str(tmp_path / "agent"), ["--set", "policy.n_steps=16", "--set", "policy.batch_size=64"]
     sizes = ["--steps", "128", "--num-envs", "4", "--evaluations", "1"]

@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from common import processor
 from environments import ROOT, called, environment, last_error, quiet
+
+from taciturn.bench.verify import processor
 
 HERE = Path(__file__).parent
 KEPT = ROOT / "benchmarks/results/libraries.json"

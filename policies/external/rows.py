@@ -34,7 +34,7 @@ class RowPolicy(Policy):
             theirs = (role.layout.space(), role.action_space)
             ours, there = (f"{observation} and {action}" for observation, action in (self._spaces, theirs))
             raise ValueError(
-                f"policy must have the spaces of role {self.role!r} of {view.name!r}, which observes and acts in "
+                f"policy must have the spaces of role {self.role!r} of {view.world.name!r}, which observes and acts in "
                 f"{there}; it was made for {ours}"
             )
         self._space = role.action_space

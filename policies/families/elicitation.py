@@ -28,7 +28,7 @@ class Platform(Policy):
     def begin(self, view: PublicView) -> None:
         if not issubclass(view.world, Elicitation) or self.role != "platform":
             raise ValueError(
-                f"{type(self).__name__} plays the platform of elicitation_v0, not {self.role!r} of {view.name!r}"
+                f"{type(self).__name__} plays the platform of elicitation_v0, not {self.role!r} of {view.world.name!r}"
             )
         self._view, self._theta, self._reporting = view, np.zeros((0, 0)), view.reporting
         self._layout, self._desired = view.roles[self.role].layout, np.zeros(0)
@@ -82,7 +82,8 @@ class Individuals(Policy):
     def begin(self, view: PublicView) -> None:
         if not issubclass(view.world, Elicitation) or self.role != "individual":
             raise ValueError(
-                f"{type(self).__name__} plays the individuals of elicitation_v0, not {self.role!r} of {view.name!r}"
+                f"{type(self).__name__} plays the individuals of elicitation_v0, not {self.role!r} of "
+                f"{view.world.name!r}"
             )
         self._view, self._observed = view, np.zeros((0, 0, 0))
         self._layout = view.roles[self.role].layout

@@ -12,8 +12,8 @@ from taciturn.policies.external.networks import is_network, of_network
 from taciturn.policies.external.rows import Predictor, RowFunction
 from taciturn.policies.external.saved import LOADERS, load_trained
 from taciturn.policies.external.separate import Separate
-from taciturn.registry import make_policy, own_policies
-from taciturn.validation import UnknownParameter, choice, in_any_case, shown
+from taciturn.registry import make_policy, own_policies, policy_of
+from taciturn.validation import choice, in_any_case, shown
 
 
 def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameters: Any) -> Any:
@@ -61,14 +61,7 @@ def _brought(agent: Any, parameters: dict[str, Any], trust: bool) -> Any:
     if isinstance(agent, str):
         return _named(agent, parameters, trust)
     if isinstance(agent, type):
-        try:
-            return _brought(agent(**parameters), {}, trust)
-        except UnknownParameter:
-            raise
-        except TypeError as error:
-            raise ValueError(
-                f"policy must be a class that {parameters or 'no parameter'} makes a policy of: {error}"
-            ) from error
+        return _brought(policy_of(agent, agent.__name__, parameters), {}, trust)
     if parameters:
         raise ValueError(f"policy must be a name or a class to take {parameters}, not {shown(agent)}")
     if isinstance(agent, Policy) and type(agent).act is Policy.act:
@@ -118,15 +111,15 @@ def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:
         return make_policy(name, **parameters)
     if prefix in LOADERS:
         return loaded(prefix, LOADERS[prefix], rest, parameters, trust)
-    known = in_any_case(prefix, own_policies())
-    if known in own_policies():
-        first = next(iter(inspect.signature(own_policies()[known]).parameters), "PARAMETER")
-        raise ValueError(
-            f"policy {known} takes its parameters by name, such as --set policy.{first}={rest}, not {name}"
-        )
     try:
         found = imported(name)
     except ValueError as error:
+        known = in_any_case(prefix, own_policies())
+        if known in own_policies():
+            first = next(iter(inspect.signature(own_policies()[known]).parameters), "PARAMETER")
+            raise ValueError(
+                f"policy {known} takes its parameters by name, such as --set policy.{first}={rest}, not {name}"
+            ) from error
         kinds = ", ".join(f"{kind}:{'NAME' if kind == 'kept' else 'PATH'}" for kind in LOADERS)
         raise ValueError(f"policy must be a name, module:Class or one of {kinds}: {error}") from error
     return _brought(found, parameters, trust)

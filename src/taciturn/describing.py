@@ -10,7 +10,7 @@ import numpy as np
 from taciturn.envs.core import Layout, Population, World
 from taciturn.mechanism_names import named_mechanisms
 from taciturn.policies import Learner
-from taciturn.registry import UnknownName, entry, make_world, policies, worlds
+from taciturn.registry import UnknownName, entry, make_world, needed, policies, worlds
 from taciturn.terminal import aligned
 from taciturn.validation import in_any_case
 
@@ -96,7 +96,7 @@ def fitting(world: World[Any, Any, ...]) -> dict[str, list[str]]:
     for name, kind in policies().items():
         if issubclass(kind, Learner):
             continue
-        required = [one.name for one in _given(kind) if one.default is one.empty]
+        required = needed(kind)
         for role, names in found.items():
             if any(_acts(population, observation, kind, dict.fromkeys(required, value), role) for value in (1, 0.5)):
                 names.append(f"{name}({', '.join(required)})" if required else name)

@@ -55,7 +55,7 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     try:
         return kind(**given)
     except ValueError as error:
-        if "delta" in parameters and "delta" not in given:
+        if "delta" in parameters and "delta" not in given and "delta" in str(error):
             raise ValueError(f"{error}: write {spec},delta=1e-5, for instance") from error
         raise
 

@@ -222,7 +222,14 @@ def make_policy(name: str, **parameters: Any) -> Any:
     name = in_any_case(name, [*own, *POLICY_PLUGINS.entries])
     kind = own.get(name) or POLICY_PLUGINS.find(name)
     if kind is None:
+        if "/" in name or "\\" in name:
+            raise ValueError(f"policy must name a folder that train wrote, and there is no folder {shown(name)}")
         raise UnknownName("policy", name, [*own, *POLICY_PLUGINS.entries])
+    return policy_of(kind, name, parameters)
+
+
+def policy_of(kind: Any, name: str, parameters: dict[str, Any]) -> Any:
+    """A policy of a class. Raises ValueError, which says what to write, if a parameter is missing or unknown."""
     try:
         return kind(**parameters)
     except UnknownParameter:

@@ -42,9 +42,11 @@ MOST_NAMES = 20
 
 
 def close(name: object, known: Iterable[Any], most: int = 3) -> list[str]:
-    """The `known` names that are most similar to a name, whatever its case, if any."""
+    """The `known` names that begin with a name, or else are most similar to it, whatever its case, if any."""
     names = {str(one).casefold(): str(one) for one in known}
-    return [names[one] for one in difflib.get_close_matches(str(name)[:100].casefold(), names, n=most, cutoff=0.4)]
+    wanted = str(name)[:100].casefold()
+    longer = [one for one in names if len(wanted) > 2 and one.startswith(wanted)]
+    return [names[one] for one in longer[:most] or difflib.get_close_matches(wanted, names, n=most, cutoff=0.4)]
 
 
 def in_any_case(name: str, known: Iterable[str]) -> str:

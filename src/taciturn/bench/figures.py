@@ -2,7 +2,9 @@
 
 import io
 import math
+import re
 from collections.abc import Callable, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 # Okabe & Ito 2008, "Color universal design", without the yellow that white paper swallows
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+INK = "#1c2126"
+"""The text of figures that take the colour of the page around them."""
 MARKERS = "osD^vPX"
 LINES = ("-", "--", "-.", ":")
 STYLE: dict[Any, Any] = {
@@ -57,23 +61,40 @@ def facet_axes(study: Study, results: Results, **size: float) -> "tuple[Figure, 
     return figure, [(ax, part) for ax, (_, part) in zip(axes, parts, strict=True)]
 
 
-def render(figure: "Figure", form: str) -> bytes:
-    """A figure as "svg", "pdf" or "png", the same bytes every time."""
+def render(figure: "Figure", form: str, **options: Any) -> bytes:
+    """A figure as "svg", "pdf" or "png", the same bytes every time; `options` are those of `savefig`."""
     import matplotlib as mpl
 
     buffer = io.BytesIO()
     metadata = {"svg": dict.fromkeys(("Date", "Creator", "Format", "Type")), "pdf": {"CreationDate": None}}.get(form)
     with mpl.rc_context(STYLE):
-        figure.savefig(buffer, format=form, dpi=200, metadata=metadata)
+        figure.savefig(buffer, format=form, dpi=200, metadata=metadata, **options)
     return buffer.getvalue()
 
 
-def save(plot: Plot, folder: Path) -> str:
-    """Write the figure as PDF and PNG into a folder and return it as SVG."""
+def save(plot: Plot, folder: Path) -> list[str]:
+    """Write the figure as PDF and PNG into a folder and return it as SVG, with its narrow form if it has one."""
     for form in ("pdf", "png"):
         write_bytes(folder / f"{plot.name}.{form}", render(plot.figure, form))
-    svg = render(plot.figure, "svg").decode()
-    return svg[svg.index("<svg") :]
+    return drawings(plot)
+
+
+def drawings(plot: Plot) -> list[str]:
+    """The figure as an SVG element with its caption for who does not see it. If it has a narrow form, both, of the
+    classes `wide` and `narrow`; their text is text then, in the font and the colour of the page."""
+    import matplotlib as mpl
+
+    named = f'<svg role="img" aria-label="{escape(plot.caption)}" '
+    if plot.narrow is None:
+        svg = render(plot.figure, "svg").decode()
+        return [named + svg[svg.index("<svg") + 5 :]]
+    found = []
+    for kind, figure in (("wide", plot.figure), ("narrow", plot.narrow)):
+        with mpl.rc_context({"svg.fonttype": "none", "svg.id": f"{plot.name}-{kind}"}):
+            svg = render(figure, "svg", transparent=True).decode().replace(INK, "currentColor")
+        svg = re.sub(r"(?<=font: )(\w+ )?([\d.]+px) [^;\"]+", r"\1\2 system-ui, sans-serif", svg)
+        found.append(f'{named}class="{kind}" {svg[svg.index("<svg") + 5 :]}')
+    return found
 
 
 def plots_of(study: Study, results: Results) -> list[Plot]:

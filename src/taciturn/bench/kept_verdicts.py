@@ -42,9 +42,10 @@ def kept() -> dict[str, Any]:
 def answer() -> str:
     """A sentence: how many claims of each paper failed."""
     counts = [
-        f"{found['claims'][DIFFERS]} of {sum(found['claims'].values())} of {paper}" for paper, found in kept().items()
+        f"{found['claims'][DIFFERS]} of {sum(found['claims'].values())} {'claims ' * (place == 0)}of {paper}"
+        for place, (paper, found) in enumerate(kept().items())
     ]
-    return f"Which claims of the papers failed? Full runs gave something else than the paper for {listed(counts)}."
+    return f"Which claims of the papers failed? Full runs differ from {listed(counts)}."
 
 
 def tables() -> list[Table]:

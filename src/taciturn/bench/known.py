@@ -49,8 +49,3 @@ def table() -> Table:
     note = "Scores: 0 for the best agent that hears nobody, 1 for one that is given what all observe."
     columns = ("world", "best, no privacy", "total epsilon of 1", "learners beat papers")
     return Table("What full runs have shown", columns, rows, note, words=frozenset(range(4)))
-
-
-NEXT = """Next:
-  taciturn bench agents --agent mine:Agent --where kind=yours --out results/mine
-  taciturn reproduce jiang2020/3.3 --out results/figure"""

@@ -20,8 +20,7 @@ FILE = "marks.json"
 LARGEST_RATIO = 2 / 3
 """Where the measure is a regret, others matter if `together` is at most this share of `alone`."""
 CLEAR = 10.0
-"""Elsewhere they matter if the marks are so many times further apart than their distance is from the lower end of its
-interval."""
+"""Elsewhere they matter if the marks are at least so many half widths of their distance's interval apart."""
 
 
 class Mark(NamedTuple):
@@ -70,13 +69,12 @@ class Scale(NamedTuple):
 
     def others_matter(self, task: Task) -> bool:
         """Whether being together is worth enough for a task: `together` is at most two thirds of `alone` where the
-        measure is a regret, and elsewhere their distance is `CLEAR` times that from the lower end of its interval."""
+        measure is a regret, and elsewhere their distance is `CLEAR` half widths of its interval, Student's."""
         low, high = (np.array(mark.values) for mark in self)
         better = sign(task.measure) * (high - low)
         if "regret" in task.measure:
             return bool(high.mean() <= LARGEST_RATIO * low.mean())
-        found = statistics.mean(better)
-        return found.value >= CLEAR * (found.value - found.low)
+        return bool(better.mean() >= CLEAR * statistics.half_width(better))
 
     def __str__(self) -> str:
         ends = (f"{mark.policy} ({mark.estimate.value:.4g})" for mark in self)

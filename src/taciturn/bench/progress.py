@@ -66,7 +66,7 @@ def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
             minutes = (time.monotonic() - begun) / 60
             done = made.done + made.fraction
             share = f"{done:.0%}" if total == 1 else f"{done:.4g} of {total}"
-            console.print(f"{share} done after {minutes:.1f} minutes: {made.item}")
+            console.print(f"{share} done after {minutes:.1f} minutes{f': {made.item}' * bool(made.item)}")
 
     teller = threading.Thread(target=tell, daemon=True)
     if shown:

@@ -1,10 +1,12 @@
 """The report: a self-contained HTML page, figures for papers, and the main tables for the terminal."""
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
+from importlib.metadata import metadata
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,12 +16,14 @@ from rich.text import Text
 
 from taciturn.bench import figures, kept_verdicts, known
 from taciturn.bench.progress import bar, stderr
-from taciturn.bench.results import Results, describe
+from taciturn.bench.results import Group, Results, describe
 from taciturn.bench.store import Store, write_bytes
 from taciturn.bench.study import AGREES, DIFFERS, Plot, Study, Table
-from taciturn.bench.tables import NONE, origin_table, ranges, tables_of, verdict_tables
+from taciturn.bench.tables import NONE, number, origin_table, ranges, tables_of, verdict_tables
 from taciturn.terminal import aligned
 
+FEW = 12
+"""The means of so many groups of a quick run are printed."""
 BADGES = {AGREES: "good", DIFFERS: "bad"}
 CSS = """
 :root { color-scheme: light dark; --text: #1c2126; --quiet: #5a646e; --page: #f6f7f8; --card: #fff; --line: #dde1e5;
@@ -27,9 +31,9 @@ CSS = """
 @media (prefers-color-scheme: dark) { :root { --text: #e4e7ea; --quiet: #9aa5af; --page: #14171a; --card: #1d2125;
   --line: #343b42; --accent: #7cc0f2; --good: #8fe0b4; --good-back: #143524; --bad: #ffb98a; --bad-back: #43230c; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 86rem; padding: 1.5rem 1rem 4rem; background: var(--page); color: var(--text);
+body { margin: 0 auto; max-width: 86rem; padding: 1rem 1rem 4rem; background: var(--page); color: var(--text);
   font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-h1 { margin: 0 0 .5rem; font-size: 1.9rem; line-height: 1.2; }
+h1 { margin: 0; font-size: 1.6rem; line-height: 1.2; }
 h2 { margin: 0 0 .25rem; font-size: 1.4rem; line-height: 1.25; }
 h3 { margin: 2rem 0 .5rem; font-size: 1.05rem; }
 a { color: var(--accent); }
@@ -39,12 +43,21 @@ li { margin: .25rem 0; }
 code { overflow-wrap: anywhere; }
 .quiet, figcaption { color: var(--quiet); font-size: .9rem; }
 .warning { background: var(--bad-back); color: var(--bad); border-radius: .4rem; padding: .5rem .8rem; }
-main { margin-top: 1.5rem; }
+main { margin-top: .75rem; }
+header p { max-width: none; }
 section, footer { margin-top: 2.5rem; padding-top: 1.5rem; border-top: 1px solid var(--line); }
 figure { margin: 1.25rem 0; }
 figcaption { margin-top: .4rem; }
 .plot { overflow-x: auto; background: #fff; border: 1px solid var(--line); border-radius: .5rem; padding: .5rem; }
 .plot svg { display: block; width: 100%; min-width: 26rem; max-width: 54rem; height: auto; margin: 0 auto; }
+.themed .plot { background: var(--card); }
+.themed svg { min-width: 0; max-width: 60rem; }
+svg.narrow { display: none; }
+.opening > ul { list-style: none; padding: 0; }
+.opening li { margin: 0 0 .6rem; font-size: .92rem; line-height: 1.42; }
+.opening b { display: block; }
+@media (min-width: 72rem) { .opening { display: grid; grid-template-columns: minmax(0, 13fr) minmax(0, 8fr);
+  gap: 2rem; } .opening figure, .opening ul { margin-top: 0; } }
 .csv { float: right; margin: .3rem 0 0 1rem; font-size: .8rem; }
 .scroll { overflow: auto; max-height: 85vh; background: var(--card); border: 1px solid var(--line);
   border-radius: .5rem; }
@@ -67,10 +80,19 @@ tbody tr.why td { border-top: none; padding-top: 0; color: var(--quiet); }
 .badge { padding: .1rem .5rem; border-radius: 1rem; white-space: nowrap; border: 1px solid var(--line); }
 .good { background: var(--good-back); color: var(--good); border-color: transparent; }
 .bad { background: var(--bad-back); color: var(--bad); border-color: transparent; }
-@media (max-width: 40rem) { table { font-size: .8rem; } th, td { padding: .3rem .4rem; } .long { min-width: 8rem; }
-  td.word, th.word { min-width: 6rem; } .word .short { white-space: normal; } }
+@media (max-width: 40rem) {
+  svg.wide { display: none; } svg.narrow { display: block; }
+  thead { display: none; } table, tbody, tr { display: block; }
+  tbody tr { padding: .5rem 0; } tbody tr + tr { border-top: 1px solid var(--line); }
+  tbody tr.why { border-top: none; padding-top: 0; }
+  tbody td, tbody tr + tr td { display: block; border: none; padding: .15rem .6rem; text-align: left;
+    white-space: normal; max-width: none; overflow-wrap: anywhere; }
+  td[data-label] { display: grid; grid-template-columns: minmax(6rem, 2fr) 5fr; gap: .6rem; }
+  td[data-label]::before { content: attr(data-label); color: var(--quiet); }
+  .short { white-space: normal; } .long { min-width: 0; } .badge { justify-self: start; }
+}
 @media (prefers-color-scheme: dark) { .plot { background: var(--card); }
-  .plot svg { filter: invert(.88) hue-rotate(180deg); } }
+  .plot svg:not(.wide, .narrow) { filter: invert(.88) hue-rotate(180deg); } }
 @media print { body { max-width: none; } section { break-before: page; } }
 """
 # A click on a column's name sorts its table by it: by the first number of each cell where all have one, or by text.
@@ -118,11 +140,10 @@ PAGE = """<!DOCTYPE html>
 <body>
 <header>
 <h1>taciturn {version}: benchmark</h1>
-<p>Agents that learn together without telling each other what they know: utility, privacy loss and communication.</p>
+<p>Agents that learn together without telling each other what they know. {about}</p>
 {warning}
 </header>
 <main>
-<h2>In short</h2>
 {answers}
 {sections}
 </main>
@@ -136,11 +157,16 @@ PAGE = """<!DOCTYPE html>
 
 
 OWN = (
-    "<li><b>How do I run my own agent?</b> <code>taciturn bench agents --agent sb3:model.zip --where kind=yours --out "
-    "results/mine</code>, with your model of Stable-Baselines3, or <code>module:Class</code>, in place of "
-    "<code>sb3:model.zip</code>. It plays in every world that it fits; <code>taciturn bench --help</code> says "
-    "more.</li>"
+    "How do I run my own agent? `taciturn bench --agent sb3:model.zip --out results/mine`, "
+    "with your model of Stable-Baselines3, or `module:Class` of yours, in place of `sb3:model.zip`."
 )
+
+
+def documentation(page: str, text: str) -> str:
+    """A link to a page of the documentation, if the package says where that is; else nothing."""
+    found = metadata("taciturn").get_all("Project-URL") or []
+    places = [place for name, _, place in (one.partition(", ") for one in found) if name == "Documentation"]
+    return f'<a href="{escape(places[0].rstrip("/"))}/{page}.html">{escape(text)}</a>' if places else ""
 
 
 def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) -> Path:
@@ -152,8 +178,8 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     (out / "figures").mkdir(parents=True, exist_ok=True)
     manifest, plan = store.manifest(), store.plan()
     answers, sections, links, told = list[str](), list[str](), dict[str, str](), list[str]()
-    opening = list[str]()
-    standing = any(study.headline for study in studies)
+    opening, most = list[str](), 0
+    standing, quick = any(study.headline for study in studies), bool(manifest["quick"])
     papers, differing = kept_verdicts.tables() if standing else (None, None)
     with bar(stderr(), len(studies)) as shown:
         for study in studies:
@@ -161,25 +187,29 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
             results = store.results(study.name)
             if len(results):
                 links[study.title] = f"#{study.name}"
-                told += [_answer(text, f"#{study.name}", "all results") for text in study.answers(results)]
-                answers += [_html(table) for table in tables_of(study, results)[: study.headline]]
-                if study.headline:
-                    opening += [_figure(plot, out / "figures") for plot in figures.plots_of(study, results)[:1]]
-                sections.append(_section(study, results, len(plan[study.name]), out / "figures"))
+                most = max(most, *(group.seeds.size for group in results))
+                told += [_answer(text) for text in study.answers(results)]
+                tables, plots = tables_of(study, results), figures.plots_of(study, results)
+                first = study.headline and not quick  # a quick run ranks nobody
+                answers += [_html(table) for table in tables[:first]]
+                opening += [_figure(plot, out / "figures") for plot in plots[: study.headline]]
+                rest = (plots[study.headline :], tables[first:])
+                sections.append(_section(study, results, len(plan[study.name]), out / "figures", *rest, quick=quick))
             shown.finished(study.title)
     if standing:
-        told += [_answer(kept_verdicts.answer(), "#claims", "the list"), OWN]
+        told.append(_answer(kept_verdicts.answer(), '<a href="#claims">the list</a>'))
+        told.append(_answer(OWN, documentation("agents", "more")))
+        answers[:0] = [_html(known.table())] if quick else []
     summed_up = overview(store, [study for study in studies if not study.headline])
-    quick = "This was a quick run: shorter and with fewer seeds than the full studies."
     page = PAGE.format(
         version=escape(manifest["taciturn"]),
         css=CSS,
         script=SCRIPT,
-        warning=_warning(quick) if manifest["quick"] else "",
+        about=documentation("leaderboard", "How scores are computed") if standing else "",
+        warning=_warning(f"A quick run: shorter than a full one, and {most} seeds at most.") if quick else "",
         answers="".join(
             [
-                *opening,
-                f"<ul>{''.join(told)}</ul>" if told else "",
+                f"<div class=opening>{''.join(opening)}<ul>{''.join(told)}</ul></div>" if told else "",
                 *answers,
                 _html(papers, {row[0]: "#claims" for row in papers.rows}) if papers else "",
                 _html(summed_up, links) if summed_up.rows else "",
@@ -260,13 +290,27 @@ def print_summary(store: Store, studies: Sequence[Study], console: Console | Non
 
 
 def print_known(store: Store, studies: Sequence[Study], console: Console) -> None:
-    """Print what full runs have shown, since a quick run of two seeds ranks nobody, and what to do next."""
+    """Print what full runs have shown, since a quick run has too few seeds to rank anybody."""
     found = known.table()
     print_table(found, console)
     console.print(found.note, highlight=False)
-    cells = sum(len(group.seeds) for study in studies for group in store.results(study.name))
-    console.print(f"\nThis quick run: {cells:,} cells, two seeds each: not ranked.", highlight=False)
-    console.print(known.NEXT, highlight=False)
+    seeds = [len(group.seeds) for study in studies for group in store.results(study.name)]
+    each = "a seed" if max(seeds) == 1 else f"{max(seeds)} seeds"
+    console.print(f"\nThis quick run: {sum(seeds):,} cells, {each} of each agent: not ranked.", highlight=False)
+    rows = [
+        (named(study, group, results), *(f"{number(group.mean(name))} {name}" for name in list(group.metrics)[:2]))
+        for study in studies
+        for results in [store.results(study.name)]
+        for group in results
+    ]
+    if len(rows) <= FEW:
+        print_table(Table("Its means", ("agent", "measure", "and"), rows, words=frozenset({0, 1, 2})), console)
+
+
+def named(study: Study, group: Group, results: Results) -> str:
+    """The label of a group, with the parameters of its policy."""
+    own = group.config.get("policy_params")
+    return study.label(group, results) + (f" ({describe(own)})" if own else "")
 
 
 def overview(store: Store, studies: Sequence[Study]) -> Table:
@@ -289,7 +333,16 @@ def best_of_panels(study: Study, results: Results) -> str:
     return ", ".join(f"{label} ({count} of {len(best)})" for label, count in found.most_common(3)) or NONE
 
 
-def _section(study: Study, results: Results, planned: int, folder: Path) -> str:
+def _section(
+    study: Study,
+    results: Results,
+    planned: int,
+    folder: Path,
+    plots: Sequence[Plot],
+    tables: Sequence[Table],
+    *,
+    quick: bool,
+) -> str:
     finished = sum(len(group.seeds) for group in results)
     seeds = sorted({int(seed) for group in results for seed in group.seeds})
     facts = [f"{len(results)} configurations", f"seeds {ranges(seeds)}", describe(results.constant)]
@@ -297,53 +350,57 @@ def _section(study: Study, results: Results, planned: int, folder: Path) -> str:
     parts = [
         f'<section id="{study.name}"><h2>{escape(study.title)}</h2>',
         _warning(missing) if finished < planned else "",
-        *(_figure(plot, folder) for plot in figures.plots_of(study, results)[study.headline :]),
-        *(
-            _html(table)
-            for table in [*tables_of(study, results)[study.headline :], *verdict_tables(study.verdicts(results))]
-        ),
-        "<h3>How this was done</h3>",
-        f"<p>{escape(study.description)}</p>" if study.description else "",
-        f"<p class=quiet>{escape('; '.join(filter(None, facts)))}</p>",
+        *(_figure(plot, folder) for plot in plots),
+        *(_html(table) for table in [*tables, *verdict_tables(study.verdicts(results))]),
+        f"<h3>How {'full runs are' if quick else 'this was'} done</h3>" if study.description else "",
+        f"<p>{_inline(study.description)}</p>" if study.description else "",
+        f"<p class=quiet>This run: {_inline('; '.join(filter(None, facts)))}</p>",
         "</section>",
     ]
     return "\n".join(filter(None, parts))
 
 
 def _figure(plot: Plot, folder: Path) -> str:
-    caption = escape(plot.caption)
-    svg = figures.save(plot, folder)
-    return (
-        "<figure><div class=plot role=img "
-        f'aria-label="{caption}">{svg}</div><figcaption>{caption}</figcaption></figure>'
-    )
+    svg = "".join(figures.save(plot, folder))
+    themed = " class=themed" if plot.narrow else ""
+    return f"<figure{themed}><div class=plot>{svg}</div><figcaption>{_inline(plot.caption)}</figcaption></figure>"
 
 
-def _answer(text: str, place: str, name: str) -> str:
-    """A question in bold, its answer, and a link to more."""
+def _answer(text: str, link: str = "") -> str:
+    """A question in bold, its answer, and a link to more, if there is one."""
     question, mark, answer = text.partition("? ")
-    return f'<li><b>{escape(question)}{mark.strip()}</b> {escape(answer)} <a href="{place}">{name}</a></li>'
+    return f"<li><b>{_inline(question)}{mark.strip()}</b> {' '.join(filter(None, (_inline(answer), link)))}</li>"
 
 
 def _warning(text: str) -> str:
-    return f"<p class=warning>{escape(text)}</p>"
+    return f"<p class=warning>{_inline(text)}</p>"
+
+
+def _inline(text: str) -> str:
+    """Text as HTML; what stands in backticks as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _html(table: Table, links: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A table; texts in `links` become links."""
-    kinds = [" class=word" if index in table.words else "" for index in range(len(table.columns))]
-    head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, table.columns, strict=True))
+    """A table; texts in `links` become links. Each cell names its column, for screens too narrow for a row."""
+    words = [" class=word" if index in table.words else "" for index in range(len(table.columns))]
+    labels = [f' data-label="{escape(name.replace("`", ""))}"' if name else "" for name in table.columns]
+    head = "".join(f"<th{word}>{_inline(name)}</th>" for word, name in zip(words, table.columns, strict=True))
     rows = ""
     for texts in table.rows:
         *cells, sentence = texts if table.explained else (*texts, "")
         row = "".join(
-            f"<td{kind}>{_badge(text, links.get(text))}</td>" for kind, text in zip(kinds, cells, strict=True)
+            f"<td{word}{label}>{_badge(text, links.get(text))}</td>"
+            for word, label, text in zip(words, labels, cells, strict=True)
         )
         rows += f"<tr>{row}</tr>"
-        rows += f"<tr class=why><td class=word colspan={len(kinds)}>{escape(sentence)}</td></tr>" if sentence else ""
+        rows += f"<tr class=why><td class=word colspan={len(words)}>{_inline(sentence)}</td></tr>" if sentence else ""
     head = f"<thead><tr>{head}</tr></thead>" if any(table.columns) else ""
-    note = f"<p class=quiet>{escape(table.note)}</p>" if table.note else ""
-    return f"<h3>{escape(table.title)}</h3><div class=scroll><table>{head}<tbody>{rows}</tbody></table></div>{note}"
+    note = f"<p class=quiet>{_inline(table.note)}</p>" if table.note else ""
+    title = f"<h3>{_inline(table.title)}</h3>"
+    # What scrolls must be reached by the keyboard, and have a name.
+    frame = f'<div class=scroll tabindex=0 role=region aria-label="{escape(table.title)}">'
+    return f"{title}{frame}<table>{head}<tbody>{rows}</tbody></table></div>{note}"
 
 
 def _badge(text: str, link: str | None) -> str:
@@ -352,4 +409,4 @@ def _badge(text: str, link: str | None) -> str:
         return f'<span class="badge {kind}">{text}</span>'
     if link:
         return f'<a href="{link}">{escape(text)}</a>'
-    return f"<span class={'short' if len(text) <= 36 else 'long'}>{escape(text)}</span>"
+    return f"<span class={'short' if len(text) <= 36 else 'long'}>{_inline(text)}</span>"

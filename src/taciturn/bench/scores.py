@@ -23,9 +23,10 @@ from taciturn.bench.marks import Scale, rounded, scale_of, scales_in
 from taciturn.bench.results import RUNS, Group, Results, describe
 from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.study import POOLS, Table, pools, says
-from taciturn.bench.tables import NONE, interval, mean_text, number
+from taciturn.bench.tables import NONE, interval, listed, mean_text, number
 from taciturn.bench.tasks import (
     CLASSIC,
+    CONTESTS,
     DESIGNED,
     EPSILON,
     KINDS,
@@ -53,6 +54,8 @@ FREE, UNDER = "All agents of each task", "All agents under totals"
 LEVEL = 0.05
 YES, NO, OPEN = "yes", "no", "undecided"
 UNCHECKED = " (not checked for pooling)"
+AROUND = 2
+"""How many agents `near` shows above and below one of the user's."""
 
 
 def unchecked(group: Group) -> bool:
@@ -182,6 +185,12 @@ def quiet(group: Group) -> bool:
     return total_of(group) == NO_LIMIT and LISTENS in group.metrics and not group.metrics[LISTENS].any()
 
 
+def not_ranked(results: Results) -> str:
+    """Such as "2 seeds, not ranked", of a quick run; empty for a full one."""
+    quick = [one.seeds.size for one in results if "replicas" in one.config]
+    return f"{max(quick)} seeds, not ranked" if quick else ""
+
+
 def boards(results: Results) -> list[Board]:
     """The tasks that were played, in their order. Who hears nothing stands at every total."""
     made = scales_in(results)
@@ -232,13 +241,15 @@ def who_is_best(results: Results) -> Table:
             if board.scale is None
             else [f"{number(mark.estimate.value)} {mark.policy}" for mark in board.scale]
         )
-        rows.append((task_name(board.task), board.task.aim, *marks, *texts, *[NONE] * (4 - len(texts))))
+        rows.append((task_name(board.task), board.task.measure, *marks, *texts, *[NONE] * (4 - len(texts))))
+    more = sorted({f"`{contest.measure}`" for contest in CONTESTS.values() if contest.higher})
     columns = ("task", "measure", "alone (0)", "together (1)", "best, no privacy", "total 10", "total 3", "total 1")
     note = (
         "Scores are 0 for the best agent that hears nobody, and 1 for one that is given what all observe, without "
         "privacy. Each best agent is chosen by the runs of one half of the seeds and judged by those of the other; if "
         "both halves choose the same, each judges the other's choice, and all seeds count. "
-        "Brackets are 95% intervals. A total is what an agent may spend over its whole run."
+        "Brackets are 95% intervals. A total is what an agent may spend over its whole run. "
+        f"Of {listed(more)} more is better, of the other measures less."
     )
     return Table("Who is best", columns, rows, note, words=frozenset(range(8)))
 
@@ -445,29 +456,45 @@ def text_of(found: Estimate) -> str:
     return f"{number(found.value)} {interval(found[1:])}"
 
 
-def leaderboard(results: Results, title: str) -> Table:
-    """All agents of each standard task, best first: without privacy (title `FREE`), or at each total (`UNDER`)."""
-    free = title == FREE
-    some = [one for one in boards(results) if not one.task.held_out and (one.task.total == NO_LIMIT) == free]
-    rows = []
-    for board in some:
-        asked = {
+def beats(board: Board) -> dict[tuple[int, str], str]:
+    """Whether the user's agents, learners and designed agents beat all of a kind, by `id` of their group and kind."""
+    return words(
+        {
             (id(one), kind): found
             for one in board.ranked()
             if one.config["kind"] in (YOURS, *LEARNED, TASK_AGENT)
             for kind in (CLASSIC, PAPER)
             if (found := against(board, one, kind))
         }
-        told = words(asked)
+    )
+
+
+def near(ranked: list[Group]) -> list[Group]:
+    """The first agent, those of the user, and `AROUND` above and below each; none if no agent is the user's."""
+    own = [place for place, one in enumerate(ranked) if one.config["kind"] == YOURS]
+    shown = {place for one in own for place in range(one - AROUND, one + AROUND + 1)} | {0}
+    return [one for place, one in enumerate(ranked) if place in shown and own]
+
+
+def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
+    """All agents of each standard task, best first: without privacy (title `FREE`), or at each total (`UNDER`). Of
+    `mine`, those `near` the user's."""
+    free = title == FREE
+    some = [one for one in boards(results) if not one.task.held_out and (one.task.total == NO_LIMIT) == free]
+    rows, seeds = [], not_ranked(results)
+    for board in some:
+        told = beats(board)
         places = {id(one): place for place, one in enumerate(board.ranked(), 1)}
-        for one in [*board.ranked(), *board.unranked()]:
-            beats = [told.get((id(one), kind), "") for kind in (CLASSIC, PAPER)]
+        unranked = [one for one in board.unranked() if one.config["kind"] == YOURS or not mine]
+        shown = [*(near(board.ranked()) if mine else board.ranked()), *unranked]
+        for one in sorted(shown, key=board.label) if seeds else shown:
+            answers = [told.get((id(one), kind), "") for kind in (CLASSIC, PAPER)]
             rows.append((
                 f"{task_name(board.task)}{at_total(board.task.total)}", str(places.get(id(one), NONE)),
                 board.label(one), one.config["kind"], information(one), score_text(board.score(one)),
                 mean_of(board, one), score_text(board.silenced(one)), failed(board, one),
                 *(number(one.mean(name)) if name in one.metrics else NONE for name in (MESSAGES, EPSILON)),
-                *beats,
+                *answers,
             ))  # fmt: skip
     columns = (
         "task", "rank", "policy", "kind", "information", "score", "mean", "score, deaf", "runs that fail",
@@ -482,6 +509,10 @@ def leaderboard(results: Results, title: str) -> Table:
         "better, and the intervals allow for failures that these trainings do not show. Who hears nothing has the same "
         "score at every total."
     )
+    if seeds:
+        kept = [place for place, name in enumerate(columns) if name not in ("rank", "beats classics", "beats papers")]
+        columns, rows = (tuple(columns[i] for i in kept), [tuple(row[i] for i in kept) for row in rows])
+        return Table(title, columns, rows, f"{seeds}.", words=frozenset({0, 1, 2, 3}))
     return Table(title, columns, rows, note, words=frozenset({0, 2, 3, 4, 11, 12}))
 
 

@@ -64,13 +64,17 @@ def failures(scores: ArrayLike, worst: float, *, higher_is_better: bool = True) 
     """The share of runs that are worse than `worst`, with the exact interval of Clopper & Pearson 1934 (Biometrika 26,
     pages 404 to 413)."""
     x = _one_task(scores)
-    runs, failed = len(x), int(np.count_nonzero(_failed(x, worst, higher_is_better)))
-    from scipy.special import betaincinv
+    return _exact_share(int(np.count_nonzero(_failed(x, worst, higher_is_better))), len(x))
 
-    tail = (1 - _level.get()) / 2
-    low = betaincinv(failed, runs - failed + 1, tail) if failed else 0.0
-    high = betaincinv(failed + 1, runs - failed, 1 - tail) if failed < runs else 1.0
-    return Estimate(failed / runs, float(low), float(high))
+
+def of_runs(values: ArrayLike) -> Estimate:
+    """The mean over runs; of what is 0 in some and 1 in the others with the exact interval of Clopper and Pearson,
+    since that of `mean` may leave [0, 1]."""
+    x = _one_task(values)
+    ones = int(np.count_nonzero(x == 1))
+    if 0 < ones < len(x) == ones + np.count_nonzero(x == 0):
+        return _exact_share(ones, len(x))
+    return mean(x)
 
 
 def median(scores: ArrayLike) -> Estimate:
@@ -133,6 +137,12 @@ def ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
     if (np.asarray(y) <= 0).any():
         raise ValueError(f"y must be positive to divide by, and its smallest value is {np.min(y)}")
     return share(x, y)
+
+
+def half_width(values: ArrayLike) -> float:
+    """Half the width of Student's 95% interval of the mean of `values[seeds]`."""
+    rows = _checked(values)
+    return float(_t(len(rows) - 1) * rows.std(ddof=1) / np.sqrt(len(rows)))
 
 
 def share(x: ArrayLike, y: ArrayLike) -> Estimate:
@@ -280,6 +290,15 @@ def _one_task(scores: ArrayLike) -> Floats:
 
 def _failed(x: Floats, worst: float, higher_is_better: bool) -> NDArray[np.bool_]:
     return np.asarray(x < worst if higher_is_better else x > worst)
+
+
+def _exact_share(count: int, runs: int) -> Estimate:
+    from scipy.special import betaincinv
+
+    tail = (1 - _level.get()) / 2
+    low = betaincinv(count, runs - count + 1, tail) if count else 0.0
+    high = betaincinv(count + 1, runs - count, 1 - tail) if count < runs else 1.0
+    return Estimate(count / runs, float(low), float(high))
 
 
 def _skew(rows: Floats) -> float:

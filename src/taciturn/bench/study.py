@@ -108,11 +108,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure, the stem of its file names (see `taciturn.bench.results.file_name`) and its caption."""
+    """A figure, the stem of its file names (see `taciturn.bench.results.file_name`), its caption, and a form of it for
+    narrow screens, if it has one."""
 
     name: str
     figure: "Figure"
     caption: str
+    narrow: "Figure | None" = None
 
     def __post_init__(self) -> None:
         file_name("figure", self.name)

@@ -255,7 +255,7 @@ def relative_scores(study: Study, results: Results) -> dict[str, Floats]:
 def estimate(values: Floats) -> statistics.Estimate:
     """Mean and 95% interval; without an interval if a value is infinite."""
     if np.isfinite(values).all():
-        return statistics.mean(values)
+        return statistics.of_runs(values)
     return statistics.Estimate(float(values.mean()), math.nan, math.nan)
 
 

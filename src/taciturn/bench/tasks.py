@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from taciturn.bench.results import Config
 from taciturn.envs.core.descriptor import Contest, Descriptor, Totals, Variant
-from taciturn.registry import descriptors, entry
+from taciturn.registry import descriptors, entry, make_world
 from taciturn.wrappers import MessageLimit
 
 CONTESTS: dict[str, Contest] = {one.name: one.contest for one in descriptors() if one.contest is not None}
@@ -156,6 +156,18 @@ TASKS: dict[str, Task] = {
 def world_title(env: str) -> str:
     """Such as "gossip bandit", of "gossip_bandit_v0"."""
     return Descriptor(name=env).title
+
+
+def size_of(task: Task) -> tuple[int, str]:
+    """How many agents a task has, and what they are called: (20, "agents")."""
+    params = make_world(task.env).Params(**task.params)
+    names = ("agents", "clients", "individuals")
+    return next((getattr(params, f"num_{name}"), name) for name in names if hasattr(params, f"num_{name}"))
+
+
+def shares(env: str) -> bool:
+    """Whether agents of a world tell one another, or a server, what they observe."""
+    return env in PROTECTED and CONTESTS[env].side is None
 
 
 def others_in(env: str, variant: Variant) -> Mapping[str, float]:

@@ -3,36 +3,50 @@ privacy."""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from taciturn.bench.figures import COLORS, LINES, panels
+from taciturn.bench.figures import COLORS, INK, LINES, STYLE, panels
 from taciturn.bench.scores import Board, standing
+from taciturn.bench.statistics import Estimate
 from taciturn.bench.study import Plot
-from taciturn.bench.tasks import DESIGNED, LEARNED, NO_LIMIT, ORACLE, STANDARD, TOTALS, YOURS, world_title
+from taciturn.bench.tasks import (
+    AS_TRAINED,
+    CLASSIC,
+    DESIGNED,
+    LEARNED,
+    NO_LIMIT,
+    ORACLE,
+    PAPER,
+    STANDARD,
+    TASK_AGENT,
+    TOTALS,
+    YOURS,
+    size_of,
+    world_title,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-PARTS = (("designed by hand", DESIGNED, COLORS[0], "o"), ("learned", LEARNED, COLORS[1], "D"),
-         ("yours", (YOURS,), COLORS[3], "*"))  # fmt: skip
-FLOOR = -0.25
+PARTS = (("classic", (CLASSIC,), "#6b7680", "^"), ("paper", (PAPER,), "#16855f", "s"),
+         ("designed", (TASK_AGENT,), "#2274b5", "o"), ("learned", LEARNED, "#cc4f0a", "D"),
+         ("yours", (YOURS,), "#b8468f", "h"))  # fmt: skip
+"""Kinds of agents, with a colour that differs from white and from black by 3:1 and from the others for colour-blind
+people, and a marker."""
+FRONTS = (("designed by hand", DESIGNED, COLORS[0], "o"), ("learned", LEARNED, COLORS[1], "D"),
+          ("yours", (YOURS,), COLORS[3], "*"))  # fmt: skip
+FLOOR, CEILING = -0.5, 1.05
+"""The scores that the pictures show; those below have a place of their own at the left."""
 GREY = "#888888"
-SHADES = {NO_LIMIT: 1.0, 10.0: 0.75, 3.0: 0.5, 1.0: 0.28}
-"""How opaque a total's dots are: the stricter, the paler."""
 
 
-def plots(boards: Sequence[Board], name: str) -> list[Plot]:
-    """All figures; none without a scale."""
+def plots(boards: Sequence[Board], name: str, seeds: str = "") -> list[Plot]:
+    """All figures; none without a scale. `seeds` says how many there are if that is too few to rank by."""
     known = [board for board in standing(boards) if board.scale is not None and not board.task.control]
     if not known:
         return []
-    return [from_alone_to_together(boards, known, name), *front(boards, known, name)]
-
-
-def title(board: Board) -> str:
-    """Such as "gossip bandit, crowd"."""
-    size = "" if board.task.name == STANDARD else f", {board.task.name}"
-    return f"{world_title(board.task.env)}{size}"
+    return [from_alone_to_together(boards, known, name, seeds), *front(boards, known, name)]
 
 
 def at_totals(boards: Sequence[Board], board: Board) -> dict[float | str, Board]:
@@ -41,50 +55,167 @@ def at_totals(boards: Sequence[Board], board: Board) -> dict[float | str, Board]
     return {total: found[total] for total in TOTALS if total in found}
 
 
-def from_alone_to_together(boards: Sequence[Board], known: Sequence[Board], name: str) -> Plot:
-    """One line a task, from alone to together, with a dot for the best of each kind at each total."""
-    figure, (ax,) = panels([""], width=9.0, height=0.9 + 0.5 * len(known), columns=1)
-    shown = set()
-    for row, board in enumerate(known):
-        ax.plot([0, 1], [row, row], color="#bbbbbb", linewidth=1.5, zorder=1)
-        for place, (_, kinds, color, marker) in enumerate(PARTS):
-            for total, there in at_totals(boards, board).items():
-                best = there.best(*kinds)
-                score = None if best is None else there.judged(best, *kinds)
-                if score is not None:
-                    shown.add(place)
-                    x = min(max(score.value, FLOOR), 1.15)
-                    ax.plot(
-                        x,
-                        row + (place - 1) * 0.2,
-                        marker,
-                        color=color,
-                        alpha=SHADES[total],
-                        markersize=9 if marker == "*" else 7,
-                        markeredgewidth=0,
-                        zorder=3,
-                    )
-    ax.axvline(0, color="#444444", linewidth=1)
-    ax.axvline(1, color="#444444", linewidth=1)
-    ax.set_yticks(range(len(known)), [title(board) for board in known])
-    ax.set_ylim(len(known) - 0.4, -0.6)
-    ax.set_xlim(FLOOR - 0.03, 1.18)
-    ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["alone", ".25", ".5", ".75", "together"])
-    ax.grid(axis="y", visible=False)
-    for place in sorted(shown):
-        label, _, color, marker = PARTS[place]
-        ax.plot([], [], marker, color=color, markersize=7, label=label)
-    for level, shade in SHADES.items():
-        text = "no privacy" if level == NO_LIMIT else f"total {level}".removesuffix(".0")
-        ax.plot([], [], "o", color="#333333", alpha=shade, markersize=7, markeredgewidth=0, label=text)
-    figure.legend(loc="outside lower center", ncols=len(shown) + len(SHADES), fontsize=9)
+class Spot(NamedTuple):
+    """The best agent of a kind (a place in `PARTS`) at a total, and its score; `gains` if that is shown to exceed 0."""
+
+    part: int
+    total: float | str
+    score: float
+    gains: bool
+
+
+class Row(NamedTuple):
+    """A world of one size: its names, whether it is the standard one, its spots, and who is best where, in words."""
+
+    world: str
+    size: str
+    standard: bool
+    spots: list[Spot]
+    best: list[str]
+
+
+def row_of(boards: Sequence[Board], board: Board, *, named: bool) -> Row:
+    """Without privacy the best agent of each kind; at a total the best of all, and yours."""
+    spots, best = list[Spot](), list[str]()
+    for total, there in at_totals(boards, board).items():
+        winner = there.best()
+        kinds = [place for place, (_, kinds, *_) in enumerate(PARTS) if there.best(*kinds) is not None]
+        for place in kinds:
+            some = PARTS[place][1]
+            mine = there.best(*some)
+            shown = total == NO_LIMIT or YOURS in some or (winner is not None and winner.config["kind"] in some)
+            score = None if mine is None or not shown else there.judged(mine, *some)
+            if score is not None and math.isfinite(score.value):
+                spots.append(Spot(place, total, score.value, score.low > 0))
+        if named and total in (NO_LIMIT, TOTALS[-1]) and winner is not None:
+            words = f"{there.label(winner).partition(' (')[0]} {told(there.judged(winner))}"
+            best.append(words if total == NO_LIMIT else f"at {total:g}: {words}")
+    number, what = size_of(board.task)
+    same = board.task.name != STANDARD and size_of(board.task._replace(variant=AS_TRAINED))[0] == number
+    size = board.task.name.replace("-", " ") if same else f"{number} {what}"
+    return Row(world_title(board.task.env), size, board.task.name == STANDARD, spots, best)
+
+
+def told(score: Estimate | None) -> str:
+    """Such as "0.57"."""
+    return "" if score is None else f"{score.value + 0.0:.2f}".replace("-", "\N{MINUS SIGN}")
+
+
+def from_alone_to_together(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: str = "") -> Plot:
+    """One line a task, from alone to together; narrow, the standard tasks alone."""
+    rows = [row_of(boards, board, named=not seeds) for board in known]
     caption = (
         "From alone (0: the best agent that hears nobody) to together (1: given what all agents observe, without "
-        "privacy). Each dot is the best agent of its kind at a total of epsilon that an agent may spend over its run: "
-        "the paler, the less it may spend. It is chosen by one half of the seeds and judged by the other. Scores "
-        f"below {FLOOR:g} stand at the left edge."
+        "privacy): the best agent of each kind without privacy, and below it, with a number, the best of all if an "
+        "agent may spend that total of epsilon over its run. Filled: shown to be better than alone (95%). "
     )
-    return Plot(f"{name}_together", figure, caption)
+    caption += f"{seeds}, not ranked." if seeds else "Each is chosen by one half of the seeds and judged by the other."
+    return Plot(f"{name}_together", picture(rows), caption, picture([row for row in rows if row.standard], narrow=True))
+
+
+def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
+    """The rows as a figure whose unit is a point: with labels beside the lines, or above them if `narrow`."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import PlaceHolderLayoutEngine
+
+    parts = sorted({spot.part for row in rows for spot in row.spots})
+    totals = [total for total in TOTALS if any(spot.total == total for row in rows for spot in row.spots)]
+    wide, font = (360.0, 10.5) if narrow else (720.0, 10.0)
+    clip = 14.0 * max(len(parts), 3)  # the width of the place for scores below the floor
+    left = (2.0 if narrow else 116.0) + clip + 6
+    right = wide - (14.0 if narrow else 164.0)
+    scale = (right - left) / (CEILING - FLOOR)
+    text, pitch = (32.0, 76.0) if narrow else (0.0, 43.0)
+    legend, steps = (56.0 if narrow else 38.0), 15.0
+    tall = legend + steps + pitch * len(rows) + 4
+    with mpl.rc_context(STYLE | {"axes.grid": False, "font.size": font, "text.color": INK}):
+        figure = Figure(figsize=(wide / 72, tall / 72), layout=PlaceHolderLayoutEngine(True, True))
+        ax = figure.add_axes((0, 0, 1, 1))
+        ax.set(xlim=(0, wide), ylim=(tall, 0))
+        ax.axis("off")
+
+        def at(score: float) -> float:
+            return left + (score - FLOOR) * scale
+
+        def say(x: float, y: float, words: str, ha: str = "left", **style: Any) -> None:
+            ax.text(x, y, words, ha=ha, va="center", **style)
+
+        def mark(x: float, y: float, spot: Spot) -> None:
+            _, _, color, shape = PARTS[spot.part]
+            number = "" if spot.total == NO_LIMIT else f"{spot.total:g}"
+            size = 12.0 if number else 7.5 if shape == "D" else 8.5
+            face = color if spot.gains else "none"
+            ax.plot(x, y, shape, color=color, markerfacecolor=face, markersize=size, markeredgewidth=1.2)
+            if number:
+                say(x, y + 0.3, number, "center", color="white" if spot.gains else INK, fontsize=7.5, weight="bold")
+
+        legend_of(parts, totals, wide, narrow, mark, say)
+        names = {0.0: "alone", 0.5: "0.5", 1.0: "together"}
+        for score, words in names.items():
+            say(at(score), legend + steps / 2, words, "center", fontsize=font - 1)
+        say(left - 6 - clip / 2, legend + steps / 2, f"< {FLOOR:g}".replace("-", "\N{MINUS SIGN}"), "center",
+            fontsize=font - 1)  # fmt: skip
+        if not narrow and any(row.best for row in rows):
+            say(right + 14, legend + steps / 2, "best agent and its score", fontsize=font - 1)
+        for place, row in enumerate(rows):
+            top = legend + steps + pitch * place
+            middle, below = top + text + 12, top + text + 28
+            if narrow:
+                say(2, top + 10, row.world, weight="bold")
+                say(wide - 2, top + 10, row.size, "right")
+                say(2, top + 25, "; ".join(row.best))
+            else:
+                say(2, top + 13, row.world, weight="bold")
+                say(2, top + 27, row.size)
+                for line, words in enumerate(row.best):
+                    say(right + 14, top + 13 + 14 * line, words)
+            ax.plot(
+                [left - 6 - clip, wide - 2 if narrow else right + 6], [top, top], color=INK, alpha=0.15, linewidth=0.8
+            )
+            for score, weight in ((0.0, 1.2), (0.5, 0.5), (1.0, 1.2)):
+                ax.plot([at(score)] * 2, [top + text + 3, top + pitch - 4], color=INK, alpha=0.5, linewidth=weight)
+            ax.plot([at(0), at(1)], [middle, middle], color=INK, alpha=0.35, linewidth=2, solid_capstyle="butt")
+            ax.plot([left - 3] * 2, [top + text + 3, top + pitch - 4], ":", color=INK, alpha=0.5, linewidth=0.8)
+            for lane, free in ((middle, True), (below, False)):
+                some = [spot for spot in row.spots if (spot.total == NO_LIMIT) is free]
+                low = [spot for spot in some if spot.score < FLOOR]
+                for slot, spot in enumerate(low):
+                    kinds = parts if free else totals[-3:]
+                    slot = kinds.index(spot.part if free else spot.total)  # type: ignore[arg-type]
+                    mark(left - 6 - clip + 14 * slot + 7, lane, spot)
+                near = 8.5 if free else 9.0
+                taken = list[tuple[float, float]]()
+                for spot in sorted((spot for spot in some if spot.score >= FLOOR), key=lambda spot: -spot.score):
+                    x = at(min(spot.score, CEILING))
+                    shifts = (0.0, -8.5, 8.5) if free else (0.0, 8.0)
+                    y = next((lane + shift for shift in shifts if apart(x, lane + shift, taken, near)), lane)
+                    taken.append((x, y))
+                    mark(x, y, spot)
+    return figure
+
+
+def apart(x: float, y: float, taken: Sequence[tuple[float, float]], near: float) -> bool:
+    """Whether a place is at least so far from all that are taken."""
+    return all(math.hypot(x - other, y - height) >= near for other, height in taken)
+
+
+def legend_of(
+    parts: Sequence[int], totals: Sequence[float | str], wide: float, narrow: bool, mark: Any, say: Any
+) -> None:
+    """What marks mean, above the rows."""
+    step = (wide - 8) / max(len(parts), 1) if narrow else 78.0
+    for place, part in enumerate(parts):
+        mark(8 + step * place, 9, Spot(part, NO_LIMIT, 0, True))
+        say(16 + step * place, 9, PARTS[part][0])
+    some = [total for total in totals if total != NO_LIMIT]
+    designed = 2
+    entries: list[tuple[Spot, str]] = [(Spot(designed, NO_LIMIT, 0, False), "not shown to beat alone")]
+    entries += [(Spot(designed, some[-1], 0, True), f"best at a total epsilon of {some[-1]:g}")] * bool(some)
+    for place, (spot, words) in enumerate(entries):
+        x, y = (8.0, 26.0 + 16 * place) if narrow else (8 + 2 * step * place, 26.0)
+        mark(x, y, spot)
+        say(x + 8, y, words)
 
 
 def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Plot]:
@@ -102,7 +233,7 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
     shown: dict[str, tuple[str, str]] = {}
     for ax, some in zip(axes, worlds.values(), strict=True):
         for size, board in enumerate(some):
-            for label, kinds, color, marker in PARTS:
+            for label, kinds, color, marker in FRONTS:
                 points = []
                 for total, there in at_totals(boards, board).items():
                     best = there.best(*kinds)
@@ -119,7 +250,7 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
         ax.axhline(0, color="#444444", linewidth=1)
         ax.axhline(1, color="#444444", linewidth=1, linestyle=":")
         ax.set_xticks(range(len(TOTALS)), ["1", "3", "10", "none"])
-        ax.set_ylim(FLOOR, 1.1)
+        ax.set_ylim(-0.25, 1.1)
         ax.set_xlabel("total epsilon of an agent")
         ax.set_ylabel("score")
     handles = [
@@ -148,8 +279,6 @@ def oracles(known: Mapping[float | str, Board]) -> list[tuple[int, float]]:
 
 def draw(ax: "Axes", points: Sequence[tuple[int, object]], color: str, marker: str, line: str) -> None:
     """A line through scores with bars."""
-    from taciturn.bench.statistics import Estimate
-
     known = [(x, score) for x, score in sorted(points, key=lambda point: point[0]) if isinstance(score, Estimate)]
     ax.plot(
         [x for x, _ in known],

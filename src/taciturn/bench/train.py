@@ -15,8 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.agents import bring
 from taciturn.bench import statistics
+from taciturn.bench.comparisons import playing
+from taciturn.bench.play import learns
 from taciturn.bench.store import environment, now, write_bytes, write_json
+from taciturn.bench.tasks import CONTESTS, STANDARD, TASKS, Task
 from taciturn.envs.core import Array, Population, integer
 from taciturn.policies import Learner
 from taciturn.policies.base import Policy
@@ -32,13 +36,14 @@ from taciturn.wrappers import Privatize
 EVALUATION_RUNS = 20
 LIBRARIES = ("stable_baselines3", "sb3_contrib")
 Told = Callable[[float, str], None]
+Trainer = Callable[[Path, Any, int, Told], None]
 
 
 def train(
     world: str,
     algorithm: str = "PPO",
     *,
-    steps: int,
+    steps: int | None = None,
     out: str | Path,
     seed: int = 0,
     params: Mapping[str, Any] | None = None,
@@ -57,11 +62,13 @@ def train(
     `EVALUATION_RUNS` runs of other worlds. Later runs, in `simulate` or a study, share random numbers with neither.
 
     Args:
-        world: a world's name or id; where it has several roles, one whose id has a single agent (`elicitation`).
+        world: a world's name or id; where it has several roles, one whose id has a single agent (`elicitation`). Or the
+            id of a standard task, which fixes the world. Under a total the agent learns with its own way to spend it
+            (`Policy.within`), or else with as many equal messages as are usual in the world.
         algorithm: a class of Stable-Baselines3 or sb3-contrib (PPO, A2C, DQN, SAC, MaskablePPO, RecurrentPPO, ...), or
-            a learner of `taciturn list`, which has its own number of steps and evaluations unless it has a parameter
-            `steps`.
-        steps: environment steps, counted over rows: each agent of each replica is one.
+            a learner of `taciturn list`, which is evaluated once, at its end.
+        steps: environment steps, counted over rows: each agent of each replica is one. Learners need none, and only
+            those with a parameter `steps` use it.
         out: the folder for `manifest.json`, `model.zip` (with `vecnormalize.pkl`) or `learner.pkl`, `evaluations.csv`,
             `checkpoints/`, and the files of TensorBoard in `log/`.
         seed: of all randomness in training.
@@ -82,17 +89,25 @@ def train(
 
     Raises:
         UnknownName: no such world or algorithm.
-        ValueError: a parameter out of range, a folder that holds another training or a checkpoint that is not trusted,
-            or an algorithm that fails during training, such as when numbers grow without bound.
+        ValueError: a parameter out of range, a task in which nothing is trained, a folder that holds another training
+            or a checkpoint that is not trusted, or an algorithm that fails during training, such as when numbers grow
+            without bound.
         ImportError: stable-baselines3 is not installed.
     """
-    steps, seed = integer("steps", steps, at_least=1), integer("seed", seed, at_least=0)
+    steps = None if steps is None else integer("steps", steps, at_least=1)
+    seed = integer("seed", seed, at_least=0)
     num_envs, evaluations = integer("num_envs", num_envs, at_least=1), integer("evaluations", evaluations, at_least=1)
-    population = one_agent(world, EVALUATION_RUNS, dict(params or {}))
+    population = (
+        of_task(TASKS[world], algorithm, dict(settings or {}), dict(params or {}), dict(privacy or {}))
+        if world in TASKS
+        else one_agent(world, EVALUATION_RUNS, dict(params or {}))
+    )
     for channel, mechanism in (privacy or {}).items():
         population = Privatize(population, channel, mechanism)
     population.purpose = "selection"
     make = library if policy_class(algorithm) is None else learner
+    if steps is None and make is library:
+        raise ValueError(f"steps must be given for {algorithm}: only learners of this package do without")
     # A learner finds the settings of this package by itself.
     found = tuned(population.name, algorithm) if make is library and file is None else own_settings(file, algorithm)
     settings = found | dict(settings or {})
@@ -120,6 +135,23 @@ def train(
     trainer(folder, steps, evaluations, progress or (lambda fraction, text: None))
     write_json(folder / "manifest.json", begun | {"finished": now()})
     return folder
+
+
+def of_task(
+    task: Task, algorithm: str, settings: dict[str, Any], form: dict[str, Any], privacy: dict[str, Any]
+) -> Population[Any]:
+    """The world of a standard task, with what stands on its channels while this algorithm learns; only the form in
+    which learners play may be set."""
+    if task.name != STANDARD:
+        raise ValueError(f"world must be a world or a standard task, the only ones for training, not {task.id}")
+    fixed = {name: value for name, value in form.items() if name not in (CONTESTS[task.env].for_learners or {})}
+    if fixed or privacy:
+        raise ValueError(f"params and privacy must be left out in a task, which fixes the world, not {fixed | privacy}")
+    found = playing.population(playing.task_config(task, algorithm, **form), EVALUATION_RUNS, "selection")
+    if not isinstance(task.total, float):
+        return found
+    untrained = bring(algorithm, **settings) if learns(algorithm) else None
+    return playing.behind(found, playing.training_way(task, untrained, found).channels)
 
 
 def own_settings(file: str | Path | None, algorithm: str) -> dict[str, Any]:
@@ -178,9 +210,9 @@ class Watched(Policy):
         self.policy.update(obs, action, reward, done)
 
 
-def evaluated(policy: Any, population: Population[Any], seed: int, folder: Path, steps: int) -> None:
+def evaluated(policy: Any, population: Population[Any], seed: int, folder: Path, steps: int | None) -> None:
     """Append a row to `evaluations.csv`: steps, and mean and interval of the return over `EVALUATION_RUNS` fresh
-    runs."""
+    runs. No steps are an empty field."""
     watched = Watched(policy)
     simulate(population, watched, seed=seed, fast=False)
     file = folder / "evaluations.csv"
@@ -189,25 +221,26 @@ def evaluated(policy: Any, population: Population[Any], seed: int, folder: Path,
         if file.exists()
         else [["steps", "return", "low", "high"]]
     )
-    kept = [row for row in rows if row[0] != str(steps)]
+    name = "" if steps is None else str(steps)
+    kept = [row for row in rows if row[0] != name]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(
-        [*kept, [steps, *(f"{x:.6g}" for x in statistics.mean(watched.returns))]]
+        [*kept, [name, *(f"{x:.6g}" for x in statistics.mean(watched.returns))]]
     )
     write_bytes(file, text.getvalue().encode())
 
 
 def learner(
     name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any], trust: bool
-) -> Callable[[Path, int, int, Told], None]:
+) -> Trainer:
     """Trains a learner of this package; it is saved once, at the end."""
     kind = policy_class(name) or Policy
     if not issubclass(kind, Learner):
         raise ValueError(f"algorithm must be one that learns, and {name} does not")
     make_policy(name, seed=seed, **settings)  # or say at once what is wrong
 
-    def run(folder: Path, steps: int, evaluations: int, tell: Told) -> None:
-        own = {"steps": steps} if "steps" in inspect.signature(kind).parameters else {}
+    def run(folder: Path, steps: int | None, evaluations: int, tell: Told) -> None:
+        own = {"steps": steps} if steps and "steps" in inspect.signature(kind).parameters else {}
         made = make_policy(name, **{"seed": seed} | own | settings)
         made.progress = lambda done: tell(0.95 * done, f"{name} learns")
         if changes := overridden(name, population, settings):
@@ -235,7 +268,7 @@ def overridden(name: str, population: Population[Any], settings: dict[str, Any])
 
 def library(
     name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any], trust: bool
-) -> Callable[[Path, int, int, Told], None]:
+) -> Trainer:
     """Trains an algorithm of Stable-Baselines3 or sb3-contrib, from the last checkpoint if there is one."""
     try:
         from stable_baselines3.common.base_class import BaseAlgorithm

@@ -178,7 +178,7 @@ def told(checks: Sequence[Check]) -> dict[str, Any]:
         "fresh_inside": sum(one.inside is True for one in checks),
         "fresh_expected_inside": round(sum(one.chance for one in judged(checks)), 1),
         "fresh_fewest": fewest_inside(checks),
-        "processor": processor(),
+        "processor": f"{processor()}, {os.cpu_count()} cores",
         **{name: environment()[name] for name in ("taciturn", "python", "platform", "libraries")},
     }
 
@@ -190,4 +190,4 @@ def processor() -> str:
     except OSError:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+    return names[0] if names else platform.processor() or platform.machine()

@@ -1,6 +1,7 @@
 """`taciturn bench`, and what it shares with `taciturn reproduce`."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -14,6 +15,7 @@ from taciturn.cli.verify import KEPT
 from taciturn.registry import UnknownName
 
 if TYPE_CHECKING:
+    from taciturn.bench.store import Store
     from taciturn.bench.study import Study
 
 Out = Annotated[Path, Option(help="Folder for the results and the report.")]
@@ -22,6 +24,7 @@ Out = Annotated[Path, Option(help="Folder for the results and the report.")]
 def run_studies(
     studies: "list[Study]",
     out: Path,
+    mine: Sequence[str] = (),
     *,
     where: Annotated[
         list[str] | None,
@@ -38,7 +41,7 @@ def run_studies(
     resume: Annotated[bool, Option("--resume", help="Keep the finished cells of an earlier run in --out.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run studies and write their report; a shard has none."""
+    """Run studies and write their report; a shard has none. Agents called `mine` are set beside the kept results."""
     from taciturn.bench.runner import BACKENDS, run_study
     from taciturn.bench.store import Store
 
@@ -63,7 +66,9 @@ def run_studies(
         raise
     failed = [str(file) for file in summary.failed]
     about: dict[str, Any] = {"cells": summary.planned, "reused": summary.reused, "failed": failed}
-    if shard is None:
+    if mine and shard is None and not as_json:
+        print_mine(store, mine)
+    elif shard is None:
         print_report(store, studies, as_json, about)
     elif as_json:
         print_json({"shard": shard} | about)
@@ -72,6 +77,31 @@ def run_studies(
         print(f"{finished} cells of shard {shard}: {out} (taciturn gather puts all shards together)")
     if failed:
         raise ValueError(f"{len(failed)} of {summary.planned} cells failed: see {store.failed}")
+
+
+def print_mine(store: "Store", agents: Sequence[str]) -> None:
+    """Print how the user's agents do beside the kept results, why they do not play elsewhere, and what to do next; and
+    write the report."""
+    from taciturn.bench import mine
+    from taciturn.bench.catalogue import studies_named
+    from taciturn.bench.report import print_table, terminal, write_report
+
+    own = store.results("agents")
+    results = mine.beside_kept(own, KEPT)
+    for agent in agents:
+        tables = mine.tables(results, agent)
+        for table in tables:
+            print_table(table)
+        terminal().print(tables[0].note, highlight=False, markup=False)
+        if not (KEPT / "agents.json").exists():
+            print("Ranks need the kept results, which a clone has in benchmarks/results.")
+        print()
+        played = {group.config["env"] for group in own if group.config["policy"] == agent}
+        for world, why in mine.elsewhere(agent, played):
+            print(f"{agent} does not fit {world}: {why}")
+    page = write_report(store, store.path, studies_named(["agents"]))
+    print(f"\nreport: {page}")
+    print(f"Next:\n  taciturn leaderboard {store.path} --mine\n  taciturn submit {store.path} --to mine.json")
 
 
 def confirmed(studies: "list[Study]", quick: bool, yes: bool, other: str) -> None:
@@ -115,8 +145,9 @@ def bench(
     agent: Annotated[
         list[str] | None,
         Option(
-            help="An agent of your own, as for run --policy, that takes part in the study agents, in every world "
-            f"that it fits (repeatable). {CODE}."
+            help="An agent of your own, as for run --policy, that plays the study agents in every world that it fits "
+            "(repeatable). Without the name of the study, --where or --quick it plays alone, and is ranked among the "
+            f"kept results. {CODE}."
         ),
     ] = None,
     trust: Trust = False,
@@ -128,8 +159,11 @@ def bench(
     studies = studies_named(names or (["agents"] if agent else []))
     if not names and not agent and out == Path("results"):
         confirmed(studies, options["quick"], yes, "name studies (taciturn list studies), or try --quick")
+    alone = bool(agent) and not names and not options["where"] and not options["quick"]
     if agent:
         from taciturn.bench.comparisons.kinds import joined
 
         studies = joined(studies, agent)
-    run_studies(studies, out, **options)
+    if alone:
+        options["where"] = ["kind=yours"]
+    run_studies(studies, out, mine=(agent or []) if alone else (), **options)

@@ -4,22 +4,27 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument
+from typer import Argument, Option
 
 from taciturn.cli.options import Json
+from taciturn.cli.verify import KEPT
 
 
 def leaderboard(
     places: Annotated[
         list[Path], Argument(help="Folders written by bench with the study `agents`, or files of submit.")
     ],
+    mine: Annotated[
+        bool, Option("--mine", help="Only your own agents and those around them, among the kept results too.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Rank the agents of several folders and files together; of what several hold, the first counts.
 
-    Example: taciturn leaderboard benchmarks/results/studies/agents.json results/mine
+    Example: taciturn leaderboard results/mine --mine
     """
     from taciturn.bench.comparisons.kinds import KindsOfAgents
+    from taciturn.bench.mine import beside_kept
     from taciturn.bench.report import print_table
     from taciturn.bench.scores import FREE, UNDER, rows_of, who_is_best
     from taciturn.bench.scores import leaderboard as table_of
@@ -30,10 +35,15 @@ def leaderboard(
     for place, submission in zip(places, submissions, strict=True):
         study.check(place, submission)
     results = merged(submissions)
+    if mine:
+        results = beside_kept(results, KEPT)
     if as_json:
         print(json.dumps(rows_of(results)))
         return
-    print_table(who_is_best(results))
-    for title in (FREE, UNDER):
-        if (table := table_of(results, title)).rows:
-            print_table(table)
+    if not mine:
+        print_table(who_is_best(results))
+    tables = [table for title in (FREE, UNDER) if (table := table_of(results, title, mine)).rows]
+    if not tables:
+        raise ValueError(f"--mine must have agents of yours in {', '.join(map(str, places))}: bench --agent plays them")
+    for table in tables:
+        print_table(table)

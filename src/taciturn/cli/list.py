@@ -11,6 +11,9 @@ from taciturn.mechanism_names import named_mechanisms
 from taciturn.registry import UnknownName, entries, policies, worlds
 from taciturn.terminal import aligned, window
 
+ALSO = {"worlds": "environments", "envs": "environments", "agents": "policies", "papers": "figures"}
+"""What else people call the kinds."""
+
 
 def list_(
     kind: Annotated[
@@ -40,6 +43,10 @@ def list_(
         "studies": {name: study.title for name, study in studies.items()},
         "figures": {figure: study.title for figure, study in sorted(figures(studies).items())},
     }
+    if kind is not None:
+        kind = ALSO.get(kind.casefold(), kind.casefold())
+        # One of a kind is also understood.
+        kind = next((name for name in told if len(kind) > 3 and name.startswith(kind.removesuffix("y"))), kind)
     if kind not in (None, *told):
         raise UnknownName("kind", kind, told)
     chosen = list(told) if kind is None else [kind]

@@ -30,6 +30,11 @@ def print_report(store: "Store", studies: "list[Study] | None", as_json: bool, a
     if studies is None:
         plan = store.plan()
         studies = [study for name, study in load_studies().items() if name in plan]
+        if not studies:
+            raise ValueError(
+                f"{store.path} holds no study that is installed, but {', '.join(plan) or 'nothing'}: taciturn bench "
+                f"module:Study --out {store.path} --resume reports one of your own"
+            )
     page = write_report(store, store.path, studies)
     if not as_json:
         # Tables of all studies would fill hundreds of lines; the report has them.

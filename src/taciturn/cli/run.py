@@ -161,8 +161,8 @@ def _task(
     actor, scale, one = bring(policy, **own), scale_of(task), task_config(task, policy, **form)
     given = form | {f"policy.{key}": value for key, value in own.items()}
 
-    pooled = shared_mind(actor, one, seed, task.variant)
     ways = ready(task, actor, one, seed)
+    pooled = shared_mind(actor, one, seed, task.variant)
 
     def play(runs: int, seed: int) -> dict[str, Any]:
         if isinstance(task.total, float):

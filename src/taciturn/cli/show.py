@@ -1,6 +1,6 @@
 """`taciturn show`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
@@ -10,12 +10,19 @@ from taciturn.cli.output import print_json
 from taciturn.registry import UnknownName
 from taciturn.terminal import aligned, window
 
+if TYPE_CHECKING:
+    from taciturn.bench.study import Study
+    from taciturn.describing import Description
+
 
 def show(
-    name: Annotated[str, Argument(help="An environment, a policy, a mechanism or a task, as taciturn list names it.")],
+    name: Annotated[
+        str, Argument(help="An environment, a policy, a mechanism, a task or a study, as taciturn list has it.")
+    ],
     as_json: Json = False,
 ) -> None:
-    """Describe an environment, a policy, a mechanism or a task."""
+    """Describe an environment, a policy, a mechanism, a task or a study."""
+    from taciturn.bench.catalogue import load_studies
     from taciturn.bench.marks import described as told
     from taciturn.bench.marks import scale_of
     from taciturn.bench.tasks import TASKS
@@ -25,7 +32,8 @@ def show(
     if name not in TASKS:
         if name.count("/") == 2:
             raise UnknownName("task", name, TASKS)
-        found = described(name)
+        study = load_studies().get(name)
+        found = described(name) if study is None else described_study(study)
         if as_json:
             print_json(found.told())
         else:
@@ -36,3 +44,13 @@ def show(
         print_json(told(task))
         return
     print(aligned([name, *task.facts, *([("score", str(scale))] if scale else [])], indent=2, width=window()))
+
+
+def described_study(study: "Study") -> "Description":
+    """Its title, the number of its cells, what it reproduces, and how it is run."""
+    from taciturn.describing import Description
+
+    cells = f"{len(study.cells(False)):,}, and {len(study.cells(True)):,} of a quick run"
+    facts = [("title", study.title), ("cells", cells), ("figures", ", ".join(study.figures) or "none")]
+    facts.append(("run", f"taciturn bench {study.name} --out FOLDER"))
+    return Description(study.name, [], facts, study.description)

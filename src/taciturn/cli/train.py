@@ -5,20 +5,22 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from taciturn.cli.arguments import mechanisms_of, split_settings
+from taciturn.cli.arguments import mechanisms_of, split_settings, task_named
 from taciturn.cli.options import Settings
 from taciturn.cli.output import interrupted
 from taciturn.registry import one_agent
 
 
 def train(
-    env: Annotated[str, Argument(help="An environment: its id or name.")],
-    steps: Annotated[int, Option(help="Environment steps, counted over agents and replicas.")],
+    env: Annotated[str, Argument(help="An environment: its id or name; or a standard task (taciturn list tasks).")],
     out: Annotated[Path, Option(help="Folder for the agent; `run --policy FOLDER` plays it.")],
     algorithm: Annotated[
         str,
         Option(help="A class of Stable-Baselines3 or sb3-contrib (PPO, DQN, RecurrentPPO, ...), or a learner's name."),
     ] = "PPO",
+    steps: Annotated[
+        int | None, Option(help="Environment steps, counted over agents and replicas; learners need none.")
+    ] = None,
     settings: Settings = None,
     file: Annotated[Path | None, Option("--settings", help="A YAML file with settings of the algorithm.")] = None,
     privacy: Annotated[str | None, Option(help="MECHANISM:EPSILON[,parameter=value], as for run.")] = None,
@@ -37,9 +39,12 @@ def train(
     """Train an agent, and keep it in a folder with its evaluations and checkpoints."""
     from taciturn.bench import train as training
     from taciturn.bench.progress import bar, stderr
+    from taciturn.bench.tasks import TASKS
 
+    env = task_named(env)
     own, others = split_settings(settings)
-    mechanisms = {} if privacy is None else mechanisms_of(privacy, list(one_agent(env, 1, others).channels))
+    world = TASKS[env].env if env in TASKS else env
+    mechanisms = {} if privacy is None else mechanisms_of(privacy, list(one_agent(world, 1, others).channels))
     if isinstance(mechanisms, str):
         raise ValueError(
             f"--privacy must be a mechanism, because no paper prescribes one for {algorithm}, not {privacy!r}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from taciturn.agents import bring
 from taciturn.bench import together
+from taciturn.bench.answers import answers
 from taciturn.bench.comparisons.entries import check_entry
 from taciturn.bench.comparisons.playing import (
     SEARCH,
@@ -20,10 +21,11 @@ from taciturn.bench.comparisons.playing import (
     played,
     population,
     shared_mind,
+    training_way,
     ways_by_rank,
 )
 from taciturn.bench.levels import MESSAGES as NUMBERS
-from taciturn.bench.levels import Way, own_way, ways
+from taciturn.bench.levels import Way
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, canonical
 from taciturn.bench.scores import (
@@ -35,8 +37,8 @@ from taciturn.bench.scores import (
     kinds_together,
     leaderboard,
     learning,
+    not_ranked,
     plain_ppo,
-    score_text,
     standing,
     trainings,
     who_is_best,
@@ -44,7 +46,6 @@ from taciturn.bench.scores import (
 from taciturn.bench.store import StoreError
 from taciturn.bench.study import POOLS, Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
-from taciturn.bench.tables import listed
 from taciturn.bench.tasks import (
     ALONE,
     CLASSIC,
@@ -63,7 +64,6 @@ from taciturn.bench.tasks import (
     SILENCED,
     STANDARD,
     TASK_AGENT,
-    TASKS,
     TOGETHER,
     TUNED_LEARNER,
     YOURS,
@@ -71,13 +71,12 @@ from taciturn.bench.tasks import (
     tasks_of,
     totals_of,
     under,
-    world_title,
 )
 from taciturn.bench.tuned import settings
 from taciturn.envs.core.descriptor import PLAIN_PPO, TUNED, Entry, Mark
 from taciturn.policies import Learner
 
-QUICK: Config = {"replicas": 10, "messages": [5, 125]}
+QUICK: Config = {"replicas": 10, "messages": [5, 125], "tasks": [STANDARD]}
 QUICK_STEPS = 2048
 QUICK_TOTALS = (NO_LIMIT, 3.0)
 FITS = 10
@@ -146,7 +145,7 @@ class KindsOfAgents(Study):
         for place, task in enumerate(tasks):
             if not fits(task, agent, one):
                 continue
-            if one["kind"] == YOURS and total == NO_LIMIT:
+            if one["kind"] == YOURS:
                 pooled = bool(shared_mind(agent, one, cell.seed, task.variant))
                 means[POOLS] = max(means.get(POOLS, 0.0), float(pooled))
             runs = max(replicas // HELD_OUT_SHARE, 1) if task.held_out else replicas
@@ -166,61 +165,29 @@ class KindsOfAgents(Study):
         first; none without a total."""
         if not isinstance(task.total, float):
             return brought(cell, tell), []
-        one, protected = cell.config, PROTECTED[task.env]
+        one = cell.config
         world = population(one, 1, "choice of a level", task.variant)
         untrained = None if one["policy"] == PLAIN_PPO else bring(one["policy"], **one["policy_params"])
-        own = own_way(untrained, world, task.total)
-        trained_at = own or next(ways(world, protected, task.total, [protected.messages]))
-        agent = brought(cell, lambda done: tell(done / 2), trained_at.channels)
+        agent = brought(cell, lambda done: tell(done / 2), training_way(task, untrained, world).channels)
         runs = min(SEARCH, one.get("replicas", CONTESTS[task.env].runs))
         numbers = one.get("messages", NUMBERS)
         return agent, ways_by_rank(task, agent, one, cell.seed, runs, numbers, lambda done: tell((1 + done) / 2))
 
     def answers(self, results: Results) -> list[str]:
-        """Who is best, what survives a total, and where learning wins."""
-        found, some = [], boards(results)
-        for total in (NO_LIMIT, 1.0):
-            told = []
-            for board in standing(some, total):
-                best = board.best()
-                if (
-                    best is not None
-                    and board.scale is not None
-                    and board.task.name == STANDARD
-                    and board.task.total != ""
-                ):
-                    told.append(
-                        f"{board.label(best)} in {world_title(board.task.env)} ({score_text(board.judged(best))})"
-                    )
-            if told:
-                where = "without privacy" if total == NO_LIMIT else "if an agent may spend a total epsilon of 1"
-                found.append(f"Who is best {where}? {listed(told)}.")
-        _, standard = learning(results)
-        for kind, name in (
-            (PAPER, "every algorithm of a world's own paper"),
-            (CLASSIC, "every classic baseline"),
-            (TASK_AGENT, "every agent designed for the tasks"),
-        ):
-            by_word: dict[str, list[str]] = {}
-            for id_, answers in standard.items():
-                if TASKS[id_].name == STANDARD:
-                    by_word.setdefault(answers[kind], []).append(world_title(TASKS[id_].env))
-            told = [f"{word} in {listed(by_word[word])}" for word in ("yes", "no", "undecided") if word in by_word]
-            if told:
-                found.append(f"Does learning beat {name}? {'; '.join(told).capitalize()}.")
-        return found
+        """What full runs have found; of a quick run, that it ranks nobody."""
+        seeds = not_ranked(results)
+        return [f"Who is best? {seeds}; the table below has what full runs have found."] if seeds else answers(results)
 
     def tables(self, results: Results) -> list[Table]:
-        tables = [
-            who_is_best(results), by_information(results), learning(results)[0], kinds_together(results),
-            held_out(results), leaderboard(results, FREE), leaderboard(results, UNDER), trainings(results),
-            plain_ppo(results),
-        ]  # fmt: skip
+        tables = [leaderboard(results, FREE), leaderboard(results, UNDER)]
+        if not not_ranked(results):
+            first = [who_is_best, by_information, lambda some: learning(some)[0], kinds_together, held_out]
+            tables = [*(make(results) for make in first), *tables, trainings(results), plain_ppo(results)]
         return [table for table in tables if table.rows]
 
     def plots(self, results: Results) -> list[Plot]:
         """From alone to together, and what survives a total."""
-        return together.plots(boards(results), self.name)
+        return together.plots(boards(results), self.name, not_ranked(results))
 
     def check(self, place: Path, found: Submission) -> None:
         """Raises StoreError for results of another study, of worlds that the study does not have, or with impossible
@@ -293,7 +260,12 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
             if one not in found:  # nothing was searched
                 found.append(one)
     if free:
-        found += [mark_config(tasks, kind, mark, quick) for kind in MARKS for mark, tasks in marked(task, kind)]
+        found += [
+            mark_config(tasks, kind, mark, quick)
+            for kind in MARKS
+            for mark, tasks in marked(task, kind)
+            if task in tasks or not quick
+        ]
     return found
 
 
@@ -333,12 +305,13 @@ def runs_of(one: Config) -> int:
 
 def played_by(one: Config) -> list[Task]:
     """The tasks that a cell plays: those for whose size its agent was tuned; for learners and the user's agents all of
-    the world. The first is its standard task. Of a mark, those that it names."""
+    the world. The first is its standard task. Of a mark, and in a quick run, those that the configuration names."""
     if one["kind"] in MARKS:
         return [task for task in tasks_of(one["env"]) if task.name in one["tasks"]]
     everything = one["kind"] in (*LEARNED, YOURS)
     tasks = tasks_of(one["env"], one.get("total", NO_LIMIT), None if everything else one.get("size", STANDARD))
-    return tasks if one.get("total", NO_LIMIT) == NO_LIMIT and one["kind"] != ORACLE else tasks[:1]
+    named = [task for task in tasks if task.name in one.get("tasks", [task.name])]
+    return named if one.get("total", NO_LIMIT) == NO_LIMIT and one["kind"] != ORACLE else tasks[:1]
 
 
 def joined(studies: list[Study], agents: list[str]) -> list[Study]:

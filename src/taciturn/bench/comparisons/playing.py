@@ -156,10 +156,10 @@ def judged(
     return world.metrics() | {RETURN: total}
 
 
-def trained(agent: Any, config: Config, seed: int) -> Any:
-    """The agent; a learner has been trained in the standard task of its world."""
+def trained(agent: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None) -> Any:
+    """The agent; a learner has been trained, now unless it was before, in the standard task of its world."""
     if isinstance(agent, Learner):
-        opened(population(config, FRESH, "evaluation"), agent, config, seed)
+        opened(population(config, FRESH, "evaluation"), agent, config, seed, channels)
     return agent
 
 
@@ -302,12 +302,17 @@ def ready(task: Task, agent: Any, config: Config, seed: int) -> list[Way]:
     if not isinstance(task.total, float):
         trained(agent, config, seed)
         return []
-    if isinstance(agent, Learner):
-        world, protected = population(config, 1, "training"), PROTECTED[task.env]
-        agent.train(behind(world, next(ways(world, protected, task.total, [protected.messages])).channels))
+    trained(agent, config, seed, training_way(task, agent, population(config, 1, "training")).channels)
     standard = next(one for one in tasks_of(task.env, task.total, task.size))
     sized = one_size(config, standard)
     return ways_by_rank(standard, agent, sized, seed)
+
+
+def training_way(task: Task, agent: Any, world: Population[Any]) -> Way:
+    """How the total of a task is spent while a learner trains for it: its own way, or the usual number of messages."""
+    assert isinstance(task.total, float)
+    protected = PROTECTED[task.env]
+    return own_way(agent, world, task.total) or next(ways(world, protected, task.total, [protected.messages]))
 
 
 def one_size(config: Config, task: Task) -> Config:

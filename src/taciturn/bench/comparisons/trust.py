@@ -14,7 +14,7 @@ from taciturn.bench.results import Cell, Config, Group, Progress, Result, Result
 from taciturn.bench.statistics import Estimate, mean
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import interval, number
-from taciturn.bench.tasks import CONTESTS, TASKS, Task, world_title
+from taciturn.bench.tasks import CONTESTS, TASKS, Task, size_of, world_title
 from taciturn.bench.tuned import tuned
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.registry import make_world
@@ -123,11 +123,7 @@ def task_of(env: str, size: str, total: float) -> Task:
 
 def size_in_words(config: Config) -> str:
     """Such as "20 agents"."""
-    env = config["env"]
-    params = {**CONTESTS[env].world, **task_of(env, config["size"], LIMITS[0]).variant.params}
-    known = make_world(env).population(1, **params).params
-    clients = getattr(known, "num_clients", None)
-    return f"{clients} clients" if clients is not None else f"{known.num_agents} agents"
+    return "{} {}".format(*size_of(task_of(config["env"], config["size"], LIMITS[0])))
 
 
 @register

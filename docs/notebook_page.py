@@ -1,0 +1,46 @@
+"""A page of the documentation as a Jupyter notebook: its files and commands become cells that run."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+BLOCK = re.compile(r"^```(bash|text|\{code-block\} python\n:caption: (\S+)\n)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+ROLE = re.compile(r"\{\w+(?::\w+)?\}`([^`]*?)(?: <[^`]*>)?`")
+
+
+def cells(page: str) -> Iterator[tuple[str, str]]:
+    """Kind and text of the cells: `file`, whose first line `%%writefile` names it; `run`, commands, each after a `!`;
+    `shown`, lines that these print; and `text`."""
+    end = 0
+    for found in BLOCK.finditer(page):
+        yield "text", page[end : found.start()]
+        end = found.end()
+        language, file, block = found.groups()
+        if file:
+            yield "file", f"%%writefile {file}\n{block}"
+        elif language.startswith("bash"):
+            yield "run", re.sub(r"^(?=\S)", "!", block, flags=re.MULTILINE)
+        else:
+            yield "shown", f"```text\n{block}```\n"
+    yield "text", page[end:]
+
+
+def readable(text: str) -> str:
+    """Markdown without the roles and labels of Sphinx."""
+    return ROLE.sub(r"\1", re.sub(r"^\(\w+\)=\n", "", text, flags=re.MULTILINE)).strip()
+
+
+def notebook(page: str) -> bytes:
+    """The notebook of a page in MyST Markdown, in format 4.5."""
+    made: list[dict[str, Any]] = []
+    for kind, text in cells(page):
+        code = kind in ("file", "run")
+        if source := text.rstrip("\n") if code else readable(text):
+            about = {"id": f"cell-{len(made)}", "metadata": {}, "source": source.splitlines(keepends=True)}
+            own = {"cell_type": "code", "execution_count": None, "outputs": []} if code else {"cell_type": "markdown"}
+            made.append(about | own)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return json.dumps(
+        {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}, indent=1
+    ).encode()

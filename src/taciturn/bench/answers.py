@@ -1,0 +1,158 @@
+"""The findings of the standing benchmark, a question and a sentence each, which open its report and its page."""
+
+from collections.abc import Iterable, Sequence
+
+from taciturn.bench.results import Group, Results
+from taciturn.bench.scores import NO, OPEN, YES, Board, boards, learning, standing, trained
+from taciturn.bench.tables import listed, number
+from taciturn.bench.tasks import (
+    LISTENS,
+    MESSAGES,
+    NO_LIMIT,
+    PAPER,
+    STANDARD,
+    TASKS,
+    TOTALS,
+    shares,
+    size_of,
+    world_title,
+)
+
+WITHIN = 0.05
+"""The share of the best score that an agent may lack to be as good."""
+
+
+def answers(results: Results) -> list[str]:
+    """Who is best at the strictest total, where it pays to be together, who needs few messages, and where learning
+    wins; of full runs."""
+    some = boards(results)
+    return [text for text in (best(some), pays(some), cheapest(some), learns(results)) if text]
+
+
+def best(some: Sequence[Board]) -> str:
+    """The best agent of each standard task at the strictest total that was played."""
+    total = next((total for total in reversed(TOTALS) if any(one.best() for one in standing(some, total))), NO_LIMIT)
+    winners, lost = dict[str, list[str]](), list[str]()
+    for board in standard(standing(some, total)):
+        winner = board.best()
+        score = None if winner is None else board.judged(winner)
+        if winner is not None and score is not None:
+            if score.low > 0:
+                winners.setdefault(short(board, winner), []).append(
+                    f"{world_title(board.task.env)} ({score.value:.2f})"
+                )
+            else:
+                lost.append(world_title(board.task.env))
+    parts = [listed([f"{agent} in {listed(worlds)}" for agent, worlds in winners.items()])] if winners else []
+    parts += [f"nobody is shown to beat an agent alone in {listed(lost)}"] if lost else []
+    where = "without privacy" if total == NO_LIMIT else f"at a total epsilon of {total:g}"
+    return told(f"Who is best {where}?", parts)
+
+
+def pays(some: Sequence[Board]) -> str:
+    """From how many agents on the best of them is shown to beat an agent alone, without privacy and at the strictest
+    total: of the sizes that were played, those of held-out tasks that differ in it alone included."""
+    found = []
+    for total in (NO_LIMIT, TOTALS[-1]):
+        sizes: dict[str, dict[int, bool]] = {}
+        for board in sized(some):
+            winner = board.best()
+            score = None if winner is None else board.judged(winner)
+            if board.task.total == total and score is not None and shares(board.task.env):
+                known = sizes.setdefault(world_title(board.task.env), {})
+                agents, _ = size_of(board.task)
+                known[agents] = known.get(agents, True) and score.low > 0
+        always, parts = dict[int, list[str]](), list[str]()
+        for world, known in sizes.items():
+            start = first(known)
+            if start == min(known):
+                always.setdefault(start, []).append(world)
+            elif start is None:
+                parts.append(f"not in {world} (up to {max(known)})")
+            else:
+                parts.append(f"in {world} from {start} on (not at {max(size for size in known if size < start)})")
+        everywhere = ", ".join(f"{start} in {listed(always[start])}" for start in sorted(always))
+        parts[:0] = [f"at every size played (from {everywhere})"] if always else []
+        if parts:
+            found.append(f"{'without privacy' if total == NO_LIMIT else f'at a total of {total:g}'} {', '.join(parts)}")
+    return told("From how many agents on does it pay to be together?", found)
+
+
+def first(known: dict[int, bool]) -> int | None:
+    """The smallest size from which on all are True; None if the largest is not."""
+    found = None
+    for size in sorted(known, reverse=True):
+        if not known[size]:
+            break
+        found = size
+    return found
+
+
+def sized(some: Iterable[Board]) -> list[Board]:
+    """The boards of standard tasks, and of held-out ones in which nothing but the number of agents differs."""
+    counts = {"num_agents", "num_clients"}
+    return [one for one in some if not one.task.held_out or (set(one.task.variant.params) <= counts and only_size(one))]
+
+
+def only_size(board: Board) -> bool:
+    """Whether a variant has parameters, and differs in nothing else."""
+    variant = board.task.variant
+    return bool(variant.params) and not variant.faults and not variant.strangers and variant.others is None
+
+
+def cheapest(some: Sequence[Board]) -> str:
+    """Of the agents within `WITHIN` of the best score of a standard task, those with the fewest messages that anybody
+    listens to, where it pays to be together."""
+    found, whole = list[str](), 0
+    for board in standard(standing(some)):
+        winner = board.best()
+        judged = None if winner is None else board.judged(winner)
+        if not shares(board.task.env) or judged is None or not judged.low > 0:
+            continue
+        scores = [(one, score.value) for one in board.ranked() if (score := board.score(one)) is not None]
+        top = max(score for _, score in scores)
+        near = [(count, one, score) for one, score in scores if score >= (1 - WITHIN) * top and (count := heard(one))]
+        if near:
+            count, least, score = min(near, key=lambda one: one[0])
+            found.append(f"{short(board, least)} in {world_title(board.task.env)} ({number(round(count))})")
+            whole += score == top
+    question = f"Who needs the fewest messages within {WITHIN:.0%} of the best?"
+    same = "Always the best itself" if whole == len(found) > 1 else "Without privacy"
+    return f"{question} {same}: {listed(found)}, messages of all agents in a run without privacy." if found else ""
+
+
+def heard(group: Group) -> float | None:
+    """The mean number of messages of all agents in a run that anybody listens to; None if it is not known."""
+    if MESSAGES not in group.metrics:
+        return None
+    listens = LISTENS not in group.metrics or bool(group.metrics[LISTENS].any())
+    return group.mean(MESSAGES) if listens else 0.0
+
+
+def learns(results: Results) -> str:
+    """In which worlds the best learner beats every algorithm of the world's paper."""
+    by_word: dict[str, list[str]] = {}
+    for id_, words in learning(results)[1].items():
+        if TASKS[id_].name == STANDARD:
+            by_word.setdefault(words[PAPER], []).append(world_title(TASKS[id_].env))
+    runs = {one.seeds.size for board in boards(results) for one in board.ranked() if trained(one)}
+    won = f"yes in {listed(by_word[YES])}" if YES in by_word else "nowhere"
+    lost = [f"no in {listed(by_word[NO])}"] if NO in by_word else []
+    left = [f"{min(runs)} trainings do not decide it in {listed(by_word[OPEN])}"] if OPEN in by_word else []
+    return told("Does learning beat the papers' algorithms?", [won, *lost, *left] if by_word else [])
+
+
+def told(question: str, parts: Sequence[str]) -> str:
+    """A question and a sentence of these parts; empty without any."""
+    text = "; ".join(parts)
+    return f"{question} {text[:1].upper()}{text[1:]}." if text else ""
+
+
+def standard(some: Iterable[Board]) -> list[Board]:
+    """Those in standard size that have a scale."""
+    return [one for one in some if one.task.name == STANDARD and one.scale is not None]
+
+
+def short(board: Board, group: Group) -> str:
+    """An agent's name without parameters."""
+    return board.label(group).partition(" (")[0]

@@ -1,0 +1,68 @@
+"""One's own agents beside the kept full runs of the study `agents`: their scores, their ranks, and whom they beat."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from taciturn.bench.comparisons.kinds import refusal
+from taciturn.bench.play import config
+from taciturn.bench.results import Group, Results
+from taciturn.bench.scores import Board, at_total, beats, boards, score_text, task_name
+from taciturn.bench.study import Table
+from taciturn.bench.submission import Submission, merged, unpacked
+from taciturn.bench.tables import NONE
+from taciturn.bench.tasks import CLASSIC, CONTESTS, PAPER, YOURS, world_title
+
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+def beside_kept(own: Results, kept: Path) -> Results:
+    """Results and, if that folder has them, the kept ones."""
+    file = kept / "agents.json"
+    return merged([Submission("agents", {}, own), *([unpacked(file)] if file.exists() else [])])
+
+
+def tables(results: Results, agent: str) -> list[Table]:
+    """A line for each standard task and total that one of the user's agents plays, and one for each world's held-out
+    tasks."""
+    rows, held = [], dict[str, list[tuple[float, str, bool]]]()
+    for board in boards(results):
+        one = next((one for one in board.groups if one.config["kind"] == YOURS and one.config["policy"] == agent), None)
+        if one is None:
+            continue
+        ranked, told, task = board.ranked(), beats(board), board.task
+        if not task.held_out:
+            others = [other for other in ranked if other.config["kind"] != YOURS]
+            best = f"{short(board, others[0])} {others[0].config['policy']}" if others else NONE
+            place = ranked.index(one) + 1 if one in ranked else None
+            rank = NONE if place is None or not others else f"{place} of {len(ranked)}".replace(" ", NO_BREAK)
+            words = [told.get((id(one), kind), NONE) for kind in (CLASSIC, PAPER)]
+            rows.append((f"{task_name(task)}{at_total(task.total)}", score_text(board.score(one)), rank, *words, best))
+        elif board.scale is not None and not task.control:
+            some = held.setdefault(world_title(task.env), [])
+            some.append((float(short(board, one)), task.name, ranked[:1] == [one]))
+    note = (
+        "Scores are 0 for the best agent that hears nobody and 1 for one that is given what all observe. Beats: every "
+        "textbook baseline, every algorithm of the world's paper; the words of a task hold together at 95%."
+    )
+    columns = ("task", "score", "rank", "beats classics", "beats papers", "best of the others")
+    found = [Table(f"{agent}, beside the kept results", columns, rows, note, words=frozenset({0, 3, 4, 5}))]
+    lines = []
+    for world, some in held.items():
+        least, most = (f"{score:.2f} {name}" for score, name, _ in (min(some), max(some)))
+        lines.append((world, least, most, f"{sum(first for *_, first in some)} of {len(some)}"))
+    names = ("held-out tasks", "least score", "greatest score", "best in")
+    return [*found, *([Table("In worlds that differ", names, lines, words=frozenset({0, 1, 2}))] if lines else [])]
+
+
+def short(board: Board, group: Group) -> str:
+    """A score without its interval."""
+    score = board.score(group)
+    return NONE if score is None else f"{score.value:.2f}"
+
+
+def elsewhere(agent: str, played: Iterable[str]) -> list[tuple[str, str]]:
+    """The worlds that an agent does not play, each with the reason."""
+    some = [env for env in CONTESTS if env not in set(played)]
+    asked = {env: config(env, agent, {}, **CONTESTS[env].world) | {"kind": YOURS} for env in some}
+    told = {env: refusal(agent, one).partition("\n")[0] for env, one in asked.items()}
+    return [(world_title(env), why or "its runs fail later on") for env, why in told.items()]

@@ -18,7 +18,8 @@ from matplotlib.figure import Figure
 from PIL import Image, ImageSequence
 
 from taciturn import privacy, registry
-from taciturn.bench import known
+from taciturn.bench import marks
+from taciturn.bench.tasks import TASKS
 from taciturn.envs.core import Population, picture
 
 ROOT = Path(__file__).parent.parent
@@ -61,9 +62,11 @@ def test_the_page_of_a_world(world: str) -> None:
     assert not [row for row in rows if row.rstrip().endswith("-")], "a parameter without a meaning"
     assert all(f"   * - ``{name}``\n" in parts["Channels"] for name in population.channels)
     assert "- ``Random``\n" in parts["Policies that fit"]
-    if best := known.kept().get(f"{registry.entry(world).id}/standard", {}).get("best"):
+    task, contest = TASKS[f"{registry.entry(world).id}/standard"], registry.entry(world).contest
+    if contest and marks.scale_of(task) is not None:  # its runs are kept
         assert re.search(r"\* - (PettingZoo|Gymnasium)", parts["What a step takes"])
-        assert f"   * - 1\n     - {best['none'][0]}" in parts["Scores"]
+        ranked = re.findall(r"   \* - \d+\n     - (\w+)", parts["Scores"])
+        assert {name for name, _ in (*contest.classic, *contest.designed)} <= set(ranked)
 
 
 def test_a_film_shows_a_run_from_its_start_to_its_end() -> None:

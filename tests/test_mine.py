@@ -116,7 +116,12 @@ def test_agents_are_checked_for_pooling_under_totals_too(monkeypatch: pytest.Mon
         for one in study.cells(quick=True)
         if one.config["kind"] == "yours" and one.config["env"] == "social_bandit_v0" and one.config["total"] == 3.0
     )
-    asked = []
-    monkeypatch.setattr(kinds, "shared_mind", lambda *given: asked.append(given) or "it says so")
+    asked = list[Any]()
+
+    def shared_mind(*given: Any) -> str:
+        asked.append(given)
+        return "it says so"
+
+    monkeypatch.setattr(kinds, "shared_mind", shared_mind)
     assert study.run(replace(cell, config=cell.config | {"replicas": 1})).metrics["pooled"] == 1
     assert len(asked) == 1

@@ -32,7 +32,7 @@ html_theme = "furo"
 html_title = "taciturn"
 html_static_path = ["_static", "api/films"]
 html_css_files = ["taciturn.css"]
-html_js_files = ["tables.js"]
+html_js_files = ["page.js"]
 html_logo = html_favicon = "_static/logo.svg"
 URLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"].get("urls", {})
 html_baseurl = URLS.get("Documentation", "")

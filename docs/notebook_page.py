@@ -6,6 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 BLOCK = re.compile(r"^```(bash|text|\{code-block\} python\n:caption: (\S+)\n)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+SETUP = """\
+import os
+import sys
+from pathlib import Path
+
+# Commands of this kernel's environment, without progress bars.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+os.environ["TERM"] = "dumb"
+"""
 ROLE = re.compile(r"\{\w+(?::\w+)?\}`([^`]*?)(?: <[^`]*>)?`")
 
 
@@ -34,12 +43,13 @@ def readable(text: str) -> str:
 def notebook(page: str) -> bytes:
     """The notebook of a page in MyST Markdown, in format 4.5."""
     made: list[dict[str, Any]] = []
-    for kind, text in cells(page):
+    introduction, *rest = cells(page)
+    for kind, text in (introduction, ("file", SETUP), *rest):
         code = kind in ("file", "run")
         if source := text.rstrip("\n") if code else readable(text):
             about = {"id": f"cell-{len(made)}", "metadata": {}, "source": source.splitlines(keepends=True)}
-            own = {"cell_type": "code", "execution_count": None, "outputs": []} if code else {"cell_type": "markdown"}
-            made.append(about | own)
+            own: dict[str, Any] = {"execution_count": None, "outputs": []} if code else {}
+            made.append({"cell_type": "code" if code else "markdown", **about, **own})
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return json.dumps(
         {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}, indent=1

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from email.message import Message
 from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,6 +24,7 @@ from taciturn.bench.report import print_summary, print_tables, write_report
 from taciturn.bench.results import Cell, Result, Results, matches
 from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store, StoreError
+from taciturn.bench.study import Table
 from taciturn.bench.tables import (
     estimate,
     interval,
@@ -80,12 +82,14 @@ def page(dummies: ModuleType, store: Store) -> str:
 
 
 def test_page_stands_alone(page: str) -> None:
-    assert set(re.findall(r"https?://[^\"'<> ]+", page)) == {
+    documentation = re.match('<a href="(.*)/x.html">', report.documentation("x", "x"))
+    links = set(re.findall(r"https?://[^\"'<> ]+", page))
+    assert {link for link in links if documentation is None or not link.startswith(documentation[1])} == {
         "http://www.w3.org/2000/svg",
         "http://www.w3.org/1999/xlink",
     }
     assert not re.search(r"<script[^>]|<link|<iframe|\ssrc=|@import|url\((?!#)|\bfetch\(", page)
-    assert set(re.findall(r'href="([^#"][^"]*)"', page)) == set()
+    assert set(re.findall(r'href="([^#"][^"]*)"', page)) <= links
     parser = Balanced()
     parser.feed(page)
     assert parser.open == []
@@ -157,7 +161,8 @@ def test_page_says_what_it_must(page: str, store: Store) -> None:
     assert page.index('<a href="#noise">Skill') < page.index("Clever (2 of 2)") < page.index("<svg")
     assert {"∞ (no privacy)", "agrees", "differs", "The <model> as stated gives a smaller one."} <= set(parser.cells)
     assert "Clever (reference)" in parser.cells
-    assert "This was a quick run" in page
+    assert "A quick run: shorter than a full one, and 3 seeds at most." in page
+    assert "`" not in re.sub("<(style|script)>.*?</\\1>", "", page, flags=re.DOTALL), "a backtick that is no code"
     assert "cells are missing" not in page
     manifest = store.manifest()
     for text in (manifest["taciturn"], manifest["python"], manifest["platform"], "noise: 0-2"):
@@ -171,17 +176,45 @@ def test_a_first_table_that_answers_the_question_opens_the_report(
     monkeypatch.setattr(dummies.Noise, "headline", True)
     monkeypatch.setattr(dummies.Noise, "answers", lambda *_: ["Who wins? Nobody < 1."])
     opened = write_report(store, tmp_path, [dummies.Noise()]).read_text(encoding="utf-8")
-    first = '<li><b>Who wins?</b> Nobody &lt; 1. <a href="#noise">all results</a></li>'
+    first = "<li><b>Who wins?</b> Nobody &lt; 1.</li>"
     questions = ("Which claims of the papers failed?", "How do I run my own agent?")
-    places = [opened.index(text) for text in ("<svg", first, *questions, ">Results<")]
+    places = [opened.index(text) for text in ("<svg", first, *questions, ">What full runs have shown<", ">Results<")]
     assert places == sorted(places)
     assert ">Studies<" not in opened, "whose line would be that of the first table"
     assert page.index(">Studies<") < page.index("<svg") < page.index(">Results<")
     assert opened.count(">Results<") == page.count(">Results<") == 1
-    papers = "What became of the papers&#x27; claims"
-    assert opened.index(">Results<") < opened.index(papers) < opened.index(">Claims that differ<")
+    papers = ">What became of the papers&#x27; claims<"
+    assert opened.index(papers) < opened.index(">Results<") < opened.index(">Claims that differ<"), "a quick run"
+    manifest = store.manifest()
+    monkeypatch.setattr(Store, "manifest", lambda _: manifest | {"quick": False})
+    full = write_report(store, tmp_path, [dummies.Noise()]).read_text(encoding="utf-8")
+    assert full.index(">Results<") < full.index(papers) < full.index(">Claims that differ<")
+    assert "What full runs have shown" not in full
     assert opened.count("<svg") == page.count("<svg"), "the first figure opens the page and is not shown again"
     assert papers not in page
+
+
+def test_links_to_the_documentation_go_where_the_package_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Message()
+    monkeypatch.setattr(report, "metadata", lambda name: found)
+    assert report.documentation("agents", "more") == ""
+    found["Project-URL"] = "Source, https://example.org/code"
+    assert report.documentation("agents", "more") == ""
+    found["Project-URL"] = "Documentation, https://example.org/docs/"
+    assert report.documentation("agents", "a < b") == '<a href="https://example.org/docs/agents.html">a &lt; b</a>'
+
+
+def test_what_stands_in_backticks_is_code_and_cells_name_their_columns(
+    dummies: ModuleType, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table("Of `x`", ("`a` & b", ""), [("run `x < y`", "z")], "See `x`.", words=frozenset({0, 1}))
+    monkeypatch.setattr(dummies.Noise, "tables", lambda *_: [table])
+    page = write_report(store, tmp_path, [dummies.Noise()]).read_text(encoding="utf-8")
+    assert "<h3>Of <code>x</code></h3>" in page
+    assert "<th class=word><code>a</code> &amp; b</th>" in page
+    cell = '<td class=word data-label="a &amp; b"><span class=short>run <code>x &lt; y</code></span></td>'
+    assert f"{cell}<td class=word><span class=short>z</span></td>" in page
+    assert "<p class=quiet>See <code>x</code>.</p>" in page
 
 
 def test_figures_are_saved_for_papers(page: str, store: Store) -> None:

@@ -325,6 +325,18 @@ def test_a_kept_messenger_plays_its_task_untrained(name: str, monkeypatch: pytes
     assert way == own_way(agent, population(task_config(task, f"kept:{name}-0"), 1, "evaluation"), 3.0)
 
 
+def test_kept_messengers_are_listed_by_the_names_that_play(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["taciturn", "list", "kept", "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    listed = json.loads(capsys.readouterr().out)["kept"]
+    assert listed["kept:gossip-0"] == "LearnedListener, trained for taciturn/GossipBandit-v0/standard@3"
+    assert len(listed) == len(kept_agents())
+    assert all(bring(name).weights for name in listed)
+
+
 def test_a_kept_messenger_plays_from_the_command_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

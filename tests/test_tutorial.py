@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from notebook_page import cells, notebook
+from notebook_page import SETUP, cells, notebook
 
 from taciturn import cli
 
@@ -92,7 +92,7 @@ def test_the_notebook_holds_all_of_the_page() -> None:
     found = json.loads(notebook(text_of("tutorial")))
     page = list(cells(text_of("tutorial")))
     code = ["".join(one["source"]) + "\n" for one in found["cells"] if one["cell_type"] == "code"]
-    assert code == [text for kind, text in page if kind in ("file", "run")]
+    assert code == [SETUP] + [text for kind, text in page if kind in ("file", "run")]
     said = "\n\n".join("".join(one["source"]) for one in found["cells"] if one["cell_type"] == "markdown")
     assert [line for line in said.splitlines() if line.startswith("#")] == [
         line for kind, text in page if kind == "text" for line in text.splitlines() if line.startswith("#")

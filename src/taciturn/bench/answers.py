@@ -110,12 +110,13 @@ def cheapest(some: Sequence[Board]) -> str:
         if not shares(board.task.env) or judged is None or not judged.low > 0:
             continue
         scores = [(one, score.value) for one in board.ranked() if (score := board.score(one)) is not None]
-        top = max(score for _, score in scores)
-        near = [(count, one, score) for one, score in scores if score >= (1 - WITHIN) * top and (count := heard(one))]
-        if near:
-            count, least, score = min(near, key=lambda one: one[0])
+        top = max(reached for _, reached in scores)
+        near = [(heard(one), one, reached) for one, reached in scores if reached >= (1 - WITHIN) * top]
+        known = [(count, one, reached) for count, one, reached in near if count is not None]
+        if known:
+            count, least, reached = min(known, key=lambda one: one[0])
             found.append(f"{short(board, least)} in {world_title(board.task.env)} ({number(round(count))})")
-            whole += score == top
+            whole += reached == top
     question = f"Who needs the fewest messages within {WITHIN:.0%} of the best?"
     same = "Always the best itself" if whole == len(found) > 1 else "Without privacy"
     return f"{question} {same}: {listed(found)}, messages of all agents in a run without privacy." if found else ""

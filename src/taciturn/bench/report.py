@@ -44,6 +44,7 @@ code { overflow-wrap: anywhere; }
 .quiet, figcaption { color: var(--quiet); font-size: .9rem; }
 .warning { background: var(--bad-back); color: var(--bad); border-radius: .4rem; padding: .5rem .8rem; }
 main { margin-top: .75rem; }
+main > h2 { margin-top: 2rem; }
 header p { max-width: none; }
 section, footer { margin-top: 2.5rem; padding-top: 1.5rem; border-top: 1px solid var(--line); }
 figure { margin: 1.25rem 0; }
@@ -144,10 +145,12 @@ PAGE = """<!DOCTYPE html>
 {warning}
 </header>
 <main>
+{opening}
 {answers}
 {sections}
 </main>
 <footer>
+<h2>This run</h2>
 {origin}
 </footer>
 <script>{script}</script>
@@ -207,9 +210,10 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
         script=SCRIPT,
         about=documentation("leaderboard", "How scores are computed") if standing else "",
         warning=_warning(f"A quick run: shorter than a full one, and {most} seeds at most.") if quick else "",
+        opening=f"<div class=opening>{''.join(opening)}<ul>{''.join(told)}</ul></div>" if told else "",
         answers="".join(
             [
-                f"<div class=opening>{''.join(opening)}<ul>{''.join(told)}</ul></div>" if told else "",
+                "<h2>In numbers</h2>",
                 *answers,
                 _html(papers, {row[0]: "#claims" for row in papers.rows}) if papers else "",
                 _html(summed_up, links) if summed_up.rows else "",
@@ -217,7 +221,8 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
         )
         if links
         else "<p>No cell of these studies is finished.</p>",
-        sections="".join([*sections, f'<section id="claims">{_html(differing)}</section>' if differing else ""]),
+        sections="".join(sections)
+        + (f'<section id="claims"><h2>Claims</h2>{_html(differing)}</section>' if differing else ""),
         origin=_html(origin_table(manifest)),
     )
     write_bytes(out / "report.html", page.encode())
@@ -362,8 +367,8 @@ def _section(
 
 def _figure(plot: Plot, folder: Path) -> str:
     svg = "".join(figures.save(plot, folder))
-    themed = " class=themed" if plot.narrow else ""
-    return f"<figure{themed}><div class=plot>{svg}</div><figcaption>{_inline(plot.caption)}</figcaption></figure>"
+    kind, frame = (" class=themed", "") if plot.narrow else ("", ' tabindex=0 role=group aria-label="Figure"')
+    return f"<figure{kind}><div class=plot{frame}>{svg}</div><figcaption>{_inline(plot.caption)}</figcaption></figure>"
 
 
 def _answer(text: str, link: str = "") -> str:

@@ -496,7 +496,7 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
                 *(number(one.mean(name)) if name in one.metrics else NONE for name in (MESSAGES, EPSILON)),
                 *answers,
             ))  # fmt: skip
-    columns = (
+    columns: tuple[str, ...] = (
         "task", "rank", "policy", "kind", "information", "score", "mean", "score, deaf", "runs that fail",
         "messages of all agents", "epsilon spent", "beats classics", "beats papers",
     )  # fmt: skip

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PARTS = (("classic", (CLASSIC,), "#6b7680", "^"), ("paper", (PAPER,), "#16855f", "s"),
-         ("designed", (TASK_AGENT,), "#2274b5", "o"), ("learned", LEARNED, "#cc4f0a", "D"),
+         ("designed", (TASK_AGENT,), "#2274b5", "o"), ("learned", LEARNED, "#c84c08", "D"),
          ("yours", (YOURS,), "#b8468f", "h"))  # fmt: skip
 """Kinds of agents, with a colour that differs from white and from black by 3:1 and from the others for colour-blind
 people, and a marker."""
@@ -109,7 +109,7 @@ def from_alone_to_together(boards: Sequence[Board], known: Sequence[Board], name
         "privacy): the best agent of each kind without privacy, and below it, with a number, the best of all if an "
         "agent may spend that total of epsilon over its run. Filled: shown to be better than alone (95%). "
     )
-    caption += f"{seeds}, not ranked." if seeds else "Each is chosen by one half of the seeds and judged by the other."
+    caption += f"{seeds}." if seeds else "Each is chosen by one half of the seeds and judged by the other."
     return Plot(f"{name}_together", picture(rows), caption, picture([row for row in rows if row.standard], narrow=True))
 
 
@@ -184,14 +184,15 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
                     kinds = parts if free else totals[-3:]
                     slot = kinds.index(spot.part if free else spot.total)  # type: ignore[arg-type]
                     mark(left - 6 - clip + 14 * slot + 7, lane, spot)
-                near = 8.5 if free else 9.0
+                near = 8.5 if free else 9.0  # marks that would hide one another are drawn apart
+                shifts = (0.0, -8.5, 8.5) if free else (0.0, 8.0)
                 taken = list[tuple[float, float]]()
                 for spot in sorted((spot for spot in some if spot.score >= FLOOR), key=lambda spot: -spot.score):
                     x = at(min(spot.score, CEILING))
-                    shifts = (0.0, -8.5, 8.5) if free else (0.0, 8.0)
-                    y = next((lane + shift for shift in shifts if apart(x, lane + shift, taken, near)), lane)
-                    taken.append((x, y))
-                    mark(x, y, spot)
+                    places = ((x - aside, lane + shift) for aside in (0.0, 4.5, 9.0, 13.5) for shift in shifts)
+                    found = next((place for place in places if apart(*place, taken, near)), (x, lane))
+                    taken.append(found)
+                    mark(*found, spot)
     return figure
 
 

@@ -116,7 +116,7 @@ class KindsOfAgents(Study):
     color = "kind"
     rows = ("policy",)
     headline = True
-    seeds: ClassVar[tuple[int, int]] = (2, 10)
+    seeds: ClassVar[tuple[int, int]] = (1, 10)
     agents: tuple[str, ...] = ()
     """Agents of the user's own, as `taciturn.agents.bring` takes them by name; they play wherever they fit."""
 

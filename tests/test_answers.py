@@ -1,0 +1,151 @@
+"""What opens the report: each answer follows from the results, and changes with them."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from taciturn.bench.answers import answers, best, cheapest, first, learns, pays, sized
+from taciturn.bench.comparisons.kinds import KindsOfAgents
+from taciturn.bench.results import Group, Results
+from taciturn.bench.scores import Board, boards, learning
+from taciturn.bench.submission import unpacked
+from taciturn.bench.tasks import LISTENS, MESSAGES, NO_LIMIT, PAPER, STANDARD, TASKS, size_of, world_title
+
+KEPT = Path(__file__).parent.parent / "benchmarks/results/studies/agents.json"
+GOSSIP, ARMS = "gossip_bandit_v0", "arm_elimination_v0"
+
+
+@pytest.fixture(scope="module")
+def kept() -> Results:
+    return unpacked(KEPT).results
+
+
+def changed(group: Group, config: Mapping[str, Any] | None = None, **metrics: Any) -> Group:
+    """A group with some metrics replaced, by a number for all seeds or by one for each."""
+    new = {name: np.full(group.seeds.size, value) for name, value in metrics.items()}
+    return Group(
+        {**group.config, **(config or {})}, group.seeds, {**group.metrics, **new}, group.curves, group.wall_seconds
+    )
+
+
+def listener(results: Results, **entries: Any) -> Group:
+    return results.select(env=GOSSIP, policy="Listener", **entries).groups[0]
+
+
+def test_every_question_is_answered_in_a_sentence(kept: Results) -> None:
+    told = answers(kept)
+    questions = [text.partition("? ")[0] for text in told]
+    assert [text.split()[0] for text in questions] == ["Who", "From", "Who", "Does"]
+    assert all(re.fullmatch(r"[A-Z].*\.", text.partition("? ")[2]) for text in told)
+    assert answers(Results([])) == []
+
+
+def test_who_is_best_is_who_the_board_says(kept: Results) -> None:
+    some = boards(kept)
+    text = best(some)
+    assert text.startswith("Who is best at a total epsilon of 1? ")
+    gains = {}
+    for board in some:
+        if board.task.total == 1.0 and board.task.name == STANDARD:
+            winner = board.best()
+            assert winner is not None
+            score = board.judged(winner)
+            assert score is not None
+            gains[board.task.env] = score.low > 0
+            told = f"{world_title(board.task.env)} ({score.value:.2f})"
+            assert (told in text) == gains[board.task.env], "who does not beat an agent alone is not named"
+    assert 0 < sum(gains.values()) < len(gains) == 7
+    free = best([board for board in some if board.task.total == NO_LIMIT])
+    assert free.startswith("Who is best without privacy? ")
+
+
+@pytest.mark.parametrize(
+    ("known", "start"),
+    [({5: True, 20: True}, 5), ({5: False, 20: True}, 20), ({5: True, 20: False}, None), ({5: False}, None)],
+)
+def test_the_size_from_which_on_it_pays(known: dict[int, bool], start: int | None) -> None:
+    assert first(known) == start
+
+
+def test_where_it_pays_to_be_together(kept: Results) -> None:
+    some = boards(kept.select(env=ARMS))
+    text = pays(some)
+    assert "in arm elimination from 20 on (not at 5)" in text
+    assert "at a total of 1 not in arm elimination (up to 20)" in text
+    sizes = {one.task.name for one in sized(boards(kept)) if one.task.held_out}
+    assert {"few-agents", "few-clients"} <= sizes
+    assert not sizes & {"liars", "lost", "close", "one-good-arm", "pareto", "ring"}
+    without = pays(boards(kept.select(env="elicitation_v0")))
+    assert without == "", "individuals tell one another nothing"
+
+
+def test_sizes_are_those_of_the_worlds() -> None:
+    assert size_of(TASKS["taciturn/GossipBandit-v0/crowd"]) == (100, "agents")
+    assert size_of(TASKS["taciturn/FederatedTraining-v0/standard"]) == (100, "clients")
+    assert size_of(TASKS["taciturn/Elicitation-v0/few"]) == (10, "individuals")
+
+
+def cheapest_of(groups: list[Group]) -> str:
+    return cheapest(boards(Results(groups)))
+
+
+def test_who_needs_the_fewest_messages_within_five_percent(kept: Results) -> None:
+    """Messages that nobody listens to count as none; who is 10% behind does not compete."""
+    own = listener(kept, total=NO_LIMIT)
+    measure, (board,) = "popularity_regret", standard_boards(kept.select(env=GOSSIP))
+    assert board.scale is not None
+    alone, together = (mark.estimate.value for mark in board.scale)
+
+    top = board.score(own)
+    assert top is not None
+
+    def rival(share: float, **metrics: float) -> Group:
+        worse = own.metrics[measure] + (1 - share) * top.value * (alone - together)
+        config = {"policy": "PPCL", "policy_params": {}, "kind": PAPER}
+        return changed(own, config, **{measure: worse}, **metrics)
+
+    near, far = (rival(share, **{MESSAGES: 10.0, LISTENS: 1.0}) for share in (0.97, 0.9))
+    assert "Listener in gossip bandit (8,022)" in cheapest_of([own])
+    assert "PPCL in gossip bandit (10)" in cheapest_of([own, near])
+    assert "Listener in gossip bandit (8,022)" in cheapest_of([own, far])
+    unheard = rival(0.97, **{MESSAGES: 1e6, LISTENS: 0.0})
+    assert "PPCL in gossip bandit (0)" in cheapest_of([own, unheard])
+
+
+def standard_boards(results: Results) -> list[Board]:
+    return [one for one in boards(results) if one.task.name == STANDARD and one.task.total == NO_LIMIT]
+
+
+def test_where_learning_wins_is_what_the_table_says(kept: Results) -> None:
+    words = {world_title(TASKS[id_].env): one[PAPER] for id_, one in learning(kept)[1].items() if "standard" in id_}
+    assert set(words.values()) == {"yes", "undecided"}
+    won, _, left = learns(kept).partition(";")
+    for world, word in words.items():
+        assert (world in won) == (word == "yes")
+        assert (world in left) == (word == "undecided")
+    assert "10 trainings do not decide it" in left
+    none = [group for group in kept if group.config["kind"] not in ("plain PPO", "tuned learner")]
+    assert learns(Results(none)) == ""
+
+
+def test_a_quick_run_ranks_nobody(kept: Results) -> None:
+    study = KindsOfAgents()
+    some = Results([changed(group, {"replicas": 10}) for group in kept.select(env=GOSSIP)])
+    (told,) = study.answers(some)
+    assert told == "Who is best? 10 seeds, not ranked; the table below has what full runs have found."
+    tables = study.tables(some)
+    assert [table.title for table in tables] == ["All agents of each task", "All agents under totals"]
+    for table in tables:
+        assert not {"rank", "beats classics", "beats papers"} & set(table.columns)
+        assert table.note == "10 seeds, not ranked."
+        assert "undecided" not in str(table.rows)
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+    names = [row[1] for row in tables[0].rows if row[0].endswith("/standard")]
+    assert names == sorted(names)
+    caption = study.plots(some)[0].caption
+    assert caption.endswith("10 seeds, not ranked.")
+    assert {"rank", "beats papers"} <= set(study.tables(kept.select(env=GOSSIP))[5].columns)

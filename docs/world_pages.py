@@ -164,7 +164,7 @@ def _kind(policy: Any) -> str:
 
 def _first_sentence(docstring: str | None) -> str:
     text = " ".join((docstring or "").split())
-    return re.split(r"(?<=[a-z0-9)`]\.) (?=[A-Z])(?<!al\. )", text)[0].rstrip(".") + "."
+    return re.split(r"(?<=[a-z0-9)`'\"]\.) (?=[A-Z])(?<!al\. )", text)[0].rstrip(".") + "."
 
 
 @cache

@@ -145,3 +145,11 @@ def test_the_svg_has_text_in_the_colour_of_the_page(some: list[Board]) -> None:
     ids = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in (wide, narrow)]
     assert not {one for one in ids[0] & ids[1] if f"#{one}" in wide + narrow}, "one would be drawn for the other"
     assert len(plots(some, "agents", "2 seeds, not ranked")[0].caption.split("2 seeds, not ranked.")) == 2
+
+
+@pytest.mark.parametrize("kinds", [(PAPER,), (PAPER, TASK_AGENT), (YOURS,), ("alone", "together")])
+def test_a_run_of_few_agents_without_a_total_has_its_figure(kept: Results, kinds: tuple[str, ...]) -> None:
+    """As `taciturn bench agents --where policy=PPCL` leaves it."""
+    groups = [one for one in kept.select(env=GOSSIP) if one.config["kind"] in kinds and one.config["total"] == NO_LIMIT]
+    for plot in plots(boards(Results(groups)), "agents"):
+        FigureCanvasAgg(plot.figure).draw()

@@ -212,7 +212,8 @@ def legend_of(
     some = [total for total in totals if total != NO_LIMIT]
     designed = 2
     entries: list[tuple[Spot, str]] = [(Spot(designed, NO_LIMIT, 0, False), "not shown to beat alone")]
-    entries += [(Spot(designed, some[-1], 0, True), f"best at a total epsilon of {some[-1]:g}")] * bool(some)
+    if some:
+        entries.append((Spot(designed, some[-1], 0, True), f"best at a total epsilon of {some[-1]:g}"))
     for place, (spot, words) in enumerate(entries):
         x, y = (8.0, 26.0 + 16 * place) if narrow else (8 + 2 * step * place, 26.0)
         mark(x, y, spot)

@@ -56,9 +56,10 @@ def test_who_is_best_is_who_the_board_says(kept: Results) -> None:
             score = board.judged(winner)
             assert score is not None
             gains[board.task.env] = score.low > 0
-            told = f"{world_title(board.task.env)} ({score.value:.2f})"
+            told = f"{world_title(board.task.env)} ({score.value:.2f} with "
             assert (told in text) == gains[board.task.env], "who does not beat an agent alone is not named"
     assert 0 < sum(gains.values()) < len(gains) == 7
+    assert "Listener in gossip bandit (0.07 with 20 agents, 0.26 with 100)" in text, "as the leaderboard has it"
     free = best([board for board in some if board.task.total == NO_LIMIT])
     assert free.startswith("Who is best without privacy? ")
 
@@ -109,11 +110,11 @@ def test_who_needs_the_fewest_messages_within_five_percent(kept: Results) -> Non
         return changed(own, config, **{measure: worse}, **metrics)
 
     near, far = (rival(share, **{MESSAGES: 10.0, LISTENS: 1.0}) for share in (0.97, 0.9))
-    assert "Listener in gossip bandit (8,022)" in cheapest_of([own])
-    assert "PPCL in gossip bandit (10)" in cheapest_of([own, near])
-    assert "Listener in gossip bandit (8,022)" in cheapest_of([own, far])
+    assert "Listener in gossip bandit (8,022 of 20 agents)" in cheapest_of([own])
+    assert "PPCL in gossip bandit (10 of 20 agents)" in cheapest_of([own, near])
+    assert "Listener in gossip bandit (8,022 of 20 agents)" in cheapest_of([own, far])
     unheard = rival(0.97, **{MESSAGES: 1e6, LISTENS: 0.0})
-    assert "PPCL in gossip bandit (0)" in cheapest_of([own, unheard])
+    assert "PPCL in gossip bandit (0 of 20 agents)" in cheapest_of([own, unheard])
 
 
 def standard_boards(results: Results) -> list[Board]:
@@ -128,6 +129,9 @@ def test_where_learning_wins_is_what_the_table_says(kept: Results) -> None:
         assert (world in won) == (word == "yes")
         assert (world in left) == (word == "undecided")
     assert "10 trainings do not decide it" in left
+    # As the table says: -1.09 in arm elimination; and elsewhere the papers' algorithms reach more on average.
+    assert won.endswith("though there it is not shown to beat an agent alone")
+    assert left.endswith("(on average it is worse there).")
     none = [group for group in kept if group.config["kind"] not in ("plain PPO", "tuned learner")]
     assert learns(Results(none)) == ""
 

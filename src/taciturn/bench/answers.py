@@ -6,12 +6,12 @@ from taciturn.bench.results import Group, Results
 from taciturn.bench.scores import NO, OPEN, YES, Board, boards, learning, standing, trained
 from taciturn.bench.tables import listed, number
 from taciturn.bench.tasks import (
+    LEARNED,
     LISTENS,
     MESSAGES,
     NO_LIMIT,
     PAPER,
     STANDARD,
-    TASKS,
     TOTALS,
     shares,
     size_of,
@@ -38,15 +38,27 @@ def best(some: Sequence[Board]) -> str:
         score = None if winner is None else board.judged(winner)
         if winner is not None and score is not None:
             if score.low > 0:
-                winners.setdefault(short(board, winner), []).append(
-                    f"{world_title(board.task.env)} ({score.value:.2f})"
-                )
+                agent = short(board, winner)
+                winners.setdefault(agent, []).append(f"{world_title(board.task.env)} ({by_size(some, board, agent)})")
             else:
                 lost.append(world_title(board.task.env))
     parts = [listed([f"{agent} in {listed(worlds)}" for agent, worlds in winners.items()])] if winners else []
     parts += [f"nobody is shown to beat an agent alone in {listed(lost)}"] if lost else []
     where = "without privacy" if total == NO_LIMIT else f"at a total epsilon of {total:g}"
     return told(f"Who is best {where}?", parts)
+
+
+def by_size(some: Sequence[Board], board: Board, agent: str) -> str:
+    """The score of the best agent of a standard task, and of those of other sizes in which it is the best, too."""
+    scores = dict[int, float]()
+    for one in standing(some, board.task.total):
+        winner = one.best()
+        same = one.task.env == board.task.env and (one is board or (one in sized([one]) and only_size(one)))
+        if same and winner is not None and short(one, winner) == agent and (score := one.judged(winner)) is not None:
+            scores.setdefault(size_of(one.task)[0], score.value)
+    first, *others = sorted(scores.items())
+    parts = [f"{first[1]:.2f} with {first[0]} {size_of(board.task)[1]}", *(f"{x:.2f} with {n}" for n, x in others)]
+    return ", ".join(parts)
 
 
 def pays(some: Sequence[Board]) -> str:
@@ -71,8 +83,8 @@ def pays(some: Sequence[Board]) -> str:
                 parts.append(f"not in {world} (up to {max(known)})")
             else:
                 parts.append(f"in {world} from {start} on (not at {max(size for size in known if size < start)})")
-        everywhere = ", ".join(f"{start} in {listed(always[start])}" for start in sorted(always))
-        parts[:0] = [f"at every size played (from {everywhere})"] if always else []
+        everywhere = ", ".join(f"{start} or more in {listed(always[start])}" for start in sorted(always))
+        parts[:0] = [f"at every size played ({everywhere})"] if always else []
         if parts:
             found.append(f"{'without privacy' if total == NO_LIMIT else f'at a total of {total:g}'} {', '.join(parts)}")
     return told("From how many agents on does it pay to be together?", found)
@@ -115,11 +127,13 @@ def cheapest(some: Sequence[Board]) -> str:
         known = [(count, one, reached) for count, one, reached in near if count is not None]
         if known:
             count, least, reached = min(known, key=lambda one: one[0])
-            found.append(f"{short(board, least)} in {world_title(board.task.env)} ({number(round(count))})")
+            agents, unit = size_of(board.task)
+            sent = f"{number(round(count))} of {agents} {unit}"
+            found.append(f"{short(board, least)} in {world_title(board.task.env)} ({sent})")
             whole += reached == top
     question = f"Who needs the fewest messages within {WITHIN:.0%} of the best?"
     same = "Always the best itself" if whole == len(found) > 1 else "Without privacy"
-    return f"{question} {same}: {listed(found)}, messages of all agents in a run without privacy." if found else ""
+    return f"{question} {same}: {listed(found)}, in messages of a run without privacy." if found else ""
 
 
 def heard(group: Group) -> float | None:
@@ -132,14 +146,27 @@ def heard(group: Group) -> float | None:
 
 def learns(results: Results) -> str:
     """In which worlds the best learner beats every algorithm of the world's paper."""
-    by_word: dict[str, list[str]] = {}
-    for id_, words in learning(results)[1].items():
-        if TASKS[id_].name == STANDARD:
-            by_word.setdefault(words[PAPER], []).append(world_title(TASKS[id_].env))
+    by_word, behind, weak = dict[str, list[str]](), list[str](), list[str]()
+    words = learning(results)[1]
+    for board in standard(standing(boards(results))):
+        learner, paper = board.best(*LEARNED), board.best(PAPER)
+        if board.task.id not in words or learner is None:
+            continue
+        world, word = world_title(board.task.env), words[board.task.id][PAPER]
+        by_word.setdefault(word, []).append(world)
+        reached, published = board.score(learner), None if paper is None else board.score(paper)
+        if word == OPEN and reached is not None and published is not None and reached.value < published.value:
+            behind.append(world)
+        if word == YES and reached is not None and not reached.low > 0:
+            weak.append(world)
     runs = {one.seeds.size for board in boards(results) for one in board.ranked() if trained(one)}
-    won = f"yes in {listed(by_word[YES])}" if YES in by_word else "nowhere"
+    there = "there" if weak == by_word.get(YES) else f"in {listed(weak)}"
+    alone = f", though {there} it is not shown to beat an agent alone" if weak else ""
+    where = "there" if behind == by_word.get(OPEN) else f"in {listed(behind)}"
+    worse = f" (on average it is worse {where})" if behind else ""
+    won = f"yes in {listed(by_word[YES])}{alone}" if YES in by_word else "nowhere"
     lost = [f"no in {listed(by_word[NO])}"] if NO in by_word else []
-    left = [f"{min(runs)} trainings do not decide it in {listed(by_word[OPEN])}"] if OPEN in by_word else []
+    left = [f"{min(runs)} trainings do not decide it in {listed(by_word[OPEN])}{worse}"] if OPEN in by_word else []
     return told("Does learning beat the papers' algorithms?", [won, *lost, *left] if by_word else [])
 
 

@@ -200,7 +200,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
                 sections.append(_section(study, results, len(plan[study.name]), out / "figures", *rest, quick=quick))
             shown.finished(study.title)
     if standing:
-        told.append(_answer(kept_verdicts.answer(), '<a href="#claims">the list</a>'))
+        told.append(_answer(kept_verdicts.answer(), '<a href="#claims">Which they are</a>'))
         told.append(_answer(OWN, documentation("agents", "more")))
         answers[:0] = [_html(known.table())] if quick else []
     summed_up = overview(store, [study for study in studies if not study.headline])

@@ -154,8 +154,8 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
         names = {0.0: "alone", 0.5: "0.5", 1.0: "together"}
         for score, words in names.items():
             say(at(score), legend + steps / 2, words, "center", fontsize=font - 1)
-        say(left - 6 - clip / 2, legend + steps / 2, f"< {FLOOR:g}".replace("-", "\N{MINUS SIGN}"), "center",
-            fontsize=font - 1)  # fmt: skip
+        floor = f"< {FLOOR:g}{', not to scale' * (not narrow)}".replace("-", "\N{MINUS SIGN}", 1)
+        say(left - 6 - clip / 2, legend + steps / 2, floor, "center", fontsize=font - 1)
         if not narrow and any(row.best for row in rows):
             say(right + 14, legend + steps / 2, "best agent and its score", fontsize=font - 1)
         for place, row in enumerate(rows):

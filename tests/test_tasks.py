@@ -549,10 +549,11 @@ def test_pooled_agents_and_marks_have_no_rank() -> None:
 def test_figures_show_the_best_of_each_kind_at_each_total() -> None:
     """Two dots by hand: PPCL scores .5 without privacy and 0 at a total of 3."""
     some = [*MARKS, group(PAPER, "PPCL", [0.25, 0.35] * 2), group(PAPER, "PPCL", [0.4, 0.6] * 2, total=3.0)]
-    first, second = together.plots(boards(Results(some)), "agents")
-    (ax,) = first.figure.axes
-    dots = [np.round(np.asarray(line.get_xdata(), float), 6).tolist() for line in ax.lines]
-    assert sorted(one[0] for one in dots if len(one) == 1) == [0.0, 0.5]
+    played = boards(Results(some))
+    _, second = together.plots(played, "agents")
+    (board,) = [one for one in played if one.task.total == NO_LIMIT]
+    spots = {spot.total: round(spot.score, 6) for spot in together.row_of(played, board, named=True).spots}
+    assert spots == {NO_LIMIT: 0.5, 3.0: 0.0}
     (ax,) = (ax for ax in second.figure.axes if ax.get_visible())
     lines = [np.round(np.asarray(line.get_ydata(), float), 6).tolist() for line in ax.lines if line.get_marker() == "o"]
     assert lines == [[0.0, 0.5]], "from the strictest total to none"

@@ -60,16 +60,15 @@ def list_(
             found["tasks"] = [described(task) for task in TASKS.values()]
         print(json.dumps(found))
         return
-    rows: list[tuple[str, str] | str] = []
     for section in chosen:
-        rows.append(section.upper())
+        rows: list[tuple[str, str] | str] = [section.upper()]
         if section == "environments":
             rows += [(id_, f"{name:22} {_first_line(known[name])}") for id_, name in told[section].items()]
         elif section == "policies":
             rows += _by_module(told[section])
         else:
             rows += told[section].items()
-    print(aligned(rows, indent=4, width=window()))
+        print(aligned(rows, indent=4, width=window()))
 
 
 def _first_line(documented: Any) -> str:

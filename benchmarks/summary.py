@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from keep import load as kept
 
 from taciturn.bench import kept_verdicts
+from taciturn.bench.answers import learns
 from taciturn.bench.comparisons.trust import (
     CENTRAL,
     DISTRIBUTED,
@@ -350,16 +351,9 @@ def found() -> str:
                 scores.setdefault(total, []).append(score.value)
             if total == 1.0 and board.task.env == "gossip_bandit_v0":
                 gossip[dict(board.task.params)["num_agents"]] = score.value
-    _, standard = learning(results)
-    words: dict[str, dict[str, list[str]]] = {}
-    for id_, answers in standard.items():
-        if TASKS[id_].name == STANDARD:
-            for kind, word in answers.items():
-                words.setdefault(kind, {}).setdefault(word, []).append(world_title(TASKS[id_].env))
     (few, little), (many, more) = sorted(gossip.items())
     lowest, highest = (pick(scores[NO_LIMIT]) for pick in (min, max))
     left, most = (pick(scores[1.0]) for pick in (min, max))
-    beats = {kind: listed(words[kind].get("yes", ["no world"])) for kind in (PAPER, CLASSIC)}
     rule = ", ".join(f"{number('jiang2020-3-3', 'Section 3.4.1: thresholds', label):.0f}" for label in ("k*", "k0*"))
     told = [
         f"Of {sum(counts.values())} claims of {len(papers)} papers {counts[AGREES]} hold to the number, "
@@ -370,8 +364,7 @@ def found() -> str:
         "epsilon of 1 over its life ([leaderboard](docs/leaderboard.md)).",
         f"A crowd hides its members: at that total gossip keeps {little:.2f} with {few} agents and {more:.2f} with "
         f"{many} ([totals](docs/privacy-totals.md)).",
-        f"Learned agents are shown to beat every algorithm of the world's paper in {beats[PAPER]}, and every textbook "
-        f"baseline in {beats[CLASSIC]}; ten trainings leave the others open ([leaderboard](docs/leaderboard.md)).",
+        f"{learns(results)[:-1]} ([leaderboard](docs/leaderboard.md)).",
         f"The optimal rule for round stopping has the thresholds ({rule}) and not the paper's (10, 8) "
         "([findings](docs/findings.md)).",
     ]

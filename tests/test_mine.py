@@ -80,6 +80,11 @@ def test_an_agent_alone_is_compared_at_once(
     configs = [group.config for group in unpacked_folder(Path("own"))]
     assert {one["kind"] for one in configs} == {"yours"}
     assert call(monkeypatch, capsys, "submit", "own", "--to", "mine.json")[0] == 0
+    _, out, _ = call(monkeypatch, capsys, *words[:-1], "one", "--where", "env=round_stopping_v0")
+    assert "RoundStopping-v0/standard" in out
+    assert "FederatedTraining" not in out
+    assert "does not fit" not in out, "it was not asked to play elsewhere"
+    assert {group.config["kind"] for group in unpacked_folder(Path("one"))} == {"yours"}
 
 
 def unpacked_folder(folder: Path) -> Any:

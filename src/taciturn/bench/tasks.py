@@ -100,7 +100,7 @@ class Task(NamedTuple):
             ("privacy", self.privacy),
             ("measure", self.aim),
             ("run", f"taciturn run {self.id} --policy AGENT --runs {50 if self.held_out else 100}"),
-            ("compare", f"taciturn bench agents --agent AGENT --where kind=yours --where env={self.env} --out FOLDER"),
+            ("compare", f"taciturn bench --agent AGENT --where env={self.env} --out FOLDER"),
         ]
 
     @property

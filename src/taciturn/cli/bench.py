@@ -67,7 +67,7 @@ def run_studies(
     failed = [str(file) for file in summary.failed]
     about: dict[str, Any] = {"cells": summary.planned, "reused": summary.reused, "failed": failed}
     if mine and shard is None and not as_json:
-        print_mine(store, mine)
+        print_mine(store, mine, everywhere=where == ["kind=yours"])
     elif shard is None:
         print_report(store, studies, as_json, about)
     elif as_json:
@@ -79,9 +79,9 @@ def run_studies(
         raise ValueError(f"{len(failed)} of {summary.planned} cells failed: see {store.failed}")
 
 
-def print_mine(store: "Store", agents: Sequence[str]) -> None:
-    """Print how the user's agents do beside the kept results, why they do not play elsewhere, and what to do next; and
-    write the report."""
+def print_mine(store: "Store", agents: Sequence[str], *, everywhere: bool) -> None:
+    """Print how the user's agents do beside the kept results, why they do not play elsewhere if they were to play
+    `everywhere`, and what to do next; and write the report."""
     from taciturn.bench import mine
     from taciturn.bench.catalogue import studies_named
     from taciturn.bench.report import print_table, terminal, write_report
@@ -97,7 +97,7 @@ def print_mine(store: "Store", agents: Sequence[str]) -> None:
             print("Ranks need the kept results, which a clone has in benchmarks/results.")
         print()
         played = {group.config["env"] for group in own if group.config["policy"] == agent}
-        for world, why in mine.elsewhere(agent, played):
+        for world, why in mine.elsewhere(agent, played) if everywhere else ():
             print(f"{agent} does not fit {world}: {why}")
     page = write_report(store, store.path, studies_named(["agents"]))
     print(f"\nreport: {page}")
@@ -146,8 +146,8 @@ def bench(
         list[str] | None,
         Option(
             help="An agent of your own, as for run --policy, that plays the study agents in every world that it fits "
-            "(repeatable). Without the name of the study, --where or --quick it plays alone, and is ranked among the "
-            f"kept results. {CODE}."
+            "(repeatable). Without the name of the study and --quick it plays alone, and is ranked among the kept "
+            f"results. {CODE}."
         ),
     ] = None,
     trust: Trust = False,
@@ -159,11 +159,12 @@ def bench(
     studies = studies_named(names or (["agents"] if agent else []))
     if not names and not agent and out == Path("results"):
         confirmed(studies, options["quick"], yes, "name studies (taciturn list studies), or try --quick")
-    alone = bool(agent) and not names and not options["where"] and not options["quick"]
+    where = options["where"] or []
+    alone = bool(agent) and not names and not options["quick"] and not any(one.startswith("kind=") for one in where)
     if agent:
         from taciturn.bench.comparisons.kinds import joined
 
         studies = joined(studies, agent)
     if alone:
-        options["where"] = ["kind=yours"]
+        options["where"] = [*where, "kind=yours"]
     run_studies(studies, out, mine=(agent or []) if alone else (), **options)

@@ -43,7 +43,7 @@ def leaderboard(
     if not mine:
         print_table(who_is_best(results))
     tables = [table for title in (FREE, UNDER) if (table := table_of(results, title, mine)).rows]
-    if not tables:
+    if mine and not tables:
         raise ValueError(f"--mine must have agents of yours in {', '.join(map(str, places))}: bench --agent plays them")
     for table in tables:
         print_table(table)

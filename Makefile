@@ -25,7 +25,7 @@ help:
 bench: starting $(VENV)/.bench
 	@echo "2 of 3: the quick benchmark (a minute or two)"
 	@$(BIN)/taciturn bench --quick --out $(BENCH_OUT) $(if $(wildcard $(BENCH_OUT)/*),--resume)
-	@echo "3 of 3: do kept results come out again? (half a minute)"
+	@echo "3 of 3: re-running a sample of the stored results (half a minute)"
 	@$(BIN)/taciturn verify --cells 12 --longest 1
 	@echo
 	@echo "Next: an agent of your own, and a paper's figure"

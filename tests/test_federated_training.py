@@ -186,6 +186,19 @@ class TestPartition:
         assert shares[0] > 0.9
         assert shares[-1] == pytest.approx(largest_class(None), abs=0.02)
 
+    def test_a_client_takes_what_rings_first_and_leaves_the_others_in_that_order(self) -> None:
+        """A partial sort deals the same samples to the first client, and leaves the others in an order that depends on
+        the processor."""
+        labels, sizes = np.arange(900) % 3, np.full(3, 300)
+        deck, rng = list(np.random.default_rng(1).permutation(900)), np.random.default_rng(2)
+        dealt = _deal(labels, np.array(deck), sizes, 1.0, np.random.default_rng(2))
+        for start in (0, 300):
+            rates = np.maximum(3 * rng.dirichlet(np.full(3, 1 / 3)), 1e-300)
+            waits = rng.exponential(size=900 - start).tolist()
+            rings = [wait / rates[labels[one]] for one, wait in zip(deck[start:], waits, strict=True)]
+            deck[start:] = [one for _, one in sorted(zip(rings, deck[start:], strict=True))]
+        assert dealt.tolist() == deck
+
     def test_clients_of_an_ample_supply_follow_a_dirichlet(self) -> None:
         # Of two classes in even supply, two samples of a client are of one class with probability (a + 1) / (2 a + 1),
         # a = concentration / 2. The share among n clients strays by 4.5 standard deviations less than once in 1e5.

@@ -20,6 +20,7 @@ from taciturn.envs.core import Array
 from taciturn.envs.recommender import rewards
 from taciturn.envs.recommender.catalogue import Catalogue, Simulator
 from taciturn.logged import BanditLog, estimators, evaluate, fit_ratings, read_bandit
+from taciturn.logged.reading import with_signs
 from taciturn.policies import ItemUCB1, LinUCB, Policy, Random
 
 # Of each statistical test; the numbers of logs in them follow from it.
@@ -770,3 +771,12 @@ def test_contexts_of_many_columns_are_principal_components(tmp_path: Path, monke
     unit = (score - score.min(0)) / np.ptp(score, axis=0)
     for ours, theirs in zip(log.catalogue.contexts.T, unit.T, strict=True):
         assert min(np.abs(ours - theirs).max(), np.abs(ours - (1 - theirs)).max()) < 1e-5
+
+
+def test_last_digits_do_not_turn_components_round() -> None:
+    """A column of two texts becomes two opposite columns, whose entries are equally large."""
+    column = np.array([0.5, -0.1, 0.5, -0.5])
+    for change in (0.0, 1e-12, -1e-12):
+        nearly = column + np.array([0, 0, 0, change])
+        found = with_signs(np.stack([nearly, -nearly], 1))
+        np.testing.assert_allclose(found, np.stack([column, column], 1), atol=1e-9)

@@ -80,6 +80,7 @@ def test_the_path_of_the_step_is_of_standard_normal_draws() -> None:
     turn = rotated(3)
     strategy._covariance = turn @ np.diag([100.0, 1.0, 0.04]) @ turn.T
     normal, drawn = np.random.default_rng(3).standard_normal((6, 3)), strategy.ask()
+    np.testing.assert_allclose(drawn, normal @ (turn @ np.diag([10.0, 1.0, 0.2]) @ turn.T), err_msg="a symmetric root")
     costs = drawn[:, 0] - 2 * drawn[:, 1]
     strategy.tell(costs)
     raw = np.log(3.5) - np.log([1.0, 2.0, 3.0])

@@ -274,6 +274,8 @@ class Descriptor:
         by_hand_size: parameters at which both are compared.
         times_cartpole: how long a step of Gymnasium's form may take, in steps of CartPole; None: nothing is asked.
         pettingzoo: whether PettingZoo's registry lists it.
+        tolerance: the largest relative difference between its real numbers on two processors, whose sums have other
+            last digits. What a seed decides, and counts, are the same on all.
     """
 
     name: str
@@ -294,6 +296,7 @@ class Descriptor:
     by_hand_size: Params = field(default_factory=dict)
     times_cartpole: float | None = None
     pettingzoo: bool = True
+    tolerance: float = 1e-9
 
     @property
     def id(self) -> str:

@@ -191,7 +191,8 @@ def _deal(labels: Array, deck: Array, sizes: Array, concentration: float, rng: n
 
     A client draws its samples one by one from the remaining ones, with probabilities proportional to `q_c / p_c` for
     class c. Independent exponential clocks with these rates ring in an order of the same law. With q = p it is exactly
-    the uniform split.
+    the uniform split. The whole order is used: which samples ring first would be enough, but a partial sort leaves the
+    others in an order that depends on the processor.
     """
     _, labels = np.unique(labels, return_inverse=True)
     proportions = np.bincount(labels) / len(labels)
@@ -200,6 +201,6 @@ def _deal(labels: Array, deck: Array, sizes: Array, concentration: float, rng: n
     for size in sizes[:-1]:
         left = deck[start:]
         rates = np.maximum(rng.dirichlet(concentration * proportions) / proportions, 1e-300)
-        deck[start:] = left[np.argpartition(rng.exponential(size=len(left)) / rates[labels[left]], size - 1)]
+        deck[start:] = left[np.argsort(rng.exponential(size=len(left)) / rates[labels[left]], kind="stable")]
         start += size
     return deck

@@ -58,6 +58,7 @@ WORLDS = (
         module="taciturn.envs.federated_training.world",
         small={**FEW_SLOTS, "clip_norm": 1.0},
         mechanisms={"update": "Gaussian:1,delta=1e-5"},
+        tolerance=1e-4,  # parameters of models have single precision
         example=Example(
             "FixedCount",
             "num_envs=5, clip_norm=0.1",

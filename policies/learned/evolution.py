@@ -49,8 +49,10 @@ class CovarianceAdaptation:
     def ask(self) -> Floats:
         """The candidates of the next generation, [lambda, n]."""
         values, vectors = np.linalg.eigh(self._covariance)
-        self._roots, self._vectors = np.sqrt(np.maximum(values, 1e-20)), vectors
-        self._draws = self._rng.standard_normal((self.population, self.mean.size)) * self._roots @ vectors.T
+        # Eigenvectors depend on the processor where eigenvalues are equal, as at the beginning; these roots do not.
+        roots = np.sqrt(np.maximum(values, 1e-20))
+        self._root, self._inverse_root = (vectors * roots) @ vectors.T, (vectors / roots) @ vectors.T
+        self._draws = self._rng.standard_normal((self.population, self.mean.size)) @ self._root
         return self.mean + self.step * self._draws
 
     def tell(self, costs: Array) -> None:
@@ -59,9 +61,8 @@ class CovarianceAdaptation:
         best = self._draws[np.argsort(costs, kind="stable")[: self._weights.size]]
         move = self._weights @ best
         self.mean = self.mean + self.step * move
-        white = self._vectors @ ((self._vectors.T @ move) / self._roots)
         c = self._c_step
-        self._step_path = (1 - c) * self._step_path + np.sqrt(c * (2 - c) * self._mass) * white
+        self._step_path = (1 - c) * self._step_path + np.sqrt(c * (2 - c) * self._mass) * (self._inverse_root @ move)
         length = np.linalg.norm(self._step_path)
         settled = np.sqrt(1 - (1 - c) ** (2 * self._generation))
         slow = length / settled < (1.4 + 2 / (n + 1)) * self._length

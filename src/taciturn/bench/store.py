@@ -415,10 +415,24 @@ def environment() -> Manifest:
         "commit": commit(),
         "python": platform.python_version(),
         "platform": platform.platform(),
+        "processor": processor(),
         "cpu_count": os.cpu_count(),
         "libraries": libraries,
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
     }
+
+
+@cache
+def processor() -> str:
+    """The name of this machine's processor, and the widest of its vector units that NumPy uses."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    extensions: Any = np.show_config(mode="dicts")["SIMD Extensions"]  # type: ignore[index]
+    widest = (extensions.get("found") or extensions.get("baseline") or [""])[-1]
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {widest}"
 
 
 def code() -> str:

@@ -12,7 +12,9 @@ import numpy as np
 
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results, canonical, describe, file_name, short
 from taciturn.bench.statistics import Estimate
-from taciturn.registry import own_policies, policy_class
+from taciturn.envs.core.descriptor import Descriptor
+from taciturn.policies import Learner, Policy
+from taciturn.registry import entry, own_policies, policy_class
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -128,8 +130,8 @@ class Study:
     colour, `rows` those that label it (none: all that vary). With `headline` the study is part of the standing
     benchmark: its `answers` and its first table open the report.
     Nested entries are named with dots: "policy_params.k". `figures` names the published figures and tables that the
-    study reproduces ("jiang2020/3.3"). With `only_own_seeds` there are cells for the seeds of `cells` alone. Studies
-    and cells are pickled to reach worker processes.
+    study reproduces ("jiang2020/3.3"). With `only_own_seeds` there are cells for the seeds of `cells` alone.
+    Studies and cells are pickled to reach worker processes.
     """
 
     name: ClassVar[str]
@@ -151,6 +153,16 @@ class Study:
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         """Compute one cell from its configuration and seed alone. `progress` is called with the fraction done."""
         raise NotImplementedError
+
+    def tolerance(self, config: Config) -> float:
+        """The largest relative difference between a cell's real metrics on two processors: that of its world. Counts
+        and choices have none."""
+        return entry(str(config["env"])).tolerance if "env" in config else Descriptor.tolerance
+
+    def trains(self, config: Config) -> bool:
+        """Whether a cell trains its agent. The last digits of sums decide what a network learns, so that it is another
+        one on another processor."""
+        return issubclass(policy_class(str(config.get("policy"))) or Policy, Learner)
 
     def answers(self, results: Results) -> list[str]:
         """The findings in whole sentences, which open the report."""

@@ -14,6 +14,7 @@ from taciturn.bench.study import Study
 from taciturn.validation import shown
 
 ORIGIN = ("command", "commit", "taciturn", "python", "libraries", "platform", "finished")
+"""What each file says of where it comes from; those of later versions name the processor, too."""
 NUMBERS = [(int, float)]
 SHAPE: Any = {
     "study": str,
@@ -51,7 +52,8 @@ def of_folder(folder: Path, study: Study) -> Submission:
 def origin_of(manifest: Manifest) -> dict[str, Any]:
     """Command, commit, versions and machine; the program's own name, and not the folder that the results went to."""
     command = "taciturn " + re.sub(r" --out[= ]\S+", "", manifest["command"]).partition(" ")[2]
-    return {name: manifest[name] for name in ORIGIN} | {"command": command}
+    recorded = (*ORIGIN, *({"processor"} & manifest.keys()))
+    return {name: manifest[name] for name in recorded} | {"command": command}
 
 
 def packed(found: Submission) -> str:

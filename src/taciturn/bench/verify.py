@@ -1,9 +1,9 @@
-"""Whether kept results come out again: cells drawn at random, with their own seeds and with fresh ones."""
+"""Whether stored results come out again: cells drawn at random, with their own seeds and with fresh ones."""
 
 import math
 import os
-import platform
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,28 +17,33 @@ from taciturn.bench.submission import KEPT_DIGITS, rounded, unpacked
 
 FRESH = 3_000_000
 """Fresh seeds are drawn from here on: no cell of a study has one, and no setting was tuned on one."""
-SAME, AS_KEPT, DIFFERENT = "the same bits", f"the same in the {KEPT_DIGITS} digits kept", "different"
+SAME, TRAINED, DIFFERENT = "the same bits", "trained on another processor, to other numbers", "different"
+AS_STORED = f"equal in the {KEPT_DIGITS} digits stored"
+ZERO = 1e-12
+"""Real numbers that are no further apart than this are equal, since what is left of a difference has no digits."""
 RARE = 1e-3
 """Fresh results are taken to be of another law if so few of them fall among the kept ones at most this rarely."""
 
 
 class Drawn(NamedTuple):
-    """A kept cell, what it gave, and the kept values of its configuration at all seeds."""
+    """A stored cell, what it gave, the stored values of its configuration at all seeds, and the processor it ran on,
+    empty if that was not recorded."""
 
     study: Study
     cell: Cell
     metrics: dict[str, float]
     others: Group
+    processor: str
 
 
 class Check(NamedTuple):
     """A cell run again.
 
     Attributes:
-        drawn: the kept cell.
-        outcome: `SAME`, `AS_KEPT` or `DIFFERENT`.
-        differing: kept and new value of each metric that differs.
-        inside: whether the study's score with a fresh seed lies within the range of the kept seeds; None if the study
+        drawn: the stored cell.
+        outcome: `SAME`, `AS_STORED`, "equal to N digits", `TRAINED` or `DIFFERENT`.
+        differing: stored and new value of each metric that differs.
+        inside: whether the study's score with a fresh seed lies within the range of the stored seeds; None if the study
             has no fresh seeds.
     """
 
@@ -69,7 +74,7 @@ class Again(Study):
 
 
 class Pool(NamedTuple):
-    """The kept cells that can be run again; how many take longer, and how many the studies no longer have."""
+    """The stored cells that can be run again; how many take longer, and how many the studies no longer have."""
 
     cells: list[Drawn]
     too_long: int
@@ -77,19 +82,21 @@ class Pool(NamedTuple):
 
 
 def pool(studies: Iterable[Study], folder: Path, longest: float) -> Pool:
-    """The kept cells of studies, but those that took more than `longest` seconds. Raises StoreError if a file is not
+    """The stored cells of studies, but those that took more than `longest` seconds. Raises StoreError if a file is not
     what `benchmarks/keep.py` writes."""
     found, too_long, unknown = list[Drawn](), 0, 0
     for study in studies:
         known = {(canonical(cell.config), cell.seed): cell for cell in study.cells(quick=False)}
-        for group in unpacked(folder / f"{study.name}.json").results:
+        stored = unpacked(folder / f"{study.name}.json")
+        on = str(stored.origin.get("processor", ""))
+        for group in stored.results:
             for place, seed in enumerate(group.seeds):
                 cell = known.get((canonical(group.config), int(seed)))
                 unknown += cell is None
                 too_long += cell is not None and group.wall_seconds[place] > longest
                 if cell is not None and group.wall_seconds[place] <= longest:
                     metrics = {name: float(values[place]) for name, values in group.metrics.items()}
-                    found.append(Drawn(study, cell, metrics, group))
+                    found.append(Drawn(study, cell, metrics, group, on))
     return Pool(found, too_long, unknown)
 
 
@@ -132,18 +139,40 @@ def metrics_of(results: Results, cell: Cell) -> dict[str, float]:
 
 
 def checked(drawn: Drawn, again: dict[str, float], fresh: dict[str, float] | None) -> Check:
-    """What was kept of a cell beside what it gives again, and with a fresh seed."""
-    pairs = {name: (kept, again.get(name, math.nan)) for name, kept in drawn.metrics.items()}
-    differing = {name: (kept, now) for name, (kept, now) in pairs.items() if kept not in (now, rounded([now])[0])}
-    exact = all(kept == now for kept, now in pairs.values())
-    outcome = DIFFERENT if differing else SAME if exact else AS_KEPT
+    """What was stored of a cell, what it gives again, and with a fresh seed."""
+    study, config = drawn.study, drawn.cell.config
+    tolerance = study.tolerance(config)
+    pairs = {name: (stored, again.get(name, math.nan)) for name, stored in drawn.metrics.items()}
+    exact = {name for name, (stored, now) in pairs.items() if stored == now}
+    as_stored = {name for name, (stored, now) in pairs.items() if stored == rounded([now])[0]}
+    close = {name for name, pair in pairs.items() if equal(*pair, tolerance)}
+    differing = {name: pair for name, pair in pairs.items() if name not in exact | as_stored | close}
+    if differing:
+        elsewhere = drawn.processor != environment()["processor"]
+        outcome = TRAINED if elsewhere and study.trains(config) else DIFFERENT
+    elif len(exact) == len(pairs):
+        outcome = SAME
+    else:
+        outcome = AS_STORED if as_stored - exact - close else f"equal to {-math.log10(tolerance):.0f} digits"
     if fresh is None:
         return Check(drawn, outcome, differing, None)
-    metric = judged_by(drawn.study.score, drawn.others)
+    metric = judged_by(study.score, drawn.others)
     values, value = drawn.others.metrics[metric], fresh.get(metric, math.nan)
-    # Kept values may be rounded, and a fresh one at the edge is rounded like them.
+    # Stored values may be rounded, and a fresh one at the edge is rounded like them.
     inside = any(values.min() <= x <= values.max() for x in (value, rounded([value])[0]))
     return Check(drawn, outcome, differing, inside)
+
+
+def equal(stored: float, now: float, tolerance: float) -> bool:
+    """Whether two numbers are the same count, or the same real number up to a relative tolerance."""
+    if stored.is_integer() and now.is_integer():
+        return stored == now
+    return math.isclose(stored, now, rel_tol=tolerance, abs_tol=ZERO)
+
+
+def apart(stored: float, now: float) -> float:
+    """The difference of two numbers, relative to the larger one; NaN if one is missing."""
+    return abs(stored - now) / max(abs(stored), abs(now)) if stored != now else 0.0
 
 
 def judged_by(score: Score, group: Group) -> str:
@@ -168,26 +197,24 @@ def judged(checks: Sequence[Check]) -> list[Check]:
 
 def told(checks: Sequence[Check]) -> dict[str, Any]:
     """The outcome as JSON values."""
+    outcomes = {SAME: 0} | Counter(sorted(one.outcome for one in checks if one.outcome != DIFFERENT))
     return {
         "cells": len(checks),
-        **{outcome: sum(one.outcome == outcome for one in checks) for outcome in (SAME, AS_KEPT, DIFFERENT)},
+        "outcomes": outcomes | {DIFFERENT: sum(one.outcome == DIFFERENT for one in checks)},
         "different_cells": [
-            {"cell": one.drawn.cell.label, "kept_and_now": one.differing} for one in checks if one.differing
+            {
+                "cell": one.drawn.cell.label,
+                "outcome": one.outcome,
+                "stored_on": one.drawn.processor,
+                "stored_and_now": one.differing,
+            }
+            for one in checks
+            if one.differing
         ],
         "fresh": len(judged(checks)),
         "fresh_inside": sum(one.inside is True for one in checks),
         "fresh_expected_inside": round(sum(one.chance for one in judged(checks)), 1),
         "fresh_fewest": fewest_inside(checks),
-        "processor": f"{processor()}, {os.cpu_count()} cores",
-        **{name: environment()[name] for name in ("taciturn", "python", "platform", "libraries")},
+        "cores": os.cpu_count(),
+        **{name: environment()[name] for name in ("taciturn", "python", "platform", "processor", "libraries")},
     }
-
-
-def processor() -> str:
-    """The name of this machine's processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

@@ -13,7 +13,7 @@ from taciturn.envs.core import begin, choice, integer, number
 from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.logged import estimators
 from taciturn.logged.estimators import Terms
-from taciturn.logged.reading import Chunk, Progress, Table, nothing
+from taciturn.logged.reading import Chunk, Progress, Table, nothing, with_signs
 from taciturn.validation import Array, Bools, Floats, Ints, shown
 
 NAMES = {
@@ -231,8 +231,8 @@ def _unit(raw: Array, levels: list[int], dims: int) -> Floats:
     covariance = products / count - np.outer(shift, shift)
     scale = np.where(number_columns, 1 / np.sqrt(np.maximum(np.diag(covariance), 1e-12)), 1.0)
     size, vectors = np.linalg.eigh(covariance * np.outer(scale, scale))
-    kept = [i for i in np.argsort(-size)[:dims] if size[i] > 1e-9] or [int(np.argmax(size))]
-    turn = vectors[:, kept] * np.sign(vectors[np.abs(vectors[:, kept]).argmax(0), kept])
+    kept = [i for i in np.argsort(-size, kind="stable")[:dims] if size[i] > 1e-9] or [int(np.argmax(size))]
+    turn = with_signs(vectors[:, kept])
     return _scaled(
         np.concatenate([((_one_hot(raw[where], levels) - middle - shift) * scale) @ turn for where in blocks])
     )

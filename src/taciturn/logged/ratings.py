@@ -12,7 +12,7 @@ import numpy as np
 
 from taciturn.envs.core import Array, integer, number
 from taciturn.envs.recommender.catalogue import HARMONICS, HeldOut, Simulator, cosines
-from taciturn.logged.reading import Progress, Table, nothing
+from taciturn.logged.reading import Progress, Table, nothing, with_signs
 from taciturn.validation import Bools, Floats
 
 ITEM_DIMS = 5
@@ -160,8 +160,7 @@ def _item_features(user: Array, item: Array, rating: Array, num_items: int) -> F
         left, size, _ = svds(centred, ITEM_DIMS, v0=np.ones(min(table.shape)))
     largest = np.argsort(-size, kind="stable")[:ITEM_DIMS]
     largest = largest[size[largest] > 1e-9]
-    score = left[:, largest] * size[largest]
-    score = score * np.sign(score[np.abs(score).argmax(0), np.arange(largest.size)])  # a sign has no meaning
+    score = with_signs(left[:, largest] * size[largest])
     low, high = score.min(0), score.max(0)
     features = np.full((num_items, ITEM_DIMS), 0.5)
     features[:, : largest.size] = (score - low) / np.maximum(high - low, 1e-12)

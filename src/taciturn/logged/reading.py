@@ -175,3 +175,12 @@ class Table:
     def _chunk(self, lines: list[int], rows: list[list[str]], columns: Sequence[str], where: list[int]) -> Chunk:
         every = list(zip(*rows, strict=True))
         return Chunk(self.path, lines, {name: every[i] for name, i in zip(columns, where, strict=True)})
+
+
+def with_signs(columns: Floats) -> Floats:
+    """Principal components [n, d], whose signs have no meaning, with the first of each component's largest entries
+    positive. Entries within a millionth count as equal: which one is larger in the last digits depends on the
+    processor."""
+    size = np.abs(columns)
+    first = (size >= (1 - 1e-6) * size.max(0)).argmax(0)
+    return np.asarray(columns * np.sign(columns[first, np.arange(columns.shape[1])]))

@@ -160,6 +160,9 @@ class KindsOfAgents(Study):
             means[LISTENS] = float((deaf != scores).any())
         return Result(means, {RUNS: (np.arange(scores.size), scores)})
 
+    def trains(self, config: Config) -> bool:
+        return config.get("policy") == PLAIN_PPO or super().trains(config)
+
     def prepared(self, cell: Cell, task: Task, tell: Progress) -> tuple[Any, list[Way]]:
         """The agent of a cell, trained if it is a learner, and the ways in which it may spend the task's total, best
         first; none without a total."""

@@ -14,6 +14,7 @@ from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.bench.tables import standard_tables
 from taciturn.envs.federated_training.reward_curve import fit_hyperbolic
 from taciturn.envs.federated_training.world import federated_training_v0
+from taciturn.registry import entry
 
 POINTS = 100  # of a curve: one for each percent of the time
 
@@ -32,6 +33,9 @@ class RewardCurveStudy(PaperStudy):
     figures = ("jiang2020/3.2",)
     claims = REWARD_CURVE
     configs = tuple(CLIENTS.values())
+
+    def tolerance(self, config: Config) -> float:
+        return entry("federated_training_v0").tolerance
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         env = federated_training_v0.population(concentration=cell.config["concentration"])

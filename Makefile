@@ -9,11 +9,12 @@ EXAMPLES = $(sort $(wildcard examples/*.py))
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: help bench starting test slow lint format types docs examples libraries speed build clean
+.PHONY: help bench starting test slow record lint format types docs examples libraries speed build clean
 
 help:
 	@echo "make bench      run the quick benchmark and say where its report lies"
 	@echo "make test       run the tests, without the slow ones        make slow     run these"
+	@echo "make record     run all tests and write which are slow (before a release, and if the budget is spent)"
 	@echo "make lint       ruff: rules and format        make format   apply both"
 	@echo "make types      mypy --strict                 make docs     build the HTML pages"
 	@echo "make examples   run every example             make build    wheel and sdist in dist/"
@@ -38,9 +39,12 @@ starting:
 test: $(VENV)/.dev
 	$(BIN)/pytest -n $(WORKERS) -m "not slow"
 
-# Those that took a second or more when `pytest --record-slow` last wrote tests/slow.json, and those that say so.
+# Those that took half a CPU second or more when `make record` last wrote tests/slow.json, and those that say so.
 slow: $(VENV)/.dev
 	$(BIN)/pytest -n $(WORKERS) -m slow
+
+record: $(VENV)/.dev
+	$(BIN)/pytest -n $(WORKERS) --record-slow
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

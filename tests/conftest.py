@@ -3,6 +3,8 @@
 import json
 import os
 import tempfile
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,31 +18,65 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit it
 settings.register_profile("taciturn", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("taciturn")
 
+BEGAN, COLLECTED = pytest.StashKey[float](), pytest.StashKey["Counter[str]"]()
 
-SLOW, LIMIT = Path(__file__).with_name("slow.json"), 1.0  # seconds
+COSTS, LIMIT = Path(__file__).with_name("slow.json"), 0.5  # CPU seconds
+"""What `--record-slow` wrote: the tests that took at least `LIMIT`, what the others took together, and how many tests
+each file had."""
 _seconds: dict[str, float] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate-golden", action="store_true", help="write what the golden tests compare with")
     parser.addoption(
-        "--record-slow", action="store_true", help=f"write the tests that take {LIMIT:g} s or more to {SLOW.name}"
+        "--record-slow",
+        action="store_true",
+        help=f"write the tests that take {LIMIT:g} CPU seconds or more to {COSTS.name}; run all tests with it",
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that took long when this was last recorded."""
-    slow = set(json.loads(SLOW.read_text(encoding="utf-8"))) if SLOW.exists() else set()
+    slow = set(json.loads(COSTS.read_text(encoding="utf-8"))["slow"])
     for item in items:
         if item.nodeid in slow:
             item.add_marker(pytest.mark.slow)
+    config.stash[COLLECTED] = Counter(item.nodeid.partition("::")[0] for item in items)
+
+
+@pytest.fixture
+def collected(request: pytest.FixtureRequest) -> Counter[str]:
+    """The number of tests in each collected file, slow ones included."""
+    found: Counter[str] = request.config.stash[COLLECTED]
+    return found
+
+
+def cpu_seconds() -> float:
+    """What this process and those that it waited for have used."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    item.stash[BEGAN] = cpu_seconds()
+    return (yield)
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    item.user_properties.append(("cpu_seconds", cpu_seconds() - item.stash[BEGAN]))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    _seconds[report.nodeid] = _seconds.get(report.nodeid, 0.0) + report.duration
+    if report.when == "teardown":  # workers send their reports to the main process
+        _seconds[report.nodeid] = dict(report.user_properties)["cpu_seconds"]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if session.config.getoption("--record-slow") and not hasattr(session.config, "workerinput"):
-        slow = sorted(name for name, seconds in _seconds.items() if seconds >= LIMIT)
-        SLOW.write_text(json.dumps(slow, indent=0) + "\n", encoding="utf-8")
+    if not session.config.getoption("--record-slow") or hasattr(session.config, "workerinput"):
+        return
+    slow = {name for name, seconds in _seconds.items() if seconds >= LIMIT}
+    files = Counter(name.partition("::")[0] for name in _seconds)
+    fast = sum(seconds for name, seconds in _seconds.items() if name not in slow)
+    found = {"fast_cpu_seconds": round(fast), "tests": dict(sorted(files.items())), "slow": sorted(slow)}
+    COSTS.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")

@@ -162,7 +162,7 @@ def compiled() -> Any:
     """The search for the largest product, compiled."""
     import numba
 
-    loop: Any = numba.njit(_search)
+    loop: Any = numba.njit(_search, cache=True)
     return loop
 
 

@@ -301,7 +301,7 @@ def walker() -> Callable[..., int]:
         import numba
     except ImportError:
         return walk_block
-    compiled: Any = numba.njit(_walk_block_loop)
+    compiled: Any = numba.njit(_walk_block_loop, cache=True)
     return compiled
 
 

@@ -233,7 +233,7 @@ def compiled(function: Callable[..., Ints]) -> Callable[..., Ints]:
         import numba
     except ModuleNotFoundError:
         return function
-    found: Any = numba.njit(function)
+    found: Any = numba.njit(function, cache=True)
     return found
 
 

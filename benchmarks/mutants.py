@@ -15,7 +15,7 @@ is caught, too. Slow tests are not run, nor those of planted mistakes, which com
 `results/mutants.json` has every mistake with its change, the test that saw it, and the seconds it took; a run that was
 interrupted goes on there. A mistake that survives is read by a person: `equivalent.toml` names those that change
 nothing a user could see, with reasons. `--again` plants the others in the present commit, and runs the tests that have
-changed since.
+changed since; `--sample 60` draws from all, and says how many the fast part sees now.
 """
 
 import argparse
@@ -223,6 +223,16 @@ def drawn(root: Path, count: int, seed: int) -> Iterator[Mutant]:
 # Which tests
 
 
+def names_in(module: str) -> set[str]:
+    """What tests call a module: its name and that of its folder."""
+    return {module.rpartition(".")[2], *module.split(".")[-2:-1]} - {"core", "world", "__init__", "taciturn"}
+
+
+def names_of(mutant: Mutant, text: str) -> bool:
+    """Whether a test names the module of a mistake."""
+    return any(re.search(rf"\b{name}\b", text) for name in names_in(module_of(mutant.file)))
+
+
 class Map:
     """Which tests run which lines, and how long they take."""
 
@@ -249,8 +259,8 @@ class Map:
         lines = statement(mutant.before, mutant.line)
         close = self.running(mutant.file, lines)
         neighbours = {test.partition("::")[0] for test in close}
-        names = {module.rpartition(".")[2], *module.split(".")[-2:-1]} - {"core", "world", "__init__", "taciturn"}
-        naming = {test for test, text in self.texts.items() if any(re.search(rf"\b{name}\b", text) for name in names)}
+        names = names_in(module)
+        naming = {test for test, text in self.texts.items() if names_of(mutant, text)}
 
         def rank(test: str) -> tuple[bool, bool, float]:
             home = test.partition("::")[0]
@@ -405,6 +415,7 @@ def main(arguments: list[str]) -> None:
         "--map", type=Path, default=ROOT / "results" / "mutants", help="where the map of the tests lies"
     )
     parser.add_argument("--again", action="store_true", help="plant the survivors in HEAD and run the tests new since")
+    parser.add_argument("--sample", type=int, help="plant so many of the mistakes of before in HEAD")
     parser.add_argument("--list", action="store_true", help="print the mistakes and plant none")
     parser.add_argument("--show", action="store_true", help="print the shares of what is kept")
     asked = parser.parse_args(arguments)
@@ -412,6 +423,8 @@ def main(arguments: list[str]) -> None:
         print(summary(kept()["mutants"]))
     elif asked.again:
         again()
+    elif asked.sample:
+        sample(asked.sample, asked.seed)
     else:
         play(asked)
 
@@ -457,24 +470,60 @@ def again() -> None:
     tests = [test for test in changed if Path(test).name.startswith("test_") and test != NOT_RUN]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        git(ROOT, "clone", "--quiet", str(ROOT), folder)
-        git(root, "checkout", "--quiet", results["commit"])
-        mutants = list(drawn(root, len(results["mutants"]), results["seed"]))
-        git(root, "checkout", "--quiet", commit)
-        for mutant, found in zip(mutants, results["mutants"], strict=True):
+        for mutant, found in zip(redrawn(root, results, commit), results["mutants"], strict=True):
             if found["caught"] or equivalent(found) or not tests:
                 continue
-            name, old, new = str(mutant.file), mutant.before.splitlines(True), mutant.after.splitlines(True)
-            patch = "".join(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))
-            applied = subprocess.run(
-                ["git", "apply"], cwd=root, input=patch, text=True, capture_output=True, check=False
-            )
-            by = seen_by(root, tests, 1200.0)[0] if applied.returncode == 0 else ""
-            found["later"] = {"commit": commit, "by": by, "still there": applied.returncode == 0}
+            there = applied(root, mutant)
+            by = seen_by(root, tests, 1200.0)[0] if there else ""
+            found["later"] = {"commit": commit, "by": by, "still there": there}
             git(root, "checkout", "--quiet", ".")
             print(f"{'caught' if by else 'MISSED'}  {found['name']}: {by}", flush=True)
-            record("mutants", {key: results[key] for key in ("commit", "seed", "budget", "mutants")})
+            record("mutants", results)
     print(summary(results["mutants"]))
+
+
+def sample(count: int, seed: int) -> None:
+    """How many of `count` mistakes, drawn from those of before, the fast part of HEAD sees. The file of the test that
+    saw a mistake before is run first, then those that name the module or its folder."""
+    results, outcomes = kept(), list[dict[str, Any]]()
+    commit = git(ROOT, "rev-parse", "--short=12", "HEAD")
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        pairs = list(zip(redrawn(root, results, commit), results["mutants"], strict=True))
+        texts = {str(test.relative_to(root)): test.read_text("utf-8") for test in sorted(root.glob("tests/test_*.py"))}
+        random.Random(seed).shuffle(pairs)
+        for mutant, found in pairs:
+            if len(outcomes) == count:
+                break
+            if equivalent(found) or not applied(root, mutant):
+                continue
+            first = found["by"].partition("::")[0]
+            naming = [test for test, text in texts.items() if names_of(mutant, text) and test not in (NOT_RUN, first)]
+            rounds = [some for some in ([first] * (first in texts), naming) if some]
+            by = next((by for some in rounds if (by := seen_by(root, some, 1200.0)[0])), "")
+            git(root, "checkout", "--quiet", ".")
+            outcomes.append({"name": found["name"], "diff": found["diff"], "before": found["caught"], "by": by})
+            print(f"{'caught' if by else 'MISSED'} (before: {found['caught']})  {found['name']}: {by}", flush=True)
+    before, after = sum(one["before"] for one in outcomes), sum(bool(one["by"]) for one in outcomes)
+    print(f"before {share(before, count)}; now {share(after, count)}")
+    record("mutants", results | {"fast_part": {"commit": commit, "seed": seed, "sample": outcomes}})
+
+
+def redrawn(root: Path, results: dict[str, Any], commit: str) -> list[Mutant]:
+    """The mistakes of earlier results, and a clone of a commit in `root`."""
+    git(ROOT, "clone", "--quiet", str(ROOT), str(root))
+    git(root, "checkout", "--quiet", results["commit"])
+    mutants = list(drawn(root, len(results["mutants"]), results["seed"]))
+    git(root, "checkout", "--quiet", commit)
+    return mutants
+
+
+def applied(root: Path, mutant: Mutant) -> bool:
+    """Plant a mistake in a clone of another commit, if its text is still there."""
+    name, old, new = str(mutant.file), mutant.before.splitlines(True), mutant.after.splitlines(True)
+    patch = "".join(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))
+    done = subprocess.run(["git", "apply"], cwd=root, input=patch, text=True, capture_output=True, check=False)
+    return done.returncode == 0
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from environments import ROOT, called, environment, last_error, quiet
 
-from taciturn.bench.verify import processor
+from taciturn.bench.store import processor
 
 HERE = Path(__file__).parent
 KEPT = ROOT / "benchmarks/results/libraries.json"

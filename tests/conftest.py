@@ -69,7 +69,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "teardown":  # workers send their reports to the main process
-        _seconds[report.nodeid] = dict(report.user_properties)["cpu_seconds"]
+        _seconds[report.nodeid] = float(str(dict(report.user_properties)["cpu_seconds"]))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -430,7 +430,7 @@ def processor() -> str:
     except OSError:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    extensions: Any = np.show_config(mode="dicts")["SIMD Extensions"]  # type: ignore[index]
+    extensions: Any = np.show_config(mode="dicts")["SIMD Extensions"]
     widest = (extensions.get("found") or extensions.get("baseline") or [""])[-1]
     return f"{names[0] if names else platform.processor() or platform.machine()}, {widest}"
 

@@ -6,6 +6,8 @@ import threading
 import warnings
 from typing import NoReturn
 
+from taciturn import current_folder
+
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 LONGEST = 690
 """How long an error can be."""
@@ -15,7 +17,8 @@ def main() -> None:
     """Entry point. Every error is one line on stderr and a non-zero exit code; `--debug` shows the traceback."""
     arguments = sys.argv[1:]
     warnings.formatwarning = lambda message, *_: f"taciturn: {message}\n"
-    sys.path.insert(0, "")  # so that module:Class finds the modules of the current folder, as `python -m` does
+    current_folder.searched = True
+    current_folder.settle()
     debug = "--debug" in arguments
     if sys.stderr.isatty():
         # Importing learners can take seconds; what is printed next overwrites this.

@@ -40,14 +40,14 @@ def hidden(module: str) -> str:
     name = module.partition(".")[0]
     own = PathFinder.find_spec(name, [""]) if searched else None
     file = getattr(sys.modules.get(name), "__file__", None)
-    if own is None or own.origin is None or (file and os.path.samefile(file, own.origin)):
+    if own is None or own.origin is None or own.origin == file:
         return ""
     return f" (the installed module {name} comes before {Path(own.origin).name} of the current folder: rename the file)"
 
 
 def library(name: str, file: str) -> Any:
     """A library, imported so that it does not read a file of settings in the current folder. Raises ImportError."""
-    if name in sys.modules or not os.path.exists(file):
+    if name in sys.modules or not Path(file).exists():
         return import_module(name)
     with contextlib.chdir(Path(__file__).parent):
         return import_module(name)
@@ -55,7 +55,7 @@ def library(name: str, file: str) -> Any:
 
 def settle() -> None:
     """Import matplotlib now if it would later read settings in the current folder: those can call LaTeX."""
-    if os.path.exists("matplotlibrc"):
+    if Path("matplotlibrc").exists():
         with contextlib.suppress(ImportError):
             library("matplotlib", "matplotlibrc")
 

@@ -135,7 +135,8 @@ def test_settings_of_numba_in_the_folder_are_not_read(tmp_path: Path) -> None:
 
 def test_modules_of_the_folder_come_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.setattr(current_folder, "searched", False)
+    monkeypatch.setattr(sys, "meta_path", [one for one in sys.meta_path if one is not current_folder.Modules])
     Path("only_here.py").write_text("Agent = 3\n", encoding="utf-8")
     Path("random.py").write_text("Agent = 3\n", encoding="utf-8")
     with pytest.raises(ValueError, match="there is no module 'only_here'"):

@@ -1,11 +1,6 @@
 """Environments in which agents learn together without telling each other what they know."""
 
-import sys
-
-if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].endswith("taciturn") and not sys.flags.safe_path:
-    # `python -m taciturn` has put the current folder first, and modules of ours are imported next.
-    del sys.path[0]
-
+from taciturn import starting  # isort: skip # noqa: F401 - before all others
 from taciturn.registry import UnknownName, register
 from taciturn.simulation import Run, simulate
 

@@ -6,10 +6,12 @@ import importlib
 import math
 import multiprocessing
 import os
+import pickle
 import platform
 import re
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -345,20 +347,23 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
         ray = importlib.import_module("ray")
     except ModuleNotFoundError as error:
         raise BenchError("the ray backend needs ray: run pip install '.[ray]' in a clone of taciturn") from error
-    mine = not ray.is_initialized()
+    mine, folder = not ray.is_initialized(), str(Path.cwd()) if current_folder.searched else ""
+    empty = tempfile.TemporaryDirectory()  # the folder in which local workers start
     if mine:
         local = {"address": "local", "num_cpus": workers, "include_dashboard": False}
-        ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else local))
+        # Ray puts this process's folder first on the path of its workers, so on the command line that is an empty one.
+        with contextlib.chdir(empty.name if folder else "."):
+            ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else local))
     # Not ray's own retries: here each is reported, and those for lack of memory count too.
     run = ray.remote(_execute_elsewhere).options(max_retries=0, runtime_env={"env_vars": WORKERS})
-    here, left = code(), deque((study, cell, 0) for study, cell in tasks)
+    own, left = (code(), folder, current_folder.looked()), deque((study, cell, 0) for study, cell in tasks)
     pending: dict[Any, tuple[Study, Cell, int]] = {}
     try:
         while left or pending:
             while left and len(pending) < IN_FLIGHT:
                 study, cell, deaths = left.popleft()
                 try:
-                    pending[run.remote(study, cell, here)] = study, cell, deaths
+                    pending[run.remote(ray.cloudpickle.dumps((study, cell)), *own)] = study, cell, deaths
                 except Exception as error:  # it cannot be sent
                     yield cell, Failure.of(error)
             if not pending:
@@ -384,17 +389,25 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
             ray.cancel(ref, force=True)
         if mine:
             ray.shutdown()
+        empty.cleanup()
 
 
-def _execute_elsewhere(study: Study, cell: Cell, wanted: str) -> Outcome:
-    """`_execute` on a node, whose code must be the driver's."""
+def _execute_elsewhere(task: bytes, wanted: str, folder: str, look: bool) -> Outcome:
+    """`_execute` on a node, whose code must be the driver's, in the driver's folder if it has one; `look`: whether
+    modules may be those of that folder."""
     found = _code_of_this_process()
     if found != wanted:
         raise BenchError(
             f"taciturn has other code on node {platform.node()} ({found}) than here ({wanted}): install the same on "
             "both"
         )
-    return _execute(study, cell)
+    if folder:
+        with contextlib.suppress(OSError):  # the node may not have it
+            os.chdir(folder)
+    current_folder.settle()
+    if look:
+        current_folder.look()
+    return _execute(*pickle.loads(task))
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """A folder of results is data: of what lies in the current folder, nothing runs but the module that was asked for."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -148,6 +149,30 @@ def test_modules_of_the_folder_come_last(tmp_path: Path, monkeypatch: pytest.Mon
             asked("random:Agent")
     del sys.modules["only_here"]
     assert tmp_path not in map(Path, sys.path)
+
+
+def test_a_file_that_is_trusted_may_name_a_module_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A learner of the user's own class, which taciturn train has saved."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [one for one in sys.meta_path if one is not current_folder.Modules])
+    Path("learner_here.py").write_text("Agent = 3\n", encoding="utf-8")
+
+    def load(path: str) -> object:
+        try:
+            return importlib.import_module("learner_here").Agent  # as unpickling does
+        except ModuleNotFoundError as error:
+            raise ValueError("it cannot be loaded") from error
+
+    for searched in (False, True):
+        monkeypatch.setattr(current_folder, "searched", searched)
+        if searched:
+            assert agents.loaded("folder", load, "agent", {}, False) == 3
+        else:
+            with pytest.raises(ValueError, match="it cannot be loaded"):
+                agents.loaded("folder", load, "agent", {}, False)
+    del sys.modules["learner_here"]
 
 
 @pytest.mark.parametrize("name", ["Random", "random", "kept:gossip-0", "nowhere:Random"])

@@ -191,6 +191,6 @@ def test_a_folder_is_not_taken_for_what_has_its_name(
     else:
         assert agents.bring(name) is not trained
     assert digest(name) == {}
-    for folder in (Path(name), f"./{name}", f"{tmp_path}/{name}", "agent"):
-        assert agents.bring(folder) is trained
+    for place in (Path(name), f"./{name}", f"{tmp_path}/{name}", "agent"):
+        assert agents.bring(place) is trained
     assert digest(f"./{name}") != {}

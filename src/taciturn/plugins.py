@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from taciturn import current_folder
@@ -97,8 +97,8 @@ class Plugins:
 
 
 @cache
-def installed() -> EntryPoints:
-    """What installed packages declare."""
+def installed() -> Any:
+    """`EntryPoints` of all installed packages."""
     return entry_points()
 
 

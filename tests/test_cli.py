@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taciturn import cli, simulate
+from taciturn import cli, current_folder, simulate
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Progress, Result
@@ -60,6 +60,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     """Call `taciturn` with these words in an empty folder; give its exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(STUDIES, "tiny", Tiny())
+    monkeypatch.setattr(current_folder, "searched", False)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
 
     def call(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["taciturn", *words])
@@ -289,6 +291,7 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["run", "round_stopping", "--policy", "Random", "--seeds", "9" * 400], ["--runs must"]),
         (["run", "FederatedTraining", "--policy", "Random", "--privacy", f"Laplace:{'9' * 400}"], ["64 bits"]),
         (["audit", f"Laplace:{DEEP}"], ["nested too deeply"]),
+        (["audit", "TreeAggregation:1,horizon=1000000000000"], ["horizon", "1000000000000", "<= 1000000000"]),
         (["bench", "tiny", "--timeout", "0"], ["timeout", "0"]),
         (["bench", "tiny", "--timeout", "1", "--backend", "serial"], ["timeout", "process"]),
         (["bench", "rond-stopping"], ["rond-stopping", "round-stopping"]),
@@ -406,6 +409,104 @@ def test_a_report_of_a_study_that_is_not_installed_says_what_to_type(run: Run, t
     code, out, err = run("report", "here")
     assert (code != 0, out, len(err.splitlines())) == (True, "", 1)
     assert "here holds no study that is installed, but gone: taciturn bench module:Study --out here --resume" in err
+
+
+def test_a_report_of_what_its_studies_cannot_have_written_is_one_line(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("bench", "tiny", "--out", "here", "--backend", "serial")
+    manifest, plan = ((tmp_path / f"here/{name}.json").read_text(encoding="utf-8") for name in ("manifest", "plan"))
+    for name, text, told in (
+        ("manifest", json.dumps(json.loads(manifest) | {"code": ["a"]}), "manifest.json was not written by taciturn"),
+        (
+            "plan",
+            json.dumps({study: json.loads(plan)["tiny"] for study in ("leakage", "tiny")}),
+            "leakage has cells of",
+        ),
+    ):
+        (tmp_path / f"here/{name}.json").write_text(text, encoding="utf-8")
+        code, out, err = run("report", "here")
+        assert (code, out, len(err.splitlines())) == (1, "", 1)
+        assert told in err
+        (tmp_path / "here/manifest.json").write_text(manifest, encoding="utf-8")
+        (tmp_path / "here/plan.json").write_text(plan, encoding="utf-8")
+    monkeypatch.setattr(Tiny, "tables", lambda study, results: results.groups[0].metrics["loss"])
+    assert run("report", "here")[2] == (
+        "taciturn: here has results that this version of its studies cannot report: KeyError: 'loss'\n"
+    )
+
+
+def test_kept_results_of_no_study_are_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}", encoding="utf-8")
+    code, out, err = run("verify", "--kept", ".")
+    assert (code, out) == (1, "")
+    assert err == "taciturn: kept must be a folder of files STUDY.json, and . has other.json, which is of none\n"
+
+
+@pytest.mark.parametrize("text", ["[1]", "null", "{", '{"training": [1]}', '"training"', DEEP])
+def test_a_manifest_of_no_training_is_refused(run: Run, tmp_path: Path, text: str) -> None:
+    (tmp_path / "manifest.json").write_text(text, encoding="utf-8")
+    code, out, err = run("train", "round_stopping", "--algorithm", "LearnedStopping", "--out", ".", "--resume")
+    assert (code, out) == (1, "")
+    assert err == "taciturn: out must be a new folder or hold a training, and manifest.json is of none\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--set num_agents=900000000", "num_agents must be small enough for the memory of this machine, not 900000000"),
+        ("--runs 1000 --seed 3", "--runs must be small enough for the memory of this machine, not 1000"),
+        ("", "memory does not suffice"),
+    ],
+)
+def test_a_lack_of_memory_names_the_largest_number(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: str, told: str
+) -> None:
+    def allocate(*args: Any) -> None:
+        raise MemoryError("Unable to allocate 7 GiB")
+
+    monkeypatch.setattr("taciturn.cli.run.population_of", allocate)
+    code, out, err = run("run", "gossip_bandit", "--policy", "Random", *words.split())
+    assert (code, out, err) == (1, "", f"taciturn: {told}: Unable to allocate 7 GiB\n")
+
+
+@pytest.mark.parametrize("closed", ["stdin", "stdout", "stderr"])
+def test_a_closed_stream_stops_nothing(run: Run, monkeypatch: pytest.MonkeyPatch, closed: str) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, closed, None)
+        code, out, err = run("list", "mechanisms")
+        getattr(sys, closed).close()
+    assert (code, err) == (0, "")
+    assert ("Laplace" in out) == (closed != "stdout")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "errors"), [("ascii", "strict"), ("cp1252", "strict"), ("ascii", "surrogateescape")]
+)
+def test_what_an_encoding_lacks_is_replaced(
+    run: Run, monkeypatch: pytest.MonkeyPatch, encoding: str, errors: str
+) -> None:
+    run("bench", "tiny", "--out", "here", "--backend", "serial")
+    with monkeypatch.context() as patched, io.TextIOWrapper(printed := io.BytesIO(), encoding, errors) as stream:
+        patched.setattr(sys, "stdout", stream)
+        code, _, err = run("report", "here")
+        stream.flush()
+        assert (code, err) == (0, "")
+        assert "????" in printed.getvalue().decode(encoding)
+
+
+def test_an_interruption_while_modules_are_imported_is_silent(tmp_path: Path) -> None:
+    (tmp_path / "taciturn").write_text(
+        "import os, signal, sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        "        name == 'gymnasium' and os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupted)\n"
+        "from taciturn.cli import main\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run([sys.executable, tmp_path / "taciturn"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_a_corrupt_cell_is_named_and_nothing_else_is_lost(run: Run, tmp_path: Path) -> None:

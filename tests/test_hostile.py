@@ -3,6 +3,8 @@ nothing has changed."""
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -65,6 +67,8 @@ HOSTILE: list[Any] = [
     int,
     1j,
     range(3),
+    Decimal("0.5"),
+    Fraction(1, 2),
 ]
 FIELDS = [(name, parameter) for name, world in registry.worlds().items() for parameter in world.parameters]
 

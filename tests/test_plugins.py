@@ -17,7 +17,7 @@ import pettingzoo
 import pytest
 
 import taciturn
-from taciturn import registry
+from taciturn import plugins, registry
 from taciturn.bench.catalogue import STUDY_PLUGINS, studies_named
 from taciturn.bench.play import learns
 from taciturn.mechanism_names import MECHANISM_PLUGINS, named_mechanisms, parse_mechanism
@@ -62,6 +62,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def forget() -> None:
     """Nothing is known of other packages."""
+    plugins.installed.cache_clear()
     for group in GROUPS:
         vars(group).pop("entries", None)
         group._refused.clear()

@@ -2,6 +2,7 @@
 installed."""
 
 import importlib
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from test_current_folder import COMMAND, STUDY, plant, python
 
 from taciturn.bench import runner
 from taciturn.bench.runner import RETRIES, run_study
@@ -177,3 +179,12 @@ def test_a_node_with_other_code_ends_the_run(
     monkeypatch.setattr(runner, "code", lambda: "other")
     with pytest.raises(BenchError, match=r"taciturn has other code on node .* \(.*\) than here \(other\)"):
         run_study([dummies.Noise()], Store(tmp_path), quick=True, backend="ray")
+
+
+def test_workers_take_from_the_current_folder_what_was_asked_for(tmp_path: Path) -> None:
+    plant(tmp_path, ["gymnasium", "numpy", "random"])
+    (tmp_path / "mine.py").write_text(STUDY, encoding="utf-8")
+    (tmp_path / "helper.py").write_text("value = float\n", encoding="utf-8")
+    told = python("-m", "taciturn", *COMMAND, "--backend", "ray", folder=tmp_path)
+    assert json.loads(told)["studies"]["tiny"]["groups"][0]["metrics"] == {"value": [0.0, 1.0]}
+    assert [*tmp_path.glob("*.ran")] == []

@@ -22,6 +22,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
+from taciturn.current_folder import numba
 from taciturn.envs.core import counter_streams
 from taciturn.validation import Array, Bools, Floats, Ints
 
@@ -170,16 +171,14 @@ def loops(function: Any) -> bool:
 def bare(inline: str = "never", counting: bool = False) -> Any:
     """Compiles functions that Python never calls, without wrappers that convert arguments: these would double the
     compile time."""
-    numba: Any = import_module("numba")
-
     forced = inline == "never"
-    return numba.njit(no_cpython_wrapper=True, inline=inline, forceinline=forced, **OPTIONS | {"_nrt": counting})
+    return numba().njit(no_cpython_wrapper=True, inline=inline, forceinline=forced, **OPTIONS | {"_nrt": counting})
 
 
 @cache
 def machine_code() -> dict[str, Any]:
     """Replacements for the functions that cannot be compiled from their source."""
-    numba, extending = import_module("numba"), import_module("numba.extending")
+    types, extending = numba().types, import_module("numba.extending")
 
     @extending.intrinsic  # type: ignore[untyped-decorator]
     def wide_product(context: Any, a: Any, b: Any) -> Any:
@@ -190,8 +189,8 @@ def machine_code() -> dict[str, Any]:
             parts = builder.trunc(builder.lshr(product, ir.Constant(long, 64)), short), builder.trunc(product, short)
             return context.make_tuple(builder, signature.return_type, parts)
 
-        kind = numba.types.uint64
-        return numba.types.UniTuple(kind, 2)(kind, kind), generate
+        kind = types.uint64
+        return types.UniTuple(kind, 2)(kind, kind), generate
 
     return {
         "wide": bare()(lambda a, b: wide_product(np.uint64(a), np.uint64(b))),
@@ -243,7 +242,7 @@ def compiled(loop: Any, functions: tuple[tuple[str, Any], ...], counting: bool =
     if (text, "") not in MADE:
         made = rebound(loop, callees(loop, known, machine_code(), text))
         made.__qualname__ += f"_{text[:16]}{'_counting' * counting}"
-        MADE[text, ""] = import_module("numba").njit(cache=True, **OPTIONS | {"_nrt": counting})(made)
+        MADE[text, ""] = numba().njit(cache=True, **OPTIONS | {"_nrt": counting})(made)
     return MADE[text, ""]
 
 

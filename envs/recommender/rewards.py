@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.current_folder import numba
 from taciturn.validation import Array, Bools, Floats, Ints, shown
 
 ITEM_DIMS = 5
@@ -160,9 +161,7 @@ COMPILE_FROM = 500_000
 @cache
 def compiled() -> Any:
     """The search for the largest product, compiled."""
-    import numba
-
-    loop: Any = numba.njit(_search, cache=True)
+    loop: Any = numba().njit(_search, cache=True)
     return loop
 
 

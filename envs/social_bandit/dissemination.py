@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from taciturn.current_folder import numba
 from taciturn.envs.core.graph import Graph
 from taciturn.validation import Array, Bools, Floats, Ints
 
@@ -298,10 +299,9 @@ def _walk_block_loop(place: Array, uniform: Array, indptr: Array, indices: Array
 def walker() -> Callable[..., int]:
     """`walk_block`, compiled if numba is installed; results are bit-identical."""
     try:
-        import numba
+        compiled: Any = numba().njit(_walk_block_loop, cache=True)
     except ImportError:
         return walk_block
-    compiled: Any = numba.njit(_walk_block_loop, cache=True)
     return compiled
 
 

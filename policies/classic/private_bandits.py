@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from taciturn.current_folder import numba
 from taciturn.envs.core import number
 from taciturn.envs.federated_bandit.fast import AgentKnowledge
 from taciturn.policies.classic.bandits import ArmPolicy
@@ -230,10 +231,9 @@ class DPUCB(ArmPolicy):
 def compiled(function: Callable[..., Ints]) -> Callable[..., Ints]:
     """`function`, compiled if numba is installed."""
     try:
-        import numba
+        found: Any = numba().njit(function, cache=True)
     except ModuleNotFoundError:
         return function
-    found: Any = numba.njit(function, cache=True)
     return found
 
 

@@ -1,5 +1,6 @@
 """Environments in which agents learn together without telling each other what they know."""
 
+from taciturn import starting  # isort: skip # noqa: F401 - before all others
 from taciturn.registry import UnknownName, register
 from taciturn.simulation import Run, simulate
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from taciturn.envs.core import Array, Population, as_policies
 from taciturn.privacy import mechanisms
+from taciturn.validation import MOST_NUMBERS, integer
 from taciturn.wrappers.canary import play
 from taciturn.wrappers.channels import Privatize
 
@@ -44,7 +45,7 @@ def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:
 
     They are one-hot vectors of two options, two values, two numbers a sensitivity apart, two streams that differ in one
     value, or scores of 10 options that all change by the sensitivity, one of them in the opposite direction. A
-    `Memoized` mechanism is audited on its first answer.
+    `Memoized` mechanism is audited on its first answer. Raises ValueError if streams have more than 10^9 values.
     """
     inner = getattr(mechanism, "mechanism", mechanism)
     reach = getattr(inner, "sensitivity", None) or sensitivity
@@ -52,7 +53,8 @@ def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:
     payload = next((payload for payload in shapes if payload in inner.payloads), None)
     if payload is not None:
         return _far_apart(payload, shapes[payload], reach)
-    stream = np.zeros(getattr(inner, "horizon", None) or NUM_VALUES)
+    horizon = integer("horizon", getattr(inner, "horizon", None) or NUM_VALUES, at_least=1, at_most=MOST_NUMBERS)
+    stream = np.zeros(horizon)
     return stream, np.where(np.arange(stream.size) == 0, reach, 0.0)
 
 

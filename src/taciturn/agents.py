@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from taciturn import current_folder
 from taciturn.plugins import imported
 from taciturn.policies.base import Policy
 from taciturn.policies.external.networks import is_network, of_network
 from taciturn.policies.external.rows import Predictor, RowFunction
 from taciturn.policies.external.saved import LOADERS, load_trained
 from taciturn.policies.external.separate import Separate
-from taciturn.registry import make_policy, own_policies, policy_of
+from taciturn.registry import POLICY_PLUGINS, make_policy, own_policies, policy_of
 from taciturn.validation import choice, in_any_case, shown
 
 
@@ -37,7 +38,7 @@ def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameter
             - a `torch.nn.Module`: a plain network from observations to actions or scores of them, an actor of
               TensorDict, or an RLModule of RLlib (`taciturn.policies.external.networks`);
             - a file saved by a library: `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`,
-              or a folder of `taciturn train`;
+              or a folder of `taciturn train` (`./Random`, if it has the name of a policy);
             - `kept:NAME`, a messenger whose training comes with the package (`docs/messengers.md`).
         trust: whether code in a file may run when it is loaded; the environment variable `TACITURN_TRUST=1` allows it
             for all files.
@@ -89,11 +90,24 @@ def bring_all(agents: Any) -> Any:
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name is that of a folder; false for what cannot be a path."""
+    """Whether a name is that of a saved agent's folder. Policies of `taciturn list` come first, in any case, and so do
+    `kept:NAME`, `module:Class` and the like: a folder with such a name is written `./Random`."""
+    known = {one.casefold() for one in (*own_policies(), *POLICY_PLUGINS.entries)}
+    prefix, colon, _ = name.partition(":")
+    if name.casefold() in known or prefix in LOADERS or (colon and not {"/", "\\"} & {*name}):
+        return False
     try:
         return Path(name).is_dir()
     except (OSError, ValueError):
         return False
+
+
+def saved_at(name: str) -> Path | None:
+    """The file or folder that a saved agent's name gives; None for any other name."""
+    prefix, _, rest = name.partition(":")
+    if prefix in LOADERS:
+        return None if prefix == "kept" else Path(rest).expanduser()
+    return Path(name) if is_folder(name) else None
 
 
 def loaded(kind: str, load: Any, path: Any, parameters: dict[str, Any], trust: bool) -> Any:
@@ -101,6 +115,12 @@ def loaded(kind: str, load: Any, path: Any, parameters: dict[str, Any], trust: b
     own = {"trust": trust} if "trust" in inspect.signature(load).parameters else {}
     try:
         return load(path, **own, **parameters)
+    except (ModuleNotFoundError, ValueError) as error:
+        lost = isinstance(error if isinstance(error, ModuleNotFoundError) else error.__cause__, ModuleNotFoundError)
+        if not (lost and current_folder.searched and not current_folder.looked()):
+            raise
+        current_folder.look()  # a trusted file names a class of the user's own
+        return loaded(kind, load, path, parameters, trust)
     except TypeError as error:
         raise ValueError(f"policy {kind}:... cannot take {shown(parameters)}: {error}") from error
 
@@ -115,7 +135,7 @@ def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:
         found = imported(name)
     except ValueError as error:
         known = in_any_case(prefix, own_policies())
-        if known in own_policies():
+        if known in own_policies() and not current_folder.hidden(prefix):
             first = next(iter(inspect.signature(own_policies()[known]).parameters), "PARAMETER")
             raise ValueError(
                 f"policy {known} takes its parameters by name, such as --set policy.{first}={rest}, not {name}"

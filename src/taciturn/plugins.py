@@ -5,10 +5,11 @@ import importlib
 import re
 import warnings
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from taciturn import current_folder
 from taciturn.validation import shown
 
 
@@ -41,7 +42,7 @@ class Plugins:
     def entries(self) -> dict[str, EntryPoint]:
         """`{name: entry point}`, the first of each name, in the order of the packages' names, unless it is taken."""
         found: dict[str, EntryPoint] = {}
-        declared = [*entry_points(group=self.group)]
+        declared = [*installed().select(group=self.group)]
         taken = set(self._own()) if declared else set()
         for entry in sorted(declared, key=_package):
             if entry.name in taken:
@@ -95,12 +96,18 @@ class Plugins:
         return f"package {_package(entry)}: entry point {entry.name!r} = {entry.value!r} in {self.group} {what}"
 
 
+@cache
+def installed() -> Any:
+    """`EntryPoints` of all installed packages."""
+    return entry_points()
+
+
 def _package(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else "(unknown)"
 
 
 def imported(path: str) -> Any:
-    """The object that `module:name` names.
+    """The object that `module:name` names. On the command line, the module may be one of the current folder.
 
     Raises:
         ValueError: there is no such module, or it has no such name.
@@ -108,6 +115,8 @@ def imported(path: str) -> Any:
     module, _, name = path.partition(":")
     if not module or module.startswith("."):
         raise ValueError(f"module:name must begin with the whole name of a module, not {shown(path)}")
+    if current_folder.searched:
+        current_folder.look()
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
@@ -115,9 +124,10 @@ def imported(path: str) -> Any:
     except ImportError as error:
         if (error.name or "").split(".")[0] != module.split(".")[0]:
             raise
-        raise ValueError(f"there is no module {shown(module)}") from error
+        raise ValueError(f"there is no module {shown(module)}{current_folder.hidden(module)}") from error
     except AttributeError as error:
         raise ValueError(
             f"module:name must be a name that the module has, not {shown(path)}: {shown(str(error))}"
+            f"{current_folder.hidden(module)}"
         ) from error
     return found

@@ -6,6 +6,8 @@ import inspect
 import math
 from abc import ABCMeta
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
@@ -128,7 +130,8 @@ def number(
         raise ValueError(
             f"{name} must be a finite number{' ' * bool(allowed)}{' and '.join(allowed)}, not {shown(value)}"
         )
-    if isinstance(value, int) and abs(value) >= 2**63:  # NumPy could not reckon with it
+    if isinstance(value, Decimal | Fraction) or (isinstance(value, int) and abs(value) >= 2**63):
+        # NumPy could not reckon with it.
         raise ValueError(f"{name} must be a float or an integer of 64 bits, not {shown(value)}")
     return found
 

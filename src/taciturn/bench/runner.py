@@ -6,10 +6,12 @@ import importlib
 import math
 import multiprocessing
 import os
+import pickle
 import platform
 import re
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -23,6 +25,7 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, Literal
 
+from taciturn import current_folder
 from taciturn.bench.progress import Bar, bar, stderr
 from taciturn.bench.results import Cell, Config, Progress, Result, describe, matches
 from taciturn.bench.store import BenchError, Store, code, states
@@ -33,6 +36,8 @@ Task = tuple[Study, Cell]
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
+# A process that Python starts would import its own modules from the current folder first.
+WORKERS = ONE_THREAD | {"PYTHONSAFEPATH": "1"}
 RETRIES = 3
 """How often a ray cluster restarts a cell whose worker or node has died."""
 IN_FLIGHT = 1000
@@ -114,7 +119,7 @@ def run_study(
         raise ValueError("cells must differ in study, configuration or seed, but some are duplicates")
     tasks = tasks[first - 1 :: shards]
     console = stderr()
-    with store.locked(resume=resume), single_threaded():
+    with store.locked(resume=resume), environment_of_workers():
         done = store.begin(studies, plan, quick=quick, resume=resume) & {cell.key for _, cell in tasks}
         summary = Summary(planned=len(tasks), reused=len(done))
         if resume:
@@ -152,13 +157,14 @@ def _shard(text: str | None) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def single_threaded() -> Iterator[None]:
-    """One thread for numeric libraries in workers started within this context, and for PyTorch in this process as well.
+def environment_of_workers() -> Iterator[None]:
+    """One thread for numeric libraries in workers started within this context, and for PyTorch in this process as well;
+    and no modules of Python's own from the current folder.
 
     The processes share the cores, and sums are evaluated in the same order everywhere.
     """
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(ONE_THREAD)
+    before = {name: os.environ.get(name) for name in WORKERS}
+    os.environ.update(WORKERS)
     torch = importlib.import_module("torch") if "torch" in sys.modules else None
     threads = torch.get_num_threads() if torch else 1
     if torch:
@@ -245,7 +251,7 @@ class _Worker:
     def __init__(self, cell: Cell, task: bytes) -> None:
         spawn = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=_work, args=(theirs,))
+        self.process = spawn.Process(target=_work, args=(theirs, current_folder.looked()))
         self.process.start()
         theirs.close()
         self.alive, self.started = True, False
@@ -305,9 +311,12 @@ def _ctrl_c_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(pipe: Connection) -> None:
+def _work(pipe: Connection, look: bool) -> None:
     """Run the cells that come through the pipe. Ctrl-C is left to the parent; the worker ends when the parent is
-    gone."""
+    gone. `look`: whether modules may be those of the current folder."""
+    current_folder.settle()
+    if look:
+        current_folder.look()
     # For platforms on which signals cannot be blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -338,20 +347,23 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
         ray = importlib.import_module("ray")
     except ModuleNotFoundError as error:
         raise BenchError("the ray backend needs ray: run pip install '.[ray]' in a clone of taciturn") from error
-    mine = not ray.is_initialized()
+    mine, folder = not ray.is_initialized(), str(Path.cwd()) if current_folder.searched else ""
+    empty = tempfile.TemporaryDirectory()  # the folder in which local workers start
     if mine:
         local = {"address": "local", "num_cpus": workers, "include_dashboard": False}
-        ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else local))
+        # Ray puts this process's folder first on the path of its workers, so on the command line that is an empty one.
+        with contextlib.chdir(empty.name if folder else "."):
+            ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else local))
     # Not ray's own retries: here each is reported, and those for lack of memory count too.
-    run = ray.remote(_execute_elsewhere).options(max_retries=0, runtime_env={"env_vars": ONE_THREAD})
-    here, left = code(), deque((study, cell, 0) for study, cell in tasks)
+    run = ray.remote(_execute_elsewhere).options(max_retries=0, runtime_env={"env_vars": WORKERS})
+    own, left = (code(), folder, current_folder.looked()), deque((study, cell, 0) for study, cell in tasks)
     pending: dict[Any, tuple[Study, Cell, int]] = {}
     try:
         while left or pending:
             while left and len(pending) < IN_FLIGHT:
                 study, cell, deaths = left.popleft()
                 try:
-                    pending[run.remote(study, cell, here)] = study, cell, deaths
+                    pending[run.remote(ray.cloudpickle.dumps((study, cell)), *own)] = study, cell, deaths
                 except Exception as error:  # it cannot be sent
                     yield cell, Failure.of(error)
             if not pending:
@@ -377,17 +389,25 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
             ray.cancel(ref, force=True)
         if mine:
             ray.shutdown()
+        empty.cleanup()
 
 
-def _execute_elsewhere(study: Study, cell: Cell, wanted: str) -> Outcome:
-    """`_execute` on a node, whose code must be the driver's."""
+def _execute_elsewhere(task: bytes, wanted: str, folder: str, look: bool) -> Outcome:
+    """`_execute` on a node, whose code must be the driver's, in the driver's folder if it has one; `look`: whether
+    modules may be those of that folder."""
     found = _code_of_this_process()
     if found != wanted:
         raise BenchError(
             f"taciturn has other code on node {platform.node()} ({found}) than here ({wanted}): install the same on "
             "both"
         )
-    return _execute(study, cell)
+    if folder:
+        with contextlib.suppress(OSError):  # the node may not have it
+            os.chdir(folder)
+    current_folder.settle()
+    if look:
+        current_folder.look()
+    return _execute(*pickle.loads(task))
 
 
 @functools.cache

@@ -41,12 +41,13 @@ LIBRARIES = {
 }  # fmt: skip
 
 
-# What the two JSON files hold: types, `[of each item]`, `{of each key: of each value}`, entries by name; `SHA256` is
-# text.
+# What the two JSON files hold: types, `[of each item]`, `{of each key: of each value}`, entries by name,
+# `frozenset({of what may be missing})`; `SHA256` is text.
 SHA256 = re.compile(r"[0-9a-f]{64}")
 RUN_SHAPE = {
     "taciturn": str, "python": str, "platform": str, "cpu_count": int | None, "libraries": {str: str}, "command": str,
     "quick": bool, "studies": {str: str}, "seeds": {str: [int]}, "started": str, "finished": str | None,
+    "code": frozenset({str}), "commit": frozenset({str}),
 }  # fmt: skip
 SHAPES: dict[str, Any] = {"manifest.json": RUN_SHAPE | {"earlier_runs": [RUN_SHAPE]}, "plan.json": {str: [SHA256]}}
 
@@ -191,6 +192,8 @@ class Store:
         written."""
         table = self.load(study)
         try:
+            if others := set(table["study"].to_pylist()) - {study}:
+                raise ValueError(f"{study} has cells of {', '.join(map(str, others))}")
             found = Results.from_table(table)
             if not all(isinstance(group.config, dict) for group in found):
                 raise ValueError("a configuration is no mapping")
@@ -346,6 +349,8 @@ def _same(one: "pa.Table", other: "pa.Table") -> bool:
 
 def has_shape(value: object, shape: Any) -> bool:
     """Whether a JSON value is of a shape as in `SHAPES`; entries that are not named there may be anything."""
+    if isinstance(shape, frozenset):
+        return value is MISSING or any(has_shape(value, one) for one in shape)
     if isinstance(shape, re.Pattern):
         return isinstance(value, str) and shape.fullmatch(value) is not None
     if isinstance(shape, list):

@@ -19,7 +19,7 @@ from taciturn.agents import bring
 from taciturn.bench import statistics
 from taciturn.bench.comparisons import playing
 from taciturn.bench.play import learns
-from taciturn.bench.store import environment, now, write_bytes, write_json
+from taciturn.bench.store import environment, has_shape, now, write_bytes, write_json
 from taciturn.bench.tasks import CONTESTS, STANDARD, TASKS, Task
 from taciturn.envs.core import Array, Population, integer
 from taciturn.policies import Learner
@@ -168,11 +168,14 @@ def _open(folder: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any]:
     """The manifest of a training, new or from the folder; ValueError if the folder holds something else."""
     file = folder / "manifest.json"
     if file.exists():
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        try:
+            found: dict[str, Any] = json.loads(file.read_bytes())
+        except (ValueError, RecursionError):
+            found = {}
+        if not has_shape(found, {"training": {str: object}}):
+            raise ValueError(f"out must be a new folder or hold a training, and {file} is of none")
         differing = [
-            name
-            for name, value in asked.items()
-            if found.get("training", {}).get(name) != json.loads(json.dumps(value))
+            name for name, value in asked.items() if found["training"].get(name) != json.loads(json.dumps(value))
         ]
         if differing:
             raise ValueError(

@@ -1,21 +1,30 @@
 """The command line: `taciturn list | show | run | train | logged | bench | reproduce | gather | report | audit`."""
 
 import gc
+import os
+import re
 import sys
 import threading
 import warnings
 from typing import NoReturn
 
+from taciturn import current_folder
+from taciturn.starting import interruptible
+
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 LONGEST = 690
 """How long an error can be."""
+NUMBER = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)[ =:](\d+(?:\.\d+)?(?:e\+?\d+)?)\b")
+"""A parameter of a command line, and its number."""
 
 
 def main() -> None:
     """Entry point. Every error is one line on stderr and a non-zero exit code; `--debug` shows the traceback."""
     arguments = sys.argv[1:]
     warnings.formatwarning = lambda message, *_: f"taciturn: {message}\n"
-    sys.path.insert(0, "")  # so that module:Class finds the modules of the current folder, as `python -m` does
+    _open_streams()
+    current_folder.searched = True
+    current_folder.settle()
     debug = "--debug" in arguments
     if sys.stderr.isatty():
         # Importing learners can take seconds; what is printed next overwrites this.
@@ -32,6 +41,7 @@ def main() -> None:
 
         gc.freeze()  # imported modules stay: searching them for garbage takes a fifth of the time of `taciturn list`
         command = typer.main.get_command(app)
+        interruptible()
         code = command([a for a in arguments if a != "--debug"], prog_name="taciturn", standalone_mode=False)
     except typer.Exit as error:
         sys.exit(error.exit_code)
@@ -53,8 +63,33 @@ def main() -> None:
         text = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, OSError) and error.filename and error.strerror:
             text = f"{error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}"
+        if isinstance(error, MemoryError):
+            _fail(_too_large(arguments, text), EXIT_FAILED)
         _fail(text if known else f"{type(error).__name__}: {text} (--debug shows where)", EXIT_FAILED)
     sys.exit(code or 0)
+
+
+def _open_streams() -> None:
+    """Open the standard streams that the caller has closed, so that no file gets their numbers, and let characters that
+    an encoding lacks be printed as `?`."""
+    while (free := os.open(os.devnull, os.O_RDWR)) <= 2:
+        continue
+    os.close(free)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", "") in ("strict", "surrogateescape") and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _too_large(arguments: list[str], text: str) -> str:
+    """What to say if memory does not suffice: most likely for the largest number of the command."""
+    numbers = NUMBER.findall(" ".join(arguments))
+    if not numbers:
+        return f"memory does not suffice: {text}"
+    name, number = max(numbers, key=lambda one: float(one[1]))
+    return f"{name} must be small enough for the memory of this machine, not {number}: {text}"
 
 
 def _fail(text: str, code: int) -> NoReturn:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from taciturn.agents import is_folder
 from taciturn.cli.arguments import mechanisms_of, split_settings, task_named
 from taciturn.cli.options import Settings
 from taciturn.cli.output import interrupted
@@ -75,5 +76,6 @@ def train(
             else f"no checkpoint was reached in {out}"
         )
         raise
-    print(f"trained: {out} (taciturn run {env} --policy {out})")
+    name = out if is_folder(str(out)) else f"./{out}"  # beside a policy of that name
+    print(f"trained: {out} (taciturn run {env} --policy {name})")
     print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")

@@ -54,6 +54,10 @@ def verify(
     drawn_by = secrets.randbits(32) if seed is None else seed
     rng = np.random.default_rng(drawn_by)
     studies = load_studies()
+    if others := [name for name in files if name not in studies]:
+        raise ValueError(
+            f"kept must be a folder of files STUDY.json, and {kept} has {others[0]}.json, which is of none"
+        )
     papers = [name for name in files if getattr(studies[name], "claims", ())]
     wanted = dict.fromkeys(one for name in names or files for one in chosen(name, files, papers))
     found = pool([studies[name] for name in wanted], kept, longest)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.agents import bring
+from taciturn.agents import bring, saved_at
 from taciturn.bench import together
 from taciturn.bench.answers import answers
 from taciturn.bench.comparisons.entries import check_entry
@@ -398,7 +398,9 @@ def refusal(agent: str, config: Config) -> str:
 def digest(agent: str) -> Config:
     """`{"content": hash}` of a saved agent's files, so that another training under the same name counts as another
     agent; else empty."""
-    path = Path(agent.partition(":")[2] or agent)
+    path = saved_at(agent)
+    if path is None:
+        return {}
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path] * path.is_file()
     if not files:
         return {}

@@ -18,7 +18,7 @@ FOLDERS = {
     "taciturn.wrappers": "wrappers",
 }
 FLOORS = [
-    ("taciturn.privacy", "taciturn.terminal", "taciturn.validation"),
+    ("taciturn.files", "taciturn.privacy", "taciturn.terminal", "taciturn.validation"),
     ("taciturn.envs.core",),
     ("taciturn.envs",),
     ("taciturn.wrappers",),

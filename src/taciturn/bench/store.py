@@ -210,8 +210,9 @@ class Store:
         try:
             table = read_cell(file)
         except (arrow()[0].ArrowException, OSError, ValueError) as error:
+            why = shown(str(error))[1:-1]
             raise StoreError(
-                f"{file} cannot be read ({shown(str(error))[1:-1]}): run the benchmark again with --resume to replace it"
+                f"{file} cannot be read ({why}): run the benchmark again with --resume to replace it"
             ) from error
         if table.schema != schema() or set(table["key"].to_pylist()) != {key}:
             raise StoreError(f"{file} is not a cell of this benchmark: run it again with --resume to replace it")

@@ -1,4 +1,4 @@
-"""What a network in the ONNX format may take: a file of a few bytes can ask for any number, and some only as it runs."""
+"""What a network in the ONNX format may take: a few bytes can ask for any amount, and some only as it runs."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -10,8 +10,8 @@ MOST_MEMORY = 2**30
 """Bytes that all networks together may take, for weights and for what they compute."""
 MOST_FILE = 2 * 10**9
 """Bytes that a file may have; those of Protocol Buffers have fewer than 2**31."""
-# Numbers of the fields with messages, in `onnx.proto`, and what each is: of a model, a graph, a function, a node, and an
-# attribute. None: a sparse tensor, which onnxruntime makes dense outside the memory that can be bounded.
+# In `onnx.proto`, the numbers of the fields that hold messages, and what these are. None: a sparse tensor, which
+# onnxruntime makes dense outside the memory that can be bounded.
 MESSAGES: dict[str, dict[int, str | None]] = {
     "model": {7: "graph", 25: "function"},
     "graph": {1: "node", 15: None},

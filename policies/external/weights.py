@@ -64,8 +64,8 @@ class Tensors(Inert):
 
 
 def tensors(content: bytes) -> tuple[dict[str, Any], int]:
-    """The tensors `{name: tensor}` in a file of `torch.save`, made of the bytes that are there, and how many bytes these
-    are; nothing in the file runs. Raises ValueError, or whatever a broken file raises."""
+    """The tensors `{name: tensor}` in a file of `torch.save`, made of the bytes that are there, and their number;
+    nothing in the file runs. Raises ValueError, or whatever a broken file raises."""
     with opened(io.BytesIO(content), len(content)) as archive:
         (pickled,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
         folder = pickled.removesuffix("data.pkl")

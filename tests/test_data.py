@@ -33,7 +33,7 @@ from taciturn.bench import train as training
 from taciturn.bench.report import write_report
 from taciturn.bench.results import Cell, Result
 from taciturn.bench.runner import run_study
-from taciturn.bench.store import Store, StoreError, gather, write_bytes
+from taciturn.bench.store import Store, StoreError, gather, write_bytes, write_json
 from taciturn.bench.submission import unpacked
 from taciturn.bench.train import train
 
@@ -208,7 +208,7 @@ def test_folders_of_a_training_are_no_links(name: str, tmp_path: Path, monkeypat
     theirs, folder = tmp_path / "theirs", tmp_path / "agent"
     theirs.mkdir()
     folder.mkdir()
-    real = training.write_json
+    real = write_json
     link = folder / name
 
     def begins(file: Path, value: Any) -> None:
@@ -307,6 +307,7 @@ MODELS: dict[str, tuple[Callable[[dict[str, bytes], Path], Any], str]] = {
     ),
     "a place in the memo": (pickled("policy_kwargs", b"\x80\x02}r\xff\xff\xff\x7f."), "Missing key"),
     "a bytearray": (pickled("policy_kwargs", b"\x80\x05\x96" + struct.pack("<Q", 2**36) + b"."), "model.zip"),
+    "a long name": (pickled("policy_kwargs", b"\x80\x02cm\n" + b"n" * 10**6 + b"\n."), "has what is not of Stable"),
     "many names": (
         pickled("policy_kwargs", b"\x80\x02(" + b"".join(b"cm\nn%d\n" % i for i in range(2000)) + b"l."),
         "it names more than 1,000 classes and functions",
@@ -398,7 +399,8 @@ def test_plans_of_a_million_cells_are_refused(plan: str, store: Store, dummies: 
         "bytes": json.dumps({"failing": ["0" * 64] * 10**6}),
     }[plan]
     (store.path / "plan.json").write_text(text, encoding="utf-8")
-    for ask in (store.load, lambda: run_study([dummies.Failing()], store, resume=True)):
+    asked = [store.load, lambda: run_study([dummies.Failing()], store, resume=True)]
+    for ask in asked if plan == "cells" else asked[:1]:
         with cheap(5), pytest.raises(StoreError, match=r"plan\.json (must have at most 100,000|cannot be read)"):
             ask()
 

@@ -5,7 +5,6 @@ import base64
 import importlib
 import inspect
 import io
-import json
 import pickle
 import re
 import struct
@@ -64,6 +63,8 @@ class Inert(pickle._Unpickler):
     read.
     """
 
+    append: Any
+    read: Any
     dispatch: ClassVar[dict[int, Any]] = {
         code: step
         for code, step in pickle._Unpickler.dispatch.items()
@@ -112,31 +113,6 @@ def check_size(found: Any) -> None:
                 left.append((one.args, one.state))
             elif isinstance(one, dict | list | tuple):
                 left.append(one.values() if isinstance(one, dict) else one)
-
-
-def read_policy(file: Path) -> Any:
-    """The policy of a saved model of Stable-Baselines3 or sb3-contrib, rebuilt from these libraries' classes; nothing
-    in the file runs.
-
-    Raises:
-        Foreign: the file names a class of neither library.
-        Exception: the file is not such a model.
-    """
-    import torch
-
-    from taciturn.policies.external import weights as stored
-
-    with files.regular(file) as given, stored.opened(given, file.stat().st_size) as archive:
-        data = json.loads(stored.part(archive, "data", MOST_DATA))
-        weights, numbers = stored.tensors(stored.part(archive, "policy.pth"))
-    if not all(torch.isfinite(one).all() for one in weights.values()):
-        raise ValueError("its weights are not finite")
-    names = ("policy_class", "observation_space", "action_space", "policy_kwargs")
-    kind, observation, action, known = (value(unpacked(data[name])) for name in names)
-    if not isinstance(kind, type):
-        raise Foreign(f"a policy class that is none of Stable-Baselines3: {kind!r}")
-    with stored.Bounded(len(weights), numbers):
-        return made_policy(kind, observation, action, known, data, weights)
 
 
 def made_policy(kind: Any, observation: Any, action: Any, known: Any, data: Any, weights: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from taciturn.envs.core import Array
 from taciturn.policies.base import Learner, Policy
 from taciturn.policies.external import onnx_files
-from taciturn.policies.external.inert import Foreign, made_policy, read_normalizer, read_policy
+from taciturn.policies.external.inert import Foreign, made_policy, read_normalizer
 from taciturn.policies.external.networks import Actor, Module, Scores
 from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy
 from taciturn.policies.learned.kept import load_kept
@@ -44,13 +44,16 @@ def load_sb3(
         import stable_baselines3  # noqa: F401
     except ImportError as error:
         raise missing_extra("a saved model of Stable-Baselines3 needs stable-baselines3", "rl") from error
+    from taciturn.policies.external.weights import read_policy  # it takes PyTorch
+
     file = existing(path, "a model.zip of Stable-Baselines3")
     try:
         try:
             policy = read_policy(file)
         except Foreign as error:
             if not trusted(trust):
-                raise Untrusted(file, f"has what is not of Stable-Baselines3, {error}") from error
+                what = shown(str(error))[1:-1]  # a name in the file may have any length
+                raise Untrusted(file, f"has what is not of Stable-Baselines3, {what}") from error
             policy = with_own_classes(file)
     except Untrusted:
         raise

@@ -1,15 +1,29 @@
 """The weights of a saved model, and a policy made of them, neither of which takes more than the file holds."""
 
 import io
+import json
 import math
 import sys
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from taciturn.policies.external.inert import Inert, Keyed, Parts, check_size
+from taciturn import files
+from taciturn.policies.external.inert import (
+    MOST_DATA,
+    Foreign,
+    Inert,
+    Keyed,
+    Parts,
+    check_size,
+    made_policy,
+    unpacked,
+    value,
+)
+from taciturn.validation import shown
 
 MOST_UNPACKED = 100
 """The most that parts of a file may exceed the file in size, as a factor."""
@@ -101,12 +115,12 @@ def tensor(found: Any, archive: zipfile.ZipFile, folder: str, storages: dict[Any
     return storage.as_strided(shape, strides, start)
 
 
-class Bounded(TorchDispatchMode):
+class Bounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Within it, PyTorch makes no more numbers and does no more steps than a policy needs of so many tensors, with so
     many bytes; ValueError before it does."""
 
     def __init__(self, tensors: int, size: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.numbers, self.steps = MOST_SCALARS + ROOMY * size, 10_000 + 100 * tensors
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -117,3 +131,24 @@ class Bounded(TorchDispatchMode):
         if self.steps < 0 or self.numbers < 0:
             raise ValueError("its layers are larger than its weights")
         return func(*args, **kwargs or {})
+
+
+def read_policy(file: Path) -> Any:
+    """The policy of a saved model of Stable-Baselines3 or sb3-contrib, rebuilt from these libraries' classes; nothing
+    in the file runs.
+
+    Raises:
+        Foreign: the file names a class of neither library.
+        Exception: the file is not such a model.
+    """
+    with files.regular(file) as given, opened(given, file.stat().st_size) as archive:
+        data = json.loads(part(archive, "data", MOST_DATA))
+        weights, numbers = tensors(part(archive, "policy.pth"))
+    if not all(torch.isfinite(one).all() for one in weights.values()):
+        raise ValueError("its weights are not finite")
+    names = ("policy_class", "observation_space", "action_space", "policy_kwargs")
+    kind, observation, action, known = (value(unpacked(data[name])) for name in names)
+    if not isinstance(kind, type):
+        raise Foreign(f"a policy class that is none of Stable-Baselines3: {shown(kind)}")
+    with Bounded(len(weights), numbers):
+        return made_policy(kind, observation, action, known, data, weights)

@@ -399,7 +399,7 @@ def test_plans_of_a_million_cells_are_refused(plan: str, store: Store, dummies: 
         "bytes": json.dumps({"failing": ["0" * 64] * 10**6}),
     }[plan]
     (store.path / "plan.json").write_text(text, encoding="utf-8")
-    asked = [store.load, lambda: run_study([dummies.Failing()], store, resume=True)]
+    asked: list[Callable[[], Any]] = [store.load, lambda: run_study([dummies.Failing()], store, resume=True)]
     for ask in asked if plan == "cells" else asked[:1]:
         with cheap(5), pytest.raises(StoreError, match=r"plan\.json (must have at most 100,000|cannot be read)"):
             ask()

@@ -9,6 +9,7 @@ from typing import Any, Self
 import gymnasium
 import numpy as np
 
+from taciturn import files
 from taciturn.envs.core import Array, Fast, Population, PublicView
 from taciturn.policies.trust import Untrusted, signed, trusted_bytes
 from taciturn.validation import NamesUnknown, shown
@@ -110,7 +111,7 @@ class Learner(Policy):
 
     def save(self, path: str | Path) -> None:
         """Write the trained policy to a file, for `load`, and sign it (`taciturn.policies.trust`)."""
-        Path(path).write_bytes(signed(pickle.dumps(self)))
+        files.write(Path(path), signed(pickle.dumps(self)))
 
     @classmethod
     def load(cls, path: str | Path, *, trust: bool = False) -> Self:

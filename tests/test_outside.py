@@ -24,10 +24,11 @@ from test_submission import submission
 
 import taciturn
 from taciturn.agents import bring
+from taciturn.bench.cells import parquet
 from taciturn.bench.comparisons.kinds import KindsOfAgents, places
 from taciturn.bench.results import RUNS, Cell, Result
 from taciturn.bench.scores import FREE, leaderboard
-from taciturn.bench.store import Store, StoreError, environment, parquet
+from taciturn.bench.store import Store, StoreError, environment
 from taciturn.bench.submission import packed, unpacked
 from taciturn.bench.tables import origin_table
 from taciturn.bench.train import train

@@ -18,7 +18,14 @@ FOLDERS = {
     "taciturn.wrappers": "wrappers",
 }
 FLOORS = [
-    ("taciturn.current_folder", "taciturn.starting", "taciturn.privacy", "taciturn.terminal", "taciturn.validation"),
+    (
+        "taciturn.current_folder",
+        "taciturn.files",
+        "taciturn.starting",
+        "taciturn.privacy",
+        "taciturn.terminal",
+        "taciturn.validation",
+    ),
     ("taciturn.envs.core",),
     ("taciturn.envs",),
     ("taciturn.wrappers",),

@@ -1,28 +1,32 @@
-"""Reading pickles without running anything that they name, and Stable-Baselines3's files, which contain pickles."""
+"""Reading pickles without running anything that they name or making more than they hold, and Stable-Baselines3's files,
+which contain pickles."""
 
 import base64
 import importlib
 import inspect
 import io
-import json
 import pickle
 import re
-import zipfile
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 
+from taciturn import files
 from taciturn.envs.core import Array
 
 # The modules with the classes that policies of Stable-Baselines3 and sb3-contrib are made of.
 OWN = re.compile(
     r"(stable_baselines3|sb3_contrib)\.(\w+\.)*(policies|torch_layers|rmsprop_tf_like)|torch\.nn\.modules\.activation|torch\.optim\.\w+"
 )
-MOST_UNPACKED = 100
-"""The most that parts of a file may exceed the file in size, as a factor."""
+MOST_PARTS, MOST_NAMES = 10**5, 10**3
+"""Of how many values a value may consist, one that stands in several places counted in each; and how many classes and
+functions a pickle may name."""
+MOST_DATA, MOST_FILE = 2 * 10**7, 10**9
+"""Bytes that the settings of a model may have, and a pickle."""
 
 
 class Foreign(Exception):  # noqa: N818 - it names what was found
@@ -43,44 +47,72 @@ class Parts:
         self.state = state
 
 
-class Inert(pickle.Unpickler):
-    """Reads a pickle with `Parts` in place of everything that it names."""
+class Keyed(dict[Any, Any]):
+    """A dict with plain keys: Python would take for ever over the hash of a tuple of tuples that are all the same."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if not isinstance(key, str | bytes | int | float | None):
+            raise ValueError(f"keys must be text or numbers, not a {type(key).__name__}")
+        super().__setitem__(key, value)
+
+
+class Inert(pickle._Unpickler):
+    """Reads a pickle with `Parts` in place of everything that it names.
+
+    It is Python's own reader in Python, because the one in C makes room for whatever a pickle announces. Sets are not
+    read.
+    """
+
+    append: Any
+    read: Any
+    dispatch: ClassVar[dict[int, Any]] = {
+        code: step
+        for code, step in pickle._Unpickler.dispatch.items()
+        if code not in b"".join((pickle.DICT, pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET))
+    }
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self._kinds: dict[tuple[str, str], type] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        return type(name, (Parts,), {"__module__": module})
+        if len(self._kinds) == MOST_NAMES:
+            raise ValueError(f"it names more than {MOST_NAMES:,} classes and functions")
+        made = type(name, (Parts,), {"__module__": module})
+        return self._kinds.setdefault((module, name), made)
+
+    def dictionary(self) -> None:
+        """Begin a dict."""
+        self.append(Keyed())
+
+    def octets(self) -> None:
+        """Read a bytearray, of what is there."""
+        (size,) = struct.unpack("<Q", self.read(8))
+        self.append(bytearray(self.read(min(size, MOST_FILE))))
+
+    dispatch |= {pickle.EMPTY_DICT[0]: dictionary, pickle.BYTEARRAY8[0]: octets}
 
 
 def inert(content: bytes) -> Any:
     """What a pickle holds: Python's own values, and `Parts`. Raises whatever a broken pickle raises."""
-    return Inert(io.BytesIO(content)).load()
+    found = Inert(io.BytesIO(content)).load()
+    check_size(found)
+    return found
 
 
-def read_policy(file: Path) -> Any:
-    """The policy of a saved model of Stable-Baselines3 or sb3-contrib, rebuilt from these libraries' classes; nothing
-    in the file runs.
-
-    Raises:
-        Foreign: the file names a class of neither library.
-        Exception: the file is not such a model.
-    """
-    import torch
-
-    with zipfile.ZipFile(file) as archive:
-        if sum(one.file_size for one in archive.infolist()) > MOST_UNPACKED * file.stat().st_size:
-            raise ValueError(f"its parts are more than {MOST_UNPACKED} times larger than the file")
-        data = json.loads(archive.read("data"))
-        weights = torch.load(io.BytesIO(archive.read("policy.pth")), map_location="cpu", weights_only=True)
-    if not all(torch.isfinite(one).all() for one in weights.values()):
-        raise ValueError("its weights are not finite")
-    names = ("policy_class", "observation_space", "action_space", "policy_kwargs")
-    kind, observation, action, known = (value(unpacked(data[name])) for name in names)
-    if not isinstance(kind, type):
-        raise Foreign(f"a policy class that is none of Stable-Baselines3: {kind!r}")
-    # Checked before anything of that size is made.
-    largest = max((size for one in weights.values() for size in one.shape), default=0)
-    if any(size > max(largest, 1) for size in sizes([known, *observation.shape, getattr(action, "n", 0)])):
-        raise ValueError("its layers are larger than its weights")
-    return made_policy(kind, observation, action, known, data, weights)
+def check_size(found: Any) -> None:
+    """Raises ValueError if a value consists of more than `MOST_PARTS`."""
+    left: list[Iterable[Any]] = [(found,)]
+    count = 0
+    while left:
+        for one in left.pop():
+            count += 1
+            if count > MOST_PARTS:
+                raise ValueError(f"it has values of more than {MOST_PARTS:,} parts")
+            if isinstance(one, Parts):
+                left.append((one.args, one.state))
+            elif isinstance(one, dict | list | tuple):
+                left.append(one.values() if isinstance(one, dict) else one)
 
 
 def made_policy(kind: Any, observation: Any, action: Any, known: Any, data: Any, weights: Any) -> Any:
@@ -95,7 +127,7 @@ def made_policy(kind: Any, observation: Any, action: Any, known: Any, data: Any,
 def read_normalizer(file: Path) -> Callable[[Array], Array]:
     """The transformation of observations in a file of `VecNormalize.save`. Raises ValueError if there is none."""
     try:
-        found = inert(file.read_bytes()).state
+        found = inert(files.content(file, MOST_FILE)).state
         moments, clip, epsilon = found["obs_rms"].state, float(found["clip_obs"]), float(found["epsilon"])
         mean, var = (np.asarray(value(moments[name]), np.float64) for name in ("mean", "var"))
         scale = np.sqrt(var + epsilon)
@@ -169,12 +201,3 @@ SPACES: dict[str, Callable[[dict[str, Any]], gymnasium.Space[Any]]] = {
     "MultiDiscrete": lambda state: gymnasium.spaces.MultiDiscrete(state["nvec"], start=state["start"]),
     "MultiBinary": lambda state: gymnasium.spaces.MultiBinary(state["n"]),
 }
-
-
-def sizes(found: Any) -> Iterator[int]:
-    """All whole numbers in nested lists and dicts."""
-    if isinstance(found, dict | list | tuple):
-        for one in found.values() if isinstance(found, dict) else found:
-            yield from sizes(one)
-    elif isinstance(found, int | np.integer) and not isinstance(found, bool):
-        yield int(found)

@@ -10,7 +10,8 @@ import numpy as np
 
 from taciturn.envs.core import Array
 from taciturn.policies.base import Learner, Policy
-from taciturn.policies.external.inert import Foreign, made_policy, read_normalizer, read_policy
+from taciturn.policies.external import onnx_files
+from taciturn.policies.external.inert import Foreign, made_policy, read_normalizer
 from taciturn.policies.external.networks import Actor, Module, Scores
 from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy
 from taciturn.policies.learned.kept import load_kept
@@ -43,13 +44,16 @@ def load_sb3(
         import stable_baselines3  # noqa: F401
     except ImportError as error:
         raise missing_extra("a saved model of Stable-Baselines3 needs stable-baselines3", "rl") from error
+    from taciturn.policies.external.weights import read_policy  # it takes PyTorch
+
     file = existing(path, "a model.zip of Stable-Baselines3")
     try:
         try:
             policy = read_policy(file)
         except Foreign as error:
             if not trusted(trust):
-                raise Untrusted(file, f"has what is not of Stable-Baselines3, {error}") from error
+                what = shown(str(error))[1:-1]  # a name in the file may have any length
+                raise Untrusted(file, f"has what is not of Stable-Baselines3, {what}") from error
             policy = with_own_classes(file)
     except Untrusted:
         raise
@@ -92,13 +96,16 @@ def load_onnx(path: str | Path) -> RowFunction:
 
     Raises:
         ImportError: onnxruntime is not installed.
-        ValueError: there is no such file, or it is not a network of this form.
+        ValueError: there is no such file, it is not a network of this form, or it needs more memory than one may
+            take (`onnx_files.MOST_MEMORY`).
     """
     try:
         from onnxruntime import InferenceSession, SessionOptions
     except ImportError as error:
         raise ImportError("an ONNX file needs onnxruntime: run pip install onnxruntime") from error
+    onnx_files.bound_memory()
     options = SessionOptions()
+    options.add_session_config_entry("session.use_env_allocators", "1")
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # the exception says what is wrong
     file = existing(path, "an ONNX file")
@@ -113,6 +120,7 @@ def load_onnx(path: str | Path) -> RowFunction:
             ) from error
 
     with checked():
+        onnx_files.check(file)
         session = InferenceSession(file, options, providers=["CPUExecutionProvider"])
         (given,) = session.get_inputs()
 

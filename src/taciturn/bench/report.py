@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from taciturn import files
 from taciturn.bench import figures, kept_verdicts, known
 from taciturn.bench.progress import bar, stderr
 from taciturn.bench.results import Group, Results, describe
-from taciturn.bench.store import Store, write_bytes
+from taciturn.bench.store import Store, refusing, write_bytes
 from taciturn.bench.study import AGREES, DIFFERS, Plot, Study, Table
 from taciturn.bench.tables import NONE, number, origin_table, ranges, tables_of, verdict_tables
 from taciturn.terminal import aligned
@@ -178,8 +179,9 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     Studies without finished cells are left out. Raises StoreError if a cell cannot be read.
     """
     out = Path(out_dir)
-    (out / "figures").mkdir(parents=True, exist_ok=True)
     manifest, plan = store.manifest(), store.plan()
+    with refusing(out):
+        drawn = files.own(out / "figures")
     answers, sections, links, told = list[str](), list[str](), dict[str, str](), list[str]()
     opening, most = list[str](), 0
     standing, quick = any(study.headline for study in studies), bool(manifest["quick"])
@@ -195,9 +197,9 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
                 tables, plots = tables_of(study, results), figures.plots_of(study, results)
                 first = study.headline and not quick  # a quick run ranks nobody
                 answers += [_html(table) for table in tables[:first]]
-                opening += [_figure(plot, out / "figures") for plot in plots[: study.headline]]
+                opening += [_figure(plot, drawn) for plot in plots[: study.headline]]
                 rest = (plots[study.headline :], tables[first:])
-                sections.append(_section(study, results, len(plan[study.name]), out / "figures", *rest, quick=quick))
+                sections.append(_section(study, results, len(plan[study.name]), drawn, *rest, quick=quick))
             shown.finished(study.title)
     if standing:
         told.append(_answer(kept_verdicts.answer(), '<a href="#claims">Which they are</a>'))

@@ -28,6 +28,9 @@ TUNING_SEEDS = range(1_000_000, 2_000_000)
 RUNS = "runs"
 """The curve of a result that holds the score of every single run: (number of the run, score)."""
 
+MOST_ROWS = 250_000
+"""How many metrics and points of curves a result may have."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -83,6 +86,8 @@ class Result:
                 raise ValueError(f"curve {name!r} must be two vectors of one length, not {xs.shape} and {ys.shape}")
             if np.isnan(xs).any() or np.isnan(ys).any():
                 raise ValueError(f"curve {name!r} must hold numbers, not NaN")
+        if (rows := len(metrics) + sum(len(x) for x, _ in curves.values())) > MOST_ROWS:
+            raise ValueError(f"metrics and points of curves must be at most {MOST_ROWS:,}, not {rows:,}")
         object.__setattr__(self, "metrics", metrics)
         object.__setattr__(self, "curves", curves)
 

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import importlib
 import importlib.metadata
-import io
 import json
 import os
 import platform
@@ -16,22 +15,19 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import taciturn
+from taciturn import files
+from taciturn.bench.cells import MOST_FILE, arrow, parquet, read_cell, schema
 from taciturn.bench.results import Cell, Result, Results
 from taciturn.bench.study import Study
 from taciturn.validation import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 Manifest = dict[str, Any]  # what `manifest.json` holds
 # Libraries whose versions a manifest records, and the extra that installs each ("": always installed).
@@ -57,7 +53,11 @@ class BenchError(Exception):
 
 
 MISSING = object()
-LOCK = ".lock"
+MOST_CELLS, MOST_BYTES = 100_000, 10**7
+"""How many cells a plan may have, and how long a JSON file and the traceback of a cell may be."""
+CELL = r"[0-9a-f]{64}\.parquet"
+TRACEBACK = r"[0-9a-f]{64}\.txt"
+WRITTEN = r"manifest\.json|plan\.json|results\.parquet"
 
 
 class StoreError(BenchError):
@@ -76,6 +76,7 @@ class Store:
         self.path = Path(path)
         self.cells = self.path / "cells"
         self.failed = self.path / "failed"
+        self.corrupt = self.path / "corrupt"
 
     @contextlib.contextmanager
     def locked(self, *, resume: bool) -> Iterator[None]:
@@ -84,33 +85,22 @@ class Store:
 
         Raises StoreError if another process holds it, or for what `begin` refuses.
         """
-        _arrow()  # fail now rather than after the first cell
+        arrow()  # fail now rather than after the first cell
         self._earlier(resume)
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            stream = (self.path / LOCK).open("a+", encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"cannot write to {self.path}: {error.strerror}") from error
-        with stream:
-            try:
-                lock(stream)
-            except BlockingIOError as error:
-                stream.seek(0)
-                who = stream.read().strip()
-                raise StoreError(
-                    f"{self.path} is being written to by {who}: wait for it, or choose another --out"
-                ) from error
-            stream.truncate(0)
-            stream.write(f"process {os.getpid()} on {platform.node()}")
-            stream.flush()
+        with contextlib.ExitStack() as held:
+            with refusing(self.path):
+                held.enter_context(files.locked(self.path))
             yield
 
     def _earlier(self, resume: bool) -> Manifest:
         """The manifest of an earlier run, if there is one."""
         if self.path.exists() and not self.path.is_dir():
             raise StoreError(f"{self.path} is not a folder")
-        if not self.path.exists() or {file.name for file in self.path.iterdir()} <= {".manifest.json.tmp", LOCK}:
-            return {}
+        with refusing(self.path):
+            for folder in (self.cells, self.failed, self.corrupt):
+                files.real(folder)
+            if files.is_empty(self.path, "manifest.json"):
+                return {}
         if not resume:
             raise StoreError(f"{self.path} is not empty: continue with --resume, or choose another --out")
         return self.manifest()
@@ -137,16 +127,13 @@ class Store:
         write_json(self.path / "manifest.json", manifest)
         plans = self.plan() | {name: [cell.key for cell in cells] for name, cells in plan.items()}
         write_json(self.path / "plan.json", plans)
-        for folder in (self.cells, self.failed):
-            folder.mkdir(exist_ok=True)
-            for leftover in folder.glob(".*.tmp"):
-                leftover.unlink()
+        with refusing(self.path):
+            for folder, names in ((self.path, WRITTEN), (self.cells, CELL), (self.failed, TRACEBACK)):
+                files.remove(files.own(folder), files.leftovers(names))
         keys = [cell.key for cells in plan.values() for cell in cells]
         done = {key for key in keys if self._file(key).exists() and self._readable(key)}
         wanted = {key for planned in plans.values() for key in planned} - done
-        for file in self.failed.glob("*.txt"):
-            if file.stem not in wanted:
-                file.unlink()
+        files.remove(self.failed, TRACEBACK, frozenset(f"{key}.txt" for key in wanted))
         return done
 
     def finish(self) -> None:
@@ -168,7 +155,7 @@ class Store:
         same = {"study": cell.study, "key": cell.key, "seed": cell.seed, "config": json.dumps(cell.config)}
         columns: dict[str, Any] = {name: [item] * len(value) for name, item in same.items()}
         columns |= {"kind": kind, "name": name, "x": x, "value": value, "wall_seconds": [wall_seconds] * len(value)}
-        write_bytes(self._file(cell.key), parquet(_arrow()[0].table(columns, schema=schema())))
+        write_bytes(self._file(cell.key), parquet(arrow()[0].table(columns, schema=schema())))
         (self.failed / f"{cell.key}.txt").unlink(missing_ok=True)
 
     def fail(self, cell: Cell, details: str) -> Path:
@@ -185,7 +172,7 @@ class Store:
         plans = self.plan()
         keys = [key for name, keys in plans.items() if study in (None, name) for key in keys]
         found = [self._read(key) for key in keys if self._file(key).exists()]
-        return _arrow()[0].concat_tables([schema().empty_table(), *found])
+        return arrow()[0].concat_tables([schema().empty_table(), *found])
 
     def results(self, study: str) -> Results:
         """The same for one study, grouped by configuration. Also raises StoreError for cells that taciturn has not
@@ -210,7 +197,10 @@ class Store:
     def plan(self) -> dict[str, list[str]]:
         """Keys of the cells of each study, as planned when it last ran."""
         self.manifest()
-        return self._read_json("plan.json") if (self.path / "plan.json").exists() else {}
+        found: dict[str, list[str]] = self._read_json("plan.json") if (self.path / "plan.json").exists() else {}
+        if len(found) + sum(map(len, found.values())) > MOST_CELLS:
+            raise StoreError(f"{self.path / 'plan.json'} must have at most {MOST_CELLS:,} studies and cells")
+        return found
 
     def manifest(self) -> Manifest:
         """What ran where, with which versions and seeds."""
@@ -220,13 +210,14 @@ class Store:
         return self.cells / f"{key}.parquet"
 
     def _read(self, key: str) -> "pa.Table":
-        pa, pq = _arrow()
         file = self._file(key)
         try:
-            with pq.ParquetFile(file, page_checksum_verification=True) as stream:
-                table = stream.read(use_threads=False)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise StoreError(f"{file} cannot be read: run the benchmark again with --resume to replace it") from error
+            table = read_cell(file)
+        except (arrow()[0].ArrowException, OSError, ValueError) as error:
+            why = shown(str(error))[1:-1]
+            raise StoreError(
+                f"{file} cannot be read ({why}): run the benchmark again with --resume to replace it"
+            ) from error
         if table.schema != schema() or set(table["key"].to_pylist()) != {key}:
             raise StoreError(f"{file} is not a cell of this benchmark: run it again with --resume to replace it")
         return table
@@ -235,14 +226,13 @@ class Store:
         try:
             self._read(key)
         except StoreError:
-            (self.path / "corrupt").mkdir(exist_ok=True)
-            self._file(key).replace(self.path / "corrupt" / f"{key}.parquet")
+            self._file(key).replace(files.own(self.corrupt) / f"{key}.parquet")
             return False
         return True
 
     def _read_json(self, name: str) -> Any:
         try:
-            found = json.loads((self.path / name).read_bytes())
+            found = json.loads(files.content(self.path / name, MOST_BYTES))
         except FileNotFoundError as error:
             why = f"{name} is missing" if self.path.exists() else "there is nothing of that name"
             raise StoreError(f"{self.path} holds no benchmark results ({why})") from error
@@ -300,46 +290,29 @@ def gather(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str
         write_json(made.path / "manifest.json", manifest)
         for key in (key for keys in plan.values() for key in keys):
             if key in finished:
-                write_bytes(made._file(key), finished[key]._file(key).read_bytes())
+                with refusing(finished[key].path):
+                    cell = files.content(finished[key]._file(key), MOST_FILE)
+                write_bytes(made._file(key), cell)
                 continue
             for store in stores:
                 traceback = store.failed / f"{key}.txt"
                 if traceback.exists():
-                    write_bytes(made.failed / traceback.name, traceback.read_bytes())
+                    with refusing(store.path):
+                        text = files.content(traceback, MOST_BYTES, links=False)  # a link may lead anywhere
+                    write_bytes(made.failed / traceback.name, text)
         made.finish()
     return made
 
 
-def _arrow() -> tuple[Any, Any]:
-    """`pyarrow` and `pyarrow.parquet`, imported only where tables are read or written: listing studies needs
-    neither."""
+@contextlib.contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Turn what `taciturn.files` raises into a StoreError."""
     try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "benchmark results need pyarrow: run pip install '.[bench]' in a clone of taciturn"
-        ) from error
-    return pa, pq
-
-
-@cache
-def schema() -> "pa.Schema":
-    """The columns of a table of cells."""
-    pa, _ = _arrow()
-    return pa.schema(
-        [
-            ("study", pa.string()),
-            ("key", pa.string()),
-            ("seed", pa.int64()),
-            ("config", pa.string()),
-            ("kind", pa.string()),
-            ("name", pa.string()),
-            ("x", pa.float64()),
-            ("value", pa.float64()),
-            ("wall_seconds", pa.float64()),
-        ]
-    )
+        yield
+    except ValueError as error:
+        raise StoreError(str(error)) from error
+    except OSError as error:
+        raise StoreError(f"cannot write to {path}: {error.strerror}") from error
 
 
 def _same(one: "pa.Table", other: "pa.Table") -> bool:
@@ -367,37 +340,11 @@ def has_shape(value: object, shape: Any) -> bool:
     return isinstance(value, shape)
 
 
-def lock(stream: IO[str]) -> None:
-    """Lock a file until it is closed. Raises BlockingIOError if another process holds it; nothing is locked where the
-    system cannot."""
-    if fcntl is not None:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError:
-            # Some network file systems have no locks.
-            return
-
-
-def parquet(table: "pa.Table") -> bytes:
-    """A table as a Parquet file."""
-    buffer = io.BytesIO()
-    _arrow()[1].write_table(table, buffer, compression="zstd", write_page_checksum=True)
-    return buffer.getvalue()
-
-
 def write_bytes(file: Path, data: bytes) -> None:
-    """Write a file atomically: under a temporary name, flushed to disk, then renamed. Raises StoreError."""
-    temporary = file.with_name(f".{file.name}.tmp")
+    """Write a file atomically (`taciturn.files.write`). Raises StoreError."""
     try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(file)
+        files.write(file, data)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise StoreError(f"cannot write {file}: {error.strerror} (finished cells are kept: --resume)") from error
 
 
@@ -442,13 +389,15 @@ def processor() -> str:
 
 def code() -> str:
     """Fingerprint of taciturn's own modules: the version does not distinguish states of the code between releases."""
-    files: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     for name in ("taciturn", "taciturn.envs", "taciturn.policies", "taciturn.wrappers"):
         folder = Path(importlib.import_module(name).__path__[0])
         prefix = name.removeprefix("taciturn").removeprefix(".")
-        files |= {f"{prefix}/{file.relative_to(folder).as_posix()}".lstrip("/"): file for file in folder.rglob("*.py")}
+        modules |= {
+            f"{prefix}/{file.relative_to(folder).as_posix()}".lstrip("/"): file for file in folder.rglob("*.py")
+        }
     digest = hashlib.sha256()
-    for name, file in sorted(files.items()):
+    for name, file in sorted(modules.items()):
         digest.update(f"{name}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 

@@ -11,6 +11,7 @@ import numpy as np
 from taciturn.bench.results import RUNS, Group, Results, canonical
 from taciturn.bench.store import Manifest, Store, StoreError, has_shape
 from taciturn.bench.study import Study
+from taciturn.files import content
 from taciturn.validation import shown
 
 ORIGIN = ("command", "commit", "taciturn", "python", "libraries", "platform", "finished")
@@ -80,9 +81,7 @@ def packed(found: Submission) -> str:
 def unpacked(file: Path) -> Submission:
     """Read what `packed` wrote. Raises StoreError if the file cannot be read or is not one of these."""
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-        kept = json.loads(file.read_bytes(), object_pairs_hook=distinct)
+        kept = json.loads(content(file, MOST_BYTES), object_pairs_hook=distinct)
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{file} cannot be read: {error}") from error
     if not has_shape(kept, SHAPE) or not all(is_whole(one) for one in kept["groups"]):

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import pickle
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from taciturn import files
 from taciturn.agents import bring
 from taciturn.bench import statistics
 from taciturn.bench.comparisons import playing
 from taciturn.bench.play import learns
-from taciturn.bench.store import environment, has_shape, now, write_bytes, write_json
+from taciturn.bench.store import MOST_BYTES, environment, has_shape, now, write_bytes, write_json
 from taciturn.bench.tasks import CONTESTS, STANDARD, TASKS, Task
 from taciturn.envs.core import Array, Population, integer
 from taciturn.policies import Learner
@@ -30,10 +32,11 @@ from taciturn.policies.learned.tuning import settings_in, tuned
 from taciturn.policies.trust import signed, trusted_bytes
 from taciturn.registry import UnknownName, make_policy, one_agent, policies, policy_class
 from taciturn.simulation import simulate
-from taciturn.validation import missing_extra
+from taciturn.validation import missing_extra, shown
 from taciturn.wrappers import Privatize
 
 EVALUATION_RUNS = 20
+COLUMNS = ("steps", "return", "low", "high")
 LIBRARIES = ("stable_baselines3", "sb3_contrib")
 Told = Callable[[float, str], None]
 Trainer = Callable[[Path, Any, int, Told], None]
@@ -90,8 +93,8 @@ def train(
     Raises:
         UnknownName: no such world or algorithm.
         ValueError: a parameter out of range, a task in which nothing is trained, a folder that holds another training
-            or a checkpoint that is not trusted, or an algorithm that fails during training, such as when numbers grow
-            without bound.
+            or is being written to, a checkpoint that is not of this training or not trusted, or an algorithm that fails
+            during training, such as when numbers grow without bound.
         ImportError: stable-baselines3 is not installed.
     """
     steps = None if steps is None else integer("steps", steps, at_least=1)
@@ -129,11 +132,16 @@ def train(
         "num_envs": num_envs,
         "evaluations": evaluations,
     }
-    begun = _open(folder, asked, resume)
-    if begun.get("finished"):
+    if _open(folder, asked, resume).get("finished"):
         return folder
-    trainer(folder, steps, evaluations, progress or (lambda fraction, text: None))
-    write_json(folder / "manifest.json", begun | {"finished": now()})
+    with files.locked(folder):
+        begun = _open(folder, asked, resume)  # another process may have written to it in between
+        if not begun:
+            begun = {"training": asked, **environment(), "started": now(), "finished": None}
+            write_json(folder / "manifest.json", begun)
+        files.own(folder / "checkpoints")
+        trainer(folder, steps, evaluations, progress or (lambda fraction, text: None))
+        write_json(folder / "manifest.json", begun | {"finished": now()})
     return folder
 
 
@@ -165,11 +173,12 @@ def own_settings(file: str | Path | None, algorithm: str) -> dict[str, Any]:
 
 
 def _open(folder: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any]:
-    """The manifest of a training, new or from the folder; ValueError if the folder holds something else."""
+    """The manifest of the training in the folder, empty if that is new; ValueError if it holds something else."""
     file = folder / "manifest.json"
     if file.exists():
+        text = files.content(file, MOST_BYTES)
         try:
-            found: dict[str, Any] = json.loads(file.read_bytes())
+            found: dict[str, Any] = json.loads(text)
         except (ValueError, RecursionError):
             found = {}
         if not has_shape(found, {"training": {str: object}}):
@@ -186,12 +195,9 @@ def _open(folder: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any]:
                 f"out must be a new folder, and {folder} holds this training: resume it, or choose another"
             )
         return found
-    if folder.exists() and any(folder.iterdir()):
+    if not files.is_empty(folder, file.name):
         raise ValueError(f"out must be a new or empty folder, and {folder} is not")
-    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-    manifest = {"training": asked, **environment(), "started": now(), "finished": None}
-    write_json(file, manifest)
-    return manifest
+    return {}
 
 
 class Watched(Policy):
@@ -218,19 +224,22 @@ def evaluated(policy: Any, population: Population[Any], seed: int, folder: Path,
     runs. No steps are an empty field."""
     watched = Watched(policy)
     simulate(population, watched, seed=seed, fast=False)
-    file = folder / "evaluations.csv"
-    rows = (
-        list(csv.reader(io.StringIO(file.read_text(encoding="utf-8"))))
-        if file.exists()
-        else [["steps", "return", "low", "high"]]
-    )
     name = "" if steps is None else str(steps)
-    kept = [row for row in rows if row[0] != name]
+    rows = evaluations_in(folder) | {name: [name, *(f"{x:.6g}" for x in statistics.mean(watched.returns))]}
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(
-        [*kept, [name, *(f"{x:.6g}" for x in statistics.mean(watched.returns))]]
-    )
-    write_bytes(file, text.getvalue().encode())
+    order = sorted(rows, key=lambda one: int(one or 0))
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *(rows[one] for one in order)])
+    write_bytes(folder / "evaluations.csv", text.getvalue().encode())
+
+
+def evaluations_in(folder: Path) -> dict[str, list[str]]:
+    """The rows of `evaluations.csv` by their steps, empty if there is none; ValueError if they are not of this form."""
+    file = folder / "evaluations.csv"
+    text = files.content(file, MOST_BYTES).decode() if file.exists() else ""
+    rows = list(csv.reader(io.StringIO(text)))
+    if any(len(row) != len(COLUMNS) or not re.fullmatch(r"[0-9]{0,18}", row[0]) for row in rows[1:]):
+        raise ValueError(f"{file} must have rows of {', '.join(COLUMNS)}")
+    return {row[0]: row for row in rows[1:]}
 
 
 def learner(
@@ -323,23 +332,44 @@ def library(
 
     def run(folder: Path, steps: int, evaluations: int, tell: Told) -> None:
         nonlocal model
+
+        def loaded(mark: int) -> Any:
+            kept = io.BytesIO(trusted_bytes(checkpoints / f"{mark}.zip", trust))
+            found = known[name].load(kept, env=rows(checkpoints / f"{mark}.pkl"), device="cpu")
+            if max((one for one in marks if one <= found.num_timesteps), default=0) != mark:
+                raise ValueError(
+                    f"{checkpoints / f'{mark}.zip'} must be of {mark:,} steps, not {found.num_timesteps:,}"
+                )
+            return found
+
+        def evaluate(mark: int) -> None:
+            tell(mark / steps, f"{name}: {EVALUATION_RUNS} fresh runs after {model.num_timesteps:,} steps")
+            evaluated(Predictor(model), population, seed, folder, mark)
+
         marks = np.unique(np.linspace(0, steps, evaluations + 1).astype(int)[1:]).tolist()
         checkpoints, replay = folder / "checkpoints", folder / "checkpoints" / "replay.pkl"
-        done = max((int(file.stem) for file in checkpoints.glob("*.zip") if file.stem.isdecimal()), default=0)
+        saved = checkpoints_in(checkpoints, marks)
+        done = max(saved, default=0)
         if not done and "n_steps" not in own and getattr(model, "n_steps", 0) * model.n_envs > steps:
             # A rollout of the usual length would be longer than the training.
             short = -(-steps // model.n_envs)
             batch = math.gcd(getattr(model, "batch_size", 1), short * model.n_envs)
             model = made(n_steps=short, **{"batch_size": batch} if hasattr(model, "batch_size") else {})
+        evaluated_before = evaluations_in(folder)
+        for mark in saved:  # a process that was killed may have saved it, and not evaluated it
+            if str(mark) not in evaluated_before:
+                model = loaded(mark)
+                evaluate(mark)
         if done:
-            kept = io.BytesIO(trusted_bytes(checkpoints / f"{done}.zip", trust))
-            model = known[name].load(kept, env=rows(checkpoints / f"{done}.pkl"), device="cpu")
+            model = loaded(done)
             # Otherwise the first training runs would be repeated.
             model.get_env().seed(int(np.random.SeedSequence([seed, done]).generate_state(1)[0]))
             model.num_timesteps = done
             if replay.exists():
                 model.load_replay_buffer(io.BytesIO(trusted_bytes(replay, trust)))
-        log = folder / "log" / f"from_{done}" if done else folder / "log"  # the file of numbers is written anew
+        log = files.own(folder / "log")
+        log = files.own(log / f"from_{done}") if done else log
+        (log / "progress.csv").unlink(missing_ok=True)  # it is written anew, and not where a link leads
         logger = configure(str(log), ["csv", "tensorboard"])
         model.set_logger(logger)
         try:
@@ -354,14 +384,25 @@ def library(
                 if hasattr(model, "replay_buffer"):
                     write_bytes(replay, signed(pickle.dumps(model.replay_buffer)))
                 save(checkpoints / f"{done}.zip", checkpoints / f"{done}.pkl")
-                tell(done / steps, f"{name}: {EVALUATION_RUNS} fresh runs after {model.num_timesteps:,} steps")
-                evaluated(Predictor(model), population, seed, folder, done)
+                evaluate(done)
         finally:
             logger.close()
         save(folder / "model.zip", folder / "vecnormalize.pkl")
         replay.unlink(missing_ok=True)
 
     return run
+
+
+def checkpoints_in(folder: Path, marks: list[int]) -> list[int]:
+    """After which steps there are checkpoints, in order; ValueError if this training makes none after so many."""
+    found = [file for file in folder.glob("*.zip") if file.stem.isdecimal()]
+    for file in found:
+        if file.name not in {f"{mark}.zip" for mark in marks}:
+            raise ValueError(
+                f"checkpoints must be of this training, which makes them after {shown(marks)[1:-1]} steps, and {file} "
+                "is not"
+            )
+    return sorted(int(file.stem) for file in found)
 
 
 def teller(tell: Told, steps: int, name: str) -> Callable[[dict[str, Any], dict[str, Any]], bool]:

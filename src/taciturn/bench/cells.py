@@ -1,0 +1,96 @@
+"""The table of a cell as a Parquet file, and what such a file may hold: a few bytes of one can stand for gigabytes."""
+
+import io
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from taciturn import files
+from taciturn.bench.results import MOST_ROWS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_FILE, MOST_TABLE = 2 * 10**7, 5 * 10**8
+"""Bytes that the file of a cell may have, and its table in memory."""
+TEXTS = ("study", "key", "config", "kind", "name")
+
+
+def arrow() -> tuple[Any, Any]:
+    """`pyarrow` and `pyarrow.parquet`, imported only where tables are read or written: listing studies needs
+    neither."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "benchmark results need pyarrow: run pip install '.[bench]' in a clone of taciturn"
+        ) from error
+    return pa, pq
+
+
+@cache
+def schema() -> "pa.Schema":
+    """The columns of a table of cells."""
+    pa, _ = arrow()
+    return pa.schema(
+        [
+            ("study", pa.string()),
+            ("key", pa.string()),
+            ("seed", pa.int64()),
+            ("config", pa.string()),
+            ("kind", pa.string()),
+            ("name", pa.string()),
+            ("x", pa.float64()),
+            ("value", pa.float64()),
+            ("wall_seconds", pa.float64()),
+        ]
+    )
+
+
+def parquet(table: "pa.Table") -> bytes:
+    """A table as a Parquet file."""
+    buffer = io.BytesIO()
+    arrow()[1].write_table(table, buffer, compression="zstd", write_page_checksum=True)
+    return buffer.getvalue()
+
+
+def read_cell(file: Path) -> "pa.Table":
+    """The table in the file of a cell. What the file says of its sizes is checked before anything is unpacked, and how
+    long texts are before they are repeated in each row.
+
+    Raises:
+        ValueError: it is no regular file, it is too large, or its columns are others; `pyarrow.ArrowException`, a kind
+            of ValueError or OSError for most mistakes, where it is damaged.
+        OSError: it cannot be read.
+    """
+    pa, pq = arrow()
+    given = io.BytesIO(files.content(file, MOST_FILE))
+    try:
+        opened = pq.ParquetFile(given, read_dictionary=TEXTS, page_checksum_verification=True)
+    except KeyError as error:  # where a text is missing
+        raise ValueError("a cell has other columns") from error
+    with opened as stream:
+        found = stream.metadata
+        unpacked = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
+        if found.num_rows > MOST_ROWS or unpacked > MOST_TABLE:
+            raise ValueError(f"a cell must have at most {MOST_ROWS:,} rows and {MOST_TABLE:,} bytes")
+        if not stream.schema_arrow.equals(pa.schema([(one.name, packed(one)) for one in schema()])):
+            raise ValueError("a cell has other columns")
+        table = stream.read(use_threads=False)
+    if sum(length(chunk) for name in TEXTS for chunk in table[name].chunks) > MOST_TABLE:
+        raise ValueError(f"a cell must have at most {MOST_TABLE:,} bytes of text")
+    return table.cast(schema())
+
+
+def packed(field: Any) -> Any:
+    """The type that a column is read as: each text is kept once."""
+    pa, _ = arrow()
+    return pa.dictionary(pa.int32(), field.type) if field.name in TEXTS else field.type
+
+
+def length(chunk: Any) -> int:
+    """Bytes of the texts of a column, repeated in each row."""
+    import pyarrow.compute as pc
+
+    return int(pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0)

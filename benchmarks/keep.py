@@ -89,6 +89,7 @@ def at_seeds(group: Group, seeds: list[int]) -> Group:
     return Group(group.config, group.seeds[places], metrics, curves, group.wall_seconds[places])
 
 
+@cache
 def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
     """The origin of a kept study, its results, and the verdicts on its paper's claims."""
     found = unpacked(KEPT / f"{study}.json")

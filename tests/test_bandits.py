@@ -77,8 +77,8 @@ def test_better_than_chance(policy: Any) -> None:
 def test_planned_as_by_steps(policy: Any) -> None:
     # Equal random draws give equal runs. Phases of Fed2UCB and turns of private elimination are drawn as binomials, so
     # that only the law is the same (the latter's: tests/test_private_bandits.py).
-    planned = taciturn.simulate(world(policy), policy, seed=2, until=700)
-    stepped = taciturn.simulate(by_steps(world(policy)), policy, seed=2, until=700)
+    planned = taciturn.simulate(world(policy), policy, seed=2, until=350)
+    stepped = taciturn.simulate(by_steps(world(policy)), policy, seed=2, until=350)
     if isinstance(policy, Fed2UCB | DPSuccessiveElimination):
         assert planned.metrics.keys() == stepped.metrics.keys()
         return

@@ -94,8 +94,8 @@ def test_it_needs_a_server() -> None:
 
 @pytest.fixture(scope="module")
 def alone() -> Any:
-    """The regret of agents on their own, [200]."""
-    return taciturn.simulate(federated_bandit_v0.population(200, **TASK), ThompsonSampling(), seed=5).metrics[
+    """The regret of agents on their own, [100]."""
+    return taciturn.simulate(federated_bandit_v0.population(100, **TASK), ThompsonSampling(), seed=5).metrics[
         "regret_per_agent"
     ]
 
@@ -110,9 +110,9 @@ def alone() -> Any:
     ],
 )
 def test_sharing_pays_under_a_total(total: float | None, policy: PublicPlan, share: float, alone: Any) -> None:
-    """At least this share of the regret of agents on their own is saved, by 4 standard errors of 200 runs: false alarm
+    """At least this share of the regret of agents on their own is saved, by 4 standard errors of 100 runs: false alarm
     below 1e-4. The settings were found on training streams."""
-    env = federated_bandit_v0.population(200, **TASK)
+    env = federated_bandit_v0.population(100, **TASK)
     run = taciturn.simulate(env, policy, seed=5, privacy=None if total is None else {"means": Laplace(total)})
     saved = (1 - share) * alone - run.metrics["regret_per_agent"]
     assert saved.mean() > 4 * saved.std() / math.sqrt(saved.size)
@@ -176,10 +176,10 @@ def five_alone() -> Any:
 def test_together_they_need_less_than_each_on_its_own(
     total: float | None, policy: Any, most: float, five_alone: Any
 ) -> None:
-    """The regret of 5,000 runs by 4 standard errors (false alarm below 1e-4) against `most`, and that against agents on
+    """The regret of 300 runs by 4 standard errors (false alarm below 1e-4) against `most`, and that against agents on
     their own by Thompson sampling, who are also measured. The settings were found on training streams."""
     run = taciturn.simulate(
-        arm_elimination_v0.population(5000, **COORDINATOR),
+        arm_elimination_v0.population(300, **COORDINATOR),
         policy,
         seed=5,
         privacy=None if total is None else {"means": Laplace(total)},

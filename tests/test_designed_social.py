@@ -131,7 +131,7 @@ GRID = (np.arange(200) + 0.5) / 200
 
 def test_on_its_own_it_is_near_the_optimum_and_never_beyond() -> None:
     """An agent that sees more than its own signals would be; 4 standard errors, false alarm below 1e-4."""
-    env = gossip_bandit_v0.population(1500, num_agents=2, num_options=2, horizon=6.0)
+    env = gossip_bandit_v0.population(1000, num_agents=2, num_options=2, horizon=6.0)
     regret = taciturn.simulate(env, HoldTheBest(), seed=11).metrics["popularity_regret"]
     error, least = regret.std() / math.sqrt(regret.size), optimum(6.0, 10)
     assert least - 4 * error < regret.mean() < 1.1 * least + 4 * error, (regret.mean(), error, least)
@@ -226,12 +226,12 @@ def test_the_weights_are_those_of_bayes() -> None:
 
 @pytest.fixture(scope="module", params=["gossip", "rounds"])
 def regrets(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Of 200 or 100 runs, on seeds that the settings were not chosen on."""
+    """Of 50 or 100 runs, on seeds that the settings were not chosen on."""
     env: Any
     own: dict[str, Any]
     fresh: dict[str, Any]
     if request.param == "gossip":
-        env, measure = gossip_bandit_v0.population(200, without_preference="zeros", **TASK), "popularity_regret"
+        env, measure = gossip_bandit_v0.population(50, without_preference="zeros", **TASK), "popularity_regret"
         own, moments, fresh = {}, {10.0: 3.0, 3.0: 4.0}, {"moment": 2.5, "temper": 0.35}
         mark = HoldTheBestTogether()
     else:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import gallery
+import keep
 import numpy as np
 import pytest
+import summary
 import world_pages
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -112,10 +114,9 @@ def hidden(population: Population[Any]) -> list[str]:
 
 
 def test_pages_give_what_was_measured_and_found() -> None:
-    summary = runpy.run_path(str(ROOT / "benchmarks/summary.py"))
-    for file, name, part in summary["parts"]():
+    for file, name, part in summary.parts():
         text = file.read_text(encoding="utf-8")
-        assert summary["with_part"](text, name, part) == text, f"{name} of {file}: python benchmarks/summary.py"
+        assert summary.with_part(text, name, part) == text, f"{name} of {file}: python benchmarks/summary.py"
 
 
 def test_the_readme_is_short_and_has_no_number_of_its_own() -> None:
@@ -155,9 +156,8 @@ def test_the_page_of_intervals_gives_the_measured_coverage() -> None:
 
 
 def test_pages_of_results_are_made_of_the_kept_results() -> None:
-    keep = runpy.run_path(str(ROOT / "benchmarks/keep.py"))
-    marked = {page for page in (ROOT / "docs").glob("*.md") if keep["BEGIN"] in page.read_text(encoding="utf-8")}
-    pages = keep["pages"]()
+    marked = {page for page in (ROOT / "docs").glob("*.md") if keep.BEGIN in page.read_text(encoding="utf-8")}
+    pages = keep.pages()
     assert {"leakage", "verdicts"} <= {page.stem for page in pages}
     package = {ROOT / "src/taciturn/bench" / name for name in ("kept_verdicts.json", "known.json", "marks.json")}
     drawn = set((ROOT / "docs/_static").glob("together*"))

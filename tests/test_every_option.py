@@ -86,7 +86,7 @@ COMMANDS: dict[str, tuple[str, dict[str, str | tuple[str, str]]]] = {
         BENCH,
         {"names": (BENCH, "bench agents --out out"), "out": "--out other", "trust": "--trust", **RUNS}
         | {"yes": ("bench --yes", "bench")}
-        | {"agent": ("bench agents --out out", "bench agents --out out --agent test_every_option:mine")},
+        | {"agent": ("bench agents --out out", "bench agents --out out --agent test_every_option:stops")},
     ),
     "reproduce": (
         FIGURES,
@@ -192,6 +192,13 @@ def mine(rows: Any) -> Any:
     return np.zeros(len(rows), np.int64)
 
 
+def stops(rows: Any) -> Any:
+    """The same, in round stopping alone."""
+    if rows.shape[1] != 5:
+        raise ValueError("I play round stopping")
+    return mine(rows)
+
+
 def plain(value: Any) -> Any:
     """What can be compared of what a function was given."""
     if isinstance(value, dict):
@@ -219,6 +226,12 @@ def everywhere(monkeypatch: pytest.MonkeyPatch, original: Any, other: Any) -> No
             monkeypatch.setattr(module, name, other)
 
 
+def of_one_world() -> str:
+    """What is kept of the standing benchmark, of one world: the whole takes a second to read."""
+    whole = submission.unpacked(KEPT)
+    return submission.packed(whole._replace(results=whole.results.select(env="round_stopping_v0")))
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the commands read."""
@@ -236,14 +249,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.csv").write_text("\n".join(ordered), encoding="utf-8")
     (folder / "items.csv").write_text("item_id,f\na0,1\na1,0\na2,3\n", encoding="utf-8")
     (folder / "own.yml").write_text("PPO:\n  gamma: 0.5\n", encoding="utf-8")
-    (folder / "kept.json").write_bytes(KEPT.read_bytes())
+    kept = of_one_world()
+    (folder / "kept.json").write_text(kept, encoding="utf-8")
     for name, seeds in {"studies": 9, "fewer": 3}.items():
         (folder / name).mkdir()
-        (folder / name / "agents.json").write_bytes(KEPT.read_bytes())
+        (folder / name / "agents.json").write_text(kept, encoding="utf-8")
         config = Noise().cells(False)[0].config
         group = Group(config, np.arange(seeds), {"value": np.ones(seeds)}, {}, np.arange(seeds, dtype=float))
-        kept = submission.Submission("noise", dict.fromkeys(submission.ORIGIN, "said"), Results([group]))
-        (folder / name / "noise.json").write_text(submission.packed(kept), encoding="utf-8")
+        noise = submission.Submission("noise", dict.fromkeys(submission.ORIGIN, "said"), Results([group]))
+        (folder / name / "noise.json").write_text(submission.packed(noise), encoding="utf-8")
     for name, quick in {"done": True, "done-too": False}.items():
         where = {"policy": "Clever", "world.agents": 10, "privacy.epsilon": 1.0}
         runner.run_study([Noise()], store.Store(folder / name), quick=quick, progress=False, where=where)
@@ -275,7 +289,7 @@ def trace(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 
     def of_folder(folder: Path, study: Any) -> Any:
         calls.append(["of_folder", repr(folder)])
-        return submission.unpacked(KEPT)
+        return submission.unpacked(files / "kept.json")
 
     def verified(cells: Any, rng: Any, **how: Any) -> list[Any]:
         calls.append(["verify", [one.cell.label for one in cells], plain(how)])

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import platform_side
-from hypothesis import given
-from hypothesis import settings as examples
-from hypothesis import strategies as st
 
 import taciturn
 from taciturn.envs import (
@@ -227,7 +224,7 @@ class Posted(Policy):
 def test_the_most_frequent_value_cannot_be_learned_by_heart() -> None:
     def shortfall(platform: Posted, **instance: Any) -> Array:
         world = elicitation_v0.population(
-            800,
+            250,
             num_individuals=10,
             horizon=1,
             target=1.0,
@@ -285,13 +282,11 @@ def wintall() -> Array:
     )
 
 
-REFERENCE = wintall()
-
-
-@examples(max_examples=40)
-@given(scale=st.floats(-1, 1, width=32))
-def test_no_constant_beats_wintall(scale: float) -> None:
-    assert z_score(REFERENCE - constant(scale)) > Z
+def test_no_constant_beats_wintall() -> None:
+    """Not one of 11 from the lowest to the highest, in runs of the same instances."""
+    reference = wintall()
+    ahead = {scale: z_score(reference - constant(scale)) for scale in np.linspace(-1, 1, 11).tolist()}
+    assert min(ahead.values()) > Z, ahead
 
 
 def test_the_platform_cannot_mislead_about_the_target() -> None:

@@ -87,11 +87,11 @@ def no_leap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_contract() -> None:
-    env = gossip_bandit_v0.population(num_envs=1000, num_agents=400, qualities=(0.95, 0.65, 0.35, 0.05), rate=1.0)
+    env = gossip_bandit_v0.population(num_envs=200, num_agents=400, qualities=(0.95, 0.65, 0.35, 0.05), rate=1.0)
     env = Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(epsilon=3.0))
     run = taciturn.simulate(env, PPCL(), seed=0, until=[10.0, 20.0, 40.0], record=["popularity"])
     popularity = run.trace["popularity"]
-    assert popularity.shape == (3, 1000, 4)
+    assert popularity.shape == (3, 200, 4)
     np.testing.assert_allclose(popularity.sum(-1), 1.0)
     assert (np.diff(popularity[:, :, 0].mean(1)) > -0.01).all()
     assert popularity[-1, :, 0].mean() > 0.99
@@ -280,7 +280,7 @@ def joint_law(mechanism: Any, holders: tuple[int, ...], n: int) -> Array:
 
 def test_a_tick_hears_the_law_of_single_messages() -> None:
     """Equations 5 and 6: joint over the options, the closed law and the messages both; and three mistakes are found."""
-    size, law = 40_000, joint_law(RR(2.0), (2, 2, 1), 5) * 40_000
+    size, law = 15_000, joint_law(RR(2.0), (2, 2, 1), 5) * 15_000
     for by_message in (False, True):
         for mechanism in (RR(2.0), UnaryEncoding(2.0, "symmetric")):
             counts = first_counts(mechanism, size, by_message=by_message, seed=3, **SMALL)
@@ -358,7 +358,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two samples of whole runs: of everything that runs are judged by."""
     policy, mechanism, params = CASES[name]
-    size, privacy = 3000, None if mechanism is None else {"preference": mechanism}
+    size, privacy = 2000, None if mechanism is None else {"preference": mechanism}
     until = [params["horizon"] / 3, params["horizon"]]
     fast = taciturn.simulate(population(size, **params), policy, seed=11, until=until, record=["best"], privacy=privacy)
     no_leap(monkeypatch)
@@ -387,7 +387,7 @@ def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch)
 def test_that_comparison_has_power(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaps that end a consensus for good, or forget the bias, are found out."""
     _, mechanism, params = CASES["ppcl, weak"]
-    size, privacy = 3000, {"preference": mechanism}
+    size, privacy = 2000, {"preference": mechanism}
     right = taciturn.simulate(population(size, **params), PPCL(), seed=1, until=6.0, privacy=privacy)
     monkeypatch.setattr(ppcl, "unbiased", lambda counts, received, p, q: counts / np.maximum(received, 1)[..., None])
     wrong = taciturn.simulate(population(size, **params), PPCL(), seed=2, until=6.0, privacy=privacy)
@@ -578,7 +578,7 @@ def after(chain: Array, start: int, mean_ticks: float) -> Array:
 def test_two_options_are_an_exact_birth_death_chain(
     epsilon: float | None, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    n, qualities, until, size = 16, (0.8, 0.5), 6.0, 6000
+    n, qualities, until, size = 16, (0.8, 0.5), 6.0, 3000
     mechanism = None if epsilon is None else RR(epsilon)
     law = after(holder_chain(n, qualities, mechanism), n // 2, n * until) * size
     if way == "step":

@@ -242,7 +242,8 @@ def mixed(seed: int) -> Sent:
     return [(KINDS[i](float(rng.choice([0.05, 0.1, 0.3, 0.7, 1.3]))), int(rng.integers(1, 60))) for i in kinds]
 
 
-CASES = [mixed(seed) for seed in range(36)]
+CASES = [mixed(seed) for seed in range(12)]
+assert {loss.kind for messages in CASES for loss, _ in messages} == {make(1.0).kind for make in KINDS}
 
 
 def peer_pld(loss: PrivacyLoss, interval: float) -> Any:
@@ -791,7 +792,7 @@ MESSAGES = [
 ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data(), epsilon=st.floats(0.05, 20), delta=st.sampled_from([1e-9, 1e-6, 1e-2]))
 def test_nobody_overspends(data: st.DataObject, epsilon: float, delta: float) -> None:
     """Whatever is sent in whatever order: totals stay within the budget, and nobody is refused who could pay."""

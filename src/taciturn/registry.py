@@ -3,7 +3,7 @@
 import importlib
 import inspect
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import gymnasium
@@ -191,6 +191,11 @@ def _policy_module() -> Any:
 
 def own_policies() -> dict[str, type[Any]]:
     """`{name: class}` of the policies in `taciturn.policies`."""
+    return dict(_own_policies())
+
+
+@cache
+def _own_policies() -> dict[str, type[Any]]:
     module = _policy_module()
     return {name: getattr(module, name) for name in module.__all__ if name not in ("Learner", "Policy")}
 

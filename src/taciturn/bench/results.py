@@ -5,7 +5,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -102,7 +102,7 @@ class Group:
     curves: dict[str, list[tuple[Floats, Floats]]]
     wall_seconds: Floats
 
-    @property
+    @cached_property
     def flat(self) -> Config:
         """The configuration with nested entries named by dots: `{"policy_params.k": 10}`."""
         return flatten(self.config)
@@ -136,7 +136,8 @@ class Results:
 
     def select(self, **entries: object) -> "Results":
         """The groups whose configuration holds all these entries (see `matches`)."""
-        return Results(group for group in self if matches(group.config, entries))
+        whole, parts = _wanted(entries)
+        return Results(group for group in self if whole <= group.config.items() and parts <= group.flat.items())
 
     def one(self, **entries: object) -> Group:
         """The only group whose configuration holds these entries. Raises ValueError if there is none, or several."""
@@ -241,8 +242,13 @@ def flatten(config: Config, prefix: str = "") -> Config:
 def matches(config: Config, entries: Config) -> bool:
     """Whether a configuration holds all these entries, nested or named with dots; an empty dictionary matches only
     itself."""
-    whole = {name: value for name, value in entries.items() if value == {}}
-    return whole.items() <= config.items() and flatten(entries).items() <= flatten(config).items()
+    whole, parts = _wanted(entries)
+    return whole <= config.items() and parts <= flatten(config).items()
+
+
+def _wanted(entries: Config) -> tuple[ItemsView[str, Any], ItemsView[str, Any]]:
+    """What a configuration must hold as a whole, and flattened."""
+    return {name: value for name, value in entries.items() if value == {}}.items(), flatten(entries).items()
 
 
 def describe(entries: Config) -> str:

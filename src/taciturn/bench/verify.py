@@ -197,6 +197,7 @@ def judged(checks: Sequence[Check]) -> list[Check]:
 
 def told(checks: Sequence[Check]) -> dict[str, Any]:
     """The outcome as JSON values."""
+    now = environment()
     outcomes = {SAME: 0} | Counter(sorted(one.outcome for one in checks if one.outcome != DIFFERENT))
     return {
         "cells": len(checks),
@@ -216,5 +217,5 @@ def told(checks: Sequence[Check]) -> dict[str, Any]:
         "fresh_expected_inside": round(sum(one.chance for one in judged(checks)), 1),
         "fresh_fewest": fewest_inside(checks),
         "cores": os.cpu_count(),
-        **{name: environment()[name] for name in ("taciturn", "python", "platform", "processor", "libraries")},
+        **{name: now[name] for name in ("taciturn", "python", "platform", "processor", "libraries")},
     }

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -328,7 +329,7 @@ def joined(studies: list[Study], agents: list[str]) -> list[Study]:
         if not isinstance(study, KindsOfAgents):
             raise ValueError(f"--agent is for the study agents, and {study.name!r} takes none")
         for name in names:
-            if not places(name):
+            if next(found_places(name), None) is None:
                 why = refusal(name, config(next(iter(CONTESTS)), name) | {"kind": YOURS})
                 raise ValueError(
                     f"--agent {name} fits none of the worlds {', '.join(CONTESTS)} as the study agents plays them; in "
@@ -345,23 +346,24 @@ def places(agent: str, quick: bool = False) -> list[Config]:
 
     It plays under totals where its schedule is public or agents do not decide when to send.
     """
+    return list(found_places(agent, quick))
+
+
+def found_places(agent: str, quick: bool = False) -> Iterator[Config]:
+    """The same, one after another as they are found."""
     content, made = digest(agent), bring(agent)
     for flag, name in (("needs_truth", "knows_truth"), ("memoryless", "memoryless")):
         if getattr(made, flag, False) is True:
             content[name] = True
-    found = []
     for env, field in CONTESTS.items():
         for form in ({}, field.for_learners or {}):
             one = config(env, agent, {}, **field.world | form) | {"kind": YOURS, "total": NO_LIMIT} | content
-            if one not in found and not refusal(agent, one):
-                found.append(one)
-                found += [
-                    one | {"total": total, "env_params": {**one["env_params"], **under(env, total)}}
-                    for total in totals_of(env)[1:]
-                    if (not quick or total in QUICK_TOTALS) and not overspends(agent, env, one, total)
-                ]
+            if not refusal(agent, one):
+                yield one
+                for total in totals_of(env)[1:]:
+                    if (not quick or total in QUICK_TOTALS) and not overspends(agent, env, one, total):
+                        yield one | {"total": total, "env_params": {**one["env_params"], **under(env, total)}}
                 break
-    return found
 
 
 def overspends(agent: str, env: str, one: Config, total: Any) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from taciturn.bench.verify import processor
+from taciturn.bench.store import processor
 
 
 def record(

@@ -24,6 +24,7 @@ from test_submission import submission
 
 import taciturn
 from taciturn.agents import bring
+from taciturn.bench.comparisons import kinds
 from taciturn.bench.comparisons.kinds import KindsOfAgents, places
 from taciturn.bench.results import RUNS, Cell, Result
 from taciturn.bench.scores import FREE, leaderboard
@@ -342,6 +343,7 @@ class Sees(Policy):
 def test_an_oracle_of_ones_own_is_marked_where_its_module_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """That it knows the truth is kept with its results."""
     monkeypatch.setitem(sys.modules, "theirs", sys.modules[__name__])
+    monkeypatch.setattr(kinds, "CONTESTS", {"round_stopping_v0": kinds.CONTESTS["round_stopping_v0"]})  # one will do
     config = places("theirs:Sees")[0]
     monkeypatch.delitem(sys.modules, "theirs")
     study = KindsOfAgents()

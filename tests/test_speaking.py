@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from cases import by_kind, run_all
 from laws import fits
 from scipy.stats import kstest
 
@@ -30,7 +31,7 @@ from taciturn.policies import (
     Random,
 )
 from taciturn.privacy.mechanisms import ChosenLevels
-from taciturn.testing import Case, check_mechanism, world_checks
+from taciturn.testing import Case, Check, check_mechanism, world_checks
 from taciturn.wrappers import BitwiseRandomizedResponse, Exponential, Faulty, Laplace, LossyChannel, Privatize, audit
 
 ALARM = 1e-4
@@ -63,21 +64,12 @@ CASES = [
     WithSpeakers("federated_bandit_v0", "means", **ARMS | {"horizon": 20}),
     WithSpeakers("arm_elimination_v0", "means", **ELIMINATION),
 ]
-LONG = {
-    "pettingzoo_render", "info_of_one_agent_has_the_same_keys_and_types_at_every_step", "seed_decides_every_bit",
-    "infos_of_one_agent_are_plain_dicts", "vector_env_is_gymnasiums_of_one_replica", "autoreset-SameStep",
-    "autoreset-Disabled",
-}  # fmt: skip
-CHECKS = [
-    pytest.param(check, id=f"{case.name}-{check}", marks=[pytest.mark.slow] * bool({check.kind, str(check)} & LONG))
-    for case in CASES
-    for check in world_checks(case)
-]
+CHECKS = [some for case in CASES for some in by_kind(case.name, world_checks(case))]
 
 
-@pytest.mark.parametrize("check", CHECKS)
-def test_worlds_with_speakers_pass_the_checks_of_all_worlds(check: Any) -> None:
-    check()
+@pytest.mark.parametrize("checks", CHECKS)
+def test_worlds_with_speakers_pass_the_checks_of_all_worlds(checks: list[Check]) -> None:
+    run_all(checks)
 
 
 def plays(world: Any, params: dict[str, Any], agent: Any, speaker: Any, num_envs: int = 2, seed: int = 0) -> Any:

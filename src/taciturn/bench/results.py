@@ -236,6 +236,10 @@ def flatten(config: Config, prefix: str = "") -> Config:
 def matches(config: Config, entries: Config) -> bool:
     """Whether a configuration holds all these entries, nested or named with dots; an empty dictionary matches only
     itself."""
+    for name, value in entries.items():  # most differ in an entry of the top, which is told at once
+        plain = "." not in name and not isinstance(value, dict)
+        if plain and (name not in config or not (config[name] is value or config[name] == value)):
+            return False
     whole = {name: value for name, value in entries.items() if value == {}}
     return whole.items() <= config.items() and flatten(entries).items() <= flatten(config).items()
 

@@ -1,16 +1,18 @@
 """Every world at a size for tests, the tiny ones and those of the registry."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium
 import numpy as np
+import pytest
 from gymnasium.vector import AutoresetMode
 
 from taciturn import registry
 from taciturn.envs import federated_training_v0
 from taciturn.envs.core import Array, Controlled, Population
 from taciturn.policies import Random
-from taciturn.testing import Case
+from taciturn.testing import Case, Check
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     KaryRandomizedResponse,
@@ -56,6 +58,33 @@ CASES: dict[str, Case] = {
     "individual": ControlledCase("individual"),
     "one_individual": ControlledCase("individual", num_agents=1),
 } | {world.name: Case(world.name) for world in registry.WORLDS}
+# Kinds of checks whose variants take long enough to be tests of their own.
+LONG = {"seed_decides_every_bit", "vector_env_is_gymnasiums_of_one_replica", "autoreset"}
+
+
+def by_kind(name: str, checks: Iterable[Check]) -> list[Any]:
+    """Parameters of tests: the checks of one kind together, `[check, ...]`, those in LONG one by one."""
+    groups: dict[str, list[Check]] = {}
+    for check in checks:
+        groups.setdefault(str(check) if check.kind in LONG else check.kind, []).append(check)
+    return [
+        pytest.param(some, id=f"{name}-{kind}", marks=[pytest.mark.api] * some[0].api) for kind, some in groups.items()
+    ]
+
+
+def run_all(checks: Iterable[Check]) -> None:
+    """Run all of them, and raise what they raised, with their names."""
+    errors: list[Exception] = []
+    for check in checks:
+        try:
+            check()
+        except Exception as error:
+            error.add_note(f"in {check}")
+            errors.append(error)
+    if errors:
+        raise errors[0] if len(errors) == 1 else ExceptionGroup("several checks fail", errors)
+
+
 ONE_ROLE = [name for name, case in CASES.items() if case.one_role]
 # Those that `gymnasium.make` makes.
 MADE = [name for name, case in CASES.items() if case.has_id]

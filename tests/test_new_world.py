@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import by_kind, run_all
 from contextual_world import SharedGreedy, contextual_bandit_v0, count
 
 import taciturn
@@ -26,9 +27,9 @@ SMALL = Case(WORLD, {"num_agents": 3, "period": 5, "horizon": 40}, privacy={"cou
 
 
 @pytest.mark.api
-@pytest.mark.parametrize("check", world_checks(SMALL), ids=str)
-def test_it_passes_what_every_world_passes(check: Check) -> None:
-    check()
+@pytest.mark.parametrize("checks", by_kind("contextual", world_checks(SMALL)))
+def test_it_passes_what_every_world_passes(checks: list[Check]) -> None:
+    run_all(checks)
 
 
 @pytest.mark.parametrize("check", policy_checks("contextual_world:SharedGreedy", WORLD, SMALL.params), ids=str)

@@ -7,7 +7,8 @@ import json
 import pickle
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from test_submission import submission
 import taciturn
 from taciturn.agents import bring
 from taciturn.bench.cells import parquet
+from taciturn.bench.comparisons import kinds
 from taciturn.bench.comparisons.kinds import KindsOfAgents, places
 from taciturn.bench.results import RUNS, Cell, Result
 from taciturn.bench.scores import FREE, leaderboard
@@ -71,15 +73,31 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     return one_line(line)
 
 
+def each(names: Iterable[str], attempt: Callable[[str], None]) -> None:
+    """Try each of many malformed things, and say which of them were not refused as they should be."""
+    wrong: list[str] = []
+    for name in names:
+        try:
+            attempt(name)
+        except (Exception, pytest.fail.Exception) as error:
+            wrong.append(f"{name}: {type(error).__name__}: {error}"[:500])
+    assert not wrong, "\n".join(wrong)
+
+
 # Submissions.
+
+
+@cache
+def sound_text() -> str:
+    found = submission(list(range(10)), 0.011)
+    for seed, (_, scores) in enumerate(found.results.groups[0].curves[RUNS]):
+        scores[:] = 0.011 + np.array([-1, 1]) * seed * 1e-4
+    return packed(found)
 
 
 def sound() -> dict[str, Any]:
     """A submission that is taken."""
-    found = submission(list(range(10)), 0.011)
-    for seed, (_, scores) in enumerate(found.results.groups[0].curves[RUNS]):
-        scores[:] = 0.011 + np.array([-1, 1]) * seed * 1e-4
-    return dict(json.loads(packed(found)))
+    return dict(json.loads(sound_text()))
 
 
 def put(*path: Any) -> Callable[[Any], Change]:
@@ -278,9 +296,17 @@ TEXTS: dict[str, bytes] = {
 }
 
 
+@cache
+def study() -> KindsOfAgents:
+    """The study, whose thousands of cells are made once."""
+    found = KindsOfAgents()
+    found.cells = cache(found.cells)  # type: ignore[method-assign]
+    return found
+
+
 def ranked(file: Path) -> None:
     """What `taciturn leaderboard` does with a file before it ranks it."""
-    KindsOfAgents().check(file, unpacked(file))
+    study().check(file, unpacked(file))
 
 
 def test_a_sound_submission_is_ranked(tmp_path: Path) -> None:
@@ -289,23 +315,28 @@ def test_a_sound_submission_is_ranked(tmp_path: Path) -> None:
     ranked(file)
 
 
-@pytest.mark.parametrize("what", SUBMISSIONS)
-def test_a_malformed_submission_is_refused(what: str, tmp_path: Path) -> None:
-    kept, file = sound(), tmp_path / "mine.json"
-    SUBMISSIONS[what](kept)
-    file.write_text(json.dumps(kept), encoding="utf-8")
-    with pytest.raises(StoreError, match=r"mine\.json") as found:
-        ranked(file)
-    one_line(str(found.value))
+@pytest.mark.parametrize("part", range(4))
+def test_malformed_submissions_are_refused(part: int, tmp_path: Path) -> None:
+    def attempt(what: str) -> None:
+        kept, file = sound(), tmp_path / "mine.json"
+        SUBMISSIONS[what](kept)
+        file.write_text(json.dumps(kept), encoding="utf-8")
+        with pytest.raises(StoreError, match=r"mine\.json") as found:
+            ranked(file)
+        one_line(str(found.value))
+
+    each(list(SUBMISSIONS)[part::4], attempt)
 
 
-@pytest.mark.parametrize("what", TEXTS)
-def test_a_file_that_is_no_submission_is_refused(what: str, tmp_path: Path) -> None:
-    file = tmp_path / "mine.json"
-    file.write_bytes(TEXTS[what])
-    with pytest.raises(StoreError, match=r"mine\.json (cannot be read|is no submission)") as found:
-        ranked(file)
-    one_line(str(found.value))
+def test_files_that_are_no_submission_are_refused(tmp_path: Path) -> None:
+    def attempt(what: str) -> None:
+        file = tmp_path / "mine.json"
+        file.write_bytes(TEXTS[what])
+        with pytest.raises(StoreError, match=r"mine\.json (cannot be read|is no submission)") as found:
+            ranked(file)
+        one_line(str(found.value))
+
+    each(TEXTS, attempt)
 
 
 @pytest.mark.parametrize(
@@ -343,6 +374,7 @@ class Sees(Policy):
 def test_an_oracle_of_ones_own_is_marked_where_its_module_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """That it knows the truth is kept with its results."""
     monkeypatch.setitem(sys.modules, "theirs", sys.modules[__name__])
+    monkeypatch.setattr(kinds, "CONTESTS", {"round_stopping_v0": kinds.CONTESTS["round_stopping_v0"]})  # one will do
     config = places("theirs:Sees")[0]
     monkeypatch.delitem(sys.modules, "theirs")
     study = KindsOfAgents()
@@ -512,11 +544,14 @@ GIVEN: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("what", GIVEN)
+@pytest.mark.parametrize("part", range(5))
 def test_malformed_settings_are_refused(
-    what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    part: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refused(monkeypatch, capsys, *GIVEN[what])
+    def attempt(what: str) -> None:
+        refused(monkeypatch, capsys, *GIVEN[what])
+
+    each(list(GIVEN)[part::5], attempt)
 
 
 YAML = {
@@ -669,23 +704,27 @@ STARS = {name: one for name, one in DAMAGES.items() if name not in ("no header",
 }
 
 
-@pytest.mark.parametrize("what", BANDIT)
 def test_malformed_logs_are_refused(
-    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "log.csv"
-    file.write_text(BANDIT[what](CLICKS), encoding="utf-8")
-    refused(monkeypatch, capsys, "logged", "bandit", str(file), "--policy", "Random", "--estimator", "ips")
+    def attempt(what: str) -> None:
+        file = tmp_path / "log.csv"
+        file.write_text(BANDIT[what](CLICKS), encoding="utf-8")
+        refused(monkeypatch, capsys, "logged", "bandit", str(file), "--policy", "Random", "--estimator", "ips")
+
+    each(BANDIT, attempt)
 
 
-@pytest.mark.parametrize("what", STARS)
 def test_malformed_ratings_are_refused(
-    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "ratings.csv"
-    file.write_text(STARS[what](RATINGS), encoding="utf-8")
-    words = ("logged", "ratings", str(file), "--policy", "Random", "--until", "5", "--seeds", "1")
-    refused(monkeypatch, capsys, *words)
+    def attempt(what: str) -> None:
+        file = tmp_path / "ratings.csv"
+        file.write_text(STARS[what](RATINGS), encoding="utf-8")
+        words = ("logged", "ratings", str(file), "--policy", "Random", "--until", "5", "--seeds", "1")
+        refused(monkeypatch, capsys, *words)
+
+    each(STARS, attempt)
 
 
 # Models.
@@ -827,14 +866,16 @@ MODELS: dict[str, Callable[[dict[str, bytes], Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize("what", MODELS)
-def test_malformed_models_are_refused_and_run_nothing(what: str, saved: bytes, tmp_path: Path) -> None:
-    parts, mark = parts_of(saved), tmp_path / "it ran"
-    MODELS[what](parts, mark)
-    with pytest.raises(ValueError, match=r"model\.zip") as found:
-        bring(archived(parts, tmp_path / "model.zip"))
-    one_line(str(found.value))
-    assert not mark.exists()
+def test_malformed_models_are_refused_and_run_nothing(saved: bytes, tmp_path: Path) -> None:
+    def attempt(what: str) -> None:
+        parts, mark = parts_of(saved), tmp_path / f"it ran: {list(MODELS).index(what)}"
+        MODELS[what](parts, mark)
+        with pytest.raises(ValueError, match=r"model\.zip") as found:
+            bring(archived(parts, tmp_path / "model.zip"))
+        one_line(str(found.value))
+        assert not mark.exists()
+
+    each(MODELS, attempt)
 
 
 @pytest.mark.parametrize("name", ["policy_class", "action_space"])
@@ -943,11 +984,15 @@ def test_malformed_statistics_are_refused_and_run_nothing(what: str, saved: byte
     assert not mark.exists()
 
 
+@cache
+def trained() -> TabularQ:
+    return TabularQ(sessions=1).train(stopping())
+
+
 def learner(folder: Path) -> Path:
     """A folder like that of `taciturn train`."""
-    found = TabularQ(sessions=1).train(stopping())
     folder.mkdir(exist_ok=True)
-    found.save(folder / "learner.pkl")
+    trained().save(folder / "learner.pkl")
     return folder / "learner.pkl"
 
 

@@ -64,7 +64,7 @@ def own_play(name: str) -> Play:
     if one.world == "recommender_v0" and name != "DUCB":
         one.privacy = dict.fromkeys(("statistics", "counts", "selection"), NoPrivacy())
     if one.world == "federated_bandit_v0":
-        one.params["horizon"] = min(one.params["horizon"], 150)
+        one.params["horizon"] = min(one.params["horizon"], 60)
     if one.world == "elicitation_v0":
         given = {"parts": [(TargetQuality(), 1.0), (Truthful(), 1.0)]} if name == "Mixture" else OWN.get(name)
         return Play(name, one.world, APART, given=given, beside=one.beside)
@@ -72,12 +72,14 @@ def own_play(name: str) -> Play:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_policies_of_the_package_say_whether_they_pool(name: str) -> None:
+def test_policies_of_the_package_say_whether_they_pool(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = own_play(name)
     made = one.make()
     assert made.pools == (name in POOLED), "tables mark those that pool"
     if not made.needs_truth:
-        assert bool(one.pooling()) == made.pools
+        found = one.pooling()
+        assert bool(found) == made.pools
+        monkeypatch.setattr(one, "pooling", lambda: found)  # once is enough
         each_agent_has_a_mind_of_its_own(one)
 
 
@@ -219,6 +221,16 @@ class Alone(Policy):
         self.bad[self.arm] += 1 - reward[0, 0]
 
 
+class OneOfSome(Policy):
+    """One agent of a society, which plays by its own luck."""
+
+    one_agent = True
+
+    def act(self, obs: Array, mask: Array | None = None) -> Any:
+        assert obs.shape[:2] == (1, 1)
+        return self.rng.integers(0, 2, 3)
+
+
 class Together(Alone):
     """Copies that hold a table in common, which belongs to their class."""
 
@@ -255,10 +267,10 @@ WORLDS = {
 @pytest.mark.parametrize(("policy", "world"), ATTACKS)
 def test_attacks_are_found(policy: Any, world: str) -> None:
     one = Play(policy, world, WORLDS[world])
-    assert re.fullmatch(
-        r"what one does in turn \d+ depends on what only others, or those of other runs, saw or earned", one.pooling()
-    )
-    with pytest.raises(AssertionError, match="what one does in turn"):
+    with pytest.raises(
+        AssertionError,
+        match=r": what one does in turn \d+ depends on what only others, or those of other runs, saw or earned$",
+    ):
         each_agent_has_a_mind_of_its_own(one)
 
 
@@ -425,14 +437,13 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *w
     ("policy", "task", "pooled"),
     [
         ("CentralisedOracle", "FederatedBandit-v0/standard", True),
-        ("test_pooling:UndeclaredOracle", "FederatedBandit-v0/brief", True),
-        ("test_pooling:SharedTable", "GossipBandit-v0/standard", True),
+        ("test_pooling:SharedTable", "GossipBandit-v0/brief", True),
         ("test_pooling:Reader", "FederatedBandit-v0/standard", True),
         ("IsolatedThompson", "GossipBandit-v0/standard", False),
         ("HoldTheBest", "GossipBandit-v0/standard", False),
         ("HoldTheBestTogether", "SocialBandit-v0/standard", True),
         ("Listener", "GossipBandit-v0/standard", False),
-        ("test_pooling:Alone", "FederatedBandit-v0/standard", False),
+        ("test_pooling:OneOfSome", "GossipBandit-v0/standard", False),
     ],
 )
 def test_a_task_is_played_and_marked(
@@ -471,7 +482,7 @@ def test_a_cell_of_the_benchmark_carries_the_outcome(monkeypatch: pytest.MonkeyP
         return found(agent, config, seed, variant)
 
     monkeypatch.setattr(kinds, "shared_mind", shared_mind)
-    small = {"num_agents": 3, "num_arms": 5, "horizon": 40}
+    small = {"num_agents": 3, "num_arms": 5, "horizon": 20}
     for policy, pooled in (("test_pooling:UndeclaredOracle", 1.0), ("test_pooling:Alone", 0.0), ("UCB1", 0.0)):
         one = {
             "env": "federated_bandit_v0",

@@ -123,7 +123,7 @@ def loss(policy: Any, slots: int) -> tuple[float, float]:
     rewards = np.tile([0.0, 1.0], (slots, 1))
     changed = rewards.copy()
     changed[0, 0] = 1.0
-    found = [played(policy, one, 100_000)[0] for one in (rewards, changed)]
+    found = [played(policy, one, 40_000)[0] for one in (rewards, changed)]
     codes = [np.bincount((one.T @ (1 << np.arange(slots))), minlength=1 << slots) for one in found]
     often = (codes[0] > 200) & (codes[1] > 200)
     ratio = np.abs(np.log(codes[0][often] / codes[1][often]))
@@ -199,7 +199,7 @@ def test_jumps_are_steps_where_nothing_is_random(kind: Any) -> None:
 def test_jumps_have_the_law_of_steps(policy: Any, wrong: Any) -> None:
     # False alarm rate 1e-4 (Kolmogorov-Smirnov); the test detects noise of a third of the scale.
     jumps, steps, less = (
-        regrets(one, (0.1, 0.9, 0.5), 250, seed, fast=fast)[-1]
+        regrets(one, (0.1, 0.9, 0.5), 150, seed, fast=fast)[-1]
         for one, fast, seed in ((policy, True, 1), (policy, False, 2), (wrong, True, 3))
     )
     assert stats.ks_2samp(jumps, steps).pvalue > 1e-4

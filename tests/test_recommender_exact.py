@@ -18,7 +18,7 @@ from taciturn.policies.families.cluster_tree import _name
 from taciturn.policies.reference.t_prido import dominating_set, partition_rate
 from taciturn.wrappers import Exponential, TreeAggregation
 
-SMALL: dict[str, Any] = {"num_agents": 4, "num_items": 60, "repository": 30, "horizon": 80}
+SMALL: dict[str, Any] = {"num_agents": 4, "num_items": 60, "repository": 30, "horizon": 64}
 QUICK: dict[str, Any] = {"rate": 0.4, "xi": 0.3, "psi": 0.4, "gamma": 0.8}
 Cell = tuple[tuple[float, float], ...]
 Box = tuple[tuple[float, float], ...]
@@ -251,7 +251,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], dict[str, Any], Any]] = {
     "followers": (WatchedFollowers, {"threshold": 0.7}, {"graph": PATH}, None),
     "followers, tree noise": (WatchedFollowers, {"threshold": 0.7}, {"graph": "star"}, TREE),
     "followers of leaves": (WatchedFollowers, {"threshold": 0.7, "follow": "leaf"}, {"graph": "star"}, None),
-    "growth": (Watched, {"threshold": 0.5}, {"graph": "ring", "growth": [(30, 0.3), (60, 0.3)]}, None),
+    "growth": (Watched, {"threshold": 0.5}, {"graph": "ring", "growth": [(20, 0.3), (45, 0.3)]}, None),
     "one dimension at a time": (Watched, {"threshold": 0.5, "bisect": True}, {"graph": "ring", "context_dim": 3}, None),
     "biased": (Watched, {"threshold": 0.3, "biased": True}, {"graph": "complete", "family": "bumps"}, None),
 }

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds as tiny
-from cases import CASES
+from cases import CASES, by_kind, run_all
 
 from taciturn.envs.core import Array, World
 from taciturn.testing import Check, world_checks
@@ -21,12 +21,12 @@ def checks(name: str) -> list[Any]:
     found = world_checks(CASES[name])
     if name in ("platform", "one_individual"):
         found = [check for check in found if check.kind not in NOT_OF_ROLES]
-    return [pytest.param(check, id=f"{name}-{check}", marks=[pytest.mark.api] * check.api) for check in found]
+    return by_kind(name, found)
 
 
-@pytest.mark.parametrize("check", [check for name in CASES for check in checks(name)])
-def test_every_world(check: Check) -> None:
-    check()
+@pytest.mark.parametrize("checks", [some for name in CASES for some in checks(name)])
+def test_every_world(checks: list[Check]) -> None:
+    run_all(checks)
 
 
 class Shared(tiny.Consensus):

@@ -252,7 +252,7 @@ def test_a_single_sender_is_not_hidden() -> None:
 
 @pytest.mark.parametrize("make", [BitwiseRandomizedResponse, UnaryEncoding, lambda e: KaryRandomizedResponse(e, 3)])
 def test_more_senders_hide_more_and_the_closed_form_is_larger(make: Callable[[float], Any]) -> None:
-    sizes, delta = [1, 2, 3, 10, 100, 200, 1000, 5000, 20_000], 1e-6
+    sizes, delta = [1, 2, 3, 10, 100, 200, 1000, 5000], 1e-6
     losses = [ShuffledLoss(make(1.0).loss(), size) for size in sizes]
     at = np.array([0.0, 0.003, 0.02, 0.1, 0.5])
     deltas = np.array([loss.delta(at) for loss in losses])
@@ -282,7 +282,7 @@ def test_the_closed_form_is_the_papers() -> None:
         clones_epsilon(1.5, 1000, 1e-6)
 
 
-@pytest.mark.parametrize("num_senders", [1, 20, 3000])
+@pytest.mark.parametrize("num_senders", [1, 20, 1000])
 def test_the_local_epsilon_is_the_largest(num_senders: int) -> None:
     for make in (BitwiseRandomizedResponse, lambda e: KaryRandomizedResponse.from_epsilon(e, 4)):
         epsilon, delta = 0.2, 1e-5

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from cases import by_kind, run_all
 from laws import fits
 from scipy.stats import kstest
 
@@ -30,7 +31,7 @@ from taciturn.policies import (
     Random,
 )
 from taciturn.privacy.mechanisms import ChosenLevels
-from taciturn.testing import Case, check_mechanism, world_checks
+from taciturn.testing import Case, Check, check_mechanism, world_checks
 from taciturn.wrappers import BitwiseRandomizedResponse, Exponential, Faulty, Laplace, LossyChannel, Privatize, audit
 
 ALARM = 1e-4
@@ -63,21 +64,12 @@ CASES = [
     WithSpeakers("federated_bandit_v0", "means", **ARMS | {"horizon": 20}),
     WithSpeakers("arm_elimination_v0", "means", **ELIMINATION),
 ]
-LONG = {
-    "pettingzoo_render", "info_of_one_agent_has_the_same_keys_and_types_at_every_step", "seed_decides_every_bit",
-    "infos_of_one_agent_are_plain_dicts", "vector_env_is_gymnasiums_of_one_replica", "autoreset-SameStep",
-    "autoreset-Disabled",
-}  # fmt: skip
-CHECKS = [
-    pytest.param(check, id=f"{case.name}-{check}", marks=[pytest.mark.slow] * bool({check.kind, str(check)} & LONG))
-    for case in CASES
-    for check in world_checks(case)
-]
+CHECKS = [some for case in CASES for some in by_kind(case.name, world_checks(case))]
 
 
-@pytest.mark.parametrize("check", CHECKS)
-def test_worlds_with_speakers_pass_the_checks_of_all_worlds(check: Any) -> None:
-    check()
+@pytest.mark.parametrize("checks", CHECKS)
+def test_worlds_with_speakers_pass_the_checks_of_all_worlds(checks: list[Check]) -> None:
+    run_all(checks)
 
 
 def plays(world: Any, params: dict[str, Any], agent: Any, speaker: Any, num_envs: int = 2, seed: int = 0) -> Any:
@@ -160,11 +152,11 @@ def test_messages_of_one_turn_that_do_not_fit_together_are_not_sent() -> None:
 # What is sent.
 
 
-def heard_bits(level: float, mechanism: Any = None) -> tuple[Array, Array]:
-    """Bits that were read of 4 x 4,000 agents of a social bandit at a level, and their true bits."""
-    env: Any = social_bandit_v0.population(4000, **SOCIAL, num_options=3, levels=(0.0, level))
+def heard_bits(level: float, size: int, mechanism: Any = None) -> tuple[Array, Array]:
+    """Bits that were read of 4 x `size` agents of a social bandit at a level, and their true bits."""
+    env: Any = social_bandit_v0.population(size, **SOCIAL, num_options=3, levels=(0.0, level))
     env.reset(seed=3)
-    env.step({"speaker": np.ones((4000, 4), np.int64)})
+    env.step({"speaker": np.ones((size, 4), np.int64)})
     kept: list[tuple[Array, Array]] = []
     send = env.channel.send
 
@@ -177,7 +169,7 @@ def heard_bits(level: float, mechanism: Any = None) -> tuple[Array, Array]:
     env.channel.send = sending
     if mechanism is not None:
         env.channel.config = ChannelConfig(mechanism)
-    env.step({"agent": np.tile([0, 0, 1], (4000, 4, 1))})
+    env.step({"agent": np.tile([0, 0, 1], (size, 4, 1))})
     return kept[0]
 
 
@@ -195,22 +187,22 @@ def flips(bits: Array, truth: Array, level: float) -> float:
     return min(fits(np.bincount(wrong[truth == bit], minlength=2), [1 - chance, chance]) for bit in (False, True))
 
 
-@pytest.mark.parametrize("level", LEVELS[1:4])
-def test_each_level_has_the_law_of_its_epsilon(level: float) -> None:
+@pytest.mark.parametrize(("level", "size"), [(0.1, 4000), (0.3, 1500), (1.0, 500)])
+def test_each_level_has_the_law_of_its_epsilon(level: float, size: int) -> None:
     """Chi-squared, false alarms below 1e-4; twice the level fails."""
-    assert flips(*heard_bits(level), level) > ALARM / 6
-    assert flips(*heard_bits(level, HalvesTheLevel(BitwiseRandomizedResponse(level))), level) < 1e-6
+    assert flips(*heard_bits(level, size), level) > ALARM / 6
+    assert flips(*heard_bits(level, size, HalvesTheLevel(BitwiseRandomizedResponse(level))), level) < 1e-6
 
 
 @pytest.mark.parametrize("level", [0.3, 1.0])
 def test_means_have_laplace_noise_of_their_level(level: float) -> None:
     """Kolmogorov and Smirnov, false alarms below 1e-4, on uploads after one and after four pulls."""
     for pulls in (1, 4):
-        env: Any = federated_bandit_v0.population(4000, **SPEAKS, num_agents=2, num_arms=1, horizon=9, qualities=(1.0,))
+        env: Any = federated_bandit_v0.population(1500, **SPEAKS, num_agents=2, num_arms=1, horizon=9, qualities=(1.0,))
         env.reset(seed=5, options={"public_schedule": True})
         for slot in range(pulls):
-            env.step({"speaker": np.full((4000, 2), LEVELS.index(level))})
-            env.step({"agent": np.full((4000, 2), int(slot == pulls - 1))})
+            env.step({"speaker": np.full((1500, 2), LEVELS.index(level))})
+            env.step({"agent": np.full((1500, 2), int(slot == pulls - 1))})
         noise = (env.state.private[:, :, 0] - 1.0).ravel()
         assert kstest(noise, "laplace", args=(0, 1 / (pulls * level))).pvalue > ALARM / 4
         assert kstest(noise, "laplace", args=(0, 1 / (2 * pulls * level))).pvalue < 1e-9
@@ -282,7 +274,7 @@ def test_hearers_know_the_law_of_what_they_hear() -> None:
 
 def test_a_constant_level_is_that_mechanism() -> None:
     """Bit for bit: no upload comes before the first choice, and the noise comes from the same stream."""
-    params: dict[str, Any] = {"num_agents": 4, "num_arms": 3, "horizon": 2000}
+    params: dict[str, Any] = {"num_agents": 4, "num_arms": 3, "horizon": 500}
     installed = taciturn.simulate(
         federated_bandit_v0.population(3, **params), CDPMAB(), seed=0, privacy={"means": Laplace(1.0)}, fast=False
     )
@@ -566,7 +558,7 @@ def test_chosen_levels_are_a_mechanism() -> None:
 def test_totals_are_finite_only_with_agents_whose_schedule_is_public() -> None:
     """The speakers need declare nothing, but agents that decide when to upload do."""
     for agent, total in ((CDPMAB(), 1.0), (Random(), 1.0), (registry.make_policy("UCB1"), 0.0)):
-        run = plays(federated_bandit_v0, ARMS | {"horizon": 2000}, agent, ConstantLevel(1.0))
+        run = plays(federated_bandit_v0, ARMS | {"horizon": 500}, agent, ConstantLevel(1.0))
         np.testing.assert_array_equal(run.ledger.total(delta=0.0, method="basic", unit="event"), total)
 
 

@@ -394,7 +394,7 @@ def test_whole_runs_of_averages_are_audited() -> None:
     pair = {"means": (np.array([0.0, 0.0]), np.array([0.5, 0.0]))}
     for mechanism in (CentralSum(Laplace(2.0)), DistributedSum(2.0)):
         private = Privatize(env, "means", mechanism)
-        found = audit(private, pair, 20_000, 0.9999, policy=PublicPlan(first=2), unit="event", steps=6)
+        found = audit(private, pair, 4000, 0.9999, policy=PublicPlan(first=2), unit="event", steps=6)
         assert found.claimed == pytest.approx(2.0)
         assert found.verdict != "violated"
         assert found.certified > 0.9

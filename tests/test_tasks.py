@@ -68,16 +68,22 @@ def players(env: str) -> list[tuple[Config, Any]]:
         for name, own in some:
             given = settings(standard, name, own)
             one = config(env, name, given, **contest.params(name, learns=False)) | {"kind": kind}
-            heard = not contest.hears or listens(standard, one)
-            if name not in found and len(found) < 2 and heard:
+            if name not in found and len(found) < 2 and (not contest.hears or listens(standard, shorter(one, 0.2))):
                 found[name] = (one, given)
     return list(found.values())
+
+
+def shorter(cell: Config, share: float) -> Config:
+    """A cell whose runs last a share of their time, where its configuration says how long they last."""
+    given = cell["env_params"]
+    horizon = {"horizon": type(given["horizon"])(share * given["horizon"])} if "horizon" in given else {}
+    return cell | {"env_params": given | horizon}
 
 
 def listens(task: Task, cell: Config) -> bool:
     """Whether an agent does otherwise if it hears another run."""
     first, second = (
-        playing.played(task, bring(cell["policy"], **cell["policy_params"]), cell, 6, 0, silenced=silenced).metrics[
+        playing.played(task, bring(cell["policy"], **cell["policy_params"]), cell, 2, 0, silenced=silenced).metrics[
             task.measure
         ]
         for silenced in (False, True)
@@ -98,10 +104,10 @@ def test_run_and_bench_play_an_agent_in_the_same_form_of_the_world(task: Task) -
         assert ours["env_params"] | dict(task.variant.params) == one["env_params"], one["policy"]
 
 
-DEAR = ("recommender_v0",)
+LONG = ("federated_bandit_v0", "gossip_bandit_v0", "recommender_v0")  # half of a run shows it
 
 
-@pytest.mark.parametrize("env", [pytest.param(env, marks=[pytest.mark.slow] * (env in DEAR)) for env in CONTESTS])
+@pytest.mark.parametrize("env", CONTESTS)
 def test_variants_bite(env: str) -> None:
     """Two agents that listen do otherwise in each variant than in the standard task, and have other numbers in each."""
     two = players(env)
@@ -109,10 +115,11 @@ def test_variants_bite(env: str) -> None:
     standard, *variants = tasks_of(env)
     for one, own in two:
         found = {}
+        cell, runs = (shorter(one, 0.5), 2) if env in LONG else (one, 6)
+        agent = bring(one["policy"], **own)
         for task in (standard, *variants):
             if not task.variant.size:
-                agent = bring(one["policy"], **own)
-                found[task.name] = playing.played(task, agent, one, 6, 0).metrics[task.measure].tobytes()
+                found[task.name] = playing.played(task, agent, cell, runs, 0).metrics[task.measure].tobytes()
         assert len(set(found.values())) == len(found), (one["policy"], sorted(found, key=lambda name: found[name]))
 
 
@@ -243,7 +250,7 @@ def test_a_cell_leaves_out_the_tasks_of_other_spaces(monkeypatch: pytest.MonkeyP
         for cell in STUDY.cells(quick=True)
         if cell.config["env"] == "federated_bandit_v0" and cell.config["kind"] == PLAIN
     )
-    one = replace(one, config={name: value for name, value in one.config.items() if name != "tasks"})
+    one = replace(one, config={name: value for name, value in shorter(one.config, 0.1).items() if name != "tasks"})
     role = playing.population(one.config, 1, "evaluation").roles["agent"]
     network = RowFunction(lambda rows: np.zeros(len(rows), np.int64), (role.layout.space(), role.action_space))
     monkeypatch.setattr(kinds, "brought", lambda *given: network)
@@ -262,7 +269,8 @@ def test_results_count_messages() -> None:
         ("round_stopping_v0", "Deadline"),
     ):
         own = {"slots": 30} if policy == "Deadline" else {}
-        cell = Cell("agents", config(env, policy, own, **CONTESTS[env].world) | {"kind": CLASSIC, "replicas": 4}, 3)
+        one = config(env, policy, own, **CONTESTS[env].world) | {"kind": CLASSIC, "replicas": 4}
+        cell = Cell("agents", one if env == "social_bandit_v0" else shorter(one, 0.1), 3)
         found = STUDY.run(cell).metrics
         counts[env] = found["messages"], found.get("listens")
     assert list(counts.values()) == [(1000, 1.0), (0, 0.0), (0, None)]

@@ -17,6 +17,7 @@ from taciturn.testing.cases import Case, by_agent, chosen, random_actions, seen,
 Trajectory = Iterator[list[Any]]
 
 
+STEPS = 150  # in which runs of a small world end
 FORMS: dict[str, Callable[[Case, int], Trajectory]] = {}
 
 
@@ -110,9 +111,10 @@ def digest(value: Any) -> str:
 
 
 def assert_seed_decides(play: Callable[[Case, int], Trajectory], case: Case) -> None:
-    first, again, other = (digest(list(islice(play(case, seed), 250))) for seed in (1, 1, 2))
+    first, again = ([digest(part) for part in islice(play(case, 1), STEPS)] for _ in range(2))
     assert again == first
-    assert other != first
+    # Another seed's run is played until it differs.
+    assert any(digest(part) != known for part, known in zip(play(case, 2), first, strict=False))
 
 
 @world_check(over=lambda case: FORMS if case.sole else ("array", "parallel", "aec"))
@@ -181,7 +183,7 @@ def forms_agree(case: Case) -> None:
     one, many = turns_of_array(case), [turns_of_aec(case)]
     if not case.phased:
         many.append(steps_of_parallel(case))
-    for _ in range(120):
+    for _ in range(100):
         expected = next(one)
         for other in many:
             for a, b in zip(expected, next(other), strict=True):

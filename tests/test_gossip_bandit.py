@@ -358,7 +358,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two samples of whole runs: of everything that runs are judged by."""
     policy, mechanism, params = CASES[name]
-    size, privacy = 2000, None if mechanism is None else {"preference": mechanism}
+    size, privacy = 3000, None if mechanism is None else {"preference": mechanism}
     until = [params["horizon"] / 3, params["horizon"]]
     fast = taciturn.simulate(population(size, **params), policy, seed=11, until=until, record=["best"], privacy=privacy)
     no_leap(monkeypatch)
@@ -387,7 +387,7 @@ def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch)
 def test_that_comparison_has_power(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaps that end a consensus for good, or forget the bias, are found out."""
     _, mechanism, params = CASES["ppcl, weak"]
-    size, privacy = 2000, {"preference": mechanism}
+    size, privacy = 3000, {"preference": mechanism}
     right = taciturn.simulate(population(size, **params), PPCL(), seed=1, until=6.0, privacy=privacy)
     monkeypatch.setattr(ppcl, "unbiased", lambda counts, received, p, q: counts / np.maximum(received, 1)[..., None])
     wrong = taciturn.simulate(population(size, **params), PPCL(), seed=2, until=6.0, privacy=privacy)

@@ -23,7 +23,7 @@ from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
 from taciturn.envs.gossip_bandit import world as gossip_world
 from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, choose, hear_noise, option_to_pull, reply_noise
-from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit
+from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit, nobody_counts
 from taciturn.policies import (
     CBL,
     PPCL,
@@ -815,6 +815,15 @@ def test_consensus_by_hand() -> None:
     np.testing.assert_array_equal(s.departures, departures)
     assert (departures > 1).any()
     assert np.isinf(departed_at).any()
+
+
+@pytest.mark.parametrize(
+    ("counts", "received", "q", "nobody"),
+    [([0, 0], 4, 0.0, True), ([1, 0], 4, 0.0, False), ([1, 2], 4, 0.5, True), ([1, 3], 4, 0.5, False)],
+)
+def test_all_estimates_are_zero(counts: list[int], received: int, q: float, nobody: bool) -> None:
+    """An option that as many name as noise makes name it counts for nothing."""
+    assert nobody_counts(counts, received, q) == nobody
 
 
 def test_all_zero_replies_are_kept_through() -> None:

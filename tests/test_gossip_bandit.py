@@ -23,7 +23,7 @@ from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
 from taciturn.envs.gossip_bandit import world as gossip_world
 from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, choose, hear_noise, option_to_pull, reply_noise
-from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit
+from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit, nobody_counts
 from taciturn.policies import (
     CBL,
     PPCL,
@@ -358,7 +358,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two samples of whole runs: of everything that runs are judged by."""
     policy, mechanism, params = CASES[name]
-    size, privacy = 2000, None if mechanism is None else {"preference": mechanism}
+    size, privacy = 3000, None if mechanism is None else {"preference": mechanism}
     until = [params["horizon"] / 3, params["horizon"]]
     fast = taciturn.simulate(population(size, **params), policy, seed=11, until=until, record=["best"], privacy=privacy)
     no_leap(monkeypatch)
@@ -387,7 +387,7 @@ def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch)
 def test_that_comparison_has_power(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaps that end a consensus for good, or forget the bias, are found out."""
     _, mechanism, params = CASES["ppcl, weak"]
-    size, privacy = 2000, {"preference": mechanism}
+    size, privacy = 3000, {"preference": mechanism}
     right = taciturn.simulate(population(size, **params), PPCL(), seed=1, until=6.0, privacy=privacy)
     monkeypatch.setattr(ppcl, "unbiased", lambda counts, received, p, q: counts / np.maximum(received, 1)[..., None])
     wrong = taciturn.simulate(population(size, **params), PPCL(), seed=2, until=6.0, privacy=privacy)
@@ -815,6 +815,15 @@ def test_consensus_by_hand() -> None:
     np.testing.assert_array_equal(s.departures, departures)
     assert (departures > 1).any()
     assert np.isinf(departed_at).any()
+
+
+@pytest.mark.parametrize(
+    ("counts", "received", "q", "nobody"),
+    [([0, 0], 4, 0.0, True), ([1, 0], 4, 0.0, False), ([1, 2], 4, 0.5, True), ([1, 3], 4, 0.5, False)],
+)
+def test_all_estimates_are_zero(counts: list[int], received: int, q: float, nobody: bool) -> None:
+    """An option that as many name as noise makes name it counts for nothing."""
+    assert nobody_counts(counts, received, q) == nobody
 
 
 def test_all_zero_replies_are_kept_through() -> None:

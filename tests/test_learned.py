@@ -25,6 +25,7 @@ def test_comes_near_the_optimum(algorithm: str, stages: int, trainings: int) -> 
     """The paper's setting; trained by playing, judged on 20 sessions of seeds that training never saw.
 
     The median training counts: some trainings of DQN, about one in four, end with a rule that earns 10% or more less.
+    Two that agree decide it.
     """
     optimum, lows = OptimalStopping.solve().rate, []
     for seed in range(trainings):
@@ -32,7 +33,10 @@ def test_comes_near_the_optimum(algorithm: str, stages: int, trainings: int) -> 
         env = round_stopping_v0.population(20, horizon=600.0)
         lows.append(statistics.mean(taciturn.simulate(env, rule, seed=77).metrics["rate"] / optimum).low)
         assert max(rule.history) <= 1.01 * optimum
-    assert np.median(lows) >= 0.98
+        near = sum(low >= 0.98 for low in lows)
+        if 2 * max(near, len(lows) - near) > trainings:
+            break
+    assert 2 * near > trainings, lows
 
 
 def test_tabular_q_solves_a_small_model() -> None:

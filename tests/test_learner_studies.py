@@ -142,7 +142,7 @@ def test_an_agent_of_the_users_own_takes_part_where_it_fits(tmp_path: Path, monk
     """A saved model where its spaces fit, a function where it gives valid actions; with the numbers of a run of it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    # The server of a session sees no more.
+    # An agent for servers, who see no more than six numbers.
     short = "    if rows.shape[1] > 6:\n        raise ValueError('I serve clients')\n"
     text = f"def act(rows):\n{short}    return (rows[:, 0] < 3).astype(int)\n"
     (tmp_path / "three.py").write_text(text, encoding="utf-8")

@@ -61,8 +61,8 @@ def test_everything_is_shared_once() -> None:
 
 
 def test_shared_counts_help_and_noise_hurts() -> None:
-    """Means of 100 runs, several standard errors apart; noise changes neither contexts nor means."""
-    env = contextual_bandit_v0.population(100)
+    """Means of 50 runs, several standard errors apart; noise changes neither contexts nor means."""
+    env = contextual_bandit_v0.population(50)
     regret = {}
     for name, epsilon in (("none", np.inf), ("weak", 1.0), ("strong", 0.1)):
         privacy = {"counts": Laplace(epsilon)} if np.isfinite(epsilon) else None

@@ -656,5 +656,6 @@ def test_contextual_zooming_by_definition() -> None:
 )
 def test_policies_beat_random(name: str) -> None:
     params: dict[str, Any] = {"num_agents": 4, "num_items": 100, "repository": 50, "graph": "complete"}
-    found = regret(getattr(policies, name)(), 600, **params)
-    assert surely_less(found, regret(Random(), 600, **params))
+    rounds = 300 if name in ("LinUCB", "ContextualZooming") else 600  # those two take long
+    found = regret(getattr(policies, name)(), rounds, **params)
+    assert surely_less(found, regret(Random(), rounds, **params))

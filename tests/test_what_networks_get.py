@@ -18,8 +18,8 @@ LEARNERS: dict[str, tuple[Any, Any]] = {
     "SharedPPO": (SharedPPO(steps=2_000, num_envs=4, n_steps=16), tiny.consensus_v0.population(3)),
     "SharedPPO, masked": (SharedPPO(steps=2_000, num_envs=4, n_steps=16), tiny.corridor_v0.population(3)),
     "LearnedStopping": (
-        LearnedStopping(stages=1, steps=2_000, rows=8),
-        round_stopping_v0.population(3, num_clients=6, horizon=40),
+        LearnedStopping(stages=1, steps=800, rows=8),
+        round_stopping_v0.population(3, num_clients=6, slot_time=0.1, horizon=20.0),
     ),
 }
 

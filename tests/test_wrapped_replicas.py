@@ -59,7 +59,8 @@ STANDING = {
 
 def replicas(name: str, num_envs: int, first: int = 0) -> Any:
     case = CASES[name]
-    brief = {"horizon": 4.0} if name == "gossip_bandit_v0" else {}  # of some 25 ticks, each of which is compared
+    # Of some 25 ticks, each of which is compared.
+    brief: dict[str, Any] = {"horizon": 4.0} if name == "gossip_bandit_v0" else {}
     return case.world._population(case.population(**brief).params, num_envs, first)
 
 

@@ -1005,7 +1005,7 @@ def symmetric_equilibrium(size: int) -> float:
     return low
 
 
-@pytest.mark.parametrize("size", [300, 600])
+@pytest.mark.parametrize("size", [500, 700])
 def test_learners_converge(size: int) -> None:
     """To the symmetric equilibrium of the finite game, which lies below the target."""
     expected = symmetric_equilibrium(size)

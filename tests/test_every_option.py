@@ -102,6 +102,7 @@ COMMANDS: dict[str, tuple[str, dict[str, str | tuple[str, str]]]] = {
             "longest": "--longest 5",
             "seed": "--seed 2",
             "kept": (VERIFY, VERIFY.replace("studies", "fewer")),
+            "strict": "--strict",
             "workers": "--workers 1",
             "as_json": (VERIFY, VERIFY.replace("--json", "")),
         },
@@ -293,7 +294,7 @@ def trace(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 
     def verified(cells: Any, rng: Any, **how: Any) -> list[Any]:
         calls.append(["verify", [one.cell.label for one in cells], plain(how)])
-        return []
+        return [verify.Check(cells[0], verify.DIFFERENT, {"value": (1.0, 2.0)}, None)]
 
     everywhere(monkeypatch, runner.run_study, ran)
     everywhere(monkeypatch, verify.verify, verified)

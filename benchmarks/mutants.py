@@ -424,7 +424,7 @@ def main(arguments: list[str]) -> None:
     elif asked.again:
         again()
     elif asked.sample:
-        sample(asked.sample, asked.seed)
+        sample(asked.sample, asked.seed, asked.workers)
     else:
         play(asked)
 
@@ -482,30 +482,35 @@ def again() -> None:
     print(summary(results["mutants"]))
 
 
-def sample(count: int, seed: int) -> None:
+def sample(count: int, seed: int, workers: int) -> None:
     """How many of `count` mistakes, drawn from those of before, the fast part of HEAD sees. The file of the test that
     saw a mistake before is run first, then those that name the module or its folder."""
-    results, outcomes = kept(), list[dict[str, Any]]()
+    results, clones = kept(), Queue[Path]()
     commit = git(ROOT, "rev-parse", "--short=12", "HEAD")
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        pairs = list(zip(redrawn(root, results, commit), results["mutants"], strict=True))
-        texts = {str(test.relative_to(root)): test.read_text("utf-8") for test in sorted(root.glob("tests/test_*.py"))}
-        random.Random(seed).shuffle(pairs)
-        for mutant, found in pairs:
-            if len(outcomes) == count:
-                break
-            if equivalent(found) or not applied(root, mutant):
-                continue
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
+        for i in range(workers):
+            clones.put(Path(folder) / str(i))
+            mutants = redrawn(Path(folder) / str(i), results, commit)
+        texts = {str(test.relative_to(ROOT)): test.read_text("utf-8") for test in sorted(ROOT.glob("tests/test_*.py"))}
+
+        def plant(mutant: Mutant, found: dict[str, Any]) -> dict[str, Any]:
+            root = clones.get()
             first = found["by"].partition("::")[0]
             naming = [test for test, text in texts.items() if names_of(mutant, text) and test not in (NOT_RUN, first)]
-            rounds = [some for some in ([first] * (first in texts), naming) if some]
-            by = next((by for some in rounds if (by := seen_by(root, some, 1200.0)[0])), "")
+            there, rounds = applied(root, mutant), [some for some in ([first] * (first in texts), naming) if some]
+            by = next((by for some in rounds * there if (by := seen_by(root, some, 1200.0)[0])), "")
             git(root, "checkout", "--quiet", ".")
-            outcomes.append({"name": found["name"], "diff": found["diff"], "before": found["caught"], "by": by})
-            print(f"{'caught' if by else 'MISSED'} (before: {found['caught']})  {found['name']}: {by}", flush=True)
+            clones.put(root)
+            if there:
+                print(f"{'caught' if by else 'MISSED'} (before: {found['caught']})  {found['name']}: {by}", flush=True)
+            about = {"name": found["name"], "operator": found["operator"], "line": found["line"]}
+            return about | {"still there": there, "before": found["caught"], "by": by}
+
+        pairs = [pair for pair in zip(mutants, results["mutants"], strict=True) if not equivalent(pair[1])]
+        random.Random(seed).shuffle(pairs)
+        outcomes = [one for one in pool.map(lambda pair: plant(*pair), pairs[:count]) if one["still there"]]
     before, after = sum(one["before"] for one in outcomes), sum(bool(one["by"]) for one in outcomes)
-    print(f"before {share(before, count)}; now {share(after, count)}")
+    print(f"before {share(before, len(outcomes))}; now {share(after, len(outcomes))}")
     record("mutants", results | {"fast_part": {"commit": commit, "seed": seed, "sample": outcomes}})
 
 

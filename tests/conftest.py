@@ -63,13 +63,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     return (yield)
 
 
+@pytest.hookimpl(tryfirst=True)  # also where the teardown of another plugin fails
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     item.user_properties.append(("cpu_seconds", cpu_seconds() - item.stash[BEGAN]))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if report.when == "teardown":  # workers send their reports to the main process
-        _seconds[report.nodeid] = float(str(dict(report.user_properties)["cpu_seconds"]))
+    used = dict(report.user_properties).get("cpu_seconds")
+    if report.when == "teardown" and isinstance(used, float):  # workers send their reports to the main process
+        _seconds[report.nodeid] = used
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

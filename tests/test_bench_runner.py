@@ -291,15 +291,15 @@ def test_a_second_writer_is_refused_in_one_line_and_a_dead_one_is_not_waited_for
 
 @pytest.mark.parametrize("name", ["manifest.json", "plan.json"])
 def test_a_manifest_or_plan_of_the_wrong_shape_is_one_line(name: str, tmp_path: Path, dummies: ModuleType) -> None:
-    store, plain = Store(tmp_path), ("code", "commit")  # these two may lack
+    store, lacking = Store(tmp_path), ("code", "commit", "processor")  # manifests of earlier versions
     run_study([dummies.Failing()], store)
     right = json.loads((tmp_path / name).read_bytes())
     wrong: list[Any] = [[], 3, None, "text", dict.fromkeys(right, 3)]
     if name == "plan.json":
         wrong += [{"failing": 1}, {"failing": ["../../secret"]}, {"failing": [["a"]]}, {"failing": {"a": "b"}}]
     else:
-        wrong += [{key: right[key] for key in right if key != lost} for lost in right if lost not in plain]
-        wrong += [right | {key: 0.5} for key in right if key not in plain]
+        wrong += [{key: right[key] for key in right if key != lost} for lost in right if lost not in lacking]
+        wrong += [right | {key: 0.5} for key in right]
         wrong += [
             right | {"seeds": {"failing": [0, "1"]}},
             right | {"earlier_runs": [{}]},

@@ -39,10 +39,13 @@ def test_workflows_run_parts_that_there_are() -> None:
 
 
 def test_each_part_is_a_function_and_all_run_by_default_tests_last() -> None:
-    defined = re.findall(r"^(\w+)\(\) \{$", RUN.read_text(encoding="utf-8"), re.MULTILINE)
-    assert defined == PARTS
-    assert PARTS[0] == "environment"
-    assert PARTS[-1] == "tests", "the last line is pytest's summary"
+    defined = re.findall(r"^(\w+)\(\) \{", RUN.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [name for name in defined if name not in ("step", "beside")] == PARTS
+    default = RUN.read_text(encoding="utf-8").partition("if [ $# = 0 ]; then\n")[2].partition("else\n")[0]
+    run = [word for word in re.findall(r"\w+", default) if word != "beside"]
+    assert sorted(run) == sorted(PARTS), "each once"
+    assert run[0] == "environment"
+    assert run[-1] == "tests", "the last line is pytest's summary"
 
 
 def test_an_unknown_part_is_refused_before_anything_runs() -> None:

@@ -43,7 +43,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 RUN_SHAPE = {
     "taciturn": str, "python": str, "platform": str, "cpu_count": int | None, "libraries": {str: str}, "command": str,
     "quick": bool, "studies": {str: str}, "seeds": {str: [int]}, "started": str, "finished": str | None,
-    "code": frozenset({str}), "commit": frozenset({str}),
+    "code": frozenset({str}), "commit": frozenset({str}), "processor": frozenset({str}),
 }  # fmt: skip
 SHAPES: dict[str, Any] = {"manifest.json": RUN_SHAPE | {"earlier_runs": [RUN_SHAPE]}, "plan.json": {str: [SHA256]}}
 

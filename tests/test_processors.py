@@ -69,9 +69,18 @@ def differing(one: dict[str, Array], other: dict[str, Array]) -> list[str]:
     return found
 
 
+def under(setting: dict[str, str], folder: Path) -> dict[str, Array]:
+    """The same from a process of its own, with these variables."""
+    out = folder / "runs.pkl"
+    command = [sys.executable, "-W", "ignore", __file__, str(out)]
+    subprocess.run(command, env=os.environ | setting, check=True, timeout=600)
+    found: dict[str, Array] = pickle.loads(out.read_bytes())
+    return found
+
+
 @pytest.fixture(scope="module")
-def here() -> dict[str, Array]:
-    return play_everything()
+def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Array]:
+    return under({}, tmp_path_factory.mktemp("here"))
 
 
 @pytest.mark.slow
@@ -79,12 +88,8 @@ def here() -> dict[str, Array]:
 def test_what_a_seed_decides_is_the_same_on_every_processor(
     here: dict[str, Array], setting: str, tmp_path: Path
 ) -> None:
-    out = tmp_path / "runs.pkl"
-    command = [sys.executable, "-W", "ignore", __file__, str(out)]
-    subprocess.run(command, env=os.environ | OTHERS[setting], check=True, timeout=600)
-    there = pickle.loads(out.read_bytes())
     assert len(here) > 5000
-    assert differing(here, there) == []
+    assert differing(here, under(OTHERS[setting], tmp_path)) == []
 
 
 def test_an_order_that_differs_is_found() -> None:

@@ -410,10 +410,9 @@ class Listener(Remembering):
         shares = (1 - self.doubt) * shares + self.doubt / self._options
         reads = np.clip(q_bit + (p_bit - q_bit) * shares, 1e-6, 1 - 1e-6)
         theta = np.clip(known.qualities, 1e-12, 1 - 1e-12)
-        self._logs = np.concatenate([np.log(x) for x in (theta, 1 - theta, reads, 1 - reads)], 1).T.astype(np.float32)
+        self._logs = np.concatenate([np.log(x) for x in (theta, 1 - theta, reads, 1 - reads)], 1).T
         products = theta[:, :, None] * theta[:, None]
-        features = np.concatenate([np.ones((WORLDS, 1)), theta, products.reshape(WORLDS, -1)], 1)
-        self._features = features.astype(np.float32)
+        self._features = np.concatenate([np.ones((WORLDS, 1)), theta, products.reshape(WORLDS, -1)], 1)
         self._heard: Floats = np.zeros((*self._shape, self._options + 2))  # bits set, copies, and requests
         self._from = 0.0 if self._once else moment
 
@@ -436,15 +435,15 @@ class Listener(Remembering):
         super().forget(over)
         self._heard[over] = 0
 
-    def log_weights(self, ones: Ints, zeros: Ints, answers: Floats) -> Array:
-        """log w of each world, float32[B, rows, WORLDS], of signals [B, rows, K] and answers as `listen` returns
-        them."""
+    def log_weights(self, ones: Ints, zeros: Ints, answers: Floats) -> Floats:
+        """log w of each world, [B, rows, WORLDS], of signals [B, rows, K] and answers as `listen` returns them. In
+        single precision, the order of a sum, which depends on the processor, would decide some of the choices."""
         counts, number = answers[..., :-1], answers[..., -1:]
-        return np.concatenate([ones, zeros, counts, number - counts], -1, dtype=np.float32) @ self._logs
+        return np.asarray(np.concatenate([ones, zeros, counts, number - counts], -1) @ self._logs)
 
-    def moments(self, logs: Array) -> tuple[Floats, Floats]:
+    def moments(self, logs: Floats) -> tuple[Floats, Floats]:
         """The means of theta_k, [B, rows, K], and of theta_k theta_l, [B, rows, K, K], by `log_weights`."""
-        sums = (np.exp(logs - logs.max(-1, keepdims=True)) @ self._features).astype(np.float64)
+        sums = np.exp(logs - logs.max(-1, keepdims=True)) @ self._features
         means = sums[..., 1:] / sums[..., :1]
         return means[..., : self._options], means[..., self._options :].reshape(*logs.shape[:2], self._options, -1)
 

@@ -483,8 +483,9 @@ def again() -> None:
 
 
 def sample(count: int, seed: int, workers: int) -> None:
-    """How many of `count` mistakes, drawn from those of before, the fast part of HEAD sees. The file of the test that
-    saw a mistake before is run first, then those that name the module or its folder."""
+    """How many of `count` mistakes, drawn from those of before, the fast part of HEAD sees. The test that saw a mistake
+    before is run first, then its file, then those that name the module or its folder. Mistakes that no test saw before
+    are taken to be unseen, so that the number now is a lower bound."""
     results, clones = kept(), Queue[Path]()
     commit = git(ROOT, "rev-parse", "--short=12", "HEAD")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
@@ -497,8 +498,9 @@ def sample(count: int, seed: int, workers: int) -> None:
             root = clones.get()
             first = found["by"].partition("::")[0]
             naming = [test for test, text in texts.items() if names_of(mutant, text) and test not in (NOT_RUN, first)]
-            there, rounds = applied(root, mutant), [some for some in ([first] * (first in texts), naming) if some]
-            by = next((by for some in rounds * there if (by := seen_by(root, some, 1200.0)[0])), "")
+            there, rounds = applied(root, mutant), [[found["by"]], [first]] if first in texts else []
+            rounds = [*rounds, naming] if there and found["caught"] else []
+            by = next((by for some in rounds if some and (by := seen_by(root, some, 1200.0)[0])), "")
             git(root, "checkout", "--quiet", ".")
             clones.put(root)
             if there:

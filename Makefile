@@ -4,6 +4,8 @@ WORKERS ?= 2
 BENCH_OUT ?= results/quick
 
 BIN := $(VENV)/bin
+# Each worker takes a stretch of the tests, so that what a module needs, or Numba compiles, is made once.
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq --constraint constraints.txt
 EXAMPLES = $(sort $(wildcard examples/*.py))
 export OMP_NUM_THREADS ?= 1
@@ -37,14 +39,14 @@ starting:
 	@echo "1 of 3: $(if $(wildcard $(VENV)/.bench),$(VENV) is there,making $(VENV) and installing (about a minute))"
 
 test: $(VENV)/.dev
-	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+	$(PYTEST) -m "not slow"
 
 # Those that took half a CPU second or more when `make record` last wrote tests/slow.json, and those that say so.
 slow: $(VENV)/.dev
-	$(BIN)/pytest -n $(WORKERS) -m slow
+	$(PYTEST) -m slow
 
 record: $(VENV)/.dev
-	$(BIN)/pytest -n $(WORKERS) --record-slow
+	$(PYTEST) --record-slow
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -498,6 +498,7 @@ def test_what_an_encoding_lacks_is_replaced(
 def test_an_interruption_while_modules_are_imported_is_silent(tmp_path: Path) -> None:
     (tmp_path / "taciturn").write_text(
         "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # programs in the background may ignore it
         "class Interrupted:\n"
         "    def find_spec(name, path=None, target=None):\n"
         "        name == 'gymnasium' and os.kill(os.getpid(), signal.SIGINT)\n"

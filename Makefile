@@ -41,7 +41,7 @@ starting:
 test: $(VENV)/.dev
 	$(PYTEST) -m "not slow"
 
-# Those that took half a CPU second or more when `make record` last wrote tests/slow.json, and those that say so.
+# Those that took 0.3 CPU seconds or more when `make record` last wrote tests/slow.json, and those that say so.
 slow: $(VENV)/.dev
 	$(PYTEST) -m slow
 

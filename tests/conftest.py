@@ -20,7 +20,7 @@ settings.load_profile("taciturn")
 
 BEGAN, COLLECTED = pytest.StashKey[float](), pytest.StashKey["Counter[str]"]()
 
-COSTS, LIMIT = Path(__file__).with_name("slow.json"), 0.5  # CPU seconds
+COSTS, LIMIT = Path(__file__).with_name("slow.json"), 0.3  # CPU seconds
 """What `--record-slow` wrote: the tests that took at least `LIMIT`, what the others took together, and how many tests
 each file had."""
 _seconds: dict[str, float] = {}

@@ -325,18 +325,18 @@ def pareto_arrivals() -> Array:
 @pytest.fixture(scope="module")
 def pareto_path() -> tuple[Array, Array]:
     """(when clients finish, when updates arrive), [replicas, M] each, of the world's own rounds."""
-    population = round_stopping_v0.population(1000, time_law="pareto", horizon=1e6, **ONE_ROUND)
+    population = round_stopping_v0.population(500, time_law="pareto", horizon=1e6, **ONE_ROUND)
     population.reset(seed=5)
-    finish, arrivals = population.state.finish, np.full((1000, 100), np.nan)
-    rows = np.arange(1000)
+    finish, arrivals = population.state.finish, np.full((500, 100), np.nan)
+    rows = np.arange(500)
     while not population.done.all():
         before = population.state
-        step = population.step(np.full((1000, 1), WAIT))
+        step = population.step(np.full((500, 1), WAIT))
         state, complete = population.state, step.terminated & (before.rounds == 0)
         now, received = np.where(complete, state.closed_slots, state.slots), np.where(complete, 100, state.received)
         came = (received > before.received) & (before.rounds == 0)
         arrivals[rows[came], before.received[came]] = now[came]
-    assert population.state.rounds.tolist() == [1] * 1000
+    assert population.state.rounds.tolist() == [1] * 500
     return finish, arrivals
 
 
@@ -345,7 +345,7 @@ def test_pareto_channel(pareto_path: tuple[Array, Array]) -> None:
     later of the i-th completion and the upload before, and what it takes is Pareto. Kolmogorov-Smirnov, false alarm
     1e-5 each."""
     finish, arrivals = pareto_path
-    begun = np.maximum(finish, np.concatenate([np.zeros((1000, 1)), arrivals[:, :-1]], axis=1))
+    begun = np.maximum(finish, np.concatenate([np.zeros((500, 1)), arrivals[:, :-1]], axis=1))
     took = arrivals - begun
     assert took.min() > 0.5 - 1e-9
     # Differences of large times, so their smallest values are not to the last digit 0.5.

@@ -106,9 +106,9 @@ def test_signals_are_those_of_the_run() -> None:
 
 
 def test_agents_needed_meet_the_bound_and_half_of_them_do_not() -> None:
-    log10 = agents_needed(10, 2.0, "root", rounds=1000)
+    log10 = agents_needed(10, 2.0, "root", rounds=3000)
     n = 10**log10 * np.array([0.5, 1.0, 2.0])
-    values = mean_dynamics(ordered_means(10), 2.0, n / 2, H / 2 * np.sqrt(n), 1000)
+    values = mean_dynamics(ordered_means(10), 2.0, n / 2, H / 2 * np.sqrt(n), 3000)
     assert values[1] == pytest.approx(BOUND, abs=2e-3)
     assert values[0] > values[1] > values[2]
 

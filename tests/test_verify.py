@@ -62,7 +62,7 @@ class Trained(Noise):
         return True
 
 
-def kept(folder: Path, study: Study, change: Any = lambda metrics: metrics, **origin: str) -> None:
+def kept(folder: Path, study: Study, change: Any = lambda metrics: metrics, **origin: Any) -> None:
     """Store a study's results, changed."""
     groups = []
     for level in (0, 1):
@@ -132,6 +132,12 @@ def test_a_training_may_differ_on_another_processor_alone(tmp_path: Path) -> Non
     ):
         kept(tmp_path, study, changed, processor=where)
         assert {one.outcome for one in again(tmp_path, study)} == {outcome}
+
+
+def test_the_processor_of_results_of_several_runs_is_not_known(tmp_path: Path) -> None:
+    for others, on in (([], "VAX 9000"), ([{"command": "earlier"}], "")):
+        kept(tmp_path, Noise(), processor="VAX 9000", others=others)
+        assert {one.processor for one in pool([Noise()], tmp_path, 9.0).cells} == {on}
 
 
 def test_a_metric_that_changed_or_is_gone_differs_and_is_named(tmp_path: Path) -> None:

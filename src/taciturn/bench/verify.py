@@ -88,7 +88,8 @@ def pool(studies: Iterable[Study], folder: Path, longest: float) -> Pool:
     for study in studies:
         known = {(canonical(cell.config), cell.seed): cell for cell in study.cells(quick=False)}
         stored = unpacked(folder / f"{study.name}.json")
-        on = str(stored.origin.get("processor", ""))
+        # Where results of several runs are stored, nothing says which processor a cell ran on.
+        on = "" if stored.origin.get("others") else str(stored.origin.get("processor", ""))
         for group in stored.results:
             for place, seed in enumerate(group.seeds):
                 cell = known.get((canonical(group.config), int(seed)))

@@ -34,7 +34,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 import taciturn
-from taciturn.envs.core import Channel, Layout, PublicView, Replicas, Role, World, fill, private, shaped, uniform
+from taciturn.envs.core import Channel, Layout, PublicView, Replicas, Role, World, fields, fill, private, uniform
 from taciturn.policies import Policy
 from taciturn.validation import Array, Floats, Ints, integer
 from taciturn.wrappers import Laplace
@@ -55,12 +55,13 @@ class Params:
 
 @dataclass(frozen=True)
 class State:
-    regret: Floats
-    time: Ints
-    means: Floats = shaped(lambda p: (p.num_contexts, p.num_arms))  # probability that an arm pays
-    context: Ints = shaped(lambda p: p.num_agents)  # what each agent meets now
-    counts: Floats = shaped(lambda p: (p.num_agents, 2 * p.num_contexts * p.num_arms))  # since its last message
-    public: Floats = shaped(lambda p: 2 * p.num_contexts * p.num_arms)  # sums of the published counts
+    regret: Floats = fields.hidden()
+    time: Ints = fields.public()
+    means: Floats = fields.hidden(lambda p: (p.num_contexts, p.num_arms))  # probability that an arm pays
+    context: Ints = fields.own(lambda p: p.num_agents)  # what each agent meets now
+    counts: Floats = fields.own(lambda p: (p.num_agents, 2 * p.num_contexts * p.num_arms))  # since its last message
+    published: Floats = fields.received(lambda p: (p.num_agents, 2 * p.num_contexts * p.num_arms))
+    sums: Floats = fields.public(lambda p: 2 * p.num_contexts * p.num_arms)  # of the published counts
 
 
 MEANS, CONTEXTS, REWARDS = 0, 1, 2  # the sources of random numbers
@@ -89,16 +90,16 @@ def pull(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
 
 def publish(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
     if state.time % params.period == 0:
-        arrays.public[:] += arrays.counts.sum(0)
+        arrays.sums[:] += arrays.published.sum(0)
         arrays.counts[:] = 0.0
     fill(arrays.context, rng, CONTEXTS, params.num_contexts)
     return False, state.time >= params.horizon
 
 
-def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
+def observe(seen: Any, params: Any, out: Any) -> None:
     out[: params.num_contexts] = 0.0
-    out[arrays.context[agent]] = 1.0
-    out[params.num_contexts :] = arrays.public
+    out[seen.context] = 1.0
+    out[params.num_contexts :] = seen.sums
 
 
 class ContextualBandit(Replicas[State]):
@@ -119,9 +120,9 @@ class ContextualBandit(Replicas[State]):
         return (Channel("counts", "vector", observer="public", unit="event", disjoint=True, additive=True),)
 
     def between(self, live: Array) -> None:
-        counts, period = self.column("counts"), self.params.period
-        due = np.broadcast_to((self.column("time") % period == 0)[:, None], counts.shape[:2])
-        counts[due] = self.channels["counts"].send(counts, due, sensitivity=4.0, events=period)[0][due]
+        period, shape = self.params.period, (self.num_envs, self.params.num_agents)
+        due = np.broadcast_to((self.column("time") % period == 0)[:, None], shape)
+        self.deliver("counts", "counts", "published", live, senders=due, sensitivity=4.0, events=period)
 
 
 contextual_bandit_v0 = World(ContextualBandit, Params)

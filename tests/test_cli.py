@@ -659,7 +659,16 @@ def test_audit_of_an_environment(run: Run) -> None:
     assert (found["name"], found["trials"], found["verdict"]) == ("update=Laplace:100", 200, "no power")
     assert found["claimed"] % 100 == 0
     assert found["cap"] < found["claimed"]
+    assert "nothing private passes beside the channels" in json.loads(out)["replay"]
     assert "--policy" in run("audit", "--help")[1]
+
+
+def test_audit_of_an_environment_that_shows_private_data(run: Run) -> None:
+    words = ("audit", "Laplace:1", "--env", "worlds:peeking_v0", "--channel", "opinion", "--trials", "100")
+    code, out, err = run(*words, "--steps", "2")
+    assert code == 1
+    assert "opinion=Laplace:1" in out
+    assert "observations of agent in heard must not depend on private data of agent 0" in err
 
 
 def test_kill_9_in_the_middle_then_resume(tmp_path: Path) -> None:

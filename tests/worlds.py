@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Array, Channel, Layout, Population, Role, World, integer
+from taciturn.envs.core import Array, Channel, Layout, Population, Role, World, fields, integer
 
 Transition = tuple[Any, dict[str, Array], Array, Array, dict[str, Any]]
 
@@ -40,11 +40,11 @@ class Tiny(Population[Any]):
 
 @dataclass(frozen=True)
 class Opinions:
-    opinion: Array  # float64[B, N]
-    heard: Array  # float64[B, N]: mean of the opinions that arrived
-    shares: Array  # float64[B, 3]: of the votes, by option
+    opinion: Array = fields.own()  # float64[B, N]
+    heard: Array = fields.received()  # float64[B, N]: mean of the opinions that arrived
+    shares: Array = fields.received(each=False)  # float64[B, 3]: of the votes, by option
     earned: Array  # float64[B]
-    time: Array  # int64[B]
+    time: Array = fields.public()  # int64[B]
 
 
 class Consensus(Tiny):
@@ -113,12 +113,23 @@ class Broken(Consensus):
         return np.random.default_rng()
 
 
+class Peeking(Consensus):
+    """Consensus in which agents observe their neighbour's opinion in place of what they heard."""
+
+    name = "peeking"
+
+    def observe_role(self, state: Opinions, role: str, rows: Array | None = None) -> Array:
+        shares = np.broadcast_to(state.shares[:, None], (*state.opinion.shape, 3))
+        peers = np.roll(state.opinion, 1, 1)
+        return self.roles[role].layout.pack(opinion=state.opinion, heard=peers, shares=shares)
+
+
 @dataclass(frozen=True)
 class Rumours:
-    opinion: Array  # float64[B, N]
-    speaker: Array  # int64[B, 1]: who acts next
+    opinion: Array = fields.own()  # float64[B, N]
+    speaker: Array = fields.public()  # int64[B, 1]: who acts next
     earned: Array  # float64[B]
-    time: Array  # int64[B]
+    time: Array = fields.public()  # int64[B]
 
 
 class Gossip(Tiny):
@@ -169,11 +180,13 @@ class Gossip(Tiny):
 
 @dataclass(frozen=True)
 class Market:
-    value: Array  # float64[B, N]: of the good to each individual
-    price: Array  # float64[B]: announced last
-    sold: Array  # float64[B]: share of the individuals who bought in the last campaign
+    value: Array = fields.own(role="individual")  # float64[B, N]: of the good to each individual
+    price: Array = fields.public()  # float64[B]: announced last
+    sold: Array = fields.received(
+        role="platform", each=False
+    )  # float64[B]: share of the individuals who bought in the last campaign
     earned: Array  # float64[B]
-    time: Array  # int64[B]: campaigns
+    time: Array = fields.public()  # int64[B]: campaigns
 
 
 class Auction(Tiny):
@@ -235,9 +248,9 @@ class Auction(Tiny):
 
 @dataclass(frozen=True)
 class Walk:
-    place: Array  # int64[B], 0..5
+    place: Array = fields.public()  # int64[B], 0..5
     earned: Array  # float64[B]
-    time: Array  # int64[B]
+    time: Array = fields.public()  # int64[B]
 
 
 class Corridor(Tiny):
@@ -276,4 +289,5 @@ class Corridor(Tiny):
 
 
 consensus_v0, broken_v0, gossip_v0 = World(Consensus, Params), World(Broken, Params), World(Gossip, Params)
+peeking_v0 = World(Peeking, Params)
 auction_v0, corridor_v0 = World(Auction, Params), World(Corridor, Params)

@@ -297,7 +297,7 @@ class RememberingPopulation(Played):
 
     def _hear(self, where: Bools) -> None:
         rows = self.acting(self.role)
-        seen = self.inner.observe_role(self._begun(), self.role, rows)
+        seen = self.inner.look(self.role, rows)
         self._memory.hear(seen, self._agents(rows), where)
 
     def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:

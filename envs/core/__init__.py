@@ -1,8 +1,9 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
+from taciturn.envs.core import fields
 from taciturn.envs.core.around import Around
 from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
-from taciturn.envs.core.compiled import NotCompiled, private, shaped
+from taciturn.envs.core.compiled import NotCompiled, private
 from taciturn.envs.core.controlled import Controlled, Played, Seat
 from taciturn.envs.core.counter_streams import fill, uniform
 from taciturn.envs.core.population import (
@@ -30,6 +31,6 @@ __all__ = [
     "AECView", "Acts", "Around", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth",
     "Layout", "NotCompiled", "NotPrivate", "ParallelView", "Played", "Population", "PublicView", "Replicas", "Role",
     "Rollout", "Seat", "SingleEnv", "Speaking", "SpeakingParams", "Speech", "Step", "Streams", "Transition",
-    "VectorView", "World", "as_policies", "begin", "choice", "fill", "integer", "join", "number", "picture",
-    "private", "select", "shaped", "uniform", "updated", "vector",
+    "VectorView", "World", "as_policies", "begin", "choice", "fields", "fill", "integer", "join", "number", "picture",
+    "private", "select", "uniform", "updated", "vector",
 ]  # fmt: skip

@@ -29,7 +29,7 @@ class Around(Population[Any]):
         self.inner, purpose = population, population.purpose
         super().__init__(population.params, population.num_envs)
         self.purpose = purpose
-        self.channels, self.hidden, self.hidden_state = population.channels, population.hidden, population.hidden_state
+        self.channels, self.hidden = population.channels, population.hidden
         self.channel_configs = population.channel_configs
 
     def __setstate__(self, state: dict[str, Any]) -> None:

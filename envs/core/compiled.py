@@ -11,8 +11,7 @@ import os
 import re
 import warnings
 from collections import namedtuple
-from collections.abc import Callable, Mapping
-from dataclasses import field, fields
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,6 +23,7 @@ import numpy as np
 
 from taciturn.current_folder import numba
 from taciturn.envs.core import counter_streams
+from taciturn.envs.core.fields import unseen
 from taciturn.validation import Array, Bools, Floats, Ints
 
 # Turns of a replica that a world plays uncompiled first: a tenth of the time that compiling takes.
@@ -44,7 +44,7 @@ def _of_the_world(*arguments: Any) -> Any:
     raise NotImplementedError
 
 
-own = begin = said = heard = observe = tell = one = _of_the_world
+own = begin = said = heard = sight = known = observe = tell = one = _of_the_world
 
 
 def begins_not(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -105,7 +105,7 @@ def run(
         if what & LOOK:
             for row in range(seen.shape[1]):
                 out = seen[i, row]
-                observe(state, mine, params, who[i, row] if len(who) > 0 else row, out)
+                observe(sight(state, mine, who[i, row] if len(who) > 0 else row), known(params), out)
                 for d in range(len(out)):
                     out[d] = max(bounds[0, d], min(bounds[1, d], out[d]))
         if what & TELL:
@@ -274,22 +274,39 @@ def own_arrays(names: tuple[str, ...]) -> Any:
 
 
 @cache
+def sight_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]) -> Any:
+    """Make a function that picks what an agent may observe: its entries of the arrays `rows`, or the only entry; the
+    arrays `whole`; and these numbers of the state."""
+    picked_ = [f"arrays.{name}[min(agent, len(arrays.{name}) - 1)]" for name in rows]
+    picked_ += [f"arrays.{name}" for name in whole] + [f"state.{name}" for name in numbers]
+    made = arrays_type(("agent", *rows, *whole, *numbers), "Seen")
+    made.__getattr__ = refuse
+    scope: dict[str, Any] = {"Seen": made}
+    exec(f"def sight(state, arrays, agent):\n    return Seen({', '.join(['agent', *picked_])})\n", scope)
+    return scope["sight"]
+
+
+def refuse(seen: Any, name: str) -> Any:
+    raise unseen(name)
+
+
+@cache
+def known_of(kind: Any, hidden: frozenset[str]) -> Any:
+    """Make a function that picks what observations may depend on of constants of that NamedTuple."""
+    names = tuple(name for name in kind._fields if name not in hidden)
+    scope: dict[str, Any] = {"Known": params_type(names)}
+    picked_ = "params" if names == kind._fields else f"Known({', '.join(f'params.{name}' for name in names)})"
+    exec(f"def known(params):\n    return {picked_}\n", scope)
+    return scope["known"]
+
+
+@cache
 def tell_of(names: tuple[str, ...]) -> Any:
     """A function that copies these fields of the state into an info."""
     scope: dict[str, Any] = {}
     lines = [f"    info.{name} = state.{name}" for name in names] or ["    pass"]
     exec("\n".join(["def tell(state, arrays, params, info):", *lines]), scope)
     return scope["tell"]
-
-
-def shaped(shape: Callable[[Any], Any]) -> Any:
-    """Declares a field of a State as an array, whose size or shape is a function of the world's parameters."""
-    return field(metadata={"shape": shape})
-
-
-def shapes_of(state_type: Any, params: Any) -> dict[str, Any]:
-    """The sizes and shapes of the fields that are `shaped`."""
-    return {one.name: one.metadata["shape"](params) for one in fields(state_type) if "shape" in one.metadata}
 
 
 def array_of_field(state_type: Any, name: str, given: Any) -> Array:

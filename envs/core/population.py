@@ -5,13 +5,14 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from weakref import ref
 
 import gymnasium
 import numpy as np
 
+from taciturn.envs.core import fields
 from taciturn.envs.core.channel import Channel, ChannelConfig, asked_channels, join
 from taciturn.envs.core.info import Info, Told, copied, picked
 from taciturn.envs.core.public import Fast, Passing, PublicView, fast_form, has_public_schedule
@@ -116,9 +117,8 @@ class Population(ABC, Generic[S]):
         name: of the world.
         clock_unit: what the clock counts; "step" if every step adds one.
         aliases: alternative names of parameters, `{"time_budget": "horizon"}`.
-        hidden: the attributes of the parameters that agents must not know.
-        hidden_state: the fields of the state that they must not know, besides those with the name of a hidden
-            parameter.
+        hidden: the attributes of the parameters (and of `Replicas.constants`) that agents must not know; whose the
+            fields of the state are is declared there (`taciturn.envs.core.fields`).
         jumps: the types of fast forms that the world can play, `{role: type}`; see `jump`.
         jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism,
             budget or fault may be installed on them.
@@ -130,7 +130,6 @@ class Population(ABC, Generic[S]):
     clock_unit: str = "step"
     aliases: Mapping[str, str] = {}
     hidden: frozenset[str] = frozenset()
-    hidden_state: frozenset[str] = frozenset()
     jumps: Mapping[str, type[Fast]] = {}
     jump_sends_messages: bool = False
     turns: tuple[tuple[str, ...], ...] | None = None
@@ -205,7 +204,11 @@ class Population(ABC, Generic[S]):
 
     @abstractmethod
     def observe_role(self, state: S, role: str, rows: Array | None = None) -> Array:
-        """Observations [B, rows, D] of a role's agents (of `rows` int[B, r] only, if given); draws nothing."""
+        """Observations [B, rows, D] of a role's agents (of `rows` int[B, r] only, if given); draws nothing.
+
+        The core passes only what agents of that role may see of the state, as its fields are declared
+        (`taciturn.envs.core.fields.Seen`).
+        """
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         """Raise ValueError if this world cannot work with `config` on that channel."""
@@ -323,6 +326,11 @@ class Population(ABC, Generic[S]):
     @property
     def done(self) -> Array:
         return self.terminated | self.truncated
+
+    @property
+    def _owning_roles(self) -> tuple[str, ...]:
+        """The roles that fields may belong to: those that act, and the senders that the world plays itself."""
+        return tuple(dict.fromkeys([*self.roles, *(channel.sender for channel in self.channels.values())]))
 
     @property
     def turn(self) -> tuple[str, ...]:
@@ -548,6 +556,8 @@ class Population(ABC, Generic[S]):
     def _begin_state(self, where: Array | None) -> None:
         """Draw the initial state of the replicas `where` bool[B]; None: of all."""
         self._state = self.initial() if where is None else select(where, self.initial(), self._begun())
+        if is_dataclass(self._state):
+            fields.check_roles(type(self._state), self._owning_roles)
 
     def _asked_configs(self, options: Mapping[str, Any]) -> dict[str, ChannelConfig]:
         """What a reset is to install, including the population's own configurations."""
@@ -640,8 +650,13 @@ class Population(ABC, Generic[S]):
         """Observations [B, rows, D] of the agents that act next, by role if the world has several roles."""
         if len(self.roles) == 1:
             (role,) = self.roles
-            return self.observe_role(self._begun(), role, self.acting(role))
-        return {role: self.observe_role(self._begun(), role, self.acting(role)) for role in self.turn}
+            return self.look(role, self.acting(role))
+        return {role: self.look(role, self.acting(role)) for role in self.turn}
+
+    def look(self, role: str, rows: Array | None = None) -> Array:
+        """What a role's agents observe now, [B, rows, D]: `observe_role` of what they may see of the state."""
+        state: Any = self._begun()
+        return self.observe_role(fields.Seen(state, role) if is_dataclass(state) else state, role, rows)
 
     def advance(self, policy: Any, *, until: float | None = None, steps: int | None = None, fast: bool = True) -> None:
         """Let `policy` (or `{role: policy}`) play until every replica is done or its clock reaches `until`, or for

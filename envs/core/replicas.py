@@ -1,12 +1,12 @@
 """Populations of the worlds that are written for one replica."""
 
 import copy
+import dataclasses
 import multiprocessing
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
-from taciturn.envs.core import compiled, counter_streams
+from taciturn.envs.core import compiled, counter_streams, fields
 from taciturn.envs.core.channel import ChannelConfig
 from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, NotCompiled, every, run
 from taciturn.envs.core.info import Info
@@ -39,7 +39,9 @@ class Replicas(Population[S]):
     - `said(state, arrays, actions, params, rng)` plays a turn, or, if agents send messages, its first half, up to what
       they say; `actions` has a row for each agent that acts.
     - `heard(state, arrays, params, rng, reward)` plays the rest, and returns (terminated, truncated).
-    - `observe_one(state, arrays, params, agent, out)` fills `out` float32[D]; the core clips it to its bounds.
+    - `observe_one(seen, params, out)` fills `out` float32[D]; the core clips it to its bounds. `seen` holds what the
+      agent number `seen.agent` may observe, by the names of fields: its own entries, what it received, and public
+      fields (`taciturn.envs.core.fields`); `params` lacks what is `hidden`.
     - `tell(state, arrays, params, info)` sets the numbers of `info`, which begins as `empty_info` says.
 
     `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the world's State; `rng`
@@ -83,6 +85,7 @@ class Replicas(Population[S]):
     def __init__(self, params: Any, num_envs: int = 1, first_replica: int = 0) -> None:
         self.first_replica = first_replica
         super().__init__(params, num_envs)
+        fields.check_roles(self.state_type, self._owning_roles)
         self._compiles = self.compile and compiled.may_compile()
         self._played = 0.0
         self._waits = True  # set to play more before compiling
@@ -103,16 +106,18 @@ class Replicas(Population[S]):
         """
         numbers = (bool, int, float, np.ndarray)
         known = {
-            f.name: value for f in fields(self.params) if isinstance(value := getattr(self.params, f.name), numbers)
+            f.name: value
+            for f in dataclasses.fields(self.params)
+            if isinstance(value := getattr(self.params, f.name), numbers)
         }
         return compiled.params_type(tuple(known))(**known)
 
     def arrays(self) -> dict[str, Any]:
         """The arrays of one replica before it begins, by field; a size or shape stands for zeros.
 
-        By default the fields of the State that are `shaped`.
+        By default the fields of the State that were declared with a shape.
         """
-        return compiled.shapes_of(self.state_type, self.params)
+        return fields.shapes_of(self.state_type, self.params)
 
     def begun(self, where: Array) -> None:
         """What else happens as the replicas `where` bool[B] begin; by default nothing."""
@@ -120,6 +125,26 @@ class Replicas(Population[S]):
     def between(self, live: Array) -> None:
         """What happens to messages between the two halves of a turn, in the replicas `live` bool[B]; by default
         nothing."""
+
+    def deliver(self, channel: str, message: str, into: str, live: Array, **named: Any) -> Array:
+        """Send a field through a channel in the replicas `live` bool[B], and leave what arrives in another field.
+
+        Args:
+            channel: its name.
+            message: an `own` field [B, N, ...] (`taciturn.envs.core.fields`), what each agent sends.
+            into: a `received` field of that shape, 0 where nothing arrives.
+            live: the replicas that play.
+            **named: further arguments of `Channel.send`.
+
+        Returns:
+            which messages arrived, bool[B, N].
+        """
+        for name, kind in ((message, fields.OWN), (into, fields.RECEIVED)):
+            if fields.owners(self.state_type).get(name, fields.Owner()).kind != kind:
+                raise TypeError(f"field {name!r} of {self.name} must be declared as {kind} to be used in `deliver`")
+        heard, delivered = self.channels[channel].send(self.column(message), **named)
+        self.column(into)[live] = heard[live]
+        return delivered
 
     def told_arrays(self) -> Info:
         """The entries of infos that are arrays, as fresh arrays [B, ...]; by default the state's fields of the same
@@ -159,7 +184,7 @@ class Replicas(Population[S]):
         """The State as it is now; it does not change when the run goes on."""
         self._begun()
         if self._seen_state is None:
-            names = (field.name for field in fields(self.state_type))
+            names = (field.name for field in dataclasses.fields(self.state_type))
             self._seen_state = self.state_type(**{name: self.column(name).copy() for name in names})
         return self._seen_state
 
@@ -242,8 +267,16 @@ class Replicas(Population[S]):
         begins = self.begin if turn == len(self._order) - 1 else compiled.begins_not
         found: dict[str, Any] = {"begin": begins, "own": compiled.own_arrays(self._arrays._fields)}
         found["tell"] = self.tell or compiled.tell_of(self.tells)
+        found |= {"sight": self._sight_of(then), "known": compiled.known_of(type(self._constants), self.hidden)}
         found |= {name: given[role] if isinstance(given, Mapping) else given for name, (given, role) in by_role.items()}
         return tuple((found | self._watched()).items())
+
+    def _sight_of(self, role: str) -> Any:
+        """The function that picks what an agent of a role may observe."""
+        seen = {name: one for name, one in fields.owners(self.state_type).items() if one.seen_by(role)}
+        rows = [name for name, one in seen.items() if one.each and name in self._single and self._single[name].size]
+        whole = [name for name, one in seen.items() if not one.each and name in self._single]
+        return compiled.sight_of(tuple(rows), tuple(whole), tuple(name for name in seen if name not in self._single))
 
     def _watched(self) -> dict[str, Any]:
         """The function in place of `private`, if the population overrides that hook."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import fields
 from functools import cached_property
 from typing import Any, TypeGuard
 
@@ -12,6 +11,7 @@ import pettingzoo
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from taciturn.envs.core import fields
 from taciturn.envs.core.info import Info, latest, masked, overlaid
 from taciturn.envs.core.population import Population, Step
 from taciturn.envs.core.render import RENDER_MODES, Renderer
@@ -296,7 +296,7 @@ class _Agents(_OneReplica):
         """The observation that every agent of a role would get now, [N, D]."""
         if role not in self._seen:
             rows = None if self.population.acting(role) is None else np.arange(len(self._of[role]))[None]
-            self._seen[role] = self.population.observe_role(self.population._begun(), role, rows)[0]
+            self._seen[role] = self.population.look(role, rows)[0]
         return self._seen[role]
 
     def _note(self, info: Info) -> None:
@@ -344,7 +344,7 @@ class _Agents(_OneReplica):
         `state`).
 
         It holds what all agents know, sent or not, so no total of privacy covers a policy that acts on it. What is
-        hidden from all agents (`Population.hidden`, `hidden_state`), such as the arms' means, is left out unless the
+        hidden from all agents (`taciturn.envs.core.fields`), such as the arms' means, is left out unless the
         attribute `truth_in_state` is True.
         """
         space = self.state_space
@@ -366,9 +366,9 @@ class _Agents(_OneReplica):
 
     def _numbers(self, state: Any) -> Array:
         """The fields of a state as float32 [D]; hidden ones only with `truth_in_state`."""
-        population = self.population
-        secret = frozenset() if self.truth_in_state else population.hidden | population.hidden_state
-        parts = [np.ravel(getattr(state, one.name)[0]) for one in fields(state) if one.name not in secret]
+        known = fields.owners(type(state)).items()
+        names = [name for name, owner in known if self.truth_in_state or owner.kind != fields.HIDDEN]
+        parts = [np.ravel(getattr(state, name)[0]) for name in names]
         with np.errstate(over="ignore"):
             return np.concatenate(parts).astype(np.float32)
 
@@ -633,6 +633,6 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
             return self._shown[agent].copy()
         role, row = self._place[agent]
         if role not in self._seen and self.population.acting(role) is not None:
-            own: Array = self.population.observe_role(self.population._begun(), role, np.array([[row]]))[0, 0]
+            own: Array = self.population.look(role, np.array([[row]]))[0, 0]
             return own
         return self._full_observation(role)[row].copy()

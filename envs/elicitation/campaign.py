@@ -342,45 +342,44 @@ def pay_tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 # What is seen and told.
 
 
-def show_announcement(state: Any, params: Any, out: Any) -> int:
+def show_announcement(seen: Any, params: Any, out: Any) -> int:
     """Fill the fields of an announcement; returns the place after them."""
-    out[0], out[1], place = state.target, state.scale, 2
+    out[0], out[1], place = seen.target, seen.scale, 2
     if len(params.rules) > 1:
-        out[place] = params.places[state.rule]
+        out[place] = params.places[seen.rule]
         place += 1
     if params.prices:
-        out[place] = state.value
+        out[place] = seen.value
         place += 1
     return place
 
 
-def observe_platform(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
-    place, kinds = show_announcement(state, params, out), len(arrays.counts)
-    total, past = arrays.counts.sum(), max(arrays.past.sum(), 1)
-    out[place] = state.desired
+def observe_platform(seen: Any, params: Any, out: Any) -> None:
+    place, kinds = show_announcement(seen, params, out), len(seen.counts)
+    total, past = seen.counts.sum(), max(seen.past.sum(), 1)
+    out[place] = seen.desired
     for x in range(kinds):
-        out[place + 1 + x] = arrays.counts[x] / max(total, 1)
-        out[place + kinds + 4 + x] = arrays.past[x] / past
+        out[place + 1 + x] = seen.counts[x] / max(total, 1)
+        out[place + kinds + 4 + x] = seen.past[x] / past
     out[place + kinds + 1] = total / params.num_individuals
-    out[place + kinds + 2] = state.paid / max(total, 1)
-    out[place + kinds + 3] = state.degenerate
+    out[place + kinds + 2] = seen.paid / max(total, 1)
+    out[place + kinds + 3] = seen.degenerate
     place += 2 * kinds + 4
-    out[place] = 1.0 - state.campaign / params.horizon
-    for i in range(len(arrays.reports)):
-        out[place + 1 + i] = arrays.reports[i]
+    out[place] = 1.0 - seen.campaign / params.horizon
+    for i in range(len(seen.reports)):
+        out[place + 1 + i] = seen.reports[i]
 
 
-def observe_individual(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
-    place, kinds = show_announcement(state, params, out), len(arrays.counts)
+def observe_individual(seen: Any, params: Any, out: Any) -> None:
+    place = show_announcement(seen, params, out)
     if params.serum:
-        past = arrays.past.sum()
+        kinds, past = len(seen.past), seen.past.sum()
         for x in range(kinds):
-            out[place + x] = reference(arrays.past, past, x) if state.rule == SERUM else 0.0
+            out[place + x] = reference(seen.past, past, x) if seen.rule == SERUM else 0.0
         place += kinds
-    out[place] = params.cost * arrays.factor[agent]
-    known = agent if len(arrays.belief) > 1 else 0
-    for k in range(len(arrays.theta)):
-        out[place + 1 + k] = arrays.belief[known, k]
+    out[place] = params.cost * seen.factor
+    for k in range(len(seen.belief)):
+        out[place + 1 + k] = seen.belief[k]
 
 
 def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:

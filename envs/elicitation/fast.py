@@ -36,7 +36,7 @@ def play_tallies(population: Any, forms: Mapping[str, Any], policies: Mapping[st
     column, factors, action = population.column, population.column("factor").sum(1), None
     while column("campaign")[0] + 1 <= until and not population.done.all():
         if action is None or not standing:
-            observed = population.observe_role(None, "platform")
+            observed = population.look("platform")
             action = population.roles["platform"].check(platform.act(observed), (population.num_envs, 1))
         population.announce_all(action)
         budget = np.asarray(common(column("target")), np.float32).astype(np.float64)

@@ -113,7 +113,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Replicas, Role, World
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Replicas, Role, World, fields
 from taciturn.envs.core.compiled import SAY
 from taciturn.envs.core.qualities import QualityLaw
 from taciturn.envs.core.world import K, P, Q
@@ -226,24 +226,25 @@ class State:
     response."""
 
     theta: Floats  # [M]
-    belief: Floats  # [N, M], or [1, M] if everyone knows theta
-    factor: Floats  # [N]: multiplies the cost
-    desired: Floats  # the desired budget
-    target: Floats  # announced
-    scale: Floats
-    rule: Ints  # position in RULES
-    value: Ints  # the report for which a price is posted
+    belief: Floats = fields.own(role="individual")  # [N, M], or [1, M] if everyone knows theta
+    factor: Floats = fields.own(role="individual")  # [N]: multiplies the cost
+    desired: Floats = fields.own(role="platform")  # the desired budget
+    target: Floats = fields.public()  # announced
+    scale: Floats = fields.public()
+    rule: Ints = fields.public()  # position in RULES
+    value: Ints = fields.public()  # the report for which a price is posted
     bound: Floats  # Theorem 1's, at the target
-    counts: Ints  # [x]: reports of the last campaign
-    past: Ints  # [x]: reports of all campaigns
-    paid: Floats  # total payment of the last campaign
-    degenerate: Bools  # last campaign
-    winner: Ints  # of the last campaign; -1: none
-    tie: Bools  # whether several values tied for it
-    budget: Floats  # [N]: eps in the last campaign; -1: stayed away
-    reports: Ints  # [N]: of the last campaign; -1: none ([0] unless they are shown)
-    campaign: Ints  # campaigns played
-    closed: Bools  # whether the last turn closed one
+    counts: Ints = fields.received(role="platform", each=False)  # [x]: reports of the last campaign
+    past: Ints = fields.public()  # [x]: reports of all campaigns, which the truth serum publishes
+    paid: Floats = fields.public()  # total payment of the last campaign
+    degenerate: Bools = fields.public()  # last campaign
+    winner: Ints = fields.public()  # of the last campaign; -1: none
+    tie: Bools = fields.public()  # whether several values tied for it
+    budget: Floats = fields.own(role="individual")  # [N]: eps in the last campaign; -1: stayed away
+    # [N]: of the last campaign; -1: none ([0] unless they are shown)
+    reports: Ints = fields.received(role="platform", each=False)
+    campaign: Ints = fields.public()  # campaigns played
+    closed: Bools = fields.public()  # whether the last turn closed one
     sums: Floats  # [len(SUMS)]: sums over the campaigns
 
 
@@ -253,8 +254,7 @@ class Elicitation(Replicas[State]):
     params: Params
     clock_unit = "step"
     aliases: Mapping[str, str] = {"campaigns": "horizon"}
-    hidden = frozenset({"theta"})
-    hidden_state = frozenset({"belief", "bound", "sums"})
+    hidden = frozenset({"theta", "law"})
     jumps: Mapping[str, type[Fast]] = {"individual": CommonBudget}
     turns = (("platform",), ("individual",))
     state_type: ClassVar[Any] = State

@@ -66,7 +66,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Fast, Layout, Role, World
+from taciturn.envs.core import Fast, Layout, Role, World, fields
 from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.federated_bandit.federation import PARTICIPATION, communicate, pull_plan, say
@@ -99,8 +99,8 @@ class Params(BanditParams):
 class State(BanditState):
     """A federation; `active` holds the arms that are not eliminated. Seen from outside, each field leads with [B]."""
 
-    threshold: Floats  # how far below the best an arm is eliminated
-    order: Ints  # [M]: the agents in random order; the first ones upload
+    threshold: Floats = fields.public()  # how far below the best an arm is eliminated
+    order: Ints = fields.public()  # [M]: the agents in random order; the first ones upload
     weight_before: Floats  # [M, K]: `weight` and
     private_before: Floats  # [M, K]: `private` before the epoch
 
@@ -199,15 +199,15 @@ def end_epoch(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tu
     return False, state.time >= params.horizon
 
 
-def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
+def observe(seen: Any, params: Any, out: Any) -> None:
     arms = params.num_arms
     longest = math.log1p(float(params.horizon))
     for k in range(arms):
-        out[k] = arrays.broadcast[k]
-        out[arms + k] = math.log1p(float(arrays.counts[0, k])) / longest
-        out[2 * arms + k] = arrays.active[k]
-    out[3 * arms] = state.rounds
-    out[3 * arms + 1] = 1.0 - state.time / params.horizon
+        out[k] = seen.broadcast[k]
+        out[arms + k] = math.log1p(float(seen.pulled[k] // params.num_agents)) / longest
+        out[2 * arms + k] = seen.active[k]
+    out[3 * arms] = seen.rounds
+    out[3 * arms + 1] = 1.0 - seen.time / params.horizon
 
 
 def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:

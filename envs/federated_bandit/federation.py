@@ -239,21 +239,20 @@ def end_slot(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tup
     return False, state.time >= params.horizon
 
 
-def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
+def observe(seen: Any, params: Any, out: Any) -> None:
     arms = params.num_arms
     for k in range(arms):
-        counts = arrays.counts[agent, k]
-        out[k] = counts
-        out[arms + k] = arrays.sums[agent, k] / counts if counts > 0 else 0.0
-        out[2 * arms + k] = arrays.private[agent, k]
-        out[3 * arms + k] = arrays.broadcast[k]
-        out[4 * arms + k] = renewed(state, arrays, k)
-    out[5 * arms] = state.time
-    out[5 * arms + 1] = params.horizon - state.time
-    out[5 * arms + 2] = state.rounds
-    out[5 * arms + 3] = state.phase_left
-    held = params.coverage[elapsed(state, params), agent] / params.num_agents
-    out[5 * arms + 4] = held if state.phase_left > 0 else 1.0
+        out[k] = seen.counts[k]
+        out[arms + k] = seen.sums[k] / seen.counts[k] if seen.counts[k] > 0 else 0.0
+        out[2 * arms + k] = seen.private[k]
+        out[3 * arms + k] = seen.broadcast[k]
+        out[4 * arms + k] = renewed(seen.last_round[k], seen.rounds)
+    out[5 * arms] = seen.time
+    out[5 * arms + 1] = params.horizon - seen.time
+    out[5 * arms + 2] = seen.rounds
+    out[5 * arms + 3] = seen.phase_left
+    held = params.coverage[elapsed(seen, params), seen.agent] / params.num_agents
+    out[5 * arms + 4] = held if seen.phase_left > 0 else 1.0
 
 
 def sent_between(state: Any, params: Any, kind: int) -> int:

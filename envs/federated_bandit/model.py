@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.envs.core import fields
 from taciturn.envs.core.preferences import led_by_wrong
 from taciturn.envs.core.qualities import QualityLaw
 from taciturn.validation import Array, Bools, Floats, Ints, integer, shown
@@ -30,38 +31,39 @@ class State:
 
     quality: Floats  # [1 or M, K]: the arms' means, one row per agent where agents differ
     gap: Floats  # [K]: Delta_k, from the best mean over agents
-    counts: Ints  # [M, K]: pulls
-    sums: Ints  # [M, K]: rewards
-    pulled: Ints  # [K]: pulls by all agents
-    used_counts: Ints  # [M, K]: pulls that enter no further mean, because they were uploaded or made during a round
-    used_sums: Ints  # [M, K]: their rewards
-    weight: Floats  # [M, K]: S, the number of pulls behind `private`
-    private: Floats  # [M, K]: ybar_i, the mean over all that each agent has uploaded
-    missed_rounds: Ints  # [M]: rounds since the agent's last upload
-    uploaded: Bools  # [M]: agents that have uploaded for the next round or the one under way
-    reported: Bools  # [M, K]: the arms in those uploads
-    broadcast: Floats  # [K]: ybar, the last round's average
-    last_round: Ints  # [K]: the round in which the arm's average was last renewed
-    counts_at_round: Ints  # [K]: pulls by all agents when the last round ended
-    active: Bools  # [K]: arms that are still played
-    time: Ints
-    round_time: Ints  # when the last round ended
-    rounds: Ints  # that have ended
-    phase_left: Ints  # slots until the round under way ends; 0 if there is none
-    uploads: Ints  # to the server
-    neighbour: Ints  # messages to neighbours outside of rounds
-    asks: Bools  # [M]: agents that upload now
-    slots: Ints  # played since agents last could
-    pulls: Ints  # of each active arm, where a coordinator says how many
+    counts: Ints = fields.own(role="agent")  # [M, K]: pulls
+    sums: Ints = fields.own(role="agent")  # [M, K]: rewards
+    pulled: Ints = fields.public()  # [K]: pulls by all agents
+    # [M, K]: pulls that enter no further mean, because they were uploaded or made during a round
+    used_counts: Ints = fields.own(role="agent")
+    used_sums: Ints = fields.own(role="agent")  # [M, K]: their rewards
+    weight: Floats = fields.public()  # [M, K]: S, the number of pulls behind `private`
+    private: Floats = fields.received(role="agent")  # [M, K]: ybar_i, the mean over all that each agent has uploaded
+    missed_rounds: Ints = fields.public()  # [M]: rounds since the agent's last upload
+    uploaded: Bools = fields.public()  # [M]: agents that have uploaded for the next round or the one under way
+    reported: Bools = fields.public()  # [M, K]: the arms in those uploads
+    broadcast: Floats = fields.public()  # [K]: ybar, the last round's average
+    last_round: Ints = fields.public()  # [K]: the round in which the arm's average was last renewed
+    counts_at_round: Ints = fields.public()  # [K]: pulls by all agents when the last round ended
+    active: Bools = fields.public()  # [K]: arms that are still played
+    time: Ints = fields.public()
+    round_time: Ints = fields.public()  # when the last round ended
+    rounds: Ints = fields.public()  # that have ended
+    phase_left: Ints = fields.public()  # slots until the round under way ends; 0 if there is none
+    uploads: Ints = fields.public()  # to the server
+    neighbour: Ints = fields.public()  # messages to neighbours outside of rounds
+    asks: Bools = fields.public()  # [M]: agents that upload now
+    slots: Ints = fields.public()  # played since agents last could
+    pulls: Ints = fields.public()  # of each active arm, where a coordinator says how many
     arms: Ints  # [M]: what agents pull in the next slot,
     plan: Ints  # [M, K]: or how often in the next slots
-    earned: Floats  # [M]: rewards of the last slot minus the cost of links
-    sent_messages: Ints  # [M]: where nothing stands on the channel
+    earned: Floats = fields.own(role="agent")  # [M]: rewards of the last slot minus the cost of links
+    sent_messages: Ints = fields.public()  # [M]: where nothing stands on the channel
     # Where something does, [M, K]:
-    mean: Floats  # what each agent has to say,
-    share: Floats  # about how many pulls,
-    heard: Floats  # and what was received
-    delivered: Bools  # [M]: from whom
+    mean: Floats = fields.own(role="agent")  # what each agent has to say,
+    share: Floats = fields.public()  # about how many pulls,
+    heard: Floats = fields.received(role="agent")  # and what was received
+    delivered: Bools = fields.public()  # [M]: from whom
 
 
 # Arm means.
@@ -213,9 +215,9 @@ def round_robin(active: Bools, played: Ints, slots: Ints) -> Ints:
 # Which arms are played.
 
 
-def renewed(state: Any, arrays: Any, k: int) -> bool:
-    """Whether the last round renewed the arm's average; true before the first round."""
-    return bool(arrays.last_round[k] == state.rounds)
+def renewed(last_round: int, rounds: int) -> bool:
+    """Whether the last round renewed an arm's average; true before the first round."""
+    return last_round == rounds
 
 
 def find_active(state: Any, arrays: Any) -> None:
@@ -226,11 +228,11 @@ def find_active(state: Any, arrays: Any) -> None:
     """
     number = 0
     for k in range(len(arrays.active)):
-        number += renewed(state, arrays, k)
+        number += renewed(arrays.last_round[k], state.rounds)
     pulled_all = state.time - state.round_time >= number
     for k in range(len(arrays.active)):
         pulled = arrays.pulled[k] > arrays.counts_at_round[k]
-        arrays.active[k] = pulled if pulled_all else renewed(state, arrays, k)
+        arrays.active[k] = pulled if pulled_all else renewed(arrays.last_round[k], state.rounds)
 
 
 # Measures of all replicas.

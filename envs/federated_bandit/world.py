@@ -203,8 +203,7 @@ class FederatedBandit(Replicas[State]):
     __doc__ = __doc__
     name = "federated_bandit"
     params: Params
-    hidden = frozenset({"qualities"})
-    hidden_state = frozenset({"quality", "gap"})
+    hidden = frozenset({"qualities", "law"})
     jumps: Mapping[str, type[Fast]] = {"agent": EpochPlan}
     jump_sends_messages = True
     agents_decide: ClassVar[bool] = True  # when to upload
@@ -307,14 +306,14 @@ class FederatedBandit(Replicas[State]):
         asks, parts = self.column("asks") & live[:, None], self.column("missed_rounds") + 1
         if not asks.any():
             return
-        mean, share = self.column("mean"), self.column("share")
+        share = self.column("share")
         sensitivity = model.mean_sensitivity(share)
         # At user level, a message costs as much as all its rewards: charge for the message with the most.
         events = max(1, math.ceil(share.sum(2)[asks].max()))
         for part in range(int(parts[asks].max())):
             says = asks & (parts > part)
-            heard, delivered = self.channels["means"].send(mean, says, sensitivity, events=events, weights=share)
-            self.column("heard")[live], self.column("delivered")[live] = heard[live], delivered[live]
+            sent: Any = {"senders": says, "sensitivity": sensitivity, "events": events, "weights": share}
+            self.column("delivered")[live] = self.deliver("means", "mean", "heard", live, **sent)[live]
             self.play_on(listen, live)
 
     def play_on(self, function: Any, live: Bools) -> None:

@@ -82,7 +82,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Channel, ChannelConfig, Layout, Role, World
+from taciturn.envs.core import Channel, ChannelConfig, Layout, Role, World, fields
 from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
 from taciturn.envs.federated_training.datasets import Dataset, load_digits, load_mnist, partition, practice_data
 from taciturn.envs.federated_training.reward_curve import (
@@ -140,15 +140,15 @@ class Params(round_stopping.Params):
 class State(round_stopping.State):
     """A training session, and the model of its server; seen from outside, each field leads with [B]."""
 
-    samples: Ints  # [M, n]: each client's rows of the training set, padded with -1
-    parameters: Array  # float32[D]: the server's
-    loss: Floats  # held-out cross-entropy of `parameters`, in nats
-    accuracy: Floats  # held-out
+    samples: Ints = fields.own(role="client")  # [M, n]: each client's rows of the training set, padded with -1
+    parameters: Array = fields.public()  # float32[D]: the server's
+    loss: Floats = fields.public()  # held-out cross-entropy of `parameters`, in nats
+    accuracy: Floats = fields.public()  # held-out
 
 
-def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
-    observe_session(state, arrays, params, agent, out)
-    out[5] = state.loss
+def observe(seen: Any, params: Any, out: Any) -> None:
+    observe_session(seen, params, out)
+    out[5] = seen.loss
 
 
 def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:

@@ -110,6 +110,7 @@ from taciturn.envs.core import (
     Role,
     SpeakingParams,
     World,
+    fields,
     preferences,
     private,
     uniform,
@@ -176,20 +177,22 @@ class State:
     """A population with its next tick; seen from outside, each field leads with [B]."""
 
     qualities: Floats  # [K]: phi of equation 1
-    preference: Array  # int16[N]: C_i, -1 for none
+    preference: Array = fields.own()  # int16[N]: C_i, -1 for none
     holders: Ints  # [K]: number of agents that prefer each option
-    time: Floats  # of the last tick
-    ticker: Ints  # [1]: the agent that ticks next
+    time: Floats = fields.public()  # of the last tick
+    ticker: Ints = fields.public()  # [1]: the agent that ticks next
     due: Floats  # time of the next tick
     comes: Bools  # whether that is within the run
-    counts: Ints  # [K]: replies to the next ticker in which each bit is set, N H of equation 6
-    received: Ints  # number of those replies
-    peer: Ints  # the agent that is asked, if only one is
-    sent: Ints  # requests that all agents have answered,
-    answered: Ints  # [N]: and further answers of each
-    ticks: Ints
-    requests: Array  # int32[N]: ticks of each agent
-    most_requests: Ints  # of one agent
+    # [K]: replies to the next ticker in which each bit is set, N H of equation 6
+    counts: Ints = fields.received(each=False)
+    received: Ints = fields.received(each=False)  # number of those replies
+    read_q: Floats = fields.public()  # [1]: the probability that a bit of them is read as 1 if it is 0 (their mean)
+    peer: Ints = fields.public()  # the agent that is asked, if only one is
+    sent: Ints = fields.public()  # requests that all agents have answered,
+    answered: Ints = fields.public()  # [N]: and further answers of each
+    ticks: Ints = fields.public()
+    requests: Array = fields.public()  # int32[N]: ticks of each agent
+    most_requests: Ints = fields.public()  # of one agent
     pulls: Ints  # [K]
     holder_ticks: Ints  # [K]: sum of `holders` over ticks
     successes: Ints  # pulls with signal 1
@@ -377,14 +380,14 @@ def play(state: Any, arrays: Any, params: Any, rng: Any) -> None:
             hear_noise(arrays.counts, state.received, params.noise, rng, NOISE)
 
 
-def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
-    options = len(arrays.counts)
-    hears = 1.0 / params.num_agents if agent == arrays.ticker[0] else 0.0
+def observe(seen: Any, params: Any, out: Any) -> None:
+    options = len(seen.counts)
+    hears = 1.0 / params.num_agents if seen.agent == seen.ticker[0] else 0.0
     for k in range(options):
-        out[k] = hears * arrays.counts[k]
-        out[options + 1 + k] = arrays.preference[agent] == k
-    out[options] = hears * state.received
-    out[2 * options + 1] = arrays.read_q[0]
+        out[k] = hears * seen.counts[k]
+        out[options + 1 + k] = seen.preference == k
+    out[options] = hears * seen.received
+    out[2 * options + 1] = seen.read_q[0]
 
 
 def regret(arrays: Any) -> float:
@@ -431,7 +434,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     params: Params
     clock_unit = "time"
     forgets = False
-    hidden = frozenset({"qualities"})
+    hidden = frozenset({"qualities", "quality_law", "law"})
     jumps: Mapping[str, type[Fast]] = {"agent": GossipRule}
     state_type: ClassVar[Any] = State
     sources = SOURCES
@@ -489,7 +492,6 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     def arrays(self) -> dict[str, Any]:
         p = self.params
         some_reply = p.asks == "one" or (not self.zeros and bool((self.given == p.num_options).any()))
-        # `read_q`, which no State shows: q of the replies to the next ticker, or its mean if they differ.
         by_option = ("qualities", "holders", "counts", "pulls", "holder_ticks")
         return dict.fromkeys(by_option, p.num_options) | {
             "preference": np.zeros(p.num_agents, np.int16),

@@ -103,7 +103,19 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Population, Role, Transition, World, updated
+from taciturn.envs.core import (
+    Acts,
+    Channel,
+    ChannelConfig,
+    Fast,
+    Layout,
+    Population,
+    Role,
+    Transition,
+    World,
+    fields,
+    updated,
+)
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.public import Passing
 from taciturn.envs.recommender import drawing
@@ -210,30 +222,30 @@ def read_growth(growth: Any) -> tuple[tuple[int, float], ...]:
 class State:
     """B recommenders."""
 
-    items: Floats  # [B, K, 5]: the catalogue's features
-    codes: Ints  # [B, K]: see `geometry.item_codes`
+    items: Floats = fields.public()  # [B, K, 5]: the catalogue's features
+    codes: Ints = fields.public()  # [B, K]: see `geometry.item_codes`
     # unsigned[B, W, K]: place of the item among the agent's in the order of their arrival, the largest number: not in
     # its repository;
     rank: Array  # [B, W, 0] if all are there from the start
-    active: Bools  # [B, W, K]: the items that the agent has now
+    active: Bools = fields.public()  # [B, W, K]: the items that the agent has now
     weights: Floats  # [B, 5]; this and the next three: `rewards.draw_instance`
     directions: Floats  # [B, bumps, 5, d]
     phases: Floats  # [B, bumps, 5]
     matrix: Floats  # [B, 5, d + 1]
     centres: Floats  # [B, 8, d]: of the clusters of contexts
-    contexts: Floats  # [B, W, d]: of the users to be served
-    served: Floats  # [B, W, d]: the contexts of the last round
-    shown: Ints  # [B, W]: what was shown in it, -1: nothing
-    own_counts: Ints  # [B, W, cells, clusters]: feedbacks so far
-    own_sums: Ints  # [B, W, cells, clusters]
-    answered: Bools  # [B, W]
-    counts: Floats  # [B, W, clusters]: the answer
-    means: Floats  # [B, W, clusters]
+    contexts: Floats = fields.public()  # [B, W, d]: of the users to be served
+    served: Floats = fields.public()  # [B, W, d]: the contexts of the last round
+    shown: Ints = fields.public()  # [B, W]: what was shown in it, -1: nothing
+    own_counts: Ints = fields.own()  # [B, W, cells, clusters]: feedbacks so far
+    own_sums: Ints = fields.own()  # [B, W, cells, clusters]
+    answered: Bools = fields.received()  # [B, W]
+    counts: Floats = fields.received()  # [B, W, clusters]: the answer
+    means: Floats = fields.received()  # [B, W, clusters]
     reward: Floats  # [B]: sums over agents and rounds
     expected_reward: Floats  # [B]
     regret: Floats  # [B]
     shared: Ints  # [B]: agent-rounds with an answer
-    time: Ints  # [B]
+    time: Ints = fields.public()  # [B]
 
 
 def _clipped_clusters(
@@ -261,7 +273,6 @@ class Recommender(Population[State]):
     name = "recommender"
     params: Params
     hidden = frozenset({"family"})
-    hidden_state = frozenset({"weights", "directions", "phases", "matrix", "expected_reward", "regret"})
     jumps: Mapping[str, type[Fast]] = {"agent": RoundPlan}
     passes: Mapping[str, Passing] = {
         "consult": Passing(lambda request: request.asked),

@@ -80,7 +80,7 @@ from typing import Any, ClassVar, NamedTuple
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Layout, Replicas, Role, World
+from taciturn.envs.core import Layout, Replicas, Role, World, fields
 from taciturn.envs.core.counter_streams import binomial, invert_binomial, pareto, uniform
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.round_stopping import drawing
@@ -140,24 +140,24 @@ class Params(Model):
 class State:
     """A training session; seen from outside, each field leads with [B]."""
 
-    received: Ints  # k
-    queued: Ints  # beta
-    slots: Floats  # of this round
-    total_slots: Floats  # of all rounds
-    rounds: Ints  # closed
-    updates: Ints  # in closed rounds
-    closed_slots: Floats  # of closed rounds
-    earned: Floats  # reward of closed rounds
-    clock: Floats  # time so far
+    received: Ints = fields.public()  # k
+    queued: Ints = fields.public()  # beta
+    slots: Floats = fields.public()  # of this round
+    total_slots: Floats = fields.public()  # of all rounds
+    rounds: Ints = fields.public()  # closed
+    updates: Ints = fields.public()  # in closed rounds
+    closed_slots: Floats = fields.public()  # of closed rounds
+    earned: Floats = fields.public()  # reward of closed rounds
+    clock: Floats = fields.public()  # time so far
     upload: Floats  # when the upload in progress ends, in slots of this round (Pareto; inf if there is none)
     finish: Floats  # [M], sorted: when each client finishes computing, in slots of this round (Pareto; else [0])
-    ends: Bools  # of the last turn: whether the server stopped, or had all updates;
-    complete: Bools  # whether it had them all;
-    closes: Bools  # whether a round was closed,
-    gain: Floats  # its R(k),
-    closed_updates: Ints  # its updates,
-    round_slots: Floats  # and its slots
-    before: Floats  # the time when the turn began
+    ends: Bools = fields.public()  # of the last turn: whether the server stopped, or had all updates;
+    complete: Bools = fields.public()  # whether it had them all;
+    closes: Bools = fields.public()  # whether a round was closed,
+    gain: Floats = fields.public()  # its R(k),
+    closed_updates: Ints = fields.public()  # its updates,
+    round_slots: Floats = fields.public()  # and its slots
+    before: Floats = fields.public()  # the time when the turn began
 
 
 class Constants(NamedTuple):
@@ -297,12 +297,12 @@ def settle(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple
     return over, False
 
 
-def observe(state: Any, arrays: Any, params: Any, agent: int, out: Any) -> None:
-    out[0] = state.received
-    out[1] = state.queued
-    out[2] = params.num_clients - state.received - state.queued
-    out[3] = state.slots
-    out[4] = params.horizon - state.clock if params.session else 0.0
+def observe(seen: Any, params: Any, out: Any) -> None:
+    out[0] = seen.received
+    out[1] = seen.queued
+    out[2] = params.num_clients - seen.received - seen.queued
+    out[3] = seen.slots
+    out[4] = params.horizon - seen.clock if params.session else 0.0
 
 
 def rate(state: Any, params: Any) -> float:
@@ -343,7 +343,6 @@ class RoundStopping(Replicas[State]):
     params: Params
     clock_unit = "second"
     aliases: Mapping[str, str] = {"time_budget": "horizon"}
-    hidden_state = frozenset({"finish", "upload"})
     state_type: ClassVar[Any] = State
     sources = ("uploads", "computing")
     told_if: ClassVar[Mapping[str, str]] = dict.fromkeys(CLOSED, "closes")

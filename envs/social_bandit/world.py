@@ -118,6 +118,7 @@ from taciturn.envs.core import (
     SpeakingParams,
     Transition,
     World,
+    fields,
     preferences,
     select,
     updated,
@@ -208,15 +209,15 @@ class State:
     """B societies."""
 
     qualities: Floats  # [B, K]: eta
-    preference: Ints  # [B, N]: K for none
-    counts: Ints  # [B, N, K]: B_ij, the sums of the copies that ended with each agent
-    received: Ints  # [B, N]: V_i, the number of those copies
+    preference: Ints = fields.own()  # [B, N]: K for none
+    counts: Ints = fields.received()  # [B, N, K]: B_ij, the sums of the copies that ended with each agent
+    received: Ints = fields.received()  # [B, N]: V_i, the number of those copies
     signals: Floats  # [B, K]: Phi of the last round
     total_reward: Floats  # [B]: sum of Q^{r-1} . Phi^r
     expected_reward: Floats  # [B]: sum of Q^{r-1} . eta
     hops: Floats  # [B]: moves of copies between agents
-    slots: Ints  # [B]: used by the last dissemination
-    time: Ints  # [B]: rounds
+    slots: Ints = fields.public()  # [B]: used by the last dissemination
+    time: Ints = fields.public()  # [B]: rounds
 
 
 def copies_of_paper(num_agents: int, growth: str = "log_squared", h: float = 485.0) -> int:
@@ -267,8 +268,7 @@ class SocialBandit(SocialPopulation[State]):
     __doc__ = __doc__
     name = "social_bandit"
     params: Params
-    hidden = frozenset({"qualities"})
-    hidden_state = frozenset({"expected_reward"})
+    hidden = frozenset({"qualities", "quality_law"})
     jumps: Mapping[str, type[Fast]] = {"agent": SocialRule}
 
     def make_roles(self) -> tuple[Role, ...]:

@@ -17,6 +17,7 @@ from taciturn.envs.core import (
     PublicView,
     Role,
     World,
+    fields,
     integer,
     number,
 )
@@ -41,10 +42,10 @@ class Params:
 @dataclass(frozen=True)
 class State:
     truth: Array  # int64[B]
-    signal: Array  # int64[B, N]: what each agent sees in this step
-    votes: Array  # float64[B, 2]: shares of the votes that arrived in the last step
+    signal: Array = fields.own()  # int64[B, N]: what each agent sees in this step
+    votes: Array = fields.received(each=False)  # float64[B, 2]: shares of the votes that arrived in the last step
     right: Array  # float64[B]: guesses that were right so far, mean over agents
-    time: Array  # int64[B]
+    time: Array = fields.public()  # int64[B]
 
 
 class Rumour(Population[State]):

@@ -53,10 +53,13 @@ def audit(
         results = audit_all(mechanism, site, shown.running, **given)
     if plot is not None:
         plot_audits(results, plot)
+    beside = None if site is None else _replayed(site, mechanism)
     if as_json:
-        print_json({"audits": [result.as_dict() for result in results]})
+        print_json({"audits": [result.as_dict() for result in results]} | ({"replay": str(beside)} if beside else {}))
     else:
-        print(audit_table(results))
+        print(audit_table(results) + "".join(f"\n{line}" for line in [beside] if line))
+    if isinstance(beside, AssertionError):
+        raise ValueError(str(beside))
     broken = [result.name for result in results if result.verdict == "violated"]
     if broken:
         raise ValueError(f"the claim of {', '.join(broken)} is violated")
@@ -96,6 +99,17 @@ def _subject(spec: str, mechanism: Any, site: Site | None) -> dict[str, Any]:
     known = {"policy": site.policy, "steps": site.steps, "delta": getattr(mechanism, "delta", 0.0)}
     private, pair = Privatize(site.env, site.name, mechanism), {site.name: adjacent_messages(site, mechanism)}
     return {"mechanism": private, "pair": pair, "name": f"{site.name}={spec}"} | known
+
+
+def _replayed(site: Site, specs: Sequence[str]) -> Any:
+    """What a replay of the environment found (`taciturn.testing.replayed`): its result, or its AssertionError."""
+    from taciturn.testing.replays import TURNS, replayed
+
+    turns = TURNS if site.steps is None else site.steps
+    try:
+        return replayed(site.env, {site.name: parse_mechanism(specs[0])}, site.policy, turns)
+    except AssertionError as error:
+        return error
 
 
 def _enough(mechanism: Any, confidence: float) -> int:

@@ -16,10 +16,11 @@ from taciturn.testing.cases import Case, Check
 from taciturn.testing.checks import check_policy, check_world, policy_checks, world_checks
 from taciturn.testing.mechanisms import check_mechanism
 from taciturn.testing.policies import Play
+from taciturn.testing.replays import Replayed, replayed
 from taciturn.testing.schedules import schedule_is_public
 from taciturn.testing.studies import check_study
 
 __all__ = [
-    "Case", "Check", "Play", "check_mechanism", "check_policy", "check_study", "check_world", "policy_checks",
-    "schedule_is_public", "world_checks",
+    "Case", "Check", "Play", "Replayed", "check_mechanism", "check_policy", "check_study", "check_world",
+    "policy_checks", "replayed", "schedule_is_public", "world_checks",
 ]  # fmt: skip

@@ -190,7 +190,7 @@ def seen(population: Population[Any]) -> dict[str, Array]:
     for role, r in population.roles.items():
         rows = np.broadcast_to(np.arange(r.num_agents), (population.num_envs, r.num_agents))
         acting = population.acting(role)
-        out[role] = population.observe_role(population.state, role, None if acting is None else rows)
+        out[role] = population.look(role, None if acting is None else rows)
     return out
 
 

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from taciturn.testing import forms, interfaces, policies, populations, schedules
+from taciturn.testing import forms, interfaces, policies, populations, replays, schedules
 from taciturn.testing.cases import WORLD_CHECKS, Case, Check
 from taciturn.testing.policies import Play
 
 # Each of these modules enters its checks into WORLD_CHECKS.
 __all__ = [
-    "check_policy", "check_world", "forms", "interfaces", "policy_checks", "populations", "schedules", "world_checks",
+    "check_policy", "check_world", "forms", "interfaces", "policy_checks", "populations", "replays", "schedules",
+    "world_checks",
 ]  # fmt: skip
 
 

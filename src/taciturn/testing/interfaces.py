@@ -19,7 +19,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 from taciturn import registry
-from taciturn.envs.core import AECView, ParallelView, Played, VectorView
+from taciturn.envs.core import AECView, ParallelView, Played, VectorView, fields
 from taciturn.testing.cases import (
     Case,
     by_agent,
@@ -348,8 +348,7 @@ def state_leaves_out_hidden_truth_unless_it_is_asked_for(case: Case) -> None:
     env.reset(seed=0)
     population = env.population
     known = {one.name for one in dataclasses.fields(population.state)}
-    assert population.hidden_state <= known
-    secret = (population.hidden | population.hidden_state) & known
+    secret = fields.of_kind(type(population.state), fields.HIDDEN)
     public, state = env.state(), population.state
     assert env.state_space is before
     env.truth_in_state = True

@@ -1,0 +1,132 @@
+"""Whose the fields of a State are: one declaration says what observations may show, what stays hidden, and what an
+audit changes.
+
+    @dataclass(frozen=True)
+    class State:
+        arm: Ints = fields.own(lambda p: p.num_agents)
+        votes: Floats = fields.received(lambda p: (p.num_agents, p.num_arms))
+        time: Ints = fields.public()
+        means: Floats = fields.hidden(lambda p: p.num_arms)
+
+An agent observes its own entries, what it received, and public fields; nothing else is passed to the function that
+makes observations. A field that is not declared is hidden.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+OWN, RECEIVED, PUBLIC, HIDDEN = "own", "received", "public", "hidden"
+Shape = Callable[[Any], Any] | None
+
+
+class Owner(NamedTuple):
+    """Whose a field is.
+
+    Attributes:
+        kind: OWN, RECEIVED, PUBLIC or HIDDEN.
+        role: whose agents it belongs to; empty for the only role.
+        each: whether it has one entry for each agent of that role, which only that agent sees.
+    """
+
+    kind: str = HIDDEN
+    role: str = ""
+    each: bool = False
+
+    def seen_by(self, role: str) -> bool:
+        """Whether agents of a role see the field, or their entries of it."""
+        return self.kind == PUBLIC or (self.kind != HIDDEN and self.role in ("", role))
+
+
+def _declared(shape: Shape, owner: Owner) -> Any:
+    return dataclasses.field(metadata={"shape": shape, "owner": owner})
+
+
+def own(shape: Shape = None, role: str = "") -> Any:
+    """A field of private data, with one entry for each agent.
+
+    Args:
+        shape: a function of the world's parameters that gives the array's size or shape, which begins with the number
+            of agents (with 1 where all have the same); None: the world says it in `arrays`, or the field is a number of
+            the only agent.
+        role: the role whose agents own it, where a world has several.
+    """
+    return _declared(shape, Owner(OWN, role, True))
+
+
+def received(shape: Shape = None, role: str = "", each: bool = True) -> Any:
+    """A field that holds what channels delivered: one entry for each agent that received it, or, without `each`, what
+    all agents of the role receive. Otherwise as `own`."""
+    return _declared(shape, Owner(RECEIVED, role, each))
+
+
+def public(shape: Shape = None) -> Any:
+    """A field that everybody may know. Otherwise as `own`."""
+    return _declared(shape, Owner(PUBLIC))
+
+
+def hidden(shape: Shape = None) -> Any:
+    """A field that no agent may know, as the means of arms. Otherwise as `own`."""
+    return _declared(shape, Owner())
+
+
+@cache
+def owners(state_type: Any) -> dict[str, Owner]:
+    """The owner of each field of a State, by the field's name."""
+    return {one.name: one.metadata.get("owner", Owner()) for one in dataclasses.fields(state_type)}
+
+
+def of_kind(state_type: Any, kind: str) -> frozenset[str]:
+    """The names of the fields of that kind."""
+    return frozenset(name for name, owner in owners(state_type).items() if owner.kind == kind)
+
+
+def shapes_of(state_type: Any, params: Any) -> dict[str, Any]:
+    """The sizes and shapes of the fields that were declared with one."""
+    return {
+        one.name: shape(params)
+        for one in dataclasses.fields(state_type)
+        if (shape := one.metadata.get("shape")) is not None
+    }
+
+
+@cache
+def check_roles(state_type: Any, roles: tuple[str, ...]) -> None:
+    """Raise TypeError if a field belongs to a role that is not among `roles`, or could belong to several."""
+    for name, owner in owners(state_type).items():
+        if owner.role and owner.role not in roles:
+            raise TypeError(f"role of field {name!r} must be one of {', '.join(roles)}, not {owner.role!r}")
+        if owner.kind in (OWN, RECEIVED) and not owner.role and len(roles) > 1:
+            raise TypeError(f"role of field {name!r} must be given, as there are several: {', '.join(roles)}")
+
+
+class Seen:
+    """What agents of a role may see of a State of arrays [B, ...]: the fields of all of its agents."""
+
+    __slots__ = ("_role", "_state")
+
+    def __init__(self, state: Any, role: str) -> None:
+        self._state, self._role = state, role
+
+    def __repr__(self) -> str:
+        return f"<Seen by {self._role}: {', '.join(self)}>"
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, owner in owners(type(self._state)).items() if owner.seen_by(self._role))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self).__slots__:
+            raise AttributeError(name)
+        owner = owners(type(self._state)).get(name)
+        if owner is not None and not owner.seen_by(self._role):
+            raise unseen(name, type(self._state).__name__)
+        return getattr(self._state, name)
+
+
+def unseen(name: str, state: str = "the State") -> AttributeError:
+    """The error of an observation that reads a field which its agent may not see."""
+    return AttributeError(
+        f"field {name!r} of {state} must be declared as own, received or public (taciturn.envs.core.fields) to be "
+        "observed; agents observe their own entries, what they received, and what is public"
+    )

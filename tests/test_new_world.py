@@ -54,7 +54,7 @@ def test_everything_is_shared_once() -> None:
     rng = np.random.default_rng(0)
     while not env.done.all():
         total += env.step(rng.integers(0, 4, (2, 3))).reward
-    pulls, wins = np.split(env.state.public, 2, axis=1)
+    pulls, wins = np.split(env.state.sums, 2, axis=1)
     np.testing.assert_array_equal(pulls.sum(1), [3 * 40] * 2)
     np.testing.assert_array_equal(wins.sum(1), total.sum(1))
     assert not env.state.counts.any()
@@ -101,7 +101,7 @@ def test_what_may_stand_on_its_channel() -> None:
             Privatize(env, "counts", refused).reset(seed=0)
     lossy = Faulty(env, "counts", LossyChannel(1.0))
     taciturn.simulate(lossy, SharedGreedy(), seed=0)
-    assert not lossy.state.public.any(), "every message was lost"
+    assert not lossy.state.sums.any(), "every message was lost"
 
 
 @pytest.mark.parametrize(

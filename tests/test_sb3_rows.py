@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from taciturn.envs.core import Array, Layout, Population, Role, World, integer
+from taciturn.envs.core import Array, Layout, Population, Role, World, fields, integer
 
 pytest.importorskip("stable_baselines3")
 
@@ -35,9 +35,9 @@ class Params:
 
 @dataclass(frozen=True)
 class Tagged:
-    time: Array  # int64[B]
+    time: Array = fields.public()  # int64[B]
     episode: Array  # int64[B]
-    luck: Array  # float64[B, N]: drawn at reset
+    luck: Array = fields.own()  # float64[B, N]: drawn at reset
 
 
 class Tags(Population[Tagged]):

@@ -20,6 +20,8 @@ from taciturn.envs.core import (
     fields,
     updated,
 )
+from taciturn.envs.core.controlled import Played
+from taciturn.envs.core.speaking import SPEAKER
 from taciturn.privacy.mechanisms import NoPrivacy
 from taciturn.testing.cases import Case, chosen, random_actions, world_check
 
@@ -133,6 +135,8 @@ class Play:
         if reward is not None:
             by_role = reward if isinstance(reward, Mapping) else {next(iter(population.roles)): reward}
             acted = {role: self.turns[-1].get(("who acts", role)) for role in by_role}
+            if population.done.all():  # then speakers are paid what all agents have earned together, for their training
+                by_role = {role: value for role, value in by_role.items() if role != SPEAKER}
             now |= {("reward", role): by_agent(population, role, value, acted[role]) for role, value in by_role.items()}
         acting = {role: population.acting(role) for role in population.turn}
         now |= {("who acts", role): rows for role, rows in acting.items() if rows is not None}
@@ -362,6 +366,6 @@ def replayed(
     return found
 
 
-@world_check(lambda case: bool(case.population().channels))
+@world_check(lambda case: bool(case.population().channels) and not isinstance(case.population(), Played))
 def private_data_pass_through_channels_only(case: Case) -> None:
     replayed(case.population(), case.privacy)

@@ -574,7 +574,7 @@ def state_of(env: Any) -> Any:
         (
             lambda: Told(Box(-1, 1, (2,)), np.zeros(2)),
             lambda e: PrivatizeAction(e, LAPLACE),
-            [0, [0, 0, 0], [0, np.nan], "a"],
+            [0, [0, 0, 0], "a"],
         ),
     ],
 )

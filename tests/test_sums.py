@@ -210,9 +210,9 @@ def exact_epsilon(unknown: int, needed: int, steps: int = 4) -> float:
 @pytest.mark.parametrize("dropouts", [1, 2, 3])
 @pytest.mark.parametrize("senders", [1, 2, 3, 4, 6])
 def test_liars_losses_and_a_reader_share_one_allowance(senders: int, dropouts: int) -> None:
-    """Every number of liars and of losses among both, with an honest victim that is in the sum: what the channel charges
-    against the exact epsilon of the worst attacker, a fellow if there is an honest one in the sum. A sum is released at
-    the claim if and only if it holds."""
+    """Every number of liars, and of losses among both, with an honest victim that is in the sum: what the channel
+    charges against the exact epsilon of the worst attacker, a fellow if there is an honest one in the sum. A sum is
+    released at the claim if and only if it holds."""
     others, cases = senders - 1, []
     for fellows, liars, lost in np.ndindex(senders, senders, senders):  # the rest are liars that are lost
         if fellows + liars + lost <= others:
@@ -238,7 +238,7 @@ def test_liars_losses_and_a_reader_share_one_allowance(senders: int, dropouts: i
 
 
 def test_a_fellow_who_reads_needs_an_allowance() -> None:
-    """The exact epsilon of DistributedSum(1.0, dropouts=0) against one of n senders; it falls with n, as far as here."""
+    """The exact epsilon of DistributedSum(1.0, dropouts=0) against one of n senders falls with n; channels refuse it."""
     found = [exact_epsilon(senders - 1, senders) for senders in (2, 3, 5, 10)]
     assert found == sorted(found, reverse=True)
     assert found[-1] > 1.05

@@ -86,7 +86,7 @@ def weighted_sum(
         (w_i x_i, float64[B, N, ...]; their sum, float64[B, ...]; the sum of weights, float64 that broadcasts against
         it; c = max_i w_i s_i, float64[B], 1 where nobody has a weight)
     """
-    chosen = who.reshape(*who.shape, *[1] * (x.ndim - 2))
+    x, chosen = checks.reals("x", x), who.reshape(*who.shape, *[1] * (x.ndim - 2))
     weight = np.where(chosen, 1.0 if weights is None else weights, 0.0)
     if not (weight >= 0).all():
         raise ValueError(f"weights must hold numbers >= 0, not {weight[~(weight >= 0)][0]}")
@@ -213,7 +213,7 @@ class DistributedSum(Averaging):
     ) -> tuple[Array, Bools]:
         if sensitivity is None:
             raise ValueError("sensitivity must be given with the messages of DistributedSum, not None")
-        x, released = checks.reals("x", x), self.holds(senders, arrived)
+        released = self.holds(senders, arrived)
         # The grid follows from all that announced, before anybody drops out.
         weighted, _, _, reach = weighted_sum(x, senders, sensitivity, weights)
         lead = (-1, *[1] * (x.ndim - 1))

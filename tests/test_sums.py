@@ -238,7 +238,7 @@ def test_liars_losses_and_a_reader_share_one_allowance(senders: int, dropouts: i
 
 
 def test_a_fellow_who_reads_needs_an_allowance() -> None:
-    """The exact epsilon of DistributedSum(1.0, dropouts=0) against one of n senders falls with n; channels refuse it."""
+    """The exact epsilon of DistributedSum(1.0, dropouts=0) against one of n senders falls with n."""
     found = [exact_epsilon(senders - 1, senders) for senders in (2, 3, 5, 10)]
     assert found == sorted(found, reverse=True)
     assert found[-1] > 1.05

@@ -259,8 +259,8 @@ class FederatedBandit(Replicas[State]):
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         if channel == "exchange" and config.mechanism is not None and config.mechanism.kind != "none":
             raise ValueError(
-                "mechanism on channel 'exchange' must be NoPrivacy, since nothing bounds the numbers that policies send "
-                f"there, not {config.mechanism!r}"
+                "mechanism on channel 'exchange' must be NoPrivacy, since nothing bounds what policies send there, not "
+                f"{config.mechanism!r}"
             )
 
     def speech(self) -> Speech:

@@ -666,6 +666,12 @@ def test_what_policies_send_to_neighbours_has_no_total() -> None:
         Privatize(env, "exchange", Laplace(1.0))
 
 
+def test_a_channel_that_nobody_uses_costs_nothing() -> None:
+    run = taciturn.simulate(world(2, topology="ring"), DDPMAB(0.5), seed=0, privacy="paper")
+    assert run.ledger is not None
+    assert run.metrics["epsilon_message"].max() == run.ledger.table()[-1]["epsilon_per_message"] == 2.5
+
+
 def test_a_mechanism_for_other_messages_is_refused() -> None:
     env = world()
     for mechanism in (taciturn.wrappers.BitwiseRandomizedResponse(1.0), taciturn.wrappers.TreeAggregation(1.0, 8)):

@@ -50,7 +50,7 @@ NUMERIC = [
 
 def heard(mechanism: Any, x: Array) -> Array:
     """What is read of the messages x [B, N, K], with the same noise each time."""
-    payload = next(one for one in ("vector", "stream", "scores") if one in mechanism.payloads)
+    payload: Any = next(one for one in ("vector", "stream", "scores") if one in mechanism.payloads)
     channel = Channel("c", payload, observer="server", unit="event", averaged=True, num_senders=x.shape[1])
     channel.install(ChannelConfig(mechanism), Ledger(len(x), x.shape[1], [channel]))
     channel.draw_from(Streams(0))
@@ -172,7 +172,7 @@ class BoldScores(Random):
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)
-        self._select, self._liked = view.select, 0.0
+        self._select, self._liked = view.select, np.zeros(1)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         scores = np.array([1000.0, 500.0]) * np.ones((*obs.shape[:2], 1)) * self._liked

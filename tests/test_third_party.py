@@ -593,7 +593,7 @@ def test_messages_that_are_not_finite_raise_nothing(bounds: Any) -> None:
     """They leave as 0, or as what is nearest within the bounds: an error would tell what noise hides."""
     space = Box(-1, 1, (3,), np.float64) if bounds is None else Box(-math.inf, math.inf, (3,), np.float64)
     edge = 1.0 if bounds is None else 1e100
-    own = {} if bounds is None else {"sensitivity": 1.0}
+    own: dict[str, Any] = {} if bounds is None else {"sensitivity": 1.0}
     found = []
     for value in ([math.nan, math.inf, -math.inf], [0.0, edge, -edge]):
         told = Told(space, np.array(value))

@@ -504,7 +504,8 @@ class Channel:
         number, agents = who.sum(1), who.shape[1]
         for senders in np.unique(number[number > 0]).tolist():
             there = number == senders
-            loss = self._sampled(senders / agents)
+            # A fellow who reads knows whether it was drawn: if not, the senders are among one fewer.
+            loss = self._sampled(min(senders / max(agents - 1, 1), 1.0))
             if self.config.budget is not None:
                 everybody = np.broadcast_to(there[:, None], who.shape)
                 admitted, ended = self.config.budget.admit(self.ledger, loss, everybody, self.name)

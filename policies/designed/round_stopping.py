@@ -115,7 +115,7 @@ class FewRounds(StoppingRule):
         if self.trust_model == "local" or "update" not in view.channels:
             return None
         budget = Budget(total, self.delta, method="rdp")
-        rate = min(self.k / view.params.num_clients, 1.0)
+        rate = min(self.k / max(view.params.num_clients - 1, 1), 1.0)  # against a client, which knows whether it sends
         rho = least_noise(budget, rate, max(self.rounds, 1))
         return {"update": ChannelConfig(CentralSum(Gaussian.from_rho(rho)), budget)}
 

@@ -190,7 +190,7 @@ BANDIT: dict[str, Any] = {"num_agents": 3, "num_arms": 2, "horizon": 18, "qualit
 SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 20, "repository": 20, "horizon": 8, "graph": "complete"}
 """Every world in which a sensitivity is stated; how many events of an agent are changed, one by one."""
 STATED: dict[str, tuple[Any, Any, int]] = {
-    "bandit": (federated_bandit_v0.population(**BANDIT), Random(), 12),
+    "bandit": (federated_bandit_v0.population(**BANDIT), Random(), 6),
     "bandit, weighted": (federated_bandit_v0.population(**BANDIT, weighting="pulls"), Random(), 6),
     "bandit, ring": (federated_bandit_v0.population(**BANDIT, topology="ring"), Random(), 6),
     "bandit, hybrid": (

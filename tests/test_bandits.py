@@ -328,7 +328,8 @@ def test_neighbours_messages_are_counted() -> None:
         run = taciturn.simulate(env, policy, seed=0)
         for count in ("neighbour", "transmissions", "cost"):
             assert run.metrics[count].tolist() == [2 * 6 * slots] * 2
-        assert (env.channels["means"].messages() == slots).all()
+        assert (env.channels["exchange"].messages() == slots).all()
+        assert not env.channels["means"].messages().any()
         assert (run.metrics["epsilon_basic"] == np.inf).all()
     policy = CoopUCB2()
     env.reset(seed=0)
@@ -342,10 +343,10 @@ def test_neighbours_messages_are_counted() -> None:
 
 @pytest.mark.parametrize("policy", ON_GRAPHS, ids=repr)
 def test_lost_messages_are_done_without(policy: Any) -> None:
-    env = Faulty(world(policy), channel="means", fault=LossyChannel(0.5))
+    env = Faulty(world(policy), channel="exchange", fault=LossyChannel(0.5))
     lossy = taciturn.simulate(env, policy, seed=1).metrics["regret_per_agent"]
     assert lossy.max() < 0.8 * 3000 * (0.9 - np.mean(MEANS))
-    silent = Faulty(world(policy), channel="means", fault=LossyChannel(1.0))
+    silent = Faulty(world(policy), channel="exchange", fault=LossyChannel(1.0))
     taciturn.simulate(silent, policy, seed=1, until=100)
     if isinstance(policy, GossipUCB):
         assert policy._estimates == pytest.approx(policy._own)

@@ -15,7 +15,7 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs import federated_bandit_v0
-from taciturn.envs.core import Array, picture
+from taciturn.envs.core import Array, PublicView, picture
 from taciturn.envs.core.graph import Graph, random_graph
 from taciturn.envs.federated_bandit import fast, federation
 from taciturn.envs.federated_bandit import world as federated_bandit
@@ -24,6 +24,7 @@ from taciturn.envs.federated_bandit.model import average, eliminate, historical_
 from taciturn.envs.federated_bandit.protocol import information_sharing
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies import CDPMAB, DDPMAB, HDPMAB, CommunicationEfficientCDPMAB, Random, SingleAgent
+from taciturn.policies.classic.bandits import ArmPolicy
 from taciturn.policies.reference import arm_elimination
 from taciturn.policies.reference.arm_elimination import (
     EpochElimination,
@@ -637,6 +638,38 @@ def test_the_channel_says_what_it_carries() -> None:
     channel = world().channels["means"]
     assert (channel.observer, channel.unit, channel.disjoint) == ("server", "event", True)
     assert world(topology="ring").channels["means"].observer == "public"
+
+
+class TellsNeighbours(ArmPolicy):
+    """Sends its sums of rewards to its neighbours in every slot, times a number that no sensitivity can bound."""
+
+    public_schedule = True
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        self._tell = view.neighbour_exchange
+
+    def choose(self, counts: Array, means: Array) -> Array:
+        self._tell(1000 * counts * means, np.ones(len(counts), np.bool_))
+        return counts.argmin(-1)
+
+
+def test_what_policies_send_to_neighbours_has_no_total() -> None:
+    """Nothing bounds it. On `means` it would pass for means of rewards, each in one message."""
+    env = world(2, topology="ring", horizon=20)
+    run = taciturn.simulate(env, TellsNeighbours(), seed=0, privacy={"means": Laplace(1.0)})
+    assert run.ledger is not None
+    for unit in ("event", "user"):
+        assert np.isinf(run.ledger.total(unit=unit, method="basic")).all()
+    assert np.isinf(run.metrics["epsilon_basic"]).all()
+    with pytest.raises(ValueError, match="mechanism on channel 'exchange' must be NoPrivacy"):
+        Privatize(env, "exchange", Laplace(1.0))
+
+
+def test_a_channel_that_nobody_uses_costs_nothing() -> None:
+    run = taciturn.simulate(world(2, topology="ring"), DDPMAB(0.5), seed=0, privacy="paper")
+    assert run.ledger is not None
+    assert run.metrics["epsilon_message"].max() == run.ledger.table()[-1]["epsilon_per_message"] == 2.5
 
 
 def test_a_mechanism_for_other_messages_is_refused() -> None:

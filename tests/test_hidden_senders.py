@@ -152,7 +152,7 @@ def test_an_average_of_random_clients_costs_all_clients_alike() -> None:
     law = Gaussian.from_rho(0.5)
     env = closed(Privatize(federated_training_v0.population(2, **TRAINING), "update", CentralSum(law)), 3, 2)
     (account,) = env.ledger.accounts_of("update")
-    assert account.loss == SampledLoss(law.loss(), 3 / 12)
+    assert account.loss == SampledLoss(law.loss(), 3 / 11)
     np.testing.assert_array_equal(account.messages() + np.zeros((2, 12)), 2)
     np.testing.assert_array_equal(env.channels["update"].messages().sum(1), 6)
     total = env.ledger.total(1e-5, method="rdp")
@@ -182,10 +182,18 @@ def test_a_round_that_the_end_cuts_off_is_not_averaged() -> None:
     assert run.metrics["messages"].max() == 0
 
 
+def test_a_client_who_reads_knows_whether_it_was_drawn() -> None:
+    """Of two clients one is drawn: whoever was not knows that the other one was."""
+    law = Gaussian.from_rho(0.5)
+    env = federated_training_v0.population(2, **TRAINING | {"num_clients": 2})
+    (account,) = closed(Privatize(env, "update", CentralSum(law)), 1, 2).ledger.accounts_of("update")
+    assert account.loss == law.loss()
+
+
 def test_a_budget_stops_averages_of_all_at_once() -> None:
     law = Gaussian.from_rho(0.05)
     total = Budget(1.0, 1e-5, method="rdp")
-    fit = int(total.messages(SampledLoss(law.loss(), 3 / 12)))
+    fit = int(total.messages(SampledLoss(law.loss(), 3 / 11)))
     assert fit >= 1
     env = Privatize(
         federated_training_v0.population(3, **TRAINING | {"horizon": 200.0}), "update", CentralSum(law), total

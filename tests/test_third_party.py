@@ -574,7 +574,7 @@ def state_of(env: Any) -> Any:
         (
             lambda: Told(Box(-1, 1, (2,)), np.zeros(2)),
             lambda e: PrivatizeAction(e, LAPLACE),
-            [0, [0, 0, 0], [0, np.nan], "a"],
+            [0, [0, 0, 0], "a"],
         ),
     ],
 )
@@ -586,6 +586,21 @@ def test_wrong_actions_change_nothing(make: Callable[[], Any], wrap: Wrap, wrong
         with pytest.raises(ValueError, match="must be"):
             env.step(action)
         assert pickle.dumps(state_of(env)) == before
+
+
+@pytest.mark.parametrize("bounds", [None, (-math.inf, math.inf)])
+def test_messages_that_are_not_finite_raise_nothing(bounds: Any) -> None:
+    """They leave as 0, or as what is nearest within the bounds: an error would tell what noise hides."""
+    space = Box(-1, 1, (3,), np.float64) if bounds is None else Box(-math.inf, math.inf, (3,), np.float64)
+    edge = 1.0 if bounds is None else 1e100
+    own: dict[str, Any] = {} if bounds is None else {"sensitivity": 1.0}
+    found = []
+    for value in ([math.nan, math.inf, -math.inf], [0.0, edge, -edge]):
+        told = Told(space, np.array(value))
+        env = PrivatizeAction(PrivatizeObservation(told, Laplace(1.0), **own), Laplace(1.0), **own)
+        found.append([env.reset(seed=0)[0], env.step(np.array(value))[0], told.taken])
+    assert np.isfinite(found[0]).all()
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 @pytest.mark.parametrize("seed", [-1, 0.5, "a"])

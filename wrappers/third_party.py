@@ -44,6 +44,7 @@ from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.seeding import Streams
 from taciturn.privacy.channels import Payload
+from taciturn.privacy.checks import readable
 from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import Gaussian, KaryRandomizedResponse, Laplace, Mechanism, NoPrivacy
 from taciturn.validation import Array, choice, integer, number
@@ -67,8 +68,8 @@ def PrivatizeObservation(env: E, mechanism: Mechanism, *, bounds: Bounds = None,
         env: a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment.
         mechanism: Laplace, Gaussian (Box spaces), KaryRandomizedResponse (Discrete spaces) or NoPrivacy; the same for
             all agents.
-        bounds: (low, high), numbers or arrays that broadcast to a message's shape. Values are clipped into them. They
-            are required where the space is unbounded, unless a sensitivity is given.
+        bounds: (low, high), numbers or arrays that broadcast to a message's shape. Values are clipped into them, NaN
+            as 0. They are required where the space is unbounded, unless a sensitivity is given.
         sensitivity: the largest distance between adjacent messages, in L1 for Laplace and L2 for Gaussian. None uses
             the mechanism's own, or else the diameter of the bounds. A smaller one limits the claim to messages that are
             no further apart.
@@ -95,8 +96,8 @@ def PrivatizeAction(env: E, mechanism: Mechanism, *, bounds: Bounds = None, sens
     """The environment with noise on actions, before the environment and other agents receive them: see
     `PrivatizeObservation`.
 
-    An action raises ValueError, before anything is drawn or sent, if it has a wrong shape or type, is infinite or NaN
-    after clipping, or is outside a Discrete space.
+    An action raises ValueError, before anything is drawn or sent, if it has a wrong shape or type, or is outside a
+    Discrete space.
     """
     return _privatize(env, "action", mechanism, bounds, sensitivity)
 
@@ -118,7 +119,7 @@ class Release:
     bounds: tuple[Array, Array] | None = None
 
     def check(self, x: Any, batch: tuple[int, ...] = ()) -> Any:
-        """The input for `perturb`, from messages x[*batch, *shape].
+        """The input for `perturb`, from messages x[*batch, *shape]; numbers that are not finite are `readable`.
 
         Raises:
             ValueError: x does not hold messages.
@@ -131,10 +132,7 @@ class Release:
             return values
         if self.bounds is None:
             return x
-        clipped = np.clip(self._array(x, "biuf", batch + self.bounds[0].shape).astype(np.float64), *self.bounds)
-        if not np.isfinite(clipped).all():
-            raise ValueError(f"{self.name} must be finite, not {x!r}")
-        return clipped
+        return np.clip(readable(self._array(x, "biuf", batch + self.bounds[0].shape).astype(np.float64)), *self.bounds)
 
     def perturb(self, x: Any, rng: np.random.Generator) -> Any:
         """The messages that leave, given the output of `check`; rounded if the space is one of integers, and clipped

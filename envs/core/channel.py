@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taciturn.envs.core.seeding import Streams
+from taciturn.privacy import checks
 from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.privacy.mechanisms import Mechanism, NoPrivacy
 from taciturn.privacy.sampling import SampledLoss
@@ -124,7 +125,7 @@ class Channel:
         counted: whether whoever receives messages only adds up those of all senders, who all send at all times, so that
             mechanisms fit whose messages are shuffled (`Mechanism.shuffles`).
         averaged: whether whoever receives messages only averages those that are sent at one time, so that mechanisms
-            fit that release an average (`Mechanism.averages`).
+            fit that release an average (`Mechanism.averages`). All senders are taken to read it.
         agents_decide: whether agents decide when they send. `silence_tells` is then true, unless whoever plays them
             declares a public schedule (`Population.played_by`).
 
@@ -211,6 +212,11 @@ class Channel:
                 f"mechanism on channel {self.name!r} must perturb each message, since receivers read each, not "
                 f"{mechanism!r}"
             )
+        if mechanism.averages and self.num_senders > 1 and not mechanism.senders_may_read:  # type: ignore[attr-defined]
+            raise ValueError(
+                f"dropouts must be at least 1 on channel {self.name!r}, whose senders read the sum and each know their "
+                f"own share of the noise, not as in {mechanism!r}"
+            )
         if mechanism.averages and any(fault.late for fault in config.faults):
             raise ValueError(f"faults on channel {self.name!r} must not delay messages of {mechanism!r}")
         if budget is not None and mechanism.changes_tell and budget.messages(mechanism.loss()) >= 2:
@@ -281,7 +287,8 @@ class Channel:
         """Send the messages `x` [B, N, ...] of the agents that `senders` bool[B, N] marks (None: of all).
 
         Faults first silence agents (`Fault.admit`) and falsify messages (`corrupt`). What is sent is then counted,
-        charged and perturbed. Faults finally decide what arrives, and when (`deliver`).
+        charged and perturbed. Faults finally decide what arrives, and when (`deliver`). A mechanism reads numbers that
+        are not finite as `privacy.checks.readable` says: no message raises an error for what it says.
 
         Args:
             x: what the agents would send.
@@ -304,6 +311,7 @@ class Channel:
         if (levels is None) == bool(self.chosen):
             wanted = "given" if self.chosen else "None"
             raise ValueError(f"levels must be {wanted} on channel {self.name!r}, not {levels!r}")
+        x = self._readable(x)
         if self.config.mechanism is not None and self.config.mechanism.averages:
             return self._send_average(x, senders, sensitivity, norm, events, weights, drawn)
 
@@ -347,7 +355,12 @@ class Channel:
             self.record(each=messages, charged=charged)
             return y, who
 
-        return self._through_faults(x, asked & self.live[:, None], say)
+        return self._through_faults(self._readable(x), asked & self.live[:, None], say)
+
+    def _readable(self, x: Array) -> Array:
+        """`checks.readable` where a mechanism hides anything."""
+        mechanism = self.config.mechanism
+        return x if mechanism is None or mechanism.kind == "none" else checks.readable(x)
 
     def _through_faults(
         self, x: Array, senders: Array | None, say: Callable[[Array, Array | None, Array | None], tuple[Array, Array]]
@@ -455,10 +468,11 @@ class Channel:
         for fault, memory, rng in faults:
             if not fault.observes:
                 x, arrived = fault.deliver(x, arrived, sending, memory, rng)
+        arrived = arrived & who  # whoever announced nothing has no share of the noise
         assert self.rng is not None
         mean, released = mechanism.average(x, who, arrived, self.rng, sensitivity, weights)
         if not unseen:
-            self._charge_average(who, released, lying, events)
+            self._charge_average(who, arrived, released, lying, events)
         told = self._show(mean, released, sending, faults)
         inside = arrived & released[:, None]
         return np.where(inside.reshape(*inside.shape, *[1] * (told.ndim - 2)), told, 0.0), inside
@@ -473,12 +487,14 @@ class Channel:
                 fault.deliver(told, everybody, sending, memory, rng)
         return told
 
-    def _charge_average(self, who: Array, released: Array, lying: Array | None, events: int | None) -> None:
-        """Charge the senders of an average, with infinity where too many of them lie."""
+    def _charge_average(
+        self, who: Array, arrived: Array, released: Array, lying: Array | None, events: int | None
+    ) -> None:
+        """Charge the senders of an average, with infinity where too few of those in it are honest."""
         mechanism: Any = self.config.mechanism
         self.ledger.charge(self.name, self._loss(None), each=who, events=events)
         if lying is not None:
-            broken = released & ~mechanism.holds(who, who & ~lying)
+            broken = released & ~mechanism.holds(who, arrived & ~lying)
             if broken.any():
                 self.ledger.charge(self.name, NoPrivacy().loss(), each=who & broken[:, None], events=events)
 
@@ -488,7 +504,8 @@ class Channel:
         number, agents = who.sum(1), who.shape[1]
         for senders in np.unique(number[number > 0]).tolist():
             there = number == senders
-            loss = self._sampled(senders / agents)
+            # A fellow who reads knows whether it was drawn: if not, the senders are among one fewer.
+            loss = self._sampled(min(senders / max(agents - 1, 1), 1.0))
             if self.config.budget is not None:
                 everybody = np.broadcast_to(there[:, None], who.shape)
                 admitted, ended = self.config.budget.admit(self.ledger, loss, everybody, self.name)
@@ -649,9 +666,8 @@ class Channel:
             self.ledger.charge(self.name, self._losses["senders", senders], each=each, events=events)
 
     def _hiding(self, senders: int) -> int:
-        """Among how many of so many senders' messages one is hidden: where agents observe one another, whoever reads
-        them knows its own."""
-        return max(senders - (self.observer == "neighbour"), 1)
+        """Among how many of so many senders' messages one is hidden: where senders read them, each knows its own."""
+        return max(senders - (self.observer in ("neighbour", "public")), 1)
 
     def _loss(self, sensitivity: float | None) -> Any:
         if sensitivity not in self._losses:

@@ -58,7 +58,11 @@ Privacy channels
     follows from what was received before, as in the paper's algorithms. Totals are finite under policies that declare
     this (`Policy.public_schedule`), and infinite under all others. Link costs and rounds follow
     from the uploads; an agent's pulls and rewards of a slot are shown to that agent alone. An upload after m missed
-    rounds is sent as m + 1 messages, each with noise of its own.
+    rounds is sent as m + 1 messages of the same mean, each with noise of its own, m + 1 times as much as for one.
+
+    `exchange`, on a graph or hybrid; observed by neighbours; unit: a user, whose rewards may all enter every message.
+    Policies send any numbers there, outside of rounds (`neighbour_exchange`). Nothing bounds what a reward changes in
+    them, so no mechanism fits, and a run in which a message was sent has no finite total.
 
 Arguments
     - num_agents: M >= 1.
@@ -117,7 +121,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, Fast, Layout, Replicas, Role, SpeakingParams, Speech, World
+from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Replicas, Role, SpeakingParams, Speech, World
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.public import Passing
 from taciturn.envs.core.qualities import QualityLaw
@@ -246,7 +250,17 @@ class FederatedBandit(Replicas[State]):
         senders: Any = {"sender": "agent", "num_senders": self.params.num_agents}
         senders["agents_decide"] = self.agents_decide
         kind: Any = {"unit": "event", "disjoint": True, "additive": True, "averaged": not self.params.components}
-        return (Channel("means", "vector", observer=observer, **kind, **senders),)
+        means = Channel("means", "vector", observer=observer, **kind, **senders)
+        if not self.params.components:
+            return (means,)
+        return means, Channel("exchange", "vector", observer="neighbour", unit="user", **senders)
+
+    def check_channel(self, channel: str, config: ChannelConfig) -> None:
+        if channel == "exchange" and config.mechanism is not None and config.mechanism.kind != "none":
+            raise ValueError(
+                "mechanism on channel 'exchange' must be NoPrivacy, since nothing bounds what policies send there, not "
+                f"{config.mechanism!r}"
+            )
 
     def speech(self) -> Speech:
         return Speech("means", Laplace, False, self.params.arms, *MEAN_BOUNDS)
@@ -323,7 +337,8 @@ class FederatedBandit(Replicas[State]):
     def neighbour_exchange(self, x: Floats, live: Bools) -> tuple[Floats, Bools]:
         """Every agent sends its row of `x` float64[B, M, P] to all its neighbours, in the replicas `live` bool[B].
 
-        Each link carries a message in both directions, counted as `neighbour` until the next reset.
+        Each link carries a message in both directions, counted as `neighbour` until the next reset. They pass over the
+        channel `exchange`.
 
         Returns:
             (x as received, float64[B, M, P]; agents whose message was delivered, bool[B, M]).
@@ -331,7 +346,7 @@ class FederatedBandit(Replicas[State]):
         self.column("neighbour")[live] += sum(2 * graph.num_edges for graph in self.params.components)
         self._moved()
         senders = None if live.all() else np.broadcast_to(live[:, None], x.shape[:2])
-        return self.channels["means"].send(x, senders, 1.0)
+        return self.channels["exchange"].send(x, senders)
 
     def may_upload(self) -> Bools:
         """Agents that can upload now, bool[B, M]."""

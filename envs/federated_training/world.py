@@ -225,17 +225,18 @@ class FederatedTraining(RoundStopping):
         place = self.stream("arrivals").random(shape).argsort(-1).argsort(-1)
         senders = (place < self.column("received")[:, None]) & who[:, None]
         replica, client = np.nonzero(senders)
-        trained = self.classifier.local_update(
-            self.column("parameters")[replica],
-            self.data.train_x,
-            self.data.train_y,
-            epoch_order(self.column("samples")[replica, client], p.epochs, self.stream("training")),
-            learning_rate=p.learning_rate,
-            batch_size=p.batch_size,
-        )
-        if p.clip_norm is not None:
-            norms = np.linalg.norm(trained, axis=-1, keepdims=True)
-            trained *= p.clip_norm / np.maximum(norms, p.clip_norm)
+        with np.errstate(over="ignore", invalid="ignore"):  # whether training diverges is private; see `Channel.send`
+            trained = self.classifier.local_update(
+                self.column("parameters")[replica],
+                self.data.train_x,
+                self.data.train_y,
+                epoch_order(self.column("samples")[replica, client], p.epochs, self.stream("training")),
+                learning_rate=p.learning_rate,
+                batch_size=p.batch_size,
+            )
+            if p.clip_norm is not None:
+                norms = np.linalg.norm(trained, axis=-1, keepdims=True)
+                trained *= p.clip_norm / np.maximum(norms, p.clip_norm)
         updates = np.zeros((*shape, self.classifier.num_parameters), np.float32)
         updates[replica, client] = trained
         reach = None if p.clip_norm is None else 2 * p.clip_norm

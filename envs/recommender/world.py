@@ -611,15 +611,16 @@ class Recommender(Population[State]):
         """Select options by scores over the channel `selection`.
 
         Args:
-            scores: float64[B, W, K].
+            scores: float64[B, W, K], clipped to [0, sensitivity], so that it holds whatever they are.
             possible: the options to select from, bool[B, W, K]; public.
-            sensitivity: how far a user's visit can change a score, an array that broadcasts against [B, W, 1].
+            sensitivity: how far a user's visit can change a score, an array that broadcasts against [B, W, 1]; public.
 
         Returns:
             The options int64[B, W]; -1 where the selection was lost.
         """
         channel = self.channels["selection"]
-        option, arrived = channel.send(np.where(possible, scores, IMPOSSIBLE), None, sensitivity)
+        scores = np.where(possible, np.clip(scores, 0, sensitivity), IMPOSSIBLE)
+        option, arrived = channel.send(scores, None, sensitivity)
         if option.ndim == scores.ndim:  # without noise the scores arrive unchanged
             option = option.argmax(-1)
         self._selected |= channel.live[:, None]

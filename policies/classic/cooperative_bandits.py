@@ -252,8 +252,8 @@ def communication_matrix(graph: Graph) -> Floats:
 class Consensus(ArmPolicy):
     """Base of algorithms in which neighbours on a graph exchange estimates in every slot.
 
-    Their messages are sent over the channel `means`, where faults apply, and the world counts them as `neighbour`.
-    They mix the sums of many agents, but the channel accounts for means of an agent's own rewards, so a mechanism is
+    Their messages are sent over the channel `exchange`, where faults apply, and the world counts them as `neighbour`.
+    They mix the sums of many agents, which no mechanism accounts for, so one on `means`, which they do not use, is
     refused.
 
     Attributes:
@@ -266,8 +266,8 @@ class Consensus(ArmPolicy):
         super().begin(view)
         if len(view.params.components) != 1 or view.params.hybrid:
             raise ValueError(f"{type(self).__name__} needs one graph as topology, not {view.params.topology!r}")
-        self._send, self._channel = view.neighbour_exchange, view.channels["means"]
-        if self._channel.mechanism is not None:
+        self._send, self._channel = view.neighbour_exchange, view.channels["exchange"]
+        if view.channels["means"].mechanism is not None:
             raise ValueError(f"{type(self).__name__} exchanges mixed sums, which no mechanism on 'means' accounts for")
         self._graph = view.params.components[0]
         self._mix = communication_matrix(self._graph)

@@ -92,9 +92,9 @@ class FewRounds(StoppingRule):
     rounds no further one is closed, unless all clients have sent.
 
     Where clients trust a curator, who releases averages, noise of variance v in an average leaves v, whatever n is, and
-    an average costs all clients alike, as little as a random sample of k of M does. Then the noise is the least with
-    which `rounds` averages fit into the total, and a budget stops any others (federated averaging with differential
-    privacy: McMahan, Ramage, Talwar & Zhang 2018).
+    an average costs all clients alike, as little as a random sample of k of M - 1 does. Then the noise is the least
+    with which `rounds` averages fit into the total, and a budget stops any others (federated averaging with
+    differential privacy: McMahan, Ramage, Talwar & Zhang 2018).
 
     Args:
         k: updates in a round (all, if there are fewer clients).
@@ -115,7 +115,7 @@ class FewRounds(StoppingRule):
         if self.trust_model == "local" or "update" not in view.channels:
             return None
         budget = Budget(total, self.delta, method="rdp")
-        rate = min(self.k / view.params.num_clients, 1.0)
+        rate = min(self.k / max(view.params.num_clients - 1, 1), 1.0)  # against a client, which knows whether it sends
         rho = least_noise(budget, rate, max(self.rounds, 1))
         return {"update": ChannelConfig(CentralSum(Gaussian.from_rho(rho)), budget)}
 

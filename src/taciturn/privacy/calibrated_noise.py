@@ -97,7 +97,7 @@ class _Additive(Calibrated):
         if self.sampler != "exact":
             return np.ones(()), scale, list(values.values())
         grid = Grid.of(bound, self.multiplier)
-        return grid.step, grid.scale, [grid.round(name, value) for name, value in values.items()]
+        return grid.step, grid.scale, [grid.round(value) for value in values.values()]
 
     def scale(self, x: ArrayLike, sensitivity: Given = None) -> Array:
         """Noise scale of each message in x, b of Laplace(b) or sigma of a Gaussian; it broadcasts against x."""
@@ -309,7 +309,7 @@ class Exponential(Calibrated):
         if self.sampler != "exact":
             return scores, temperature
         grid = Grid.of(bound, 2 / self.epsilon)
-        return grid.round(name, scores), grid.scale
+        return grid.round(scores), grid.scale
 
     def _log_probabilities(self, name: str, scores: ArrayLike, sensitivity: Given) -> Array:
         scores, temperature = self._scores(name, scores, sensitivity)

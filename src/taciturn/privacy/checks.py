@@ -39,6 +39,17 @@ def reals(name: str, value: Any) -> Floats:
     return array
 
 
+def readable(x: Array) -> Array:
+    """Numbers as a mechanism reads those of a message: NaN as 0, and one beyond +-`FARTHEST` as that bound.
+
+    Whether a message is finite depends on private data, so it must neither raise an error nor pass through the noise.
+    Clipping moves no two finite messages apart; a stated sensitivity must also hold where NaN reads as 0.
+    """
+    if x.dtype.kind != "f" or (np.abs(x) <= np.float64(FARTHEST)).all():
+        return x
+    return np.clip(np.nan_to_num(x.astype(np.float64)), -FARTHEST, FARTHEST)
+
+
 def integers(name: str, value: Any, *, at_least: int, below: float = math.inf) -> Array:
     """An array of integers in [at_least, below), of any integer type."""
     array = numbers(name, value, "iu")

@@ -331,7 +331,8 @@ class Ledger:
     def _summary(self, accounts: Accounts, role: str, delta: float, methods: Sequence[Method]) -> dict[str, Any]:
         shape = (self.num_envs, self.agents[role])
         messages = _added(accounts, shape)
-        dearest = max((a.loss for a in accounts), key=lambda loss: (loss.epsilon, loss.rho))
+        sent = [a for a in accounts if a.messages().any()] or accounts
+        dearest = max((a.loss for a in sent), key=lambda loss: (loss.epsilon, loss.rho))
         summary: dict[str, Any] = {
             "messages_mean": float(messages.mean()),
             "messages_max": int(messages.max()),

@@ -30,7 +30,7 @@ from taciturn.validation import Array, Bools, Ints, missing_extra
 Digits = Callable[[int], int]  # digits(n) = floor(2^n p) of a probability p
 
 GRID_BITS = 24  # the noise scale is 2^24 to 2^25 steps of the grid
-LARGEST = 2**52  # the largest input, in steps
+LARGEST = 2.0**52  # the largest input, in steps; larger ones are clipped
 
 
 def _floor(value: Callable[[], Decimal], bits: int) -> int:
@@ -187,12 +187,11 @@ class Grid(NamedTuple):
     reach: Array  # the sensitivity in steps, rounded up
     scale: Array  # int64: the noise scale in steps, >= multiplier * reach
 
-    def round(self, name: str, x: Array) -> Array:
-        """x in steps, int64, rounded to the nearest; ties are rounded up, so that inputs n steps apart stay within n
-        steps."""
-        steps = x / self.step
-        if (np.abs(steps) > LARGEST).any():
-            raise ValueError(f"{name} must lie within 2^52 steps of {np.min(self.step)} for the exact sampler")
+    def round(self, x: Array) -> Array:
+        """x in steps, int64, rounded to the nearest and clipped to +-`LARGEST`; ties are rounded up, so that inputs n
+        steps apart stay within n steps."""
+        with np.errstate(over="ignore"):
+            steps = np.clip(x / self.step, -LARGEST, LARGEST)
         low = np.floor(steps)
         return (low + (steps - low >= 0.5)).astype(np.int64)
 

@@ -16,7 +16,8 @@ from taciturn.validation import Array, Bools, Floats, Ints, integer, number, sho
 
 STEPS = 2**20
 """Steps of the grid of `DistributedSum` in the largest change that one unit can make."""
-MOST_STEPS = 2**52
+MOST_STEPS = 2.0**52
+"""Larger numbers are clipped, so that rounding is exact."""
 
 
 class Averaging(Mechanism):
@@ -35,10 +36,14 @@ class Averaging(Mechanism):
     Class attributes:
         averages: true.
         hides_senders: whether the observers do not learn who has sent.
+
+    Attributes:
+        senders_may_read: whether the claim also holds against one of the senders.
     """
 
     averages: ClassVar[bool] = True
     hides_senders: ClassVar[bool] = True
+    senders_may_read: bool = True
     norm: ClassVar[float] = 1
 
     @abstractmethod
@@ -68,7 +73,7 @@ class Averaging(Mechanism):
 
     def holds(self, senders: Bools, honest: Bools) -> Bools:
         """Whether the claim holds in each sum, bool[B], if of the `senders` bool[B, N] only the `honest` ones add what
-        they should, and nobody else knows it."""
+        they should."""
         return np.ones(len(senders), np.bool_)
 
 
@@ -81,7 +86,7 @@ def weighted_sum(
         (w_i x_i, float64[B, N, ...]; their sum, float64[B, ...]; the sum of weights, float64 that broadcasts against
         it; c = max_i w_i s_i, float64[B], 1 where nobody has a weight)
     """
-    chosen = who.reshape(*who.shape, *[1] * (x.ndim - 2))
+    x, chosen = checks.reals("x", x), who.reshape(*who.shape, *[1] * (x.ndim - 2))
     weight = np.where(chosen, 1.0 if weights is None else weights, 0.0)
     if not (weight >= 0).all():
         raise ValueError(f"weights must hold numbers >= 0, not {weight[~(weight >= 0)][0]}")
@@ -145,11 +150,16 @@ class DistributedSum(Averaging):
     is discrete Laplace noise, P(z) ~ e^(-t |z|) (Goryczka & Xiong 2017; Balle, Bell, Gascon & Nissim 2020; in bandits:
     Chowdhury & Zhou 2023). A unit moves the sum of honest senders by at most c steps, so the sum is epsilon-DP. The
     shares of further senders are independent of it and only add noise (post-processing), and so is the reduction modulo
-    2^bits. So the claim holds for each sender, against everybody who sees the sum, the party that adds up included, and
-    also if up to `dropouts` of the senders drop out after they announced that they would send, do not add their share,
-    or tell it to the attacker. A sender knows its own share: against one of the senders the claim takes `dropouts` of
-    at least 1. If more drop out, nothing is released. If more are false, the claim does not hold, and the ledger
-    charges infinity.
+    2^bits. So the claim holds for each sender where max(n - dropouts, 1) shares that the attacker does not know are in
+    the sum. Senders that drop out after they announced that they would send, senders that lie, and the attacker itself
+    add no such share.
+
+    The attacker is anybody who sees the sum, the party that adds up included, and with `dropouts` >= 1 also one of the
+    senders, who knows its own share: one of `dropouts` then stands for the attacker, and the rest for those that drop
+    out or lie. (A single sender has no fellow.) With `dropouts` = 0 the claim holds only against those who do not send,
+    and channels whose senders read the average refuse it. How many announced and how many arrived is public: if too few
+    arrived, nothing is released. Who lies is not: if too few of those that arrived are honest, the sum is released all
+    the same, the claim does not hold, and the channel charges infinity.
 
     Rounding moves a number by less than a step. Where a unit changes only one number of a message, or messages are
     numbers, inputs within c steps stay within c steps; else c has one more step for each number.
@@ -160,8 +170,8 @@ class DistributedSum(Averaging):
 
     Args:
         epsilon: of one average, for each sender, > 0.
-        dropouts: senders that may drop out or be false, >= 0. The noise has n / (n - dropouts) times the variance that
-            would do if all were there.
+        dropouts: senders that may drop out, lie, or read the sum, together, >= 0. The noise has n / (n - dropouts)
+            times the variance that would do if all were there and none of them read.
         bits: of the sum, from 32 to 62. The largest change by one unit is 2^20 steps, so a sum of more than 2^(bits -
             21) of these wraps around.
     """
@@ -170,7 +180,7 @@ class DistributedSum(Averaging):
     hides_senders: ClassVar[bool] = False
     kind: ClassVar[str] = "laplace"
     epsilon: float
-    dropouts: int = 0
+    dropouts: int = 1
     bits: int = 52
 
     def __post_init__(self) -> None:
@@ -179,12 +189,18 @@ class DistributedSum(Averaging):
         self._set(dropouts=integer("dropouts", self.dropouts, at_least=0))
         self._set(bits=integer("bits", self.bits, at_least=32, at_most=62))
 
+    @property
+    def senders_may_read(self) -> bool:  # type: ignore[override]
+        return self.dropouts > 0
+
     def enough(self, senders: Bools) -> Ints:
         """The number of senders whose shares of the noise suffice, int64[B]: n - dropouts, at least 1."""
         return np.maximum(senders.sum(1) - self.dropouts, 1)
 
     def holds(self, senders: Bools, honest: Bools) -> Bools:
-        return np.asarray(honest.sum(1) >= self.enough(senders))
+        unknown = honest.sum(1)
+        unknown -= (unknown > 1) & self.senders_may_read  # one of the honest reads, and knows its own share
+        return np.asarray(unknown >= self.enough(senders))
 
     def average(
         self,
@@ -202,9 +218,8 @@ class DistributedSum(Averaging):
         weighted, _, _, reach = weighted_sum(x, senders, sensitivity, weights)
         lead = (-1, *[1] * (x.ndim - 1))
         grid = reach.reshape(lead) / STEPS
-        steps = np.where(senders.reshape(*senders.shape, *[1] * (x.ndim - 2)), weighted / grid, 0.0)
-        if (np.abs(steps) > MOST_STEPS).any():
-            raise ValueError(f"x must lie within {MOST_STEPS // STEPS} sensitivities of 0 for a secure sum")
+        with np.errstate(over="ignore"):
+            steps = np.clip(weighted / grid, -MOST_STEPS, MOST_STEPS)
         shares = self._shares(steps, self.enough(senders).reshape(lead), self._reach(x.shape[2:], sensitivity), rng)
         inside = arrived.reshape(*arrived.shape, *[1] * (x.ndim - 2))
         added = np.where(inside, np.floor(steps + 0.5).astype(np.int64) + shares, 0).sum(1)

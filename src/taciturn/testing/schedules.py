@@ -1,6 +1,7 @@
 """A check of policies that declare a public schedule: with what they receive held fixed, private data change nothing
 that observers see."""
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,7 +85,12 @@ def run(play: Play, script: Script, turned: int | None) -> Population[Any]:
 
     population = plain.alike(REPLICAS, private=private)
     channels = [channel for channel in population.channels.values() if channel.agents_decide]
-    noise = {channel.name: ChannelConfig(NOISE[channel.payload]) for channel in channels}
+    noise = dict[str, ChannelConfig]()
+    for channel in channels:
+        config = ChannelConfig(NOISE[channel.payload])
+        with suppress(ValueError):  # where no mechanism fits, messages pass as they are
+            population.check_config(channel.name, config)
+            noise[channel.name] = config
     population.reset(seed=0, options={"channels": noise})
     policy = play.make()
     policies = as_policies(population, play.actors(policy, population))

@@ -31,11 +31,9 @@ NORMAL = math.sqrt(2 / math.pi)  # mean |x| of a standard normal number
 ROUNDS = 3
 
 
-def channel_for(mechanism: Any, message: tuple[int, ...], **options: Any) -> Channel:
-    fitting = {"stream": "stream", "scores": "scores", "vector": "vector"}
-    payload: Any = next((one for one in fitting if one in mechanism.payloads), "bounded")
-    channel = Channel("x", payload, observer="server", unit="event", num_senders=AGENTS, **options)
-    return channel
+def channel_for(mechanism: Any, **options: Any) -> Channel:
+    payload: Any = next(one for one in ("stream", "scores", "vector", "bounded") if one in mechanism.payloads)
+    return Channel("x", payload, observer="server", unit="event", num_senders=AGENTS, **options)
 
 
 def runs(channel: Channel, mechanism: Any, play: Callable[[Array, np.random.Generator, str], None]) -> None:
@@ -89,7 +87,7 @@ def test_each_agent_has_the_noise_of_its_own_sensitivity(name: str, message: tup
     """Sensitivities in random order, some agents silent in each round. Values of memoised answers change in every
     round, so that some are new. Streams state less after their first value, and keep the noise of the first."""
     mechanism, expected = ADDITIVE[name]
-    channel = channel_for(mechanism, message)
+    channel = channel_for(mechanism)
 
     def play(live: Array, rng: np.random.Generator, what: str) -> None:
         size = rng.permuted(np.resize(SIZES, SHAPE), axis=1)
@@ -126,7 +124,7 @@ def test_each_agent_has_the_noise_of_its_own_sensitivity(name: str, message: tup
 def test_an_average_has_the_noise_of_its_largest_share(mechanism: Any, weighted: bool) -> None:
     """max w s / epsilon / sum w, over those who send. The noise of shares that are not needed is more: with one in
     reserve of n, at most n / (n - 1) times the variance."""
-    channel = channel_for(mechanism, (), averaged=True)
+    channel = channel_for(mechanism, averaged=True)
 
     def play(live: Array, rng: np.random.Generator, what: str) -> None:
         drawn, scale = [], []
@@ -157,7 +155,7 @@ def test_each_agent_selects_by_its_own_sensitivity(sampler: str) -> None:
     """Scores that differ by a sensitivity each are chosen with odds e^(epsilon / 2), whatever that is: 6 standard
     errors."""
     mechanism = Exponential(2.0, sampler=sampler)
-    channel = channel_for(mechanism, (2,))
+    channel = channel_for(mechanism)
     chance = math.e / (1 + math.e)
 
     def play(live: Array, rng: np.random.Generator, what: str) -> None:

@@ -210,9 +210,7 @@ def test_a_channel_charges_what_was_sent(mechanism: Any) -> None:
     }
     for dress, config in dresses(mechanism).items():
         for options in ({}, {"disjoint": True}, {"silence_tells": True}):
-            channel = Channel(
-                "x", payload, observer="server", unit="event", num_senders=shape[1], **more | options
-            )
+            channel = Channel("x", payload, observer="server", unit="event", num_senders=shape[1], **more | options)
             if not fits(channel, config):
                 continue
             for run in range(2):

@@ -84,8 +84,9 @@ ADDITIVE: dict[str, tuple[Any, Callable[[int], float]]] = {
 @pytest.mark.parametrize("message", [(), (2,)], ids=["numbers", "vectors"])
 @pytest.mark.parametrize("name", ADDITIVE)
 def test_each_agent_has_the_noise_of_its_own_sensitivity(name: str, message: tuple[int, ...]) -> None:
-    """Sensitivities in random order, some agents silent in each round. Values of memoised answers change in every
-    round, so that some are new. Streams state less after their first value, and keep the noise of the first."""
+    """Sensitivities in random order, Euclidean ones of vectors, of which Laplace noise must hide sqrt(2) times as much;
+    some agents silent in each round. Values of memoised answers change in every round. Streams state less after their
+    first value, and keep the noise of the first."""
     mechanism, expected = ADDITIVE[name]
     channel = channel_for(mechanism)
 
@@ -102,7 +103,7 @@ def test_each_agent_has_the_noise_of_its_own_sensitivity(name: str, message: tup
                 stated = stated / 10
             if mechanism.takes_levels:
                 channel.levels = rng.choice([0.5, 1.0, 2.0], SHAPE)
-            y, there = channel.send(x, who, stated)
+            y, there = channel.send(x, who, stated, norm=2 if message else 1)
             sent += who
             np.testing.assert_array_equal(there, who)
             total = np.where(who.reshape(aligned.shape), total + x, total) if mechanism.per_stream else x
@@ -111,6 +112,7 @@ def test_each_agent_has_the_noise_of_its_own_sensitivity(name: str, message: tup
                 if isinstance(mechanism, Scheduled) and t != mechanism.at:
                     continue
                 reach = size * (0.5 / channel.levels if mechanism.takes_levels else 1.0)
+                reach = reach * (math.sqrt(2) if message and mechanism.norm == 1 else 1.0)
                 noise.append(((y - total)[now] / mean).ravel())
                 scale.append(np.broadcast_to(reach.reshape(aligned.shape), x.shape)[now].ravel())
         drawn, sizes = np.concatenate(noise), np.concatenate(scale)

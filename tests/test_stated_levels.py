@@ -118,8 +118,8 @@ def test_a_policy_is_charged_what_its_paper_prescribes(world: str, params: Any, 
 def test_a_policy_spends_the_whole_total_at_its_delta(
     world: str, params: Any, policy: Any, delta: float, unit: str
 ) -> None:
-    """And more than that at a smaller delta, so that no other delta will do. Where a budget stops messages, it is of that
-    total and delta. Actions are random: whatever happens, no agent spends more."""
+    """And more than that at a smaller delta, so that no other delta will do. Where a budget stops messages, it is of
+    that total and delta. Actions are random: whatever happens, no agent spends more."""
     env: Any = make_world(world).population(2, **params)
     laws = policy.within(env.view(policy), TOTAL)
     configs = {name: law if isinstance(law, ChannelConfig) else ChannelConfig(law) for name, law in laws.items()}

@@ -282,12 +282,11 @@ def largest_divergence(losses: Losses, order: float) -> float:
 ORDERS = np.array([1.01, 1.5, 2.0, 5.0, 20.0, 80.0])
 
 
-@pytest.mark.parametrize("size", [0.1, 0.5, 2.0])
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_loss_is_less_than_that_of_its_law(kind: str, size: float) -> None:
+def test_no_loss_is_less_than_that_of_its_law(kind: str) -> None:
     """Of a message, and of one of which three units change: the largest loss, and Renyi divergences."""
     make, law, local = KINDS[kind]
-    for units in (1, 3):
+    for units, size in itertools.product((1, 3), (0.1, 0.5, 2.0)):
         loss, losses = make(size).group(units), law(size if local else units * size)
         if "gaussian" not in kind:
             assert max(np.abs(losses[0])) <= loss.epsilon * (1 + 1e-9)
@@ -332,26 +331,24 @@ def laws(kind: str, epsilon: float, options: int) -> list[Array]:
     return list(np.where(messages == 1, chances, 1 - chances).prod(-1))
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize(("kind", "options"), [("k-ary", 2), ("k-ary", 5), ("bits", 3), ("bits", 4), ("optimised", 3)])
-def test_others_are_clones_with_the_probability_stated(kind: str, options: int, epsilon: float) -> None:
+def test_others_are_clones_with_the_probability_stated(kind: str, options: int) -> None:
     """R_i >= a Q_0 + a Q_1 + z Q_z message by message, whatever the other sender holds; with more clones it would not
     be."""
-    mechanism = {
-        "k-ary": lambda: KaryRandomizedResponse.from_epsilon(epsilon, options),
-        "bits": lambda: BitwiseRandomizedResponse(epsilon),
-        "optimised": lambda: UnaryEncoding(epsilon),
-    }[kind]()
-    a, z = clone_probabilities(mechanism.loss())
-    first, second, *others = laws(kind, epsilon, options)
-    ratio, p = np.log(first / second), math.exp(epsilon)
-    up, down = ratio > epsilon - 1e-9, ratio < 1e-9 - epsilon
-    same = np.abs(ratio) < 1e-9
-    for other in (first, second, *others):
-        assert (other[up] * (1 + 1e-9) >= first[up] / p).all()
-        assert (other[down] * (1 + 1e-9) >= second[down] / p).all()
-    hidden = same & np.all([other * (1 + 1e-9) >= first for other in (second, *others)], axis=0)
-    np.testing.assert_allclose([a, a, z], [first[up].sum() / p, second[down].sum() / p, first[hidden].sum()])
+    for epsilon in (0.3, 1.0, 4.0):
+        loss = (
+            KaryRandomizedResponse.from_epsilon(epsilon, options).loss() if kind == "k-ary" else KINDS[kind][0](epsilon)
+        )
+        a, z = clone_probabilities(loss)
+        first, second, *others = laws(kind, epsilon, options)
+        ratio, p = np.log(first / second), math.exp(epsilon)
+        up, down = ratio > epsilon - 1e-9, ratio < 1e-9 - epsilon
+        same = np.abs(ratio) < 1e-9
+        for other in (first, second, *others):
+            assert (other[up] * (1 + 1e-9) >= first[up] / p).all()
+            assert (other[down] * (1 + 1e-9) >= second[down] / p).all()
+        hidden = same & np.all([other * (1 + 1e-9) >= first for other in (second, *others)], axis=0)
+        np.testing.assert_allclose([a, a, z], [first[up].sum() / p, second[down].sum() / p, first[hidden].sum()])
 
 
 # Adversaries.
@@ -365,21 +362,19 @@ def test_others_are_clones_with_the_probability_stated(kind: str, options: int, 
 )
 def test_no_adaptive_adversary_gets_more_than_a_budget(budget: Any, chosen: bool) -> None:
     """One that chooses the level of each binary response, and when to stop, by what it has seen: the exact value of
-    its game is at most delta, and not much less. Whom the budget lets send is asked of agents with all histories at
-    once."""
+    its game is at most delta, and at least a sixth of it. Whom the budget lets send is asked of agents with all
+    histories at once."""
     levels = np.array([0.25, 0.5, 1.0])
-    most = [int(budget.messages(pure(level))) + (budget.method == "rdp") for level in levels]
-    histories = np.array(list(itertools.product(*(range(m + 1) for m in most))))
+    histories = np.array(list(itertools.product(range(25), range(9), range(4))))  # more than any of the budgets allows
     ledger = Ledger(1, len(histories), [Channel("x", "one_hot", observer="server", unit="event")])
-    for count in range(max(most)):
+    for count in range(24):
         for level, sent in zip(levels, histories.T, strict=True):
             who = (sent > count)[None]
             if chosen:
                 ledger.charge_levels("x", who * level, kind="pure")
             else:
                 ledger.charge("x", pure(level), each=who)
-    places = np.arange(-4 * int(histories @ (4 * levels) @ np.ones(len(histories)) > 0) - 200, 201)
-    losses = places * 0.25
+    losses = np.arange(-200, 201) * 0.25
     stop = np.maximum(-np.expm1(budget.epsilon - losses), 0)
     worth: dict[tuple[int, ...], Array] = {}
     allowed = {
@@ -394,10 +389,8 @@ def test_no_adaptive_adversary_gets_more_than_a_budget(budget: Any, chosen: bool
                 p, step = 1 / (1 + math.exp(-level)), round(level / 0.25)
                 best = np.maximum(best, p * np.roll(worth[after], -step) + (1 - p) * np.roll(worth[after], step))
         worth[tuple(histories[number])] = best
-    value = float(worth[0, 0, 0][places == 0][0])
-    print(budget, chosen, value, most, len(histories))
-    assert value <= budget.delta + 1e-12
-    assert value >= budget.delta / 20
+    value = float(worth[0, 0, 0][losses == 0][0])
+    assert budget.delta / 6 <= value <= budget.delta + 1e-12
 
 
 # Transcripts.

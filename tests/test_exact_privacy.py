@@ -266,10 +266,11 @@ def test_distributions_count_chosen_levels_and_the_costliest_of_disjoint_message
         charge_level(ledger, "laplace", 0.1)
     for mu, count in ((0.1, 100), (0.8, 1)):
         apart.charge("x", KINDS["gaussian"][0](mu), np.array([count]))
-    for one, unit, sent in (
+    scenes: list[tuple[Ledger, Any, Sent]] = [
         (ledger, None, [(bits(0.2), 30), (laplace(0.1), 20)]),
         (apart, "event", [(gaussian(0.8), 1)]),
-    ):
+    ]
+    for one, unit, sent in scenes:
         (exact,) = epsilons_of(sent, [1e-4])
         assert exact <= one.total(1e-4, method="pld", unit=unit)[0, 0] <= 1.5 * exact
 
@@ -349,6 +350,36 @@ def test_others_are_clones_with_the_probability_stated(kind: str, options: int) 
             assert (other[down] * (1 + 1e-9) >= second[down] / p).all()
         hidden = same & np.all([other * (1 + 1e-9) >= first for other in (second, *others)], axis=0)
         np.testing.assert_allclose([a, a, z], [first[up].sum() / p, second[down].sum() / p, first[hidden].sum()])
+
+
+@pytest.mark.parametrize("kind", ["k-ary", "bits"])
+def test_many_senders_cost_what_the_sum_over_all_outcomes_says(kind: str) -> None:
+    """At 300 senders, of which blocks are formed: `ShuffledLoss`'s pair, added up over its T, m and a_0 one by one; at
+    most 4% more is stated."""
+    epsilon, senders = 1.0, 300
+    p = math.exp(epsilon)
+    h = math.exp(epsilon / 2)
+    a, z = (1 / (p + 2), 1 / (p + 2)) if kind == "k-ary" else (1 / (h + 1) ** 2, h / (h + 1) ** 2)
+    local = KaryRandomizedResponse.from_epsilon(epsilon, 3) if kind == "k-ary" else BitwiseRandomizedResponse(epsilon)
+    loss = ShuffledLoss(local.loss(), senders)
+
+    def likely(size: Any, chance: float) -> Array:
+        spread = 6 * math.sqrt(size * chance * (1 - chance))
+        return np.arange(max(0, round(size * chance - spread)), min(size, round(size * chance + spread)) + 1)
+
+    at, exact = np.array([0.02, 0.1, 0.2]), np.zeros(3)
+    own, others = (p + 1) * a + z, 2 * a + z
+    for clones in likely(senders - 1, others):
+        t = int(clones) + 1
+        m = likely(t, 2 * a / others)[:, None]
+        zero = likely(int(m[-1, 0]), 0.5)
+        chance = own * binom.pmf(clones, senders - 1, others) * binom.pmf(m, t, 2 * a / others) * others / own
+        law = chance * binom.pmf(zero, m, 0.5)
+        first, second = (law * (1 + (p - 1) * np.maximum(n, 0) / t) for n in (zero, m - zero))
+        exact += [np.maximum(first - math.exp(x) * second, 0).sum() for x in at]
+    stated = loss.delta(at)
+    assert (exact <= stated * (1 + 1e-6)).all()
+    assert (stated <= 1.04 * exact).all()
 
 
 # Adversaries.

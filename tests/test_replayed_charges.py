@@ -135,7 +135,7 @@ class Bill:
         """Messages [B, N] that a world sent itself, of which so many are charged."""
         for key in np.ndindex(sent.shape):
             self.sent[key] = self.sent.get(key, 0) + int(sent[key])
-            self.paid.setdefault(key, []).extend([cost] * int(charged[key]))  # type: ignore[arg-type]
+            self.paid.setdefault(key, []).extend([cost] * int(charged[key]))
 
     def check(self, ledger: Any, told: str) -> None:
         """The counts of the channel and of the ledger, and totals: by basic composition, at delta 0, and of the
@@ -240,7 +240,8 @@ def test_a_channel_charges_what_was_sent(mechanism: Any) -> None:
                     else:
                         bill.round(x, who)
                         channel.send(x, who, 0.5)
-                    bill.check(ledger, f"{told}, time {time}")
+                    if time in (0, 3, 7):  # not before the reset, so that it meets counts that nobody has read
+                        bill.check(ledger, f"{told}, time {time}")
 
 
 @pytest.mark.parametrize("mechanism", [Laplace(0.5), Shuffled(BitwiseRandomizedResponse(0.5))], ids=repr)
@@ -358,7 +359,7 @@ def test_worlds_are_charged_what_they_sent(name: str, dress: str, monkeypatch: p
     env: Any = case.population(3)
     for channel in env.channels:
         for mechanism in [NoPrivacy(), *MECHANISMS]:
-            config = dresses(mechanism).get(dress)
+            config: Any = dresses(mechanism).get(dress)
             replay.noise.clear()
             for run in range(2 if config is not None else 0):
                 if not plays(env, channel, config, run):

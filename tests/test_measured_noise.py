@@ -23,6 +23,7 @@ from taciturn.privacy.mechanisms import (
     Scheduled,
     TreeAggregation,
 )
+from taciturn.privacy.stateful import BlockNoise
 
 SIZES = np.array([1.0, 10.0, 100.0])
 REPLICAS, AGENTS = 250, 6
@@ -174,3 +175,26 @@ def test_each_agent_selects_by_its_own_sensitivity(sampler: str) -> None:
             assert abs(found.mean() - chance) < 6 * math.sqrt(chance * (1 - chance) / found.size), (what, one)
 
     runs(channel, mechanism, play)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "scale"),
+    [
+        (TreeAggregation(0.5), 3.0),
+        (TreeAggregation(0.5, horizon=60), 6.0),
+        (TreeAggregation(0.5, horizon=60, sensitivity=10.0), 60.0),
+        (TreeAggregation(0.5, horizon=60, scale="ln"), math.log(60)),
+        (Blocks(0.5), 1.0),
+        (Blocks(0.5, sensitivity=10.0), 10.0),
+    ],
+    ids=repr,
+)
+def test_noise_by_address_has_the_scale_of_its_stream(mechanism: Any, scale: float) -> None:
+    """Of streams of up to 7 values of sensitivity 1, after one value, in units of 1 / epsilon: levels of the longest
+    stream that the mechanism is for, and its own sensitivity if it has one."""
+    streams, key = np.arange(5000, dtype=np.uint64), np.uint64(3)
+    if isinstance(mechanism, Blocks):
+        noise = BlockNoise().released(key, streams, 1)
+    else:
+        noise = mechanism.noise_at(key, streams, np.ones(5000, np.int64))
+    assert_size(noise * mechanism.block_scale(np.full(5000, 7), 1.0) * 0.5, np.full(5000, scale), repr(mechanism))

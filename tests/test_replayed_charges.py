@@ -148,6 +148,8 @@ class Bill:
 
         np.testing.assert_array_equal(channel.messages(), table(lambda b, n: self.sent.get((b, n), 0)), told)
         if channel.config.mechanism is None:
+            clear = np.full(shape[0], channel.silence_tells) | (channel.messages() > 0).any(1)
+            assert np.isinf(spending([channel], None)["epsilon_basic"]).tolist() == clear.tolist(), told
             return
         owed = table(lambda b, n: len(self.paid.get((b, n), [])))
         np.testing.assert_array_equal(ledger.messages(channel.name), owed, told)
@@ -242,6 +244,43 @@ def test_a_channel_charges_what_was_sent(mechanism: Any) -> None:
                         channel.send(x, who, 0.5)
                     if time in (0, 3, 7):  # not before the reset, so that it meets counts that nobody has read
                         bill.check(ledger, f"{told}, time {time}")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_channels_cost_adds_up(seed: int) -> None:
+    """Three channels, some of them disjoint: an event costs what its costliest message does on these, and all of them
+    on others. Where one channel's silence tells, it is the only one without a total of its own."""
+    rng, shape = np.random.default_rng(seed), (2, 3)
+    channels = [
+        Channel(
+            *(name, "one_hot"),
+            observer="server",
+            unit="event",
+            num_senders=3,
+            disjoint=bool(rng.random() < 0.6),
+            silence_tells=seed % 4 == 3 and name == "b",
+        )
+        for name in "abc"
+    ]
+    ledger, bills = Ledger(*shape, channels), {}
+    for channel, level in zip(channels, (0.5, 0.25, 1.0), strict=True):
+        channel.install(ChannelConfig(BitwiseRandomizedResponse(level)), ledger)
+        channel.draw_from(Streams(seed))
+        channel.reset(2)
+        bills[channel.name] = Bill(channel)
+    for _ in range(8):
+        channel = channels[rng.integers(3)]
+        x, who = np.zeros((*shape, 2), int), rng.random(shape) < 0.5
+        bills[channel.name].round(x, who)
+        channel.send(x, who)
+    owed = np.zeros(shape)
+    for channel in channels:
+        bills[channel.name].check(ledger, channel.name)
+        for key, paid in bills[channel.name].paid.items():
+            owed[key] += max(paid, default=0.0) if channel.disjoint else sum(paid)
+    owed += math.inf if seed % 4 == 3 else 0.0
+    np.testing.assert_allclose(ledger.total(0.0, method="basic", unit="event"), owed)
+    np.testing.assert_allclose(spending(channels, ledger)["epsilon_basic"], owed.max(1))
 
 
 @pytest.mark.parametrize("mechanism", [Laplace(0.5), Shuffled(BitwiseRandomizedResponse(0.5))], ids=repr)

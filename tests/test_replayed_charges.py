@@ -69,6 +69,7 @@ class Bill:
         paid: the epsilons that were charged.
         said: the value that was last answered anew.
         admitted: how many messages a `MessageLimit` let pass.
+        crowds: among how many messages of a round each of those that were charged is shuffled.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -80,6 +81,7 @@ class Bill:
         self.paid = {k: v for k, v in getattr(self, "paid", {}).items() if k[0] not in replicas}
         self.said = {k: v for k, v in getattr(self, "said", {}).items() if k[0] not in replicas}
         self.admitted = {k: v for k, v in getattr(self, "admitted", {}).items() if k[0] not in replicas}
+        self.crowds = {k: v for k, v in getattr(self, "crowds", {}).items() if k[0] not in replicas}
 
     def message(self, key: tuple[int, int], x: Any, level: float) -> None:
         """One message that agent `key` wants to send about x."""
@@ -128,8 +130,14 @@ class Bill:
                     self.paid.setdefault((b, n), []).append(share if mechanism.kind == "laplace" else math.inf)
                     self.sent[b, n] = self.sent.get((b, n), 0) + int(row[n])
             return
+        before = {key: len(paid) for key, paid in self.paid.items()}
         for b, n in np.argwhere(who).tolist():
             self.message((b, n), x[b, n], float(levels[b, n]))
+        fresh = [key for key, paid in self.paid.items() if len(paid) > before.get(key, 0)]
+        for b, n in fresh:
+            others = sum(key[0] == b for key in fresh) - 1
+            crowd = others + (self.channel.observer != "neighbour")  # who reads others' answers knows its own
+            self.crowds.setdefault((b, n), []).append(max(crowd, 1))
 
     def counted(self, sent: Array, charged: Array, cost: float) -> None:
         """Messages [B, N] that a world sent itself, of which so many are charged."""
@@ -153,6 +161,11 @@ class Bill:
             return
         owed = table(lambda b, n: len(self.paid.get((b, n), [])))
         np.testing.assert_array_equal(ledger.messages(channel.name), owed, told)
+        for account in ledger.accounts_of(channel.name):
+            if account.kind == "shuffled":
+                size = account.loss.num_senders
+                among = table(lambda b, n, size=size: self.crowds.get((b, n), []).count(size))
+                np.testing.assert_array_equal(account.messages() + np.zeros(shape, int), among, told)
         basic, event = (
             ledger.total(0.0, method="basic", unit=unit, channel=channel.name, role=ledger.senders[channel.name])
             for unit in (None, "event")

@@ -94,7 +94,9 @@ class Bill:
                     return
                 self.admitted[key] = self.admitted.get(key, 0) + 1
         number, paid = self.sent.get(key, 0) + 1, self.paid.setdefault(key, [])
-        if mechanism is None:
+        if self.channel.chosen:
+            cost = level
+        elif mechanism is None:
             cost = math.inf
         elif isinstance(mechanism, ChosenLevels):
             cost = level
@@ -118,11 +120,12 @@ class Bill:
             paid.append(cost)
             self.said[key] = np.copy(x)
 
-    def round(self, x: Array, senders: Array | None, drawn: bool = False) -> None:
+    def round(self, x: Array, senders: Array | None, drawn: bool = False, levels: Array | None = None) -> None:
         """A round of messages x [B, N, ...]."""
         who = self.channel.live[:, None] & (np.ones(x.shape[:2], np.bool_) if senders is None else senders)
         mechanism = self.channel.config.mechanism
-        levels = self.channel.levels if self.channel.takes_levels else np.zeros(x.shape[:2])
+        if levels is None:
+            levels = self.channel.levels if self.channel.takes_levels else np.zeros(x.shape[:2])
         if drawn and isinstance(mechanism, CentralSum) and not self.channel.config.faults:
             for b, row in enumerate(who):
                 share = math.log1p(row.mean() * math.expm1(mechanism.epsilon))
@@ -155,7 +158,7 @@ class Bill:
             return np.array([[value(b, n) for n in range(shape[1])] for b in range(shape[0])])
 
         np.testing.assert_array_equal(channel.messages(), table(lambda b, n: self.sent.get((b, n), 0)), told)
-        if channel.config.mechanism is None:
+        if channel.config.mechanism is None and not channel.chosen:
             clear = np.full(shape[0], channel.silence_tells) | (channel.messages() > 0).any(1)
             assert np.isinf(spending([channel], None)["epsilon_basic"]).tolist() == clear.tolist(), told
             return
@@ -348,7 +351,7 @@ class Replay:
 
         def send(channel: Channel, x: Array, senders: Any = None, sensitivity: Any = None, **more: Any) -> Any:
             sends[0] += 1
-            self.bills[channel.name].round(x, senders, more.get("drawn", False))
+            self.bills[channel.name].round(x, senders, more.get("drawn", False), more.get("levels"))
             y, there = calls["send"](channel, x, senders, sensitivity, **more)
             mechanism = channel.config.mechanism
             if isinstance(mechanism, Laplace | Gaussian) and not channel.config.faults:
@@ -410,8 +413,11 @@ def test_worlds_are_charged_what_they_sent(name: str, dress: str, monkeypatch: p
     replay, case = Replay(monkeypatch), CASES[name]
     env: Any = case.population(3)
     for channel in env.channels:
-        for mechanism in [NoPrivacy(), *MECHANISMS]:
-            config: Any = dresses(mechanism).get(dress)
+        own = bool(env.channels[channel].chosen)
+        for mechanism in [None] if own else [NoPrivacy(), *MECHANISMS]:
+            config: Any = (dresses(mechanism) | ({"budget": ChannelConfig(None, Budget(1.5))} if own else {})).get(
+                dress
+            )
             replay.noise.clear()
             for run in range(2 if config is not None else 0):
                 if not plays(env, channel, config, run):

@@ -74,14 +74,17 @@ class Bill:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.forget(range(len(channel.live)))
+        self.sent: dict[Any, int] = {}
+        self.paid: dict[Any, list[float]] = {}
+        self.said: dict[Any, Array] = {}
+        self.admitted: dict[Any, int] = {}
+        self.crowds: dict[Any, list[int]] = {}
 
     def forget(self, replicas: Any) -> None:
-        self.sent = {k: v for k, v in getattr(self, "sent", {}).items() if k[0] not in replicas}
-        self.paid = {k: v for k, v in getattr(self, "paid", {}).items() if k[0] not in replicas}
-        self.said = {k: v for k, v in getattr(self, "said", {}).items() if k[0] not in replicas}
-        self.admitted = {k: v for k, v in getattr(self, "admitted", {}).items() if k[0] not in replicas}
-        self.crowds = {k: v for k, v in getattr(self, "crowds", {}).items() if k[0] not in replicas}
+        books: Any = self.sent, self.paid, self.said, self.admitted, self.crowds
+        for book in books:
+            for key in [key for key in book if key[0] in replicas]:
+                del book[key]
 
     def message(self, key: tuple[int, int], x: Any, level: float) -> None:
         """One message that agent `key` wants to send about x."""

@@ -12,11 +12,10 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
-from taciturn.envs.core import Array, ChannelConfig, Streams
-from taciturn.envs.core.channel import Channel
+from taciturn.envs.core import Array, ChannelConfig
 from taciturn.privacy.channels import Observer, Unit
 from taciturn.privacy.ledger import Ledger
-from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Exponential, Gaussian, Laplace, Memoized, PrivacyLoss
+from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Exponential, Gaussian, Laplace, PrivacyLoss
 from taciturn.privacy.spending import spending
 
 DELTA = 1e-5
@@ -229,25 +228,6 @@ def test_levels_that_agents_choose(other: bool) -> None:
     assert found["messages"].tolist() == [4 + 4 * other, 0]
     assert found["epsilon_message"].tolist() == [1.0, 0.0]
     assert found["epsilon_basic"].tolist() == [3.0 if other else 2.0, 0.0]
-
-
-def test_what_is_remembered_is_sent_again_but_not_charged_again() -> None:
-    channel: Any = Channel("vote", "one_hot", observer="server", unit="event", num_senders=4)
-    config = ChannelConfig(Memoized(BitwiseRandomizedResponse(0.5)))
-    ledger = Ledger(2, 4, [channel])
-    channel.install(config, ledger)
-    channel.draw_from(Streams(0))
-    channel.reset(2)
-    votes = np.eye(3, dtype=np.int64)[np.zeros((2, 4), np.int64)]
-    for _ in range(5):
-        channel.send(votes)
-    votes[0, 1] = [0, 1, 0]
-    channel.send(votes)
-    found = spending([channel], ledger)
-    assert found["messages"].tolist() == [6 * 4, 6 * 4]
-    assert found["epsilon_message"].tolist() == [0.5, 0.5]
-    assert ledger.messages("vote").sum(1).tolist() == [4 + 1, 4]
-    assert found["epsilon_basic"].tolist() == [math.inf, math.inf], "an answer that changes would tell"
 
 
 def test_results_are_nobody_elses_arrays() -> None:

@@ -549,6 +549,7 @@ def test_pooled_agents_and_marks_have_no_rank() -> None:
         "kind",
         "information",
         "total",
+        "covers",
         "score",
         "low",
         "high",

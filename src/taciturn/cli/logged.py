@@ -87,7 +87,8 @@ def ratings(
         f"recommender_v0, {family.title}, {counted(seeds, 'seed')}, {until:,} rounds: means and 95% intervals of "
         "rewards and regret"
     )
-    rows = [("policy", "expected reward", "", "regret", "", "shared", "epsilon" * (privacy is not None))]
+    epsilon = "epsilon of one feedback, all channels" * (privacy is not None)
+    rows = [("policy", "expected reward", "", "regret", "", "shared", epsilon)]
     for name, of_policy in metrics.items():
         reward, regret = (_interval(estimate(np.array(of_policy[key]))) for key in ("expected_reward", "regret"))
         spent = privacy_text(np.array(of_policy["epsilon_basic"])) if privacy is not None else ""

@@ -53,7 +53,7 @@ def run(
     results."""
     from taciturn.bench.progress import bar, stderr
     from taciturn.bench.tables import estimate, privacy_text
-    from taciturn.bench.tasks import TASKS
+    from taciturn.bench.tasks import EPSILON, TASKS
 
     integer("--runs", runs, at_least=1, at_most=2**63 - 1)
     integer("--seed", seed, at_least=0, at_most=2**63 - 1)
@@ -96,14 +96,16 @@ def run(
             from taciturn.bench.marks import scale_of
 
             print(f"score: {scale_of(TASKS[env])}")
-    rows = []
+    rows, everything = [], "of one event, on all channels"
+    what = {"epsilon_basic": everything, "epsilon_zcdp": everything}
+    what |= {EPSILON: f"of {TASKS[env].covers}"} if env in TASKS else {}
     for name, metric in metrics.items():
         known = metric["low"] is not None and not np.isnan(metric["low"])
         interval = f"[{metric['low']:.6g}, {metric['high']:.6g}]" if known else ""
         mean = "-" if metric["mean"] is None else format(metric["mean"], ".6g")
         if name.startswith("epsilon") and metric["mean"] in (0, math.inf):
             mean = privacy_text(metric["values"], metrics["epsilon_message"]["values"])
-        rows.append((name, mean, interval))
+        rows.append((name, mean, f"{interval} {what.get(name, '')}".strip()))
     print(aligned(rows, indent=2))
 
 

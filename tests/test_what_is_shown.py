@@ -1,5 +1,5 @@
-"""What totals of the recommender protect: one feedback, given what was shown. Exact log-likelihood ratios of answers, by
-a replay in which everybody hears what it heard before.
+"""What totals of the recommender protect: one feedback, given what was shown. Exact log-likelihood ratios of answers,
+by a replay in which everybody hears what it heard before.
 
 With Laplace noise, answers whose noisy sums move by D in a stream of level epsilon have a log-likelihood ratio of up to
 epsilon |D|, and reach it.

@@ -39,14 +39,14 @@ Info
     neighbours before it acted; `records`, the number of feedbacks that it could then know of.
 
 Privacy channels
-    An event is the value of one feedback, given what was shown: in two adjacent runs all users and contexts are the same
-    and are shown the same items, and one of them gives the other feedback. Nothing else is protected: contexts and what
-    is shown are public, and so are visits and their numbers. Totals of `statistics` and `counts` say how much the
-    answers tell more than what is shown does. An agent that learns from its own feedbacks tells by what it shows, too,
-    and what it shows decides which streams later feedbacks enter; what that may tell is charged on `selection`, and is
-    infinite where that has no mechanism. So a total of all three channels holds as it is; one of `statistics` and
-    `counts` alone holds given what was shown, as for a logged policy. (It holds as it is, too, if what is shown follows
-    from answers, public numbers and fresh randomness, as T-PriDO's choice does if it always asks.)
+    An event is the value of one feedback, given what was shown: in two adjacent runs the same users come in the same
+    contexts and are shown the same items, and one of them gives the other feedback. Nothing else is protected: contexts
+    and what is shown are public, and so are visits and their numbers. Totals of `statistics` and `counts` say how much
+    the answers tell beyond what is shown. An agent that learns from its own feedbacks tells by what it shows, too, and
+    what it shows decides which streams later feedbacks enter; this is charged on `selection`, and is infinite where
+    that has no mechanism. So a total of all three channels holds as it is; one of `statistics` and `counts` alone holds
+    given what was shown, as for a logged policy. (It also holds as it is if what is shown follows from answers, public
+    numbers and fresh randomness, as the choice of a T-PriDO that always asks does.)
 
     - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours
       has sent one message. It takes `TreeAggregation`: the third party adds noise once, as a function of the asking

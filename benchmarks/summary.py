@@ -374,8 +374,7 @@ def found() -> str:
         f"and for {counts[NOT_COMPUTED]} no number can be computed ([verdicts](docs/verdicts.md)).",
         f"From 0 for the best agent that hears nobody to 1 for one that is given what all observe, the best agents "
         f"score {lowest:.2f} to {highest:.2f} without privacy, and {left:.2f} to {most:.2f} if each may spend a total "
-        "epsilon of 1 over its life ([leaderboard](docs/leaderboard.md), which says what a total covers in each "
-        "world).",
+        "epsilon of 1 ([what a total covers](docs/leaderboard.md)).",
         f"A crowd hides its members: at that total gossip keeps {little:.2f} with {few} agents and {more:.2f} with "
         f"{many} ([totals](docs/privacy-totals.md)).",
         f"{learns(results)[:-1]} ([leaderboard](docs/leaderboard.md)).",

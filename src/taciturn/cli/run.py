@@ -84,7 +84,8 @@ def run(
     if as_json:
         about = {"env": env, "policy": policy, "set": given, "privacy": privacy, "seed": seed, "runs": runs}
         score = {name: metrics["score"][name] for name in ("mean", "low", "high")} if "score" in metrics else None
-        print_json(about | {"pooled": bool(pooled)} | ({"score": score} if env in TASKS else {}) | {"metrics": metrics})
+        of_task = {"score": score, "covers": TASKS[env].covers} if env in TASKS else {}
+        print_json(about | {"pooled": bool(pooled)} | of_task | {"metrics": metrics})
         return
     mark = ", which knows the hidden truth" * any_says(actor, "needs_truth") + " (pooled)" * bool(pooled)
     print(f"{env}, {actor!r}{mark}, {counted(runs, 'run')}: mean and 95% interval")

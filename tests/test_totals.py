@@ -208,7 +208,8 @@ def test_totals_are_the_ledgers_of_the_declared_channels_and_unit(env: str, monk
         worlds.append(population(*args))
         return worlds[-1]
 
-    agent: Any = bring(name, **{"DTPriDO": {"threshold": 2.0}, "FewRounds": {"k": 2}}.get(name, {}))
+    own: dict[str, dict[str, Any]] = {"DTPriDO": {"threshold": 2.0}, "FewRounds": {"k": 2}}
+    agent: Any = bring(name, **own.get(name, {}))
     world = population(one, 1, "evaluation")
     way = own_way(agent, world, 3.0) or next(ways(world, PROTECTED[env], 3.0, [25]))
     monkeypatch.setattr(playing, "population", recorded)

@@ -278,7 +278,8 @@ class Ledger:
         choice("observer", observer, (None, *get_args(Observer)))
         names = tuple(self.channels)
         if channel is not None:
-            names = tuple(channel) if isinstance(channel, Iterable) and not isinstance(channel, str) else (channel,)
+            one: Any = channel
+            names = (one,) if isinstance(one, str) or not isinstance(one, Iterable) else tuple(one)
             if not names:
                 raise ValueError("channel must name at least one channel, not ()")
             for name in names:

@@ -54,6 +54,7 @@ def run(
     from taciturn.bench.progress import bar, stderr
     from taciturn.bench.tables import estimate, privacy_text
     from taciturn.bench.tasks import EPSILON, TASKS
+    from taciturn.privacy.spending import COVERS
 
     integer("--runs", runs, at_least=1, at_most=2**63 - 1)
     integer("--seed", seed, at_least=0, at_most=2**63 - 1)
@@ -97,8 +98,8 @@ def run(
             from taciturn.bench.marks import scale_of
 
             print(f"score: {scale_of(TASKS[env])}")
-    rows, everything = [], "of one event, on all channels"
-    what = {"epsilon_basic": everything, "epsilon_zcdp": everything}
+    rows = []
+    what = {"epsilon_basic": COVERS, "epsilon_zcdp": COVERS}
     what |= {EPSILON: f"of {TASKS[env].covers}"} if env in TASKS else {}
     for name, metric in metrics.items():
         known = metric["low"] is not None and not np.isnan(metric["low"])

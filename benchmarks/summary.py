@@ -28,7 +28,18 @@ from taciturn.bench.comparisons.trust import (
 from taciturn.bench.scores import MEMORYLESS, Board, boards, learning, plain_ppo, score_text, standing
 from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_COMPUTED, UNDECIDED, VERDICTS, Verdict
 from taciturn.bench.tables import listed
-from taciturn.bench.tasks import CLASSIC, CONTESTS, NO_LIMIT, PAPER, STANDARD, TASK_AGENT, TASKS, totals_of, world_title
+from taciturn.bench.tasks import (
+    CLASSIC,
+    CONTESTS,
+    NO_LIMIT,
+    PAPER,
+    STANDARD,
+    TASK_AGENT,
+    TASKS,
+    covered,
+    totals_of,
+    world_title,
+)
 
 RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parents[1]
@@ -178,8 +189,9 @@ def together() -> str:
         "**Together, and what survives a total** ([leaderboard](leaderboard.md), "
         "[totals](privacy-totals.md)). Scores of the best agents, from 0 for the best that hears nobody to 1 for "
         "one that is given what all observe, both without privacy; the columns are lifetime totals of epsilon of an "
-        f"agent. At a total of 1 being together still pays in {listed(pays or ['none'])}; no agent here is shown to "
-        f"gain in {listed(lost or ['none'])}. {without_memory(some)} {searched()}"
+        f"agent. {covered(board.task.env for board in standing(some))} At a total of 1 being together still pays in "
+        f"{listed(pays or ['none'])}; no agent here is shown to gain in {listed(lost or ['none'])}. "
+        f"{without_memory(some)} {searched()}"
     )
     return filled(text) + "\n" + "\n".join(f"  {line}" for line in lines) + "\n\n"
 
@@ -232,12 +244,13 @@ def by_whom_agents_trust() -> str:
 
     uploads = {LOCAL: " by noise on each upload", DISTRIBUTED: " by a secure sum", CENTRAL: " by a curator"}
     training = {LOCAL: " by noise on each update", CENTRAL: " by noise on the average of random clients"}
+    bandit, gossip = "federated_bandit_v0", "gossip_bandit_v0"
     text = (
         "**Whom agents trust** ([table and figure](trust.md)). The best agents of the federated bandit at a total "
-        f"of 1 score {by_size('federated_bandit_v0', 1.0, uploads, ', ')}. Shuffling the answers in gossip changes the "
-        f"score at a total of 1 {by_size('gossip_bandit_v0', 1.0, {LOCAL: '', SHUFFLE: ''}, ' to ')}. "
+        f"of 1 score {by_size(bandit, 1.0, uploads, ', ')}. Shuffling the answers in gossip changes the "
+        f"score at a total of 1 {by_size(gossip, 1.0, {LOCAL: '', SHUFFLE: ''}, ' to ')}. "
         f"Federated training at a total of 10 scores {by_size(TRAINING, 10.0, training, ', ')} (0: what one client "
-        "learns alone)."
+        f"learns alone). {covered((bandit, gossip, TRAINING))}"
     )
     return filled(text)
 
@@ -361,7 +374,7 @@ def found() -> str:
         f"and for {counts[NOT_COMPUTED]} no number can be computed ([verdicts](docs/verdicts.md)).",
         f"From 0 for the best agent that hears nobody to 1 for one that is given what all observe, the best agents "
         f"score {lowest:.2f} to {highest:.2f} without privacy, and {left:.2f} to {most:.2f} if each may spend a total "
-        "epsilon of 1 over its life ([leaderboard](docs/leaderboard.md)).",
+        "epsilon of 1 ([what a total covers](docs/leaderboard.md)).",
         f"A crowd hides its members: at that total gossip keeps {little:.2f} with {few} agents and {more:.2f} with "
         f"{many} ([totals](docs/privacy-totals.md)).",
         f"{learns(results)[:-1]} ([leaderboard](docs/leaderboard.md)).",

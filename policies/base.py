@@ -26,8 +26,9 @@ class Policy(metaclass=NamesUnknown):
         needs_truth: whether it must know what the world hides, as an oracle does.
         public_schedule: whether its agents' schedule (when they send or ask, whom, and how many events or which streams
             messages are about) follows from public numbers, from what they received, and from fresh randomness. Where
-            agents decide when to send, totals of privacy are finite only then. The declaration does not hold for
-            classes that override anything of the class that makes it; `taciturn.testing` checks it.
+            agents decide when to send, totals of privacy are finite only then. (In the recommender it may also follow
+            from what was shown, and totals hold given that.) The declaration does not hold for classes that override
+            anything of the class that makes it; `taciturn.testing` checks it.
         pools: whether its agents share a mind, like a central planner's: one's action may depend on what only others
             saw.
         memoryless: whether an action depends on the present observation alone (and, of a learner, on its training).

@@ -36,7 +36,7 @@ WORLDS = (
             paper=(),
             tuned=(("SharedPPO", {}),),
             variants={"crowd": Variant("100 agents instead of 20", {"num_agents": 100}), "lost": lost("counts")},
-            totals=Totals(("counts",), "Laplace:{}", {}, 1, None),
+            totals=Totals(("counts",), "Laplace:{}", {}, 1, None, "one count"),
         ),
         leaks=(Leak({"SharedGreedy": {}}, "Laplace:{}", SMALL),),
     ),

@@ -167,6 +167,19 @@ def test_a_task_is_played_as_the_benchmark_plays_it(run: Run, task: str, policy:
     assert found["score"]["mean"] == pytest.approx(share, abs=1e-4)
 
 
+def test_a_total_is_printed_beside_what_it_covers(run: Run) -> None:
+    task = "taciturn/Elicitation-v0/standard@3"
+    code, out, _ = run("run", task, "--policy", "Wintall", "--runs", "1")
+    assert code == 0
+    (spent,) = (line for line in out.splitlines() if line.split()[:1] == ["epsilon"])
+    assert 0 < float(spent.split()[1]) <= 3
+    assert spent.endswith(" of all values of an individual, on report")
+    (whole,) = (line for line in out.splitlines() if line.split()[:1] == ["epsilon_zcdp"])
+    assert whole.endswith(" of one event, on all channels")
+    code, out, _ = run("run", task, "--policy", "Wintall", "--runs", "1", "--json")
+    assert json.loads(out)["covers"] == "all values of an individual, on report"
+
+
 def test_a_task_says_what_it_is(run: Run) -> None:
     code, out, _ = run("run", LIARS, "--policy", "PPCL", "--runs", "2")
     assert code == 0

@@ -244,11 +244,12 @@ def test_epsilons_of_the_study_are_totals_of_runs() -> None:
     open_, private = (
         study.run(cell("TPriDO", level, threshold=2.0)).metrics for level in ("no noise", "noise on everything")
     )
-    assert open_["epsilon_sharing"] == open_["epsilon_selection"] == np.inf
-    assert private["epsilon_selection"] == pytest.approx(20 * 30)
-    assert 4 <= private["epsilon_sharing"] < np.inf
+    told = "epsilon_statistics_and_counts"
+    assert open_[told] == open_["epsilon_zcdp"] == np.inf
+    assert 4 <= private[told] < np.inf
+    assert private["epsilon_zcdp"] == pytest.approx(20 * 30 + private[told]), "selections cost 20 each"
     alone = study.run(cell("ItemUCB1", "no noise")).metrics
-    assert (alone["epsilon_sharing"], alone["epsilon_selection"]) == (0, np.inf)
+    assert (alone[told], alone["epsilon_zcdp"]) == (0, np.inf)
 
 
 # Pictures.

@@ -33,6 +33,7 @@ class Counted:
     unit: Unit = "event"
     disjoint: bool = False
     silence_tells: bool = False
+    given: str = ""
     config: ChannelConfig = field(default_factory=ChannelConfig)
 
 

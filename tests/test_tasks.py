@@ -549,6 +549,7 @@ def test_pooled_agents_and_marks_have_no_rank() -> None:
         "kind",
         "information",
         "total",
+        "covers",
         "score",
         "low",
         "high",
@@ -571,6 +572,28 @@ def test_figures_show_the_best_of_each_kind_at_each_total() -> None:
     (ax,) = (ax for ax in second.figure.axes if ax.get_visible())
     lines = [np.round(np.asarray(line.get_ydata(), float), 6).tolist() for line in ax.lines if line.get_marker() == "o"]
     assert lines == [[0.0, 0.5]], "from the strictest total to none"
+
+
+def test_totals_stand_beside_what_they_cover() -> None:
+    """In tables, figures and sentences: the unit, the channels, and those that are left out."""
+    gossip = "the preference in one message, on preference"
+    shop = "one feedback's value, given what was shown, on statistics and counts (selection left out)"
+    some = [*MARKS, group(PAPER, "PPCL", [0.25, 0.35] * 2), group(PAPER, "PPCL", [0.4, 0.6] * 2, total=3.0)]
+    for table in (scores.leaderboard(Results(some), scores.UNDER), scores.who_is_best(Results(some))):
+        assert table.rows
+        assert all(gossip in row for row in table.rows)
+    assert "what it covers" not in scores.leaderboard(Results(some), scores.FREE).columns
+    assert {row["covers"] for row in scores.rows_of(Results(some))} == {gossip}
+    for plot in together.plots(boards(Results(some)), "agents"):
+        assert gossip in plot.caption
+    task = TASKS["taciturn/Recommender-v0/standard@3"]
+    assert task.covers == shop
+    assert dict(task.facts)["privacy"] == (
+        f"each agent may spend epsilon = 3 over its run: {shop} (event level, delta 1e-05, an observer of all messages "
+        "there)"
+    )
+    for text in (load_studies()["agents"].description, load_studies()["social-recommender"].description):
+        assert shop in text
 
 
 def test_tasks_name_the_seeds_that_the_study_has() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from taciturn.agents import bring
+from taciturn.bench import tasks
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import kinds, playing
 from taciturn.bench.comparisons.playing import first_within, judged, played, population, ways_by_rank
@@ -15,9 +17,9 @@ from taciturn.bench.results import RUNS, Cell
 from taciturn.bench.tasks import CONTESTS, DELTA, PROTECTED, TASKS, under
 from taciturn.envs.core.descriptor import PLAIN_PPO
 from taciturn.mechanism_names import parse_mechanism
-from taciturn.policies import PPCL, Listener, PublicPlan
-from taciturn.registry import make_world
-from taciturn.wrappers import Budget, Laplace, Scheduled
+from taciturn.policies import PPCL, BlockListener, Listener, PublicPlan
+from taciturn.registry import entry, make_world
+from taciturn.wrappers import Blocks, Budget, Laplace, Scheduled
 
 STUDY: Any = load_studies()["agents"]
 
@@ -170,6 +172,79 @@ def test_agents_that_say_how_they_spend_a_total_are_played_so() -> None:
     assert way is not None
     assert way.channels["means"].mechanism == Laplace(1.0)
     assert own_way(PPCL(), gossip, 3.0) is None
+
+
+COVERED: dict[str, tuple[str, Any, tuple[str, ...], tuple[str, ...]]] = {
+    "federated_training_v0": ("FewRounds", "event", ("update",), ()),
+    "federated_bandit_v0": ("DividedPlan", "event", ("means",), ()),
+    "arm_elimination_v0": ("GrowingSchedule", "event", ("means",), ()),
+    "gossip_bandit_v0": ("Listener", "event", ("preference",), ()),
+    "social_bandit_v0": ("Listener", "event", ("preference",), ()),
+    "recommender_v0": ("DTPriDO", "event", ("statistics", "counts"), ("selection",)),
+    "elicitation_v0": ("Wintall", "user", ("report",), ()),
+}
+"""An agent for each world with totals, the unit, the channels that a total counts, and the others."""
+
+
+@pytest.mark.parametrize("env", PROTECTED)
+def test_totals_name_every_channel_of_their_world(env: str) -> None:
+    protected, channels = PROTECTED[env], make_world(env).population(1, **CONTESTS[env].world).channels
+    assert sorted((*protected.channels, *protected.left_out)) == sorted(channels)
+    assert all(protected.protects.endswith(channels[name].given) for name in protected.channels)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        pytest.param(env, marks=pytest.mark.slow) if env in ("federated_training_v0", "federated_bandit_v0") else env
+        for env in sorted(COVERED)
+    ],
+)
+def test_totals_are_the_ledgers_of_the_declared_channels_and_unit(env: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the benchmark prints is one total of the run's ledger, and its words name all channels of the world."""
+    name, unit, channels, left_out = COVERED[env]
+    task, worlds = TASKS[f"{entry(env).id}/standard@3"], []
+    one = playing.task_config(task, name)
+    one["env_params"] |= CONTESTS[env].quick or {}
+
+    def recorded(*args: Any) -> Any:
+        worlds.append(population(*args))
+        return worlds[-1]
+
+    own: dict[str, dict[str, Any]] = {"DTPriDO": {"threshold": 2.0}, "FewRounds": {"k": 2}}
+    agent: Any = bring(name, **own.get(name, {}))
+    world = population(one, 1, "evaluation")
+    way = own_way(agent, world, 3.0) or next(ways(world, PROTECTED[env], 3.0, [25]))
+    monkeypatch.setattr(playing, "population", recorded)
+    found = played(task, agent, one, 2, 0, way)
+    (world,) = worlds
+    total = world.ledger.total(1e-5, "agent", "rdp", unit=unit, channel=channels).max(1)
+    np.testing.assert_array_equal(found.metrics["epsilon"], total)
+    assert 0 < found.spent["epsilon"] == total.max() <= 3.0 * (1 + 1e-6)
+    for words in (task.privacy, tasks.covered([env])):
+        assert PROTECTED[env].covers in words
+        assert f"on {' and '.join(channels)}" in words
+        assert all(f"({channel} left out)" in words for channel in left_out)
+
+
+@pytest.mark.parametrize("private", [{}, {"statistics": Blocks(3.0)}], ids=["nothing", "one channel of two"])
+def test_an_agent_cannot_leave_channels_out_of_its_total(private: dict[str, Any]) -> None:
+    """What stands on no channel is not free: the world says which channels count, and not the agent."""
+    task = TASKS["taciturn/Recommender-v0/standard@3"]
+
+    class Partly(BlockListener):
+        public_schedule = True
+
+        def within(self, view: Any, total: float) -> dict[str, Any]:
+            return private
+
+    agent = Partly(8, worlds=2, rounds=5)
+    one = playing.task_config(task, "BlockListener")
+    one["env_params"] |= {"horizon": 40, "num_agents": 3}
+    (way,) = ways_by_rank(task, agent, one, 0, 2)
+    assert way.channels.keys() == private.keys()
+    with pytest.raises(ValueError, match=r"must spend at most epsilon = 3\.0 .* spends inf"):
+        first_within(task, agent, one, 2, 0, [way])
 
 
 def test_agents_that_overspend_are_refused() -> None:

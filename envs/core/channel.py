@@ -128,6 +128,8 @@ class Channel:
             fit that release an average (`Mechanism.averages`). All senders are taken to read it.
         agents_decide: whether agents decide when they send. `silence_tells` is then true, unless whoever plays them
             declares a public schedule (`Population.played_by`).
+        given: what is the same in two adjacent worlds although it may depend on the event, in words, such as "what was
+            shown"; totals without the channel that tells it hold only given that.
 
     Raises:
         ValueError: `disjoint` on a channel whose unit is a user, whose history enters every message.
@@ -159,6 +161,7 @@ class Channel:
         additive: bool = False,
         averaged: bool = False,
         counted: bool = False,
+        given: str = "",
     ) -> None:
         if disjoint and unit == "user":
             raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
@@ -166,6 +169,7 @@ class Channel:
         self.sender, self.num_senders, self.disjoint = sender, num_senders, disjoint
         self.silence_tells = self._silence_tells = silence_tells or agents_decide
         self.agents_decide, self.additive, self.averaged, self.counted = agents_decide, additive, averaged, counted
+        self.given = given
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
         self.times = 0

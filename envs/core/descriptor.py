@@ -117,10 +117,12 @@ class Totals(NamedTuple):
             released). Learners train at an epsilon per message that pays for this many.
         learner: the learner that takes part, and its arguments; None where its schedule is not public, so it has no
             finite total.
+        protects: what one unit is, in words; see `unit`.
         unit: what the total protects, one "event" or a "user"'s whole history.
         without: policies of the world that do not take part.
         paper: the paper's algorithms that take part, if not the same as without a total.
         change: one agent's data in the two worlds that an attacker must tell apart; None: no attack.
+        left_out: the other channels of the world, which no total counts.
     """
 
     channels: tuple[str, ...]
@@ -128,10 +130,18 @@ class Totals(NamedTuple):
     params: Params
     messages: int
     learner: Entry | None
+    protects: str
     unit: str = "event"
     without: tuple[str, ...] = ()
     paper: tuple[Entry, ...] = ()
     change: tuple[Any, Any] | None = None
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def covers(self) -> str:
+        """What a total covers, and what it leaves out, in words."""
+        left = f" ({' and '.join(self.left_out)} left out)" if self.left_out else ""
+        return f"{self.protects}, on {' and '.join(self.channels)}{left}"
 
 
 @dataclass(frozen=True, kw_only=True)

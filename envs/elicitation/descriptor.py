@@ -92,6 +92,7 @@ WORLDS = (
                 {},
                 1,
                 (PLAIN_PPO, {}),
+                "all values of an individual",
                 unit="user",
                 without=("FlatRate", "OutputAgreement", "PeerTruthSerum"),
                 change=(0, 1),

@@ -104,7 +104,7 @@ WORLDS = (
                 {"clip_norm": 0.1},
                 4,
                 (PLAIN_PPO, {"steps": 20_000}),
-                unit="event",
+                "all samples of a client",
                 without=("Deadline", "Fraction", "WaitForAll"),
             ),
         ),

@@ -83,6 +83,7 @@ WORLDS = (
                 SPEAKING,
                 400,
                 ("SharedPPO", {}),
+                "the preference in one message",
                 without=("HoldTheBest", "IsolatedUCB", "IsolatedThompson"),
                 change=(0, 1),
             ),

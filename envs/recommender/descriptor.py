@@ -95,6 +95,8 @@ WORLDS = (
                 {},
                 25,
                 None,
+                "one feedback's value, given what was shown",
+                left_out=("selection",),
                 without=("ItemUCB1", "LinUCB", "HOO", "LogisticBandit"),
                 # Others ask when they have learned little, so that no total is known in advance.
                 paper=(("TPriDO", {"threshold": 2.0}), ("DTPriDO", {"threshold": 2.0})),

@@ -39,24 +39,30 @@ Info
     neighbours before it acted; `records`, the number of feedbacks that it could then know of.
 
 Privacy channels
-    All are about an event, the visit of one user.
+    An event is the value of one feedback, given what was shown: in two adjacent runs the same users come in the same
+    contexts and are shown the same items, and one of them gives the other feedback. Nothing else is protected: contexts
+    and what is shown are public, and so are visits and their numbers. Totals of `statistics` and `counts` say how much
+    the answers tell beyond what is shown. An agent that learns from its own feedbacks tells by what it shows, too, and
+    what it shows decides which streams later feedbacks enter; this is charged on `selection`, and is infinite where
+    that has no mechanism. So a total of all three channels holds as it is; one of `statistics` and `counts` alone holds
+    given what was shown, as for a logged policy. (It also holds as it is if what is shown follows from answers, public
+    numbers and fresh randomness, as the choice of a T-PriDO that always asks does.)
 
     - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours
       has sent one message. It takes `TreeAggregation`: the third party adds noise once, as a function of the asking
       agent, the cell, the cluster and the block of feedbacks, so a repeated question gets the same answer. A feedback
       costs epsilon for each stream (asking agent, cell, cluster) in which it was released, and the ledger charges an
       agent exactly for its costliest feedback. If a policy asks about sums that include the asking agent's own
-      feedbacks, these are released too. Answers to liars have noise, and costs, of their own. As long as counts are
-      released without noise, only the value of a feedback is hidden. Contexts
-      are public: a question says which cell it is about. It also takes `Blocks`: then a block of a stream is what has
-      come since anybody last asked about it, and gets noise once, of scale 1/epsilon, which is less where agents ask
-      seldom.
-    - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. The paper adds no noise; the
-      ledger then says that nothing is hidden (inf). With `TreeAggregation` or `Blocks` even a user's visit is hidden;
-      sums and counts are then streams of rounds.
-    - `selection` (scores, public): the item shown tells something of the user's context. `Exponential` selects by the
-      scores that a policy passes through `select`. Where it is installed, items shown without `select` are charged as
-      infinite.
+      feedbacks, these are released too. A question says which cell it is about. Answers to liars have noise, and costs,
+      of their own. It also takes `Blocks`: then a block of a stream is what has come since anybody last asked about it,
+      and gets noise once, of scale 1/epsilon, which is less where agents ask seldom.
+    - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. They follow from what was shown.
+      The paper adds no noise; the ledger then says that nothing is hidden (inf). `TreeAggregation` or `Blocks` add
+      noise, and are charged like those of `statistics`; sums and counts are then streams of rounds. A visit stays
+      unprotected: one that is replaced changes two streams on each channel, and what agents ask about may follow from
+      what they have shown.
+    - `selection` (scores, public): the item shown. `Exponential` selects by the scores that a policy passes through
+      `select`. Where it is installed, items shown without `select` are charged as infinite.
 
     An agent of the paper's algorithms asks if its own results are bad, which reveals that they are. So totals of
     `statistics` and `counts` are infinite, at event level too, unless a policy declares a public schedule
@@ -315,7 +321,7 @@ class Recommender(Population[State]):
         return (Role("agent", p.num_agents, layout, space),)
 
     def make_channels(self) -> tuple[Channel, ...]:
-        tell: Any = {"observer": "neighbour", "unit": "event", "agents_decide": True}
+        tell: Any = {"observer": "neighbour", "unit": "event", "agents_decide": True, "given": "what was shown"}
         return (
             Channel("statistics", "stream", **tell),
             Channel("counts", "stream", **tell),
@@ -613,7 +619,7 @@ class Recommender(Population[State]):
         Args:
             scores: float64[B, W, K], clipped to [0, sensitivity], so that it holds whatever they are.
             possible: the options to select from, bool[B, W, K]; public.
-            sensitivity: how far a user's visit can change a score, an array that broadcasts against [B, W, 1]; public.
+            sensitivity: how far one feedback can change a score, an array that broadcasts against [B, W, 1]; public.
 
         Returns:
             The options int64[B, W]; -1 where the selection was lost.

@@ -92,6 +92,7 @@ WORLDS = (
                 SPEAKING,
                 50,
                 ("SharedPPO", {}),
+                "the preference in one message",
                 without=("HoldTheBest", "IsolatedUCB", "IsolatedThompson"),
                 change=(0, 1),
             ),

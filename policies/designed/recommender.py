@@ -205,8 +205,9 @@ class BlockListener(LogisticBandit):
     from practice, by k-means.) Each feedback enters the sum of one cell, as y - s(f'm_0), which lies between -1 and 1;
     m_0 is the prior's mean. At rounds fixed in advance, `first`, and then after blocks that grow `growth` times, every
     agent asks the third party for the sums and counts of all cells over its group. Groups are those of `DTPriDO`: an
-    agent belongs to the member of a greedy dominating set that it follows. So each feedback enters one stream and one
-    block of it, and schedule and subject of all questions are public.
+    agent belongs to the member of a greedy dominating set that it follows. So, given what was shown, each
+    feedback enters one stream and one block of it. Schedule and subject of all questions are public. What it shows
+    follows from its own feedbacks, too, and tells of them; no total of `statistics` and `counts` bounds that.
 
     From an answer an agent takes what came since its last one, and subtracts its own feedbacks, which it knows exactly.
     What remains are the sums R_j and the noisy numbers of the others' feedbacks in the cells j. The numbers N_j are
@@ -265,7 +266,7 @@ class BlockListener(LogisticBandit):
 
     def within(self, view: PublicView, total: float) -> dict[str, Mechanism]:
         """`Blocks` on both channels, of levels share * total and (1 - share) * total: every feedback enters one stream
-        on each."""
+        on each. Both together also hide whether a feedback was given at all."""
         return {"statistics": Blocks(self.share * total), "counts": Blocks((1 - self.share) * total)}
 
     def begin(self, view: PublicView) -> None:

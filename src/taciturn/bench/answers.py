@@ -11,6 +11,7 @@ from taciturn.bench.tasks import (
     MESSAGES,
     NO_LIMIT,
     PAPER,
+    PROTECTED,
     STANDARD,
     TOTALS,
     shares,
@@ -39,7 +40,9 @@ def best(some: Sequence[Board]) -> str:
         if winner is not None and score is not None:
             if score.low > 0:
                 agent = short(board, winner)
-                winners.setdefault(agent, []).append(f"{world_title(board.task.env)} ({by_size(some, board, agent)})")
+                partly = total != NO_LIMIT and PROTECTED[board.task.env].left_out
+                words = f"{by_size(some, board, agent)}{f'; {board.task.covers}' if partly else ''}"
+                winners.setdefault(agent, []).append(f"{world_title(board.task.env)} ({words})")
             else:
                 lost.append(world_title(board.task.env))
     parts = [listed([f"{agent} in {listed(worlds)}" for agent, worlds in winners.items()])] if winners else []

@@ -16,6 +16,8 @@ from taciturn.bench.statistics import Floats
 from taciturn.bench.store import write_bytes
 from taciturn.bench.study import Plot, Study
 from taciturn.bench.tables import estimate, privacy, relative_scores
+from taciturn.privacy.composition import METHODS
+from taciturn.privacy.spending import COVERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -186,7 +188,8 @@ def plot_privacy(study: Study, results: Results, metric: str) -> Plot:
         ax.axvline(edge / 2, color="#bbbbbb", linewidth=1)
         ax.text(edge, 1.01, "no privacy", transform=ax.get_xaxis_transform(), ha="center", fontsize=9)
     shared_legend(figure)
-    caption = f"The price of privacy: score ({study.score.direction}) against {metric}."
+    known = metric.removeprefix("epsilon_") in METHODS
+    caption = f"The price of privacy: score ({study.score.direction}) against {metric}{f', {COVERS}' * known}."
     return Plot(f"{study.name}_privacy", figure, caption)
 
 

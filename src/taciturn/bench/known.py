@@ -45,7 +45,8 @@ def table() -> Table:
     for plain, one in kept().items():
         texts = [one["best"].get(str(total)) for total in TOTALS]
         cells = [NONE if text is None else f"{text[1]:.2f} {text[0]}" for text in texts]
-        rows.append((world_title(TASKS[plain].env), *cells, one["learning"]))
+        task = TASKS[plain]
+        rows.append((world_title(task.env), *cells, task.covers or NONE, one["learning"]))
     note = "Scores: 0 for the best agent that hears nobody, 1 for one that is given what all observe."
-    columns = ("world", "best, no privacy", "total epsilon of 1", "learners beat papers")
-    return Table("What full runs have shown", columns, rows, note, words=frozenset(range(4)))
+    columns = ("world", "best, no privacy", "total epsilon of 1", "what a total covers", "learners beat papers")
+    return Table("What full runs have shown", columns, rows, note, words=frozenset(range(5)))

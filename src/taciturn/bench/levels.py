@@ -1,7 +1,7 @@
 """How an agent may spend a total of epsilon: what stands on the channels, and at which level of a message."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from taciturn.envs.core import ChannelConfig, Population
 from taciturn.envs.core.descriptor import Totals
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.privacy.budget import ROUNDING
+from taciturn.validation import Floats
 from taciturn.wrappers import Budget
 from taciturn.wrappers.channels import private_config
 
@@ -87,11 +88,14 @@ def on_all(protected: Totals, level: float, budget: Budget | None = None) -> dic
     }
 
 
-def total_of(world: Population[Any], env: str, delta: float, channels: Iterable[str]) -> float:
-    """The most that any agent has spent on the channels in any run, at the unit of the world, with `delta` for each
-    channel."""
-    unit: Any = PROTECTED[env].unit
-    return sum(float(world.ledger.total(delta, "max", "rdp", unit=unit, channel=name).max()) for name in channels)
+def total_of(world: Population[Any], env: str) -> Floats:
+    """What the agent that spent most has spent in each run, [B]: the ledger's total at `DELTA`, at the unit and on the
+    channels that the world declares, whatever stands on them."""
+    protected = PROTECTED[env]
+    unit: Any = protected.unit
+    ledger = world.ledger or world.make_ledger()  # a bare channel costs what was sent on it: infinity
+    total: Floats = ledger.total(DELTA, "max", "rdp", unit=unit, channel=protected.channels)
+    return total
 
 
 def within(spent: float, total: float) -> bool:

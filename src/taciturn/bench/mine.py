@@ -10,7 +10,7 @@ from taciturn.bench.scores import Board, at_total, beats, boards, score_text, ta
 from taciturn.bench.study import Table
 from taciturn.bench.submission import Submission, merged, unpacked
 from taciturn.bench.tables import NONE
-from taciturn.bench.tasks import CLASSIC, CONTESTS, PAPER, YOURS, world_title
+from taciturn.bench.tasks import CLASSIC, CONTESTS, PAPER, YOURS, covered, world_title
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -42,7 +42,8 @@ def tables(results: Results, agent: str) -> list[Table]:
             some.append((float(short(board, one)), task.name, ranked[:1] == [one]))
     note = (
         "Scores are 0 for the best agent that hears nobody and 1 for one that is given what all observe. Beats: every "
-        "textbook baseline, every algorithm of the world's paper; the words of a task hold together at 95%."
+        "textbook baseline, every algorithm of the world's paper; the words of a task hold together at 95%. "
+        f"{covered(one.task.env for one in boards(results))}"
     )
     columns = ("task", "score", "rank", "beats classics", "beats papers", "best of the others")
     found = [Table(f"{agent}, beside the kept results", columns, rows, note, words=frozenset({0, 3, 4, 5}))]

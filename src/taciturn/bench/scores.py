@@ -241,9 +241,13 @@ def who_is_best(results: Results) -> Table:
             if board.scale is None
             else [f"{number(mark.estimate.value)} {mark.policy}" for mark in board.scale]
         )
-        rows.append((task_name(board.task), board.task.measure, *marks, *texts, *[NONE] * (4 - len(texts))))
+        texts += [NONE] * (4 - len(texts))
+        rows.append((task_name(board.task), board.task.measure, *marks, *texts, board.task.covers or NONE))
     more = sorted({f"`{contest.measure}`" for contest in CONTESTS.values() if contest.higher})
-    columns = ("task", "measure", "alone (0)", "together (1)", "best, no privacy", "total 10", "total 3", "total 1")
+    columns = (
+        "task", "measure", "alone (0)", "together (1)", "best, no privacy", "total 10", "total 3", "total 1",
+        "what a total covers",
+    )  # fmt: skip
     note = (
         "Scores are 0 for the best agent that hears nobody, and 1 for one that is given what all observe, without "
         "privacy. Each best agent is chosen by the runs of one half of the seeds and judged by those of the other; if "
@@ -251,7 +255,7 @@ def who_is_best(results: Results) -> Table:
         "Brackets are 95% intervals. A total is what an agent may spend over its whole run. "
         f"Of {listed(more)} more is better, of the other measures less."
     )
-    return Table("Who is best", columns, rows, note, words=frozenset(range(8)))
+    return Table("Who is best", columns, rows, note, words=frozenset(range(9)))
 
 
 def by_information(results: Results) -> Table:
@@ -494,11 +498,12 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
                 board.label(one), one.config["kind"], information(one), score_text(board.score(one)),
                 mean_of(board, one), score_text(board.silenced(one)), failed(board, one),
                 *(number(one.mean(name)) if name in one.metrics else NONE for name in (MESSAGES, EPSILON)),
-                *answers,
+                *([] if free else [board.task.covers]), *answers,
             ))  # fmt: skip
     columns: tuple[str, ...] = (
         "task", "rank", "policy", "kind", "information", "score", "mean", "score, deaf", "runs that fail",
-        "messages of all agents", "epsilon spent", "beats classics", "beats papers",
+        "messages of all agents", "epsilon spent", *([] if free else ["what it covers"]), "beats classics",
+        "beats papers",
     )  # fmt: skip
     note = (
         "Best first, by the mean of all seeds; neighbours in rank may have overlapping intervals. Deaf: the score if "
@@ -513,7 +518,8 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
         kept = [place for place, name in enumerate(columns) if name not in ("rank", "beats classics", "beats papers")]
         columns, rows = (tuple(columns[i] for i in kept), [tuple(row[i] for i in kept) for row in rows])
         return Table(title, columns, rows, f"{seeds}.", words=frozenset({0, 1, 2, 3}))
-    return Table(title, columns, rows, note, words=frozenset({0, 2, 3, 4, 11, 12}))
+    words = frozenset({0, 2, 3, 4, *range(11, len(columns))})
+    return Table(title, columns, rows, note, words=words)
 
 
 def at_total(total: Any) -> str:
@@ -571,7 +577,7 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
             }
             found.append(
                 {"task": board.task.id, "policy": board.label(one), "kind": one.config["kind"]}
-                | {"information": information(one), "total": board.task.total}
+                | {"information": information(one), "total": board.task.total, "covers": board.task.covers}
                 | dict(
                     zip(
                         ("score", "low", "high"), (rounded(x) if math.isfinite(x) else None for x in score), strict=True

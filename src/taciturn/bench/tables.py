@@ -11,6 +11,8 @@ from taciturn.bench.results import RUNS, Group, Results
 from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.store import LIBRARIES, Manifest, states
 from taciturn.bench.study import Study, Table, Verdict
+from taciturn.privacy.composition import METHODS
+from taciturn.privacy.spending import COVERS
 
 NONE = "–"
 
@@ -51,6 +53,8 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
 
     means = "Means over seeds; 95% intervals in brackets, each by itself, from three seeds on"
     note = f"{score.title}: {score.direction}. {means}; wall time is per cell."
+    if set(privacy(*results)) & {f"epsilon_{method}" for method in METHODS}:
+        note += f" Epsilons by a method of composition are totals {COVERS}."
     many = (
         f"The p-values are of paired tests of the mean difference, corrected for the {len(corrected)} comparisons of "
         "this table (Holm 1979)."

@@ -1,7 +1,7 @@
 """The tasks of the standing benchmark: each world in its standard form and in other sizes, and held-out variants, in
 which nothing trains or is tuned; and each of these under totals of epsilon that an agent may spend over its run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from taciturn.bench.results import Config
@@ -111,11 +111,15 @@ class Task(NamedTuple):
             return "nothing private is sent"
         if not isinstance(self.total, float):
             return f"none here; at totals of epsilon: {self.plain}@10, @3, @1"
-        seen = " and ".join(protected.channels)
         return (
-            f"each agent may spend epsilon = {self.total:g} over its run on {seen} ({protected.unit} level, delta "
-            f"{DELTA:g}, an observer of all messages)"
+            f"each agent may spend epsilon = {self.total:g} over its run: {protected.covers} ({protected.unit} level, "
+            f"delta {DELTA:g}, an observer of all messages there)"
         )
+
+    @property
+    def covers(self) -> str:
+        """What its total covers, and what it leaves out, in words; empty if the world has no totals."""
+        return PROTECTED[self.env].covers if self.env in PROTECTED else ""
 
     @property
     def aim(self) -> str:
@@ -173,6 +177,15 @@ def shares(env: str) -> bool:
 def others_in(env: str, variant: Variant) -> Mapping[str, float]:
     """Who plays the other side of a world in a variant, as shares of policies."""
     return CONTESTS[env].others if variant.others is None else variant.others
+
+
+def covered(envs: Iterable[str]) -> str:
+    """What totals cover in these worlds, in a sentence; empty if none has totals."""
+    by_words: dict[str, list[str]] = {}
+    for env in filter(PROTECTED.__contains__, dict.fromkeys(envs)):
+        by_words.setdefault(PROTECTED[env].covers, []).append(world_title(env))
+    parts = [f"in {' and '.join(worlds)} {words}" for words, worlds in by_words.items()]
+    return f"A total covers {'; '.join(parts)}." if parts else ""
 
 
 def tasks_of(env: str, total: float | str = NO_LIMIT, size: str | None = None) -> list[Task]:

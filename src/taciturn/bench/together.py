@@ -21,6 +21,7 @@ from taciturn.bench.tasks import (
     TASK_AGENT,
     TOTALS,
     YOURS,
+    covered,
     size_of,
     world_title,
 )
@@ -109,6 +110,8 @@ def from_alone_to_together(boards: Sequence[Board], known: Sequence[Board], name
         "privacy): the best agent of each kind without privacy, and below it, with a number, the best of all if an "
         "agent may spend that total of epsilon over its run. Filled: shown to be better than alone (95%). "
     )
+    if any(len(at_totals(boards, board)) > 1 for board in known):
+        caption += f"{covered(board.task.env for board in known)} "
     caption += f"{seeds}." if seeds else "Each is chosen by one half of the seeds and judged by the other."
     return Plot(f"{name}_together", picture(rows), caption, picture([row for row in rows if row.standard], narrow=True))
 
@@ -263,7 +266,7 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
     caption = (
         "What survives a total: the score of the best agent of each kind against the total epsilon of an agent, for "
         "each size of a world. 0: alone, 1: together without privacy. Bars are 95% intervals. Grey, where it is known: "
-        "an oracle that gets one answer of every agent, at once, and listens with the same settings."
+        f"an oracle that gets one answer of every agent, at once, and listens with the same settings. {covered(worlds)}"
     )
     return [Plot(f"{name}_front", figure, caption)]
 

@@ -10,6 +10,7 @@ from taciturn.cli.arguments import any_says, mechanisms_of, policies_by_name
 from taciturn.cli.options import CODE, Json, Trust
 from taciturn.cli.output import counted, print_json
 from taciturn.envs.core import integer
+from taciturn.privacy.spending import COVERS
 from taciturn.registry import make_world
 from taciturn.simulation import simulate
 from taciturn.terminal import aligned
@@ -87,7 +88,8 @@ def ratings(
         f"recommender_v0, {family.title}, {counted(seeds, 'seed')}, {until:,} rounds: means and 95% intervals of "
         "rewards and regret"
     )
-    rows = [("policy", "expected reward", "", "regret", "", "shared", "epsilon" * (privacy is not None))]
+    epsilon = f"epsilon {COVERS}" * (privacy is not None)
+    rows = [("policy", "expected reward", "", "regret", "", "shared", epsilon)]
     for name, of_policy in metrics.items():
         reward, regret = (_interval(estimate(np.array(of_policy[key]))) for key in ("expected_reward", "regret"))
         spent = privacy_text(np.array(of_policy["epsilon_basic"])) if privacy is not None else ""

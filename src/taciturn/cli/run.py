@@ -53,7 +53,8 @@ def run(
     results."""
     from taciturn.bench.progress import bar, stderr
     from taciturn.bench.tables import estimate, privacy_text
-    from taciturn.bench.tasks import TASKS
+    from taciturn.bench.tasks import EPSILON, TASKS
+    from taciturn.privacy.spending import COVERS
 
     integer("--runs", runs, at_least=1, at_most=2**63 - 1)
     integer("--seed", seed, at_least=0, at_most=2**63 - 1)
@@ -84,7 +85,8 @@ def run(
     if as_json:
         about = {"env": env, "policy": policy, "set": given, "privacy": privacy, "seed": seed, "runs": runs}
         score = {name: metrics["score"][name] for name in ("mean", "low", "high")} if "score" in metrics else None
-        print_json(about | {"pooled": bool(pooled)} | ({"score": score} if env in TASKS else {}) | {"metrics": metrics})
+        of_task = {"score": score, "covers": TASKS[env].covers} if env in TASKS else {}
+        print_json(about | {"pooled": bool(pooled)} | of_task | {"metrics": metrics})
         return
     mark = ", which knows the hidden truth" * any_says(actor, "needs_truth") + " (pooled)" * bool(pooled)
     print(f"{env}, {actor!r}{mark}, {counted(runs, 'run')}: mean and 95% interval")
@@ -97,13 +99,15 @@ def run(
 
             print(f"score: {scale_of(TASKS[env])}")
     rows = []
+    what = {"epsilon_basic": COVERS, "epsilon_zcdp": COVERS}
+    what |= {EPSILON: f"of {TASKS[env].covers}"} if env in TASKS else {}
     for name, metric in metrics.items():
         known = metric["low"] is not None and not np.isnan(metric["low"])
         interval = f"[{metric['low']:.6g}, {metric['high']:.6g}]" if known else ""
         mean = "-" if metric["mean"] is None else format(metric["mean"], ".6g")
         if name.startswith("epsilon") and metric["mean"] in (0, math.inf):
             mean = privacy_text(metric["values"], metrics["epsilon_message"]["values"])
-        rows.append((name, mean, interval))
+        rows.append((name, mean, f"{interval} {what.get(name, '')}".strip()))
     print(aligned(rows, indent=2))
 
 

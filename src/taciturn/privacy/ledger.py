@@ -193,7 +193,7 @@ class Ledger:
         *,
         unit: Unit | None = None,
         observer: Observer | None = None,
-        channel: str | None = None,
+        channel: str | Iterable[str] | None = None,
         role: str | None = None,
         worst: int = 8,
     ) -> Any:
@@ -217,7 +217,7 @@ class Ledger:
                 without messages; so are those of messages of a mechanism whose `changes_tell`.
             observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of
                 all channels.
-            channel: count only this channel.
+            channel: count only this channel, or these. The total then says nothing of what the others tell.
             role: the role whose agents are counted, if several roles send; None: each role.
             worst: for `pld`: the totals of the `worst` costliest agents are exact, and all others get one upper bound.
 
@@ -236,7 +236,7 @@ class Ledger:
         *,
         unit: Unit | None = None,
         observer: Observer | None = None,
-        channel: str | None = None,
+        channel: str | Iterable[str] | None = None,
         role: str | None = None,
         tightest_at: float = 1.0,
     ) -> Any:
@@ -266,7 +266,7 @@ class Ledger:
         by: str | float,
         unit: Unit | None,
         observer: Observer | None,
-        channel: str | None,
+        channel: str | Iterable[str] | None,
         role: str | None,
     ) -> Any:
         """The result of `total` and `odometer`: the `bound` on the agents' messages, summarised by `by`."""
@@ -276,7 +276,15 @@ class Ledger:
             by = number("by", by, at_least=0, at_most=1)
         choice("unit", unit, (None, *get_args(Unit)))
         choice("observer", observer, (None, *get_args(Observer)))
-        choice("channel", channel, (None, *self.channels))
+        names = tuple(self.channels)
+        if channel is not None:
+            one: Any = channel
+            names = (one,) if isinstance(one, str) or not isinstance(one, Iterable) else tuple(one)
+            if not names:
+                raise ValueError("channel must name at least one channel, not ()")
+            for name in names:
+                choice("channel", name, self.channels)
+            channel = names
         choice("role", role, (None, *self.agents))
         if role is None and len(self.agents) > 1:
             return {name: self._composed(bound, by, unit, observer, channel, name) for name in self.agents}
@@ -284,7 +292,7 @@ class Ledger:
         read = [
             c.name
             for c in self.channels.values()
-            if channel in (None, c.name) and (observer is None or c.observer in (observer, "public"))
+            if c.name in names and (observer is None or c.observer in (observer, "public"))
         ]
         accounts = [a for name in read if self.senders[name] == role for a in self.accounts_of(name)]
         if by == "max":
@@ -428,6 +436,7 @@ def _note(channel: SendingChannel, kind: str) -> str:
     notes += ["disjoint: at event level all messages together cost what the costliest does"] * channel.disjoint
     notes += ["infinite: an answer that changes reveals that the value changed"] * changes_show(channel)
     notes += [f"infinite: {SILENCE}"] * channel.silence_tells
+    notes += [f"given {channel.given}"] * bool(channel.given)
     return "; ".join(filter(None, notes))
 
 

@@ -15,6 +15,9 @@ from taciturn.privacy.ledger import Ledger, changes_show
 from taciturn.privacy.losses import PrivacyLoss
 from taciturn.validation import Array, Floats, Ints, choice, number
 
+COVERS = "of one event, on all channels"
+"""What the totals of `spending` cover, in words."""
+
 
 def spending(
     channels: Iterable[SendingChannel],

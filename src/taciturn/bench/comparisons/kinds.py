@@ -69,6 +69,7 @@ from taciturn.bench.tasks import (
     TUNED_LEARNER,
     YOURS,
     Task,
+    covered,
     tasks_of,
     totals_of,
     under,
@@ -100,11 +101,11 @@ class KindsOfAgents(Study):
         f"message that {SEARCH} runs each of {', '.join(map(str, NUMBERS))} messages find best, in streams of their "
         "own, under a budget that stops an agent before it overspends. Where each value enters one message, every "
         "message may cost the whole. In gossip and social bandit agents without a preference send zeros then, because "
-        "silence is not noisy. In elicitation, where individuals choose the epsilon of their reports, it is the total "
-        "of all their reports. Learners train under the same total where their schedule is public. Plain PPO "
-        "trains for less than five minutes on one core; all agents share one network. Policies that do not learn play "
-        "10 seeds of 40 runs in standard tasks, and half as many in held-out ones; where runs are dear, of 20 or 10 "
-        "(crowds, round stopping) and of 4 (federated training, recommender), and so do learners in these worlds. "
+        f"silence is not noisy. {covered(CONTESTS)} Learners train under the same total where their schedule is "
+        "public. Plain PPO trains for less than five minutes on one core; all agents share one network. Policies that "
+        "do not learn play 10 seeds of 40 runs in standard tasks, and half as many in held-out ones; where runs are "
+        "dear, of 20 or 10 (crowds, round stopping) and of 4 (federated training, recommender), and so do learners in "
+        "these worlds. "
         "Held-out tasks are played without privacy. Under totals there are agents designed for the tasks, the papers' "
         "algorithms, as searched where that was done, and learners; textbook policies play standard tasks without "
         "privacy. "

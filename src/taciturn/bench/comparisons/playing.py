@@ -18,8 +18,8 @@ from taciturn.bench.tasks import (
     AS_TRAINED,
     CLASSIC,
     CONTESTS,
-    DELTA,
     DESIGNED,
+    EPSILON,
     MARKS,
     PAPER,
     PROTECTED,
@@ -195,7 +195,7 @@ def task_config(task: Task, name: str, **form: Any) -> Config:
 
 class Played(NamedTuple):
     """The metrics of runs, [B], and what they spent: `messages` of all agents, and under a total `epsilon_message` and
-    `epsilon`, of the agent that spent most."""
+    `epsilon`, of the agent that spent most, in all runs (of each run, [B], it is a metric)."""
 
     metrics: dict[str, Array]
     spent: dict[str, float]
@@ -229,7 +229,8 @@ def played(
         level = float(metrics["epsilon_message"].mean()) if math.isnan(way.level) else way.level
         spent = {"messages": sent(world, PROTECTED[task.env].channels)}
         spent |= {"epsilon_message": level} if math.isfinite(level) else {}
-        spent["epsilon"] = total_of(world, task.env, DELTA / len(way.channels), way.channels)
+        metrics[EPSILON] = total_of(world, task.env)
+        spent[EPSILON] = float(metrics[EPSILON].max())
     return Played(metrics, spent)
 
 
@@ -287,7 +288,7 @@ def first_within(
     spent = math.nan
     for way in ways:
         found = played(task, agent, config, runs, seed, way)
-        spent = found.spent["epsilon"]
+        spent = found.spent[EPSILON]
         if isinstance(task.total, float) and within(spent, task.total):
             return found, way
     raise ValueError(

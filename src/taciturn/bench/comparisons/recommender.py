@@ -1,16 +1,14 @@
 """The social recommender: the paper's algorithms, textbook baselines, a neural bandit and masked PPO, on new
 instances."""
 
-import math
 from typing import ClassVar
-
-import numpy as np
 
 from taciturn.bench.figures import plot_scores
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config, evaluate
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import mean_text, number, privacy_text, standard_tables
+from taciturn.bench.tasks import DELTA, PROTECTED
 from taciturn.policies import Random
 from taciturn.registry import make_world
 from taciturn.simulation import Run, simulate
@@ -32,8 +30,9 @@ ENTRIES: dict[str, tuple[Entry, ...]] = {
     "noise on everything": (*PRIDO, BANDIT),
 }
 QUICK: dict[str, Config] = {"NeuralBandit": {"steps": 25}, "SharedPPO": {"steps": 8_000}}
-CHANNELS = {"sharing": ("statistics", "counts"), "selection": ("selection",)}
-DELTA = 1e-5
+PART, WHOLE = "epsilon_statistics_and_counts", "epsilon_zcdp"
+"""The metrics of totals: of what the third party tells, and of all channels."""
+COVERS = PROTECTED["recommender_v0"].covers
 
 
 @register
@@ -45,12 +44,12 @@ class SocialRecommender(Study):
         "family `peak`, drawn for each run. There is no noise; or TreeAggregation(2) on `statistics` and `counts`; or "
         "that and Exponential(20) on `selection`. The second is for those who share, the third for those who pass "
         "scores to the channel `selection`; what others show is not protected there. Epsilons are the ledger's totals "
-        "of a run at event level, by zCDP, for the agent that spent most, at delta = "
-        f"{DELTA:g}: of the answers of the third party, and of what is shown. T-PriDO and DT-PriDO ask where their own "
-        "results are below 0.5, or always (threshold 2). LinUCB (hybrid), HOO, UCB1 and the neural bandit learn alone. "
-        "PPO sees only what the third party tells it of 8 clusters, chooses among these, and decides when to ask. Each "
-        "run is set beside one of random play on the same instance with the same contexts. Policies that do not learn "
-        "play 10 seeds of as many runs. "
+        f"of a run at event level, by zCDP, for the agent that spent most, at delta = {DELTA:g}. One covers {COVERS}; "
+        "the other covers all three channels, and so one feedback's value whatever is shown. T-PriDO and DT-PriDO ask "
+        "where their own results are below 0.5, or always (threshold 2). LinUCB (hybrid), HOO, UCB1 and the neural "
+        "bandit learn alone. PPO sees only what the third party tells it of 8 clusters, chooses among these, and "
+        "decides when to ask. Each run is set beside one of random play on the same instance with the same contexts. "
+        "Policies that do not learn play 10 seeds of as many runs. "
         + HOW_LEARNERS_ARE_JUDGED
         + " The constants of all other policies are their defaults."
     )
@@ -95,14 +94,14 @@ class SocialRecommender(Study):
                 mean_text(group.metrics["regret"]),
                 f"{group.mean('worse_than_random'):.0%}",
                 f"{group.mean('shared'):.0%}",
-                *(privacy_text(group.metrics[f"epsilon_{name}"]) for name in CHANNELS),
+                *(privacy_text(group.metrics[name]) for name in (PART, WHOLE)),
                 number(group.wall_seconds.mean()),
             ]
             for group in results
         ]
         columns = (
             "level", "policy", "regret per agent and round", "runs worse than random", "rounds with an answer",
-            "epsilon, sharing", "epsilon, what is shown", "seconds",
+            f"epsilon of {COVERS}", "epsilon of one feedback's value, on all channels", "seconds",
         )  # fmt: skip
         note = (
             "Means over trainings (policies that do not learn: over seeds), 95% intervals in brackets. A run is worse "
@@ -119,11 +118,8 @@ class SocialRecommender(Study):
 
 
 def spent(run: Run) -> dict[str, float]:
-    """Mean over runs of the total epsilon, at event level, of the agent that spent most, by purpose of the channels."""
+    """Mean over runs of the ledger's total of the agent that spent most, for what the third party tells."""
     if run.ledger is None:  # no channel has a mechanism
-        return {"epsilon_sharing": math.inf if run.metrics["shared"].any() else 0.0, "epsilon_selection": math.inf}
-    found = {}
-    for purpose, names in CHANNELS.items():
-        totals = [run.ledger.total(DELTA / len(names), "agent", "zcdp", unit="event", channel=name) for name in names]
-        found[f"epsilon_{purpose}"] = float(np.sum(totals, 0).max(1).mean())
-    return found
+        return {PART: float("inf") if run.metrics["shared"].any() else 0.0}
+    channels = PROTECTED["recommender_v0"].channels
+    return {PART: float(run.ledger.total(DELTA, "max", "zcdp", unit="event", channel=channels).mean())}

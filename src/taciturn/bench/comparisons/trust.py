@@ -14,7 +14,7 @@ from taciturn.bench.results import Cell, Config, Group, Progress, Result, Result
 from taciturn.bench.statistics import Estimate, mean
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import interval, number
-from taciturn.bench.tasks import CONTESTS, TASKS, Task, size_of, world_title
+from taciturn.bench.tasks import CONTESTS, PROTECTED, TASKS, Task, covered, size_of, world_title
 from taciturn.bench.tuned import tuned
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.registry import make_world
@@ -192,20 +192,24 @@ class TrustStudy(Study):
                 some = here.select(trust=trust)
                 if len(some):
                     best = [champion(some.select(total=total)) for total in LIMITS]
-                    rows.append([title, trust, *map(named, best)])
+                    rows.append([title, trust, *map(named, best), PROTECTED[env].covers])
             for place in dict.fromkeys(g.config["speaker"] for g in here):
                 mine = here.select(speaker=place)
                 config = mine.groups[0].config
                 texts = [text(mine.select(total=total).groups[0]) for total in LIMITS]
-                standings.append([title, config["trust"], config["kind"], config["policy"], *texts])
-        totals = [f"total {total:g}" for total in LIMITS]
+                standings.append(
+                    [title, config["trust"], config["kind"], config["policy"], *texts, PROTECTED[env].covers]
+                )
+        totals = [*(f"total {total:g}" for total in LIMITS), "what a total covers"]
         note = (
             "Score from 0 (alone) to 1 (together), mean over seeds with its 95% interval. The best is chosen by even "
             "seeds and judged by odd ones, of which its interval is."
         )
         return [
-            Table("Best by whom agents trust", ("world", "trust", *totals), rows, note, frozenset({0, 1, 2, 3, 4})),
-            Table("All agents", ("world", "trust", "kind", "agent", *totals), standings, "", frozenset({0, 1, 2, 3})),
+            Table("Best by whom agents trust", ("world", "trust", *totals), rows, note, frozenset(range(6))),
+            Table(
+                "All agents", ("world", "trust", "kind", "agent", *totals), standings, "", frozenset({0, 1, 2, 3, 7})
+            ),
         ]
 
     def plots(self, results: Results) -> list[Plot]:
@@ -236,7 +240,7 @@ class TrustStudy(Study):
         figure.legend(shown.values(), shown, loc="outside lower center", ncols=len(shown))
         caption = (
             "The best agent of each trust model at each total, on the scale from alone (0) to together (1); lines are "
-            "95% intervals over the odd seeds. A triangle: below the picture."
+            f"95% intervals over the odd seeds. A triangle: below the picture. {covered(env for env, _ in places)}"
         )
         return [Plot("trust", figure, caption)]
 

@@ -256,8 +256,9 @@ def test_a_channel_charges_what_was_sent(mechanism: Any) -> None:
                     if channel.takes_levels:
                         channel.levels = rng.choice([0.0, 0.5, 2.0], shape)
                     if payload == "one_hot" and not channel.takes_levels and time % 3 == 2:
+                        x[1] = 0  # nobody holds an option there, and all say so
                         bill.round(x, None)
-                        channel.tally(x.sum(1), lambda x=x: x)  # type: ignore[misc]
+                        channel.tally(x.sum(1), lambda x=x: x, np.array([0, shape[1], 0]))  # type: ignore[misc]
                     else:
                         bill.round(x, who)
                         channel.send(x, who, 0.5)

@@ -175,6 +175,12 @@ def test_so_many_lie(fraction: float, agents: int, liars: int) -> None:
     np.testing.assert_array_equal(one.send(np.zeros((5, agents)))[0], y, "the same ones each time")
 
 
+def test_those_who_lie_are_counted_as_liars() -> None:
+    fault, rng = Byzantine(0.4), np.random.default_rng(0)
+    memory, x = fault.start((50, 5), rng), rng.random((50, 5))
+    np.testing.assert_array_equal(fault.liars((50, 5), memory), fault.corrupt(x, "bounded", memory, rng) != x)
+
+
 def test_any_agent_may_be_the_liar() -> None:
     shape = (20_000, 4)
     y, _ = channel(Byzantine(0.5, "constant"), shape=shape).send(np.zeros(shape))

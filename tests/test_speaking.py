@@ -272,8 +272,9 @@ def test_hearers_know_the_law_of_what_they_hear() -> None:
     np.testing.assert_allclose(p, 1 - found)
 
 
-def test_a_constant_level_is_that_mechanism() -> None:
-    """Bit for bit: no upload comes before the first choice, and the noise comes from the same stream."""
+def test_a_constant_level_is_that_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit for bit, if both draw their noise from one stream: no upload comes before the first choice."""
+    monkeypatch.setattr("taciturn.envs.core.channel.described", lambda value: "")
     params: dict[str, Any] = {"num_agents": 4, "num_arms": 3, "horizon": 500}
     installed = taciturn.simulate(
         federated_bandit_v0.population(3, **params), CDPMAB(), seed=0, privacy={"means": Laplace(1.0)}, fast=False

@@ -589,7 +589,7 @@ class Population(ABC, Generic[S]):
         private = [*(c.chosen for c in self.channels.values()), *(c.mechanism is not None for c in configs.values())]
         self.ledger = self.make_ledger() if any(private) else None
         for name, channel in self.channels.items():
-            channel.install(configs.get(name, ChannelConfig()), self.ledger)
+            channel.install(configs.get(name, ChannelConfig()), self.ledger, self.params)
 
     def make_ledger(self) -> Any:
         """An empty ledger of the population's senders and channels."""

@@ -140,6 +140,8 @@ class Channel:
         levels: float64[B, N], the level of each agent's next message, under a mechanism that takes levels.
         standing: float64[B, N], the level of the message that was last read of each agent; 0: none was.
         read: float64[B, D], the mean of the messages that were last read; 0 if none was.
+        unbounded: why no finite total of this run holds, besides `silence_tells`; empty: nothing speaks against it.
+        undeclared: what `unbounded` is unless whoever acts declares a public schedule.
     """
 
     def __init__(
@@ -173,6 +175,7 @@ class Channel:
         self.levels: Array = np.zeros((0, 0))
         self.standing: Array = np.zeros((0, 0))
         self.read: Array = np.zeros((0, 0))
+        self.undeclared = self.unbounded = ""
         self.config = ChannelConfig()
         self.ledger: Any = None
         self.configuration = ""  # of the mechanism and the world, in which noise has numbers of its own
@@ -229,9 +232,10 @@ class Channel:
                 f"{', each event in one of them' * mechanism.per_stream}"
             )
 
-    def install(self, config: ChannelConfig, ledger: Any, params: Any) -> None:
+    def install(self, config: ChannelConfig, ledger: Any, params: Any = None) -> None:
         """Begin a run with `config` in a world with `params`, charging messages to `ledger`."""
-        self.config, self.ledger, self.silence_tells = config, ledger, self._silence_tells
+        self.config, self.ledger = config, ledger
+        self.silence_tells, self.unbounded = self._silence_tells, self.undeclared
         self.configuration = "" if config.mechanism is None else described((config.mechanism, params))
         self._memory, self._losses = None, {}
         self._faults = tuple(sorted(config.faults, key=lambda fault: (fault.order, repr(fault))))

@@ -572,7 +572,7 @@ class Replicas(Population[S]):
             sent += int(channel.everyone[0]) * channel.num_senders
             if channel.each is not None:
                 sent += int(channel.each.sum())
-            tells = tells or channel.silence_tells
+            tells = tells or channel.silence_tells or bool(channel.unbounded)
         info["messages"] = sent
         info["epsilon_message"] = np.inf if sent else 0.0
         info["epsilon_basic"] = np.inf if sent or tells else 0.0

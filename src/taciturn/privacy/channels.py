@@ -21,6 +21,7 @@ class SendingChannel(Protocol):
         disjoint: whether each event enters at most one message, so that messages compose in parallel at event level.
         silence_tells: whether an agent's private data may affect whether, when or to whom it sends, or what a message
             is about.
+        unbounded: why no finite total holds, besides `silence_tells`; empty: nothing speaks against it.
         everyone: int64[B], messages that every sender has sent.
         each: int64[B, N], messages beyond those, by sender; None if there are none.
         config: what is installed on the channel; its `mechanism` is None if there is no privacy mechanism.
@@ -37,6 +38,8 @@ class SendingChannel(Protocol):
     def disjoint(self) -> bool: ...
     @property
     def silence_tells(self) -> bool: ...
+    @property
+    def unbounded(self) -> str: ...
     @property
     def everyone(self) -> Ints: ...
     @property

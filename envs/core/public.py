@@ -254,6 +254,5 @@ def _declares(policy: Any, name: str) -> bool:
             return key not in ORDINARY
         return hasattr(known, key) or hasattr(type(value), "__set__") or hasattr(type(value), "__delete__")
 
-    return not any(changes(*one) for one in more if one[0] not in HARMLESS) and not any(
-        hasattr(known, key) for key in own if key not in HARMLESS
-    )
+    overridden = any(changes(*one) for one in more if one[0] not in HARMLESS)
+    return not overridden and not any(hasattr(known, key) for key in own if key not in HARMLESS)

@@ -18,7 +18,9 @@ from taciturn.envs import federated_bandit_v0, federated_training_v0, gossip_ban
 from taciturn.envs.core import Array, ChannelConfig, PublicView, begin
 from taciturn.envs.core.public import _declares
 from taciturn.envs.recommender.sharing import Request, ThirdParty
+from taciturn.envs.federated_bandit import model
 from taciturn.envs.federated_bandit.fast import EpochPlan
+from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies import PPCL, ConstantLevel, DTPriDO, Fed2UCB, Policy, Random, TPriDO, Voter
 from taciturn.testing import policy_checks
 from taciturn.testing.policies import Play
@@ -539,3 +541,44 @@ def test_an_agent_that_misses_answers_falls_back_on_its_own_data() -> None:
             env = Faulty(env, "statistics", fault)
         run = taciturn.simulate(env, TPriDO(ALWAYS), seed=0)
         assert np.isfinite(event(run, "statistics")).all() == finite
+
+
+class NamesOthersRecords(DTPriDO):
+    """Says of agent 0's records, to whoever asks, that they are agent 1's."""
+
+    public_schedule = True
+
+    def entered(self, who: Any, reader: Any) -> Any:
+        for replica, agent, when in super().entered(who, reader):
+            yield replica, np.where(agent == 0, 1, agent), when
+
+
+class NamesNobody(DTPriDO):
+    public_schedule = True
+
+    def entered(self, who: Any, reader: Any) -> Any:
+        return ()
+
+
+@pytest.mark.parametrize(("liar", "found"), [(NamesOthersRecords, True), (NamesNobody, False), (DTPriDO, False)])
+def test_the_check_finds_records_that_are_charged_to_others(liar: Any, found: bool) -> None:
+    """Records that are named by nobody are charged to everybody, so that nothing is hidden from the ledger then."""
+    played = Play(liar, "recommender_v0", SHOP, given={"threshold": ALWAYS, "rate": 2.0})
+    if found:
+        with pytest.raises(AssertionError, match=r"one event is in \d+ streams on 'statistics', \d+ charged"):
+            schedule_is_public(played)
+    else:
+        schedule_is_public(played)
+
+
+@pytest.mark.parametrize(("name", "share"), [("sensitivity", "message"), ("disjoint", "one event costs")])
+def test_the_check_finds_a_world_that_states_too_little(name: str, share: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the sensitivity that it has; and parallel composition where each reward enters two means."""
+    send = FederatedBandit.between
+    if name == "sensitivity":
+        state = model.mean_sensitivity
+        monkeypatch.setattr(model, "mean_sensitivity", lambda share: state(share) / 2)
+    else:
+        monkeypatch.setattr(FederatedBandit, "between", lambda self, live: (send(self, live), send(self, live))[0])
+    with pytest.raises(AssertionError, match=share):
+        schedule_is_public(Play("PublicPlan", "federated_bandit_v0", ARMS | {"horizon": 30}))

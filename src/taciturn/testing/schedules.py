@@ -1,9 +1,10 @@
 """A check of policies that declare a public schedule: with what they receive held fixed, private data change nothing
 that observers see."""
 
+import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ DATA = (
     ("turned over", 0.0), ("high", 0.0), ("low", 0.0), ("random", 1 / 3), ("alternating", 2 / 3), ("turned over", 2 / 3),
 )  # fmt: skip
 """What becomes of an agent's private data, from which share of the run on."""
+ONE = "one event"
+EVENTS = (ONE, 0.0), (ONE, 0.5)
+"""Only one number is turned over."""
 
 
 def declares_a_public_schedule(play: Play) -> bool:
@@ -46,31 +50,38 @@ def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
     sensitivity of messages, must be the same. This is done by steps and, if the policy has a fast form there, in fast
     play.
 
+    By steps, one number is changed alone, too. Then no message differs by more than its sensitivity, on a `disjoint`
+    channel all together do not, and of answers no more streams differ than the agent is charged for.
+
     Returns:
         What was changed: for each kind of private number, named by how the run was played, by the world's function that
         drew it and by its type, `{part of the run: (how many numbers differed, how many there were)}` over all replays.
 
     Raises:
         AssertionError: something differs; the policy declares no public schedule there, or nobody decides anything; or
-            no number of a kind was changed in a part of the run in which there were some.
+            no number of a kind was changed in a part of the run in which there were some; or one event changes more
+            than is charged.
     """
     found: dict[str, dict[str, tuple[int, int]]] = {}
     for fast in (False, True):
         told = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
-        senders = _deciding(play.population(1))[0].num_senders
-        changes = [Change(agent, *data) for agent, data in product(sorted({0, senders - 1}), DATA)]
+        population = play.population(1)
+        agents = sorted({0, _deciding(population)[0].num_senders - 1})
+        # In fast play numbers are drawn many at a time, and none is one event.
+        changes = [Change(agent, *data) for agent, data in product(agents, DATA if fast else DATA + EVENTS)]
         # A world that is written for one replica does not say whose number it draws.
-        one_by_one = isinstance(getattr(play.population(1), "inner", play.population(1)), Replicas)
-        for some in [[change] for change in changes] if one_by_one else [changes]:
-            if one_by_one and some[0] is not changes[0]:
-                first, ranges = before
-            else:
-                before = first, ranges = Script(), Private([None] * len(some))
-                if not run(play, first, ranges, fast):
-                    break
+        one_by_one = isinstance(getattr(population, "inner", population), Replicas)
+        replays = [[change] for change in changes] if one_by_one else [changes]
+        first, ranges = Script(), Private([None] * len(replays[0]))
+        if not run(play, first, ranges, fast):
+            continue
+        for some in replays:
             again, private = Script(first.said), Private(some, ranges.ranges)
             run(play, again, private, fast)
             assert len(again.said) == len(first.said), f"{play!r} sends {len(first.said)} or {len(again.said)} times"
+            for b, change in enumerate(some):
+                if change.data == ONE:
+                    _costs_what_is_charged(first, again, b, change.agent, population.channels)
             for total, more in zip(told, (private.changed, private.drawn), strict=True):
                 total.update(more)
         changed, drawn = told
@@ -101,6 +112,7 @@ class Private:
     def __init__(self, changes: Sequence[Change | None], ranges: dict[str, tuple[Any, Any]] | None = None) -> None:
         self.changes, self.ranges, self.rng = changes, ranges or {}, np.random.default_rng(0)
         self.drawn, self.changed = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+        self.over = [False] * len(changes)  # whether the one event was changed
 
     def hook(self) -> Callable[..., Array]:
         """The method of a population."""
@@ -118,7 +130,12 @@ class Private:
                     continue
                 mine = (np.arange(drawn.shape[1]) if agents is None else agents[b]) == change.agent
                 place = kind, min(int(3 * share[b] * (1 + 1e-9)), 2)
-                if share[b] * (1 + 1e-9) >= change.since:
+                if change.data == ONE and not self.over[b] and mine.any() and share[b] >= change.since:
+                    once = np.zeros_like(drawn[b], np.bool_)
+                    once.reshape(-1)[np.flatnonzero(mine)[0] * (once.size // len(mine))] = True
+                    found[b, once] = self.instead("turned over", drawn[b, once], kind, 0)
+                    self.over[b] = True
+                elif change.data != ONE and share[b] * (1 + 1e-9) >= change.since:
                     found[b, mine] = self.instead(change.data, drawn[b, mine], kind, self.drawn.total())
                 self.drawn[place] += drawn[b, mine].size
                 self.changed[place] += int((found[b, mine] != drawn[b, mine]).sum())
@@ -148,11 +165,46 @@ def _who_draws() -> str:
     return frame.f_code.co_name
 
 
+def _costs_what_is_charged(
+    first: "Script", again: "Script", b: int, agent: int, channels: Mapping[str, Channel]
+) -> None:
+    """Check what one event of an agent has changed in replica `b`.
+
+    Of answers only what follows from the event itself is compared: once it has changed an action, and so other records,
+    they are left out.
+    """
+    pairs = zip(first.acted, again.acted, strict=True)
+    acted = min((place for (place, old), (_, new) in pairs if not np.array_equal(old[b], new[b])), default=math.inf)
+    shares, streams, charged = dict[str, float](), dict[str, set[int]](), Counter[str]()
+    for place, (one, new) in enumerate(zip(first.said, again.said, strict=True)):
+        seen, name = one.seen, one.seen["channel"]
+        by = np.abs(new.content[b].astype(np.float64) - one.content[b])
+        if "asked" in seen and place < acted:
+            streams.setdefault(name, set()).update(seen["about"][b][by > 0].tolist())
+            charged[name] += int(one.charged[b, agent])
+        if "asked" in seen or not by[agent].any():
+            continue
+        share = 1.0
+        if seen["sensitivity"] is not None:
+            reach = np.broadcast_to(seen["sensitivity"][b], by.shape)[agent]
+            parts = np.divide(by[agent], reach, out=np.zeros_like(by[agent]), where=by[agent] > 0)
+            share = float(np.linalg.norm(parts.ravel(), seen.get("norm", 1)))
+        assert share <= 1 + 1e-6, f"message {place} changes by {share:g} times its sensitivity"
+        shares[name] = shares.get(name, 0.0) + share
+    for name, total in shares.items():
+        assert total <= 1 + 1e-6 or not channels[name].disjoint, f"one event costs {total:g} messages on {name!r}"
+    for name, found in streams.items():
+        assert len(found) <= charged[name], f"one event is in {len(found)} streams on {name!r}, {charged[name]} charged"
+
+
 class Said(NamedTuple):
-    """One use of a channel: what an observer sees of it apart from its content, and the result."""
+    """One use of a channel: what an observer sees of it apart from its content, the result, the content, and how many
+    messages of each agent are charged for answers."""
 
     seen: dict[str, Any]
     heard: Any
+    content: Array
+    charged: Any = None
 
 
 class Script:
@@ -160,19 +212,18 @@ class Script:
 
     def __init__(self, before: list[Said] | None = None) -> None:
         self.before, self.said = before, list[Said]()
+        self.acted: list[tuple[int, Any]] = []  # actions, after so many uses of channels
 
-    def line(self, seen: dict[str, Any], speak: Any) -> Any:
-        """The result of calling `speak`, or the recorded one."""
-        if self.before is None:
-            heard = speak()
-        else:
+    def line(self, said: Said) -> Any:
+        """The result of this use of a channel, or the recorded one."""
+        if self.before is not None:
             place = len(self.said)
-            assert place < len(self.before), f"something is sent that was not sent before: {seen}"
-            expected, heard = self.before[place]
-            for name, value in expected.items():
-                np.testing.assert_array_equal(seen[name], value, err_msg=f"{name} of message {place}")
-        self.said.append(Said(seen, heard))
-        return heard
+            assert place < len(self.before), f"something is sent that was not sent before: {said.seen}"
+            for name, value in self.before[place].seen.items():
+                np.testing.assert_array_equal(said.seen[name], value, err_msg=f"{name} of message {place}")
+            said = said._replace(heard=self.before[place].heard)
+        self.said.append(said)
+        return said.heard
 
 
 def _deciding(population: Population[Any]) -> list[Channel]:
@@ -198,6 +249,14 @@ def run(play: Play, script: Script, private: Private, fast: bool) -> bool:
     assert has_public_schedule(policy), f"{policy!r} declares no public schedule"
     for channel in channels:
         _listen(channel, population, script)
+    step = population.step
+
+    def steps(actions: Any, where: Array | None = None) -> Any:
+        if not isinstance(actions, dict):
+            script.acted.append((len(script.said), actions))
+        return step(actions, where)
+
+    population.step = steps  # type: ignore[method-assign]
     if fast:
         return population.fast_forward(policies, np.inf)
     population.advance(policies, fast=False)
@@ -216,12 +275,21 @@ def _listen(channel: Channel, population: Population[Any], script: Script) -> No
         seen["levels"] = np.where(who, channel.levels, 0.0) if channel.takes_levels else None
         counted = send(x, senders, sensitivity, **named)  # what was sent and spent is public
         now = counted, channel.read.copy(), channel.standing.copy()
-        heard, channel.read, channel.standing = script.line(seen, lambda: now)
+        heard, channel.read, channel.standing = script.line(Said(seen, now, np.where(speaking, x, 0)))
         return heard
 
     def answers(x: Array, asked: Array, reply: Any, about: Array | None = None) -> Any:
-        subject = None if about is None else np.where(asked.reshape(*asked.shape, *[1] * (about.ndim - 2)), about, 0)
+        asking = asked.reshape(*asked.shape, *[1] * (x.ndim - 2))
+        subject = None if about is None else np.where(asking, about, 0)
         seen = {"channel": channel.name, "time": population.clock(), "asked": asked.copy(), "about": subject}
-        return script.line(seen, lambda: answer(x, asked, reply, about))
+        charges = []
+
+        def replies(*given: Any) -> Any:
+            found = reply(*given)
+            charges.append(found[2])
+            return found
+
+        heard = answer(x, asked, replies, about)
+        return script.line(Said(seen, heard, np.where(asking, x, 0), charges[0]))
 
     channel.send, channel.answer = sends, answers  # type: ignore[method-assign]

@@ -52,7 +52,7 @@ def test_levels_that_speakers_choose_do_not_share_noise() -> None:
         env.step({"speaker": np.full((2, 3), action)})
         env.step({"agent": np.ones((2, 3), np.int64)})
         found.append((env.state.private[:, :, 0] - 1.0) * env.grid[action])
-    assert not np.isclose(*found, rtol=1e-6, atol=1e-9).any()
+    assert not np.isclose(found[0], found[1], rtol=1e-6, atol=1e-9).any()
 
 
 def test_noise_that_a_world_draws_itself_has_keys_too() -> None:
@@ -78,7 +78,7 @@ def test_noise_on_environments_from_elsewhere_has_keys_too() -> None:
     for epsilon in (1.0, 2.0):
         env = PrivatizeObservation(gymnasium.make("CartPole-v1"), Laplace(epsilon), bounds=(-1000.0, 1000.0))
         found.append((env.reset(seed=0)[0] - plain) * epsilon)
-    assert not np.isclose(*found, rtol=1e-3).any()
+    assert not np.isclose(found[0], found[1], rtol=1e-3).any()
 
 
 class Opaque:

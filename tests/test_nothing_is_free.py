@@ -17,10 +17,10 @@ from taciturn import registry
 from taciturn.envs import federated_bandit_v0, federated_training_v0, gossip_bandit_v0, recommender_v0
 from taciturn.envs.core import Array, ChannelConfig, PublicView, begin
 from taciturn.envs.core.public import _declares
-from taciturn.envs.recommender.sharing import Request, ThirdParty
 from taciturn.envs.federated_bandit import model
 from taciturn.envs.federated_bandit.fast import EpochPlan
 from taciturn.envs.federated_bandit.world import FederatedBandit
+from taciturn.envs.recommender.sharing import Request, ThirdParty
 from taciturn.policies import PPCL, ConstantLevel, DTPriDO, Fed2UCB, Policy, Random, TPriDO, Voter
 from taciturn.testing import policy_checks
 from taciturn.testing.policies import Play
@@ -293,7 +293,12 @@ LONG = SHOP | {"horizon": 120}
 CHOSEN: dict[str, Any] = {"speaks": "chosen", "num_agents": 3}
 WORDS = CHOSEN | {"without_preference": "zeros", "horizon": 5.0, "num_options": 3}
 LEVELS = CHOSEN | {"num_arms": 2, "horizon": 20}
-LATE = {"CDPMAB", "CommunicationEfficientCDPMAB", "DDPMAB", "HDPMAB"}  # they send for the first time after some 100 slots
+LATE = {
+    "CDPMAB",
+    "CommunicationEfficientCDPMAB",
+    "DDPMAB",
+    "HDPMAB",
+}  # they send for the first time after some 100 slots
 
 
 def long_enough(name: str) -> Any:
@@ -404,7 +409,7 @@ class FastUploads(Fed2UCB):
 
     public_schedule = True
 
-    def fast(self, view: PublicView) -> Any:  # type: ignore[override]
+    def fast(self, view: PublicView) -> Any:
         return EpochPlan(partial(UploadsIfEven.plan, self))  # type: ignore[arg-type]
 
 
@@ -463,7 +468,7 @@ class Lately(Remembers):
         if len(self._rewards) < 40:
             return time < 0
         early = np.mean(self._rewards[:20], 0)
-        return (0 < early) & (early < 1) & (np.sum(self._rewards[20:], 0) % 2 == 1) & (time % 10 == 9)
+        return (early > 0) & (early < 1) & (np.sum(self._rewards[20:], 0) % 2 == 1) & (time % 10 == 9)
 
 
 KEPT: dict[str, Array] = {}
@@ -508,7 +513,10 @@ class WithoutIt(TPriDO):
         (Uploads, "federated_bandit_v0", ARMS, {}),
         (PullsWhatItLikes, "federated_bandit_v0", ARMS, {}),
         (WithoutIt, "recommender_v0", LONG, {"threshold": ALWAYS}),
-        *((liar, "federated_bandit_v0", ARMS | {"horizon": 60}, {}) for liar in (LastRound, LastAgent, AllOnes, Lately)),
+        *(
+            (liar, "federated_bandit_v0", ARMS | {"horizon": 60}, {})
+            for liar in (LastRound, LastAgent, AllOnes, Lately)
+        ),
         (Overhears, "gossip_bandit_v0", WORDS, {}),
         (UploadsIfEven, "federated_bandit_v0", ARMS | {"horizon": 60}, {}),
         (FastUploads, "federated_bandit_v0", ARMS | {"horizon": 60}, {}),

@@ -1,5 +1,6 @@
 """What a policy says of its requests to the recommender's third party is not taken on trust."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array, ChannelConfig
 from taciturn.envs.recommender.sharing import Request
-from taciturn.wrappers import Privatize, TreeAggregation
+from taciturn.wrappers import TreeAggregation
 
 EPSILON = 0.5
 ASKED = np.array([[True, False, False]])
@@ -22,11 +23,11 @@ def shop(channel: str = "statistics") -> Any:
 
 
 def ask(
-    env: Any, names: list[int], counts: list[float], sums: list[float], entered: Any = (), merged: int = 3
+    env: Any, names: Sequence[float], counts: Sequence[float], sums: Sequence[float], entered: Any = (), merged: int = 3
 ) -> Array:
     """Agent 0 asks for these streams; returns the answer's sums."""
 
-    def of_all(values: list[float], kind: Any) -> Array:
+    def of_all(values: Sequence[float], kind: Any) -> Array:
         return np.broadcast_to(np.array(values, kind), (1, 3, len(values)))
 
     request = Request(
@@ -75,25 +76,28 @@ def test_records_that_are_named_are_charged_as_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "message"),
+    ("counts", "sums", "message"),
     [
-        (([0], [1.0]), None, "not 1 from 0 records"),  # without records there would be no noise
-        (([1], [3.0]), None, "not 3 from 1 records"),
-        (([2], [1.0]), ([2], [2.0]), "not 1 from 0 records"),  # the same noise twice: the difference is exact
-        (([2], [1.0]), ([1], [1.0]), "not 0 from -1 records"),
+        (0, 2.0, "not 1 from 0 records"),  # the same noise twice: the difference is exact
+        (1, 3.0, "not 2 from 1 records"),
+        (-1, 1.0, "not 0 from -1 records"),
     ],
 )
-def test_streams_only_grow_and_by_records(first: Any, then: Any, message: str) -> None:
+def test_streams_only_grow_and_by_records(counts: int, sums: float, message: str) -> None:
+    """After an answer with the sum 1 of two records; and a stream without records, which would have no noise."""
     env = shop()
+    ask(env, [7], [2], [1.0])
     with pytest.raises(ValueError, match=message):
-        ask(env, [7], *first)
-        assert then is not None
-        ask(env, [7], *then)
+        ask(env, [7], [2 + counts], [sums])
+    with pytest.raises(ValueError, match="not 1 from 0 records"):
+        ask(env, [8], [0], [1.0])
 
 
 def test_a_stream_is_not_longer_than_its_noise_allows_for() -> None:
     env = shop()
-    with pytest.raises(ValueError, match=r"merged must be all agents .* not \[1, 1, 1\], which is too few for 100 records"):
+    with pytest.raises(
+        ValueError, match=r"merged must be all agents .* not \[1, 1, 1\], which is too few for 100 records"
+    ):
         ask(env, [7], [100], [50.0], merged=1)
     ask(env, [7], [100], [50.0], merged=3)
 

@@ -7,11 +7,11 @@ import pytest
 
 import taciturn
 from taciturn.bench import scores
-from taciturn.bench.results import Group, Results
+from taciturn.bench.results import Group
 from taciturn.bench.study import POOLS
 from taciturn.envs import gossip_bandit_v0
 from taciturn.envs.core.public import fast_form, has_public_schedule
-from taciturn.policies import CDPMAB, UCB1, Voter
+from taciturn.policies import UCB1, Voter
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 
 ALONE: dict[str, Any] = {"num_agents": 4, "qualities": (0.9, 0.2), "horizon": 5.0, "without_preference": "zeros"}

@@ -585,7 +585,12 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
                         ("score", "low", "high"), (rounded(x) if math.isfinite(x) else None for x in score), strict=True
                     )
                 )
-                | {"mean": rounded(board.mean(one)), **spent, **({EPSILON: None} if pools(one) else {}), "seeds": one.seeds.tolist()}
+                | {
+                    "mean": rounded(board.mean(one)),
+                    **spent,
+                    **({EPSILON: None} if pools(one) else {}),
+                    "seeds": one.seeds.tolist(),
+                }
             )
     return found
 

@@ -38,9 +38,9 @@ def spending(
       all channels, of the agent that spent most (the maximum over roles, where several send), 0 where none was sent.
 
     Every epsilon is inf where a message was sent on a channel without a mechanism. Every total is inf where the
-    channel's `silence_tells` or is `unbounded`, even without messages, or a memoised answer may change (see `Ledger.total`). Mechanisms
-    with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent: `messages` counts what was sent, the
-    epsilons count what was charged.
+    channel's `silence_tells` or is `unbounded`, even without messages, or a memoised answer may change (see
+    `Ledger.total`). Mechanisms with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent:
+    `messages` counts what was sent, the epsilons count what was charged.
 
     Args:
         channels: the population's channels, which count the messages.

@@ -20,9 +20,8 @@ from taciturn.testing.policies import Play
 
 NOISE: dict[str, Mechanism] = {"vector": Laplace(1.0), "bounded": Laplace(1.0), "stream": TreeAggregation(1.0)}
 THIRDS = ("early", "middle", "late")
-DATA = (
-    ("turned over", 0.0), ("high", 0.0), ("low", 0.0), ("random", 1 / 3), ("alternating", 2 / 3), ("turned over", 2 / 3),
-)  # fmt: skip
+OVER = "turned over"
+DATA = (OVER, 0.0), ("high", 0.0), ("low", 0.0), ("random", 1 / 3), ("alternating", 2 / 3), (OVER, 2 / 3)
 """What becomes of an agent's private data, from which share of the run on."""
 ONE = "one event"
 EVENTS = (ONE, 0.0), (ONE, 0.5)
@@ -133,7 +132,7 @@ class Private:
                 if change.data == ONE and not self.over[b] and mine.any() and share[b] >= change.since:
                     once = np.zeros_like(drawn[b], np.bool_)
                     once.reshape(-1)[np.flatnonzero(mine)[0] * (once.size // len(mine))] = True
-                    found[b, once] = self.instead("turned over", drawn[b, once], kind, 0)
+                    found[b, once] = self.instead(OVER, drawn[b, once], kind, 0)
                     self.over[b] = True
                 elif change.data != ONE and share[b] * (1 + 1e-9) >= change.since:
                     found[b, mine] = self.instead(change.data, drawn[b, mine], kind, self.drawn.total())
@@ -146,13 +145,15 @@ class Private:
     def instead(self, data: str, x: Array, kind: str, count: int) -> Array:
         """What the numbers x become, after so many others."""
         low, high = (False, True) if x.dtype == np.bool_ else self.ranges[kind]
-        if x.dtype.kind == "f" and 0 <= low and high <= 1:
+        if x.dtype.kind == "f" and low >= 0 and high <= 1:
             low, high = 0.0, 1.0
-        if data == "turned over":
+        if data == OVER:
             return np.asarray(~x if x.dtype == np.bool_ else low + high - x)
         if data == "random":
             luck = self.rng.random(x.shape)
-            return (low + luck * (high - low) if x.dtype.kind == "f" else np.where(luck < 0.5, low, high)).astype(x.dtype)
+            return (low + luck * (high - low) if x.dtype.kind == "f" else np.where(luck < 0.5, low, high)).astype(
+                x.dtype
+            )
         highest = (count + np.arange(x.size).reshape(x.shape)) % 2 if data == "alternating" else data == "high"
         return np.where(highest, high, low).astype(x.dtype)
 

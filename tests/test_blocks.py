@@ -80,7 +80,7 @@ SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 20, "repository": 10, "hor
 
 def told(many: int, values: list[float], *, seed: int = 0, law: Any = None) -> Array:
     """Answers [questions, 2 (statistics and counts), streams] to agents 0, 1 and 1, who ask for the same streams in
-    rounds 5, 5 and 9, when all their sums are the `values`; all counts are 7."""
+    rounds 5, 5 and 9, when all their sums are the `values`; all counts are 7, and then 8."""
     env = recommender_v0.population(1, **SHOP)
     law = Blocks(EPSILON) if law is None else law
     env.reset(seed=seed, options={"channels": dict.fromkeys(("statistics", "counts"), ChannelConfig(law))})
@@ -93,7 +93,7 @@ def told(many: int, values: list[float], *, seed: int = 0, law: Any = None) -> A
         request = Request(
             asked,
             sums,
-            np.full(sums.shape, 7),
+            np.full(sums.shape, 7 + (time > 5)),
             names,
             lambda who: who.astype(np.int64),
             np.full(3, 3),
@@ -108,7 +108,7 @@ def told(many: int, values: list[float], *, seed: int = 0, law: Any = None) -> A
 def test_a_question_ends_a_block_and_the_same_round_gets_the_same_answer() -> None:
     y = told(10_000, [2.0, 2.0, 3.0])
     np.testing.assert_array_equal(y[0], y[1])
-    noise = np.concatenate([y[0] - [[2], [7]], y[2] - y[0] - [[1], [0]]])
+    noise = np.concatenate([y[0] - [[2], [7]], y[2] - y[0] - [[1], [1]]])
     for one in noise:
         assert stats.kstest(one, stats.laplace(scale=1 / EPSILON).cdf).pvalue > ALPHA
     assert abs(np.corrcoef(noise) - np.eye(4)).max() < 0.042, "4.2 standard errors"

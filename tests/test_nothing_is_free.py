@@ -2,6 +2,7 @@
 off with certainty."""
 
 import math
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -16,11 +17,14 @@ from taciturn import registry
 from taciturn.envs import federated_bandit_v0, federated_training_v0, gossip_bandit_v0, recommender_v0
 from taciturn.envs.core import Array, ChannelConfig, PublicView, begin
 from taciturn.envs.core.public import _declares
+from taciturn.envs.federated_bandit import model
+from taciturn.envs.federated_bandit.fast import EpochPlan
+from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.envs.recommender.sharing import Request, ThirdParty
-from taciturn.policies import DTPriDO, Policy, Random, TPriDO, Voter
+from taciturn.policies import PPCL, ConstantLevel, DTPriDO, Fed2UCB, Policy, Random, TPriDO, Voter
 from taciturn.testing import policy_checks
 from taciturn.testing.policies import Play
-from taciturn.testing.schedules import schedule_is_public
+from taciturn.testing.schedules import Private, schedule_is_public
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
@@ -286,21 +290,60 @@ PUBLIC = {
     "ThompsonSampling", "UCB1",
 }  # fmt: skip
 LONG = SHOP | {"horizon": 120}
-PLAYS = [play(name) for name in sorted(PUBLIC)] + [
+CHOSEN: dict[str, Any] = {"speaks": "chosen", "num_agents": 3}
+WORDS = CHOSEN | {"without_preference": "zeros", "horizon": 5.0, "num_options": 3}
+LEVELS = CHOSEN | {"num_arms": 2, "horizon": 20}
+LATE = {
+    "CDPMAB",
+    "CommunicationEfficientCDPMAB",
+    "DDPMAB",
+    "HDPMAB",
+}  # they send for the first time after some 100 slots
+
+
+def long_enough(name: str) -> Any:
+    """A run in which the policy sends, if it ever does."""
+    found = play(name)
+    if found.world != "federated_bandit_v0":
+        return found
+    params = found.params if name in LATE else found.params | {"horizon": 60}
+    return slow(Play(name, found.world, params, given=found.given))
+
+
+def slow(played: Play) -> Any:
+    return pytest.param(played, marks=pytest.mark.slow, id=repr(played))
+
+
+PLAYS = [long_enough(name) for name in sorted(PUBLIC)] + [
     *(Play(name, "recommender_v0", LONG, given={"threshold": ALWAYS, "rate": 2.0}) for name in ("TPriDO", "DTPriDO")),
     Play("DTPriDO", "recommender_v0", LONG, given={"threshold": ALWAYS, "follow": "leaf"}),
     Play("TPriDO", "recommender_v0", SHOP, given={"threshold": 0.0}),
-    Play("FedUCB", "federated_bandit_v0", ARMS | {"horizon": 60}, given={"acts_on": "received"}),
+    Play("FedUCB", "federated_bandit_v0", ARMS | {"horizon": 30}, given={"acts_on": "received"}),
     *(
         Play("Random", world, params)
-        for world, params in (("recommender_v0", SHOP), ("federated_bandit_v0", ARMS | {"horizon": 60}))
+        for world, params in (("recommender_v0", SHOP), ("federated_bandit_v0", ARMS | {"horizon": 20}))
+    ),
+    *(
+        slow(Play(name, world, params, given=given, beside={"agent": agent}))
+        for world, params, agent in (("gossip_bandit_v0", WORDS, "PPCL"), ("federated_bandit_v0", LEVELS, "Random"))
+        for name, given in (
+            ("ConstantLevel", {}),
+            ("OneMoment", {"at": 2.0}),
+            ("GrowingBatches", {}),
+            ("LevelPlan", {"plan": [(0.0, 0.1), (2.0, 3.0)]}),
+            ("Random", {}),
+        )
     ),
 ]
 
 
 @pytest.mark.parametrize("played", PLAYS, ids=repr)
 def test_a_declared_schedule_is_public(played: Play) -> None:
-    schedule_is_public(played)
+    """And numbers of every kind were really changed: of 12 plays that send, 5 had been played again as they were."""
+    changed = schedule_is_public(played)
+    for parts in changed.values():
+        assert all(0 < differ <= numbers for differ, numbers in parts.values())
+    assert any(set(parts) == {"early", "middle", "late"} for parts in changed.values())
 
 
 def test_checks_of_a_policy_have_it_where_it_applies() -> None:
@@ -349,6 +392,113 @@ class PullsWhatItLikes(Uploads):
         return ((seen["counts"][..., 0] > 0) & (seen["means"][..., 0] < 0.5)) + self._arms * (seen["time"] % 10 == 9)
 
 
+class UploadsIfEven(Fed2UCB):
+    """Uploads only if its private rewards add up to an even number; passed before."""
+
+    public_schedule = True
+    fast = Fed2UCB.fast
+
+    def plan(self, knowledge: Any, room: Array) -> Any:
+        pulls, asks = Fed2UCB.plan(self, knowledge, room)
+        sums = knowledge.sums if hasattr(knowledge, "sums") else np.rint(knowledge.counts * knowledge.means)
+        return pulls, asks & (sums.sum(-1) % 2 < 1)
+
+
+class FastUploads(Fed2UCB):
+    """Lies where it is played at once, and never by steps."""
+
+    public_schedule = True
+
+    def fast(self, view: PublicView) -> Any:
+        return EpochPlan(partial(UploadsIfEven.plan, self))  # type: ignore[arg-type]
+
+
+class Remembers(UploadsIfItLikes):
+    """Pulls arm 0 and keeps its rewards, [T] arrays [B, N]."""
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        self._rewards: list[Array] = []
+        self._horizon = view.horizon
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        self._rewards.append(reward)
+
+    def uploads(self, time: Array) -> Any:
+        raise NotImplementedError
+
+    def act(self, obs: Any, mask: Any = None) -> Any:
+        return self._arms * np.asarray(self.uploads(self._layout.unpack(obs)["time"]), np.int64)
+
+
+class LastRound(Remembers):
+    """Uploads in the last round if its last reward was 1."""
+
+    public_schedule = True
+
+    def uploads(self, time: Array) -> Any:
+        return (time == self._horizon - 1) & (self._rewards[-1] > 0) if self._rewards else time < 0
+
+
+class LastAgent(Remembers):
+    """Only the last agent lies."""
+
+    public_schedule = True
+
+    def uploads(self, time: Array) -> Any:
+        last = np.arange(time.shape[1]) == time.shape[1] - 1
+        return ((time % 10 == 9) & ~last) | (last & (np.sum(self._rewards, 0) % 2 == 1) & (time > 30))
+
+
+class AllOnes(Remembers):
+    """Does not upload if all its rewards were 1."""
+
+    public_schedule = True
+
+    def uploads(self, time: Array) -> Any:
+        return (time == 20) & (np.mean(self._rewards, 0) < 1) if self._rewards else time < 0
+
+
+class Lately(Remembers):
+    """Begins to lie after a first third that looks like any other."""
+
+    public_schedule = True
+
+    def uploads(self, time: Array) -> Any:
+        if len(self._rewards) < 40:
+            return time < 0
+        early = np.mean(self._rewards[:20], 0)
+        return (early > 0) & (early < 1) & (np.sum(self._rewards[20:], 0) % 2 == 1) & (time % 10 == 9)
+
+
+KEPT: dict[str, Array] = {}
+
+
+class Confides(PPCL):
+    """An agent that leaves where a speaker finds it what it holds."""
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        self._fields = view.roles[self.role].layout
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        KEPT["own"] = self._fields.unpack(obs)["own"].argmax(-1)
+        return super().act(obs, mask)
+
+
+class Overhears(ConstantLevel):
+    """Chooses a level by what an agent confided to it."""
+
+    public_schedule = True
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        KEPT.clear()
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        return super().act(obs, mask) * (KEPT.get("own", np.zeros((len(obs), 1))) == 0)
+
+
 class WithoutIt(TPriDO):
     """Takes back what its base declares by asking in another way."""
 
@@ -363,11 +513,26 @@ class WithoutIt(TPriDO):
         (Uploads, "federated_bandit_v0", ARMS, {}),
         (PullsWhatItLikes, "federated_bandit_v0", ARMS, {}),
         (WithoutIt, "recommender_v0", LONG, {"threshold": ALWAYS}),
+        *(
+            (liar, "federated_bandit_v0", ARMS | {"horizon": 60}, {})
+            for liar in (LastRound, LastAgent, AllOnes, Lately)
+        ),
+        (Overhears, "gossip_bandit_v0", WORDS, {}),
+        (UploadsIfEven, "federated_bandit_v0", ARMS | {"horizon": 60}, {}),
+        (FastUploads, "federated_bandit_v0", ARMS | {"horizon": 60}, {}),
     ],
 )
 def test_the_check_finds_schedules_that_are_not(liar: Any, world: str, params: Any, given: Any) -> None:
-    with pytest.raises(AssertionError):
-        schedule_is_public(Play(liar, world, params, given=given))
+    beside = {"agent": Confides()} if liar is Overhears else {}
+    with pytest.raises(AssertionError, match=r"\b(of message|sends|declares no|not sent before)\b"):
+        schedule_is_public(Play(liar, world, params, given=given, beside=beside))
+
+
+def test_the_check_says_when_it_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was for single numbers, which were turned over to themselves."""
+    monkeypatch.setattr(Private, "instead", lambda self, data, x, kind, count: x)
+    with pytest.raises(AssertionError, match="no private number of pull bool was changed in the early part of a run"):
+        schedule_is_public(Play("UCB1", "federated_bandit_v0", ARMS | {"horizon": 20}))
 
 
 def test_a_declaration_does_not_hold_for_who_overrides_a_piece() -> None:
@@ -384,3 +549,44 @@ def test_an_agent_that_misses_answers_falls_back_on_its_own_data() -> None:
             env = Faulty(env, "statistics", fault)
         run = taciturn.simulate(env, TPriDO(ALWAYS), seed=0)
         assert np.isfinite(event(run, "statistics")).all() == finite
+
+
+class NamesOthersRecords(DTPriDO):
+    """Says of agent 0's records, to whoever asks, that they are agent 1's."""
+
+    public_schedule = True
+
+    def entered(self, who: Any, reader: Any) -> Any:
+        for replica, agent, when in super().entered(who, reader):
+            yield replica, np.where(agent == 0, 1, agent), when
+
+
+class NamesNobody(DTPriDO):
+    public_schedule = True
+
+    def entered(self, who: Any, reader: Any) -> Any:
+        return ()
+
+
+@pytest.mark.parametrize(("liar", "found"), [(NamesOthersRecords, True), (NamesNobody, False), (DTPriDO, False)])
+def test_the_check_finds_records_that_are_charged_to_others(liar: Any, found: bool) -> None:
+    """Records that are named by nobody are charged to everybody, so that nothing is hidden from the ledger then."""
+    played = Play(liar, "recommender_v0", SHOP, given={"threshold": ALWAYS, "rate": 2.0})
+    if found:
+        with pytest.raises(AssertionError, match=r"one event is in \d+ streams on 'statistics', \d+ charged"):
+            schedule_is_public(played)
+    else:
+        schedule_is_public(played)
+
+
+@pytest.mark.parametrize(("name", "share"), [("sensitivity", "message"), ("disjoint", "one event costs")])
+def test_the_check_finds_a_world_that_states_too_little(name: str, share: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the sensitivity that it has; and parallel composition where each reward enters two means."""
+    send = FederatedBandit.between
+    if name == "sensitivity":
+        state = model.mean_sensitivity
+        monkeypatch.setattr(model, "mean_sensitivity", lambda share: state(share) / 2)
+    else:
+        monkeypatch.setattr(FederatedBandit, "between", lambda self, live: (send(self, live), send(self, live))[0])
+    with pytest.raises(AssertionError, match=share):
+        schedule_is_public(Play("PublicPlan", "federated_bandit_v0", ARMS | {"horizon": 30}))

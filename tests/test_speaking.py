@@ -30,6 +30,7 @@ from taciturn.policies import (
     PublicPlan,
     Random,
 )
+from taciturn.policies.external.rows import Predictor
 from taciturn.privacy.mechanisms import ChosenLevels
 from taciturn.testing import Case, Check, check_mechanism, world_checks
 from taciturn.wrappers import BitwiseRandomizedResponse, Exponential, Faulty, Laplace, LossyChannel, Privatize, audit
@@ -123,7 +124,7 @@ def test_rho_of_chosen_levels_is_that_of_the_mechanism() -> None:
 
 def test_a_total_masks_what_does_not_fit() -> None:
     env: Any = gossip_bandit_v0.population(2, **GOSSIP, total=1.35)
-    env.reset(seed=0)
+    env.reset(seed=0, options={"public_schedule": True})
     shown = []
     for action in (3, 3, 2, 2, 1):
         shown.append(env.action_mask("speaker")[0, 0].tolist())
@@ -211,7 +212,7 @@ def test_means_have_laplace_noise_of_their_level(level: float) -> None:
 def test_level_0_says_nothing_new() -> None:
     """Before its first message an agent sends nothing, and afterwards it repeats that message, whatever it prefers."""
     env: Any = social_bandit_v0.population(50, **SOCIAL)
-    env.reset(seed=0)
+    env.reset(seed=0, options={"public_schedule": True})
     kept: list[tuple[Array, Array]] = []
     send = env.channel.send
 
@@ -272,8 +273,9 @@ def test_hearers_know_the_law_of_what_they_hear() -> None:
     np.testing.assert_allclose(p, 1 - found)
 
 
-def test_a_constant_level_is_that_mechanism() -> None:
-    """Bit for bit: no upload comes before the first choice, and the noise comes from the same stream."""
+def test_a_constant_level_is_that_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit for bit, if both draw their noise from one stream: no upload comes before the first choice."""
+    monkeypatch.setattr("taciturn.envs.core.channel.described", lambda value: "")
     params: dict[str, Any] = {"num_agents": 4, "num_arms": 3, "horizon": 500}
     installed = taciturn.simulate(
         federated_bandit_v0.population(3, **params), CDPMAB(), seed=0, privacy={"means": Laplace(1.0)}, fast=False
@@ -498,6 +500,12 @@ def test_plans_say_what_is_wrong_with_them() -> None:
         taciturn.simulate(env, {"agent": Listener(), "speaker": ConstantLevel()}, seed=0)
 
 
+class Declared(Predictor):
+    """A network that chooses levels by what speakers observe, and by nothing else."""
+
+    public_schedule = True
+
+
 def test_one_network_speaks_and_another_acts() -> None:
     """Either role can be trained while a designed policy plays the other."""
     from stable_baselines3 import PPO
@@ -509,8 +517,9 @@ def test_one_network_speaks_and_another_acts() -> None:
         rows = RowsVecEnv(Controlled(env.around(env.inner, lambda one: one), role, others), seed=0)
         PPO("MlpPolicy", rows, n_steps=16, batch_size=64, n_epochs=1, device="cpu", seed=0).learn(300)
         model = PPO("MlpPolicy", rows, n_steps=16, batch_size=64, n_epochs=1, device="cpu", seed=0).learn(128)
+        speaks = Declared(model) if role == "speaker" else model
         played = taciturn.simulate(
-            social_bandit_v0.population(2, **SOCIAL, total=3.0, flat_actions=True), {**others, role: model}, seed=1
+            social_bandit_v0.population(2, **SOCIAL, total=3.0, flat_actions=True), {**others, role: speaks}, seed=1
         )
         assert (played.metrics["epsilon_basic"] <= 3.0 + 1e-9).all()
 
@@ -555,8 +564,59 @@ def test_chosen_levels_are_a_mechanism() -> None:
             check_mechanism(ChosenLevels(mechanism, repeats))
 
 
+class Secretive(ConstantLevel):
+    """Speaks, and may play the agents too: as one object it could choose levels by what these privately observe."""
+
+    def begin(self, view: Any) -> None:
+        if self.role == "speaker":
+            super().begin(view)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        speaks = obs.shape[1] > 1  # agents act one by one
+        return super().act(obs, mask) if speaks else np.zeros((*obs.shape[:2], 3), np.int64)
+
+
+class Declares(Secretive):
+    public_schedule = True
+
+
+def test_levels_that_are_not_declared_to_be_public_have_no_total() -> None:
+    """A speaker that declares nothing, one that is the agents' policy itself, and a loop of steps: certified 6.50 of a
+    claimed .10 before."""
+    both = Declares(1.0)
+    for agent, speaker, finite in (
+        (PPCL(), ConstantLevel(1.0), True),
+        (PPCL(), Random(), True),
+        (PPCL(), Declares(1.0), True),
+        (PPCL(), Secretive(1.0), False),
+        (both, both, False),
+        (PPCL(), lambda rows: np.ones(len(rows), np.int64), False),
+    ):
+        run = plays(gossip_bandit_v0, GOSSIP, agent, speaker)
+        for unit in (None, "event", "user"):
+            total = run.ledger.total(delta=0.0, method="basic", unit=unit)
+            assert (np.isfinite if finite else np.isinf)(total).all()
+        assert np.isfinite(run.metrics["epsilon_basic"]).all() == finite
+        assert ("infinite" in run.ledger.table()[0]["note"]) != finite
+    for other, speaker, finite in ((PPCL(), both, True), (PPCL(), Secretive(1.0), False), (both, both, False)):
+        env = Controlled(gossip_bandit_v0.population(1, **GOSSIP), "agent", {"speaker": speaker})
+        run = taciturn.simulate(env, other, seed=0)
+        assert np.isfinite(run.metrics["epsilon_basic"]).all() == finite
+
+
+@pytest.mark.parametrize("world", [gossip_bandit_v0, social_bandit_v0])
+def test_a_loop_of_steps_declares_its_levels(world: Any) -> None:
+    env = world.parallel_env(**(GOSSIP if world is gossip_bandit_v0 else SOCIAL))
+    for options, finite in ((None, False), ({"public_schedule": True}, True), ({}, False)):
+        _, info = env.reset(seed=0, options=options)
+        assert np.isfinite(info["speaker_0"]["epsilon_basic"]) == finite
+        while env.agents:
+            _, _, _, _, info = env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+        assert np.isfinite(info["speaker_0"]["epsilon_basic"]) == finite
+
+
 def test_totals_are_finite_only_with_agents_whose_schedule_is_public() -> None:
-    """The speakers need declare nothing, but agents that decide when to upload do."""
+    """Agents that decide when to upload declare it as speakers do."""
     for agent, total in ((CDPMAB(), 1.0), (Random(), 1.0), (registry.make_policy("UCB1"), 0.0)):
         run = plays(federated_bandit_v0, ARMS | {"horizon": 500}, agent, ConstantLevel(1.0))
         np.testing.assert_array_equal(run.ledger.total(delta=0.0, method="basic", unit="event"), total)

@@ -34,6 +34,7 @@ class Counted:
     disjoint: bool = False
     silence_tells: bool = False
     given: str = ""
+    unbounded: str = ""
     config: ChannelConfig = field(default_factory=ChannelConfig)
 
 
@@ -293,7 +294,7 @@ def test_basic_composition_does_not_load_scipy() -> None:
         class ChannelConfig:
             mechanism = budget = None
         class Channel:
-            name, observer, unit, disjoint, silence_tells = "vote", "server", "event", False, False
+            name, observer, unit, disjoint, silence_tells, unbounded = "vote", "server", "event", False, False, ""
             num_senders, each, config = 2, None, ChannelConfig()
             everyone = np.ones(1, np.int64)
         ledger = Ledger(1, 2, [Channel()])

@@ -42,7 +42,7 @@ from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from taciturn.envs.core.channel import Channel
-from taciturn.envs.core.seeding import Streams
+from taciturn.envs.core.seeding import Streams, described
 from taciturn.privacy.channels import Payload
 from taciturn.privacy.checks import readable
 from taciturn.privacy.ledger import Ledger
@@ -297,7 +297,7 @@ class _Messages(Layer):
             seed = seed if words else None
         if seed is None and self._rng is not None:
             return self._rng
-        return Streams(seed)[f"private/{self.subject}"]
+        return Streams(seed).noise(f"private/{self.subject}", described([*self._releases.values()]))
 
     def _leave(self, subject: Subject, x: Any) -> Any:
         """x, perturbed if this wrapper perturbs its kind."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core.seeding import Streams
+from taciturn.envs.core.seeding import Streams, described
 from taciturn.privacy import checks
 from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.privacy.mechanisms import Mechanism, NoPrivacy
@@ -143,6 +143,8 @@ class Channel:
         levels: float64[B, N], the level of each agent's next message, under a mechanism that takes levels.
         standing: float64[B, N], the level of the message that was last read of each agent; 0: none was.
         read: float64[B, D], the mean of the messages that were last read; 0 if none was.
+        unbounded: why no finite total of this run holds, besides `silence_tells`; empty: nothing speaks against it.
+        undeclared: what `unbounded` is unless whoever acts declares a public schedule.
     """
 
     def __init__(
@@ -178,9 +180,12 @@ class Channel:
         self.levels: Array = np.zeros((0, 0))
         self.standing: Array = np.zeros((0, 0))
         self.read: Array = np.zeros((0, 0))
+        self.undeclared = self.unbounded = ""
         self.config = ChannelConfig()
         self.ledger: Any = None
+        self.configuration = ""  # of the mechanism and the world, in which noise has numbers of its own
         self.rng: np.random.Generator | None = None
+        self._streams: Streams | None = None
         self.chosen = chosen
         self._memory: Any = None
         self._losses: dict[Any, Any] = {}
@@ -237,21 +242,30 @@ class Channel:
                 f"{', each event in one of them' * mechanism.per_stream}"
             )
 
-    def install(self, config: ChannelConfig, ledger: Any) -> None:
-        """Begin a run with `config`, charging messages to `ledger`."""
-        self.config, self.ledger, self.silence_tells = config, ledger, self._silence_tells
+    def install(self, config: ChannelConfig, ledger: Any, params: Any = None) -> None:
+        """Begin a run with `config` in a world with `params`, charging messages to `ledger`."""
+        self.config, self.ledger = config, ledger
+        self.silence_tells, self.unbounded = self._silence_tells, self.undeclared
+        self.configuration = "" if config.mechanism is None else described((config.mechanism, params))
         self._memory, self._losses = None, {}
         self._faults = tuple(sorted(config.faults, key=lambda fault: (fault.order, repr(fault))))
         self._fault_memory = []
 
     def draw_from(self, streams: Streams) -> None:
-        """Draw noise from the stream `channel/<name>` and faults from `fault/<name>/<class>/<index among its
-        class>`."""
-        self.rng = streams[f"channel/{self.name}"]
+        """Draw noise from the stream `channel/<name>` of this configuration, and faults from
+        `fault/<name>/<class>/<index among its class>`."""
+        self._streams = streams
+        self.rng = self._noise()
         classes = [type(fault).__name__ for fault in self._faults]
         self._fault_rngs = [
             streams[f"fault/{self.name}/{kind}/{classes[:i].count(kind)}"] for i, kind in enumerate(classes)
         ]
+
+    def _noise(self, level: float = 0.0) -> np.random.Generator:
+        """The stream of noise, or that of messages at a `level` > 0 that their senders chose."""
+        assert self._streams is not None
+        at = f" at {float(level).hex()}" if level else ""
+        return self._streams.noise(f"channel/{self.name}", self.configuration + at)
 
     def reset(self, num_envs: int, where: Array | None = None) -> None:
         """Forget the counts of the replicas that `where` bool[B] marks (default: of all)."""
@@ -535,7 +549,7 @@ class Channel:
         levels = np.where(who, self.levels, 0.0)
         if self.config.budget is not None:
             levels = np.where(self.config.budget.allows(self.ledger, levels, self.name), levels, 0.0)
-        y, spoke = mechanism.say(x, levels, who, self.rng, self._memory, sensitivity)
+        y, spoke = mechanism.say(x, levels, who, self._noise, self._memory, sensitivity)
         self._count(spoke)
         self.ledger.charge_levels(self.name, levels, kind=mechanism.kind, zcdp=mechanism.zcdp, events=events)
         return y, spoke

@@ -45,6 +45,10 @@ class Played(Around):
     def make_roles(self) -> tuple[Role, ...]:
         return (self.inner.roles[self.role],)
 
+    def played_by(self, *casts: Mapping[str, Acts]) -> None:
+        """Whoever plays is joined by the others."""
+        self.inner.played_by(self.others, *casts)
+
     def _begin(self, played: Mapping[str, Acts]) -> None:
         """Begin a run of the inner population, which has just been reset, with these policies."""
         self._follow_params()
@@ -177,7 +181,7 @@ class _Guided:
 
     def __init__(self, policy: Acts, seat: "Seat") -> None:
         self.policy, self._seat = policy, seat
-        self.needs_truth = bool(getattr(policy, "needs_truth", False))
+        self.needs_truth, self.pools = (bool(getattr(policy, name, False)) for name in ("needs_truth", "pools"))
 
     def reset(self, env: PublicView, rng: np.random.Generator, role: str | None = None) -> None:
         self.policy.reset(env, rng, role)

@@ -8,11 +8,12 @@ compiled as part of a world, and run uncompiled too, except that `taciturn.envs.
 """
 
 import math
-import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from taciturn.envs.core.seeding import spawned
 from taciturn.validation import Array
 
 KEY, REPLICA, BLOCK, PLACE, WORDS, SIZE = (
@@ -30,12 +31,16 @@ FEW_FACTORIALS = tuple(
 )
 
 
-def sources_of(entropy: Any, purpose: str, names: tuple[str, ...], replicas: Array) -> Array:
-    """Fresh sources of these names for the replicas with these numbers: uint64[B, names, 8]."""
+def sources_of(
+    entropy: Any, purpose: str, names: tuple[str, ...], replicas: Array, noise: Mapping[str, str] | None = None
+) -> Array:
+    """Fresh sources of these names for the replicas with these numbers: uint64[B, names, 8].
+
+    `noise` is `{name: configuration}`, see `Streams.noise`.
+    """
     sources = np.zeros((len(replicas), len(names), SIZE), np.uint64)
-    prefix = (zlib.crc32(purpose.encode()),) if purpose else ()
     for i, name in enumerate(names):
-        seeds = np.random.SeedSequence(entropy, spawn_key=(*prefix, zlib.crc32(name.encode())))
+        seeds = spawned(entropy, purpose, name, (noise or {}).get(name, ""))
         sources[:, i, KEY] = seeds.generate_state(1, np.uint64)[0]
     sources[:, :, REPLICA] = np.asarray(replicas, np.uint64)[:, None]
     sources[:, :, PLACE] = 4

@@ -22,6 +22,8 @@ from taciturn.envs.core.states import select
 from taciturn.privacy.composition import Method
 from taciturn.validation import MOST_NUMBERS, Array, array_of, choice, integer, mapping, number, shown, some
 
+SHARED_MIND = "agents share a mind, so they send one another's private data"
+
 S = TypeVar("S")
 Transition = tuple[S, dict[str, Array], Array, Array, Told]
 
@@ -163,7 +165,7 @@ class Population(ABC, Generic[S]):
         self.quick = False  # whether `step_one` plays a turn
         self._state: S | None = None
         self._nothing: Info | None = None
-        self._sent: list[int] | None = None
+        self._sent: list[Any] | None = None
         self._spent: Info = {}
         self._telling: Callable[[], _Telling | None] = _nobody
         self._turn = 0
@@ -230,13 +232,24 @@ class Population(ABC, Generic[S]):
         """
         return drawn
 
-    def played_by(self, policies: Mapping[str, Acts]) -> None:
-        """Called with the policies before a run: where agents decide when to send, `silence_tells` follows from their
-        declared schedules."""
+    def played_by(self, *casts: Mapping[str, Acts]) -> None:
+        """Called with the policies before a run, `{role: policy}`; with several such dicts where agents of a role are
+        played by several policies.
+
+        Where agents decide when to send, `silence_tells` follows from the schedules that all of them declare. Agents
+        that share a mind send one another's private data, so no total of theirs is finite.
+        """
+        roles: dict[int, set[str]] = {}
+        for cast in casts:
+            for role, policy in cast.items():
+                roles.setdefault(id(policy), set()).add(role)
+        several = any(len(played) > 1 for played in roles.values())
         for channel in self.channels.values():
-            if channel.agents_decide and channel.sender in policies:
-                public = self._public_schedule or has_public_schedule(policies[channel.sender])
-                channel.silence_tells = not public
+            actors = [cast[channel.sender] for cast in casts if channel.sender in cast]
+            if actors and channel.agents_decide:
+                channel.silence_tells = not (self._public_schedule or all(map(has_public_schedule, actors)))
+            if several or any(getattr(actor, "pools", False) for actor in actors):
+                channel.unbounded = SHARED_MIND
 
     def can_jump(self, until: float) -> bool:
         """Whether the law that `jump` draws from holds in the current state, for a run up to time `until` (inf: to the
@@ -450,7 +463,7 @@ class Population(ABC, Generic[S]):
 
     def _spent_so_far(self) -> Info:
         """`spending` for an info, computed anew only if something has been sent since the last one."""
-        sent = [channel.times for channel in self.channels.values()]
+        sent = [(channel.times, channel.silence_tells, channel.unbounded) for channel in self.channels.values()]
         if sent != self._sent:
             self._sent, self._spent = sent, self.spending() if sent else {}
         return self._spent
@@ -533,6 +546,7 @@ class Population(ABC, Generic[S]):
             self._public_schedule = declared
             for channel in self.channels.values():
                 channel.silence_tells &= not (declared and channel.agents_decide)
+                channel.unbounded = channel.unbounded * (not declared)
         self._sent = None
         # Before the state is drawn: a world may let agents speak as it begins.
         for channel in self.channels.values():
@@ -599,7 +613,7 @@ class Population(ABC, Generic[S]):
         private = [*(c.chosen for c in self.channels.values()), *(c.mechanism is not None for c in configs.values())]
         self.ledger = self.make_ledger() if any(private) else None
         for name, channel in self.channels.items():
-            channel.install(configs.get(name, ChannelConfig()), self.ledger)
+            channel.install(configs.get(name, ChannelConfig()), self.ledger, self.params)
 
     def make_ledger(self) -> Any:
         """An empty ledger of the population's senders and channels."""

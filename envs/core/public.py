@@ -31,6 +31,14 @@ HARMLESS = frozenset(
         "_abc_impl",
     }
 )
+# What any class may define among the names that Python reads by itself; others, such as `__getattribute__`, could
+# change everything.
+ORDINARY = frozenset(vars(type("", (), {}))) | {
+    "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__", "__annotations_cache__",
+    "__classdictcell__", "__dataclass_fields__", "__dataclass_params__", "__firstlineno__", "__getstate__", "__init__",
+    "__match_args__", "__orig_bases__", "__parameters__", "__repr__", "__setstate__", "__static_attributes__",
+    "__type_params__",
+}  # fmt: skip
 
 
 class HiddenTruth(RuntimeError):  # noqa: N818 - it names what was asked for
@@ -232,13 +240,19 @@ def has_public_schedule(policy: Any) -> bool:
 
 
 def _declares(policy: Any, name: str) -> bool:
-    """Whether the attribute `name` of a policy still holds for it: neither a derived class nor the object overrides
-    anything of the class that sets it."""
+    """Whether the attribute `name` of a policy still holds for it: neither another of its classes nor the object
+    overrides anything of the class that sets it, or comes between an attribute and whoever reads it."""
     classes = type(policy).__mro__
-    owner = next((place for place, cls in enumerate(classes) if name in vars(cls)), None)
-    if owner is None:
+    known = next((cls for cls in classes if name in vars(cls)), None)
+    if known is None:
         return False
-    known = classes[owner]
-    own = {key: value for key, value in getattr(policy, "__dict__", {}).items() if callable(value)}
-    changed = {key for names in (*map(vars, classes[:owner]), own) for key in names if not key.startswith("__")}
-    return not any(hasattr(known, key) and key not in HARMLESS for key in changed)
+    more = [item for cls in classes if cls not in known.__mro__ for item in vars(cls).items()]
+    own = [key for key, value in getattr(policy, "__dict__", {}).items() if callable(value)]
+
+    def changes(key: str, value: Any) -> bool:
+        if key.startswith("__"):
+            return key not in ORDINARY
+        return hasattr(known, key) or hasattr(type(value), "__set__") or hasattr(type(value), "__delete__")
+
+    overridden = any(changes(*one) for one in more if one[0] not in HARMLESS)
+    return not overridden and not any(hasattr(known, key) for key in own if key not in HARMLESS)

@@ -60,6 +60,7 @@ class Replicas(Population[S]):
         state_type: the dataclass State. Its annotations are Ints, Floats or Bools, [B] or [B, ...] as seen from
             outside.
         sources: names of the sources of random numbers.
+        noise: `{source: channel}`, for sources of the noise of a channel's mechanism.
         tells: the number fields of the state that infos show; a world with other entries writes `empty_info` and
             `tell`.
         told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
@@ -71,6 +72,7 @@ class Replicas(Population[S]):
 
     state_type: ClassVar[Any]
     sources: ClassVar[tuple[str, ...]]
+    noise: ClassVar[Mapping[str, str]] = {}
     tells: ClassVar[tuple[str, ...]] = ()
     told_if: ClassVar[Mapping[str, str]] = {}
     acts: ClassVar[str] = ""
@@ -383,7 +385,8 @@ class Replicas(Population[S]):
             where = self._everywhere
         if self._rngs is None or self._drawn_from is not streams:
             replicas = self.first_replica + np.arange(self.num_envs)
-            self._rngs = counter_streams.sources_of(streams.entropy, self.purpose, self.sources, replicas)
+            noise = {source: self.channels[name].configuration for source, name in self.noise.items()}
+            self._rngs = counter_streams.sources_of(streams.entropy, self.purpose, self.sources, replicas, noise)
             self._drawn_from = streams
         self._played += int(where.sum()) * self._effort
         some: Any = ... if where.all() else where  # much faster than a mask
@@ -602,7 +605,7 @@ class Replicas(Population[S]):
             sent += int(channel.everyone[0]) * channel.num_senders
             if channel.each is not None:
                 sent += int(channel.each.sum())
-            tells = tells or channel.silence_tells
+            tells = tells or channel.silence_tells or bool(channel.unbounded)
         info["messages"] = sent
         info["epsilon_message"] = np.inf if sent else 0.0
         info["epsilon_basic"] = np.inf if sent or tells else 0.0

@@ -1,6 +1,10 @@
 """One seed, many named streams: each source of randomness draws from its own, so that runs can share their luck."""
 
+import hashlib
 import zlib
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,16 +24,57 @@ class Streams:
     """
 
     def __init__(self, seed: int | None = None, purpose: str = "") -> None:
-        self._prefix = (zlib.crc32(purpose.encode()),) if purpose else ()
+        self._purpose = purpose
         self.entropy = np.random.SeedSequence(None if seed is None else integer("seed", seed, at_least=0)).entropy
-        self._generators: dict[str, np.random.Generator] = {}
+        self._generators: dict[tuple[str, str], np.random.Generator] = {}
 
     def __repr__(self) -> str:
-        return f"<Streams of {self.entropy}: {', '.join(self._generators) or 'none used yet'}>"
+        return f"<Streams of {self.entropy}: {', '.join(name for name, _ in self._generators) or 'none used yet'}>"
 
     def __getitem__(self, name: str) -> np.random.Generator:
-        generator = self._generators.get(name)
+        return self.noise(name, "")
+
+    def noise(self, name: str, configuration: str) -> np.random.Generator:
+        """The stream of that name in one `configuration` (`described`).
+
+        Noise is drawn from it: if two levels of noise had the same numbers, their messages of one seed would give the
+        data, by subtraction.
+        """
+        generator = self._generators.get((name, configuration))
         if generator is None:
-            key = np.random.SeedSequence(self.entropy, spawn_key=(*self._prefix, zlib.crc32(name.encode())))
-            generator = self._generators[name] = np.random.Generator(np.random.SFC64(key))
+            key = spawned(self.entropy, self._purpose, name, configuration)
+            generator = self._generators[name, configuration] = np.random.Generator(np.random.SFC64(key))
         return generator
+
+
+def spawned(entropy: Any, purpose: str, name: str, configuration: str = "") -> np.random.SeedSequence:
+    """The seeds of the stream `name` of runs for a purpose, in one configuration."""
+    key = [zlib.crc32(one.encode()) for one in ([purpose] if purpose else []) + [name]]
+    if configuration:
+        key += np.frombuffer(hashlib.sha256(configuration.encode()).digest()[:16], "<u4").tolist()
+    return np.random.SeedSequence(entropy, spawn_key=key)
+
+
+def described(value: Any) -> str:
+    """A value as text, the same in every process; numbers are exact.
+
+    Of objects that are no dataclasses and whose `repr` holds an address, only the public numbers and strings count.
+    """
+    if isinstance(value, bool | int | float | np.number | np.bool_):
+        return float(value).hex()
+    if isinstance(value, np.ndarray):
+        numbers = value.astype(np.float64) if value.dtype.kind in "biuf" else np.zeros(0)
+        return f"{value.shape}{hashlib.sha256(numbers.tobytes()).hexdigest()}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(described, value))}]"
+    if isinstance(value, set | frozenset | Mapping):
+        parts = value.items() if isinstance(value, Mapping) else value
+        return f"{{{', '.join(sorted(map(described, parts)))}}}"
+    kind = getattr(value, "__qualname__", type(value).__qualname__)
+    if is_dataclass(value) and not isinstance(value, type):
+        return kind + described([getattr(value, field.name) for field in fields(value)])
+    if " at 0x" not in repr(value):
+        return f"{kind} {value!r}"
+    known = vars(value) if hasattr(value, "__dict__") else {}
+    plain = {k: v for k, v in known.items() if isinstance(v, bool | int | float | str) and not k.startswith("_")}
+    return kind + described(plain)

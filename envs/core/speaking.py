@@ -13,7 +13,7 @@ from taciturn.envs.core.around import Around
 from taciturn.envs.core.channel import ChannelConfig, join
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.population import Population, Step
-from taciturn.envs.core.public import Passing
+from taciturn.envs.core.public import Passing, has_public_schedule
 from taciturn.envs.core.roles import Layout, Role
 from taciturn.envs.core.states import updated
 from taciturn.privacy.budget import Budget
@@ -23,6 +23,7 @@ from taciturn.validation import Array, Floats, choice, number, shown, vector
 INSTALLED, CHOSEN = "installed", "chosen"
 LEVELS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
 SPEAKER = "speaker"
+UNDECLARED = "who chooses the levels of messages has declared no public schedule"
 MOST_LEVEL = 1e3
 UNLIMITED = 1e6  # of what is spent, in observations, where there is no total
 
@@ -103,9 +104,12 @@ class Speaking(Around):
     - `num_agents`.
 
     The reward of each speaker is the mean over agents of what they earn, summed over the run and paid when the run
-    ends: rewards are private, and would leak if levels could depend on them. So whoever plays the speakers, levels
-    follow from what the observer of the channel knows, and totals are as finite as without a choice. Levels that do not
-    fit into what is left are masked; a masked level is played as level 0.
+    ends: rewards are private, and would leak if levels could depend on them. But a policy may know more than it
+    observes: one that shares an object with the agents' policy, or a loop of one's own that plays both. So totals are
+    as finite as without a choice only if the speakers' policy declares a public schedule (`Policy.public_schedule`),
+    which the levels are part of, and is not the agents' policy itself; in a loop of steps,
+    `reset(options={"public_schedule": True})` declares it. Levels that do not fit into what is left are masked; a
+    masked level is played as level 0.
 
     To the world's own agents it adds the field `heard_level`: the mean level of the messages that were last read, 0 if
     none was.
@@ -132,6 +136,7 @@ class Speaking(Around):
             config = join({speech.channel: config}, {speech.channel: standing})[speech.channel]
             population.check_config(speech.channel, config)
             population.channel_configs = population.channel_configs | {speech.channel: config}
+        population.channels[speech.channel].undeclared = UNDECLARED
         super().__init__(population)
         self.name = population.name  # type: ignore[misc]
         self.clock_unit, self.aliases = population.clock_unit, population.aliases
@@ -196,8 +201,12 @@ class Speaking(Around):
         own = (replace(role, layout=Layout(**role.layout.fields, **hears)) for role in inner.roles.values())
         return (*own, speakers)
 
-    def played_by(self, policies: Any) -> None:
-        self.inner.played_by({role: policy for role, policy in policies.items() if role != SPEAKER})
+    def played_by(self, *casts: Any) -> None:
+        """See `Population`; totals are finite only if the speakers declare a public schedule, too."""
+        self.inner.played_by(*casts)
+        speakers = [cast[SPEAKER] for cast in casts if SPEAKER in cast]
+        if speakers and all(map(has_public_schedule, speakers)) and self.channel.unbounded == UNDECLARED:
+            self.channel.unbounded = ""
 
     def reset(
         self, *, seed: int | None = None, options: Any = None, where: Array | None = None

@@ -438,6 +438,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     jumps: Mapping[str, type[Fast]] = {"agent": GossipRule}
     state_type: ClassVar[Any] = State
     sources = SOURCES
+    noise: ClassVar[Mapping[str, str]] = {"noise": "preference"}
     acts = "ticker"
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {"preference": ("sent", "answered")}
     told_if: ClassVar[Mapping[str, str]] = {

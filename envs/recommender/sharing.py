@@ -20,6 +20,8 @@ Reader = tuple[str, int]
 """The channel and the reader of answers: `HONEST`, all agents that get true answers, or the number of an agent that
 gets lies, under noise of its own."""
 HONEST = -1
+OWN_NAMES = np.uint64(1 << 63)  # offset of names of the world's own streams; those that policies ask for are smaller
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,10 @@ class Request:
             answers, int64[B, N].
         merged: the number of agents whose records enter each agent's streams, int64[N].
         entered: maps the agents that really ask, bool[B, N], and a `Reader` to the records in their streams that are
-            new to that reader; called only if answers are charged.
+            new to that reader; called only if answers are charged. It is not taken on trust that these are all: see
+            `Releases.charged`.
+
+    A record is a number in [-1, 1], and counts 1, in at most one of the streams of a question. A stream only grows.
     """
 
     asked: Bools
@@ -65,8 +70,9 @@ class ThirdParty:
     released once, with noise of scale 1/epsilon. When agents ask must then be public, as for all totals.
 
     A record costs epsilon for each stream in which it was released. On each of the two channels, an agent is charged
-    whenever its costliest record enters one more stream. Byzantine agents get false answers under noise of their own,
-    since an honest agent that asked for the same stream could otherwise cancel the noise.
+    whenever its costliest record enters one more stream. Whose records enter is what the asking policy says; streams
+    that grow by more records than it names are charged to everybody. Byzantine agents get false answers under noise of
+    their own, since an honest agent that asked for the same stream could otherwise cancel the noise.
     """
 
     def __init__(self, num_envs: int, num_agents: int) -> None:
@@ -81,6 +87,7 @@ class ThirdParty:
             account.key[fresh] = rng.integers(0, 2**63, int(fresh.sum()), np.uint64)
             account.streams[fresh], account.most[fresh] = 0, 0
             account.blocks = {at: kept for at, kept in account.blocks.items() if not fresh[at[0]]}
+            account.grown = {at: kept for at, kept in account.grown.items() if not fresh[at[0]]}
 
     def answer(
         self, request: Request, channels: Mapping[str, Channel], time: Ints, horizon: int
@@ -119,6 +126,11 @@ class ThirdParty:
             if law is None:
                 return y, messages, messages
             lying = np.zeros_like(who) if liars is None else liars
+            if (lengths > np.broadcast_to(longest[:, None], lengths.shape))[who].any():
+                raise ValueError(
+                    f"merged must be all agents whose records enter the streams, not {request.merged.tolist()}, which "
+                    f"is too few for {int(lengths[who].max())} records"
+                )
             if isinstance(law, TreeAggregation | Blocks):
                 b, n = np.nonzero(who)
                 key = account.key[b]
@@ -129,11 +141,11 @@ class ThirdParty:
                     reader = np.where(lying[b, n], n, HONEST)
                     noise = account.block_noise(b, reader, key, request.streams[b, n], lengths[b, n, 0])
                 y[b, n] += noise * law.block_scale(longest, 1.0)[n, None]
-            charged = account.charges(request.entered(who & ~lying, (channel.name, HONEST)))
+            charged = account.charged(request, who & ~lying, (channel.name, HONEST))
             for liar in np.flatnonzero((who & lying).any(0)):
                 alone = np.zeros_like(who)
                 alone[:, liar] = (who & lying)[:, liar]
-                charged = charged + account.charges(request.entered(alone, (channel.name, int(liar))))
+                charged = charged + account.charged(request, alone, (channel.name, int(liar)))
             return y, messages, charged
 
         return reply
@@ -146,7 +158,8 @@ class Releases:
         key: uint64[B], of the noise of its streams.
         streams: int32[B, N, rounds], the number of streams in which each record was released.
         most: int64[B, N], the largest of these numbers for each agent.
-        blocks: the noise of `Blocks`, by replica and `Reader`.
+        blocks: the noise of `Blocks`, by replica and reader.
+        grown: what was last released of each stream, by replica and reader: names, in order, and counts and sums.
     """
 
     def __init__(self, num_envs: int, num_agents: int) -> None:
@@ -154,6 +167,7 @@ class Releases:
         self.streams = np.zeros((num_envs, num_agents, 0), np.int32)
         self.most = np.zeros((num_envs, num_agents), np.int64)
         self.blocks: dict[tuple[int, int], BlockNoise] = {}
+        self.grown: dict[tuple[int, int], tuple[Array, Array]] = {}
 
     def block_noise(self, replica: Ints, reader: Ints, key: Array, streams: Array, time: Array) -> Floats:
         """The noise of n answers about `streams` uint64[n, K], to the readers int64[n] in the replicas int64[n], at the
@@ -165,18 +179,48 @@ class Releases:
             noise[at] = kept.released(key[at[0]], streams[at], int(time[at[0]]))
         return noise
 
-    def charges(self, entered: Entered | Ints) -> Ints:
-        """How many more streams the costliest record of each agent has entered, int64[B, N]."""
-        if isinstance(entered, np.ndarray):
+    def charged(self, request: Request, who: Bools, reader: Reader) -> Ints:
+        """How many more streams the costliest record of each agent has entered, int64[B, N], as `who` get answers.
+
+        Where streams grow by more records than the request names, anybody's may have entered: all agents are charged
+        for each stream that grew.
+        """
+        entered = request.entered(who, reader)
+        if isinstance(entered, np.ndarray) and (request.streams >= OWN_NAMES).all():  # the world counts them itself
             return entered
-        most = self.most.copy()
+        more, named = self.charges(() if isinstance(entered, np.ndarray) else entered)
+        for b in np.flatnonzero(who.any(1)).tolist():
+            names, first = np.unique(request.streams[b][who[b]], return_index=True)
+            now = np.stack([x[b][who[b]].ravel()[first] for x in (request.counts, request.sums)]).astype(np.float64)
+            known, before = self.grown.get((b, reader[1]), (names[:0], now[:, :0]))
+            every = np.union1d(known, names)
+            last = np.zeros((2, every.size))
+            last[:, np.searchsorted(every, known)] = before
+            place = np.searchsorted(every, names)
+            counts, sums = now - last[:, place]
+            if (np.abs(sums) > counts * (1 + ROUNDING) + ROUNDING).any():
+                raise ValueError(
+                    "sums and counts of a stream must be those of its last answer and of new records in [-1, 1], not "
+                    f"{np.abs(sums).max():g} from {counts[np.abs(sums).argmax()]:g} records"
+                )
+            last[:, place] = now
+            self.grown[b, reader[1]] = every, last
+            if named[b] < counts.sum():
+                more[b] += np.count_nonzero(counts)
+        return more
+
+    def charges(self, entered: Entered) -> tuple[Ints, Ints]:
+        """How many more streams the costliest record of each agent has entered, int64[B, N], and how many records have,
+        int64[B]."""
+        most, named = self.most.copy(), np.zeros(len(self.key), np.int64)
         for replica, agent, when in entered:
             if when.size:
                 self._make_room(int(when.max()) + 1)
                 np.add.at(self.streams, (replica, agent, when), 1)
                 np.maximum.at(most, (replica, agent), self.streams[replica, agent, when])
+                np.add.at(named, replica, 1)
         more, self.most = most - self.most, most
-        return more
+        return more, named
 
     def _make_room(self, rounds: int) -> None:
         if rounds > self.streams.shape[2]:

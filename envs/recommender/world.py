@@ -129,7 +129,16 @@ from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.fast import Block, RoundPlan
 from taciturn.envs.recommender.geometry import DEPTH, cell_digits, grid, item_codes
 from taciturn.envs.recommender.rewards import FAMILIES, ITEM_DIMS, Ahead, best_items, draw_instance, means
-from taciturn.envs.recommender.sharing import CHANNELS, STREAMS, Reader, Released, Request, ThirdParty, is_plain
+from taciturn.envs.recommender.sharing import (
+    CHANNELS,
+    OWN_NAMES,
+    STREAMS,
+    Reader,
+    Released,
+    Request,
+    ThirdParty,
+    is_plain,
+)
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
 ITEM_CLUSTERS, ITEM_SPREAD, ITEM_UNIFORM = 12, 0.1, 0.3
@@ -138,7 +147,6 @@ ACTIONS = ("item", "cluster", "point")
 MAX_HORIZON = 2**24  # float32 represents every whole number of rounds up to here
 MOST_DIMS = 9
 IMPOSSIBLE = -1e9  # the score of what cannot be selected
-OWN_NAMES = np.uint64(1 << 63)  # offset of names of streams; those that policies ask for by `consult` are smaller
 BLOCK_NUMBERS, FEW_NUMBERS = 2**21, 2**16  # numbers drawn at a time, for contexts and repositories
 
 
@@ -608,6 +616,8 @@ class Recommender(Population[State]):
     def consult(self, request: Request) -> tuple[Floats, Floats, Bools]:
         """Ask the third party for statistics before acting; see `ThirdParty.answer`. `info` counts agents with an
         answer as `shared`."""
+        if (request.streams >= OWN_NAMES).any():
+            raise ValueError(f"streams must have names below 2^63, not {request.streams.max()}")
         state = self.state
         sums, counts, answered = self.third_party.answer(request, self.channels, state.time, self.params.horizon)
         self._consulted |= answered

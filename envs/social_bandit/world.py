@@ -364,9 +364,10 @@ class SocialBandit(SocialPopulation[State]):
         if p.dissemination == "aggregated" and not fresh:
             return dissemination.spread_aggregated(vectors, p.copies, p.num_agents, rng, p.exact_below, self.scratch)
         if p.dissemination == "aggregated" and len(vectors) * p.copies > p.exact_below * p.num_agents:
-            held, law = vectors.sum(0), self.reply_law
+            held, law, noise = vectors.sum(0), self.reply_law, self.channels["preference"].rng
+            assert noise is not None
             zeros = len(vectors) - int(held.sum())
-            return dissemination.spread_gaussian_fresh(held, p.copies, p.num_agents, law, rng, self.scratch, zeros)
+            return dissemination.spread_gaussian_fresh(held, p.copies, p.num_agents, law, noise, self.scratch, zeros)
         counts, received = dissemination.spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
         return dissemination.stacked((self.perturb_tokens(counts, received), received))
 

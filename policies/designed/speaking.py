@@ -15,9 +15,9 @@ MOST_MOMENTS = 2**24
 
 
 class Speaker(Policy):
-    """Base of the designed speakers, which choose levels of the world's grid by the clock and by what was spent."""
+    """Base of the designed speakers, which choose levels of the world's grid by the clock and by what was spent. Each
+    declares that its schedule is public, or no total of those who speak by it is finite."""
 
-    public_schedule = True
     memoryless = True
 
     def begin(self, view: PublicView) -> None:
@@ -39,6 +39,8 @@ class ConstantLevel(Speaker):
     Args:
         epsilon: one of the world's levels.
     """
+
+    public_schedule = True
 
     def __init__(self, epsilon: float = 1.0) -> None:
         self.epsilon = number("epsilon", epsilon, at_least=0)
@@ -88,6 +90,8 @@ class OneMoment(Moments):
         epsilon: of the message, one of the world's levels above 0.
     """
 
+    public_schedule = True
+
     def __init__(self, at: float = 0.0, epsilon: float = 1.0) -> None:
         self.at = number("at", at, at_least=0)
         self.epsilon = number("epsilon", epsilon, above=0)
@@ -104,6 +108,8 @@ class GrowingBatches(Moments):
         growth: each batch is so many times as long as the one before, >= 1.
         epsilon: of each message, one of the world's levels above 0.
     """
+
+    public_schedule = True
 
     def __init__(self, first: float = 1.0, growth: float = 2.0, epsilon: float = 1.0) -> None:
         self.first = number("first", first, above=0)
@@ -125,6 +131,8 @@ class LevelPlan(Moments):
         plan: `[(moment, epsilon), ...]`: when to speak, in the unit of the world's clock, increasing, and at which
             of the world's levels above 0.
     """
+
+    public_schedule = True
 
     def __init__(self, plan: Sequence[tuple[float, float]] = ((0.0, 1.0),)) -> None:
         given: Any = plan

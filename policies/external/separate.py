@@ -36,7 +36,7 @@ class Separate(Policy):
 
     @property
     def pools(self) -> bool:  # type: ignore[override]
-        """Whether the agent declares a public schedule."""
+        """Whether the agent declares that it shares a mind."""
         return bool(getattr(self.agent, "pools", False))
 
     def prescribes(self, view: PublicView) -> dict[str, Any]:

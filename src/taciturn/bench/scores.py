@@ -497,7 +497,7 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
                 f"{task_name(board.task)}{at_total(board.task.total)}", str(places.get(id(one), NONE)),
                 board.label(one), one.config["kind"], information(one), score_text(board.score(one)),
                 mean_of(board, one), score_text(board.silenced(one)), failed(board, one),
-                *(number(one.mean(name)) if name in one.metrics else NONE for name in (MESSAGES, EPSILON)),
+                number(one.mean(MESSAGES)) if MESSAGES in one.metrics else NONE, spent_text(one),
                 *([] if free else [board.task.covers]), *answers,
             ))  # fmt: skip
     columns: tuple[str, ...] = (
@@ -520,6 +520,14 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
         return Table(title, columns, rows, f"{seeds}.", words=frozenset({0, 1, 2, 3}))
     words = frozenset({0, 2, 3, 4, *range(11, len(columns))})
     return Table(title, columns, rows, note, words=words)
+
+
+def spent_text(group: Group) -> str:
+    """What the agent that spent most has spent; agents that share a mind send one another's data, which no total
+    covers."""
+    if EPSILON not in group.metrics:
+        return NONE
+    return "∞" if pools(group) else number(group.mean(EPSILON))
 
 
 def at_total(total: Any) -> str:
@@ -583,7 +591,12 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
                         ("score", "low", "high"), (rounded(x) if math.isfinite(x) else None for x in score), strict=True
                     )
                 )
-                | {"mean": rounded(board.mean(one)), **spent, "seeds": one.seeds.tolist()}
+                | {
+                    "mean": rounded(board.mean(one)),
+                    **spent,
+                    **({EPSILON: None} if pools(one) else {}),
+                    "seeds": one.seeds.tolist(),
+                }
             )
     return found
 

@@ -1,5 +1,6 @@
 """Messages whose senders choose the level of each, from what is public."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -80,9 +81,17 @@ class ChosenLevels(Repeated):
         return LevelsState(shape)
 
     def say(
-        self, x: Array, levels: Floats, who: Bools, rng: Generator, state: LevelsState, sensitivity: Given = None
+        self,
+        x: Array,
+        levels: Floats,
+        who: Bools,
+        rng: Generator | Callable[[float], Generator],
+        state: LevelsState,
+        sensitivity: Given = None,
     ) -> tuple[Array, Bools]:
         """Messages for the values x[*shape, ...] of the agents `who`, bool of `shape`, at `levels`, float64 of `shape`.
+
+        `rng` may be a function of the level, so that two levels do not share noise.
 
         Returns:
             (messages, zeros where nothing is sent; who sends, bool of `shape`).
@@ -95,7 +104,7 @@ class ChosenLevels(Repeated):
                 apart = x.ndim - mechanism.payload_dims
                 stated = np.broadcast_to(sensitivity, (*x.shape[:apart], *[1] * mechanism.payload_dims))[said]
             mechanism.check_sensitivity(stated)
-            answers = mechanism.perturb(x[said], rng, stated)
+            answers = mechanism.perturb(x[said], rng(level) if callable(rng) else rng, stated)
             if state.answers is None or state.answers.shape != x.shape:
                 state.answers = np.zeros(x.shape, answers.dtype)
             state.answers[said] = answers

@@ -213,8 +213,8 @@ class Ledger:
             unit: what two adjacent worlds differ in. `event`: one event, which enters at most one message of a
                 `disjoint` channel. `user`: an agent's whole history; a message then costs as much as a change of all
                 its `events`, and inf if their number was not stated and the mechanism is not local. None: each message
-                counts at its own channel's unit. At every unit, totals are inf if a channel's `silence_tells`, even
-                without messages; so are those of messages of a mechanism whose `changes_tell`.
+                counts at its own channel's unit. At every unit, totals are inf if a channel's `silence_tells`, or is
+                `unbounded`, even without messages; so are those of messages of a mechanism whose `changes_tell`.
             observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of
                 all channels.
             channel: count only this channel, or these. The total then says nothing of what the others tell.
@@ -374,7 +374,7 @@ class Ledger:
         differ on a single account, the agent that has sent most there has spent most: [B, 1].
         """
         read = [self.channels[a.channel] for a in accounts]
-        if any(channel.silence_tells for channel in read):
+        if any(channel.silence_tells or channel.unbounded for channel in read):
             return np.full((self.num_envs, 1), math.inf)
         top = top and sum(isinstance(a, Levels) or a.each is not None for a in accounts) == 1
         counted: list[tuple[str | None, PrivacyLoss, Ints]] = []  # the channel, if its messages compose in parallel
@@ -437,6 +437,7 @@ def _note(channel: SendingChannel, kind: str) -> str:
     notes += ["infinite: an answer that changes reveals that the value changed"] * changes_show(channel)
     notes += [f"infinite: {SILENCE}"] * channel.silence_tells
     notes += [f"given {channel.given}"] * bool(channel.given)
+    notes += [f"infinite: {channel.unbounded}"] * bool(channel.unbounded)
     return "; ".join(filter(None, notes))
 
 

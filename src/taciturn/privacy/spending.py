@@ -41,9 +41,9 @@ def spending(
       all channels, of the agent that spent most (the maximum over roles, where several send), 0 where none was sent.
 
     Every epsilon is inf where a message was sent on a channel without a mechanism. Every total is inf where the
-    channel's `silence_tells`, even without messages, or a memoised answer may change (see `Ledger.total`). Mechanisms
-    with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent: `messages` counts what was sent, the
-    epsilons count what was charged.
+    channel's `silence_tells` or is `unbounded`, even without messages, or a memoised answer may change (see
+    `Ledger.total`). Mechanisms with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent:
+    `messages` counts what was sent, the epsilons count what was charged.
 
     Args:
         channels: the population's channels, which count the messages.
@@ -64,7 +64,9 @@ def spending(
     if ledger is None:
         nothing_hidden = np.where(messages > 0, math.inf, 0.0)
         total = (
-            np.full(messages.shape, math.inf) if any(channel.silence_tells for channel in channels) else nothing_hidden
+            np.full(messages.shape, math.inf)
+            if any(channel.silence_tells or channel.unbounded for channel in channels)
+            else nothing_hidden
         )
         totals = {f"epsilon_{name}": total.copy() for name in methods}
         return {"messages": messages, "epsilon_message": nothing_hidden} | totals
@@ -107,7 +109,7 @@ def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float
     spent = {"epsilon_message": costliest}
     read = [ledger.channels[account.channel] for account in accounts]
     quick = not any(_is_impure(account.loss) for account in accounts)
-    quick = quick and not any(channel.silence_tells or changes_show(channel) for channel in read)
+    quick = quick and not any(one.silence_tells or one.unbounded or changes_show(one) for one in read)
     for method in methods:
         if method == "basic" and quick:
             spent["epsilon_basic"] = _basic(accounts, most, ledger)

@@ -112,15 +112,16 @@ class Check:
     """
 
     kind: str
-    run: Callable[[], None]
+    run: Callable[[], Any]
     variant: str = ""
     api: bool = False
     slow: bool = False
 
-    def __call__(self) -> None:
+    def __call__(self) -> Any:
+        """Run it; returns what it found, if it counts anything."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotPrivate)  # the checks are about more than privacy
-            self.run()
+            return self.run()
 
     def __str__(self) -> str:
         return "-".join(filter(None, [self.kind, self.variant]))

@@ -366,7 +366,7 @@ def is_compiled(case: Case) -> bool:
     for turn in range(len(population.turns or ((),))):
         population.step(chosen(population, random_actions(population, np.random.default_rng(turn))))
     assert population.streams is not None
-    return all(name.startswith("channel/") for name in population.streams._generators)
+    return all(name.startswith("channel/") for name, _ in population.streams._generators)
 
 
 def same_for_all(population: Population[Any], step: int) -> dict[str, Array]:

@@ -1,7 +1,12 @@
 """A check of policies that declare a public schedule: with what they receive held fixed, private data change nothing
 that observers see."""
 
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,47 +14,199 @@ import numpy as np
 from taciturn.envs.core import Array, ChannelConfig, Population, as_policies, begin
 from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.public import has_public_schedule
+from taciturn.envs.core.replicas import Replicas
+from taciturn.envs.core.speaking import SPEAKER
 from taciturn.privacy.mechanisms import Laplace, Mechanism, TreeAggregation
 from taciturn.testing.policies import Play
 
 NOISE: dict[str, Mechanism] = {"vector": Laplace(1.0), "bounded": Laplace(1.0), "stream": TreeAggregation(1.0)}
-REPLICAS = 3
+THIRDS = ("early", "middle", "late")
+OVER = "turned over"
+DATA = (OVER, 0.0), ("high", 0.0), ("low", 0.0), ("random", 1 / 3), ("alternating", 2 / 3), (OVER, 2 / 3)
+"""What becomes of an agent's private data, from which share of the run on."""
+ONE = "one event"
+EVENTS = (ONE, 0.0), (ONE, 0.5)
+"""Only one number is turned over."""
 
 
 def declares_a_public_schedule(play: Play) -> bool:
-    """Whether agents decide when to send there, and the policy declares that its schedule is public."""
+    """Whether agents decide when to send there, or at which level, and the policy declares that its schedule is
+    public."""
     population, policy = play.population(1), play.make()
-    if not any(channel.agents_decide for channel in population.channels.values()):
+    role = play.role(population)
+    if role != SPEAKER and not any(one.agents_decide and one.sender == role for one in population.channels.values()):
         return False
     population.reset(seed=0)
-    policy.reset(population, population.stream("policy"), play.role(population))
+    policy.reset(population, population.stream("policy"), role)
     return has_public_schedule(policy)
 
 
-def schedule_is_public(play: Play) -> None:
-    """A run is played again for the first and for the last agent, with all of that agent's private data turned over.
+def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
+    """A run is played again with other private data of the first or of the last agent: turned over, all as high or as
+    low as they get, random, or high and low in turn; some only from a third or from two thirds of the run on.
 
-    On the channels where agents decide when to speak, everything is delivered as before, so everybody receives the
-    same. Then the senders or askers at every moment, and the subject and sensitivity of messages, must be the same.
+    On the channels where agents decide when to speak, or at which level, everything is delivered as before, so
+    everybody receives the same. Then the senders or askers at every moment, and the subject, level, weight and
+    sensitivity of messages, must be the same. This is done by steps and, if the policy has a fast form there, in fast
+    play.
+
+    By steps, one number is changed alone, too. Then no message differs by more than its sensitivity, on a `disjoint`
+    channel all together do not, and of answers no more streams differ than the agent is charged for.
+
+    Returns:
+        What was changed: for each kind of private number, named by how the run was played, by the world's function that
+        drew it and by its type, `{part of the run: (how many numbers differed, how many there were)}` over all replays.
 
     Raises:
-        AssertionError: something differs, or the policy declares no public schedule there, or nobody decides anything.
+        AssertionError: something differs; the policy declares no public schedule there, or nobody decides anything; or
+            no number of a kind was changed in a part of the run in which there were some; or one event changes more
+            than is charged.
     """
-    first = Script()
-    population = run(play, first, None)
-    deciding = [channel for channel in population.channels.values() if channel.agents_decide]
-    assert deciding, f"nobody decides when to send in {play.world}"
-    for agent in sorted({0, deciding[0].num_senders - 1}):
-        again = Script(first.said)
-        run(play, again, agent)
-        assert len(again.said) == len(first.said), f"{play!r} sends {len(first.said)} or {len(again.said)} times"
+    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for fast in (False, True):
+        told = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+        population = play.population(1)
+        agents = sorted({0, _deciding(population)[0].num_senders - 1})
+        # In fast play numbers are drawn many at a time, and none is one event.
+        changes = [Change(agent, *data) for agent, data in product(agents, DATA if fast else DATA + EVENTS)]
+        # A world that is written for one replica does not say whose number it draws.
+        one_by_one = isinstance(getattr(population, "inner", population), Replicas)
+        replays = [[change] for change in changes] if one_by_one else [changes]
+        first, ranges = Script(), Private([None] * len(replays[0]))
+        if not run(play, first, ranges, fast):
+            continue
+        for some in replays:
+            again, private = Script(first.said), Private(some, ranges.ranges)
+            run(play, again, private, fast)
+            assert len(again.said) == len(first.said), f"{play!r} sends {len(first.said)} or {len(again.said)} times"
+            for b, change in enumerate(some):
+                if change.data == ONE:
+                    _costs_what_is_charged(first, again, b, change.agent, population.channels)
+            for total, more in zip(told, (private.changed, private.drawn), strict=True):
+                total.update(more)
+        changed, drawn = told
+        for kind, third in sorted(drawn):
+            parts = found.setdefault(f"{'fast' if fast else 'steps'}: {kind}", {})
+            parts[THIRDS[third]] = changed[kind, third], drawn[kind, third]
+            assert changed[kind, third], f"no private number of {kind} was changed in the {THIRDS[third]} part of a run"
+    assert found, f"{play!r} draws no private numbers"
+    return found
+
+
+class Change(NamedTuple):
+    """Which agent's private data become what, from which share of the run on."""
+
+    agent: int
+    data: str
+    since: float
+
+
+class Private:
+    """Takes the place of `Population.private`: notes the range of private numbers, or changes them.
+
+    Args:
+        changes: of each replica; None: nothing is changed.
+        ranges: of the numbers, by kind.
+    """
+
+    def __init__(self, changes: Sequence[Change | None], ranges: dict[str, tuple[Any, Any]] | None = None) -> None:
+        self.changes, self.ranges, self.rng = changes, ranges or {}, np.random.default_rng(0)
+        self.drawn, self.changed = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+        self.over = [False] * len(changes)  # whether the one event was changed
+
+    def hook(self) -> Callable[..., Array]:
+        """The method of a population."""
+
+        def private(world: Population[Any], drawn: Array, agents: Array | None = None) -> Array:
+            if world.purpose:  # a learner's practice
+                return drawn
+            kind = f"{_who_draws()} {drawn.dtype}"
+            share = np.zeros(len(drawn)) if world._state is None else world.clock() / world.horizon
+            found = drawn.copy()
+            for b, change in enumerate(self.changes):
+                if change is None:
+                    low, high = self.ranges.get(kind, (drawn.min(), drawn.max()))
+                    self.ranges[kind] = min(low, drawn.min()), max(high, drawn.max())
+                    continue
+                mine = (np.arange(drawn.shape[1]) if agents is None else agents[b]) == change.agent
+                place = kind, min(int(3 * share[b] * (1 + 1e-9)), 2)
+                if change.data == ONE and not self.over[b] and mine.any() and share[b] >= change.since:
+                    once = np.zeros_like(drawn[b], np.bool_)
+                    once.reshape(-1)[np.flatnonzero(mine)[0] * (once.size // len(mine))] = True
+                    found[b, once] = self.instead(OVER, drawn[b, once], kind, 0)
+                    self.over[b] = True
+                elif change.data != ONE and share[b] * (1 + 1e-9) >= change.since:
+                    found[b, mine] = self.instead(change.data, drawn[b, mine], kind, self.drawn.total())
+                self.drawn[place] += drawn[b, mine].size
+                self.changed[place] += int((found[b, mine] != drawn[b, mine]).sum())
+            return found
+
+        return private
+
+    def instead(self, data: str, x: Array, kind: str, count: int) -> Array:
+        """What the numbers x become, after so many others."""
+        low, high = (False, True) if x.dtype == np.bool_ else self.ranges[kind]
+        if x.dtype.kind == "f" and low >= 0 and high <= 1:
+            low, high = 0.0, 1.0
+        if data == OVER:
+            return np.asarray(~x if x.dtype == np.bool_ else low + high - x)
+        if data == "random":
+            luck = self.rng.random(x.shape)
+            return (low + luck * (high - low) if x.dtype.kind == "f" else np.where(luck < 0.5, low, high)).astype(
+                x.dtype
+            )
+        highest = (count + np.arange(x.size).reshape(x.shape)) % 2 if data == "alternating" else data == "high"
+        return np.where(highest, high, low).astype(x.dtype)
+
+
+def _who_draws() -> str:
+    """The name of the world's function that draws private numbers."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_name in ("<lambda>", "private") and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_name
+
+
+def _costs_what_is_charged(
+    first: "Script", again: "Script", b: int, agent: int, channels: Mapping[str, Channel]
+) -> None:
+    """Check what one event of an agent has changed in replica `b`.
+
+    Of answers only what follows from the event itself is compared: once it has changed an action, and so other records,
+    they are left out.
+    """
+    pairs = zip(first.acted, again.acted, strict=True)
+    acted = min((place for (place, old), (_, new) in pairs if not np.array_equal(old[b], new[b])), default=math.inf)
+    shares, streams, charged = dict[str, float](), dict[str, set[int]](), Counter[str]()
+    for place, (one, new) in enumerate(zip(first.said, again.said, strict=True)):
+        seen, name = one.seen, one.seen["channel"]
+        by = np.abs(new.content[b].astype(np.float64) - one.content[b])
+        if "asked" in seen and place < acted:
+            streams.setdefault(name, set()).update(seen["about"][b][by > 0].tolist())
+            charged[name] += int(one.charged[b, agent])
+        if "asked" in seen or not by[agent].any():
+            continue
+        share = 1.0
+        if seen["sensitivity"] is not None:
+            reach = np.broadcast_to(seen["sensitivity"][b], by.shape)[agent]
+            parts = np.divide(by[agent], reach, out=np.zeros_like(by[agent]), where=by[agent] > 0)
+            share = float(np.linalg.norm(parts.ravel(), seen.get("norm", 1)))
+        assert share <= 1 + 1e-6, f"message {place} changes by {share:g} times its sensitivity"
+        shares[name] = shares.get(name, 0.0) + share
+    for name, total in shares.items():
+        assert total <= 1 + 1e-6 or not channels[name].disjoint, f"one event costs {total:g} messages on {name!r}"
+    for name, found in streams.items():
+        assert len(found) <= charged[name], f"one event is in {len(found)} streams on {name!r}, {charged[name]} charged"
 
 
 class Said(NamedTuple):
-    """One use of a channel: what an observer sees of it apart from its content, and the result."""
+    """One use of a channel: what an observer sees of it apart from its content, the result, the content, and how many
+    messages of each agent are charged for answers."""
 
     seen: dict[str, Any]
     heard: Any
+    content: Array
+    charged: Any = None
 
 
 class Script:
@@ -57,49 +214,61 @@ class Script:
 
     def __init__(self, before: list[Said] | None = None) -> None:
         self.before, self.said = before, list[Said]()
+        self.acted: list[tuple[int, Any]] = []  # actions, after so many uses of channels
 
-    def line(self, seen: dict[str, Any], speak: Any) -> Any:
-        """The result of calling `speak`, or the recorded one."""
-        if self.before is None:
-            heard = speak()
-        else:
+    def line(self, said: Said) -> Any:
+        """The result of this use of a channel, or the recorded one."""
+        if self.before is not None:
             place = len(self.said)
-            assert place < len(self.before), f"something is sent that was not sent before: {seen}"
-            expected, heard = self.before[place]
-            for name, value in expected.items():
-                np.testing.assert_array_equal(seen[name], value, err_msg=f"{name} of message {place}")
-        self.said.append(Said(seen, heard))
-        return heard
+            assert place < len(self.before), f"something is sent that was not sent before: {said.seen}"
+            for name, value in self.before[place].seen.items():
+                np.testing.assert_array_equal(said.seen[name], value, err_msg=f"{name} of message {place}")
+            said = said._replace(heard=self.before[place].heard)
+        self.said.append(said)
+        return said.heard
 
 
-def run(play: Play, script: Script, turned: int | None) -> Population[Any]:
-    """Play a run by steps with the private data of the agent `turned` inverted (None: of nobody)."""
-    plain = play.population(REPLICAS)
+def _deciding(population: Population[Any]) -> list[Channel]:
+    """The channels on which agents decide when to speak, or at which level."""
+    configs = population.channel_configs
+    chosen = {name for name, one in configs.items() if one.mechanism is not None and one.mechanism.takes_levels}
+    found = [channel for name, channel in population.channels.items() if channel.agents_decide or name in chosen]
+    assert found, f"nobody decides when to send in {population!r}"
+    return found
 
-    def private(_: Any, drawn: Array, agents: Array | None = None) -> Array:
-        if turned is None:
-            return drawn
-        over = np.asarray(~drawn if drawn.dtype == np.bool_ else drawn.max() + drawn.min() - drawn)
-        mine = (np.arange(drawn.shape[1]) if agents is None else agents) == turned
-        return np.where(mine.reshape(*mine.shape, *[1] * (drawn.ndim - 2)), over, drawn)
 
-    population = plain.alike(REPLICAS, private=private)
-    channels = [channel for channel in population.channels.values() if channel.agents_decide]
+def run(play: Play, script: Script, private: Private, fast: bool) -> bool:
+    """Play a run, in as many replicas as `private` changes, by steps or at once; returns False if it cannot be played
+    at once."""
+    plain = play.population(len(private.changes))
+    population = plain.alike(plain.num_envs, private=private.hook())
+    channels = [population.channels[channel.name] for channel in _deciding(plain)]
     noise = dict[str, ChannelConfig]()
-    for channel in channels:
-        config = ChannelConfig(NOISE[channel.payload])
+    for one in channels:
+        config = ChannelConfig(NOISE[one.payload])
         with suppress(ValueError):  # where no mechanism fits, messages pass as they are
-            population.check_config(channel.name, config)
-            noise[channel.name] = config
-    population.reset(seed=0, options={"channels": noise})
+            population.check_config(one.name, config)
+            noise[one.name] = config
+    noise = {name: config for name, config in noise.items() if name not in plain.channel_configs}
+    population.reset(seed=0, options={"channels": plain.channel_configs | noise})
     policy = play.make()
     policies = as_policies(population, play.actors(policy, population))
     begin(population, policies)
     assert has_public_schedule(policy), f"{policy!r} declares no public schedule"
     for channel in channels:
         _listen(channel, population, script)
-    population.advance(policies)
-    return population
+    step = population.step
+
+    def steps(actions: Any, where: Array | None = None) -> Any:
+        if not isinstance(actions, dict):
+            script.acted.append((len(script.said), actions))
+        return step(actions, where)
+
+    population.step = steps  # type: ignore[method-assign]
+    if fast:
+        return population.fast_forward(policies, np.inf)
+    population.advance(policies, fast=False)
+    return True
 
 
 def _listen(channel: Channel, population: Population[Any], script: Script) -> None:
@@ -111,11 +280,24 @@ def _listen(channel: Channel, population: Population[Any], script: Script) -> No
         public = {"sensitivity": sensitivity, "weights": named.get("weights")}
         seen = named | {"channel": channel.name, "time": population.clock(), "senders": who.copy()}
         seen |= {name: None if value is None else np.where(speaking, value, 0) for name, value in public.items()}
-        return script.line(seen, lambda: send(x, senders, sensitivity, **named))
+        seen["levels"] = np.where(who, channel.levels, 0.0) if channel.takes_levels else None
+        counted = send(x, senders, sensitivity, **named)  # what was sent and spent is public
+        now = counted, channel.read.copy(), channel.standing.copy()
+        heard, channel.read, channel.standing = script.line(Said(seen, now, np.where(speaking, x, 0)))
+        return heard
 
     def answers(x: Array, asked: Array, reply: Any, about: Array | None = None) -> Any:
-        subject = None if about is None else np.where(asked.reshape(*asked.shape, *[1] * (about.ndim - 2)), about, 0)
+        asking = asked.reshape(*asked.shape, *[1] * (x.ndim - 2))
+        subject = None if about is None else np.where(asking, about, 0)
         seen = {"channel": channel.name, "time": population.clock(), "asked": asked.copy(), "about": subject}
-        return script.line(seen, lambda: answer(x, asked, reply, about))
+        charges = []
+
+        def replies(*given: Any) -> Any:
+            found = reply(*given)
+            charges.append(found[2])
+            return found
+
+        heard = answer(x, asked, replies, about)
+        return script.line(Said(seen, heard, np.where(asking, x, 0), charges[0]))
 
     channel.send, channel.answer = sends, answers  # type: ignore[method-assign]

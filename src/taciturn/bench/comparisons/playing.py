@@ -289,7 +289,8 @@ def first_within(
     for way in ways:
         found = played(task, agent, config, runs, seed, way)
         spent = found.spent[EPSILON]
-        if isinstance(task.total, float) and within(spent, task.total):
+        # Who pools is played as a reference: it has no finite total, and tables say so.
+        if getattr(agent, "pools", False) or (isinstance(task.total, float) and within(spent, task.total)):
             return found, way
     raise ValueError(
         f"policy must spend at most epsilon = {task.total} of each agent in {task.id}, and {agent!r} spends {spent:g} "

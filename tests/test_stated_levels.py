@@ -73,7 +73,7 @@ RUNS: list[tuple[str, dict[str, Any], Any, dict[str, tuple[float, str]]]] = [
     ("social_bandit", SOCIAL, PrivateSocialLearning(epsilon=0.6), {"preference": (0.6, "message")}),  # Tao et al., 6
     ("social_bandit", SOCIAL, PrivateSocialLearning(delta=0.3), {"preference": (1.0, "message")}),
     ("social_bandit", SOCIAL, Listener(2.5, 2.0), {"preference": (2.5, "run")}),
-    ("social_bandit", SOCIAL, OneAnswerOracle(1.5, 2.0), {"preference": (1.5, "run")}),
+    ("social_bandit", SOCIAL, OneAnswerOracle(1.5, 2.0), {"preference": (1.5, "shared mind")}),
     # Li & Song 2022, Algorithm 1: noise of 1 / (N epsilon n) on means of n rewards, so N epsilon.
     ("federated_bandit", FEDERATED, CDPMAB(0.5), {"means": (4 * 0.5, "message")}),
     ("federated_bandit", FEDERATED, CommunicationEfficientCDPMAB(0.5, 2, 0.4), {"means": (2 * 0.4, "message")}),
@@ -112,6 +112,8 @@ def test_a_policy_is_charged_what_its_paper_prescribes(world: str, params: Any, 
         assert ledger.per_message[channel].epsilon == pytest.approx(epsilon)
         if per == "run":
             np.testing.assert_allclose(ledger.total(0.0, "max", "basic", channel=channel), epsilon)
+        if per == "shared mind":
+            assert np.isinf(ledger.total(0.0, "max", "basic", channel=channel)).all()
 
 
 @pytest.mark.parametrize(("world", "params", "policy", "delta", "unit"), WITHIN, ids=lambda value: str(value)[:40])

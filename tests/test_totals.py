@@ -180,7 +180,7 @@ COVERED: dict[str, tuple[str, Any, tuple[str, ...], tuple[str, ...]]] = {
     "arm_elimination_v0": ("GrowingSchedule", "event", ("means",), ()),
     "gossip_bandit_v0": ("Listener", "event", ("preference",), ()),
     "social_bandit_v0": ("Listener", "event", ("preference",), ()),
-    "recommender_v0": ("DTPriDO", "event", ("statistics", "counts"), ("selection",)),
+    "recommender_v0": ("TPriDO", "event", ("statistics", "counts"), ("selection",)),
     "elicitation_v0": ("Wintall", "user", ("report",), ()),
 }
 """An agent for each world with totals, the unit, the channels that a total counts, and the others."""
@@ -211,7 +211,7 @@ def test_totals_are_the_ledgers_of_the_declared_channels_and_unit(env: str, monk
         worlds.append(population(*args))
         return worlds[-1]
 
-    own: dict[str, dict[str, Any]] = {"DTPriDO": {"threshold": 2.0}, "FewRounds": {"k": 2}}
+    own: dict[str, dict[str, Any]] = {"TPriDO": {"threshold": 2.0}, "FewRounds": {"k": 2}}
     agent: Any = bring(name, **own.get(name, {}))
     world = population(one, 1, "evaluation")
     way = own_way(agent, world, 3.0) or next(ways(world, PROTECTED[env], 3.0, [25]))

@@ -77,6 +77,9 @@ def run(
     metrics: dict[str, dict[str, Any]] = {}
     for name in blocks[0]:
         values = np.concatenate([block[name] for block in blocks])
+        total = name.startswith("epsilon") and name != "epsilon_message"
+        if pooled and total:  # whether it says so or was found to
+            values = np.full(values.shape, math.inf)
         known = values[~np.isnan(values)]
         value, low, high = estimate(known) if known.size else (None, None, None)
         if name == "score" and env in TASKS:
@@ -107,6 +110,8 @@ def run(
         mean = "-" if metric["mean"] is None else format(metric["mean"], ".6g")
         if name.startswith("epsilon") and metric["mean"] in (0, math.inf):
             mean = privacy_text(metric["values"], metrics["epsilon_message"]["values"])
+            if pooled and name != "epsilon_message":
+                mean = "∞ (its agents share a mind)"
         rows.append((name, mean, f"{interval} {what.get(name, '')}".strip()))
     print(aligned(rows, indent=2))
 

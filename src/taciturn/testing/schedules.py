@@ -245,11 +245,11 @@ def run(play: Play, script: Script, private: Private, fast: bool) -> bool:
     channels = [population.channels[channel.name] for channel in _deciding(plain)]
     noise = dict[str, ChannelConfig]()
     for one in channels:
-        config = ChannelConfig(NOISE[one.payload])
-        with suppress(ValueError):  # where no mechanism fits, messages pass as they are
-            population.check_config(one.name, config)
-            noise[one.name] = config
-    noise = {name: config for name, config in noise.items() if name not in plain.channel_configs}
+        if one.name not in plain.channel_configs:
+            config = ChannelConfig(NOISE[one.payload])
+            with suppress(ValueError):  # where no mechanism fits, messages pass as they are
+                population.check_config(one.name, config)
+                noise[one.name] = config
     population.reset(seed=0, options={"channels": plain.channel_configs | noise})
     policy = play.make()
     policies = as_policies(population, play.actors(policy, population))

@@ -291,7 +291,7 @@ def test_a_second_writer_is_refused_in_one_line_and_a_dead_one_is_not_waited_for
 
 @pytest.mark.parametrize("name", ["manifest.json", "plan.json"])
 def test_a_manifest_or_plan_of_the_wrong_shape_is_one_line(name: str, tmp_path: Path, dummies: ModuleType) -> None:
-    store, lacking = Store(tmp_path), ("code", "commit", "processor")  # manifests of earlier versions
+    store, lacking = Store(tmp_path), ("code", "commit", "processor", "streams")  # manifests of earlier versions
     run_study([dummies.Failing()], store)
     right = json.loads((tmp_path / name).read_bytes())
     wrong: list[Any] = [[], 3, None, "text", dict.fromkeys(right, 3)]

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from taciturn.bench.verify import (
     AS_STORED,
     DIFFERENT,
     FRESH,
+    NOISE,
     SAME,
     TRAINED,
     Check,
@@ -29,6 +31,7 @@ from taciturn.bench.verify import (
     told,
     verify,
 )
+from taciturn.envs.core import Streams
 
 
 class Noise(Study):
@@ -132,6 +135,25 @@ def test_a_training_may_differ_on_another_processor_alone(tmp_path: Path) -> Non
     ):
         kept(tmp_path, study, changed, processor=where)
         assert {one.outcome for one in again(tmp_path, study)} == {outcome}
+
+
+def test_noise_may_differ_from_that_of_earlier_streams_alone(tmp_path: Path) -> None:
+    class Noisy(Noise):
+        def run(self, cell: Cell, progress: Any = None) -> Result:
+            rng = Streams(cell.seed).noise("channel/x", "Laplace(1)")
+            return replace(super().run(cell), metrics={**super().run(cell).metrics, "noise": rng.normal()})
+
+    changed: Any = lambda metrics: metrics | {"value": metrics["value"] + 0.1}  # noqa: E731
+    for study, more, outcome in (
+        (Noisy(), {}, NOISE),
+        (Noisy(), {"streams": 2}, DIFFERENT),
+        (Noisy(), {"streams": 2, "others": [{"streams": 1}]}, NOISE),
+        (Noise(), {}, DIFFERENT),
+    ):
+        kept(tmp_path, study, changed, **more)
+        checks = again(tmp_path, study)
+        assert {one.outcome for one in checks} == {outcome}
+        assert bool(told(checks)["different_cells"]) is (outcome == DIFFERENT)
 
 
 def test_the_processor_of_results_of_several_runs_is_not_known(tmp_path: Path) -> None:

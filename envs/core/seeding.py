@@ -10,6 +10,11 @@ import numpy as np
 
 from taciturn.validation import integer
 
+VERSION = 2
+"""Of the numbers that a seed gives; since 2, noise has numbers of its own in each configuration."""
+CONFIGURED = set[str]()
+"""The names of the streams of noise that this process has drawn from."""
+
 
 class Streams:
     """Independent NumPy generators, one per name, all derived from one seed.
@@ -51,6 +56,7 @@ def spawned(entropy: Any, purpose: str, name: str, configuration: str = "") -> n
     """The seeds of the stream `name` of runs for a purpose, in one configuration."""
     key = [zlib.crc32(one.encode()) for one in ([purpose] if purpose else []) + [name]]
     if configuration:
+        CONFIGURED.add(name)
         key += np.frombuffer(hashlib.sha256(configuration.encode()).digest()[:16], "<u4").tolist()
     return np.random.SeedSequence(entropy, spawn_key=key)
 

@@ -24,6 +24,7 @@ from taciturn import files
 from taciturn.bench.cells import MOST_FILE, arrow, parquet, read_cell, schema
 from taciturn.bench.results import Cell, Result, Results
 from taciturn.bench.study import Study
+from taciturn.envs.core import seeding
 from taciturn.validation import shown
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 RUN_SHAPE = {
     "taciturn": str, "python": str, "platform": str, "cpu_count": int | None, "libraries": {str: str}, "command": str,
     "quick": bool, "studies": {str: str}, "seeds": {str: [int]}, "started": str, "finished": str | None,
-    "code": frozenset({str}), "commit": frozenset({str}), "processor": frozenset({str}),
+    "code": frozenset({str}), "commit": frozenset({str}), "processor": frozenset({str}), "streams": frozenset({int}),
 }  # fmt: skip
 SHAPES: dict[str, Any] = {"manifest.json": RUN_SHAPE | {"earlier_runs": [RUN_SHAPE]}, "plan.json": {str: [SHA256]}}
 
@@ -368,6 +369,7 @@ def environment() -> Manifest:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": processor(),
+        "streams": seeding.VERSION,
         "cpu_count": os.cpu_count(),
         "libraries": libraries,
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),

@@ -15,7 +15,8 @@ from taciturn.files import content
 from taciturn.validation import shown
 
 ORIGIN = ("command", "commit", "taciturn", "python", "libraries", "platform", "finished")
-"""What each file says of where it comes from; those of later versions name the processor, too."""
+"""What each file says of where it comes from; those of later versions name the processor and the version of the streams
+of random numbers (1 if it is missing), too."""
 NUMBERS = [(int, float)]
 SHAPE: Any = {
     "study": str,
@@ -53,7 +54,7 @@ def of_folder(folder: Path, study: Study) -> Submission:
 def origin_of(manifest: Manifest) -> dict[str, Any]:
     """Command, commit, versions and machine; the program's own name, and not the folder that the results went to."""
     command = "taciturn " + re.sub(r" --out[= ]\S+", "", manifest["command"]).partition(" ")[2]
-    recorded = (*ORIGIN, *({"processor"} & manifest.keys()))
+    recorded = (*ORIGIN, *({"processor", "streams"} & manifest.keys()))
     return {name: manifest[name] for name in recorded} | {"command": command}
 
 

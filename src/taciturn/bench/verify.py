@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +15,13 @@ from taciturn.bench.results import Cell, Group, Progress, Result, Results, canon
 from taciturn.bench.store import Store, environment
 from taciturn.bench.study import Score, Study
 from taciturn.bench.submission import KEPT_DIGITS, rounded, unpacked
+from taciturn.envs.core import seeding
 
 FRESH = 3_000_000
 """Fresh seeds are drawn from here on: no cell of a study has one, and no setting was tuned on one."""
 SAME, TRAINED, DIFFERENT = "the same bits", "trained on another processor, to other numbers", "different"
+NOISE = "of other noise, since the numbers that a seed gives to noise have changed"
+DREW_NOISE = "drew noise"  # a metric that `Again` adds
 AS_STORED = f"equal in the {KEPT_DIGITS} digits stored"
 ZERO = 1e-12
 """Real numbers that are no further apart than this are equal, since what is left of a difference has no digits."""
@@ -26,14 +30,15 @@ RARE = 1e-3
 
 
 class Drawn(NamedTuple):
-    """A stored cell, what it gave, the stored values of its configuration at all seeds, and the processor it ran on,
-    empty if that was not recorded."""
+    """A stored cell, what it gave, the stored values of its configuration at all seeds, the processor it ran on,
+    empty if that was not recorded, and the version of its streams of random numbers."""
 
     study: Study
     cell: Cell
     metrics: dict[str, float]
     others: Group
     processor: str
+    streams: int
 
 
 class Check(NamedTuple):
@@ -41,7 +46,7 @@ class Check(NamedTuple):
 
     Attributes:
         drawn: the stored cell.
-        outcome: `SAME`, `AS_STORED`, "equal to N digits", `TRAINED` or `DIFFERENT`.
+        outcome: `SAME`, `AS_STORED`, "equal to N digits", `TRAINED`, `NOISE` or `DIFFERENT`.
         differing: stored and new value of each metric that differs.
         inside: whether the study's score with a fresh seed lies within the range of the stored seeds; None if the study
             has no fresh seeds.
@@ -60,7 +65,7 @@ class Check(NamedTuple):
 
 
 class Again(Study):
-    """Some cells of a study, with their own seeds and with fresh ones."""
+    """Some cells of a study, with their own seeds and with fresh ones, that say whether they drew noise."""
 
     def __init__(self, study: Study, cells: Sequence[Cell]) -> None:
         self.study, self.chosen = study, list(cells)
@@ -70,7 +75,9 @@ class Again(Study):
         return self.chosen
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        return self.study.run(cell, progress)
+        seeding.CONFIGURED.clear()
+        found = self.study.run(cell, progress)
+        return replace(found, metrics={**found.metrics, DREW_NOISE: float(bool(seeding.CONFIGURED))})
 
 
 class Pool(NamedTuple):
@@ -90,6 +97,7 @@ def pool(studies: Iterable[Study], folder: Path, longest: float) -> Pool:
         stored = unpacked(folder / f"{study.name}.json")
         # Where results of several runs are stored, nothing says which processor a cell ran on.
         on = "" if stored.origin.get("others") else str(stored.origin.get("processor", ""))
+        streams = min(one.get("streams", 1) for one in (stored.origin, *stored.origin.get("others", [])))
         for group in stored.results:
             for place, seed in enumerate(group.seeds):
                 cell = known.get((canonical(group.config), int(seed)))
@@ -97,7 +105,7 @@ def pool(studies: Iterable[Study], folder: Path, longest: float) -> Pool:
                 too_long += cell is not None and group.wall_seconds[place] > longest
                 if cell is not None and group.wall_seconds[place] <= longest:
                     metrics = {name: float(values[place]) for name, values in group.metrics.items()}
-                    found.append(Drawn(study, cell, metrics, group, on))
+                    found.append(Drawn(study, cell, metrics, group, on, streams))
     return Pool(found, too_long, unknown)
 
 
@@ -151,6 +159,8 @@ def checked(drawn: Drawn, again: dict[str, float], fresh: dict[str, float] | Non
     if differing:
         elsewhere = drawn.processor != environment()["processor"]
         outcome = TRAINED if elsewhere and study.trains(config) else DIFFERENT
+        if drawn.streams < seeding.VERSION and again.get(DREW_NOISE):
+            outcome = NOISE
     elif len(exact) == len(pairs):
         outcome = SAME
     else:
@@ -211,7 +221,7 @@ def told(checks: Sequence[Check]) -> dict[str, Any]:
                 "stored_and_now": one.differing,
             }
             for one in checks
-            if one.differing
+            if one.differing and one.outcome != NOISE
         ],
         "fresh": len(judged(checks)),
         "fresh_inside": sum(one.inside is True for one in checks),

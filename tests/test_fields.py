@@ -71,7 +71,7 @@ def observe(seen: Any, params: Any, out: Any) -> None:
 class Copycat(Replicas[State]):
     name: ClassVar[str] = "copycat"
     params: Params
-    hidden: ClassVar[frozenset[str]] = frozenset({"secret"})
+    hidden = frozenset({"secret"})
     state_type, sources = State, ("means", "rewards", "peers")
     begin, said, heard = staticmethod(begin), staticmethod(pull), staticmethod(meet)
     observe_one: ClassVar[Any] = staticmethod(observe)

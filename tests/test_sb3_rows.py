@@ -36,7 +36,7 @@ class Params:
 @dataclass(frozen=True)
 class Tagged:
     time: Array = fields.public()  # int64[B]
-    episode: Array  # int64[B]
+    episode: Array = fields.hidden()  # int64[B]
     luck: Array = fields.own()  # float64[B, N]: drawn at reset
 
 

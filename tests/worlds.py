@@ -43,7 +43,7 @@ class Opinions:
     opinion: Array = fields.own()  # float64[B, N]
     heard: Array = fields.received()  # float64[B, N]: mean of the opinions that arrived
     shares: Array = fields.received(each=False)  # float64[B, 3]: of the votes, by option
-    earned: Array  # float64[B]
+    earned: Array = fields.hidden()  # float64[B]
     time: Array = fields.public()  # int64[B]
 
 
@@ -128,7 +128,7 @@ class Peeking(Consensus):
 class Rumours:
     opinion: Array = fields.own()  # float64[B, N]
     speaker: Array = fields.public()  # int64[B, 1]: who acts next
-    earned: Array  # float64[B]
+    earned: Array = fields.hidden()  # float64[B]
     time: Array = fields.public()  # int64[B]
 
 
@@ -185,7 +185,7 @@ class Market:
     sold: Array = fields.received(
         role="platform", each=False
     )  # float64[B]: share of the individuals who bought in the last campaign
-    earned: Array  # float64[B]
+    earned: Array = fields.hidden()  # float64[B]
     time: Array = fields.public()  # int64[B]: campaigns
 
 
@@ -249,7 +249,7 @@ class Auction(Tiny):
 @dataclass(frozen=True)
 class Walk:
     place: Array = fields.public()  # int64[B], 0..5
-    earned: Array  # float64[B]
+    earned: Array = fields.hidden()  # float64[B]
     time: Array = fields.public()  # int64[B]
 
 

@@ -291,11 +291,11 @@ def refuse(seen: Any, name: str) -> Any:
 
 
 @cache
-def known_of(kind: Any, hidden: frozenset[str]) -> Any:
-    """Make a function that picks what observations may depend on of constants of that NamedTuple."""
-    names = tuple(name for name in kind._fields if name not in hidden)
+def known_of(constants: tuple[str, ...], hidden: frozenset[str]) -> Any:
+    """Make a function that picks what observations may depend on, from a NamedTuple of these constants."""
+    names = tuple(name for name in constants if name not in hidden)
     scope: dict[str, Any] = {"Known": params_type(names)}
-    picked_ = "params" if names == kind._fields else f"Known({', '.join(f'params.{name}' for name in names)})"
+    picked_ = "params" if names == constants else f"Known({', '.join(f'params.{name}' for name in names)})"
     exec(f"def known(params):\n    return {picked_}\n", scope)
     return scope["known"]
 

@@ -71,9 +71,13 @@ def hidden(shape: Shape = None) -> Any:
     return _declared(shape, Owner())
 
 
-@cache
 def owners(state_type: Any) -> dict[str, Owner]:
     """The owner of each field of a State, by the field's name."""
+    return _owners(state_type)
+
+
+@cache
+def _owners(state_type: Any) -> dict[str, Owner]:
     return {one.name: one.metadata.get("owner", Owner()) for one in dataclasses.fields(state_type)}
 
 
@@ -91,7 +95,6 @@ def shapes_of(state_type: Any, params: Any) -> dict[str, Any]:
     }
 
 
-@cache
 def check_roles(state_type: Any, roles: tuple[str, ...]) -> None:
     """Raise TypeError if a field belongs to a role that is not among `roles`, or could belong to several."""
     for name, owner in owners(state_type).items():

@@ -670,7 +670,8 @@ class Population(ABC, Generic[S]):
     def look(self, role: str, rows: Array | None = None) -> Array:
         """What a role's agents observe now, [B, rows, D]: `observe_role` of what they may see of the state."""
         state: Any = self._begun()
-        return self.observe_role(fields.Seen(state, role) if is_dataclass(state) else state, role, rows)
+        seen: Any = fields.Seen(state, role) if is_dataclass(state) else state
+        return self.observe_role(seen, role, rows)
 
     def advance(self, policy: Any, *, until: float | None = None, steps: int | None = None, fast: bool = True) -> None:
         """Let `policy` (or `{role: policy}`) play until every replica is done or its clock reaches `until`, or for

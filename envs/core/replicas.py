@@ -269,7 +269,7 @@ class Replicas(Population[S]):
         begins = self.begin if turn == len(self._order) - 1 else compiled.begins_not
         found: dict[str, Any] = {"begin": begins, "own": compiled.own_arrays(self._arrays._fields)}
         found["tell"] = self.tell or compiled.tell_of(self.tells)
-        found |= {"sight": self._sight_of(then), "known": compiled.known_of(type(self._constants), self.hidden)}
+        found |= {"sight": self._sight_of(then), "known": compiled.known_of(self._constants._fields, self.hidden)}
         found |= {name: given[role] if isinstance(given, Mapping) else given for name, (given, role) in by_role.items()}
         return tuple((found | self._watched()).items())
 

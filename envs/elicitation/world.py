@@ -225,7 +225,7 @@ class State:
     """A market; seen from outside, each field leads with [B]. x is the number of possible reports, M under k-ary
     response."""
 
-    theta: Floats  # [M]
+    theta: Floats = fields.hidden()  # [M]
     belief: Floats = fields.own(role="individual")  # [N, M], or [1, M] if everyone knows theta
     factor: Floats = fields.own(role="individual")  # [N]: multiplies the cost
     desired: Floats = fields.own(role="platform")  # the desired budget
@@ -233,7 +233,7 @@ class State:
     scale: Floats = fields.public()
     rule: Ints = fields.public()  # position in RULES
     value: Ints = fields.public()  # the report for which a price is posted
-    bound: Floats  # Theorem 1's, at the target
+    bound: Floats = fields.hidden()  # Theorem 1's, at the target
     counts: Ints = fields.received(role="platform", each=False)  # [x]: reports of the last campaign
     past: Ints = fields.public()  # [x]: reports of all campaigns, which the truth serum publishes
     paid: Floats = fields.public()  # total payment of the last campaign
@@ -245,7 +245,7 @@ class State:
     reports: Ints = fields.received(role="platform", each=False)
     campaign: Ints = fields.public()  # campaigns played
     closed: Bools = fields.public()  # whether the last turn closed one
-    sums: Floats  # [len(SUMS)]: sums over the campaigns
+    sums: Floats = fields.hidden()  # [len(SUMS)]: sums over the campaigns
 
 
 class Elicitation(Replicas[State]):

@@ -101,8 +101,8 @@ class State(BanditState):
 
     threshold: Floats = fields.public()  # how far below the best an arm is eliminated
     order: Ints = fields.public()  # [M]: the agents in random order; the first ones upload
-    weight_before: Floats  # [M, K]: `weight` and
-    private_before: Floats  # [M, K]: `private` before the epoch
+    weight_before: Floats = fields.hidden()  # [M, K]: `weight` and
+    private_before: Floats = fields.hidden()  # [M, K]: `private` before the epoch
 
 
 def pulls_per_arm(share: float, most: int) -> int:

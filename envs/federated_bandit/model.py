@@ -29,8 +29,8 @@ IDENTIFIED_SHARE = 0.9
 class State:
     """A federation; seen from outside, each field leads with [B]."""
 
-    quality: Floats  # [1 or M, K]: the arms' means, one row per agent where agents differ
-    gap: Floats  # [K]: Delta_k, from the best mean over agents
+    quality: Floats = fields.hidden()  # [1 or M, K]: the arms' means, one row per agent where agents differ
+    gap: Floats = fields.hidden()  # [K]: Delta_k, from the best mean over agents
     counts: Ints = fields.own(role="agent")  # [M, K]: pulls
     sums: Ints = fields.own(role="agent")  # [M, K]: rewards
     pulled: Ints = fields.public()  # [K]: pulls by all agents
@@ -55,8 +55,8 @@ class State:
     asks: Bools = fields.public()  # [M]: agents that upload now
     slots: Ints = fields.public()  # played since agents last could
     pulls: Ints = fields.public()  # of each active arm, where a coordinator says how many
-    arms: Ints  # [M]: what agents pull in the next slot,
-    plan: Ints  # [M, K]: or how often in the next slots
+    arms: Ints = fields.hidden()  # [M]: what agents pull in the next slot,
+    plan: Ints = fields.hidden()  # [M, K]: or how often in the next slots
     earned: Floats = fields.own(role="agent")  # [M]: rewards of the last slot minus the cost of links
     sent_messages: Ints = fields.public()  # [M]: where nothing stands on the channel
     # Where something does, [M, K]:

@@ -176,13 +176,13 @@ class Params(OptionParams, SpeakingParams):
 class State:
     """A population with its next tick; seen from outside, each field leads with [B]."""
 
-    qualities: Floats  # [K]: phi of equation 1
+    qualities: Floats = fields.hidden()  # [K]: phi of equation 1
     preference: Array = fields.own()  # int16[N]: C_i, -1 for none
-    holders: Ints  # [K]: number of agents that prefer each option
+    holders: Ints = fields.hidden()  # [K]: number of agents that prefer each option
     time: Floats = fields.public()  # of the last tick
     ticker: Ints = fields.public()  # [1]: the agent that ticks next
-    due: Floats  # time of the next tick
-    comes: Bools  # whether that is within the run
+    due: Floats = fields.hidden()  # time of the next tick
+    comes: Bools = fields.hidden()  # whether that is within the run
     # [K]: replies to the next ticker in which each bit is set, N H of equation 6
     counts: Ints = fields.received(each=False)
     received: Ints = fields.received(each=False)  # number of those replies
@@ -193,21 +193,21 @@ class State:
     ticks: Ints = fields.public()
     requests: Array = fields.public()  # int32[N]: ticks of each agent
     most_requests: Ints = fields.public()  # of one agent
-    pulls: Ints  # [K]
-    holder_ticks: Ints  # [K]: sum of `holders` over ticks
-    successes: Ints  # pulls with signal 1
-    all_zero_ticks: Ints  # ticks at which every debiased count was at most 0
-    agreed_at: Floats  # time of the first consensus, inf: never
-    agreed_on: Ints  # its option, -1: none
-    departed_at: Floats  # time at which a consensus first ended, inf: never
-    departures: Ints  # number of times that a consensus ended
-    all_zero: Bools  # of the last tick: whether every debiased count was at most 0;
-    pulled: Bools  # whether an option was pulled,
-    option: Ints  # which,
-    signal: Ints  # and its signal;
-    agrees: Bools  # whether it made all agree,
-    departs: Bools  # or ended that,
-    left: Ints  # on which option
+    pulls: Ints = fields.hidden()  # [K]
+    holder_ticks: Ints = fields.hidden()  # [K]: sum of `holders` over ticks
+    successes: Ints = fields.hidden()  # pulls with signal 1
+    all_zero_ticks: Ints = fields.hidden()  # ticks at which every debiased count was at most 0
+    agreed_at: Floats = fields.hidden()  # time of the first consensus, inf: never
+    agreed_on: Ints = fields.hidden()  # its option, -1: none
+    departed_at: Floats = fields.hidden()  # time at which a consensus first ended, inf: never
+    departures: Ints = fields.hidden()  # number of times that a consensus ended
+    all_zero: Bools = fields.hidden()  # of the last tick: whether every debiased count was at most 0;
+    pulled: Bools = fields.hidden()  # whether an option was pulled,
+    option: Ints = fields.hidden()  # which,
+    signal: Ints = fields.hidden()  # and its signal;
+    agrees: Bools = fields.hidden()  # whether it made all agree,
+    departs: Bools = fields.hidden()  # or ended that,
+    left: Ints = fields.hidden()  # on which option
 
 
 class Constants(NamedTuple):

@@ -240,13 +240,13 @@ class State:
     codes: Ints = fields.public()  # [B, K]: see `geometry.item_codes`
     # unsigned[B, W, K]: place of the item among the agent's in the order of their arrival, the largest number: not in
     # its repository;
-    rank: Array  # [B, W, 0] if all are there from the start
+    rank: Array = fields.hidden()  # [B, W, 0] if all are there from the start
     active: Bools = fields.public()  # [B, W, K]: the items that the agent has now
-    weights: Floats  # [B, 5]; this and the next three: `rewards.draw_instance`
-    directions: Floats  # [B, bumps, 5, d]
-    phases: Floats  # [B, bumps, 5]
-    matrix: Floats  # [B, 5, d + 1]
-    centres: Floats  # [B, 8, d]: of the clusters of contexts
+    weights: Floats = fields.hidden()  # [B, 5]; this and the next three: `rewards.draw_instance`
+    directions: Floats = fields.hidden()  # [B, bumps, 5, d]
+    phases: Floats = fields.hidden()  # [B, bumps, 5]
+    matrix: Floats = fields.hidden()  # [B, 5, d + 1]
+    centres: Floats = fields.hidden()  # [B, 8, d]: of the clusters of contexts
     contexts: Floats = fields.public()  # [B, W, d]: of the users to be served
     served: Floats = fields.public()  # [B, W, d]: the contexts of the last round
     shown: Ints = fields.public()  # [B, W]: what was shown in it, -1: nothing
@@ -255,10 +255,10 @@ class State:
     answered: Bools = fields.received()  # [B, W]
     counts: Floats = fields.received()  # [B, W, clusters]: the answer
     means: Floats = fields.received()  # [B, W, clusters]
-    reward: Floats  # [B]: sums over agents and rounds
-    expected_reward: Floats  # [B]
-    regret: Floats  # [B]
-    shared: Ints  # [B]: agent-rounds with an answer
+    reward: Floats = fields.hidden()  # [B]: sums over agents and rounds
+    expected_reward: Floats = fields.hidden()  # [B]
+    regret: Floats = fields.hidden()  # [B]
+    shared: Ints = fields.hidden()  # [B]: agent-rounds with an answer
     time: Ints = fields.public()  # [B]
 
 

@@ -149,8 +149,12 @@ class State:
     closed_slots: Floats = fields.public()  # of closed rounds
     earned: Floats = fields.public()  # reward of closed rounds
     clock: Floats = fields.public()  # time so far
-    upload: Floats  # when the upload in progress ends, in slots of this round (Pareto; inf if there is none)
-    finish: Floats  # [M], sorted: when each client finishes computing, in slots of this round (Pareto; else [0])
+    upload: Floats = (
+        fields.hidden()
+    )  # when the upload in progress ends, in slots of this round (Pareto; inf if there is none)
+    finish: Floats = (
+        fields.hidden()
+    )  # [M], sorted: when each client finishes computing, in slots of this round (Pareto; else [0])
     ends: Bools = fields.public()  # of the last turn: whether the server stopped, or had all updates;
     complete: Bools = fields.public()  # whether it had them all;
     closes: Bools = fields.public()  # whether a round was closed,

@@ -208,14 +208,14 @@ class Params(OptionParams, SpeakingParams):
 class State:
     """B societies."""
 
-    qualities: Floats  # [B, K]: eta
+    qualities: Floats = fields.hidden()  # [B, K]: eta
     preference: Ints = fields.own()  # [B, N]: K for none
     counts: Ints = fields.received()  # [B, N, K]: B_ij, the sums of the copies that ended with each agent
     received: Ints = fields.received()  # [B, N]: V_i, the number of those copies
-    signals: Floats  # [B, K]: Phi of the last round
-    total_reward: Floats  # [B]: sum of Q^{r-1} . Phi^r
-    expected_reward: Floats  # [B]: sum of Q^{r-1} . eta
-    hops: Floats  # [B]: moves of copies between agents
+    signals: Floats = fields.hidden()  # [B, K]: Phi of the last round
+    total_reward: Floats = fields.hidden()  # [B]: sum of Q^{r-1} . Phi^r
+    expected_reward: Floats = fields.hidden()  # [B]: sum of Q^{r-1} . eta
+    hops: Floats = fields.hidden()  # [B]: moves of copies between agents
     slots: Ints = fields.public()  # [B]: used by the last dissemination
     time: Ints = fields.public()  # [B]: rounds
 

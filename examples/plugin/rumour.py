@@ -41,10 +41,10 @@ class Params:
 
 @dataclass(frozen=True)
 class State:
-    truth: Array  # int64[B]
+    truth: Array = fields.hidden()  # int64[B]
     signal: Array = fields.own()  # int64[B, N]: what each agent sees in this step
     votes: Array = fields.received(each=False)  # float64[B, 2]: shares of the votes that arrived in the last step
-    right: Array  # float64[B]: guesses that were right so far, mean over agents
+    right: Array = fields.hidden()  # float64[B]: guesses that were right so far, mean over agents
     time: Array = fields.public()  # int64[B]
 
 

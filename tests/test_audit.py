@@ -811,7 +811,6 @@ def test_progress_counts_trials() -> None:
         ),
         ({"mechanism": lambda x, rng, trials: np.zeros(3)}, r"a transcript must be an array \[trials, ...\]"),
         ({"mechanism": lambda x, rng, trials: np.zeros((trials, 1 + int(x)))}, "the same shape in both worlds"),
-        ({"mechanism": lambda x, rng, trials: np.full(trials, np.nan)}, "finite numbers only"),
     ],
 )
 def test_mistakes_are_named(change: dict[str, Any], named: str) -> None:

@@ -20,11 +20,13 @@ from taciturn.validation import Array, Bools, Floats
 Scorer = Callable[[Array], Floats]  # of transcripts: high for the second world
 
 LARGEST_SCORE = 1e6
+LARGEST = 1e100  # so that squares are finite
 MOST_TO_FIT = 100_000
 MOST_OUTCOMES = 64
 MOST_FOR_PRODUCTS = 8
 MOST_FOR_CELLS = 64 * 50_000  # numbers, of all transcripts, that are looked at one by one
 MOST_FOR_BITS = 16
+MOST_SLOPES = 4
 TAIL = 0.02  # share of the transcripts at either end that is cut into small cells
 IN_TAIL = 10  # transcripts in such a cell
 IN_BODY = 32  # cells between the tails
@@ -49,18 +51,26 @@ def attackers(transcripts: Array, second: Bools, bits: bool) -> dict[str, Scorer
     occurs = special(whole).any(0)
 
     def read(flat: Array) -> Array:
-        finite = np.where(np.isfinite(flat), flat, 0.0)
+        finite = np.where(np.isfinite(flat), np.clip(flat, -LARGEST, LARGEST), 0.0)
         return np.hstack([finite, special(flat)[:, occurs]]) if occurs.any() else finite
 
     def code(flat: Array) -> Array:
         return _codes(flat.view(np.uint64)) if bits else _rounded_codes(read(flat))
 
-    found = {"entries": _entries(read, whole, second)}
+    found = {"entries": _entries(read, whole, second, bits)}
     if np.unique(code(whole)).size <= MOST_OUTCOMES:
         found["outcomes"] = _outcomes(code, whole, second)
     elif whole.size <= MOST_FOR_CELLS:
-        found["tails"] = _strongest(whole, second, (lambda flat: _places(read(flat)), _intervals))
-        found["repeats"] = _strongest(whole, second, (lambda flat: [*_repeatable(read(flat)), code(flat)], _values))
+        lines = _lines(read(whole), second)
+
+        def places(flat: Array) -> list[Array]:
+            return [*_places(read(flat)), *_along(read(flat), lines)]
+
+        def repeatable(flat: Array) -> list[Array]:
+            return [*_repeatable(read(flat)), *_along(read(flat), lines), code(flat)]
+
+        found["tails"] = _strongest(whole, second, (places, _intervals))
+        found["repeats"] = _strongest(whole, second, (repeatable, _values))
         if bits:
             found["bits"] = _strongest(whole, second, (_forms, _values), (_mantissas, _either))
     return found
@@ -100,18 +110,23 @@ def _outcomes(code: Callable[[Array], Array], seen: Array, second: Bools) -> Sco
     return lambda transcripts: _clipped(odds[cell(code(_flat(transcripts)))])
 
 
-def _entries(read: Callable[[Array], Array], seen: Array, second: Bools) -> Scorer:
+def _entries(read: Callable[[Array], Array], seen: Array, second: Bools, bits: bool) -> Scorer:
     """Logit of a logistic regression on the entries, their squares and, of at most 8 entries, all products, which
-    reveal two messages that share their noise."""
+    reveal two messages that share their noise, and what they exceed each of their quartiles by, as the log-ratio of
+    Laplace noise is linear between two values; of a single entry, if `bits`, also on the bits of its mantissa."""
     known = read(seen)
     shift, scale = known.mean(0), known.std(0)
     scale[scale == 0] = 1
     upper = np.triu_indices(known.shape[1])
+    knots = np.quantile((known - shift) / scale, (0.25, 0.5, 0.75), 0)
 
     def features(flat: Array) -> Array:
         z = (read(flat) - shift) / scale
-        more = z[:, upper[0]] * z[:, upper[1]] if z.shape[1] <= MOST_FOR_PRODUCTS else z**2
-        return np.hstack([z, more, np.ones((len(z), 1))])
+        if z.shape[1] > MOST_FOR_PRODUCTS:
+            return np.hstack([z, z**2, np.ones((len(z), 1))])
+        above = [np.maximum(z - knot, 0.0) for knot in knots]
+        mantissa = np.array(_mantissas(flat)).T if bits and flat.shape[1] == 1 else np.zeros((len(z), 0))
+        return np.hstack([z, z[:, upper[0]] * z[:, upper[1]], *above, mantissa, np.ones((len(z), 1))])
 
     weights = _logistic(features(seen), second)
     return lambda transcripts: _clipped(features(_flat(transcripts)) @ weights)
@@ -173,21 +188,35 @@ def _values(numbers: Array) -> Callable[[Array], Array]:
     return cell
 
 
-def _pairs(flat: Array) -> list[Array]:
-    """Differences between entries, of which there are at most 8, rounded beyond what floating-point addition loses."""
-    n = flat.shape[1]
-    return [np.round(flat[:, i] - flat[:, j], 9) for i in range(n) for j in range(i)] if n <= MOST_FOR_PRODUCTS else []
+def _lines(seen: Array, second: Bools) -> list[tuple[int, int, float]]:
+    """(i, j, slope), where entry i - slope * entry j may be free of noise: slopes 1 and -1, and those that occur most
+    often between two transcripts of a world. Only of at most 8 entries."""
+    n, lines = seen.shape[1], []
+    if 1 < n <= MOST_FOR_PRODUCTS:
+        steps = np.concatenate([np.diff(seen[which], axis=0) for which in (second, ~second)])
+        for i in range(n):
+            for j in range(i):
+                moved = np.abs(steps[:, j]) > 1 / LARGEST
+                slopes, counts = np.unique(np.round(steps[moved, i] / steps[moved, j], 6), return_counts=True)
+                usual = slopes[np.argsort(-counts, kind="stable")[:MOST_SLOPES]]
+                lines += [(i, j, slope) for slope in dict.fromkeys([1.0, -1.0, *usual.tolist()]) if slope]
+    return lines
+
+
+def _along(flat: Array, lines: list[tuple[int, int, float]]) -> list[Array]:
+    """Entry i - slope * entry j, rounded beyond what floating-point addition loses."""
+    return [np.round(flat[:, i] - slope * flat[:, j], 9) for i, j, slope in lines]
 
 
 def _places(flat: Array) -> list[Array]:
-    """The entries, their differences, their sum and the largest of them."""
+    """The entries, their sum and the largest of them."""
     several = [flat.sum(1), np.abs(flat).max(1)] if flat.shape[1] > 1 else []
-    return [*flat.T, *_pairs(flat), *several]
+    return [*flat.T, *several]
 
 
 def _repeatable(flat: Array) -> list[Array]:
-    """The entries, their parts after the point, and their differences."""
-    return [*flat.T, *np.round(flat % 1, 9).T, *_pairs(flat)]
+    """The entries, and their parts after the point."""
+    return [*flat.T, *np.round(flat % 1, 9).T]
 
 
 def _parts(flat: Array) -> tuple[Array, Array, Array]:

@@ -198,8 +198,9 @@ def _lines(seen: Array, second: Bools) -> list[tuple[int, int, float]]:
             for j in range(i):
                 moved = np.abs(steps[:, j]) > 1 / LARGEST
                 slopes, counts = np.unique(np.round(steps[moved, i] / steps[moved, j], 6), return_counts=True)
-                usual = slopes[np.argsort(-counts, kind="stable")[:MOST_SLOPES]]
-                lines += [(i, j, slope) for slope in dict.fromkeys([1.0, -1.0, *usual.tolist()]) if slope]
+                other = ~np.isin(slopes, (-1, 0, 1))
+                usual = slopes[other][np.argsort(-counts[other], kind="stable")[:MOST_SLOPES]]
+                lines += [(i, j, slope) for slope in (1.0, -1.0, *usual.tolist())]
     return lines
 
 

@@ -128,7 +128,7 @@ def test_messages_that_are_no_numbers_are_seen_in_the_transcript() -> None:
     heard, rng = Transcript(0), np.random.default_rng(0)
     for mine, other in (([1.0, np.nan], [-0.0, 2.0]), ([np.inf, 3.0], [-np.inf, np.nan])):
         who = np.ones((1, 2), np.bool_)
-        heard.deliver(np.array([[mine, other]]), who, who.any(1), {}, rng)
+        heard.deliver(np.array([[mine, other]]), who, np.asarray(who.any(1)), {}, rng)
     messages, places, own, others = np.split(heard.features(None)[0, 19:], [6, 8, 12])
     np.testing.assert_array_equal(messages, [1, np.nan, 0.5, 1.5, 0, 1])
     np.testing.assert_array_equal(places, [1, 1])

@@ -132,7 +132,7 @@ class Summary:
         products: whether products of the D numbers of an agent are features.
     """
 
-    def __init__(self, pilot: "tuple[Summary, Summary] | None", products: bool) -> None:
+    def __init__(self, pilot: "Sequence[Summary] | None", products: bool) -> None:
         self.products, self.turns, self.sums, self.direction = products, 0, np.zeros(()), None
         if pilot is not None:
             means = [one.sums / np.maximum(one.number, 1)[:, None, None] for one in pilot]
@@ -245,7 +245,7 @@ class Witness:
             return
         key = f"{what} {role}"
         if key not in self.summaries:
-            pilot = None if self.pilot is None else tuple(one.summaries[key] for one in self.pilot)
+            pilot = None if self.pilot is None else [one.summaries[key] for one in self.pilot]
             self.summaries[key] = Summary(pilot, products=what == "sees")
         self.summaries[key].add(x, live)
 

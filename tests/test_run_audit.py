@@ -1,18 +1,19 @@
 """Audits of whole runs (`audit(..., change=...)`). Certificates have confidence 0.9999: a true total is refuted with
 probability 1e-4."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from worlds import Consensus, Params
 
 import taciturn
 from taciturn import envs, policies
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons.leakage import rows
 from taciturn.bench.results import Group, Results
-from taciturn.envs.core import Array
+from taciturn.envs.core import Array, Channel
 from taciturn.registry import worlds
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
@@ -81,7 +82,7 @@ def test_a_run_is_audited_against_all_that_its_agent_has_sent() -> None:
     env = private(envs.federated_bandit_v0.population(1, num_agents=4, num_arms=3, horizon=300), Laplace(0.01))
     run = taciturn.simulate(env, policies.CDPMAB(), seed=0)
     event, user = (run.ledger.total(delta=0.0, method="basic", unit=unit).max() for unit in ("event", "user"))
-    found = audit(env, policy=policies.CDPMAB(), change=(0, 1), trials=100, confidence=CONFIDENCE, seed=0)
+    found = audit(env, policy=policies.CDPMAB(), change=(0, 1), trials=20, confidence=CONFIDENCE, seed=0)
     assert event == 0.01
     assert found.claimed > 20 * event
     assert found.claimed == pytest.approx(user, rel=0.5)
@@ -114,11 +115,156 @@ def test_the_transcript_by_hand() -> None:
     for y, sent in (([[0], [5], [7]], [True, False, True]), ([[1], [3], [8]], [True, True, False])):
         who = np.array([sent])
         heard.deliver(np.array([y]) * who[:, :, None], who, np.asarray(who.any(1)), {}, rng)
-    spoke, number, last, messages = np.split(heard.features(None)[0], [16, 18, 19])
+    spoke, number, last, messages, special = np.split(heard.features(None)[0], [16, 18, 19, 22])
     np.testing.assert_array_equal(spoke, [0, 1] + [0] * 14)
     np.testing.assert_array_equal(number, [1, 3])
     np.testing.assert_array_equal(last, [2])
     np.testing.assert_allclose(messages, [3, 3, (0 + 7 + 1) / 3])
+    assert not special.any()
+
+
+def test_messages_that_are_no_numbers_are_seen_in_the_transcript() -> None:
+    """-0, inf, -inf and NaN of the agent are counted by kind and by place, those of others by kind."""
+    heard, rng = Transcript(0), np.random.default_rng(0)
+    for mine, other in (([1.0, np.nan], [-0.0, 2.0]), ([np.inf, 3.0], [-np.inf, np.nan])):
+        who = np.ones((1, 2), np.bool_)
+        heard.deliver(np.array([[mine, other]]), who, np.asarray(who.any(1)), {}, rng)
+    messages, places, own, others = np.split(heard.features(None)[0, 19:], [6, 8, 12])
+    np.testing.assert_array_equal(messages, [1, np.nan, 0.5, 1.5, 0, 1])
+    np.testing.assert_array_equal(places, [1, 1])
+    np.testing.assert_array_equal(own, [0, 1, 0, 1])
+    np.testing.assert_array_equal(others, [1, 0, 1, 1])
+    assert np.isfinite(heard.features(np.ones(2))).all()
+
+
+class Ballot(Consensus):
+    """Consensus in which whoever votes tells a noised opinion, and nothing else is about opinions."""
+
+    def make_channels(self) -> tuple[Channel, ...]:
+        return Channel("opinion", "bounded", observer="neighbour", unit="user"), super().make_channels()[1]
+
+    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
+        new, reward, terminated, truncated, info = super().transition(state, actions)
+        return replace(new, opinion=state.opinion), reward, terminated, truncated, info
+
+
+class Seen(Ballot):
+    """The second agent observes what the first one thinks."""
+
+    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+        seen = super().observe_role(state, role, rows)
+        seen[:, 1, 1] = state.opinion[:, 0]
+        return seen
+
+
+class Masked(Ballot):
+    """The second agent observes a random bit, and beside it whether that is what the first one thinks."""
+
+    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+        seen, bit = super().observe_role(state, role, rows), np.random.default_rng(0).random(self.num_envs) < 0.5
+        seen[:, 1, 0], seen[:, 1, 1] = bit, (state.opinion[:, 0] > 0.5) ^ bit
+        return seen
+
+
+class Barred(Ballot):
+    """The second agent may vote for the last option if the first one thinks so."""
+
+    def action_mask(self, role: str) -> Array:
+        mask = np.ones((self.num_envs, self.params.num_agents, 3), np.int8)
+        mask[:, 1, 2] = self.state.opinion[:, 0] > 0.5
+        return mask
+
+
+class Paid(Ballot):
+    """The second agent earns what the first one thinks."""
+
+    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
+        new, reward, *more = super().transition(state, actions)
+        reward["agent"][:, 1] += state.opinion[:, 0]
+        return new, reward, *more
+
+
+class Called(Ballot):
+    """Whoever thinks less acts first."""
+
+    def acting(self, role: str) -> Array:
+        return np.argsort(self.state.opinion, 1, kind="stable")
+
+
+class Ended(Ballot):
+    """The run ends early if the first agent says so."""
+
+    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
+        new, reward, terminated, *more = super().transition(state, actions)
+        return new, reward, terminated | ((new.time == 2) & (state.opinion[:, 0] > 0.5)), *more
+
+
+class Twice(Ballot):
+    """Others see it in the last turn of the run only."""
+
+    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+        seen = super().observe_role(state, role, rows)
+        seen[:, 1, 1] = np.where(self.state.time == self.params.horizon, state.opinion[:, 0], seen[:, 1, 1])
+        return seen
+
+
+def ballot(world: Any, *laws: Any) -> Any:
+    env = world(Params(num_agents=4, horizon=4))
+    for channel, law in zip(("opinion", "vote"), laws, strict=True):
+        env = Privatize(env, channel=channel, mechanism=law)
+    return env
+
+
+@pytest.mark.parametrize("world", [Ballot, Seen, Masked, Barred, Paid, Called, Ended, Twice])
+def test_what_others_see_is_audited(world: Any) -> None:
+    """A world that shows what one agent thinks, apart from its messages, is refuted by 400 runs; one that does not is
+    not (at confidence 0.9999)."""
+    env = ballot(world, Laplace(0.01), BitwiseRandomizedResponse(0.01))
+    found = audit(env, policy=policies.Random(), change=(0, 1), trials=400, confidence=CONFIDENCE)
+    assert 0 < found.claimed <= 0.08 + 1e-9
+    assert found.verdict == ("consistent" if world is Ballot else "violated")
+
+
+class Seeded(Ballot):
+    """Tells the mechanisms the seed of the run."""
+
+    def reset(self, *, seed: int | None = None, **more: Any) -> Any:
+        FromSeed.run[:] = [seed or 0, 0]
+        return super().reset(seed=seed, **more)
+
+
+@dataclass(frozen=True)
+class FromSeed(Laplace):
+    """Draws its noise from a stream that the seed of the run decides, and, if `keyed`, also the epsilon."""
+
+    run: ClassVar[list[int]] = [0, 0]
+    keyed: bool = False
+
+    def perturb(self, x: Any, rng: np.random.Generator, sensitivity: Any = None) -> Array:
+        self.run[1] += 1
+        own = np.random.default_rng([*self.run, round(1000 * self.epsilon) if self.keyed else 0])
+        return super().perturb(x, own, sensitivity)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_runs_at_several_levels_from_one_seed_share_no_noise(keyed: bool) -> None:
+    """Either run alone is right; if the two share their noise, they give the data (at confidence 0.9999)."""
+    one, two = (ballot(Seeded, FromSeed(level, keyed=keyed), BitwiseRandomizedResponse(0.01)) for level in (0.2, 0.1))
+    given: dict[str, Any] = {"policy": policies.Random(), "change": (0, 1), "trials": 1000, "confidence": CONFIDENCE}
+    alone, together = audit(one, **given), audit(one, beside=[two], **given)
+    assert alone.verdict == "consistent"
+    assert together.verdict == ("consistent" if keyed else "violated")
+    assert 0.2 < alone.claimed <= 0.84 + 1e-9
+    assert 0.3 < together.claimed <= 1.28 + 1e-9
+
+
+def test_only_the_same_environment_is_audited_beside() -> None:
+    env, other = private(gossip(), BitwiseRandomizedResponse(0.1)), private(society(), BitwiseRandomizedResponse(0.1))
+    for beside in (other, private(gossip(num_agents=7), BitwiseRandomizedResponse(0.1)), 3):
+        with pytest.raises(ValueError, match=r"beside must hold the environment .* with other mechanisms"):
+            audit(env, policy=policies.PPCL(), change=(0, 1), beside=[beside])
+    with pytest.raises(ValueError, match="beside must be empty without change"):
+        audit(BitwiseRandomizedResponse(1.0), ([0, 1], [1, 0]), beside=[env])
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 For an environment the claim is the ledger's total after a run. Two things can differ between the two worlds. With
 `pair`, one agent's messages differ: that agent is a canary, whose messages are replaced before they reach the
 mechanism, and the transcript is what arrives of them. With `change`, one agent's private data differ: the world decides
-what follows, and the transcript is everything on the channels, with senders and times.
+what follows, and the transcript is everything on the channels, with senders and times, and what the other agents
+observe, may do and earn.
 `taciturn.privacy.certifying` has the statistics.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +49,7 @@ def audit(
     references: bool = False,
     bits: bool | None = None,
     composition: Method = "rdp",
+    beside: Sequence[Any] = (),
 ) -> AuditResult:
     """Certify a lower bound on the epsilon of a mechanism, of runs of an environment, or of any function that makes
     transcripts.
@@ -101,21 +103,26 @@ def audit(
             samplers of noise).
         composition: the method by which the ledger totals an environment's claim (`Ledger.total`); `pld` is the
             tightest.
+        beside: for an environment with `change`: the same one under other mechanisms, each played from the same seed on
+            the same private data. The attacker reads all of these runs, and the claim is the sum of their totals.
 
     Returns:
         An `AuditResult`.
 
     Raises:
-        ValueError: a parameter is out of bounds, `white` has no log-likelihood ratio, or transcripts have a wrong shape
-            or are not finite.
+        ValueError: a parameter is out of bounds, `white` has no log-likelihood ratio, or transcripts have a wrong
+            shape.
 
-    With `pair` an environment is audited message by message; only `change` shows leaks by silence and timing, and it
-    certifies at user level. Leaks through rewards and visible actions need a function. The caller must know that the
+    With `pair` an environment is audited message by message; only `change` shows leaks by silence and timing, by what
+    others observe, may do and earn, and by noise that runs from one seed share, and it certifies at user level. Leaks
+    through visible actions need a function. The caller must know that the
     two messages are adjacent: messages further apart than the sensitivity that the world states refute nothing. `white`
     relies on the mechanism's own law and cannot see noise that is used for two messages; `black` with `unit="event"`
     and `references` can.
     """
     runs: CanaryRuns | ChangedRuns | None = None
+    if len(beside) and change is None:
+        raise ValueError(f"beside must be empty without change, not {beside!r}")
     if trials is None:
         trials = MESSAGES if population_of(mechanism) is None else RUNS
     if change is not None:
@@ -124,7 +131,9 @@ def audit(
                 f"change must be None with a pair or references, at event level or with method {method!r}, not "
                 f"{change!r}"
             )
-        runs = ChangedRuns.of(mechanism, policy, change, steps, agent, 0.0 if delta is None else delta, composition)
+        runs = ChangedRuns.of(
+            mechanism, policy, change, steps, agent, 0.0 if delta is None else delta, composition, beside
+        )
         method, batch, name = "black", RUNS // 10 if batch is None else batch, name or f"{runs.env.name}: whole runs"
         mechanism, pair = runs, (0, 1)
     elif population_of(mechanism) is not None:

@@ -1,27 +1,41 @@
-"""Audits of whole runs: two worlds that differ in the private data of one agent, and an attacker that reads everything
-the observer reads.
+"""Audits of whole runs: two worlds that differ in the private data of one agent, and an attacker that reads the
+channels and all that the other agents see.
 
 The other audits (`taciturn.wrappers.canary`) replace what an agent sends; here its data is replaced, and the world
-decides what follows: which messages are sent, when, and by whom. The certificate is compared with the ledger's total
-for that agent, at user level.
+decides what follows: which messages are sent, when, and by whom, and what others observe, may do and earn. The
+certificate is compared with the ledger's total for that agent, at user level.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Array, ChannelConfig, Controlled, Population, Seat, as_policies, begin, integer, join
+from taciturn.envs.core import (
+    Array,
+    ChannelConfig,
+    Controlled,
+    Population,
+    Rollout,
+    Seat,
+    as_policies,
+    begin,
+    integer,
+    join,
+)
 from taciturn.envs.core.channel import Fault
+from taciturn.privacy.attackers import special
 from taciturn.privacy.composition import Method
 from taciturn.privacy.mechanisms import NoPrivacy
 from taciturn.wrappers.channels import added_configs, population_of
 
 SENDS = 16  # for this many sends, whether the agent spoke is a separate feature
-WIDE = 16  # longer messages are projected on the line between the means of the two worlds
-PILOT = 32  # noiseless runs that find this line
+WIDE = 16  # longer messages and observations are only projected on a line between the two worlds
+PILOT = 32  # runs of each world that find these lines
+FEW = 8  # numbers of an observation of which all products are features
+CLEAR = 0.75  # standardised differences in pilot runs below this are luck
 
 
 @dataclass(frozen=True)
@@ -48,10 +62,12 @@ class Transcript(Fault):
     Attributes:
         spoke: for the first sends, whether the agent's message arrived, float64[B, SENDS].
         number: the agent's messages, and those of the others, float64[B, 2].
+        special: how many numbers in the messages of the agent, and in those of the others, were -0, inf, -inf or NaN,
+            by place, float64[B, 2, 4, D]; sums and means have 0 in their place.
         last: the last send with a message of the agent, counted from 1, float64[B].
         first: the first message of the agent, float64[B, D].
         sums: the sums of its messages, and of the others', float64[B, 2, D].
-        own: in pilot runs, all of its messages, [B, D] each.
+        own: in pilot runs, all of its messages, [B, D] each, with 0 for what is not finite.
     """
 
     order: ClassVar[int] = 6
@@ -70,12 +86,15 @@ class Transcript(Fault):
             size = messages.shape[2]
             self.spoke, self.number, self.last = (np.zeros((len(y), n)) for n in (SENDS, 2, 1))
             self.first, self.sums = np.zeros((len(y), size)), np.zeros((len(y), 2, size))
-        mine = messages[:, self.agent]
-        if len(y) <= PILOT:
-            self.own.append(mine)
+            self.special = np.zeros((len(y), 2, 4, size))
+        mine, others = messages[:, self.agent], np.delete(messages, self.agent, 1)
         self.first = np.where(((self.number[:, 0] == 0) & own)[:, None], mine, self.first)
-        self.sums[:, 0] += mine
-        self.sums[:, 1] += messages.sum(1) - mine
+        for place, each in enumerate((mine[:, None], others)):
+            kinds = special(each.reshape(-1, each.shape[2])).reshape(*each.shape[:2], 4, -1)
+            self.special[:, place] += kinds.sum(1)
+            self.sums[:, place] += finite(each).sum(1)
+        if len(y) <= PILOT:
+            self.own.append(finite(mine))
         self.number[:, 0] += own
         self.number[:, 1] += sent.sum(1) - own
         self.sends += 1
@@ -91,8 +110,148 @@ class Transcript(Fault):
     def features(self, direction: Array | None) -> Array:
         """The whole record as features, float64[B, F]; messages are projected on `direction` [D], if given."""
         others = self.sums[:, 1] / np.maximum(self.number[:, 1:], 1)
-        messages = [m if direction is None else m @ direction[:, None] for m in (self.first, self.means(), others)]
-        return np.concatenate([self.spoke, self.number, self.last, *messages], 1)
+        kinds = [self.special[:, 0].sum(2), self.special[:, 1].sum(2)]
+        if direction is None:
+            messages = [self.first, self.means(), others, self.special[:, 0].sum(1)]
+        else:
+            messages = [finite(m) @ direction[:, None] for m in (self.first, self.means(), others)]
+        return np.concatenate([self.spoke, self.number, self.last, *messages, *kinds], 1)
+
+
+def finite(x: Array) -> Array:
+    """`x`, with 0 for NaN and infinities."""
+    return np.where(np.isfinite(x), x, 0.0)
+
+
+class Summary:
+    """Something that agents see or have in each turn, [B, rows, D]: a summary of every replica, in numbers.
+
+    Args:
+        pilot: summaries of the same thing in pilot runs of the two worlds, which say what tells the worlds apart and
+            how long a run is; None in pilot runs.
+        products: whether products of the D numbers of an agent are features.
+    """
+
+    def __init__(self, pilot: "Sequence[Summary] | None", products: bool) -> None:
+        self.products, self.turns, self.sums, self.direction = products, 0, np.zeros(()), None
+        if pilot is not None:
+            means = [one.sums / np.maximum(one.number, 1)[:, None, None] for one in pilot]
+            spread = np.concatenate(means).std(0)
+            clear = (means[1] - means[0]).mean(0) / np.where(spread > 0, spread, np.inf)
+            self.direction = np.where(np.abs(clear) > CLEAR, clear / np.where(spread > 0, spread, 1), 0.0)
+            self.length = max(one.turns for one in pilot)
+
+    def add(self, x: Array, live: Array) -> None:
+        """Note the next turn of the replicas `live` bool[B]."""
+        x = finite(np.asarray(x, np.float64)) * live[:, None, None]
+        if not self.turns:
+            size = x.shape[2]
+            self.number, self.path = np.zeros(len(x)), np.zeros((len(x), 5))
+            self.means = np.zeros((len(x), size))
+            self.squares = np.zeros((len(x), size, size))
+        self.number += live
+        if self.direction is None:
+            self.sums = self.sums + x
+        else:
+            along = np.einsum("brd,rd->b", x, self.direction)
+            if not self.turns:
+                self.path[:, 0] = along
+            self.path[:, 1 + min(3 * self.turns // self.length, 2)] += along
+            self.path[live, 4] = along[live]
+            self.means += x.mean(1)
+            if self.products and x.shape[2] <= FEW:
+                self.squares += np.einsum("brd,bre->bde", x, x) / x.shape[1]
+        self.turns += 1
+
+    def features(self) -> Array:
+        """The whole record as features, float64[B, F]."""
+        number = np.maximum(self.number, 1)[:, None]
+        found = [self.path]
+        size = self.means.shape[1]
+        if size <= WIDE:
+            found.append(self.means / number)
+        if self.products and size <= FEW:
+            upper = np.triu_indices(size)
+            found.append(self.squares[:, upper[0], upper[1]] / number)
+        return np.concatenate(found, 1)
+
+
+class Witness:
+    """What all agents but one see and have in a run, turn by turn: their observations, what they may do, what they
+    earn; and who acts, and when.
+
+    Args:
+        agent: the one whose data differ, in every role that sends on a channel.
+        pilot: the witnesses of pilot runs of the two worlds; None in pilot runs.
+    """
+
+    def __init__(self, population: Population[Any], agent: int, pilot: "tuple[Witness, Witness] | None" = None) -> None:
+        self.population, self.pilot = population, pilot
+        senders = {channel.sender for channel in population.channels.values()}
+        self.others = {
+            name: np.delete(np.arange(role.num_agents), [agent] if name in senders else [])
+            for name, role in population.roles.items()
+        }
+        self.summaries: dict[str, Summary] = {}
+        self.turns = np.zeros((population.num_envs, 1))
+
+    def play(self, policies: dict[str, Any], steps: int | None) -> None:
+        """Play the population, for so many turns or to the end."""
+        population, rollout, turns = self.population, Rollout(self.population, policies), 0
+        acting = self._look(population.observe(), ~population.done)
+        while not population.done.all() and (steps is None or turns < steps):
+            live = ~population.done
+            step = rollout.play()
+            for role, reward in self._by_role(step.reward, tuple(population.roles)).items():
+                self._note("earns", role, self._by_agent(role, reward[:, :, None], acting.get(role)), live)
+            acting = self._look(step.observation, live)
+            self.turns[:, 0] += live
+            turns += 1
+        self.clock = population.clock()[:, None]
+
+    @staticmethod
+    def _by_role(values: Any, roles: tuple[str, ...]) -> dict[str, Array]:
+        return values if isinstance(values, dict) else dict.fromkeys(roles, values)
+
+    def _look(self, seen: Any, live: Array) -> dict[str, Array | None]:
+        population = self.population
+        found = {}
+        for role, observation in self._by_role(seen, population.turn).items():
+            found[role] = acting = population.acting(role)
+            if acting is not None:
+                observation = population.observe_role(population.state, role)
+            self._note("sees", role, observation, live)
+            mask = population.action_mask(role)
+            if mask is not None:
+                self._note("may", role, self._by_agent(role, mask, acting), live)
+            if acting is not None:
+                order = np.broadcast_to(1 / (1 + np.arange(acting.shape[1]))[:, None], (*acting.shape, 1))
+                self._note("acts", role, self._by_agent(role, order, acting), live)
+        return found
+
+    def _by_agent(self, role: str, x: Array, acting: Array | None) -> Array:
+        """`x` [B, rows, n], of the agents that act, by agent: [B, N, n]."""
+        size = self.population.roles[role].num_agents
+        if acting is None or x.shape[1] != acting.shape[1]:
+            return x
+        whole = np.zeros((len(x), size, x.shape[2]))
+        np.put_along_axis(whole, acting[:, :, None], x, 1)
+        return whole
+
+    def _note(self, what: str, role: str, x: Array, live: Array) -> None:
+        """Who acts is about all agents, the rest about all but one."""
+        x = x if what == "acts" else x[:, self.others[role]]
+        if not x.size:
+            return
+        key = f"{what} {role}"
+        if key not in self.summaries:
+            pilot = None if self.pilot is None else [one.summaries[key] for one in self.pilot]
+            self.summaries[key] = Summary(pilot, products=what == "sees")
+        self.summaries[key].add(x, live)
+
+    def features(self) -> Array:
+        """The whole record as features, float64[B, F]."""
+        return np.concatenate([self.turns, self.clock, *(one.features() for one in self.summaries.values())], 1)
 
 
 @dataclass
@@ -100,11 +259,12 @@ class ChangedRuns:
     """Makes transcripts of runs in which the private data of `agent` is `change[0]` in one world and `change[1]` in the
     other.
 
-    Called with a world (0 or 1), a Generator and a count, it plays `count` replicas of that world.
+    Called with a world (0 or 1), a Generator and a count, it plays `count` replicas of that world, once for each of
+    the `channel_configs`, always from the same seed.
 
     Attributes:
         env: the population that is played, without wrappers; `Population.private` says what its agents' data is.
-        channel_configs: what is installed on its channels.
+        channel_configs: what is installed on its channels in each of the runs that are audited together.
         policies: who acts, `{role: policy}`.
         change: the data in the two worlds.
         steps: turns to play; None: until the end.
@@ -115,7 +275,7 @@ class ChangedRuns:
     """
 
     env: Population[Any]
-    channel_configs: dict[str, ChannelConfig]
+    channel_configs: list[dict[str, ChannelConfig]]
     policies: dict[str, Any]
     change: tuple[Any, Any]
     steps: int | None
@@ -125,10 +285,19 @@ class ChangedRuns:
     moved: float = math.nan
     _totals: list[Array] = field(default_factory=list)
     _directions: dict[str, Array | None] = field(default_factory=dict)
+    _pilots: list[tuple[Witness, Witness]] = field(default_factory=list)
 
     @classmethod
     def of(
-        cls, env: Any, policy: Any, change: Any, steps: int | None, agent: int, delta: float, composition: Method
+        cls,
+        env: Any,
+        policy: Any,
+        change: Any,
+        steps: int | None,
+        agent: int,
+        delta: float,
+        composition: Method,
+        beside: Sequence[Any] = (),
     ) -> "ChangedRuns":
         """Check the arguments of `audit`; ValueError if they cannot be played."""
         population = population_of(env)
@@ -141,7 +310,13 @@ class ChangedRuns:
             raise ValueError("env must be a whole world to be audited, not the seat of one agent")
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner
-        configs = join(population.channel_configs, added_configs(env))
+        configs = []
+        for each in (env, *beside):
+            other = population_of(each)
+            other = other.inner if isinstance(other, Controlled) else other
+            if other is None or other.kind is not population.kind or other.params != population.params:
+                raise ValueError(f"beside must hold the environment {population!r} with other mechanisms, not {each!r}")
+            configs.append(join(other.channel_configs, added_configs(each)))
         if not population.channels:
             raise ValueError(f"env must have a channel, and {population.name!r} has none")
         if not isinstance(change, tuple | list) or len(change) != 2:
@@ -155,19 +330,31 @@ class ChangedRuns:
     def __call__(self, world: int, rng: np.random.Generator, count: int) -> Array:
         if not self._directions:
             self._find_directions(rng)
-        population, heard = self._play(world, count, int(rng.integers(2**63)), self.channel_configs)
-        self._totals.append(self._claims(population))
-        return np.concatenate([transcript.features(self._directions[name]) for name, transcript in heard.items()], 1)
+        seed, features, totals = int(rng.integers(2**63)), [], []
+        for configs, pilot in zip(self.channel_configs, self._pilots, strict=True):
+            seen, heard = self._play(world, count, seed, configs, pilot)
+            totals.append(self._claims(seen.population))
+            features += [transcript.features(self._directions[name]) for name, transcript in heard.items()]
+            features.append(seen.features())
+        self._totals.append(np.sum(totals, 0))
+        return np.concatenate(features, 1)
 
     @property
     def idealised(self) -> bool:
         """Whether any mechanism on the channels draws its noise in floating point."""
-        laws = [config.mechanism for config in self.channel_configs.values() if config.mechanism is not None]
+        configs = [config for each in self.channel_configs for config in each.values()]
+        laws = [config.mechanism for config in configs if config.mechanism is not None]
         return any(getattr(law, "mechanism", law).idealised for law in laws)
 
     def _play(
-        self, world: int, count: int, seed: int, configs: dict[str, ChannelConfig]
-    ) -> tuple[Population[Any], dict[str, Transcript]]:
+        self,
+        world: int,
+        count: int,
+        seed: int,
+        configs: dict[str, ChannelConfig],
+        pilot: tuple[Witness, Witness] | None = None,
+        watched: bool = True,
+    ) -> tuple[Witness, dict[str, Transcript]]:
         agent, data = self.agent, np.asarray(self.change[world])
 
         def private(_: Any, drawn: Array, agents: Array | None = None) -> Array:
@@ -183,19 +370,23 @@ class ChangedRuns:
         faults = {name: ChannelConfig(faults=(one,)) for name, one in heard.items()}
         population.reset(seed=seed, options={"channels": join(configs, faults)})
         begin(population, self.policies)
-        population.advance(self.policies, steps=self.steps)
+        seen = Witness(population, agent, pilot)
+        if watched:
+            seen.play(self.policies, self.steps)
+        else:
+            population.advance(self.policies, steps=self.steps)
         silent = [name for name, one in heard.items() if not one.sends]
         if silent:
             raise ValueError(f"steps must be enough for a message on channel {silent[0]!r}, not {self.steps!r}")
-        return population, heard
+        return seen, heard
 
     def _find_directions(self, rng: np.random.Generator) -> None:
-        """For long messages, the line between their means in the two worlds, which an attacker who knows the data can
-        compute."""
+        """For long messages, the line between their means in the two worlds without noise, and for all that agents see,
+        the pilot runs with noise, which an attacker who knows the data can play."""
         seed = int(rng.integers(2**63))
         noted = {name: Noted() for name, one in self.env.channels.items() if not one.chosen}
         bare = {name: ChannelConfig(law) for name, law in noted.items()}
-        first, second = (self._play(world, PILOT, seed, bare)[1] for world in (0, 1))
+        first, second = (self._play(world, PILOT, seed, bare, watched=False)[1] for world in (0, 1))
         moved = []
         for name, transcript in first.items():
             difference = (second[name].means() - transcript.means()).mean(0)
@@ -206,6 +397,9 @@ class ChangedRuns:
                 pairs = zip(transcript.own, second[name].own, strict=False)
                 moved += [noted[name].share(np.linalg.norm(one - two, norm, axis=1)) for one, two in pairs]
         self.moved = float(np.concatenate(moved).mean()) if moved else math.nan
+        for configs in self.channel_configs:
+            one, two = (self._play(world, PILOT, seed, configs)[0] for world in (0, 1))
+            self._pilots.append((one, two))
 
     @property
     def claimed(self) -> float:

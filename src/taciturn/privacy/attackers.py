@@ -4,11 +4,13 @@ labelled ones.
 `outcomes` counts how often each transcript occurs, `entries` looks at numbers as a whole, `tails` at where they fall,
 rare extremes included, `repeats` at values that occur again exactly, and `bits` at the floating-point form of numbers,
 whose lowest bits give away noise that was added to a double (Mironov 2012, "On significance of the least significant
-bits for differential privacy"). `taciturn.privacy.certifying` selects one of them on transcripts that it was not fitted
-on, and certifies on yet others, so neither the fit nor the choice weakens the certificate.
+bits for differential privacy"). NaN, the infinities and -0 are values like others: in their place attackers read 0, and
+beside it which of them it was; `bits` reads them as they are. `taciturn.privacy.certifying` selects one of the
+attackers on transcripts that it was not fitted on, and certifies on yet others, so neither the fit nor the choice
+weakens the certificate.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,11 +20,13 @@ from taciturn.validation import Array, Bools, Floats
 Scorer = Callable[[Array], Floats]  # of transcripts: high for the second world
 
 LARGEST_SCORE = 1e6
+LARGEST = 1e100  # so that squares are finite
 MOST_TO_FIT = 100_000
 MOST_OUTCOMES = 64
 MOST_FOR_PRODUCTS = 8
-MOST_FOR_CELLS = 64  # entries of a transcript that are looked at one by one
+MOST_FOR_CELLS = 64 * 50_000  # numbers, of all transcripts, that are looked at one by one
 MOST_FOR_BITS = 16
+MOST_SLOPES = 4
 TAIL = 0.02  # share of the transcripts at either end that is cut into small cells
 IN_TAIL = 10  # transcripts in such a cell
 IN_BODY = 32  # cells between the tails
@@ -40,36 +44,57 @@ def attackers(transcripts: Array, second: Bools, bits: bool) -> dict[str, Scorer
     """`{name: scorer}`, fitted to transcripts [trials, ...] of which `second` bool[trials] marks those of the second
     world.
 
-    They are `entries`, and `outcomes` if at most 64 different transcripts occur; else, for transcripts of at most 64
+    They are `entries`, and `outcomes` if at most 64 different transcripts occur; else, for at most `MOST_FOR_CELLS`
     numbers, `tails`, `repeats` and, if `bits`, `bits`.
-
-    Raises:
-        ValueError: a number is not finite.
     """
-    seen, second = _flat(transcripts[:MOST_TO_FIT]), second[:MOST_TO_FIT]
-    signature = np.random.default_rng(0).standard_normal(seen.shape[1:])
-    outcomes = np.unique(_codes(seen, signature))
-    found = {"entries": _entries(seen, second)}
-    if outcomes.size <= MOST_OUTCOMES:
-        found["outcomes"] = _outcomes(seen, second, lambda flat: _codes(flat, signature))
-    elif seen.shape[1] <= MOST_FOR_CELLS:
-        found["tails"] = _strongest(seen, second, (_places, _intervals))
-        found["repeats"] = _strongest(seen, second, (lambda flat: _repeatable(flat, signature), _values))
+    whole, second = _flat(transcripts[:MOST_TO_FIT]), second[:MOST_TO_FIT]
+    occurs = special(whole).any(0)
+
+    def read(flat: Array) -> Array:
+        finite = np.where(np.isfinite(flat), np.clip(flat, -LARGEST, LARGEST), 0.0)
+        return np.hstack([finite, special(flat)[:, occurs]]) if occurs.any() else finite
+
+    def code(flat: Array) -> Array:
+        return _codes(flat.view(np.uint64)) if bits else _rounded_codes(read(flat))
+
+    found = {"entries": _entries(read, whole, second, bits)}
+    if np.unique(code(whole)).size <= MOST_OUTCOMES:
+        found["outcomes"] = _outcomes(code, whole, second)
+    elif whole.size <= MOST_FOR_CELLS:
+        lines = _lines(read(whole), second)
+
+        def places(flat: Array) -> list[Array]:
+            return [*_places(read(flat)), *_along(read(flat), lines)]
+
+        def repeatable(flat: Array) -> list[Array]:
+            return [*_repeatable(read(flat)), *_along(read(flat), lines), code(flat)]
+
+        found["tails"] = _strongest(whole, second, (places, _intervals))
+        found["repeats"] = _strongest(whole, second, (repeatable, _values))
         if bits:
-            found["bits"] = _strongest(seen, second, (_forms, _values), (_mantissas, _either))
+            found["bits"] = _strongest(whole, second, (_forms, _values), (_mantissas, _either))
     return found
 
 
 def _flat(transcripts: Array) -> Array:
-    flat = np.asarray(transcripts, np.float64).reshape(len(transcripts), -1)
-    if not np.isfinite(flat).all():
-        raise ValueError("a transcript must hold finite numbers only")
-    return flat
+    return np.ascontiguousarray(np.asarray(transcripts, np.float64).reshape(len(transcripts), -1))
 
 
-def _codes(flat: Array, signature: Array) -> Array:
-    """A number for each row, equal for equal rows."""
-    return np.asarray(np.round((flat * signature).sum(1), 9))
+def special(flat: Array) -> Array:
+    """Whether each entry is -0, inf, -inf or NaN, float64[trials, 4 entries]."""
+    kinds = [(flat == 0) & np.signbit(flat), flat == np.inf, flat == -np.inf, np.isnan(flat)]
+    return np.hstack(kinds).astype(np.float64)
+
+
+def _codes(raw: Array) -> Array:
+    """A number for each row of uint64, equal for equal rows, and else different but for a chance of about 2^-40."""
+    factors = np.random.default_rng(0).integers(0, 2**63, raw.shape[1:], np.uint64) * np.uint64(2) + np.uint64(1)
+    return np.asarray(((raw ^ (raw >> np.uint64(32))) * factors).sum(1))
+
+
+def _rounded_codes(flat: Array) -> Array:
+    """A number for each row, equal for rows that are equal to about nine digits."""
+    return np.asarray(np.round((flat * np.random.default_rng(0).standard_normal(flat.shape[1:])).sum(1), 9))
 
 
 def _clipped(scores: Array) -> Array:
@@ -77,7 +102,7 @@ def _clipped(scores: Array) -> Array:
     return np.round(np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE), 10)
 
 
-def _outcomes(seen: Array, second: Bools, code: Callable[[Array], Array]) -> Scorer:
+def _outcomes(code: Callable[[Array], Array], seen: Array, second: Bools) -> Scorer:
     """The log-odds of each outcome, with half a transcript added to either world; 0 for outcomes that were not seen."""
     cell = _values(np.repeat(code(seen), 2))
     ones, zeros = (np.bincount(cell(code(seen[which])), minlength=MOST_OUTCOMES + 1) for which in (second, ~second))
@@ -85,17 +110,23 @@ def _outcomes(seen: Array, second: Bools, code: Callable[[Array], Array]) -> Sco
     return lambda transcripts: _clipped(odds[cell(code(_flat(transcripts)))])
 
 
-def _entries(seen: Array, second: Bools) -> Scorer:
+def _entries(read: Callable[[Array], Array], seen: Array, second: Bools, bits: bool) -> Scorer:
     """Logit of a logistic regression on the entries, their squares and, of at most 8 entries, all products, which
-    reveal two messages that share their noise."""
-    shift, scale = seen.mean(0), seen.std(0)
+    reveal two messages that share their noise, and what they exceed each of their quartiles by, as the log-ratio of
+    Laplace noise is linear between two values; of a single entry, if `bits`, also on the bits of its mantissa."""
+    known = read(seen)
+    shift, scale = known.mean(0), known.std(0)
     scale[scale == 0] = 1
-    upper = np.triu_indices(seen.shape[1])
+    upper = np.triu_indices(known.shape[1])
+    knots = np.quantile((known - shift) / scale, (0.25, 0.5, 0.75), 0)
 
     def features(flat: Array) -> Array:
-        z = (flat - shift) / scale
-        more = z[:, upper[0]] * z[:, upper[1]] if z.shape[1] <= MOST_FOR_PRODUCTS else z**2
-        return np.hstack([z, more, np.ones((len(z), 1))])
+        z = (read(flat) - shift) / scale
+        if z.shape[1] > MOST_FOR_PRODUCTS:
+            return np.hstack([z, z**2, np.ones((len(z), 1))])
+        above = [np.maximum(z - knot, 0.0) for knot in knots]
+        mantissa = np.array(_mantissas(flat)).T if bits and flat.shape[1] == 1 else np.zeros((len(z), 0))
+        return np.hstack([z, z[:, upper[0]] * z[:, upper[1]], *above, mantissa, np.ones((len(z), 1))])
 
     weights = _logistic(features(seen), second)
     return lambda transcripts: _clipped(features(_flat(transcripts)) @ weights)
@@ -157,45 +188,57 @@ def _values(numbers: Array) -> Callable[[Array], Array]:
     return cell
 
 
-def _pairs(flat: Array) -> list[Array]:
-    """Differences between entries, of which there are at most 8, rounded beyond what floating-point addition loses."""
-    n = flat.shape[1]
-    return [np.round(flat[:, i] - flat[:, j], 9) for i in range(n) for j in range(i)] if n <= MOST_FOR_PRODUCTS else []
+def _lines(seen: Array, second: Bools) -> list[tuple[int, int, float]]:
+    """(i, j, slope), where entry i - slope * entry j may be free of noise: slopes 1 and -1, and those that occur most
+    often between two transcripts of a world. Only of at most 8 entries."""
+    n, lines = seen.shape[1], []
+    if 1 < n <= MOST_FOR_PRODUCTS:
+        steps = np.concatenate([np.diff(seen[which], axis=0) for which in (second, ~second)])
+        for i in range(n):
+            for j in range(i):
+                moved = np.abs(steps[:, j]) > 1 / LARGEST
+                slopes, counts = np.unique(np.round(steps[moved, i] / steps[moved, j], 6), return_counts=True)
+                other = ~np.isin(slopes, (-1, 0, 1))
+                usual = slopes[other][np.argsort(-counts[other], kind="stable")[:MOST_SLOPES]]
+                lines += [(i, j, slope) for slope in (1.0, -1.0, *usual.tolist())]
+    return lines
+
+
+def _along(flat: Array, lines: list[tuple[int, int, float]]) -> list[Array]:
+    """Entry i - slope * entry j, rounded beyond what floating-point addition loses."""
+    return [np.round(flat[:, i] - slope * flat[:, j], 9) for i, j, slope in lines]
 
 
 def _places(flat: Array) -> list[Array]:
-    """The entries, their differences, their sum and the largest of them."""
+    """The entries, their sum and the largest of them."""
     several = [flat.sum(1), np.abs(flat).max(1)] if flat.shape[1] > 1 else []
-    return [*flat.T, *_pairs(flat), *several]
+    return [*flat.T, *several]
 
 
-def _repeatable(flat: Array, signature: Array) -> list[Array]:
-    """The entries, their parts after the point, their differences, and whole transcripts."""
-    whole = [_codes(flat, signature)] if flat.shape[1] > 1 else []
-    return [*flat.T, *np.round(flat % 1, 9).T, *_pairs(flat), *whole]
+def _repeatable(flat: Array) -> list[Array]:
+    """The entries, and their parts after the point."""
+    return [*flat.T, *np.round(flat % 1, 9).T]
 
 
-def _parts(flat: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """Of each of the first entries: (whole, exponent, whether it is negative), with |entry| = whole 2^(exponent -
-    53)."""
-    for entry in flat.T[:MOST_FOR_BITS]:
-        mantissa, exponent = np.frexp(entry)
-        yield np.ldexp(np.abs(mantissa), 53).astype(np.int64), exponent, entry < 0
+def _parts(flat: Array) -> tuple[Array, Array, Array]:
+    """Of the first entries: (whole, exponent, whether the sign bit is set), [entries, trials] each, where a finite
+    |entry| is whole 2^(max(exponent, 1) - 1075)."""
+    raw = np.ascontiguousarray(flat[:, :MOST_FOR_BITS].T).view(np.int64)
+    exponent = (raw >> 52) & 0x7FF
+    return raw & (2**52 - 1) | np.where(exponent > 0, 2**52, 0), exponent, raw < 0
 
 
 def _forms(flat: Array) -> list[Array]:
     """Of each entry: the power of two that its lowest bit stands for, alone and with sign and exponent."""
-    looks: list[Array] = []
-    for whole, exponent, negative in _parts(flat):
-        _, places = np.frexp((whole & -whole).astype(np.float64))
-        lowest = np.where(whole == 0, 0, exponent + places)
-        looks += [lowest, lowest + 2**13 * exponent + 2**26 * negative]
-    return looks
+    whole, exponent, negative = _parts(flat)
+    _, places = np.frexp((whole & -whole).astype(np.float64))
+    lowest = np.where(whole == 0, 0, exponent + places)
+    return [*lowest, *(lowest + 2**13 * exponent + 2**26 * negative)]
 
 
 def _mantissas(flat: Array) -> list[Array]:
     """Each bit of the mantissa of each entry."""
-    return [(whole >> place) & 1 for whole, _, _ in _parts(flat) for place in range(52)]
+    return [(whole >> place) & 1 for whole in _parts(flat)[0] for place in range(52)]
 
 
 def _either(numbers: Array) -> Callable[[Array], Array]:

@@ -191,6 +191,11 @@ def along_a_line(x: int, rng: np.random.Generator, n: int) -> Array:
     return np.stack([y, np.where(rng.random(n) < 0.05, 3 * y + x, rng.normal(0, 3, n))], 1)
 
 
+def in_opposites(x: int, rng: np.random.Generator, n: int) -> Array:
+    y = rng.normal(size=n)
+    return np.stack([y, np.where(rng.random(n) < 0.05, x - y, rng.normal(size=n))], 1)
+
+
 def in_whole_transcripts(x: int, rng: np.random.Generator, n: int) -> Array:
     """Nine bits: half of all rows, at random, are for one world, the others for the other."""
     rows = np.random.default_rng(0).permutation(2**9).reshape(2, -1)[x]
@@ -254,6 +259,7 @@ ONLY: tuple[tuple[Transcripts, float, str, str], ...] = (
     (in_values, 2.0, "repeats", ""),
     (after_the_point, 2.0, "repeats", "_repeatable"),
     (along_a_line, 3.0, "repeats", "_lines"),
+    (in_opposites, 3.0, "repeats", "_lines"),
     (in_whole_transcripts, 5.0, "repeats", ""),
     (in_the_lowest_bits, 4.5, "bits", "_forms"),
     (in_one_bit, 4.5, "bits", "_mantissas"),

@@ -146,6 +146,15 @@ def test_roles_of_fields_are_checked() -> None:
         fields.check_roles(dataclass(several), ("a", "b"))
 
 
+def test_a_state_must_declare_fields() -> None:
+    class Bare(Consensus):
+        def initial(self) -> Any:
+            return vars(super().initial())
+
+    with pytest.raises(TypeError, match="a State must be a dataclass whose fields say whose they are, not dict"):
+        Bare(TinyParams(), 2).reset(seed=0)
+
+
 # Every way: a replay finds what passes beside the channels.
 
 

@@ -31,6 +31,7 @@ from taciturn.wrappers import (
 PAGE = Path(__file__).parent.parent / "docs" / "privacy.md"
 BEGIN, END = "<!-- what is leaked: written by tests/test_leaks.py -->\n", "<!-- end -->\n"
 DELTA = 1e-6
+GIVEN = "event: the value of one feedback, given what was shown"
 Sent = list[tuple[PrivacyLoss, int, int | None]]  # what one message costs, how many, and how many events each is about
 
 
@@ -128,11 +129,11 @@ def recommender(epsilon: float = 2.0, rounds: int = 70_000) -> Iterator[Row]:
     each round."""
     setting = f"recommender (Zhou et al.): ε = {epsilon:g}, {rounds:,} rounds"
     stream = TreeAggregation(epsilon, horizon=rounds).loss()
-    yield spent(setting, "sums of rewards, neighbours", "event: one feedback", ledger_of([(stream, 1, 1)]))
+    yield spent(setting, "sums of rewards, neighbours", GIVEN, ledger_of([(stream, 1, 1)]))
     counts = ledger_of([(NoPrivacy().loss(), rounds, 1)])
-    yield spent(setting, "counts of rewards, neighbours", "event: one feedback", counts)
+    yield spent(setting, "counts of rewards, neighbours", GIVEN, counts)
     selections = ledger_of([(Exponential(epsilon).loss(), rounds, 1)])
-    yield spent(setting, "selections, public", "event: one feedback", selections)
+    yield spent(setting, "selections, public", "event: the value of one feedback", selections)
 
 
 def elicitation(level: float = 1.0, num_values: int = 4) -> Iterator[Row]:

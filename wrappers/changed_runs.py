@@ -219,7 +219,7 @@ class Witness:
         for role, observation in self._by_role(seen, population.turn).items():
             found[role] = acting = population.acting(role)
             if acting is not None:
-                observation = population.observe_role(population.state, role)
+                observation = population.look(role)
             self._note("sees", role, observation, live)
             mask = population.action_mask(role)
             if mask is not None:

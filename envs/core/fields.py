@@ -96,7 +96,10 @@ def shapes_of(state_type: Any, params: Any) -> dict[str, Any]:
 
 
 def check_roles(state_type: Any, roles: tuple[str, ...]) -> None:
-    """Raise TypeError if a field belongs to a role that is not among `roles`, or could belong to several."""
+    """Raise TypeError if the State is no dataclass, or a field belongs to a role that is not among `roles`, or could
+    belong to several."""
+    if not dataclasses.is_dataclass(state_type):
+        raise TypeError(f"a State must be a dataclass whose fields say whose they are, not {state_type.__name__}")
     for name, owner in owners(state_type).items():
         if owner.role and owner.role not in roles:
             raise TypeError(f"role of field {name!r} must be one of {', '.join(roles)}, not {owner.role!r}")

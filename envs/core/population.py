@@ -570,8 +570,7 @@ class Population(ABC, Generic[S]):
     def _begin_state(self, where: Array | None) -> None:
         """Draw the initial state of the replicas `where` bool[B]; None: of all."""
         self._state = self.initial() if where is None else select(where, self.initial(), self._begun())
-        if is_dataclass(self._state):
-            fields.check_roles(type(self._state), self._owning_roles)
+        fields.check_roles(type(self._state), self._owning_roles)
 
     def _asked_configs(self, options: Mapping[str, Any]) -> dict[str, ChannelConfig]:
         """What a reset is to install, including the population's own configurations."""

@@ -380,8 +380,7 @@ def replies(results: Results) -> str:
     return (
         "of a message, as the theorem says, not of a run: every agent replies at every tick of every agent, "
         f"{runs.mean('replies'):,.0f} times by t = 50, which makes {runs.mean('epsilon_zcdp'):,.0f} (zCDP, delta = "
-        f"1e-5). A single requester learns at most {runs.mean('epsilon_per_requester'):,.0f} about one agent (basic "
-        "composition)"
+        "1e-5)"
     )
 
 

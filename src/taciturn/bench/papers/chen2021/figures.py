@@ -131,8 +131,8 @@ class PrivacyStudy(Convergence):
     name = "chen2021-5"
     title = "Chen et al. 2021, Figure 5: privacy per reply"
     description = (
-        "N = 400, K = 4. epsilon is per reply; the tables give an agent's total loss over a run (zCDP, delta = 1e-5) "
-        "and its largest loss to a single requester (basic composition)."
+        "N = 400, K = 4. epsilon is per reply; the tables give an agent's total loss over a run (zCDP, delta = 1e-5), "
+        "and the basic sum over its replies to the requester that heard most (which is no total of the ledger)."
     )
     figures = ("chen2021/5",)
     claims = PRIVACY

@@ -111,25 +111,38 @@ def test_every_world_with_a_channel_is_in_the_study() -> None:
 
 def test_the_transcript_by_hand() -> None:
     """Two sends of three agents in one replica; the agent is the second."""
-    heard, rng = Transcript(1), np.random.default_rng(0)
+    now, rng = np.zeros(1), np.random.default_rng(0)
+    heard = Transcript(1, lambda: now)
     for y, sent in (([[0], [5], [7]], [True, False, True]), ([[1], [3], [8]], [True, True, False])):
         who = np.array([sent])
+        now = now + 3.0
         heard.deliver(np.array([y]) * who[:, :, None], who, np.asarray(who.any(1)), {}, rng)
-    spoke, number, last, messages, special = np.split(heard.features(None)[0], [16, 18, 19, 22])
+    spoke, times, number, last, messages, special = np.split(heard.features(None)[0], [16, 32, 34, 35, 38])
     np.testing.assert_array_equal(spoke, [0, 1] + [0] * 14)
+    np.testing.assert_array_equal(times, [3, 6] + [0] * 14)
     np.testing.assert_array_equal(number, [1, 3])
-    np.testing.assert_array_equal(last, [2])
+    np.testing.assert_array_equal(last, [7])
     np.testing.assert_allclose(messages, [3, 3, (0 + 7 + 1) / 3])
     assert not special.any()
 
 
+def test_a_transcript_does_not_depend_on_other_replicas() -> None:
+    """Or a world that is played at once would be told from the other by what its replicas share."""
+    y, rng = np.ones((2, 2, 1)), np.random.default_rng(0)
+    both, alone = Transcript(0, lambda: np.full(2, 5.0)), Transcript(0, lambda: np.full(1, 5.0))
+    for who in (np.array([[True, True], [False, False]]), np.array([[False, True], [True, True]])):
+        both.deliver(y * who[:, :, None], who, np.asarray(who.any(1)), {}, rng)
+    alone.deliver(y[1:], np.ones((1, 2), np.bool_), np.ones(1, np.bool_), {}, rng)
+    np.testing.assert_array_equal(both.features(None)[1], alone.features(None)[0])
+
+
 def test_messages_that_are_no_numbers_are_seen_in_the_transcript() -> None:
     """-0, inf, -inf and NaN of the agent are counted by kind and by place, those of others by kind."""
-    heard, rng = Transcript(0), np.random.default_rng(0)
+    heard, rng = Transcript(0, lambda: np.zeros(1)), np.random.default_rng(0)
     for mine, other in (([1.0, np.nan], [-0.0, 2.0]), ([np.inf, 3.0], [-np.inf, np.nan])):
         who = np.ones((1, 2), np.bool_)
         heard.deliver(np.array([[mine, other]]), who, np.asarray(who.any(1)), {}, rng)
-    messages, places, own, others = np.split(heard.features(None)[0, 19:], [6, 8, 12])
+    messages, places, own, others = np.split(heard.features(None)[0, 35:], [6, 8, 12])
     np.testing.assert_array_equal(messages, [1, np.nan, 0.5, 1.5, 0, 1])
     np.testing.assert_array_equal(places, [1, 1])
     np.testing.assert_array_equal(own, [0, 1, 0, 1])

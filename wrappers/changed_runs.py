@@ -59,12 +59,20 @@ class Noted(NoPrivacy):
 class Transcript(Fault):
     """Records what passes on a channel, after all faults: a summary of every replica, in numbers.
 
+    A summary must not depend on the other replicas that are played at once: what they share tells the worlds apart.
+
+    Args:
+        agent: the one whose data differ.
+        clock: gives the time of the world, float64[B].
+
     Attributes:
-        spoke: for the first sends, whether the agent's message arrived, float64[B, SENDS].
+        spoke: for the first times at which anybody in the replica sends, whether the agent's message arrived,
+            float64[B, SENDS].
+        times: these times, float64[B, SENDS].
         number: the agent's messages, and those of the others, float64[B, 2].
         special: how many numbers in the messages of the agent, and in those of the others, were -0, inf, -inf or NaN,
             by place, float64[B, 2, 4, D]; sums and means have 0 in their place.
-        last: the last send with a message of the agent, counted from 1, float64[B].
+        last: the time of the last message of the agent, and 1, float64[B]; 0 if there was none.
         first: the first message of the agent, float64[B, D].
         sums: the sums of its messages, and of the others', float64[B, 2, D].
         own: in pilot runs, all of its messages, [B, D] each, with 0 for what is not finite.
@@ -73,8 +81,8 @@ class Transcript(Fault):
     order: ClassVar[int] = 6
     observes: ClassVar[bool] = True
 
-    def __init__(self, agent: int) -> None:
-        self.agent, self.sends = agent, 0
+    def __init__(self, agent: int, clock: Callable[[], Array]) -> None:
+        self.agent, self.clock, self.sends = agent, clock, 0
         self.own: list[Array] = []
 
     def deliver(
@@ -84,7 +92,8 @@ class Transcript(Fault):
         own = sent[:, self.agent]
         if not self.sends:
             size = messages.shape[2]
-            self.spoke, self.number, self.last = (np.zeros((len(y), n)) for n in (SENDS, 2, 1))
+            self.spoke, self.times, self.number, self.last = (np.zeros((len(y), n)) for n in (SENDS, SENDS, 2, 1))
+            self.place = np.zeros(len(y), np.int64)
             self.first, self.sums = np.zeros((len(y), size)), np.zeros((len(y), 2, size))
             self.special = np.zeros((len(y), 2, 4, size))
         mine, others = messages[:, self.agent], np.delete(messages, self.agent, 1)
@@ -98,9 +107,10 @@ class Transcript(Fault):
         self.number[:, 0] += own
         self.number[:, 1] += sent.sum(1) - own
         self.sends += 1
-        if self.sends <= SENDS:
-            self.spoke[:, self.sends - 1] = own
-        self.last[own] = self.sends
+        now, some = self.clock(), np.flatnonzero(sending & (self.place < SENDS))
+        self.spoke[some, self.place[some]], self.times[some, self.place[some]] = own[some], now[some]
+        self.place += sending
+        self.last[own, 0] = 1 + now[own]
         return y, sent
 
     def means(self) -> Array:
@@ -115,7 +125,7 @@ class Transcript(Fault):
             messages = [self.first, self.means(), others, self.special[:, 0].sum(1)]
         else:
             messages = [finite(m) @ direction[:, None] for m in (self.first, self.means(), others)]
-        return np.concatenate([self.spoke, self.number, self.last, *messages, *kinds], 1)
+        return np.concatenate([self.spoke, self.times, self.number, self.last, *messages, *kinds], 1)
 
 
 def finite(x: Array) -> Array:
@@ -366,7 +376,11 @@ class ChangedRuns:
             return changed
 
         population = self.env.alike(count, private=private)
-        heard = {name: Transcript(agent) for name in population.channels}
+
+        def clock() -> Array:  # a world may let agents send as it begins
+            return np.zeros(count) if population._state is None else population.clock()
+
+        heard = {name: Transcript(agent, clock) for name in population.channels}
         faults = {name: ChannelConfig(faults=(one,)) for name, one in heard.items()}
         population.reset(seed=seed, options={"channels": join(configs, faults)})
         begin(population, self.policies)

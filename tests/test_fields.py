@@ -137,6 +137,13 @@ def test_messages_are_made_of_own_fields_and_arrive_in_received_ones(sends: tupl
         env.step(np.zeros((2, 4), np.int64))
 
 
+def test_roles_see_their_own_fields() -> None:
+    env = registry.entry("arm_elimination_v0").world.population(1, num_agents=3, num_arms=2)
+    seen = {name for name, owner in fields.owners(env.state_type).items() if owner.seen_by("coordinator")}
+    assert {"broadcast", "active", "pulled"} < seen
+    assert not seen & {"counts", "sums", "private", "quality"}
+
+
 def test_roles_of_fields_are_checked() -> None:
     wrong = type("Wrong", (), {"__annotations__": {"x": Ints}, "x": fields.own(role="nobody")})
     with pytest.raises(TypeError, match="role of field 'x' must be one of agent, not 'nobody'"):

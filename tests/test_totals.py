@@ -64,7 +64,7 @@ def test_gaussian_messages_fit_as_dp_accounting_says(messages: int) -> None:
         ("federated_bandit_v0", "CDPMAB"),
         ("arm_elimination_v0", "EliminationSchedule"),
         ("gossip_bandit_v0", "SharedPPO"),
-        ("recommender_v0", "DTPriDO"),
+        ("recommender_v0", "TPriDO"),
         ("elicitation_v0", "Wintall"),
         ("elicitation_v0", PLAIN_PPO),
     ],

@@ -383,7 +383,7 @@ def test_the_policy_of_an_audit() -> None:
 
 
 def test_audits_have_no_other_parameter() -> None:
-    others = {"mechanism", "pair", "change", "progress", "policy"}
+    others = {"mechanism", "pair", "change", "progress", "policy", "beside"}
     assert set(inspect.signature(audit).parameters) == {*AUDITS, *RUNS, *others}
 
 

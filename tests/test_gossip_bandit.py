@@ -1019,17 +1019,17 @@ def test_cbl_learns_without_noise() -> None:
 
 
 def test_tabular_q_learns() -> None:
-    """Better than uniform and than learning alone, by 4 standard errors over 3 seeds of 10 runs."""
+    """Better than learning alone, by 4 standard errors over 3 seeds of 30 runs."""
 
     def regrets(policy: Any, seed: int) -> Array:
-        env = population(10, num_agents=40, horizon=25.0)
+        env = population(30, num_agents=40, horizon=25.0)
         return taciturn.simulate(env, policy, seed=seed, until=25.0, privacy={"preference": RR(3.0)}).metrics[
             "popularity_regret"
         ]
 
     q = np.concatenate([regrets(SocialQ(80_000, seed=seed), seed) for seed in range(3)])
     alone = np.concatenate([regrets(IsolatedUCB(), seed) for seed in range(3)])
-    assert q.mean() + 4 * q.std() / np.sqrt(30) < alone.mean()
+    assert q.mean() + 4 * q.std() / np.sqrt(90) < alone.mean()
 
 
 def test_estimates_divide_by_the_replies_received() -> None:

@@ -290,9 +290,10 @@ def test_an_unknown_name_is_told_the_names() -> None:
 @pytest.mark.parametrize("name", ["gossip", "social", "federated"])
 def test_kept_messengers_reach_what_was_kept(name: str) -> None:
     """The mean over trainings of fresh runs, against the kept one: four standard errors, a false-alarm rate of 6e-5.
-    In gossip, the weights with which training began fail."""
+    In gossip, the weights with which training began fail. In the federated bandit one run of a hundred makes most of
+    the variance, so that few runs would not show it."""
     kept = json.loads(RESULTS.read_text(encoding="utf-8"))["worlds"][name]["judge"]
-    runs = {"gossip": 10, "social": 6, "federated": 6}[name]
+    runs = {"gossip": 10, "social": 6, "federated": 60}[name]
 
     def distance(agents: list[Any], runs: int) -> float:
         found = np.stack([measured(name, agent, runs, 100 + i) for i, agent in enumerate(agents)])

@@ -460,15 +460,15 @@ def test_federated_training_averages_in_private(weighting: str, secure: bool) ->
 
 def test_whole_runs_of_averages_are_audited() -> None:
     """A canary's first mean of two rewards is 0 or 1/2 in federations of 2; the claim is that of one message, 2. It is
-    not refuted, and 0.9 would be."""
+    not refuted, and 0.9 would be; 0.6 of the secure sum, whose noise has twice the variance as the other may read."""
     env = federated_bandit_v0.population(num_agents=2, qualities=(0.5, 0.1), horizon=30)
     pair = {"means": (np.array([0.0, 0.0]), np.array([0.5, 0.0]))}
-    for mechanism in (CentralSum(Laplace(2.0)), DistributedSum(2.0)):
+    for mechanism, least in ((CentralSum(Laplace(2.0)), 0.9), (DistributedSum(2.0), 0.6)):
         private = Privatize(env, "means", mechanism)
         found = audit(private, pair, 4000, 0.9999, policy=PublicPlan(first=2), unit="event", steps=6)
         assert found.claimed == pytest.approx(2.0)
         assert found.verdict != "violated"
-        assert found.certified > 0.9
+        assert found.certified > least
 
 
 def test_whole_sessions_of_training_are_audited() -> None:

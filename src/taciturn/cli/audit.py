@@ -53,13 +53,15 @@ def audit(
         results = audit_all(mechanism, site, shown.running, **given)
     if plot is not None:
         plot_audits(results, plot)
-    beside = None if site is None else _replayed(site, mechanism)
+    replay = None if site is None else _replayed(site, mechanism)
     if as_json:
-        print_json({"audits": [result.as_dict() for result in results]} | ({"replay": str(beside)} if beside else {}))
+        print_json({"audits": [result.as_dict() for result in results]} | ({"replay": str(replay)} if replay else {}))
     else:
-        print(audit_table(results) + "".join(f"\n{line}" for line in [beside] if line))
-    if isinstance(beside, AssertionError):
-        raise ValueError(str(beside))
+        print(audit_table(results))
+        if replay is not None and not isinstance(replay, AssertionError):
+            print(replay)
+    if isinstance(replay, AssertionError):
+        raise ValueError(str(replay))
     broken = [result.name for result in results if result.verdict == "violated"]
     if broken:
         raise ValueError(f"the claim of {', '.join(broken)} is violated")

@@ -201,7 +201,7 @@ LEAKS: dict[str, tuple[dict[str, Any], str]] = {
     "observation": ({"heard": tells_peers}, "observations of agent in heard must not depend on private data of agent"),
     "reward": ({"heard": rewards_peers}, "reward of agent must not depend"),
     "end": ({"heard": ends_by_luck}, "end of the run must not depend"),
-    "time": ({"heard": meets_by_luck}, "clock of the run must not depend"),
+    "time": ({"heard": meets_by_luck}, "clock of the run must not depend .* in turn 1 of copycat"),
     "message": ({"said": says_for_peers}, "messages of others on channel 'arm' must not depend"),
 }
 

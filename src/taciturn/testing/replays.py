@@ -170,8 +170,10 @@ class Play:
         finally:
             put(inner, before)
 
-    def same(self, what: tuple[str, str], population: Population[Any], one: Any, two: Any) -> None:
-        """Check that something of a turn is the same for all other agents."""
+    def same(
+        self, what: tuple[str, str], population: Population[Any], one: Any, two: Any, turn: int | None = None
+    ) -> None:
+        """Check that something of a turn (None: the last one) is the same for all other agents."""
         name, role = what
         assert self.agent is not None
         differs = one != two
@@ -185,7 +187,8 @@ class Play:
             where = f" in {', '.join(field for field, part in slices if differs[..., part].any())}"
         raise AssertionError(
             f"{name} of {role or 'the run'}{where} must not depend on private data of {self.agent.role} "
-            f"{self.agent.number} that no channel delivered, in turn {len(self.turns) - 1} of {population.name}"
+            f"{self.agent.number} that no channel delivered, in turn {len(self.turns) - 1 if turn is None else turn} of "
+            f"{population.name}"
         )
 
     def compare(self, population: Population[Any]) -> None:
@@ -197,7 +200,7 @@ class Play:
             for what, value in one.items():
                 if what not in two or value.shape != two[what].shape:
                     raise AssertionError(f"{what[0]} in turn {place} of {population.name} depends on private data")
-                self.same(what, population, value, two[what])
+                self.same(what, population, value, two[what], place)
         if len(before.turns) != len(self.turns) or len(before.passed) != len(self.passed):
             raise AssertionError(f"when {population.name} ends, or what is sent, depends on private data of {agent}")
         for place, (first, again) in enumerate(zip(before.passed, self.passed, strict=True)):

@@ -187,8 +187,8 @@ class Play:
             where = f" in {', '.join(field for field, part in slices if differs[..., part].any())}"
         raise AssertionError(
             f"{name} of {role or 'the run'}{where} must not depend on private data of {self.agent.role} "
-            f"{self.agent.number} that no channel delivered, in turn {len(self.turns) - 1 if turn is None else turn} of "
-            f"{population.name}"
+            f"{self.agent.number} that no channel delivered, in turn "
+            f"{len(self.turns) - 1 if turn is None else turn} of {population.name}"
         )
 
     def compare(self, population: Population[Any]) -> None:

@@ -1,5 +1,5 @@
 """Whose the fields of a State are: one declaration says what observations may show, what stays hidden, and what an
-audit changes.
+audit changes::
 
     @dataclass(frozen=True)
     class State:

@@ -1,5 +1,6 @@
-"""Whose the fields of a State are: one declaration says what observations may show, what stays hidden, and what an
-audit changes::
+"""Whose the fields of a State are.
+
+One declaration says what observations may show, what stays hidden, and what an audit changes::
 
     @dataclass(frozen=True)
     class State:

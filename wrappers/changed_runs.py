@@ -68,7 +68,6 @@ class Transcript(Fault):
     Attributes:
         spoke: for the first times at which anybody in the replica sends, whether the agent's message arrived,
             float64[B, SENDS].
-        times: these times, float64[B, SENDS].
         number: the agent's messages, and those of the others, float64[B, 2].
         special: how many numbers in the messages of the agent, and in those of the others, were -0, inf, -inf or NaN,
             by place, float64[B, 2, 4, D]; sums and means have 0 in their place.
@@ -92,7 +91,7 @@ class Transcript(Fault):
         own = sent[:, self.agent]
         if not self.sends:
             size = messages.shape[2]
-            self.spoke, self.times, self.number, self.last = (np.zeros((len(y), n)) for n in (SENDS, SENDS, 2, 1))
+            self.spoke, self.number, self.last = (np.zeros((len(y), n)) for n in (SENDS, 2, 1))
             self.place = np.zeros(len(y), np.int64)
             self.first, self.sums = np.zeros((len(y), size)), np.zeros((len(y), 2, size))
             self.special = np.zeros((len(y), 2, 4, size))
@@ -108,7 +107,7 @@ class Transcript(Fault):
         self.number[:, 1] += sent.sum(1) - own
         self.sends += 1
         now, some = self.clock(), np.flatnonzero(sending & (self.place < SENDS))
-        self.spoke[some, self.place[some]], self.times[some, self.place[some]] = own[some], now[some]
+        self.spoke[some, self.place[some]] = own[some]
         self.place += sending
         self.last[own, 0] = 1 + now[own]
         return y, sent
@@ -125,7 +124,7 @@ class Transcript(Fault):
             messages = [self.first, self.means(), others, self.special[:, 0].sum(1)]
         else:
             messages = [finite(m) @ direction[:, None] for m in (self.first, self.means(), others)]
-        return np.concatenate([self.spoke, self.times, self.number, self.last, *messages, *kinds], 1)
+        return np.concatenate([self.spoke, self.number, self.last, *messages, *kinds], 1)
 
 
 def finite(x: Array) -> Array:

@@ -121,6 +121,7 @@ class Play:
                     raise AssertionError(f"something is sent on channel {channel.name!r} that was not sent before")
                 result = self.before.passed[place].result
             kept = tuple(np.array(one) for one in result)
+            senders = None if senders is None else np.array(senders)  # worlds go on using their own
             self.passed.append(Passed(channel.name, np.array(x) if method == "send" else None, senders, kept))
             return tuple(one.copy() for one in kept)
 

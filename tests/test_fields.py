@@ -1,4 +1,4 @@
-"""Whose the fields of a State are: what observations are passed, and that a replay finds what passes another way."""
+"""The owners of the fields of a State: what observations are passed, and that a replay finds what passes otherwise."""
 
 import re
 from dataclasses import dataclass
@@ -160,7 +160,7 @@ def test_a_state_must_declare_fields() -> None:
         def initial(self) -> Any:
             return vars(super().initial())
 
-    with pytest.raises(TypeError, match="a State must be a dataclass whose fields say whose they are, not dict"):
+    with pytest.raises(TypeError, match="a State must be a dataclass that declares the owners of its fields, not dict"):
         Bare(TinyParams(), 2).reset(seed=0)
 
 

@@ -1,4 +1,4 @@
-"""Whose the fields of a State are.
+"""The owners of the fields of a State.
 
 One declaration says what observations may show, what stays hidden, and what an audit changes::
 
@@ -23,7 +23,7 @@ Shape = Callable[[Any], Any] | None
 
 
 class Owner(NamedTuple):
-    """Whose a field is.
+    """The owner of a field.
 
     Attributes:
         kind: OWN, RECEIVED, PUBLIC or HIDDEN.
@@ -100,7 +100,9 @@ def check_roles(state_type: Any, roles: tuple[str, ...]) -> None:
     """Raise TypeError if the State is no dataclass, or a field belongs to a role that is not among `roles`, or could
     belong to several."""
     if not dataclasses.is_dataclass(state_type):
-        raise TypeError(f"a State must be a dataclass whose fields say whose they are, not {state_type.__name__}")
+        raise TypeError(
+            f"a State must be a dataclass that declares the owners of its fields, not {state_type.__name__}"
+        )
     for name, owner in owners(state_type).items():
         if owner.role and owner.role not in roles:
             raise TypeError(f"role of field {name!r} must be one of {', '.join(roles)}, not {owner.role!r}")

@@ -119,8 +119,8 @@ class Population(ABC, Generic[S]):
         name: of the world.
         clock_unit: what the clock counts; "step" if every step adds one.
         aliases: alternative names of parameters, `{"time_budget": "horizon"}`.
-        hidden: the attributes of the parameters (and of `Replicas.constants`) that agents must not know; whose the
-            fields of the state are is declared there (`taciturn.envs.core.fields`).
+        hidden: the attributes of the parameters, and of `Replicas.constants`, that agents must not know. The State
+            itself declares the owners of its fields (`taciturn.envs.core.fields`).
         jumps: the types of fast forms that the world can play, `{role: type}`; see `jump`.
         jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism,
             budget or fault may be installed on them.

@@ -17,17 +17,21 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
 from taciturn.current_folder import numba
-from taciturn.envs.core import counter_streams
+from taciturn.envs.core import counter_streams, kernels
 from taciturn.envs.core.fields import unseen
+from taciturn.envs.core.tables import layout_of
 from taciturn.validation import Array, Bools, Floats, Ints
 
-# Turns of a replica that a world plays uncompiled first: a tenth of the time that compiling takes.
+# Turns of a replica that a world plays uncompiled first: about the time that loading compiled code takes, and a tenth or
+# more of the time that compiling takes.
+LOAD_FROM = 500
 COMPILE_FROM = 20_000
+Sight = tuple[tuple[str, ...], ...]  # what an agent sees: its entries of arrays, whole arrays, and numbers, by name
 DTYPES: Mapping[Any, Any] = {Ints: np.int64, Floats: np.float64, Bools: np.bool_}
 
 
@@ -45,6 +49,11 @@ def _of_the_world(*arguments: Any) -> Any:
 
 
 own = begin = said = heard = sight = known = observe = tell = one = _of_the_world
+
+
+def opened(table: Any) -> Any:
+    """What a loop is given: when compiled, by the address of a table (`taciturn.envs.core.tables`)."""
+    return table
 
 
 def begins_not(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -69,63 +78,83 @@ def keep(rows: Any, i: int, state: Any) -> None:
     rows[i] = tuple(vars(state).values())
 
 
-def run(
-    what: int,
-    live: Any,
-    rows: Any,
-    arrays: Any,
-    actions: Any,
-    params: Any,
-    rngs: Any,
-    reward: Any,
-    over: Any,
-    who: Any,
-    bounds: Any,
-    seen: Any,
-    none: Any,
-    told: Any,
-) -> None:
-    """As the bits of `what` say, begin or play in the replicas that are `live`, then observe and tell in all.
+class Turn(NamedTuple):
+    """What `run` is given, [B, ...] each unless said otherwise."""
 
-    The agents numbered in `who` [B, r] observe; if it is empty, all do.
-    """
-    for i in range(len(rows)):
-        state, mine = take(rows, i), own(arrays, i)
+    what: int
+    first: int  # replica,
+    last: int  # and the one behind the last
+    live: Bools
+    rows: Array  # the numbers of the state
+    arrays: Any  # a NamedTuple of its arrays
+    actions: Array
+    params: Any  # a NamedTuple, of the world
+    rngs: Array
+    reward: Floats
+    over: Bools  # [B, 2]: terminated, truncated
+    who: Ints  # [B, r]: the agents that observe; if it is empty, all do
+    bounds: Floats  # [2, D]: of observations
+    seen: Array
+    none: Array  # [1]: the numbers of an info without meaning
+    told: Array
+
+
+def run(table: Any) -> None:
+    """As the bits of `what` say, begin or play in the replicas that are `live`, then observe and tell in all."""
+    turn = opened(table)
+    what, params, bounds = turn.what, turn.params, turn.bounds
+    for i in range(turn.first, turn.last):
+        state, mine, rng = take(turn.rows, i), own(turn.arrays, i), turn.rngs[i]
         if what & SAY:
-            for row in range(reward.shape[1]):
-                reward[i, row] = 0.0
-        if live[i]:
+            for row in range(turn.reward.shape[1]):
+                turn.reward[i, row] = 0.0
+        if turn.live[i]:
             if what & BEGIN:
-                begin(state, mine, params, rngs[i])
+                begin(state, mine, params, rng)
             if what & SAY:
-                said(state, mine, actions[i], params, rngs[i])
+                said(state, mine, turn.actions[i], params, rng)
             if what & HEAR:
-                over[i, 0], over[i, 1] = heard(state, mine, params, rngs[i], reward[i])
-            keep(rows, i, state)
+                turn.over[i, 0], turn.over[i, 1] = heard(state, mine, params, rng, turn.reward[i])
+            keep(turn.rows, i, state)
         if what & LOOK:
-            for row in range(seen.shape[1]):
-                out = seen[i, row]
-                observe(sight(state, mine, who[i, row] if len(who) > 0 else row), known(params), out)
+            for row in range(turn.seen.shape[1]):
+                out = turn.seen[i, row]
+                observe(sight(state, mine, turn.who[i, row] if len(turn.who) > 0 else row), known(params), out)
                 for d in range(len(out)):
-                    out[d] = max(bounds[0, d], min(bounds[1, d], out[d]))
+                    if not out[d] <= bounds[1, d]:
+                        out[d] = bounds[1, d]
+                    if out[d] < bounds[0, d]:
+                        out[d] = bounds[0, d]
         if what & TELL:
-            told[i] = none[0]
-            info = take(told, i)
+            turn.told[i] = turn.none[0]
+            info = take(turn.told, i)
             tell(state, mine, params, info)
-            keep(told, i, info)
+            keep(turn.told, i, info)
 
 
-def every(live: Any, rows: Any, arrays: Any, params: Any, rngs: Any) -> None:
+class Call(NamedTuple):
+    """What `every` is given; see `Turn`."""
+
+    first: int
+    last: int
+    live: Bools
+    rows: Array
+    arrays: Any
+    params: Any
+    rngs: Array
+
+
+def every(table: Any) -> None:
     """Call a function in each of the replicas that are `live`."""
-    for i in range(len(rows)):
-        if live[i]:
-            state = take(rows, i)
-            one(state, own(arrays, i), params, rngs[i])
-            keep(rows, i, state)
+    call = opened(table)
+    for i in range(call.first, call.last):
+        if call.live[i]:
+            state = take(call.rows, i)
+            one(state, own(call.arrays, i), call.params, call.rngs[i])
+            keep(call.rows, i, state)
 
 
 LOOPS = (run, every)
-SHARED = {run: (0, 5, 10, 12), every: (3,)}  # the places of the arguments that are not of single replicas
 
 
 # Compiling.
@@ -159,96 +188,85 @@ def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) ->
     return found[id(function)]
 
 
-# Most kernels make no arrays, so they need no reference counting, which takes longer than a turn.
-COUNTING = ", with arrays of its own"
-OPTIONS = {"_nrt": False, "no_cfunc_wrapper": True, "nogil": True}
-
-
-def loops(function: Any) -> bool:
-    return any(one.opname.startswith("JUMP_BACKWARD") for one in dis.get_instructions(function))
-
-
-def bare(inline: str = "never", counting: bool = False) -> Any:
-    """Compiles functions that Python never calls, without wrappers that convert arguments: these would double the
-    compile time."""
-    forced = inline == "never"
-    return numba().njit(no_cpython_wrapper=True, inline=inline, forceinline=forced, **OPTIONS | {"_nrt": counting})
-
-
-@cache
-def machine_code() -> dict[str, Any]:
-    """Replacements for the functions that cannot be compiled from their source."""
-    types, extending = numba().types, import_module("numba.extending")
-
-    @extending.intrinsic  # type: ignore[untyped-decorator]
-    def wide_product(context: Any, a: Any, b: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            ir: Any = import_module("llvmlite.ir")
-            long, short = ir.IntType(128), ir.IntType(64)
-            product = builder.mul(builder.zext(values[0], long), builder.zext(values[1], long))
-            parts = builder.trunc(builder.lshr(product, ir.Constant(long, 64)), short), builder.trunc(product, short)
-            return context.make_tuple(builder, signature.return_type, parts)
-
-        kind = types.uint64
-        return types.UniTuple(kind, 2)(kind, kind), generate
-
-    return {
-        "wide": bare()(lambda a, b: wide_product(np.uint64(a), np.uint64(b))),
-        "plus": bare()(lambda a, b: np.uint64(a) + np.uint64(b)),
-        "take": bare()(lambda rows, i: rows[i]),
-        "keep": bare()(lambda rows, i, state: None),
-    }
-
-
-MADE: dict[tuple[str, str], Any] = {}  # compiled functions, by the sources of the loop and of the function
-
-
-def callee(function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], loop: str) -> Any:
-    """A function that others call, compiled with all that it calls.
-
-    Each loop gets its own copies: Numba would otherwise pass the state of one world to code compiled for the shorter
-    state of another.
-    """
+def callee(function: Any, machine: Mapping[str, Any], counting: bool, made: dict[str, Any]) -> Any:
+    """A function that others call, to be compiled with all that it calls, once for each combination of types."""
     if function.__module__ in (__name__, counter_streams.__name__) and function.__name__ in machine:
         return machine[function.__name__]
-    text = loop, described(function, known, {})
-    if text not in MADE:
-        # Every function is inlined into its callers, by Numba or (if it has a loop) by LLVM: passing all arrays and
-        # parameters of a world takes longer than most functions run.
-        compiler = bare("never" if loops(function) else "always", loop.endswith(COUNTING))
-        MADE[text] = compiler(rebound(function, callees(function, known, machine, loop)))
-    return MADE[text]
+    text = described(function, {}, {})
+    if text not in made:
+        extending = import_module("numba.extending")
+        scope = callees(function, machine, counting, made)
+
+        def stands_for(*arguments: Any) -> Any:
+            raise NotImplementedError
+
+        # Not `njit`, which compiles a function anew for each constant that it is passed.
+        options = {"_nrt": counting, "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        extending.overload(stands_for, options, strict=False)(lambda *arguments: rebound(function, scope))
+        made[text] = stands_for
+    return made[text]
 
 
-def callees(function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], loop: str) -> dict[str, Any]:
+def callees(function: Any, machine: Mapping[str, Any], counting: bool, made: dict[str, Any]) -> dict[str, Any]:
     """The globals of a function, in which functions are compiled."""
     found = {
-        name: callee(value, known, machine, loop) if isinstance(value, FunctionType) else value
-        for name, value in uses(function, known).items()
+        name: callee(value, machine, counting, made) if isinstance(value, FunctionType) else value
+        for name, value in uses(function, {}).items()
     }
     return function.__globals__ | found
 
 
-def compiled(loop: Any, functions: tuple[tuple[str, Any], ...], counting: bool = False) -> Any:
-    """A loop, compiled with these functions of a world, and cached on disk until any of their texts changes.
+def compiled(
+    loop: Any, functions: Mapping[str, Any], sight: Sight, hidden: frozenset[str], given: Any, world: str = ""
+) -> kernels.Loop | None:
+    """A loop with these functions of a world, compiled for what it is given.
 
-    Numba compiles it at the first call for each combination of types.
-
-    Args:
-        counting: whether functions make arrays of their own, and so need reference counting.
+    It is loaded, if an earlier process compiled it. Otherwise it is compiled, after a line that names the `world`; or
+    without such a name it is None.
     """
-    known = dict(functions)
-    text = described(loop, known, {}) + COUNTING * counting
-    if (text, "") not in MADE:
-        made = rebound(loop, callees(loop, known, machine_code(), text))
-        made.__qualname__ += f"_{text[:16]}{'_counting' * counting}"
-        MADE[text, ""] = numba().njit(cache=True, **OPTIONS | {"_nrt": counting})(made)
-    return MADE[text, ""]
+    layout = layout_of(given)
+    text = repr((described(loop, functions, {}), sight, sorted(hidden), layout))
+    kernel = kernels.loaded(text)
+    if kernel is None and world:
+        kernels.announce(world)
+        kernel = built(text, loop, functions, sight, hidden, layout)
+    return None if kernel is None else kernels.Loop(kernel)
+
+
+def built(
+    text: str, loop: Any, functions: Mapping[str, Any], sight: Sight, hidden: frozenset[str], layout: Any
+) -> kernels.Kernel:
+    """Compile a loop; `text` describes it."""
+    numba()
+    types = import_module("taciturn.envs.core.typing_tables")
+    machine = {
+        "opened": types.opener(layout), "own": types.own, "sight": types.sight_of(*sight),
+        "known": types.without(hidden), "take": types.take, "keep": types.keep, "wide": types.wide, "plus": types.plus,
+    }  # fmt: skip
+
+    def make(counting: bool) -> kernels.Kernel:
+        made: dict[str, Any] = {}
+        scope = {name: callee(one, machine, counting, made) for name, one in functions.items()}
+        return kernels.made(text, rebound(loop, loop.__globals__ | scope | machine), counting)
+
+    try:
+        return make(counting=False)
+    except Exception:  # perhaps because functions make arrays, which Numba reports in many ways
+        return make(counting=True)
+
+
+def interpreted(loop: Any, functions: Mapping[str, Any], sight: Sight, hidden: frozenset[str], given: Any) -> Any:
+    """A loop with these functions, uncompiled."""
+    picks = {
+        "own": own_arrays(given.arrays._fields),
+        "sight": sight_of(*sight),
+        "known": known_of(given.params._fields, hidden),
+    }
+    return _interpreted(loop, tuple((picks | dict(functions)).items()))
 
 
 @cache
-def interpreted(loop: Any, functions: tuple[tuple[str, Any], ...]) -> Any:
-    """A loop with these functions, uncompiled."""
+def _interpreted(loop: Any, functions: tuple[tuple[str, Any], ...]) -> Any:
     return uncompiled(loop, dict(functions), {})
 
 
@@ -348,19 +366,6 @@ def may_compile() -> bool:
         )
         return False
     return True
-
-
-def entry_point(loop: Any, functions: tuple[tuple[str, Any], ...], arguments: tuple[Any, ...]) -> Any:
-    """A compiled loop for arguments of these types only: finding out the types at each call takes several times as long
-    as a turn."""
-    dispatcher = compiled(loop, functions)
-    kinds = tuple(map(dispatcher.typeof_pyval, arguments))
-    try:
-        dispatcher.compile(kinds)
-    except Exception:  # perhaps because functions make arrays, which Numba reports in many ways
-        dispatcher = compiled(loop, functions, counting=True)
-        dispatcher.compile(kinds)
-    return dispatcher.overloads[kinds].entry_point
 
 
 def why_not(error: Exception, functions: Mapping[str, Any]) -> str:

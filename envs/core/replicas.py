@@ -16,8 +16,9 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from taciturn.envs.core import compiled, counter_streams, fields
 from taciturn.envs.core.channel import ChannelConfig
-from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, NotCompiled, every, run
+from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, Call, NotCompiled, Turn, every, run
 from taciturn.envs.core.info import Info
+from taciturn.envs.core.kernels import Loop
 from taciturn.envs.core.population import Population, S, Step, Transition
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
@@ -90,7 +91,7 @@ class Replicas(Population[S]):
         fields.check_roles(self.state_type, self._owning_roles)
         self._compiles = self.compile and compiled.may_compile()
         self._played = 0.0
-        self._waits = True  # set to play more before compiling
+        self._built = 0  # whether loops may be loaded (1), or compiled (2), as well
         self._loops: dict[Any, Any] = {}
         self._made_for: Any = None
         self._rngs: Any = None
@@ -260,25 +261,24 @@ class Replicas(Population[S]):
                 channel.everyone = self.column(everyone) if everyone else channel.everyone
                 channel.each = self.column(each) if each and self.column(each).size else channel.each
 
-    def _functions(self, turn: int = 0) -> tuple[tuple[str, Any], ...]:
+    def _functions(self, turn: int = 0) -> dict[str, Any]:
         """A world's functions under the names that `run` uses: `said` and `heard` of this turn's role, `observe` of the
         next turn's."""
         now, then = self._order[turn]
         by_role = {"said": (self.said, now), "heard": (self.heard, now), "observe": (self.observe_one, then)}
         # A run begins as after the last turn; compiling `begin` into the other turns too would take long.
         begins = self.begin if turn == len(self._order) - 1 else compiled.begins_not
-        found: dict[str, Any] = {"begin": begins, "own": compiled.own_arrays(self._arrays._fields)}
-        found["tell"] = self.tell or compiled.tell_of(self.tells)
-        found |= {"sight": self._sight_of(then), "known": compiled.known_of(self._constants._fields, self.hidden)}
+        found: dict[str, Any] = {"begin": begins, "tell": self.tell or compiled.tell_of(self.tells)}
         found |= {name: given[role] if isinstance(given, Mapping) else given for name, (given, role) in by_role.items()}
-        return tuple((found | self._watched()).items())
+        return found
 
-    def _sight_of(self, role: str) -> Any:
-        """The function that picks what an agent of a role may observe."""
+    def _sight_of(self, role: str) -> tuple[tuple[str, ...], ...]:
+        """What an agent of a role may observe: the arrays of which it sees its entry, those which it sees whole, and
+        the numbers of the state."""
         seen = {name: one for name, one in fields.owners(self.state_type).items() if one.seen_by(role)}
         rows = [name for name, one in seen.items() if one.each and name in self._single and self._single[name].size]
         whole = [name for name, one in seen.items() if not one.each and name in self._single]
-        return compiled.sight_of(tuple(rows), tuple(whole), tuple(name for name in seen if name not in self._single))
+        return tuple(rows), tuple(whole), tuple(name for name in seen if name not in self._single)
 
     def _watched(self) -> dict[str, Any]:
         """The function in place of `private`, if the population overrides that hook."""
@@ -310,8 +310,10 @@ class Replicas(Population[S]):
             reward = self._arrays.reward
         if what & TELL:
             told = np.empty(self.num_envs, self._none.dtype)
-        arguments = (
+        given = Turn(
             what,
+            0,
+            self.num_envs,
             live,
             self._rows,
             self._arrays,
@@ -326,7 +328,7 @@ class Replicas(Population[S]):
             self._none,
             told,
         )
-        self._looped(turn, run, self._functions, arguments, self._effort)
+        self._looped(turn, run, given, self._effort)
         return seen, reward.copy() if what & HEAR else reward, told
 
     def apply(self, function: Any, live: Array, params: Any, turns: float) -> None:
@@ -337,37 +339,43 @@ class Replicas(Population[S]):
             turns: about how many turns each replica plays.
         """
         self._played += turns * np.count_nonzero(live)
-        arguments = live, self._rows, self._arrays, params, self._rngs
-        self._looped(function, every, self._applied, arguments, turns)
+        given = Call(0, self.num_envs, live, self._rows, self._arrays, params, self._rngs)
+        self._looped(function, every, given, turns)
         self._moved()
 
-    def _applied(self, function: Any) -> tuple[tuple[str, Any], ...]:
-        """A function under the names that `every` uses."""
-        return tuple(({"one": function, "own": compiled.own_arrays(self._arrays._fields)} | self._watched()).items())
-
-    def _looped(self, key: Any, loop: Any, functions: Any, arguments: tuple[Any, ...], effort: float) -> None:
+    def _looped(self, key: Any, loop: Any, given: Any, effort: float) -> None:
         """Call the loop of that key, in threads if it is long enough."""
-        if self._waits and self._played >= compiled.COMPILE_FROM:
-            self._waits, self._loops = False, {}
+        may = 2 if self._played >= compiled.COMPILE_FROM else int(self._played >= compiled.LOAD_FROM)
+        if may > self._built:
+            self._built, self._loops = may, {}
         made = self._loops.get(key)
         if made is None:
-            made = self._loops[key] = self._made_loop(loop, functions(key), arguments)
-        parts = min(num_threads(), self.num_envs, int(self.num_envs * effort / PART)) if not self._waits else 1
-        if parts < 2 or not self._compiles:
-            made(*arguments)
+            made = self._loops[key] = self._made_loop(key, loop, given)
+        parts = min(num_threads(), self.num_envs, int(self.num_envs * effort / PART))
+        if parts < 2 or not isinstance(made, Loop):
+            made(given)
         else:
-            list(threads().map(lambda part: made(*part), split(loop, arguments, self.num_envs, parts)))
+            places = np.linspace(0, self.num_envs, parts + 1).astype(int).tolist()
+            shares = [given._replace(first=first, last=last) for first, last in pairwise(places)]
+            list(threads().map(made, shares, range(parts)))
 
-    def _made_loop(self, loop: Any, functions: tuple[tuple[str, Any], ...], arguments: tuple[Any, ...]) -> Any:
-        if self._waits or not self._compiles or "private" in dict(functions):
-            return compiled.interpreted(loop, functions)
-        try:
-            return compiled.entry_point(loop, functions, arguments)
-        except Exception as error:  # the compiler raises many kinds
-            why = compiled.why_not(error, compiled.all_functions(dict(functions)))
-            warnings.warn(f"{self.name} plays uncompiled: {why}", NotCompiled, stacklevel=2)
-            self._compiles = False
-            return compiled.interpreted(loop, functions)
+    def _made_loop(self, key: Any, loop: Any, given: Any) -> Any:
+        if loop is run:
+            functions, sight = self._functions(key), self._sight_of(self._order[key][1])
+        else:
+            functions, sight = {"one": key}, ((), (), ())
+        watched = self._watched()
+        if self._built and self._compiles and not watched:
+            try:
+                found = compiled.compiled(loop, functions, sight, self.hidden, given, self.name * (self._built > 1))
+            except Exception as error:  # the compiler raises many kinds
+                why = compiled.why_not(error, compiled.all_functions(functions))
+                warnings.warn(f"{self.name} plays uncompiled: {why}", NotCompiled, stacklevel=2)
+                self._compiles = False
+            else:
+                if found is not None:
+                    return found
+        return compiled.interpreted(loop, functions | watched, sight, self.hidden, given)
 
     def _begin_state(self, where: Array | None) -> None:
         streams = self.streams
@@ -522,8 +530,10 @@ class Replicas(Population[S]):
             self._run(SAY, self._everywhere, turn, self._action[turn])
             self.between(self._everywhere)
             what = HEAR | LOOK | TELL
-        arguments = (
+        given = Turn(
             what,
+            0,
+            1,
             self._everywhere,
             self._rows,
             self._arrays,
@@ -538,10 +548,7 @@ class Replicas(Population[S]):
             self._none,
             told,
         )
-        if self._waits:
-            self._looped(turn, run, self._functions, arguments, self._effort)
-        else:
-            (self._loops.get(turn) or self._prepared_loop(turn, arguments))(*arguments)
+        self._looped(turn, run, given, self._effort)
         self._turn = (turn + 1) % len(self._order)
         self._state, self._seen_state = _moment(), None
         terminated, truncated = self._ended_one(over[0].tolist()) if self._splits else over[0].tolist()
@@ -569,10 +576,6 @@ class Replicas(Population[S]):
             self.ended(self._everywhere)
         stopped = any(c.config.budget is not None and c.stopped[0] for c in self.channels.values())
         return [over[0], over[1] or bool(stopped)]
-
-    def _prepared_loop(self, turn: int, arguments: tuple[Any, ...]) -> Any:
-        self._loops[turn] = made = self._made_loop(run, self._functions(turn), arguments)
-        return made
 
     def fits(self, role: Role) -> Callable[[Any], bool]:
         """`fits_in` the space of a role's actions."""
@@ -643,21 +646,6 @@ def fits_in(space: Any) -> Callable[[Any], bool]:
         return all(low <= x <= high for x, (low, high) in zip(action.tolist(), bounds, strict=True))
 
     return fits
-
-
-def split(loop: Any, arguments: tuple[Any, ...], size: int, parts: int) -> Iterator[tuple[Any, ...]]:
-    """The arguments of a loop over `size` replicas, split into so many parts."""
-
-    def piece(place: int, value: Any, part: slice) -> Any:
-        if place in compiled.SHARED[loop]:
-            return value
-        if isinstance(value, tuple):
-            return type(value)(*(array[part] for array in value))
-        return value[part] if len(value) else value
-
-    places = np.linspace(0, size, parts + 1).astype(int).tolist()
-    for first, last in pairwise(places):
-        yield tuple(piece(place, value, slice(first, last)) for place, value in enumerate(arguments))
 
 
 @cache

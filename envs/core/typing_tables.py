@@ -1,0 +1,281 @@
+"""The types by which compiled functions know tables (`taciturn.envs.core.tables`); importing this module imports Numba.
+
+`arrays.preference` becomes a load of an address from the table. What is loaded does not change while a loop runs, which
+LLVM is told, so that it loads it once.
+"""
+
+import hashlib
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
+from numba.np.arrayobj import make_array, populate_array
+from numba.np.numpy_support import from_dtype
+
+from taciturn.envs.core.tables import WORD, Arrays, Layout, Named, Number, Several, places, size_of
+
+LONG = ir.IntType(64)
+NONE = ir.Constant(LONG, 0)
+
+
+def named(kind: str, *what: Any) -> str:
+    """The name of a type, by which Numba compares types; short, since it is part of the names of functions."""
+    return f"{kind}{hashlib.sha256(repr(what).encode()).hexdigest()[:12]}"
+
+
+class Part(types.Type):  # type: ignore[misc]
+    """A table, or a named part of one.
+
+    Args:
+        layout: of its parts.
+        alone: whether arrays are those of one replica, which each begins with.
+        hidden: names of parts that may not be used.
+    """
+
+    def __init__(self, layout: Named, alone: bool = False, hidden: frozenset[str] = frozenset()) -> None:
+        self.layout, self.alone, self.hidden = layout, alone, hidden
+        self.places = {name: place for name, place in places(layout).items() if name not in hidden}
+        super().__init__(named("Part", layout, alone, sorted(hidden)))
+
+    def type_of(self, name: str) -> Any:
+        return type_of(self.places[name][1], int(self.alone)) if name in self.places else None
+
+
+class Sight(types.Type):  # type: ignore[misc]
+    """What an agent may observe: its entries of the arrays `rows`, the arrays `whole`, and `numbers` of the state."""
+
+    def __init__(self, part: Part, state: Any, rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]):
+        self.part, self.state, self.rows, self.whole, self.numbers = part, state, rows, whole, numbers
+        super().__init__(named("Sight", part, state, rows, whole, numbers))
+
+    def type_of(self, name: str) -> Any:
+        if name == "agent":
+            return types.int64
+        if name in self.numbers:
+            return self.state.typeof(name)
+        if name in self.rows:
+            return type_of(self.part.places[name][1], 2)
+        return self.part.type_of(name) if name in self.whole else None
+
+
+def type_of(layout: Layout, picked: int = 0) -> Any:
+    """Numba's type for a layout, of arrays after `picked` of their dimensions."""
+    if isinstance(layout, Number):
+        return from_dtype(layout.dtype)
+    if isinstance(layout, Several):
+        return types.Tuple([type_of(one) for one in layout.parts])
+    if isinstance(layout, Named):
+        return Part(layout, bool(picked))
+    item, dims = from_dtype(layout.dtype), layout.dims - picked
+    return types.Array(item, dims, "C") if dims else item
+
+
+@register_model(Part)
+class PartModel(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, [("at", types.voidptr), ("replica", types.int64)])
+
+
+@register_model(Sight)
+class SightModel(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Sight) -> None:
+        super().__init__(manager, kind, [("part", kind.part), ("state", kind.state), ("agent", types.int64)])
+
+
+@infer_getattr
+class PartAttributes(AttributeTemplate):  # type: ignore[misc]
+    key = Part
+
+    def generic_resolve(self, kind: Part, name: str) -> Any:
+        return kind.type_of(name)
+
+
+@infer_getattr
+class SightAttributes(AttributeTemplate):  # type: ignore[misc]
+    key = Sight
+
+    def generic_resolve(self, kind: Sight, name: str) -> Any:
+        return kind.type_of(name)
+
+
+def load_word(builder: Any, at: Any, word: int, kind: Any) -> Any:
+    """Load a word that does not change."""
+    place = builder.gep(builder.bitcast(at, LONG.as_pointer()), [ir.Constant(LONG, word)])
+    found = builder.load(builder.bitcast(place, kind.as_pointer()))
+    found.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return found
+
+
+def load_array(
+    context: Any, builder: Any, at: Any, word: int, layout: Arrays, picks: Sequence[Callable[[Any], Any] | Any]
+) -> Any:
+    """Load an array, or its part at these leading places (a place, or a function of the size); a number if nothing is
+    left of it."""
+    item, size = from_dtype(layout.dtype), ir.Constant(LONG, layout.dtype.itemsize)
+    shape = [load_word(builder, at, word + 1 + d, LONG) for d in range(layout.dims)]
+    strides = [size]
+    for length in reversed(shape[1:]):
+        strides.insert(0, builder.mul(strides[0], length))
+    data = load_word(builder, at, word, LONG)
+    for pick, length, stride in zip(picks, shape, strides, strict=False):
+        data = builder.add(data, builder.mul(pick(length) if callable(pick) else pick, stride))
+    pointer = builder.inttoptr(data, context.get_data_type(item).as_pointer())
+    some = len(picks)
+    if some == layout.dims:
+        return context.unpack_value(builder, item, pointer)
+    array = make_array(types.Array(item, layout.dims - some, "C"))(context, builder)
+    populate_array(array, pointer, shape[some:], strides[some:], size, None)
+    return array._getvalue()
+
+
+def load(context: Any, builder: Any, at: Any, word: int, layout: Layout, replica: Any = None) -> Any:
+    """Load what has that layout from a word on; of an array, the part of a replica, if one is given."""
+    if isinstance(layout, Number):
+        model = context.data_model_manager[from_dtype(layout.dtype)]
+        return model.from_data(builder, load_word(builder, at, word, model.get_data_type()))
+    if isinstance(layout, Several):
+        values = []
+        for one in layout.parts:
+            values.append(load(context, builder, at, word, one))
+            word += size_of(one)
+        return context.make_tuple(builder, type_of(layout), values)
+    if isinstance(layout, Named):
+        inner = builder.gep(at, [ir.Constant(LONG, word * WORD)])
+        return part_at(context, builder, Part(layout), inner, NONE)
+    return load_array(context, builder, at, word, layout, [] if replica is None else [replica])
+
+
+def part_at(context: Any, builder: Any, kind: Part, at: Any, replica: Any) -> Any:
+    made = cgutils.create_struct_proxy(kind)(context, builder)
+    made.at, made.replica = at, replica
+    return made._getvalue()
+
+
+@lower_getattr_generic(Part)  # type: ignore[untyped-decorator]
+def get_from_part(context: Any, builder: Any, kind: Part, value: Any, name: str) -> Any:
+    part = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+    return load(context, builder, part.at, *kind.places[name], part.replica if kind.alone else None)
+
+
+@lower_getattr_generic(Sight)  # type: ignore[untyped-decorator]
+def get_from_sight(context: Any, builder: Any, kind: Sight, value: Any, name: str) -> Any:
+    sight = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+    if name == "agent":
+        return sight.agent
+    if name in kind.numbers:
+        return context.get_getattr(kind.state, name)(context, builder, kind.state, sight.state, name)
+    if name in kind.whole:
+        return get_from_part(context, builder, kind.part, sight.part, name)
+
+    def entry(length: Any) -> Any:  # the agent's, or the only one
+        last = builder.sub(length, ir.Constant(LONG, 1))
+        return builder.select(builder.icmp_signed("<", sight.agent, last), sight.agent, last)
+
+    part = cgutils.create_struct_proxy(kind.part)(context, builder, value=sight.part)
+    return load_array(context, builder, part.at, *kind.part.places[name], [part.replica, entry])
+
+
+def opener(layout: Named) -> Any:
+    """A compiled function that makes a table of its address."""
+    kind = Part(layout)
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def opened(typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return part_at(context, builder, kind, builder.inttoptr(values[0], cgutils.voidptr_t), NONE)
+
+        return kind(types.int64), generate
+
+    return opened
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def own(typing: Any, arrays: Any, i: Any) -> Any:
+    """The arrays of replica i."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        part = cgutils.create_struct_proxy(arrays)(context, builder, value=values[0])
+        replica = context.cast(builder, values[1], i, types.int64)
+        return part_at(context, builder, signature.return_type, part.at, replica)
+
+    return Part(arrays.layout, True)(arrays, i), generate
+
+
+def without(hidden: frozenset[str]) -> Any:
+    """A compiled function that makes the part of a table without what has these names."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def known(typing: Any, params: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            part = cgutils.create_struct_proxy(params)(context, builder, value=values[0])
+            return part_at(context, builder, signature.return_type, part.at, part.replica)
+
+        return Part(params.layout, False, hidden)(params), generate
+
+    return known
+
+
+def sight_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]) -> Any:
+    """A compiled function that makes what an agent may observe; see `Sight`."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def sight(typing: Any, state: Any, arrays: Any, agent: Any) -> Any:
+        kind = Sight(arrays, state, rows, whole, numbers)
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            made = cgutils.create_struct_proxy(kind)(context, builder)
+            made.state, made.part = values[:2]
+            made.agent = context.cast(builder, values[2], agent, types.int64)
+            return made._getvalue()
+
+        return kind(state, arrays, agent), generate
+
+    return sight
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def wide(typing: Any, a: Any, b: Any) -> Any:
+    """See `taciturn.envs.core.counter_streams.wide`."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        long = ir.IntType(128)
+        given = [context.cast(builder, value, kind, types.uint64) for value, kind in zip(values, (a, b), strict=True)]
+        product = builder.mul(*(builder.zext(value, long) for value in given))
+        upper = builder.trunc(builder.lshr(product, ir.Constant(long, 64)), LONG)
+        return context.make_tuple(builder, signature.return_type, (upper, builder.trunc(product, LONG)))
+
+    return types.UniTuple(types.uint64, 2)(a, b), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def plus(typing: Any, a: Any, b: Any) -> Any:
+    """See `taciturn.envs.core.counter_streams.plus`."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.add(
+            *(context.cast(builder, value, kind, types.uint64) for value, kind in zip(values, (a, b), strict=True))
+        )
+
+    return types.uint64(a, b), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def take(typing: Any, rows: Any, i: Any) -> Any:
+    """See `taciturn.envs.core.compiled.take`."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        getter = context.get_function(operator.getitem, rows.dtype(rows, types.int64))
+        return getter(builder, (values[0], context.cast(builder, values[1], i, types.int64)))
+
+    return rows.dtype(rows, i), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def keep(typing: Any, rows: Any, i: Any, state: Any) -> Any:
+    """Nothing: what `take` gives are the numbers themselves."""
+    return types.void(rows, i, state), lambda context, *given: context.get_dummy_value()

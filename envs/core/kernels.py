@@ -54,8 +54,7 @@ class Loop:
         if table is None:
             table = self._tables[thread] = Table(given)
         else:
-            for name, value in zip(given._fields, given, strict=True):
-                table.put(name, value)
+            table.enter(given)
         self._kernel(table)
 
     def bound(self, given: Any) -> Callable[[], None]:
@@ -193,7 +192,9 @@ def only_the_text(function: Any) -> Iterator[None]:
     library, loads, target = codegen.CPUCodeLibrary, codegen.JITCodeLibrary, codegen.JITCPUCodegen
     optimise = getattr(library, "_optimize_final_module", None)
     changes = {
-        (library, "_optimize_final_module"): lambda self: optimise(self) if self.name == function.__qualname__ else None,
+        (library, "_optimize_final_module"): lambda self: (
+            optimise(self) if self.name == function.__qualname__ else None
+        ),
         (loads, "_finalize_specific"): lambda self: None,
         (loads, "get_pointer_to_function"): lambda self, name: self._ensure_finalized() or 0,
         (target, "_add_module"): lambda self, module: None,
@@ -210,8 +211,9 @@ def only_the_text(function: Any) -> Iterator[None]:
                 setattr(*place, was)
 
 
+@cache
 def announce(world: str) -> None:
-    """Say that the process is about to compile."""
+    """Say, once for each world, that the process is about to compile."""
     logging.getLogger("taciturn").warning(
         "compiling %s: some seconds, once on this machine ('taciturn compile' does it beforehand)", world
     )

@@ -202,7 +202,7 @@ class Replicas(Population[S]):
         return bool(self.acts)
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = super().__getstate__() | {"_loops": {}}
+        kept = super().__getstate__() | {"_loops": {}, "_ready": {}}
         if self._state is not None:  # a copy plays on independently
             kept["_arrays"] = {name: array.copy() for name, array in self._arrays._asdict().items()}
             kept |= {"_rows": self._rows.copy(), "_rngs": self._rngs.copy()}
@@ -251,7 +251,8 @@ class Replicas(Population[S]):
             name: self._single[self.acts].size if self.acts else role.num_agents for name, role in self.roles.items()
         }
         self._action = [np.zeros((1, rows[name], *spaces[name].shape), spaces[name].dtype) for name in turns]
-        self._loops = {}
+        self._filled = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
+        self._loops, self._ready = {}, {}
 
     def _bind(self) -> None:
         """Channels on which nothing stands count by the fields of the state."""
@@ -345,12 +346,7 @@ class Replicas(Population[S]):
 
     def _looped(self, key: Any, loop: Any, given: Any, effort: float) -> None:
         """Call the loop of that key, in threads if it is long enough."""
-        may = 2 if self._played >= compiled.COMPILE_FROM else int(self._played >= compiled.LOAD_FROM)
-        if may > self._built:
-            self._built, self._loops = may, {}
-        made = self._loops.get(key)
-        if made is None:
-            made = self._loops[key] = self._made_loop(key, loop, given)
+        made = self._loop(key, loop, given)
         parts = min(num_threads(), self.num_envs, int(self.num_envs * effort / PART))
         if parts < 2 or not isinstance(made, Loop):
             made(given)
@@ -358,6 +354,16 @@ class Replicas(Population[S]):
             places = np.linspace(0, self.num_envs, parts + 1).astype(int).tolist()
             shares = [given._replace(first=first, last=last) for first, last in pairwise(places)]
             list(threads().map(made, shares, range(parts)))
+
+    def _loop(self, key: Any, loop: Any, given: Any) -> Any:
+        """The loop of that key, compiled if enough has been played."""
+        may = 2 if self._played >= compiled.COMPILE_FROM else int(self._played >= compiled.LOAD_FROM)
+        if may > self._built:
+            self._built, self._loops = may, {}
+        made = self._loops.get(key)
+        if made is None:
+            made = self._loops[key] = self._made_loop(key, loop, given)
+        return made
 
     def _made_loop(self, key: Any, loop: Any, given: Any) -> Any:
         if loop is run:
@@ -394,8 +400,10 @@ class Replicas(Population[S]):
         if self._rngs is None or self._drawn_from is not streams:
             replicas = self.first_replica + np.arange(self.num_envs)
             noise = {source: self.channels[name].configuration for source, name in self.noise.items()}
-            self._rngs = counter_streams.sources_of(streams.entropy, self.purpose, self.sources, replicas, noise)
-            self._drawn_from = streams
+            drawn = counter_streams.sources_of(streams.entropy, self.purpose, self.sources, replicas, noise)
+            if self._rngs is None or self._rngs.shape != drawn.shape:
+                self._rngs = drawn
+            self._rngs[...], self._drawn_from = drawn, streams
         self._played += int(where.sum()) * self._effort
         some: Any = ... if where.all() else where  # much faster than a mask
         self._rows[some] = np.zeros((), self._rows.dtype)
@@ -488,7 +496,6 @@ class Replicas(Population[S]):
             seers = [self.roles[then] for _, then in self._order]
             self._sight = [((1, acting.shape[1] or role.num_agents, role.layout.size), acting) for role in seers]
             self._full_sight = [((1, role.num_agents, role.layout.size), self._nobody) for role in seers]
-            self._filled = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
 
     def reset_one(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Array, Info]:
         """`reset` of a `quick` population: (observations [r, D] of the agents that act, the info in plain numbers and
@@ -520,35 +527,15 @@ class Replicas(Population[S]):
         if self._remembers:
             self.remember()
         self._played += self._effort
-        shape, who = (self._full_sight if everyone else self._sight)[turn]
         reward, over, told = self._filled
-        seen = np.empty(shape, np.float32)
-        what = SAY | HEAR | LOOK | TELL
         if self._splits:
             for channel in self.channels.values():
                 channel.live = self._everywhere
             self._run(SAY, self._everywhere, turn, self._action[turn])
             self.between(self._everywhere)
-            what = HEAR | LOOK | TELL
-        given = Turn(
-            what,
-            0,
-            1,
-            self._everywhere,
-            self._rows,
-            self._arrays,
-            self._action[turn],
-            self._constants,
-            self._rngs,
-            reward,
-            over,
-            who,
-            self._bounds[then],
-            seen,
-            self._none,
-            told,
-        )
-        self._looped(turn, run, given, self._effort)
+        play, seen = self._ready.get((turn, everyone, self._splits)) or self._readied(turn, everyone)
+        play()
+        seen = seen.copy()
         self._turn = (turn + 1) % len(self._order)
         self._state, self._seen_state = _moment(), None
         terminated, truncated = self._ended_one(over[0].tolist()) if self._splits else over[0].tolist()
@@ -562,6 +549,36 @@ class Replicas(Population[S]):
         elif self.channels:
             info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
         return seen[0], reward[0].tolist(), terminated, truncated, info
+
+    def _readied(self, turn: int, everyone: bool) -> tuple[Callable[[], None], Array]:
+        """What plays a turn of the only replica, or its second half, and the buffer of its observations."""
+        then = self._order[turn][1]
+        reward, over, told = self._filled
+        shape, who = (self._full_sight if everyone else self._sight)[turn]
+        given = Turn(
+            (0 if self._splits else SAY) | HEAR | LOOK | TELL,
+            0,
+            1,
+            self._everywhere,
+            self._rows,
+            self._arrays,
+            self._action[turn],
+            self._constants,
+            self._rngs,
+            reward,
+            over,
+            who,
+            self._bounds[then],
+            np.empty(shape, np.float32),
+            self._none,
+            told,
+        )
+        made = self._loop(turn, run, given)
+        if not isinstance(made, Loop):  # perhaps not for long
+            return partial(made, given), given.seen
+        key = turn, everyone, self._splits
+        self._ready[key] = made.bound(given), given.seen
+        return self._ready[key]
 
     def _arrays_of_one(self) -> Iterator[tuple[str, Array]]:
         """The entries of the only replica's info that are arrays, without those by agent."""

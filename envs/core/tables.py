@@ -11,7 +11,6 @@ import numpy as np
 from taciturn.validation import Array
 
 WORD = 8  # bytes
-SPARE = 2  # words behind a table, for what a compiled function returns
 
 
 class Number(NamedTuple):
@@ -48,16 +47,22 @@ def layout_of(value: Any) -> Layout:
     Raises:
         TypeError: anything else.
     """
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.flags.c_contiguous:
         return Arrays(value.dtype, value.ndim)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return Named(tuple((name, layout_of(one)) for name, one in zip(value._fields, value, strict=True)))
     if isinstance(value, tuple):
         return Several(tuple(map(layout_of, value)))
-    for kinds, dtype in (((bool, np.bool_), np.bool_), ((int, np.integer), np.int64), ((float, np.floating), np.float64)):
+    for kinds, dtype in (
+        ((bool, np.bool_), np.bool_),
+        ((int, np.integer), np.int64),
+        ((float, np.floating), np.float64),
+    ):
         if isinstance(value, kinds):
             return Number(np.dtype(dtype))
-    raise TypeError(f"what a compiled function is given must be numbers, arrays and tuples of them, not {value!r}")
+    raise TypeError(
+        f"what a compiled function is given must be numbers, contiguous arrays and tuples of them, not {value!r}"
+    )
 
 
 def size_of(layout: Layout) -> int:
@@ -84,37 +89,37 @@ class Table:
     """The table of a NamedTuple.
 
     Attributes:
-        words: int64[...].
-        address: of the words.
+        address: of its words.
+        returned, error: addresses of words behind them, for what a compiled function returns.
     """
 
     def __init__(self, given: Any) -> None:
-        self.layout: Any = layout_of(given)
-        self._places = places(self.layout)
-        size = size_of(self.layout)
-        self.words = np.zeros(size + SPARE, np.int64)
-        self.address: int = self.words.ctypes.data
+        self._layouts, self._starts, size = [layout_of(value) for value in given], [], 0
+        for layout in self._layouts:
+            self._starts.append(size)
+            size += size_of(layout)
+        self._words = np.zeros(size + 2, np.int64)
+        self.address: int = self._words.ctypes.data
         self.returned, self.error = self.address + WORD * size, self.address + WORD * (size + 1)
-        self._kept: dict[str, Any] = {}
-        for name, value in zip(given._fields, given, strict=True):
-            self.put(name, value)
+        self._given: tuple[Any, ...] = (None,) * len(given)
+        self.enter(given)
 
-    def put(self, name: str, value: Any) -> None:
-        """Enter another value of the same layout."""
-        if self._kept.get(name) is not value:
-            word, layout = self._places[name]
-            self._kept[name] = value  # so that its address stays its own
-            _write(self.words, word, layout, value)
+    def enter(self, given: Any) -> None:
+        """Enter values of the same layouts."""
+        for i, (old, new) in enumerate(zip(self._given, given, strict=True)):
+            if old is not new:
+                _write(self._words, self._starts[i], self._layouts[i], new)
+        self._given = given  # so that the addresses stay theirs
 
 
 def _write(words: Array, word: int, layout: Layout, value: Any) -> int:
     """Write a value to the words from `word` on, and return the word behind it."""
     if isinstance(layout, Arrays):
-        if not value.flags.c_contiguous:
-            raise TypeError("arrays that compiled functions are given must be contiguous")
         words[word] = value.ctypes.data
-        words[word + 1 : word + 1 + layout.dims] = value.shape
-        return word + 1 + layout.dims
+        for size in value.shape:
+            word += 1
+            words[word] = size
+        return word + 1
     if isinstance(layout, Number):
         words[word : word + 1].view(layout.dtype)[0] = value
         return word + 1

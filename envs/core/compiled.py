@@ -5,7 +5,6 @@ The same functions also run uncompiled, with the same bits: in short runs, which
 where Numba is missing; and under `TACITURN_COMPILE=0`, for debugging.
 """
 
-import dis
 import hashlib
 import os
 import re
@@ -27,8 +26,8 @@ from taciturn.envs.core.fields import unseen
 from taciturn.envs.core.tables import layout_of
 from taciturn.validation import Array, Bools, Floats, Ints
 
-# Turns of a replica that a world plays uncompiled first: about the time that loading compiled code takes, and a tenth or
-# more of the time that compiling takes.
+# Turns of a replica that a world plays uncompiled first: the time that loading compiled code takes, and a tenth or more
+# of the time that compiling takes.
 LOAD_FROM = 500
 COMPILE_FROM = 20_000
 Sight = tuple[tuple[str, ...], ...]  # what an agent sees: its entries of arrays, whole arrays, and numbers, by name

@@ -73,9 +73,8 @@ def processor() -> tuple[str, str]:
     return llvm().get_host_cpu_name(), llvm().get_host_cpu_features().flatten()
 
 
-@cache
 def machine() -> Any:
-    """What LLVM makes code for: this machine."""
+    """What LLVM makes code for: this machine. An engine deletes its own, so each gets one."""
     llvm().initialize_native_target()
     llvm().initialize_native_asmprinter()
     target = llvm().Target.from_triple(llvm().get_process_triple())
@@ -134,7 +133,7 @@ def kept(text: str, code: bytes, **known: Any) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as file:
             file.write(head.encode() + b"\n" + code)
-        os.replace(file.name, place)
+        Path(file.name).replace(place)
 
 
 def resolved(needs: list[str]) -> bool:
@@ -183,14 +182,14 @@ def called(function: Any) -> str:
 
 @contextmanager
 def only_the_text(function: Any) -> Iterator[None]:
-    """Context in which Numba makes the code of a function and loads none, and optimises that of its callees only as part
-    of it: this halves the time.
+    """Context in which Numba makes the code of a function but loads none, and optimises callees only as part of it,
+    which halves the time.
 
     It replaces methods of Numba that are not public; a version without them compiles more slowly.
     """
     codegen = import_module("numba.core.codegen")
     library, loads, target = codegen.CPUCodeLibrary, codegen.JITCodeLibrary, codegen.JITCPUCodegen
-    optimise = getattr(library, "_optimize_final_module", None)
+    optimise: Any = getattr(library, "_optimize_final_module", None)
     changes = {
         (library, "_optimize_final_module"): lambda self: (
             optimise(self) if self.name == function.__qualname__ else None

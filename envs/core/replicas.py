@@ -93,6 +93,7 @@ class Replicas(Population[S]):
         self._played = 0.0
         self._built = 0  # whether loops may be loaded (1), or compiled (2), as well
         self._loops: dict[Any, Any] = {}
+        self._ready: dict[Any, tuple[Callable[[], None], Array]] = {}
         self._made_for: Any = None
         self._rngs: Any = None
         self._drawn_from: Any = None
@@ -383,6 +384,13 @@ class Replicas(Population[S]):
                     return found
         return compiled.interpreted(loop, functions | watched, sight, self.hidden, given)
 
+    def build(self) -> None:
+        """Compile the loops of all turns, or load them, before they are needed; begins a run."""
+        self._built, self._loops = 2, {}
+        self.reset(seed=0)
+        for turn in range(len(self._order)):
+            self._run(LOOK, self._everywhere, turn)
+
     def _begin_state(self, where: Array | None) -> None:
         streams = self.streams
         assert isinstance(streams, Streams)
@@ -520,7 +528,7 @@ class Replicas(Population[S]):
         if self.terminated[0] or self.truncated[0]:
             self._running()
         turn = self._turn
-        name, then = self._order[turn]
+        name, _ = self._order[turn]
         self._accept(actions, self.roles[name], turn)
         if self._telling() is not None:
             self._settle()

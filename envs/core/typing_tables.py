@@ -28,7 +28,7 @@ def named(kind: str, *what: Any) -> str:
     return f"{kind}{hashlib.sha256(repr(what).encode()).hexdigest()[:12]}"
 
 
-class Part(types.Type):  # type: ignore[misc]
+class Part(types.Type):
     """A table, or a named part of one.
 
     Args:
@@ -46,7 +46,7 @@ class Part(types.Type):  # type: ignore[misc]
         return type_of(self.places[name][1], int(self.alone)) if name in self.places else None
 
 
-class Sight(types.Type):  # type: ignore[misc]
+class Sight(types.Type):
     """What an agent may observe: its entries of the arrays `rows`, the arrays `whole`, and `numbers` of the state."""
 
     def __init__(self, part: Part, state: Any, rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]):
@@ -76,30 +76,30 @@ def type_of(layout: Layout, picked: int = 0) -> Any:
 
 
 @register_model(Part)
-class PartModel(models.StructModel):  # type: ignore[misc]
+class PartModel(models.StructModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, [("at", types.voidptr), ("replica", types.int64)])
 
 
 @register_model(Sight)
-class SightModel(models.StructModel):  # type: ignore[misc]
+class SightModel(models.StructModel):
     def __init__(self, manager: Any, kind: Sight) -> None:
         super().__init__(manager, kind, [("part", kind.part), ("state", kind.state), ("agent", types.int64)])
 
 
 @infer_getattr
-class PartAttributes(AttributeTemplate):  # type: ignore[misc]
+class PartAttributes(AttributeTemplate):
     key = Part
 
-    def generic_resolve(self, kind: Part, name: str) -> Any:
+    def generic_resolve(self, kind: Part, name: str) -> Any:  # type: ignore[override]
         return kind.type_of(name)
 
 
 @infer_getattr
-class SightAttributes(AttributeTemplate):  # type: ignore[misc]
+class SightAttributes(AttributeTemplate):
     key = Sight
 
-    def generic_resolve(self, kind: Sight, name: str) -> Any:
+    def generic_resolve(self, kind: Sight, name: str) -> Any:  # type: ignore[override]
         return kind.type_of(name)
 
 
@@ -156,13 +156,13 @@ def part_at(context: Any, builder: Any, kind: Part, at: Any, replica: Any) -> An
     return made._getvalue()
 
 
-@lower_getattr_generic(Part)  # type: ignore[untyped-decorator]
+@lower_getattr_generic(Part)
 def get_from_part(context: Any, builder: Any, kind: Part, value: Any, name: str) -> Any:
     part = cgutils.create_struct_proxy(kind)(context, builder, value=value)
     return load(context, builder, part.at, *kind.places[name], part.replica if kind.alone else None)
 
 
-@lower_getattr_generic(Sight)  # type: ignore[untyped-decorator]
+@lower_getattr_generic(Sight)
 def get_from_sight(context: Any, builder: Any, kind: Sight, value: Any, name: str) -> Any:
     sight = cgutils.create_struct_proxy(kind)(context, builder, value=value)
     if name == "agent":
@@ -177,14 +177,16 @@ def get_from_sight(context: Any, builder: Any, kind: Sight, value: Any, name: st
         return builder.select(builder.icmp_signed("<", sight.agent, last), sight.agent, last)
 
     part = cgutils.create_struct_proxy(kind.part)(context, builder, value=sight.part)
-    return load_array(context, builder, part.at, *kind.part.places[name], [part.replica, entry])
+    word, layout = kind.part.places[name]
+    assert isinstance(layout, Arrays)
+    return load_array(context, builder, part.at, word, layout, [part.replica, entry])
 
 
 def opener(layout: Named) -> Any:
     """A compiled function that makes a table of its address."""
     kind = Part(layout)
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def opened(typing: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             return part_at(context, builder, kind, builder.inttoptr(values[0], cgutils.voidptr_t), NONE)
@@ -194,7 +196,7 @@ def opener(layout: Named) -> Any:
     return opened
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def own(typing: Any, arrays: Any, i: Any) -> Any:
     """The arrays of replica i."""
 
@@ -209,7 +211,7 @@ def own(typing: Any, arrays: Any, i: Any) -> Any:
 def without(hidden: frozenset[str]) -> Any:
     """A compiled function that makes the part of a table without what has these names."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def known(typing: Any, params: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             part = cgutils.create_struct_proxy(params)(context, builder, value=values[0])
@@ -223,7 +225,7 @@ def without(hidden: frozenset[str]) -> Any:
 def sight_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]) -> Any:
     """A compiled function that makes what an agent may observe; see `Sight`."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def sight(typing: Any, state: Any, arrays: Any, agent: Any) -> Any:
         kind = Sight(arrays, state, rows, whole, numbers)
 
@@ -238,7 +240,7 @@ def sight_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, 
     return sight
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def wide(typing: Any, a: Any, b: Any) -> Any:
     """See `taciturn.envs.core.counter_streams.wide`."""
 
@@ -252,7 +254,7 @@ def wide(typing: Any, a: Any, b: Any) -> Any:
     return types.UniTuple(types.uint64, 2)(a, b), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def plus(typing: Any, a: Any, b: Any) -> Any:
     """See `taciturn.envs.core.counter_streams.plus`."""
 
@@ -264,7 +266,7 @@ def plus(typing: Any, a: Any, b: Any) -> Any:
     return types.uint64(a, b), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def take(typing: Any, rows: Any, i: Any) -> Any:
     """See `taciturn.envs.core.compiled.take`."""
 
@@ -275,7 +277,7 @@ def take(typing: Any, rows: Any, i: Any) -> Any:
     return rows.dtype(rows, i), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def keep(typing: Any, rows: Any, i: Any, state: Any) -> Any:
     """Nothing: what `take` gives are the numbers themselves."""
     return types.void(rows, i, state), lambda context, *given: context.get_dummy_value()

@@ -7,6 +7,7 @@ from typer import Exit, Option, Typer
 
 from taciturn.cli.audit import audit
 from taciturn.cli.bench import bench
+from taciturn.cli.compile import compile_
 from taciturn.cli.gather import gather
 from taciturn.cli.leaderboard import leaderboard
 from taciturn.cli.list import list_
@@ -46,6 +47,7 @@ def common(
 
 app.command()(show)
 app.command("list")(list_)
+app.command("compile")(compile_)
 for command in (run, train, bench, reproduce, audit, report, gather, submit, leaderboard, verify):
     app.command()(command)
 app.add_typer(logged, name="logged")

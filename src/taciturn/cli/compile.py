@@ -1,0 +1,40 @@
+"""`taciturn compile`."""
+
+import json
+import logging
+import time
+from typing import Annotated
+
+from typer import Argument
+
+from taciturn.cli.options import Json
+from taciturn.envs.core import Replicas, compiled, kernels
+from taciturn.registry import UnknownName, worlds
+
+
+def compile_(
+    names: Annotated[list[str] | None, Argument(metavar="ENV", help="environments (default: all).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compile environments, so that no first run has to wait.
+
+    This happens once on a machine, and again when their code changes. The environment variable TACITURN_CACHE says
+    where the compiled code is kept.
+    """
+    known = worlds()
+    for name in names or []:
+        if name not in known:
+            raise UnknownName("ENV", name, known)
+    if not compiled.may_compile():
+        raise ValueError("compiling needs numba, and TACITURN_COMPILE must not be 0")
+    logging.getLogger("taciturn").setLevel(logging.ERROR)  # it would say what is printed here
+    took = {}
+    for name in names or known:
+        begun = time.perf_counter()
+        population = known[name].population(1)
+        if isinstance(population, Replicas):
+            population.build()
+            took[name] = round(time.perf_counter() - begun, 2)
+            if not as_json:
+                print(f"{name:22} {took[name]:6.2f} s", flush=True)
+    print(json.dumps({"seconds": took, "folder": str(kernels.folder())}) if as_json else f"kept in {kernels.folder()}")

@@ -1,8 +1,8 @@
 """What compiling the worlds takes, once and from the cache: `python benchmarks/compile_time.py`.
 
-Each in a process of its own, with an empty cache and then with what the first left there: CPU seconds of a reset and a
-step of a world that compiles at once, less those of one that never does, and less those of importing Numba, which are
-given apart.
+Each in a process of its own, with an empty folder of compiled code and then with what the first left there: CPU seconds
+of a reset and a step of a world that compiles at once, those of importing Numba included, less those of one that never
+does; and how much memory the process takes.
 """
 
 import os
@@ -20,13 +20,10 @@ WORLDS = {
     "Elicitation": "elicitation_v0",
 }  # fmt: skip
 RUN = """
-import sys, time
+import resource, sys, time
 from taciturn.envs import {world} as world
 from taciturn.envs.core import compiled
-begun = time.process_time()
-import numba
-numba_s = time.process_time() - begun
-compiled.COMPILE_FROM = {compile_from}
+compiled.LOAD_FROM = compiled.COMPILE_FROM = {compile_from}
 env = world.population(1)
 begun = time.process_time()
 env.reset(seed=0)
@@ -36,38 +33,39 @@ for _ in env.turns or (0,):
         space = env.roles[role].action_space
         actions[role] = [[space.sample() for _ in range(env.rows(role))]]
     env.step(actions if len(env.roles) > 1 else actions[env.turn[0]])
-print(time.process_time() - begun, numba_s)
+seconds = time.process_time() - begun
+print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
 
 def seconds(world: str, compile_from: float, cache: str) -> tuple[float, float]:
-    """(of a reset and a step, of importing Numba), in a process of its own."""
+    """(CPU seconds of a reset and a step, MB), in a process of its own."""
     command = [sys.executable, "-c", RUN.format(world=world, compile_from=compile_from)]
     done = subprocess.run(
-        command, env=os.environ | {"NUMBA_CACHE_DIR": cache}, capture_output=True, text=True, check=True
+        command, env=os.environ | {"TACITURN_CACHE": cache}, capture_output=True, text=True, check=True
     )
-    run, numba = map(float, done.stdout.split())
-    return run, numba
+    seconds, megabytes = map(float, done.stdout.split())
+    return seconds, megabytes
 
 
 def main() -> None:
     once: dict[str, float] = {}
     cached: dict[str, float] = {}
-    imports = []
+    memory: dict[str, float] = {}
     for name, world in WORLDS.items():
-        found: list[tuple[float, float]] = []
+        found: list[tuple[float, float, float]] = []
         for _ in range(REPEATS):
             with tempfile.TemporaryDirectory() as cache:
                 plain, _ = seconds(world, 10**18, cache)
-                first, numba = seconds(world, 0, cache)
-                again, _ = seconds(world, 0, cache)
-            found.append((first - plain, again - plain))
-            imports.append(numba)
-        once[name], cached[name] = (round(statistics.median(times), 2) for times in zip(*found, strict=True))
-        print(f"{name}: {once[name]} s once, {cached[name]} s from the cache", flush=True)
-    numba = round(statistics.median(imports), 2)
-    print(f"importing Numba: {numba} s")
-    record("compile_time", {"once": once, "cached": cached, "import_numba": numba}, ("taciturn", "numpy", "numba"))
+                first, _ = seconds(world, 0, cache)
+                again, megabytes = seconds(world, 0, cache)
+            found.append((first - plain, again - plain, megabytes))
+        once[name], cached[name], memory[name] = (
+            round(statistics.median(values), 2) for values in zip(*found, strict=True)
+        )
+        print(f"{name}: {once[name]} s once, then {cached[name]} s and {memory[name]:.0f} MB", flush=True)
+    found_all = {"once": once, "cached": cached, "megabytes": memory}
+    record("compile_time", found_all, ("taciturn", "numpy", "numba", "llvmlite"))
 
 
 if __name__ == "__main__":

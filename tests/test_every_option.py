@@ -48,6 +48,13 @@ COMMANDS: dict[str, tuple[str, dict[str, str | tuple[str, str]]]] = {
     "": ("list", {"version": ("list", "--version")}),
     "show": ("show PPCL", {"name": ("show PPCL", "show UCB1"), "as_json": (f"show {BRIEF}", f"show {BRIEF} --json")}),
     "list": ("list", {"kind": "studies", "as_json": "--json"}),
+    "compile": (
+        "compile round_stopping_v0",
+        {
+            "names": ("compile round_stopping_v0", "compile federated_training_v0"),
+            "as_json": ("compile round_stopping_v0", "compile round_stopping_v0 --json"),
+        },
+    ),
     "run": (
         RUN,
         {

@@ -9,7 +9,7 @@ import pytest
 from laws import fits
 from scipy import special, stats
 
-from taciturn.envs.core.compiled import callees, machine_code, may_compile, rebound
+from taciturn.envs.core.compiled import callee, may_compile, rebound
 from taciturn.envs.core.counter_streams import (
     binomial,
     invert_binomial,
@@ -30,7 +30,11 @@ def made(function: Any, compiles: bool) -> Any:
     """The function, or what Numba makes of it."""
     if not compiles:
         return function
-    return import_module("numba").njit(rebound(function, callees(function, {}, machine_code(), "test")))
+    types = import_module("taciturn.envs.core.typing_tables")
+    code = function.__code__
+    names = ", ".join(code.co_varnames[: code.co_argcount])
+    called = callee(function, {"wide": types.wide, "plus": types.plus}, False, {})
+    return import_module("numba").njit(eval(f"lambda {names}: called({names})", {"called": called}))
 
 
 def many(draw: Any, compiles: bool, count: int, *arguments: Any) -> Any:

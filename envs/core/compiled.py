@@ -153,7 +153,7 @@ def every(table: Any) -> None:
             keep(call.rows, i, state)
 
 
-LOOPS = (run, every)
+LOOPS = [run, every]
 
 
 # Compiling.
@@ -252,6 +252,29 @@ def built(
         return make(counting=False)
     except Exception:  # perhaps because functions make arrays, which Numba reports in many ways
         return make(counting=True)
+
+
+def function_of(function: Any, arguments: tuple[Any, ...]) -> Any:
+    """A function apart from worlds, of numbers, arrays and NamedTuples of them, compiled for arguments like these. It
+    returns nothing, but may change arrays."""
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    whole = spread(names)
+    given = arrays_type(names, "Given")
+    layout = layout_of(given(*arguments))
+    text = repr((described(whole, {"one": function}, {}), layout))
+    kernel = kernels.loaded(text) or built(text, whole, {"one": function}, ((), (), ()), frozenset(), layout)
+    loop = kernels.Loop(kernel)
+    return lambda *values: loop(given(*values))
+
+
+@cache
+def spread(names: tuple[str, ...]) -> Any:
+    """Make a loop that calls a function once, with what it is given under these names."""
+    scope: dict[str, Any] = {"opened": opened, "one": _of_the_world}
+    passed = ", ".join(f"given.{name}" for name in names)
+    exec(f"def whole(table):\n    given = opened(table)\n    one({passed})\n", scope)
+    LOOPS.append(scope["whole"])
+    return scope["whole"]
 
 
 def interpreted(loop: Any, functions: Mapping[str, Any], sight: Sight, hidden: frozenset[str], given: Any) -> Any:

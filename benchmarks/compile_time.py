@@ -23,7 +23,7 @@ RUN = """
 import resource, sys, time
 from taciturn.envs import {world} as world
 from taciturn.envs.core import compiled
-compiled.LOAD_FROM = compiled.COMPILE_FROM = {compile_from}
+compiled.COMPILE_FROM = {compile_from}
 env = world.population(1)
 begun = time.process_time()
 env.reset(seed=0)

@@ -44,6 +44,7 @@ def is_compiled(population: Any) -> bool:
 def test_a_world_is_compiled_once_enough_has_been_played(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
     monkeypatch.setattr(compiled, "COMPILE_FROM", 30)
+    monkeypatch.setattr(compiled, "LOADS_AT", 1.0)
     population = round_stopping_v0.population(4, **FEW)
     population.reset(seed=0)
     found = []
@@ -233,7 +234,7 @@ def test_where_nothing_can_be_kept_code_is_made_each_time(tmp_path: Path, monkey
 def test_short_runs_load_code_but_do_not_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
     monkeypatch.setenv("TACITURN_CACHE", str(tmp_path))
-    monkeypatch.setattr(compiled, "LOAD_FROM", 30)
+    monkeypatch.setattr(compiled, "LOADS_AT", 30 / compiled.COMPILE_FROM)
     monkeypatch.setattr("taciturn.envs.core.kernels.KERNELS", {})
     for found in ([False] * 10, [False] * 6 + [True] * 4):
         population = round_stopping_v0.population(4, **FEW)

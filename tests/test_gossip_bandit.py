@@ -177,11 +177,12 @@ def test_the_law_of_a_sum(ones: int, zeros: int, p: float, q: float) -> None:
 
 def alias_law(table: AliasTable, row: int, size: int) -> Array:
     """The law that a row draws from, exactly, on 0 .. size - 1."""
-    width = table.stay.shape[1]
+    width = table.cells.shape[1]
     law = np.zeros(size + width)
     for cell in range(width):
-        law[table.first[row] + cell] += table.stay[row, cell] / width
-        law[table.first[row] + table.alias[row, cell]] += (1 - table.stay[row, cell]) / width
+        stays, other = np.modf(table.cells[row, cell])
+        law[table.first[row] + cell] += stays / width
+        law[table.first[row] + int(other)] += (1 - stays) / width
     assert law[size:].sum() < 1e-15
     return law[:size]
 
@@ -226,7 +227,7 @@ def test_tables_turn_uniform_numbers_into_the_law(n: int, x: int) -> None:
     sums, cells = ReplySums(n, 0.5, 0.1), 2**16
     uniform = (np.arange(cells) + 0.5) / cells
     drawn = sums.draw(np.full(cells, x), uniform[:, None])
-    width = sums.outer.stay.shape[1]
+    width = sums.outer.cells.shape[1]
     frequency = np.bincount(drawn, minlength=n + 1) / cells
     np.testing.assert_allclose(frequency, bruteforce(x, n - x, 0.5, 0.1), atol=2 * width / cells)
 
@@ -429,6 +430,7 @@ def test_a_run_that_is_recorded_often_is_compiled_once_it_is_long(monkeypatch: p
     """Each of its leaps is short: those after half of the ticks are compiled."""
     pytest.importorskip("numba")
     monkeypatch.setattr(compiled, "COMPILE_FROM", 5000)
+    monkeypatch.setattr(compiled, "LOADS_AT", 1.0)
     policy, seen = PPCL(), []
     env = started(policy, 10, RR(3.0), num_agents=100)
     for until in range(1, 11):

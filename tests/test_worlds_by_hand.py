@@ -112,9 +112,10 @@ def test_best_of_several_best_options() -> None:
 def drawn_by(table: AliasTable, row: int) -> dict[int, float]:
     """The law that a row of the table has, read from its cells."""
     law: dict[int, float] = {}
-    width = table.stay.shape[1]
+    width = table.cells.shape[1]
     for cell in range(width):
-        for value, chance in ((cell, table.stay[row, cell]), (int(table.alias[row, cell]), 1 - table.stay[row, cell])):
+        stays, other = np.modf(table.cells[row, cell])
+        for value, chance in ((cell, stays), (int(other), 1 - stays)):
             if chance > 0:
                 law[int(table.first[row]) + value] = law.get(int(table.first[row]) + value, 0.0) + chance / width
     return law

@@ -26,10 +26,10 @@ from taciturn.envs.core.fields import unseen
 from taciturn.envs.core.tables import layout_of
 from taciturn.validation import Array, Bools, Floats, Ints
 
-# Turns of a replica that a world plays uncompiled first: the time that loading compiled code takes, and a tenth or more
-# of the time that compiling takes.
-LOAD_FROM = 500
+# Turns of a replica that a world plays uncompiled first: a tenth or more of the time that compiling takes. Code that is
+# kept on disk is loaded after a fortieth of them, the time that loading takes.
 COMPILE_FROM = 20_000
+LOADS_AT = 0.025
 Sight = tuple[tuple[str, ...], ...]  # what an agent sees: its entries of arrays, whole arrays, and numbers, by name
 DTYPES: Mapping[Any, Any] = {Ints: np.int64, Floats: np.float64, Bools: np.bool_}
 

@@ -358,7 +358,8 @@ class Replicas(Population[S]):
 
     def _loop(self, key: Any, loop: Any, given: Any) -> Any:
         """The loop of that key, compiled if enough has been played."""
-        may = 2 if self._played >= compiled.COMPILE_FROM else int(self._played >= compiled.LOAD_FROM)
+        enough = compiled.COMPILE_FROM
+        may = 2 if self._played >= enough else int(self._played >= compiled.LOADS_AT * enough)
         if may > self._built:
             self._built, self._loops = may, {}
         made = self._loops.get(key)

@@ -103,34 +103,34 @@ class AliasTable:
 
     Attributes:
         first: int64[rows], the smallest number of each distribution.
-        stay: float64[rows, width], the probability that a cell returns its own number.
-        alias: int32[rows, width], the cell whose number it returns otherwise.
+        cells: float64[rows, width], in one number the probability that a cell returns its own number, below 1, and the
+            cell whose number it returns otherwise, the integer part. (One load of memory is faster than two.)
     """
 
     def __init__(self, laws: list[tuple[int, Floats]]) -> None:
         width = max(law.size for _, law in laws)
         self.first = np.array([first for first, _ in laws])
-        self.stay = np.ones((len(laws), width))
-        self.alias = np.zeros((len(laws), width), np.int32)
+        self.cells = np.tile(np.arange(float(width)), (len(laws), 1))
         for row, (_, law) in enumerate(laws):
             share = [*(law * width).tolist(), *[0.0] * (width - law.size)]
             poor = [i for i, x in enumerate(share) if x < 1]
             rich = [i for i, x in enumerate(share) if x >= 1]
             while poor and rich:
                 i, j = poor.pop(), rich[-1]
-                self.stay[row, i], self.alias[row, i] = share[i], j
+                if j + share[i] < j + 1:  # as float64
+                    self.cells[row, i] = j + share[i]
                 share[j] -= 1 - share[i]
                 if share[j] < 1:
                     poor.append(rich.pop())
 
     def draw(self, row: Ints, uniform: Floats) -> Ints:
         """Draw from the distributions `row` [...] with uniform numbers [...]."""
-        width = self.stay.shape[1]
+        width = self.cells.shape[1]
         place = uniform * width
         cell = place.astype(np.int64)
-        flat = row * width + cell
-        stays = place - cell < self.stay.ravel().take(flat)
-        return self.first.take(row) + np.where(stays, cell, self.alias.ravel().take(flat))
+        found = self.cells.ravel().take(row * width + cell)
+        other = found.astype(np.int64)
+        return self.first.take(row) + np.where(place - cell < found - other, cell, other)
 
 
 class ReplySums:

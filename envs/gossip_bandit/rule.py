@@ -106,28 +106,28 @@ class ReplyNoise(NamedTuple):
     gap: int
     anchors: Ints
     first: Ints
-    stay: Floats
-    alias: Array
+    cells: Floats
     first_of_rest: Ints
-    stay_of_rest: Floats
-    alias_of_rest: Array
+    cells_of_rest: Floats
 
 
 def reply_noise(law: tuple[float, float], sums: ReplySums | None) -> ReplyNoise:
     """The noise of replies with the law (p, q), each heard alone (`sums` None) or all in a sum."""
     some, single = law != (1.0, 0.0), sums is None
-    tables: Any = (0, np.zeros(1, np.int64), *2 * (np.zeros(1, np.int64), np.ones((1, 1)), np.zeros((1, 1), np.int32)))
+    tables: Any = (0, np.zeros(1, np.int64), *2 * (np.zeros(1, np.int64), np.zeros((1, 1))))
     if sums is not None:
         o, i = sums.outer, sums.inner
-        tables = (sums.gap, sums.anchors, o.first, o.stay, o.alias, i.first, i.stay, i.alias)
+        tables = (sums.gap, sums.anchors, o.first, o.cells, i.first, i.cells)
     return ReplyNoise(some, single, float(law[0]), float(law[1]), *tables)
 
 
-def drawn_from(row: int, first: Any, stay: Any, alias: Any, drawn: float) -> int:
+def drawn_from(row: int, first: Any, cells: Any, drawn: float) -> int:
     """Draw from a row of an alias table with a uniform number (`AliasTable.draw`)."""
-    place = drawn * stay.shape[1]
+    place = drawn * cells.shape[1]
     cell = int(place)
-    return int(first[row] + (cell if place - cell < stay[row, cell] else alias[row, cell]))
+    found = cells[row, cell]
+    other = int(found)
+    return int(first[row] + (cell if place - cell < found - other else other))
 
 
 def hear_noise(counts: Any, received: int, noise: Any, rng: Any, source: int) -> None:
@@ -140,9 +140,7 @@ def hear_noise(counts: Any, received: int, noise: Any, rng: Any, source: int) ->
             counts[k] = drawn < (noise.p if ones > 0 else noise.q)
             continue
         row = ones // (noise.gap + 1)
-        counts[k] = drawn_from(row, noise.first, noise.stay, noise.alias, drawn)
+        counts[k] = drawn_from(row, noise.first, noise.cells, drawn)
         if noise.gap > 0:
             rest = ones - noise.anchors[row]
-            counts[k] += drawn_from(
-                rest, noise.first_of_rest, noise.stay_of_rest, noise.alias_of_rest, uniform(rng, source)
-            )
+            counts[k] += drawn_from(rest, noise.first_of_rest, noise.cells_of_rest, uniform(rng, source))

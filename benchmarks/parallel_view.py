@@ -3,7 +3,7 @@ benchmarks/parallel_view.py`.
 
 First a world that hardly computes anything, votes, so that what remains is what `ParallelView` costs; both play the
 same votes with the same luck, which is checked before the clock starts. Then every registered world with as many agents
-under random actions, beside its twin of `by_hand.py`, which plays the same runs, as `tests/test_by_hand.py` checks. Arm
+under random actions, beside its twin of `tests/twins`, which plays the same runs, as `tests/test_by_hand.py` checks. Arm
 elimination has one agent, who coordinates 1,000. They take turns within one process, and the CPU time of steps alone is
 counted. Both make all infos at every step.
 """
@@ -25,13 +25,11 @@ from common import record
 
 from taciturn import registry
 from taciturn.envs.core import Array, Layout, ParallelView, Population, Role, Streams, World, integer
-from taciturn.envs.core.descriptor import imported
 
 AGENTS, STEPS, REPEATS, OPTIONS = 1000, 50, 15, 3
 FEW, FEWER = 8, 9
 LEAN = "recommender_v0, by hand without regret"
 
-WORLDS = {one.name: one for one in registry.WORLDS if one.by_hand}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,9 +190,10 @@ def compare_votes() -> dict[str, Any]:
 
 def compare_world(name: str, **by_hand: Any) -> dict[str, Any]:
     """A registered world, under random actions; `by_hand` are arguments of its twin."""
-    known = WORLDS[name]
+    known = registry.entry(name)
     view = known.world.parallel_env(**{known.size: AGENTS}, horizon=10**6)
-    twin = imported(known.by_hand)(AGENTS, horizon=10**6, **by_hand)
+    twin: Any = TWINS[name].made
+    twin = twin(AGENTS, horizon=10**6, **by_hand)
     for i, agent in enumerate(view.possible_agents):
         view.action_space(agent).seed(i)
     actions = [{agent: view.action_space(agent).sample() for agent in view.possible_agents} for _ in range(FEW)]
@@ -206,7 +205,7 @@ def main() -> None:
     result = compare_votes()
     print(f"votes: {result}", flush=True)
     rows = {}
-    for name in WORLDS:
+    for name in TWINS:
         rows[name] = compare_world(name)
         print(f"{name}: {rows[name]}", flush=True)
     rows[LEAN] = compare_world("recommender_v0", tells_regret=False)

@@ -684,10 +684,9 @@ def test_policies_are_made_by_name() -> None:
 class Greeting(tiny.Consensus):
     """Everyone says its opinion once before the first step."""
 
-    def initial(self) -> tiny.Opinions:
-        state = super().initial()
-        self.channels["opinion"].send(state.opinion, state.opinion > 0.5)
-        return state
+    def begun(self, where: Array) -> None:
+        opinion = self.column("opinion")
+        self.channels["opinion"].send(opinion, opinion > 0.5)
 
 
 def test_what_is_said_before_the_first_step_counts() -> None:

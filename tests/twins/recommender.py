@@ -1,10 +1,10 @@
-"""The recommender by hand (`taciturn.envs.core.by_hand`). The catalogue is drawn by the package."""
+"""The recommender by hand (`twins.by_hand`). The catalogue is drawn by the package."""
 
 from typing import Any
 
 import numpy as np
+from twins.by_hand import ByHand
 
-from taciturn.envs.core.by_hand import ByHand
 from taciturn.envs.core.seeding import Streams
 from taciturn.envs.recommender import rewards as mean_rewards
 from taciturn.envs.recommender import world as shop

@@ -1,6 +1,7 @@
 """Worlds written for one replica: when they are compiled, what they say if they cannot be, and copies of them."""
 
 import copy
+import dataclasses
 import os
 import pickle
 import subprocess
@@ -12,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Discrete
 
 from taciturn.envs import federated_bandit_v0, round_stopping_v0
-from taciturn.envs.core import NotCompiled, compiled, replicas
+from taciturn.envs.core import Layout, NotCompiled, Replicas, Role, compiled, fields, replicas
 from taciturn.envs.round_stopping.world import WAIT, RoundStopping
+from taciturn.validation import Floats, Ints
 from taciturn.wrappers import Laplace, Privatize
 
 FEW: dict[str, Any] = {"num_clients": 8, "broadcast_time": 0.1, "compute_probability": 0.15, "horizon": 5.0}
@@ -157,3 +160,68 @@ def test_worlds_with_the_same_functions_are_compiled_each_for_its_own_state(orde
         [sys.executable, "-c", TWO.format(order)], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@dataclasses.dataclass(frozen=True)
+class Short:
+    horizon: int = 5
+
+
+# Names that the core itself uses, for its loops, its own functions and their arguments, and those of tuples.
+NAMES = (
+    "own", "tell", "take", "keep", "begin", "said", "heard", "observe", "private", "sight", "known", "one", "run",
+    "every", "uniform", "state", "arrays", "params", "rng", "info", "Arrays", "Seen", "Known", "np", "min", "len",
+    "count", "index",
+)  # fmt: skip
+
+
+def named_world(numbers: bool) -> Any:
+    """A population of two agents whose fields have these names: numbers of the run, or arrays of the agents' own. In
+    each turn the k-th grows by k + 1, and is observed and told."""
+    shape = None if numbers else (lambda params: 2)
+    owner: Any = fields.public if numbers else fields.own
+    declared: list[Any] = [(field, Floats, owner(shape)) for field in NAMES]
+    state_type = dataclasses.make_dataclass("State", [*declared, ("time", Ints, fields.public())], frozen=True)
+    scope: dict[str, Any] = {}
+    of = "state.{}" if numbers else "arrays.{}[agent]"
+    grows = [f"        {of.format(field)} += {k + 1}" for k, field in enumerate(NAMES)]
+    shows = [f"    out[{k}] = seen.{field}" for k, field in enumerate(NAMES)]
+    first = "    for agent in range({}):".format(1 if numbers else 2)
+    exec("\n".join(["def grow(state, arrays, actions, params, rng):", "    state.time += 1", first, *grows]), scope)
+    exec("\n".join(["def show(seen, params, out):", *shows]), scope)
+
+    def end(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+        return False, state.time >= params.horizon
+
+    def start(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+        state.time = 0
+
+    class Named(Replicas[Any]):
+        name = "named"
+        sources = ("none",)
+        tells = NAMES if numbers else ("time",)
+        begin, said, heard = staticmethod(start), staticmethod(scope["grow"]), staticmethod(end)
+        observe_one = staticmethod(scope["show"])
+
+        def make_roles(self) -> tuple[Role, ...]:
+            layout = Layout(**dict.fromkeys(NAMES, (1, 0, 1000)))
+            return (Role("agent", 2, layout, Discrete(2)),)
+
+    Named.state_type = state_type
+    return Named(Short(), 3)
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.parametrize("compile_from", [0, 10**9])
+def test_no_name_of_a_field_is_special(numbers: bool, compile_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "COMPILE_FROM", compile_from)
+    population = named_world(numbers)
+    population.reset(seed=0)
+    for time in range(1, 4):
+        step = population.step(np.zeros((3, 2), np.int64))
+        expected = time * np.arange(1, len(NAMES) + 1)
+        np.testing.assert_array_equal(step.observation, np.broadcast_to(expected, (3, 2, len(NAMES))))
+        for field, value in zip(NAMES, expected.tolist(), strict=True):
+            np.testing.assert_array_equal(getattr(population.state, field), np.full((3,) if numbers else (3, 2), value))
+            assert not numbers or step.info[field].tolist() == [value] * 3
+    assert is_compiled(population) == (compile_from == 0 and compiled.may_compile())

@@ -102,7 +102,9 @@ def sway(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[b
 
 
 def observe_opinions(seen: Any, params: Any, out: Any) -> None:
-    out[0], out[1], out[2:] = seen.opinion, seen.heard, seen.shares
+    out[0], out[1] = seen.opinion, seen.heard
+    for option in range(OPTIONS):
+        out[2 + option] = seen.shares[option]
 
 
 class Consensus(Tiny):
@@ -173,6 +175,7 @@ class Peeking(Consensus):
 class Rumours:
     opinion: Floats = fields.own(agents)
     mean: Floats = fields.public()  # of the opinions
+    high: Floats = fields.public()
     spread: Floats = fields.public()
     speaker: Ints = fields.public(lambda p: 1)  # who acts next
     earned: Floats = fields.hidden()
@@ -181,7 +184,10 @@ class Rumours:
 
 def draw_speaker(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     arrays.speaker[0] = int(uniform(rng, 1) * params.num_agents)
-    state.mean, state.spread = added(arrays.opinion) / params.num_agents, arrays.opinion.max() - arrays.opinion.min()
+    low, high = 1.0, 0.0
+    for opinion in arrays.opinion:
+        low, high = min(low, opinion), max(high, opinion)
+    state.mean, state.high, state.spread = added(arrays.opinion) / params.num_agents, high, high - low
 
 
 def begin_rumours(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -200,7 +206,7 @@ def move(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
 
 def pass_on(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
     draw_speaker(state, arrays, params, rng)
-    return arrays.opinion.max() < 0.5, state.time >= params.horizon
+    return state.high < 0.5, state.time >= params.horizon
 
 
 def observe_rumours(seen: Any, params: Any, out: Any) -> None:
@@ -248,12 +254,13 @@ def wait(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[b
 
 
 def buy(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    arrays.buys[:] = actions
+    for agent in range(params.num_agents):
+        arrays.buys[agent] = actions[agent]
     state.announced, state.closed = False, True
 
 
 def sell(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
-    state.sold = arrays.bought.sum() / params.num_agents
+    state.sold = added(arrays.bought) / params.num_agents
     reward[0] = state.price * state.sold
     for agent in range(params.num_agents):
         if arrays.bought[agent]:

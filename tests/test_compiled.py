@@ -186,7 +186,7 @@ def named_world(numbers: bool) -> Any:
     of = "state.{}" if numbers else "arrays.{}[agent]"
     grows = [f"        {of.format(field)} += {k + 1}" for k, field in enumerate(NAMES)]
     shows = [f"    out[{k}] = seen.{field}" for k, field in enumerate(NAMES)]
-    first = "    for agent in range({}):".format(1 if numbers else 2)
+    first = f"    for agent in range({1 if numbers else 2}):"
     exec("\n".join(["def grow(state, arrays, actions, params, rng):", "    state.time += 1", first, *grows]), scope)
     exec("\n".join(["def show(seen, params, out):", *shows]), scope)
 

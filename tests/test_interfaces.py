@@ -18,10 +18,11 @@ import worlds as tiny
 from cases import CASES, MADE, ONE_ROLE
 
 from taciturn import registry
-from taciturn.envs.core import AECView, Array, ParallelView, Seat, SingleEnv, World, fields
+from taciturn.envs.core import AECView, ParallelView, Seat, SingleEnv, World, fields
 from taciturn.envs.federated_bandit import arm_elimination
 from taciturn.policies import PPCL
 from taciturn.testing.cases import by_agent, holds, named, random_actions
+from taciturn.validation import Bools
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Blocks,
@@ -41,7 +42,6 @@ from taciturn.wrappers import (
     TreeAggregation,
     UnaryEncoding,
 )
-from taciturn.validation import Bools
 from taciturn.wrappers.channels import as_described, described
 
 

@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 import numpy as np
-from twins.by_hand import ByHand, numbers
 
 from taciturn.envs.elicitation.world import elicitation_v0
 from taciturn.validation import Array
+from twins.by_hand import ByHand, numbers
 
 
 class Elicitation(ByHand):

@@ -4,9 +4,9 @@ import math
 from typing import Any
 
 import numpy as np
-from twins.by_hand import ByHand, numbers
 
 from taciturn.validation import Array
+from twins.by_hand import ByHand, numbers
 
 
 class FederatedBandit(ByHand):

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from twins.by_hand import ByHand
 
 from taciturn.envs.core.seeding import Streams
 from taciturn.envs.recommender import rewards as mean_rewards
@@ -11,6 +10,7 @@ from taciturn.envs.recommender import world as shop
 from taciturn.envs.recommender.geometry import DEPTH
 from taciturn.envs.recommender.world import recommender_v0
 from taciturn.validation import Array
+from twins.by_hand import ByHand
 
 
 class Recommender(ByHand):

@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from twins.by_hand import ByHand
 
 from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array
+from twins.by_hand import ByHand
 
 
 class SocialBandit(ByHand):

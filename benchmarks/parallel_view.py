@@ -3,9 +3,9 @@ benchmarks/parallel_view.py`.
 
 First a world that hardly computes anything, votes, so that what remains is what `ParallelView` costs; both play the
 same votes with the same luck, which is checked before the clock starts. Then every registered world with as many agents
-under random actions, beside its twin of `tests/twins`, which plays the same runs, as `tests/test_by_hand.py` checks. Arm
-elimination has one agent, who coordinates 1,000. They take turns within one process, and the CPU time of steps alone is
-counted. Both make all infos at every step.
+under random actions, beside its twin of `tests/twins`, which plays the same runs, as `tests/test_by_hand.py` checks.
+Arm elimination has one agent, who coordinates 1,000. They take turns within one process, and the CPU time of steps
+alone is counted; worlds are compiled before. Both make all infos at every step.
 """
 
 import os

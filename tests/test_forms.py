@@ -72,9 +72,10 @@ def test_aec_of_gossip_selects_who_acts() -> None:
 def test_aec_does_nothing_until_the_turn_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     env = tiny.consensus_v0.env(num_agents=50)
     env.reset(seed=0)
-    step, run = Mock(wraps=env.population.step), Mock(wraps=env.population._run)
-    monkeypatch.setattr(env.population, "step", step)
-    monkeypatch.setattr(env.population, "_run", run)
+    population: Any = env.population
+    step, run = Mock(wraps=population.step), Mock(wraps=population._run)
+    monkeypatch.setattr(population, "step", step)
+    monkeypatch.setattr(population, "_run", run)
     for agent in env.agents[:-1]:
         assert env.agent_selection == agent
         env.last()

@@ -16,7 +16,7 @@ from common import record
 from parallel_view import OPTIONS, Votes
 from parallel_view import Params as VotesParams
 
-from taciturn.envs.core import Channel, World
+from taciturn.envs.core import Channel, World, compiled
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.composition import Method
 from taciturn.privacy.ledger import Ledger
@@ -111,6 +111,7 @@ def asking() -> dict[str, float]:
 
 
 def main() -> None:
+    compiled.COMPILE_FROM = 0  # before the clock starts
     result = {f"{num_envs} replicas": charging(num_envs) for num_envs in (1, 20)}
     packages = ("taciturn", "numpy", "gymnasium", "dp-accounting")
     record("ledger", result | {"total_ms": asking(), "agents": AGENTS, "repeats": REPEATS}, packages)

@@ -3,9 +3,9 @@ benchmarks/parallel_view.py`.
 
 First a world that hardly computes anything, votes, so that what remains is what `ParallelView` costs; both play the
 same votes with the same luck, which is checked before the clock starts. Then every registered world with as many agents
-under random actions, beside its twin of `by_hand.py`, which plays the same runs, as `tests/test_by_hand.py` checks. Arm
-elimination has one agent, who coordinates 1,000. They take turns within one process, and the CPU time of steps alone is
-counted. Both make all infos at every step.
+under random actions, beside its twin of `tests/twins`, which plays the same runs, as `tests/test_by_hand.py` checks.
+Arm elimination has one agent, who coordinates 1,000. They take turns within one process, and the CPU time of steps
+alone is counted; worlds are compiled before. Both make all infos at every step.
 """
 
 import os
@@ -13,25 +13,40 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import statistics
+import sys
 import time
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import gymnasium
 import numpy as np
 import pettingzoo
 from common import record
+from twins import TWINS
+from twins.by_hand import numbers
 
 from taciturn import registry
-from taciturn.envs.core import Array, Layout, ParallelView, Population, Role, Streams, World, integer
-from taciturn.envs.core.descriptor import imported
+from taciturn.envs.core import (
+    Array,
+    Layout,
+    ParallelView,
+    Replicas,
+    Role,
+    World,
+    compiled,
+    fields,
+    fill,
+    integer,
+    uniform,
+)
+from taciturn.validation import Floats, Ints
 
 AGENTS, STEPS, REPEATS, OPTIONS = 1000, 50, 15, 3
 FEW, FEWER = 8, 9
 LEAN = "recommender_v0, by hand without regret"
-
-WORLDS = {one.name: one for one in registry.WORLDS if one.by_hand}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,53 +61,59 @@ class Params:
 
 @dataclass(frozen=True)
 class State:
-    opinion: Array  # float64[B, N]
-    heard: Array  # float64[B]
-    shares: Array  # float64[B, 3]
-    time: Array  # int64[B]
+    opinion: Floats = fields.own(lambda p: p.num_agents)
+    vote: Ints = fields.own(lambda p: p.num_agents)
+    heard: Floats = fields.public()
+    shares: Floats = fields.public(lambda p: OPTIONS)
+    time: Ints = fields.public()
 
 
-class Votes(Population[State]):
+def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    fill(arrays.opinion, rng, 0)
+    state.heard = 0.5
+    for option in range(OPTIONS):
+        arrays.shares[option] = 1 / OPTIONS
+
+
+def vote(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    for option in range(OPTIONS):
+        arrays.shares[option] = 0.0
+    total = 0.0
+    for agent in range(params.num_agents):
+        arrays.vote[agent] = actions[agent]
+        arrays.shares[actions[agent]] += 1.0
+        total += arrays.opinion[agent]
+    for option in range(OPTIONS):
+        arrays.shares[option] /= params.num_agents
+    state.heard = total / params.num_agents
+    state.time += 1
+
+
+def sway(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    for agent in range(params.num_agents):
+        arrays.opinion[agent] = 0.9 * arrays.opinion[agent] + 0.1 * state.heard
+        reward[agent] = arrays.shares[arrays.vote[agent]] + uniform(rng, 1)
+    return False, state.time >= params.horizon
+
+
+def observe(seen: Any, params: Any, out: Any) -> None:
+    out[0], out[1] = seen.opinion, seen.heard
+    for option in range(OPTIONS):
+        out[2 + option] = seen.shares[option]
+
+
+class Votes(Replicas[State]):
     """Everyone votes at once and hears the mean opinion; a vote earns its share of the votes, and luck."""
 
     name = "votes"
     params: Params
+    state_type, sources, tells = State, ("opinions", "luck"), ("time",)
+    begin, said, heard = staticmethod(begin), staticmethod(vote), staticmethod(sway)
+    observe_one = staticmethod(observe)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(opinion=(1, 0, 1), heard=(1, 0, 1), shares=(OPTIONS, 0, 1))
         return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(OPTIONS)),)
-
-    def initial(self) -> State:
-        size = self.num_envs
-        opinion = self.stream("opinions").random((size, self.params.num_agents))
-        return State(opinion, np.full(size, 0.5), np.full((size, OPTIONS), 1 / OPTIONS), np.zeros(size, np.int64))
-
-    def transition(
-        self, state: State, actions: dict[str, Array]
-    ) -> tuple[State, dict[str, Array], Array, Array, dict[str, Any]]:
-        votes = actions["agent"]
-        shares = (votes[:, :, None] == np.arange(OPTIONS)).mean(1)
-        heard = state.opinion.mean(1)
-        reward = np.take_along_axis(shares, votes, 1) + self.stream("luck").random(votes.shape)
-        new = State(0.9 * state.opinion + 0.1 * heard[:, None], heard, shares, state.time + 1)
-        return (
-            new,
-            {"agent": reward},
-            np.zeros(len(votes), np.bool_),
-            new.time >= self.params.horizon,
-            {"time": new.time},
-        )
-
-    def empty_info(self) -> dict[str, Any]:
-        return {"time": 0}
-
-    def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
-        size, agents = state.opinion.shape
-        return self.roles[role].layout.pack(
-            opinion=state.opinion,
-            heard=np.broadcast_to(state.heard[:, None], (size, agents)),
-            shares=np.broadcast_to(state.shares[:, None], (size, agents, OPTIONS)),
-        )
 
 
 class VotesByHand(pettingzoo.ParallelEnv[str, Array, int]):  # type: ignore[misc] # PettingZoo has no types
@@ -110,10 +131,9 @@ class VotesByHand(pettingzoo.ParallelEnv[str, Array, int]):  # type: ignore[misc
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Array], dict[str, Any]]:
-        streams = Streams(seed)
-        self.luck = streams["luck"]
+        opinions, self.luck = numbers(seed, "opinions"), numbers(seed, "luck")
         self.agents = list(self.possible_agents)
-        self.opinion = {agent: streams["opinions"].random() for agent in self.agents}
+        self.opinion = {agent: opinions.random() for agent in self.agents}
         self.heard, self.shares, self.time = 0.5, [1 / OPTIONS] * OPTIONS, 0
         return {agent: self.observe(agent) for agent in self.agents}, {agent: {} for agent in self.agents}
 
@@ -192,9 +212,10 @@ def compare_votes() -> dict[str, Any]:
 
 def compare_world(name: str, **by_hand: Any) -> dict[str, Any]:
     """A registered world, under random actions; `by_hand` are arguments of its twin."""
-    known = WORLDS[name]
+    known = registry.entry(name)
     view = known.world.parallel_env(**{known.size: AGENTS}, horizon=10**6)
-    twin = imported(known.by_hand)(AGENTS, horizon=10**6, **by_hand)
+    twin: Any = TWINS[name].made
+    twin = twin(AGENTS, horizon=10**6, **by_hand)
     for i, agent in enumerate(view.possible_agents):
         view.action_space(agent).seed(i)
     actions = [{agent: view.action_space(agent).sample() for agent in view.possible_agents} for _ in range(FEW)]
@@ -203,10 +224,11 @@ def compare_world(name: str, **by_hand: Any) -> dict[str, Any]:
 
 def main() -> None:
     warnings.simplefilter("ignore")
+    compiled.COMPILE_FROM = 0  # before the clock starts
     result = compare_votes()
     print(f"votes: {result}", flush=True)
     rows = {}
-    for name in WORLDS:
+    for name in TWINS:
         rows[name] = compare_world(name)
         print(f"{name}: {rows[name]}", flush=True)
     rows[LEAN] = compare_world("recommender_v0", tells_regret=False)

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(1, str(Path(__file__).parents[1] / "tests"))
 from environments import ROOT, called, environment
+from twins import TWINS
 
 from taciturn.envs import WORLDS
 from taciturn.envs.core import Replicas
@@ -111,7 +113,7 @@ def federated(model: str, peer: str, script: str, at_least: float) -> Row:
     )
 
 
-CROWDS = [one for one in WORLDS if one.by_hand and (one.others or one.one_agent)]
+CROWDS = [one for one in WORLDS if one.name in TWINS and (one.others or one.one_agent)]
 COMPILED = [one for one in CROWDS if issubclass(one.world._population, Replicas)]
 ARRAYS = [one for one in CROWDS if one not in COMPILED]
 BY_REPLICA = ", ".join(one.title for one in COMPILED)
@@ -197,7 +199,7 @@ ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
         lambda found: [found["times_faster"]],
         at_least=5,
     ),
-    *(thousand(world) for world in WORLDS if world.by_hand),
+    *(thousand(world) for world in WORLDS if world.name in TWINS),
     Row(
         "array step, 10,000 replicas: round stopping, federated bandit",
         "gymnax's Bernoulli bandit, jit and vmap",

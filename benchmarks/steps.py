@@ -24,12 +24,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import gymnasium
 import numpy as np
 import pettingzoo
 from common import record
 from mpe2 import simple_spread_v3
 from stable_baselines3.common.vec_env import DummyVecEnv
+from twins import TWINS
 
 import taciturn
 from taciturn.envs import WORLDS, gossip_bandit_v0
@@ -37,7 +39,7 @@ from taciturn.envs.core import Replicas, compiled
 from taciturn.registry import make_world
 
 REPEATS, MILLISECONDS = 15, 60
-AGENTS = {one.name: one.size for one in WORLDS if one.by_hand and (one.others or one.one_agent)}
+AGENTS = {one.name: one.size for one in WORLDS if one.name in TWINS and (one.others or one.one_agent)}
 """The parameter that says how many agents there are, of the worlds of many."""
 SINGLE = {one.id.removeprefix("taciturn/"): one.times_cartpole for one in WORLDS if not one.others}
 COMPILED = [name for name in AGENTS if issubclass(make_world(name)._population, Replicas)]

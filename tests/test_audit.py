@@ -24,7 +24,7 @@ from taciturn.adjacent import Site, adjacent_messages, adjacent_pair
 from taciturn.cli.audit import audit as command
 from taciturn.cli.audit import audit_all
 from taciturn.envs import federated_training_v0
-from taciturn.envs.core import Array, Channel, ChannelConfig, Controlled
+from taciturn.envs.core import Array, Channel, ChannelConfig, Controlled, compiled
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import FixedCount, Random
 from taciturn.privacy import mechanisms
@@ -204,10 +204,10 @@ class Ballots(Consensus):
 
     mechanism = Bits(1.0, 0.5)
 
-    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
-        one_hot = (actions["agent"][:, :, None] == np.arange(3)).astype(np.int64)
+    def between(self, live: Array) -> None:
+        one_hot = (self.column("vote")[:, :, None] == np.arange(3)).astype(np.int64)
         self.tally = self.mechanism.perturb(one_hot, self.stream("ballots")).sum(1)
-        return super().transition(state, actions)
+        super().between(live)
 
 
 class Voter(Random):
@@ -894,7 +894,8 @@ def test_the_command_names_mistakes(spec: str, named: str) -> None:
         audit_all([spec], trials=100)
 
 
-def test_the_command_audits_an_environment() -> None:
+def test_the_command_audits_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "COMPILE_FROM", 0)  # each of many plays is short
     site = Site(consensus_v0.population(), Outspoken(), "opinion", steps=3)
     specs = ["Laplace:0.5", "Laplace:0.5,sensitivity=2", "Gaussian:2.0,delta=1e-5", "NoPrivacy"]
     found = audit_all(specs, site, trials=20_000, confidence=0.999)
@@ -918,9 +919,10 @@ class Talk(Consensus):
     def make_channels(self) -> tuple[Channel, ...]:
         return (*super().make_channels(), Channel("talk", self.payload, observer="public", unit="event"))
 
-    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
-        self.channels["talk"].send(np.zeros((*actions["agent"].shape, *self.shape)), None, self.stated, norm=2)
-        return super().transition(state, actions)
+    def between(self, live: Array) -> None:
+        shape = self.num_envs, self.params.num_agents, *self.shape
+        self.channels["talk"].send(np.zeros(shape), None, self.stated, norm=2)
+        super().between(live)
 
 
 @pytest.mark.parametrize(

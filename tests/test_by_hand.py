@@ -6,22 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 from laws import same_moments
+from twins import TWINS
 
 from taciturn import registry
 from taciturn.envs.core import Array, Streams
 from taciturn.envs.core.counter_streams import binomial, sources_of
-from taciturn.envs.core.descriptor import imported
 
-WORLDS = {one.name: one for one in registry.WORLDS if one.by_hand}
 DRAWN = slice(0, 6)  # what is observed of copies in the social bandit, where the two draw in different ways
 
 
 def pair(name: str, **changed: Any) -> tuple[Any, Any]:
     """Ours and the world by hand."""
-    known = WORLDS[name]
-    size = {**known.by_hand_size, **changed}
+    known, twin = registry.entry(name), TWINS[name]
+    size = {**twin.size, **changed}
     named = {known.size if key == "num_agents" else key: value for key, value in size.items()}
-    return known.world.parallel_env(**named), imported(known.by_hand)(**size)
+    return known.world.parallel_env(**named), twin.made(**size)
 
 
 def actions(env: Any, seed: int) -> list[dict[str, Any]]:
@@ -31,7 +30,7 @@ def actions(env: Any, seed: int) -> list[dict[str, Any]]:
     return [{agent: env.action_space(agent).sample() for agent in env.possible_agents} for _ in range(60)]
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", TWINS)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_same_run(name: str, seed: int) -> None:
     ours, by_hand = pair(name)

@@ -248,6 +248,19 @@ def test_channel_counts_messages() -> None:
     assert channel.messages().tolist() == [[0, 0, 0]] * 2
 
 
+@pytest.mark.parametrize(
+    "config", [ChannelConfig(), ChannelConfig(NoPrivacy()), ChannelConfig(faults=(LossyChannel(0.0),))], ids=repr
+)
+def test_what_is_not_sent_is_read_as_zero(config: ChannelConfig) -> None:
+    """Whatever stands on the channel; so a world that forgets who sent leaks nothing."""
+    population = tiny.consensus_v0.population(num_envs=2)
+    population.reset(seed=0, options={"channels": {"opinion": config}})
+    before = population.state.opinion
+    votes = np.array([[0, 1, 2, 0], [0, 0, 0, 1]])
+    population.step(votes)
+    np.testing.assert_array_equal(population.state.delivered, np.where(votes > 0, before, 0.0))
+
+
 def test_world_counts_its_messages() -> None:
     population = tiny.consensus_v0.population(num_envs=2)
     population.reset(seed=0)
@@ -684,10 +697,9 @@ def test_policies_are_made_by_name() -> None:
 class Greeting(tiny.Consensus):
     """Everyone says its opinion once before the first step."""
 
-    def initial(self) -> tiny.Opinions:
-        state = super().initial()
-        self.channels["opinion"].send(state.opinion, state.opinion > 0.5)
-        return state
+    def begun(self, where: Array) -> None:
+        opinion = self.column("opinion")
+        self.channels["opinion"].send(opinion, opinion > 0.5)
 
 
 def test_what_is_said_before_the_first_step_counts() -> None:

@@ -1,7 +1,7 @@
 """What the PettingZoo forms of phased and of gossiping worlds do; `taciturn.testing.forms` compares all forms of every
 world."""
 
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import Mock
 
 import gymnasium
@@ -10,7 +10,7 @@ import pytest
 import worlds as tiny
 from cases import CASES
 
-from taciturn.envs.core import Array, World
+from taciturn.envs.core import World
 from taciturn.testing.cases import by_agent, random_actions, seen
 
 
@@ -40,10 +40,11 @@ def test_parallel_step_of_a_phased_world_is_a_campaign() -> None:
 
 
 def test_parallel_step_reports_an_end_in_the_opening_turn() -> None:
+    def go_bankrupt(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+        return state.time == 2, False
+
     class Bankrupt(tiny.Auction):
-        def transition(self, state: Any, actions: dict[str, Array]) -> tiny.Transition:
-            new, reward, terminated, truncated, info = super().transition(state, actions)
-            return new, reward, terminated | ((new.time == 2) & ("platform" in actions)), truncated, info
+        heard: ClassVar[Any] = tiny.Auction.heard | {"platform": go_bankrupt}
 
     env = World(Bankrupt, tiny.Params).parallel_env()
     env.reset(seed=0)
@@ -71,13 +72,14 @@ def test_aec_of_gossip_selects_who_acts() -> None:
 def test_aec_does_nothing_until_the_turn_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     env = tiny.consensus_v0.env(num_agents=50)
     env.reset(seed=0)
-    step, observe_role = Mock(wraps=env.population.step), Mock(wraps=env.population.observe_role)
-    monkeypatch.setattr(env.population, "step", step)
-    monkeypatch.setattr(env.population, "observe_role", observe_role)
+    population: Any = env.population
+    step, run = Mock(wraps=population.step), Mock(wraps=population._run)
+    monkeypatch.setattr(population, "step", step)
+    monkeypatch.setattr(population, "_run", run)
     for agent in env.agents[:-1]:
         assert env.agent_selection == agent
         env.last()
         env.step(0)
-    assert (step.call_count, observe_role.call_count) == (0, 0)
+    assert (step.call_count, run.call_count) == (0, 0)
     env.step(0)
     assert step.call_count == 1

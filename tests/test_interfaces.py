@@ -6,8 +6,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -17,10 +18,11 @@ import worlds as tiny
 from cases import CASES, MADE, ONE_ROLE
 
 from taciturn import registry
-from taciturn.envs.core import AECView, Array, ParallelView, Seat, SingleEnv, World
+from taciturn.envs.core import AECView, ParallelView, Seat, SingleEnv, World, fields
 from taciturn.envs.federated_bandit import arm_elimination
 from taciturn.policies import PPCL
 from taciturn.testing.cases import by_agent, holds, named, random_actions
+from taciturn.validation import Bools
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Blocks,
@@ -43,19 +45,29 @@ from taciturn.wrappers import (
 from taciturn.wrappers.channels import as_described, described
 
 
+@dataclass(frozen=True)
+class Parity(tiny.Opinions):
+    even: Bools = fields.public()
+
+
+def forget(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    state.even = state.time % 2 == 0
+    return tiny.sway(state, arrays, params, rng, reward)
+
+
 class Forgetful(tiny.Consensus):
     """Does not tell the time at every step."""
 
-    def transition(self, state: Any, actions: dict[str, Array]) -> tiny.Transition:
-        *rest, info = super().transition(state, actions)
-        return *rest, {key: value for key, value in info.items() if key != "time" or state.time[0] % 2}
+    state_type = Parity
+    told_if: ClassVar[dict[str, str]] = tiny.Consensus.told_if | {"time": "even"}
+    heard = staticmethod(forget)
 
 
 class Secretive(tiny.Consensus):
     """Does not declare what it tells."""
 
-    def empty_info(self) -> dict[str, Any]:
-        return {"time": 0}
+    def told_arrays(self) -> dict[str, Any]:
+        return super().told_arrays() | {"shares": self.column("shares").copy()}
 
 
 def test_what_a_turn_leaves_out_is_filled_in_and_what_is_not_declared_is_refused() -> None:
@@ -68,8 +80,8 @@ def test_what_a_turn_leaves_out_is_filled_in_and_what_is_not_declared_is_refused
         assert info["time"].tolist() == [time if told else 0] * 2
     secretive = World(Secretive, tiny.Params).population()
     secretive.reset(seed=0)
-    with pytest.raises(ValueError, match="empty_info of consensus must declare all keys of info, also luck, votes"):
-        secretive.step(np.zeros((1, 4), np.int64))
+    with pytest.raises(ValueError, match="empty_info of consensus must declare all keys of info, also shares"):
+        secretive.step(np.zeros((1, 4), np.int64)).info  # noqa: B018
 
 
 def test_gossips_pettingzoo_forms_say_who_acts() -> None:

@@ -7,7 +7,7 @@ import pytest
 import worlds as tiny
 from cases import CASES, by_kind, run_all
 
-from taciturn.envs.core import Array, World
+from taciturn.envs.core import Array, World, uniform
 from taciturn.testing import Check, world_checks
 
 # Gymnasium resets the other role's policy at every episode, and ours goes on; and bound methods have no JSON and no
@@ -34,34 +34,38 @@ class Shared(tiny.Consensus):
 
     kept: Any = None
 
-    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
-        if self.kept is None or self.kept.shape[0] != self.num_envs:
-            self.kept = super().observe_role(state, role, rows)
-        self.kept[:] = super().observe_role(state, role, rows)
-        return self.kept
+    def _run(self, *args: Any, **named: Any) -> Any:
+        seen, *rest = super()._run(*args, **named)
+        if not seen.size:
+            return seen, *rest
+        if self.kept is None or self.kept.shape != seen.shape:
+            self.kept = seen
+        self.kept[:] = seen
+        return self.kept, *rest
 
 
 class Restless(tiny.Consensus):
     """Draws before it refuses an action."""
 
     def step(self, actions: Any, where: Array | None = None) -> Any:
-        self.stream("luck").random()
+        uniform(self._rngs[0], tiny.LUCK)
         return super().step(actions, where)
 
 
 class Outside(tiny.Consensus):
     """Observes numbers beyond its space."""
 
-    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
-        return super().observe_role(state, role, rows) + np.float32(0.5)
+    def _run(self, *args: Any, **named: Any) -> Any:
+        seen, *rest = super()._run(*args, **named)
+        return seen + np.float32(0.5), *rest
 
 
 class Untyped(tiny.Consensus):
     """Tells the time as a number of another type when it is even."""
 
-    def transition(self, state: Any, actions: dict[str, Array]) -> tiny.Transition:
-        *rest, info = super().transition(state, actions)
-        return *rest, info | {"time": info["time"].astype(float if state.time[0] % 2 else int)}
+    def told(self) -> dict[str, Any]:
+        info = super().told()
+        return info | {"time": info["time"].astype(int if info["time"][0] % 2 else float)}
 
 
 broken_v0 = tiny.broken_v0

@@ -1,20 +1,21 @@
 """Audits of whole runs (`audit(..., change=...)`). Certificates have confidence 0.9999: a true total is refuted with
 probability 1e-4."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from worlds import Consensus, Params
+from worlds import LUCK, Consensus, Opinions, Params, count, observe_opinions, think
 
 import taciturn
 from taciturn import envs, policies
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons.leakage import rows
 from taciturn.bench.results import Group, Results
-from taciturn.envs.core import Array, Channel
+from taciturn.envs.core import Array, Channel, fields, uniform
 from taciturn.registry import worlds
+from taciturn.validation import Floats
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
@@ -152,30 +153,46 @@ def test_messages_that_are_no_numbers_are_seen_in_the_transcript() -> None:
 class Ballot(Consensus):
     """Consensus in which whoever votes tells a noised opinion, and nothing else is about opinions."""
 
+    heard: ClassVar[Any] = staticmethod(count)
+
     def make_channels(self) -> tuple[Channel, ...]:
         return Channel("opinion", "bounded", observer="neighbour", unit="user"), super().make_channels()[1]
 
-    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
-        new, reward, terminated, truncated, info = super().transition(state, actions)
-        return replace(new, opinion=state.opinion), reward, terminated, truncated, info
+
+def count_and_show(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    over = count(state, arrays, params, rng, reward)
+    arrays.heard[1] = arrays.opinion[0]
+    return over
 
 
 class Seen(Ballot):
     """The second agent observes what the first one thinks."""
 
-    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
-        seen = super().observe_role(state, role, rows)
-        seen[:, 1, 1] = state.opinion[:, 0]
-        return seen
+    heard = staticmethod(count_and_show)
+
+
+@dataclass(frozen=True)
+class Bits(Opinions):
+    bits: Floats = fields.received(lambda p: (p.num_agents, 2))
+
+
+def think_of_bits(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    think(state, arrays, params, rng)
+    bit = uniform(rng, LUCK) < 0.5
+    arrays.bits[1, 0], arrays.bits[1, 1] = bit, (arrays.opinion[0] > 0.5) ^ bit
+
+
+def observe_bits(seen: Any, params: Any, out: Any) -> None:
+    observe_opinions(seen, params, out)
+    if seen.agent == 1:
+        out[:2] = seen.bits
 
 
 class Masked(Ballot):
     """The second agent observes a random bit, and beside it whether that is what the first one thinks."""
 
-    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
-        seen, bit = super().observe_role(state, role, rows), np.random.default_rng(0).random(self.num_envs) < 0.5
-        seen[:, 1, 0], seen[:, 1, 1] = bit, (state.opinion[:, 0] > 0.5) ^ bit
-        return seen
+    state_type = Bits
+    begin, observe_one = staticmethod(think_of_bits), staticmethod(observe_bits)
 
 
 class Barred(Ballot):
@@ -183,41 +200,51 @@ class Barred(Ballot):
 
     def action_mask(self, role: str) -> Array:
         mask = np.ones((self.num_envs, self.params.num_agents, 3), np.int8)
-        mask[:, 1, 2] = self.state.opinion[:, 0] > 0.5
+        mask[:, 1, 2] = self.column("opinion")[:, 0] > 0.5
         return mask
+
+
+def count_and_pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    over = count(state, arrays, params, rng, reward)
+    reward[1] += arrays.opinion[0]
+    return over
 
 
 class Paid(Ballot):
     """The second agent earns what the first one thinks."""
 
-    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
-        new, reward, *more = super().transition(state, actions)
-        reward["agent"][:, 1] += state.opinion[:, 0]
-        return new, reward, *more
+    heard = staticmethod(count_and_pay)
 
 
 class Called(Ballot):
     """Whoever thinks less acts first."""
 
     def acting(self, role: str) -> Array:
-        return np.argsort(self.state.opinion, 1, kind="stable")
+        return np.argsort(self.column("opinion"), 1, kind="stable")
+
+
+def count_and_end(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    terminated, truncated = count(state, arrays, params, rng, reward)
+    return terminated or (state.time == 2 and arrays.opinion[0] > 0.5), truncated
 
 
 class Ended(Ballot):
     """The run ends early if the first agent says so."""
 
-    def transition(self, state: Any, actions: dict[str, Array]) -> Any:
-        new, reward, terminated, *more = super().transition(state, actions)
-        return new, reward, terminated | ((new.time == 2) & (state.opinion[:, 0] > 0.5)), *more
+    heard = staticmethod(count_and_end)
+
+
+def count_and_show_late(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    over = count(state, arrays, params, rng, reward)
+    if over[1]:
+        arrays.heard[1] = arrays.opinion[0]
+    return over
 
 
 class Twice(Ballot):
     """Others see it in the last turn of the run only."""
 
-    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
-        seen = super().observe_role(state, role, rows)
-        seen[:, 1, 1] = np.where(self.state.time == self.params.horizon, state.opinion[:, 0], seen[:, 1, 1])
-        return seen
+    heard = staticmethod(count_and_show_late)
 
 
 def ballot(world: Any, *laws: Any) -> Any:

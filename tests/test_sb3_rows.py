@@ -6,13 +6,14 @@ to.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 import pytest
 
-from taciturn.envs.core import Array, Layout, Population, Role, World, fields, integer
+from taciturn.envs.core import Array, Layout, Replicas, Role, World, fields, fill, integer
+from taciturn.validation import Bools, Floats, Ints
 
 pytest.importorskip("stable_baselines3")
 
@@ -35,51 +36,59 @@ class Params:
 
 @dataclass(frozen=True)
 class Tagged:
-    time: Array = fields.public()  # int64[B]
-    episode: Array = fields.hidden()  # int64[B]
-    luck: Array = fields.own()  # float64[B, N]: drawn at reset
+    replica: Ints = fields.public()
+    length: Ints = fields.hidden()  # of this replica's episodes,
+    cut: Bools = fields.hidden()  # and whether they are truncated
+    time: Ints = fields.public()
+    luck: Floats = fields.own(lambda p: p.num_agents)  # drawn at reset
 
 
-class Tags(Population[Tagged]):
+def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    fill(arrays.luck, rng, 0)
+
+
+def act(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    state.time += 1
+    for agent in range(params.num_agents):
+        arrays.reward[agent] = 100.0 * state.replica + 10 * agent + state.time + actions[agent] / 10
+
+
+def end(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    over = state.time >= state.length
+    return over and not state.cut, over and state.cut
+
+
+def observe(seen: Any, params: Any, out: Any) -> None:
+    out[0], out[1], out[2], out[3] = seen.replica, seen.agent, seen.time, seen.luck
+
+
+def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+    info.ended_after = state.time
+
+
+class Tags(Replicas[Tagged]):
     """Agents observe replica, agent, time and luck; they earn 100 replica + 10 agent + time + action / 10."""
 
     name = "tags"
+    params: Params
+    state_type, sources = Tagged, ("luck",)
+    begin, heard, tell = staticmethod(begin), staticmethod(end), staticmethod(tell)
+    said: ClassVar[Any] = staticmethod(act)
+    observe_one: ClassVar[Any] = staticmethod(observe)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(replica=(1, 0, 9), agent=(1, 0, 9), time=(1, 0, 99), luck=(1, 0, 1))
         return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(5)),)
 
-    def initial(self) -> Tagged:
-        luck = self.stream("luck").random((self.num_envs, self.params.num_agents))
-        return Tagged(np.zeros(self.num_envs, np.int64), np.zeros(self.num_envs, np.int64), luck)
-
-    def transition(self, state: Tagged, actions: dict[str, Array]) -> Any:
-        time = state.time + ~self.done
-        replica, agent = np.arange(self.num_envs)[:, None], np.arange(self.params.num_agents)
-        reward = 100.0 * replica + 10 * agent + time[:, None] + actions["agent"] / 10
-        ends = time >= LENGTHS[: self.num_envs]
-        info = {"ended_after": time.copy()}
-        cut = CUT[: self.num_envs]
-        return Tagged(time, state.episode, state.luck), {"agent": reward}, ends & ~cut, ends & cut, info
+    def begun(self, where: Array) -> None:
+        tags = {"replica": np.arange(self.num_envs), "length": LENGTHS, "cut": CUT}
+        for name, values in tags.items():
+            self.column(name)[where] = values[: self.num_envs][where]
 
     def empty_info(self) -> dict[str, Any]:
         return {"ended_after": 0}
 
-    def observe_role(self, state: Tagged, role: str, rows: Array | None = None) -> Array:
-        shape = state.luck.shape
-        replica, agent = np.arange(shape[0])[:, None, None], np.arange(shape[1])[:, None]
-        fill = np.broadcast_to
-        return self.roles[role].layout.pack(
-            replica=fill(replica, (*shape, 1)),
-            agent=fill(agent, (*shape, 1)),
-            time=fill(state.time[:, None, None], (*shape, 1)),
-            luck=state.luck[..., None],
-        )
-
-    def clock(self) -> Array:
-        return self.state.time.astype(np.float64)
-
-    def action_mask(self, role: str) -> Array:
+    def action_mask(self, role: str) -> Array | None:
         """In replica r agent i may not take action (r + i) mod 5."""
         size, agents = self.num_envs, self.params.num_agents
         mask = np.ones((size, agents, 5), np.int8)
@@ -188,30 +197,32 @@ def test_a_team_shares_its_own_reward_and_ends_without_being_cut() -> None:
             assert infos[row]["TimeLimit.truncated"] is False
 
 
+def take(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    state.time += 1
+    for agent in range(params.num_agents):
+        arrays.reward[agent] = actions[agent, 0]
+
+
+def observe_options(seen: Any, params: Any, out: Any) -> None:
+    """Agent i's best supported option is (replica + i + time) mod 3, the worst the one after."""
+    best = (seen.replica + seen.agent + seen.time) % 3
+    out[:3], out[3], out[4], out[5] = 0.0, 1.0, 2.0, 3.0
+    out[best], out[(best + 2) % 3] = 9.0, 4.0
+
+
 class Options(Tags):
-    """Two options, whose support swaps with time; the reward is the option taken."""
+    """Three options, whose support changes with time; the reward is the option taken."""
 
     name = "options"
+    said = staticmethod(take)
+    observe_one = staticmethod(observe_options)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(support=(3, 0, 99), own=(3, 0, 9))
         return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.MultiDiscrete([4, 2, 2])),)
 
-    def transition(self, state: Tagged, actions: dict[str, Array]) -> Any:
-        new, _, terminated, truncated, info = super().transition(state, {"agent": actions["agent"][..., 0]})
-        return new, {"agent": actions["agent"][..., 0].astype(float)}, terminated, truncated, info
-
-    def action_mask(self, role: str) -> None:  # type: ignore[override]
+    def action_mask(self, role: str) -> None:
         return None
-
-    def observe_role(self, state: Tagged, role: str, rows: Array | None = None) -> Array:
-        """Agent i's best supported option is (replica + i + time) mod 3, the worst the one after."""
-        size, agents = state.luck.shape
-        replica, agent = np.indices((size, agents))
-        best = (replica + agent + state.time[:, None]) % 3
-        support = ((best[..., None] - np.arange(3)) % 3 == 0) * 9.0 + ((np.arange(3) - best[..., None]) % 3 == 2) * 4.0
-        own = np.broadcast_to(np.array([1.0, 2.0, 3.0]), support.shape)
-        return self.roles[role].layout.pack(support=support, own=own)
 
 
 def test_ranks_are_turned_back_by_the_order_that_the_row_saw() -> None:

@@ -164,14 +164,13 @@ def test_what_was_seen_is_kept_for_the_rest_of_the_training(tmp_path: Path, monk
 def test_training_evaluation_and_play_draw_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one seed for all of them: the first numbers of the stream of rewards differ."""
     first: dict[str, set[float]] = {}
-    real = social_bandit_v0._population.initial
+    real = social_bandit_v0._population._begin_state
 
-    def initial(self: Any) -> Any:
-        found = real(self)
+    def begin_state(self: Any, where: Any) -> None:
+        real(self, where)
         first.setdefault(self.purpose, set()).add(float(self.stream("probe").random()))
-        return found
 
-    monkeypatch.setattr(social_bandit_v0._population, "initial", initial)
+    monkeypatch.setattr(social_bandit_v0._population, "_begin_state", begin_state)
     params: dict[str, Any] = {"num_agents": 4, "qualities": (0.8, 0.2), "copies": 4, "horizon": 4}
     folder = train(
         "social_bandit",

@@ -1,15 +1,17 @@
 """Tiny worlds, one for each way of taking turns, on which the core and the views are tested."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Array, Channel, Layout, Population, Role, World, fields, integer
+from taciturn.envs.core import Array, Channel, Layout, Replicas, Role, World, fields, integer, private, uniform
+from taciturn.validation import Bools, Floats, Ints
 
-Transition = tuple[Any, dict[str, Array], Array, Array, dict[str, Any]]
+OPTIONS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,29 +24,87 @@ class Params:
         integer("horizon", self.horizon, at_least=1)
 
 
-class Tiny(Population[Any]):
+class Tiny(Replicas[Any]):
     """Base of the tiny worlds: a clock, and the total reward as measure and outcome."""
 
     params: Params
 
-    def nobody(self) -> Array:
-        return np.zeros(self.num_envs, np.bool_)
-
     def measures(self) -> dict[str, Callable[[], Array]]:
-        state = self.state
-        return {"earned": lambda: state.earned, "time": lambda: state.time}
+        return {name: partial(self.column, name) for name in ("earned", "time")}
 
     def outcome(self) -> dict[str, Array]:
-        return {"earned": self.state.earned.copy()}
+        return {"earned": self.column("earned").copy()}
+
+
+def agents(params: Params) -> int:
+    return params.num_agents
+
+
+def added(values: Any) -> float:
+    """The sum of the values, one by one: NumPy adds many in another order than compiled code."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
 
 
 @dataclass(frozen=True)
 class Opinions:
-    opinion: Array = fields.own()  # float64[B, N]
-    heard: Array = fields.received()  # float64[B, N]: mean of the opinions that arrived
-    shares: Array = fields.received(each=False)  # float64[B, 3]: of the votes, by option
-    earned: Array = fields.hidden()  # float64[B]
-    time: Array = fields.public()  # int64[B]
+    opinion: Floats = fields.own(agents)
+    vote: Ints = fields.own(agents)
+    luck: Floats = fields.own(agents)
+    delivered: Floats = fields.received(agents)  # the opinions that arrived,
+    arrived: Ints = fields.received(each=False)  # their number,
+    heard: Floats = fields.received(agents)  # and their mean
+    sums: Floats = fields.received(lambda p: OPTIONS, each=False)  # of the votes that arrived, by option,
+    votes: Ints = fields.received(each=False)  # their number,
+    some_votes: Bools = fields.received(each=False)  # whether there are any,
+    shares: Floats = fields.received(lambda p: OPTIONS, each=False)  # and the shares of options
+    earned: Floats = fields.hidden()
+    time: Ints = fields.public()
+
+
+OPINIONS, LUCK = 0, 1  # the sources of random numbers of `Consensus`
+
+
+def think(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    for agent in range(params.num_agents):
+        arrays.opinion[agent] = private(agent, uniform(rng, OPINIONS))
+        arrays.heard[agent] = 0.5
+    arrays.shares[:] = 1 / OPTIONS
+
+
+def vote(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    for agent in range(params.num_agents):
+        arrays.vote[agent], arrays.luck[agent] = actions[agent], uniform(rng, LUCK)
+    state.time += 1
+
+
+def count(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """Votes and opinions arrive."""
+    state.some_votes = state.votes > 0
+    for option in range(OPTIONS):
+        arrays.shares[option] = arrays.sums[option] / max(state.votes, 1)
+    mean = added(arrays.delivered) / max(state.arrived, 1)
+    for agent in range(params.num_agents):
+        arrays.heard[agent] = mean
+        reward[agent] = arrays.shares[arrays.vote[agent]] + arrays.luck[agent]
+        state.earned += reward[agent]
+    return False, state.time >= params.horizon
+
+
+def sway(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """`count`, and opinions move towards the mean."""
+    over = count(state, arrays, params, rng, reward)
+    for agent in range(params.num_agents):
+        arrays.opinion[agent] = 0.9 * arrays.opinion[agent] + 0.1 * arrays.heard[agent]
+    return over
+
+
+def observe_opinions(seen: Any, params: Any, out: Any) -> None:
+    out[0], out[1] = seen.opinion, seen.heard
+    for option in range(OPTIONS):
+        out[2 + option] = seen.shares[option]
 
 
 class Consensus(Tiny):
@@ -52,10 +112,16 @@ class Consensus(Tiny):
     random number."""
 
     name = "consensus"
+    state_type: ClassVar[Any] = Opinions
+    sources = ("opinions", "luck")
+    tells: ClassVar[tuple[str, ...]] = ("time", "votes")
+    told_if: ClassVar[dict[str, str]] = {"votes": "some_votes"}
+    begin, said, heard = staticmethod(think), staticmethod(vote), staticmethod(sway)
+    observe_one: ClassVar[Any] = staticmethod(observe_opinions)
 
     def make_roles(self) -> tuple[Role, ...]:
-        layout = Layout(opinion=(1, 0, 1), heard=(1, 0, 1), shares=(3, 0, 1))
-        return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(3)),)
+        layout = Layout(opinion=(1, 0, 1), heard=(1, 0, 1), shares=(OPTIONS, 0, 1))
+        return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(OPTIONS)),)
 
     def make_channels(self) -> tuple[Channel, ...]:
         return (
@@ -63,73 +129,88 @@ class Consensus(Tiny):
             Channel("vote", "one_hot", observer="server", unit="event"),
         )
 
-    def initial(self) -> Opinions:
-        opinion = self.private(self.stream("opinions").random((self.num_envs, self.params.num_agents)))
-        return Opinions(
-            opinion=opinion,
-            heard=np.full_like(opinion, 0.5),
-            shares=np.full((self.num_envs, 3), 1 / 3),
-            earned=np.zeros(self.num_envs),
-            time=np.zeros(self.num_envs, np.int64),
-        )
-
-    def transition(self, state: Opinions, actions: dict[str, Array]) -> Transition:
-        votes = actions["agent"]
-        one_hot = votes[:, :, None] == np.arange(3)
+    def between(self, live: Array) -> None:
+        votes = self.column("vote")
+        one_hot = (votes[:, :, None] == np.arange(OPTIONS)).astype(np.int64)
         sums, received = self.channels["vote"].tally(one_hot.sum(1), lambda: one_hot)
-        speaks = votes > 0
-        opinions, delivered = self.channels["opinion"].send(state.opinion, speaks, sensitivity=1.0)
-        heard = (opinions * delivered).sum(1) / np.maximum(delivered.sum(1), 1)
-        shares = sums / np.maximum(received, 1)[:, None]
-        luck = self.luck().random(votes.shape)
-        reward = np.take_along_axis(shares, votes, 1) + luck
-        new = Opinions(
-            opinion=0.9 * state.opinion + 0.1 * heard[:, None],
-            heard=np.broadcast_to(heard[:, None], votes.shape),
-            shares=shares,
-            earned=state.earned + reward.sum(1),
-            time=state.time + 1,
-        )
-        info = {"time": new.time, "luck": {"agent": luck}, "votes": received, "_votes": received > 0}
-        return new, {"agent": reward}, self.nobody(), new.time >= self.params.horizon, info
+        self.column("sums")[live], self.column("votes")[live] = sums[live], received[live]
+        delivered = self.deliver("opinion", "opinion", "delivered", live, senders=votes > 0, sensitivity=1.0)
+        self.column("arrived")[live] = delivered.sum(1)[live]
 
     def empty_info(self) -> dict[str, Any]:
-        return {"time": 0, "luck": {"agent": 0.0}, "votes": 0}
+        return super().empty_info() | {"luck": {"agent": 0.0}}
 
-    def luck(self) -> np.random.Generator:
-        return self.stream("luck")
+    def told_arrays(self) -> dict[str, Any]:
+        return {"luck": {"agent": self.column("luck").copy()}}
 
-    def observe_role(self, state: Opinions, role: str, rows: Array | None = None) -> Array:
-        shares = np.broadcast_to(state.shares[:, None], (*state.opinion.shape, 3))
-        return self.roles[role].layout.pack(opinion=state.opinion, heard=state.heard, shares=shares)
+
+def vote_by_chance(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    vote(state, arrays, actions, params, rng)
+    arrays.luck[:] = np.random.default_rng().random(params.num_agents)
 
 
 class Broken(Consensus):
     """Consensus with an unseeded generator, which the determinism test must detect."""
 
     name = "broken"
+    compile = False
+    said = staticmethod(vote_by_chance)
 
-    def luck(self) -> np.random.Generator:
-        return np.random.default_rng()
+
+def peek(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    over = sway(state, arrays, params, rng, reward)
+    for agent in range(params.num_agents):
+        arrays.heard[agent] = arrays.opinion[agent - 1]
+    return over
 
 
 class Peeking(Consensus):
     """Consensus in which agents observe their neighbour's opinion in place of what they heard."""
 
     name = "peeking"
-
-    def observe_role(self, state: Opinions, role: str, rows: Array | None = None) -> Array:
-        shares = np.broadcast_to(state.shares[:, None], (*state.opinion.shape, 3))
-        peers = np.roll(state.opinion, 1, 1)
-        return self.roles[role].layout.pack(opinion=state.opinion, heard=peers, shares=shares)
+    heard = staticmethod(peek)
 
 
 @dataclass(frozen=True)
 class Rumours:
-    opinion: Array = fields.own()  # float64[B, N]
-    speaker: Array = fields.public()  # int64[B, 1]: who acts next
-    earned: Array = fields.hidden()  # float64[B]
-    time: Array = fields.public()  # int64[B]
+    opinion: Floats = fields.own(agents)
+    mean: Floats = fields.public()  # of the opinions
+    high: Floats = fields.public()
+    spread: Floats = fields.public()
+    speaker: Ints = fields.public(lambda p: 1)  # who acts next
+    earned: Floats = fields.hidden()
+    time: Ints = fields.public()
+
+
+def draw_speaker(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    arrays.speaker[0] = int(uniform(rng, 1) * params.num_agents)
+    low, high = 1.0, 0.0
+    for opinion in arrays.opinion:
+        low, high = min(low, opinion), max(high, opinion)
+    state.mean, state.high, state.spread = added(arrays.opinion) / params.num_agents, high, high - low
+
+
+def begin_rumours(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    for agent in range(params.num_agents):
+        arrays.opinion[agent] = 0.6 + 0.4 * uniform(rng, 0)
+    draw_speaker(state, arrays, params, rng)
+
+
+def move(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    speaker, steps = arrays.speaker[0], (-0.1, 0.1, -1.0)
+    arrays.reward[0] = arrays.opinion[speaker]
+    state.earned += arrays.opinion[speaker]
+    arrays.opinion[speaker] = min(1.0, max(0.0, arrays.opinion[speaker] + steps[actions[0]]))
+    state.time += 1
+
+
+def pass_on(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    draw_speaker(state, arrays, params, rng)
+    return state.high < 0.5, state.time >= params.horizon
+
+
+def observe_rumours(seen: Any, params: Any, out: Any) -> None:
+    out[0], out[1], out[2] = seen.opinion, seen.mean, seen.agent + 1
 
 
 class Gossip(Tiny):
@@ -137,56 +218,72 @@ class Gossip(Tiny):
     1/2."""
 
     name = "gossip"
+    state_type, sources, acts, tells = Rumours, ("opinions", "clock"), "speaker", ("spread",)
+    begin, said, heard = staticmethod(begin_rumours), staticmethod(move), staticmethod(pass_on)
+    observe_one = staticmethod(observe_rumours)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(opinion=(1, 0, 1), others=(1, 0, 1), place=(1, 0, self.params.num_agents))
         return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(3)),)
 
-    def draw_speaker(self) -> Array:
-        return self.stream("clock").integers(0, self.params.num_agents, (self.num_envs, 1))
-
-    def initial(self) -> Rumours:
-        shape = (self.num_envs, self.params.num_agents)
-        return Rumours(
-            opinion=self.stream("opinions").uniform(0.6, 1.0, shape),
-            speaker=self.draw_speaker(),
-            earned=np.zeros(self.num_envs),
-            time=np.zeros(self.num_envs, np.int64),
-        )
-
-    def transition(self, state: Rumours, actions: dict[str, Array]) -> Transition:
-        move = np.array([-0.1, 0.1, -1.0])[actions["agent"]]
-        opinion = state.opinion.copy()
-        own = np.take_along_axis(opinion, state.speaker, 1)
-        np.put_along_axis(opinion, state.speaker, np.clip(own + move, 0, 1), 1)
-        new = Rumours(opinion, self.draw_speaker(), state.earned + own[:, 0], state.time + 1)
-        info = {"spread": opinion.max(1) - opinion.min(1)}
-        return new, {"agent": own}, opinion.max(1) < 0.5, new.time >= self.params.horizon, info
-
-    def empty_info(self) -> dict[str, Any]:
-        return {"spread": 0.0}
-
-    def acting(self, role: str) -> Array:
-        speaker: Array = self.state.speaker
-        return speaker
-
-    def observe_role(self, state: Rumours, role: str, rows: Array | None = None) -> Array:
-        everyone = np.broadcast_to(np.arange(self.params.num_agents), state.opinion.shape)
-        rows = everyone if rows is None else rows
-        opinion = np.take_along_axis(state.opinion, rows, 1)
-        others = np.broadcast_to(state.opinion.mean(1, keepdims=True), rows.shape)
-        return self.roles[role].layout.pack(opinion=opinion, others=others, place=rows + 1)
-
 
 @dataclass(frozen=True)
 class Market:
-    value: Array = fields.own(role="individual")  # float64[B, N]: of the good to each individual
-    price: Array = fields.public()  # float64[B]: announced last
-    sold: Array = fields.received(
-        role="platform", each=False
-    )  # float64[B]: share of the individuals who bought in the last campaign
-    earned: Array = fields.hidden()  # float64[B]
-    time: Array = fields.public()  # int64[B]: campaigns
+    value: Floats = fields.own(agents, role="individual")  # of the good to each individual
+    buys: Ints = fields.own(agents, role="individual")
+    bought: Ints = fields.received(agents, role="platform", each=False)  # as the platform heard it
+    price: Floats = fields.public()  # announced last
+    sold: Floats = fields.received(role="platform", each=False)  # share of the individuals who bought last
+    announced: Bools = fields.public()  # whether the last turn was the platform's,
+    closed: Bools = fields.public()  # or the individuals'
+    earned: Floats = fields.hidden()
+    time: Ints = fields.public()  # campaigns
+
+
+def draw_values(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    for agent in range(params.num_agents):
+        arrays.value[agent] = private(agent, 0.1 + 0.9 * uniform(rng, 0))
+
+
+def announce(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    state.price, state.announced, state.closed = actions[0, 0], True, False
+
+
+def wait(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    return False, False
+
+
+def buy(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    for agent in range(params.num_agents):
+        arrays.buys[agent] = actions[agent]
+    state.announced, state.closed = False, True
+
+
+def sell(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    state.sold = added(arrays.bought) / params.num_agents
+    reward[0] = state.price * state.sold
+    for agent in range(params.num_agents):
+        if arrays.bought[agent]:
+            reward[1 + agent] = arrays.value[agent] - state.price
+    state.earned += reward[0]
+    state.time += 1
+    draw_values(state, arrays, params, rng)
+    return False, state.time >= params.horizon
+
+
+def observe_market(seen: Any, params: Any, out: Any) -> None:
+    out[0], out[1], out[2] = seen.price, seen.sold, 1.0
+
+
+def observe_price(seen: Any, params: Any, out: Any) -> None:
+    out[0], out[1] = seen.value, seen.price
+
+
+def tell_market(state: Any, arrays: Any, params: Any, info: Any) -> None:
+    if state.announced:
+        info.price = state.price
+    if state.closed:
+        info.sold = state.sold
 
 
 class Auction(Tiny):
@@ -194,6 +291,12 @@ class Auction(Tiny):
 
     name = "auction"
     turns = (("platform",), ("individual",))
+    state_type, sources, tells = Market, ("values",), ("price", "sold")
+    told_if: ClassVar[dict[str, str]] = {"price": "announced", "sold": "closed"}
+    begin, tell = staticmethod(draw_values), staticmethod(tell_market)
+    said: ClassVar[Any] = {"platform": announce, "individual": buy}
+    heard: ClassVar[Any] = {"platform": wait, "individual": sell}
+    observe_one: ClassVar[Any] = {"platform": observe_market, "individual": observe_price}
 
     def make_roles(self) -> tuple[Role, ...]:
         return (
@@ -214,43 +317,51 @@ class Auction(Tiny):
     def make_channels(self) -> tuple[Channel, ...]:
         return (Channel("purchase", "categorical", observer="platform", unit="event", sender="individual"),)
 
-    def draw_value(self) -> Array:
-        return self.private(self.stream("values").uniform(0.1, 1.0, (self.num_envs, self.params.num_agents)))
-
-    def initial(self) -> Market:
-        nothing = np.zeros(self.num_envs)
-        return Market(self.draw_value(), nothing, nothing, nothing, np.zeros(self.num_envs, np.int64))
-
-    def transition(self, state: Market, actions: dict[str, Array]) -> Transition:
-        if "platform" in actions:
-            new = replace(state, price=actions["platform"][:, 0, 0].astype(np.float64))
-            return new, {"platform": np.zeros((self.num_envs, 1))}, self.nobody(), self.nobody(), {"price": new.price}
-        buys, _ = self.channels["purchase"].send(actions["individual"])
-        sold = buys.mean(1)
-        income = state.price * sold
-        new = Market(self.draw_value(), state.price, sold, state.earned + income, state.time + 1)
-        reward = {"platform": income[:, None], "individual": (state.value - state.price[:, None]) * buys}
-        return new, reward, self.nobody(), new.time >= self.params.horizon, {"sold": sold}
-
-    def empty_info(self) -> dict[str, Any]:
-        return {"price": 0.0, "sold": 0.0}
+    def between(self, live: Array) -> None:
+        if self.turn == ("individual",):
+            self.deliver("purchase", "buys", "bought", live)
 
     def default_action(self, role: str) -> Array:
         return np.full((self.num_envs, 1, 1), 0.5, np.float32)
 
-    def observe_role(self, state: Market, role: str, rows: Array | None = None) -> Array:
-        layout = self.roles[role].layout
-        if role == "platform":
-            bias = np.ones((self.num_envs, 1))
-            return layout.pack(price=state.price[:, None], sold=state.sold[:, None], bias=bias)
-        return layout.pack(value=state.value, price=np.broadcast_to(state.price[:, None], state.value.shape))
-
 
 @dataclass(frozen=True)
 class Walk:
-    place: Array = fields.public()  # int64[B], 0..5
-    earned: Array = fields.hidden()  # float64[B]
-    time: Array = fields.public()  # int64[B]
+    place: Ints = fields.public()  # 0..5
+    slipped: Bools = fields.public()
+    arrived: Bools = fields.public()
+    earned: Floats = fields.hidden()
+    time: Ints = fields.public()
+
+
+def start(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    state.place = 1 + int(3 * uniform(rng, 0))
+
+
+def walk(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    state.slipped = uniform(rng, 1) < 0.2
+    if not state.slipped:
+        state.place = min(5, max(0, state.place + actions[0] - 1))
+    state.arrived = state.place == 5
+    arrays.reward[0] = state.place - 1.0
+    state.earned += arrays.reward[0]
+    state.time += 1
+
+
+def arrive(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    return state.arrived, state.time >= params.horizon
+
+
+def observe_place(seen: Any, params: Any, out: Any) -> None:
+    for place in range(6):
+        out[place] = seen.place == place
+    out[6] = seen.time % 2
+
+
+def tell_walk(state: Any, arrays: Any, params: Any, info: Any) -> None:
+    info.slipped = state.slipped
+    if state.arrived:
+        info.arrived_at = state.time
 
 
 class Corridor(Tiny):
@@ -258,34 +369,21 @@ class Corridor(Tiny):
     masked."""
 
     name = "corridor"
+    state_type, sources = Walk, ("start", "slips")
+    told_if: ClassVar[dict[str, str]] = {"arrived_at": "arrived"}
+    begin, said, heard = staticmethod(start), staticmethod(walk), staticmethod(arrive)
+    observe_one, tell = staticmethod(observe_place), staticmethod(tell_walk)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(place=(6, 0, 1), even=(1, 0, 1))
         return (Role("walker", 1, layout, gymnasium.spaces.Discrete(3)),)
 
-    def initial(self) -> Walk:
-        place = self.stream("start").integers(1, 4, self.num_envs)
-        return Walk(place, np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64))
-
-    def transition(self, state: Walk, actions: dict[str, Array]) -> Transition:
-        slips = self.stream("slips").random(self.num_envs) < 0.2
-        move = np.where(slips, 0, actions["walker"][:, 0] - 1)
-        place = np.clip(state.place + move, 0, 5)
-        reward = place - 1.0
-        new = Walk(place, state.earned + reward, state.time + 1)
-        info = {"slipped": slips, "arrived_at": new.time, "_arrived_at": place == 5}
-        return new, {"walker": reward[:, None]}, place == 5, new.time >= self.params.horizon, info
-
     def empty_info(self) -> dict[str, Any]:
         return {"slipped": False, "arrived_at": 0}
 
     def action_mask(self, role: str) -> Array:
-        place = self.state.place
+        place = self.column("place")
         return np.stack([place > 0, np.ones(self.num_envs), place < 5], -1)[:, None].astype(np.int8)
-
-    def observe_role(self, state: Walk, role: str, rows: Array | None = None) -> Array:
-        place = (state.place[:, None] == np.arange(6)).astype(np.float64)
-        return self.roles[role].layout.pack(place=place[:, None], even=(state.time % 2)[:, None])
 
 
 consensus_v0, broken_v0, gossip_v0 = World(Consensus, Params), World(Broken, Params), World(Gossip, Params)

@@ -428,7 +428,9 @@ class Channel:
                 levels = np.where(senders, levels, 0.0)
             self.ledger.charge_levels(self.name, levels, kind=self.chosen)
         self._count(senders)
-        return x, np.ones(x.shape[:2], np.bool_) if senders is None else senders
+        if senders is None:
+            return x, np.ones(x.shape[:2], np.bool_)
+        return np.where(senders.reshape(*senders.shape, *[1] * (x.ndim - 2)), x, np.zeros((), x.dtype)), senders
 
     def _say(
         self, x: Array, senders: Array | None, sensitivity: float | Array | None, norm: int, events: int | None

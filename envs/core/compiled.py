@@ -5,6 +5,7 @@ The same functions also run uncompiled, with the same bits: in short runs, which
 where Numba is missing; and under `TACITURN_COMPILE=0`, for debugging.
 """
 
+import dis
 import hashlib
 import os
 import re
@@ -164,10 +165,16 @@ def rebound(function: Any, scope: dict[str, Any]) -> Any:
     return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
 
 
+@cache
+def global_names(code: Any) -> tuple[str, ...]:
+    """The names of the globals that a function reads. (`co_names` has the names of attributes, too.)"""
+    return tuple(dict.fromkeys(one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"))
+
+
 def uses(function: Any, known: Mapping[str, Any]) -> dict[str, Any]:
     """The globals that a function refers to: a loop takes all that it can from `known`, other functions only
     `private`."""
-    scope, names = function.__globals__, function.__code__.co_names
+    scope, names = function.__globals__, global_names(function.__code__)
     if function not in LOOPS:
         known = {"private": known["private"]} if "private" in known and scope.get("private") is private else {}
     scope = scope | dict(known)

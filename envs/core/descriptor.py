@@ -280,8 +280,6 @@ class Descriptor:
         blank: "module:function" for the parameters of a world with nothing to learn, for attacks that set agents'
             messages; None: use the world itself.
         trials: where runs are long, the number of trials of a "data" attack is divided by this.
-        by_hand: "module:Class" of `(num_agents, horizon)`: the world written for PettingZoo without this package.
-        by_hand_size: parameters at which both are compared.
         times_cartpole: how long a step of Gymnasium's form may take, in steps of CartPole; None: nothing is asked.
         pettingzoo: whether PettingZoo's registry lists it.
         tolerance: the largest relative difference between its real numbers on two processors, whose sums have other
@@ -302,8 +300,6 @@ class Descriptor:
     private_data: str | None = None
     blank: str | None = None
     trials: int = 1
-    by_hand: str = ""
-    by_hand_size: Params = field(default_factory=dict)
     times_cartpole: float | None = None
     pettingzoo: bool = True
     tolerance: float = 1e-9

@@ -499,7 +499,9 @@ class Replicas(Population[S]):
         """Prepare what `step_one` and `observe` use, as a run begins."""
         self._splits = self.splits()
         self._remembers = type(self).remember is not Replicas.remember
-        self.quick = self.num_envs == 1
+        # The infos of `step_one` have no values by agent.
+        by_agent = any(isinstance(value, Mapping) for value in self._no_arrays.values())
+        self.quick = self.num_envs == 1 and not by_agent
         if self.quick:
             acting = self.column(self.acts) if self.acts else self._nobody
             seers = [self.roles[then] for _, then in self._order]

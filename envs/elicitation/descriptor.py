@@ -104,7 +104,5 @@ WORLDS = (
             Leak({"Wintall": {}, "TargetQuality": {}}, None, SIX, budget={}),
         ),
         times_cartpole=20,
-        by_hand="taciturn.envs.elicitation.by_hand:Elicitation",
-        by_hand_size={"num_agents": 9, "horizon": 25},
     ),
 )

@@ -120,8 +120,6 @@ WORLDS = (
             Leak({"DDPMAB": {}}, LAPLACE, {**FOUR, "topology": "ring"}),
             Leak({"DividedPlan": {"first": 4, "growth": 2.0}}, LAPLACE, {**FOUR, "horizon": 40}),
         ),
-        by_hand="taciturn.envs.federated_bandit.by_hand:FederatedBandit",
-        by_hand_size={"num_agents": 6, "horizon": 40, "num_arms": 5},
     ),
     Descriptor(
         name="arm_elimination_v0",
@@ -165,8 +163,6 @@ WORLDS = (
             totals=Totals(("means",), LAPLACE, {}, 1, ("LearnedElimination", {}), "one reward"),
         ),
         leaks=(Leak({"EliminationSchedule": {}}, LAPLACE, FOUR), Leak({"GrowingSchedule": {}}, LAPLACE, FOUR)),
-        by_hand="taciturn.envs.federated_bandit.by_hand:ArmElimination",
         times_cartpole=4,
-        by_hand_size={"num_agents": 6, "horizon": 2000},
     ),
 )

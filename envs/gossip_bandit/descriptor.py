@@ -96,7 +96,5 @@ WORLDS = (
             Leak({"Listener": {}}, "Scheduled:12:" + BITS, SIX | SPEAKING),
             Leak({"PPCL": {}}, BITS, {**SIX, "horizon": 8.0}, limit=8, attack="messages"),
         ),
-        by_hand="taciturn.envs.gossip_bandit.by_hand:GossipBandit",
-        by_hand_size={"num_agents": 7, "horizon": 6.0},
     ),
 )

@@ -109,7 +109,5 @@ WORLDS = (
                 {"num_agents": 4, "num_items": 40, "repository": 20, "horizon": 20},
             ),
         ),
-        by_hand="taciturn.envs.recommender.by_hand:Recommender",
-        by_hand_size={"num_agents": 5, "horizon": 40, "num_items": 60, "repository": 30},
     ),
 )

@@ -106,7 +106,5 @@ WORLDS = (
             Leak(LEARNING, BITS, SIX | SPEAKING, levels=(0.5,), budget={}),
             Leak(LEARNING, BITS, SIX | SPEAKING, attack="messages"),
         ),
-        by_hand="taciturn.envs.social_bandit.by_hand:SocialBandit",
-        by_hand_size={"num_agents": 7, "horizon": 12},
     ),
 )

@@ -13,18 +13,21 @@ from taciturn.envs.core import (
     Array,
     Channel,
     Layout,
-    Population,
     PublicView,
+    Replicas,
     Role,
     World,
     fields,
     integer,
     number,
+    private,
+    uniform,
 )
 from taciturn.envs.core.descriptor import Contest, Descriptor, Leak, Variant, lost
 from taciturn.policies import Policy
 from taciturn.privacy.base import Given, Mechanism
 from taciturn.privacy.losses import KaryLoss
+from taciturn.validation import Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,18 +44,67 @@ class Params:
 
 @dataclass(frozen=True)
 class State:
-    truth: Array = fields.hidden()  # int64[B]
-    signal: Array = fields.own()  # int64[B, N]: what each agent sees in this step
-    votes: Array = fields.received(each=False)  # float64[B, 2]: shares of the votes that arrived in the last step
-    right: Array = fields.hidden()  # float64[B]: guesses that were right so far, mean over agents
-    time: Array = fields.public()  # int64[B]
+    truth: Ints = fields.hidden()
+    signal: Ints = fields.own(lambda p: p.num_agents)  # what each agent sees in this step
+    guess: Ints = fields.own(lambda p: p.num_agents)
+    vote: Floats = fields.own(lambda p: (p.num_agents, 2))  # the guess, one-hot
+    heard: Floats = fields.received(lambda p: (p.num_agents, 2))  # the votes that arrived in the last step,
+    arrived: Ints = fields.received(each=False)  # their number,
+    shares: Floats = fields.received(lambda p: 2, each=False)  # and the shares of both options
+    right: Floats = fields.hidden()  # guesses that were right so far, mean over agents
+    time: Ints = fields.public()
 
 
-class Rumour(Population[State]):
+TRUTH, SIGHTS = 0, 1  # the sources of random numbers
+
+
+def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    state.truth = int(uniform(rng, TRUTH) * 2)
+    arrays.shares[0], arrays.shares[1] = 0.5, 0.5
+    see(state, arrays, params, rng)
+
+
+def see(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Each agent sees the truth with probability `accuracy`, and otherwise its opposite."""
+    for agent in range(params.num_agents):
+        wrong = uniform(rng, SIGHTS) >= params.accuracy
+        arrays.signal[agent] = private(agent, 1 - state.truth if wrong else state.truth)
+
+
+def vote(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    for agent in range(params.num_agents):
+        arrays.guess[agent] = actions[agent]
+        for option in range(2):
+            arrays.vote[agent, option] = actions[agent] == option
+    state.time += 1
+
+
+def count(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    for option in range(2):
+        total = 0.0
+        for agent in range(params.num_agents):
+            total += arrays.heard[agent, option]
+        arrays.shares[option] = total / max(state.arrived, 1)
+    for agent in range(params.num_agents):
+        reward[agent] = arrays.guess[agent] == state.truth
+        state.right += reward[agent] / params.num_agents
+    see(state, arrays, params, rng)
+    return False, state.time >= params.horizon
+
+
+def observe(seen: Any, params: Any, out: Any) -> None:
+    for option in range(2):
+        out[option], out[2 + option] = seen.signal == option, seen.shares[option]
+
+
+class Rumour(Replicas[State]):
     """Agents guess a hidden bit in every step, from a fresh noisy sight of it and the votes of the last step."""
 
     name = "rumour"
     params: Params
+    state_type, sources, tells = State, ("truth", "sights"), ("right",)
+    begin, said, heard = staticmethod(begin), staticmethod(vote), staticmethod(count)
+    observe_one = staticmethod(observe)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(signal=(2, 0, 1), votes=(2, 0, 1))
@@ -61,35 +113,9 @@ class Rumour(Population[State]):
     def make_channels(self) -> tuple[Channel, ...]:
         return (Channel("vote", "one_hot", observer="public", unit="event"),)
 
-    def initial(self) -> State:
-        truth = self.stream("truth").integers(0, 2, self.num_envs)
-        size = (self.num_envs, 2)
-        return State(truth, self.sights(truth), np.full(size, 0.5), np.zeros(self.num_envs), np.zeros_like(truth))
-
-    def sights(self, truth: Array) -> Array:
-        shape = (self.num_envs, self.params.num_agents)
-        wrong = self.stream("sights").random(shape) >= self.params.accuracy
-        return self.private(truth[:, None] ^ wrong)
-
-    def transition(self, state: State, actions: dict[str, Array]) -> tuple[State, dict[str, Array], Array, Array, Any]:
-        guess, time = actions["agent"], state.time + 1
-        votes = (guess[..., None] == np.arange(2)).astype(np.float64)
-        heard, arrived = self.channels["vote"].send(votes, sensitivity=2.0)
-        shares = (heard * arrived[..., None]).sum(1) / np.maximum(arrived.sum(1), 1)[:, None]
-        reward = (guess == state.truth[:, None]).astype(np.float64)
-        new = State(state.truth, self.sights(state.truth), shares, state.right + reward.mean(1), time)
-        return new, {"agent": reward}, np.zeros_like(self.done), time >= self.params.horizon, {"right": new.right}
-
-    def empty_info(self) -> dict[str, Any]:
-        return {"right": 0.0}
-
-    def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
-        signal = (state.signal[..., None] == np.arange(2)).astype(np.float64)
-        votes = np.broadcast_to(state.votes[:, None], signal.shape)
-        return self.roles[role].layout.pack(signal=signal, votes=votes)
-
-    def measures(self) -> dict[str, Any]:
-        return {"right": lambda: self.state.right}
+    def between(self, live: Array) -> None:
+        arrived = self.deliver("vote", "vote", "heard", live, sensitivity=2.0)
+        self.column("arrived")[live] = arrived.sum(1)[live]
 
 
 rumour_v0 = World(Rumour, Params)

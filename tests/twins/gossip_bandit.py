@@ -1,12 +1,12 @@
-"""The gossip bandit by hand (`taciturn.envs.core.by_hand`)."""
+"""The gossip bandit by hand (`twins.by_hand`)."""
 
 import math
 from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.by_hand import ByHand, luck
 from taciturn.validation import Array
+from twins.by_hand import ByHand, numbers
 
 
 class GossipBandit(ByHand):
@@ -17,8 +17,8 @@ class GossipBandit(ByHand):
         self.options = num_options
 
     def begin(self, seed: int | None) -> None:
-        self.quality = luck(seed, "qualities").random(self.options).tolist()
-        self.clock, self.luck = luck(seed, "clock"), luck(seed, "pulls")
+        self.quality = numbers(seed, "qualities").random(self.options).tolist()
+        self.clock, self.luck = numbers(seed, "clock"), numbers(seed, "pulls")
         self.preference = {agent: i % self.options for i, agent in enumerate(self.agents)}
         self.regret = 0.0
         self.ask()

@@ -1,12 +1,12 @@
-"""The social bandit by hand (`taciturn.envs.core.by_hand`)."""
+"""The social bandit by hand (`twins.by_hand`)."""
 
 from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.by_hand import ByHand
 from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array
+from twins.by_hand import ByHand
 
 
 class SocialBandit(ByHand):

@@ -15,17 +15,15 @@ from typing import Any
 import numpy as np
 import pettingzoo
 
-from taciturn.envs.core.counter_streams import sources_of
-from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array
 
 Dicts = tuple[dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 
 
 def numbers(seed: int | None, name: str) -> np.random.Generator:
-    """Uniform numbers, the same as a compiled world draws from its source of that name in its first replica."""
-    key = sources_of(Streams(seed).entropy, "", (name,), np.arange(1))[0, 0, :2]
-    return np.random.Generator(np.random.Philox(key=key))
+    """The uniform numbers that a world draws from its source of that name in its first replica (NumPy's Philox)."""
+    key = np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),)).generate_state(1, np.uint64)[0]
+    return np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64)))
 
 
 class ByHand(pettingzoo.ParallelEnv[str, Array, Any]):  # type: ignore[misc] # PettingZoo has no types
@@ -71,10 +69,3 @@ class ByHand(pettingzoo.ParallelEnv[str, Array, Any]):  # type: ignore[misc] # P
         return self.time >= self.horizon
 
     regret = 0.0
-
-
-def luck(seed: int | None, name: str) -> np.random.Generator:
-    """The random numbers that a world written for one replica draws under that name in its first replica (NumPy's
-    Philox)."""
-    key = np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),)).generate_state(1, np.uint64)[0]
-    return np.random.Generator(np.random.Philox(key=np.array([key, 0], np.uint64)))

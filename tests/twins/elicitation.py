@@ -1,13 +1,13 @@
-"""The elicitation by hand (`taciturn.envs.core.by_hand`). The package draws theta and beliefs."""
+"""The elicitation by hand (`twins.by_hand`). The package draws theta and beliefs."""
 
 import math
 from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.by_hand import ByHand, luck
 from taciturn.envs.elicitation.world import elicitation_v0
 from taciturn.validation import Array
+from twins.by_hand import ByHand, numbers
 
 
 class Elicitation(ByHand):
@@ -26,7 +26,7 @@ class Elicitation(ByHand):
         self.theta, self.desired = state.theta[0].tolist(), float(state.desired[0])
         self.belief = dict(zip(self.individuals, state.belief[0], strict=True))
         self.data, self.luck, self.ties, self.peers = (
-            luck(seed, name) for name in ("data", "reports", "ties", "peers")
+            numbers(seed, name) for name in ("data", "reports", "ties", "peers")
         )
         self.counts, self.past = [0] * len(self.theta), [0] * len(self.theta)
         self.paid, self.degenerate = 0.0, False

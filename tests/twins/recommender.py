@@ -1,16 +1,16 @@
-"""The recommender by hand (`taciturn.envs.core.by_hand`). The catalogue is drawn by the package."""
+"""The recommender by hand (`twins.by_hand`). The catalogue is drawn by the package."""
 
 from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.by_hand import ByHand
 from taciturn.envs.core.seeding import Streams
 from taciturn.envs.recommender import rewards as mean_rewards
 from taciturn.envs.recommender import world as shop
 from taciturn.envs.recommender.geometry import DEPTH
 from taciturn.envs.recommender.world import recommender_v0
 from taciturn.validation import Array
+from twins.by_hand import ByHand
 
 
 class Recommender(ByHand):

@@ -1,0 +1,143 @@
+"""Compiled code: what it is given, how it is kept and loaded, and what happens where it cannot be."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from test_compiled import FEW, is_compiled, waited
+
+from taciturn.envs import round_stopping_v0
+from taciturn.envs.core import compiled, kernels
+from taciturn.envs.core.compiled import opened
+from taciturn.envs.core.tables import layout_of
+
+PLAYED = """
+import logging, sys
+import numpy as np
+from taciturn.envs import gossip_bandit_v0
+from taciturn.envs.core import compiled
+compiled.COMPILE_FROM = {}
+env = gossip_bandit_v0.population(2, num_agents=5, horizon=10.0)
+env.reset(seed=3)
+for _ in range(20):
+    env.step(np.zeros((2, 1, 3), np.int64))
+made = not hasattr(env._loops[0], "__code__")
+print(made, "numba" in sys.modules, env.state.holders.tolist(), env.state.time.tolist())
+"""
+
+
+def played(folder: Path, compile_from: float = 0) -> tuple[list[str], str]:
+    """What a process prints that plays a world, and its errors."""
+    environment = os.environ | {"TACITURN_CACHE": str(folder)}
+    command = [sys.executable, "-c", PLAYED.format(repr(compile_from))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.split(maxsplit=2), done.stderr
+
+
+def test_code_is_kept_and_loaded_without_numba(tmp_path: Path) -> None:
+    (made, numba, first), said = played(tmp_path)
+    assert (made, numba) == ("True", "True")
+    assert said.startswith("compiling gossip_bandit: some seconds, once on this machine ('taciturn compile'")
+    assert said.count("\n") == 1
+    assert played(tmp_path) == (["True", "False", first], "")
+    (made, numba, uncompiled), said = played(tmp_path / "nothing", 10**9)
+    assert (made, numba, uncompiled, said) == ("False", "False", first, "")
+
+
+def doubled(table: Any) -> None:
+    given = opened(table)
+    given.table[0] = 2 * given.count
+
+
+def build_doubled() -> Any:
+    given = Inner(4, np.zeros(1))
+    kernels.Loop(compiled.built("doubled", doubled, {}, ((), (), ()), frozenset(), layout_of(given)))(given)
+    return given.table[0]
+
+
+@pytest.mark.parametrize("damage", [lambda code: b"", lambda code: code[:-100], lambda code: code[:-1] + b"?"])
+def test_damaged_code_is_made_again(damage: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setenv("TACITURN_CACHE", str(tmp_path))
+    monkeypatch.setattr(kernels, "KERNELS", {})
+    assert kernels.loaded("doubled") is None
+    assert build_doubled() == 8
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    kernels.KERNELS.clear()
+    assert kernels.loaded("doubled") is None
+    assert build_doubled() == 8
+    kernels.KERNELS.clear()
+    assert kernels.loaded("doubled") is not None
+
+
+def test_where_nothing_can_be_kept_code_is_made_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TACITURN_CACHE", str(tmp_path / "file" / "folder"))
+    assert build_doubled() == 8
+
+
+def test_short_runs_load_code_but_do_not_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setenv("TACITURN_CACHE", str(tmp_path))
+    monkeypatch.setattr(compiled, "LOADS_AT", 30 / compiled.COMPILE_FROM)
+    monkeypatch.setattr("taciturn.envs.core.kernels.KERNELS", {})
+    for found in ([False] * 10, [False] * 6 + [True] * 4):
+        population = round_stopping_v0.population(4, **FEW)
+        population.reset(seed=0)
+        assert [is_compiled(population) for _ in range(10) if waited(population, 1) is not None] == found
+        population.build()
+
+
+class Inner(NamedTuple):
+    count: int
+    table: Any
+
+
+class Given(NamedTuple):
+    """All kinds of things that a compiled function can be given."""
+
+    flag: bool
+    count: int
+    share: float
+    pair: tuple[float, float]
+    inner: Inner
+    rows: Any
+    out: Any
+
+
+def summed(table: Any) -> None:
+    given = opened(table)
+    total = 100.0 * given.flag + given.count + given.share + given.pair[0] * given.pair[1] + given.inner.count
+    for i in range(given.inner.table.shape[0]):
+        for j in range(given.inner.table.shape[1]):
+            total += given.inner.table[i, j] * (i + 10 * j)
+    given.rows[1].done = True
+    given.rows[1].number += total
+    given.out[0, 1] = total
+
+
+def test_tables_hold_all_kinds_of_values() -> None:
+    pytest.importorskip("numba")
+    rows = np.zeros(2, np.dtype([("done", np.bool_), ("number", np.float64)], align=True))
+    given = Given(
+        True, 7, 0.5, (2.0, 3.0), Inner(1000, np.arange(6, dtype=np.int16).reshape(2, 3)), rows, np.zeros((2, 2))
+    )
+    loop = kernels.Loop(compiled.built("test", summed, {}, ((), (), ()), frozenset(), layout_of(given)))
+    loop(given)
+    total = 100 + 7 + 0.5 + 6 + 1000 + sum(given.inner.table[i, j] * (i + 10 * j) for i in range(2) for j in range(3))
+    assert given.out.tolist() == [[0, total], [0, 0]]
+    assert rows.tolist() == [(False, 0), (True, total)]
+    loop(given._replace(count=8, out=(other := np.zeros((3, 2)))))
+    assert (other[0, 1], given.out[0, 1]) == (total + 1, total)
+
+
+def test_what_is_no_number_is_refused() -> None:
+    for wrong in ("text", None, np.zeros((4, 4))[:, ::2], {}):
+        with pytest.raises(TypeError, match="must be numbers, contiguous arrays and tuples of them, not"):
+            layout_of(Inner(1, wrong))

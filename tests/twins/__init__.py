@@ -1,0 +1,30 @@
+"""The worlds by hand (`twins.by_hand`): second implementations, with which tests and tables of speed compare ours."""
+
+from typing import Any, NamedTuple
+
+from twins import elicitation, federated_bandit, gossip_bandit, recommender, social_bandit
+from twins.by_hand import ByHand
+
+
+class Twin(NamedTuple):
+    """A world by hand.
+
+    Attributes:
+        made: its class, of `(num_agents, horizon)`.
+        size: parameters at which a test compares it with ours.
+    """
+
+    made: type[ByHand]
+    size: dict[str, Any]
+
+
+TWINS = {
+    "federated_bandit_v0": Twin(federated_bandit.FederatedBandit, {"num_agents": 6, "horizon": 40, "num_arms": 5}),
+    "arm_elimination_v0": Twin(federated_bandit.ArmElimination, {"num_agents": 6, "horizon": 2000}),
+    "gossip_bandit_v0": Twin(gossip_bandit.GossipBandit, {"num_agents": 7, "horizon": 6.0}),
+    "social_bandit_v0": Twin(social_bandit.SocialBandit, {"num_agents": 7, "horizon": 12}),
+    "recommender_v0": Twin(
+        recommender.Recommender, {"num_agents": 5, "horizon": 40, "num_items": 60, "repository": 30}
+    ),
+    "elicitation_v0": Twin(elicitation.Elicitation, {"num_agents": 9, "horizon": 25}),
+}

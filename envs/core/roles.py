@@ -96,6 +96,30 @@ class Role:
     layout: Layout
     action_space: gymnasium.spaces.Space[Any]
 
+    def __post_init__(self) -> None:
+        space = self.action_space
+        kind, bounds = None, None
+        if isinstance(space, gymnasium.spaces.Discrete):
+            bounds = [(int(space.start), int(space.start + space.n - 1))]
+        elif isinstance(space, gymnasium.spaces.MultiDiscrete):
+            kind, most = space.dtype, space.start + space.nvec - 1
+            bounds = list(zip(space.start.tolist(), most.tolist(), strict=True))
+        elif isinstance(space, gymnasium.spaces.Box):
+            kind, bounds = space.dtype, list(zip(space.low.tolist(), space.high.tolist(), strict=True))
+        object.__setattr__(self, "_quick", (kind, space.shape, bounds))
+
+    def fits(self, action: Any) -> bool:
+        """A quick test whether an action lies in the space; it may miss some that do."""
+        kind, shape, bounds = self._quick  # type: ignore[attr-defined]
+        if kind is None:
+            return type(action) is np.int64 and bounds[0][0] <= int(action) <= bounds[0][1]
+        if type(action) is not np.ndarray or action.dtype != kind or action.shape != shape or len(shape) != 1:
+            return False
+        for x, (low, high) in zip(action.tolist(), bounds, strict=True):  # noqa: SIM110 - a generator takes longer
+            if not low <= x <= high:
+                return False
+        return True
+
     def check(self, actions: Any, shape: tuple[int, int], name: str = "actions") -> Array:
         """Return `actions` as an array [B, rows, *action_shape]; raise ValueError if any lies outside the space."""
         space = self.action_space

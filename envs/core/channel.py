@@ -278,8 +278,9 @@ class Channel:
         """Forget the counts of the replicas that `where` bool[B] marks (default: of all)."""
         self.times += 1
         if where is None:
-            self.everyone, self.each, self.live = np.zeros(num_envs, np.int64), None, np.ones(num_envs, np.bool_)
+            self.everyone, self.each = np.zeros(num_envs, np.int64), None
             self.stopped = np.zeros(num_envs, np.bool_)
+            self.live = ~self.stopped
             if self.takes_levels:
                 self.levels, self.standing = np.zeros((2, num_envs, self.num_senders))
                 self.read = np.zeros((num_envs, 0))
@@ -642,7 +643,8 @@ class Channel:
     @property
     def takes_levels(self) -> bool:
         """Whether senders choose the level of each message."""
-        return self.config.mechanism is not None and self.config.mechanism.takes_levels
+        mechanism = self.config.mechanism
+        return mechanism is not None and mechanism.takes_levels
 
     @property
     def sums_have_a_law(self) -> bool:

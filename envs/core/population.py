@@ -521,16 +521,18 @@ class Population(ABC, Generic[S]):
             (observation, info), as from `step`; in this info only what was spent has a meaning.
         """
         begun = self._restart(seed, options, where)
-        return self.observe(), self._tell({}, begun)()
+        return self.observe(), self._tell({}, np.ones(self.num_envs, np.bool_) if begun is None else begun)()
 
-    def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array:
-        """`reset`, but returns the replicas that begin, bool[B]."""
+    def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array | None:
+        """`reset`, but returns the replicas that begin, bool[B]; None: all."""
         # Check everything before anything changes.
         if seed is not None:
             integer("seed", seed, at_least=0)
         options = mapping("options", options)
         configs = self._asked_configs(options)
-        declared = choice("options['public_schedule']", options.get("public_schedule", False), (False, True))
+        declared = "public_schedule" in options and choice(
+            "options['public_schedule']", options["public_schedule"], (False, True)
+        )
         if where is None:
             self._begin_run(options.get("horizon"))
         else:
@@ -569,7 +571,7 @@ class Population(ABC, Generic[S]):
             self.terminated = self.terminated & ~where
             self.truncated = self.truncated & ~where
         self._begin_state(where)
-        return np.ones(self.num_envs, np.bool_) if where is None else where.copy()
+        return None if where is None else where.copy()
 
     def _begin_state(self, where: Array | None) -> None:
         """Draw the initial state of the replicas `where` bool[B]; None: of all."""
@@ -584,7 +586,7 @@ class Population(ABC, Generic[S]):
                 raise ValueError(
                     f"{self.name} has the channels {', '.join(self.channels) or '(none)'}, not {shown(name)}"
                 )
-        configs = join(self.channel_configs, asked)
+        configs = join(self.channel_configs, asked) if asked else dict(self.channel_configs)
         for name in asked:
             self.check_config(name, configs[name])
         return configs

@@ -16,7 +16,7 @@ import numpy as np
 from taciturn.envs.core import compiled, counter_streams, fields
 from taciturn.envs.core.channel import PLAIN
 from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, NotCompiled, every, run
-from taciturn.envs.core.info import Info
+from taciturn.envs.core.info import Info, named
 from taciturn.envs.core.population import One, Population, S, Step, Transition
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
@@ -92,6 +92,9 @@ class Replicas(Population[S]):
         self._loops: dict[Any, Any] = {}
         self._made_for: Any = None
         self._rngs: Any = None
+        self._by_name: dict[str, Array] = {}
+        self._fresh: list[tuple[Array, Any]] = []  # arrays, and how runs begin with them
+        self._calls: list[list[Any]] = []  # of `_run_one`, by whether everyone observes, and by turn
         self._drawn_from: Any = None
         self._seen_state: Any = None
         self.plain, self._splits = True, False
@@ -178,7 +181,7 @@ class Replicas(Population[S]):
 
     def column(self, name: str) -> Array:
         """A field of the state of all replicas, [B, ...], to be read and written."""
-        return getattr(self._arrays, name) if name in self._arrays._fields else self._rows[name]
+        return self._by_name[name]
 
     @property
     def state(self) -> S:
@@ -193,14 +196,14 @@ class Replicas(Population[S]):
         if not self.acts:
             return None
         self._begun()
-        return self.column(self.acts).copy()
+        return self._by_name[self.acts].copy()
 
     @property
     def some_act(self) -> bool:
         return bool(self.acts)
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = super().__getstate__() | {"_loops": {}}
+        kept = super().__getstate__() | {"_loops": {}, "_by_name": {}, "_fresh": [], "_calls": []}
         if self._state is not None:  # a copy plays on independently
             kept["_arrays"] = {name: array.copy() for name, array in self._arrays._asdict().items()}
             kept |= {"_rows": self._rows.copy(), "_rngs": self._rngs.copy()}
@@ -211,6 +214,7 @@ class Replicas(Population[S]):
         self.channels = {name: copy.copy(channel) for name, channel in self.channels.items()}
         if self._state is not None:
             self._arrays = compiled.arrays_type(tuple(state["_arrays"]))(**state["_arrays"])
+            self._name_fields()
             self._bind()
             self._prepare()
 
@@ -225,6 +229,7 @@ class Replicas(Population[S]):
         made = {name: np.stack([array] * self.num_envs) for name, array in self._single.items()}
         self._arrays = compiled.arrays_type(tuple(made))(**made)
         self._rows = np.zeros(self.num_envs, compiled.numbers_of(self.state_type, frozenset(made)))
+        self._name_fields()
         empty = {key: value for key, value in self.empty_info().items() if self._is_number(value)}
         kinds = [(key, np.asarray(value).dtype) for key, value in empty.items()]
         self._none, self._keys = np.array([tuple(empty.values())], np.dtype(kinds, align=True)), tuple(empty)
@@ -238,7 +243,6 @@ class Replicas(Population[S]):
         self._bounds = {role.name: np.stack([role.layout.low, role.layout.high]) for role in self.roles.values()}
         spaces: dict[str, Any] = {role.name: role.action_space for role in self.roles.values()}
         # Placeholders, of the right types, for arguments that a call does not need.
-        self._no_numbers = np.zeros((), self._rows.dtype)
         self._idle = {name: np.zeros((0, 0, *space.shape), space.dtype) for name, space in spaces.items()}
         self._never, self._nobody = np.zeros((0, 2), np.bool_), np.zeros((0, 0), np.int64)
         self._blank = np.zeros((0, 0, 0), np.float32), np.zeros((0, 0)), self._none[:0].copy()
@@ -251,6 +255,11 @@ class Replicas(Population[S]):
         }
         self._action = [np.zeros((1, rows[name], *spaces[name].shape), spaces[name].dtype) for name in turns]
         self._loops = {}
+
+    def _name_fields(self) -> None:
+        """The fields of the state and `reward`, as `column` gives them."""
+        self._by_name = self._arrays._asdict()
+        self._by_name |= {name: self._rows[name] for name in self._rows.dtype.names}
 
     def _bind(self) -> None:
         """Channels on which nothing stands count by the fields of the state."""
@@ -377,10 +386,12 @@ class Replicas(Population[S]):
         begin = int(np.count_nonzero(where))
         self._played += begin * self._effort
         some: Any = ... if begin == self.num_envs else where  # much faster than a mask
-        self._rows[some] = self._no_numbers
-        for array, single in self._fresh:
-            array[some] = single
-        self._run(BEGIN, where, len(self._order) - 1)
+        for array, first in self._fresh:
+            array[some] = first
+        if begin == self.num_envs == 1:
+            self._run_one(BEGIN, len(self._order) - 1)
+        else:
+            self._run(BEGIN, where, len(self._order) - 1)
         self._moved()
         if type(self).begun is not Replicas.begun:
             self.begun(where)
@@ -396,14 +407,15 @@ class Replicas(Population[S]):
                 chosen = any(channel.chosen for channel in self.channels.values())
                 self.plain = not chosen and all(config == PLAIN for config in configs)
                 self._allocate()
-                self._prepare()
-                self._made_for = self.params, configs
+                self._made_for, self._calls = (self.params, configs), []
             self._bind()
         if self._rngs is None or self._drawn_from is not streams:
             replicas = self.first_replica + np.arange(self.num_envs)
             noise = {source: self.channels[name].configuration for source, name in self.noise.items()}
             self._rngs = counter_streams.sources_of(streams.entropy, self.purpose, self.sources, replicas, noise)
-            self._drawn_from = streams
+            self._drawn_from, self._calls = streams, []
+        if not self._calls:
+            self._prepare()
 
     def _moved(self) -> None:
         """Note that the state has changed."""
@@ -480,25 +492,36 @@ class Replicas(Population[S]):
         """Prepare what single steps use, for runs with these parameters and channels."""
         self._splits = self.splits()
         self._closes = self._splits or type(self).ended is not Replicas.ended
-        arrays = [getattr(self._arrays, name) for name in self._single]
-        self._fresh = list(zip(arrays, self._single.values(), strict=True))
+        begins = ((self.column(name), one if one.any() else 0) for name, one in self._single.items() if one.size)
+        numbers = [(self._rows.view(np.uint8).reshape(self.num_envs, -1), 0)]  # bytes are filled faster than fields
+        self._fresh = [*(numbers if self._rows.itemsize else ()), *begins]
+        self._calls = [[]]
         if self.num_envs == 1:
             acting = self.column(self.acts) if self.acts else self._nobody
-            seers = [self.roles[then] for _, then in self._order]
-            # The shape of the observations and the agents that observe, those who act or all, by turn.
-            some = [((1, acting.shape[1] or role.num_agents, role.layout.size), acting) for role in seers]
-            everyone = [((1, role.num_agents, role.layout.size), self._nobody) for role in seers]
-            self._sight = some, everyone
-            self._filled = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
-            self._empty = dict(zip(self._keys, self._none.item(), strict=True))
+            reward, over, told = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
+            self._filled = reward[0], over[0], told
+            self._calls = [
+                [self._call(turn, who, reward, over, told) for turn in range(len(self._order))]
+                for who in (acting, self._nobody)
+            ]
+            self._empty = named(self._keys, self._none.item())
             plain = type(self).told_arrays is Replicas.told_arrays
             self._shown = {key: self.column(key) for key in self._no_arrays} if plain else None
+
+    def _call(self, turn: int, who: Array, *filled: Array) -> tuple[Any, ...]:
+        """The role that observes after a turn of the only replica, the shape of its observations, and the arguments of
+        `run` before and after them, if the agents `who` [1, r] observe (all, if it is empty)."""
+        then = self._order[turn][1]
+        role, (reward, over, told) = self.roles[then], filled
+        shape = 1, who.shape[1] or role.num_agents, role.layout.size
+        before = (self._everywhere, self._rows, self._arrays, self._action[turn], self._constants, self._rngs)
+        return then, shape, (*before, reward, over, who, self._bounds[then]), (self._none, told)
 
     def reset_one(
         self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
     ) -> tuple[dict[str, Array], Info]:
         self._restart(seed, options, None)
-        info: Info = self._empty | {key: self._none_of(key) for key in self._no_arrays}
+        info = self._empty | {key: self._none_of(key) for key in self._no_arrays}
         self._add_spent(info)
         return self._run_one(LOOK, len(self._order) - 1, everyone), info
 
@@ -526,15 +549,15 @@ class Replicas(Population[S]):
         self._turn = (turn + 1) % len(self._order)
         self._state, self._seen_state = _moment(), None
         reward, over, told = self._filled
-        terminated, truncated = self._ended_one(over[0].tolist()) if self._closes else over[0].tolist()
+        terminated, truncated = self._ended_one(over.tolist()) if self._closes else over.tolist()
         if terminated or truncated:
             self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
-        info: Info = dict(zip(self._keys, told.item(), strict=True))
+        info = named(self._keys, told.item())
         if self._no_arrays:
             self._add_arrays(info)
         if self.channels:
             self._add_spent(info)
-        paid = reward[0].tolist()
+        paid = reward.tolist()
         if len(self._columns) > 1:
             by_role = {role: paid[columns] for role, columns in self._columns.items()}
             return seen, by_role, terminated, truncated, info
@@ -543,26 +566,9 @@ class Replicas(Population[S]):
     def _run_one(self, what: int, turn: int, everyone: bool = False) -> dict[str, Array]:
         """`run` of the only replica, whose actions are in `_action`: what agents of the next role observe, {role: [r,
         D]}, if asked for; rewards and the like are in `_filled`."""
-        then = self._order[turn][1]
-        shape, who = self._sight[everyone][turn]
-        reward, over, told = self._filled
+        then, shape, before, after = self._calls[everyone][turn]
         seen = np.empty(shape, np.float32)
-        arguments = (
-            what,
-            self._everywhere,
-            self._rows,
-            self._arrays,
-            self._action[turn],
-            self._constants,
-            self._rngs,
-            reward,
-            over,
-            who,
-            self._bounds[then],
-            seen,
-            self._none,
-            told,
-        )
+        arguments = (what, *before, seen, *after)
         made = None if self._waits else self._loops.get(turn)
         if made is None:
             self._looped(turn, run, self._functions, arguments, self._effort)
@@ -573,10 +579,11 @@ class Replicas(Population[S]):
     def _add_arrays(self, info: Info) -> None:
         """Add to the info of the only replica the entries that are arrays or by agent."""
         kept = self._shown
-        for key, values in self.told_arrays().items() if kept is None else kept.items():
+        told = self.told_arrays() if kept is None else kept
+        for key, values in told.items():
             if key in self.told_if and not self._rows[self.told_if[key]][0]:
                 info[key] = self._none_of(key)
-            elif isinstance(values, Mapping):
+            elif type(values) is dict:
                 info[key] = {role: own[0] for role, own in values.items()}
             else:
                 info[key] = values[0] if kept is None else values[0].copy()
@@ -597,13 +604,16 @@ class Replicas(Population[S]):
 
     def _accept(self, actions: Any, role: Role, turn: int) -> None:
         """Check actions [rows, ...] of the only replica, and store them for `run`."""
-        kept = self._action[turn]
-        if len(actions) == kept.shape[1] <= FEW and all(map(role.fits, actions)):
+        kept, fits = self._action[turn], role.fits
+        if len(actions) == kept.shape[1] <= FEW:
             for row, action in enumerate(actions):
+                if not fits(action):
+                    break
                 kept[0, row] = action
-        else:
-            name = "actions" if self._agents > 1 else "action"
-            kept[...] = role.check(array_of(name, actions)[None], kept.shape[:2], name)
+            else:
+                return
+        name = "actions" if self._agents > 1 else "action"
+        kept[...] = role.check(array_of(name, actions)[None], kept.shape[:2], name)
 
     def no_meaning(self) -> set[str]:
         return {key for key, field in self.told_if.items() if not self._rows[field][0]}

@@ -98,24 +98,23 @@ class Role:
 
     def __post_init__(self) -> None:
         space = self.action_space
-        kind, bounds = None, None
+        kind, low, high = None, [1], [0]
         if isinstance(space, gymnasium.spaces.Discrete):
-            bounds = [(int(space.start), int(space.start + space.n - 1))]
+            low, high = [int(space.start)], [int(space.start + space.n - 1)]
         elif isinstance(space, gymnasium.spaces.MultiDiscrete):
-            kind, most = space.dtype, space.start + space.nvec - 1
-            bounds = list(zip(space.start.tolist(), most.tolist(), strict=True))
-        elif isinstance(space, gymnasium.spaces.Box):
-            kind, bounds = space.dtype, list(zip(space.low.tolist(), space.high.tolist(), strict=True))
-        object.__setattr__(self, "_quick", (kind, space.shape, bounds))
+            kind, low, high = space.dtype, space.start.tolist(), (space.start + space.nvec - 1).tolist()
+        elif isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
+            kind, low, high = space.dtype, space.low.tolist(), space.high.tolist()
+        object.__setattr__(self, "_quick", (kind, space.shape, low, high))
 
     def fits(self, action: Any) -> bool:
         """A quick test whether an action lies in the space; it may miss some that do."""
-        kind, shape, bounds = self._quick  # type: ignore[attr-defined]
+        kind, shape, lows, highs = self._quick  # type: ignore[attr-defined]
         if kind is None:
-            return type(action) is np.int64 and bounds[0][0] <= int(action) <= bounds[0][1]
-        if type(action) is not np.ndarray or action.dtype != kind or action.shape != shape or len(shape) != 1:
+            return type(action) is np.int64 and lows[0] <= int(action) <= highs[0]
+        if type(action) is not np.ndarray or action.dtype != kind or action.shape != shape:
             return False
-        for x, (low, high) in zip(action.tolist(), bounds, strict=True):  # noqa: SIM110 - a generator takes longer
+        for x, low, high in zip(action.tolist(), lows, highs):  # noqa: B905, SIM110 - others take longer
             if not low <= x <= high:
                 return False
         return True

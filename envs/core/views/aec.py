@@ -24,7 +24,7 @@ class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
         self._cumulative_rewards = self._nothing.copy()
         self.terminations = self._every[False].copy()
         self.truncations = self._every[False].copy()
-        self._begin_turn()
+        self._begin_turn(over=bool(self.population.done[0]))
         self._renderer.update()
 
     def step(self, action: Any) -> None:
@@ -39,10 +39,10 @@ class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
             action = self.population.roles[role].check(given, (1, 1), "action")[0, 0]
         self._collected[role].append(action)
         self._cumulative_rewards[agent] = 0.0
-        self._place_in_turn += 1
-        if self._place_in_turn < len(self._order):
+        self._given += 1
+        if self._given < len(self._order):
             self.rewards = self._idle
-            self.agent_selection = self._order[self._place_in_turn]
+            self.agent_selection = self._order[self._given]
         else:
             self._complete_turn()
 
@@ -53,20 +53,19 @@ class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
             self._cumulative_rewards[agent] += reward
         if terminated or truncated:
             self.terminations, self.truncations = self._every[terminated].copy(), self._every[truncated].copy()
-        self._begin_turn()
+        self._begin_turn(terminated or truncated)
         if self.render_mode is not None:
             self._renderer.update()
 
-    def _begin_turn(self) -> None:
-        """Begin a turn of the agents that act; at the end of the run, of all."""
+    def _begin_turn(self, over: bool) -> None:
+        """Begin a turn of the agents that act, or of all at the end of the run."""
         self.__dict__.pop("infos", None)
         self._last_infos: dict[str, Info] = {}
-        self._masks: dict[str, Array | None] = {}
-        self._place_in_turn = 0
         self._collected: dict[str, list[Any]] = {role: [] for role in self.population.turn}
-        self._order: list[str] = list(self.agents) if self.population.done[0] else []
-        for role in self._collected if not self._order else ():
-            self._order += self._those(role, self._acting)
+        self._order: list[str] = list(self.agents) if over else []
+        for role in () if over else self._collected:
+            self._order += self._those(role)
+        self._given = 0
         self.agent_selection = self._order[0]
 
     def _bury(self, agent: str, action: Any) -> None:
@@ -98,15 +97,9 @@ class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
         known = self.__dict__.get("infos", self._last_infos)
         if agent not in known:
             role, row = self._place[agent]
-            if role not in self._masks:
-                self._masks[role] = self._mask(role)
-            (known[agent],) = self._infos_of(role, self._masks[role], slice(row, row + 1))
-        earned, terminated, truncated = (
-            self._cumulative_rewards[agent],
-            self.terminations[agent],
-            self.truncations[agent],
-        )
-        return self.observe(agent) if observe else None, earned, terminated, truncated, known[agent]
+            (known[agent],) = self._infos_of(role, slice(row, row + 1))
+        ends = self.terminations[agent], self.truncations[agent]
+        return self.observe(agent) if observe else None, self._cumulative_rewards[agent], *ends, known[agent]
 
     def observe(self, agent: str) -> Array:
         if agent in self._shown:

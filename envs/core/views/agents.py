@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import fields
-from taciturn.envs.core.info import Info
+from taciturn.envs.core.info import Info, named
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.views.single import OneReplica
 from taciturn.validation import Array
@@ -24,6 +24,7 @@ class Agents(OneReplica):
         self.agents: list[str] = []
         self._of = {role: [f"{role}_{i}" for i in range(r.num_agents)] for role, r in population.roles.items()}
         self._place = {agent: (role, i) for role, names in self._of.items() for i, agent in enumerate(names)}
+        self._places = {role: range(len(names)) for role, names in self._of.items()}
         self.observation_spaces: dict[str, gymnasium.spaces.Space[Any]] = {}
         self.action_spaces: dict[str, gymnasium.spaces.Space[Any]] = {}
         for role, r in population.roles.items():
@@ -33,10 +34,15 @@ class Agents(OneReplica):
         # Copying a dict is far cheaper than filling one.
         self._every = {value: dict.fromkeys(self.possible_agents, value) for value in (False, True)}
         self._nothing = dict.fromkeys(self.possible_agents, 0.0)
+        self._some_act, self._turns = population.some_act, population.turns is not None
+        self._masked = type(population).action_mask is not Population.action_mask
         self._acting: dict[str, list[int] | None] = dict.fromkeys(self._of)  # the agents that act; None: all of a role
-        self._seen: dict[str, Array] = {}
-        self._shown: dict[str, Array] = {}
+        self._seen: dict[str, Array] = {}  # what all agents of a role observe,
+        self._shown: dict[str, Array] = {}  # and what single agents do
         self._told: Info = {}
+        self._masks: dict[str, Array | None] = {}
+        self._by_agent: tuple[str, ...] = ()
+        self._flagged = False  # whether infos say who acts
         self._begun = False
         self.truth_in_state = False
         self._state_spaces: dict[bool, gymnasium.spaces.Box] = {}
@@ -60,9 +66,10 @@ class Agents(OneReplica):
 
     def _begin(self, seed: int | None, options: dict[str, Any] | None, everyone: bool) -> None:
         """Begin a run; refused arguments change nothing."""
-        seen, self._told = self.population.reset_one(seed, options, everyone)
+        seen, told = self.population.reset_one(seed, options, everyone)
         self.agents, self._begun = list(self.possible_agents), True
-        self._see(seen, everyone)
+        self._by_agent = self.population.told_by_agent
+        self._note(seen, told, everyone)
 
     def _play(self, actions: Mapping[str, Any], everyone: bool) -> tuple[dict[str, float], bool, bool]:
         """Play a turn by actions of the roles whose turn it is: (rewards, of agents who can have one, terminated,
@@ -70,32 +77,37 @@ class Agents(OneReplica):
 
         With `everyone`, all agents of a role observe afterwards, not only those that act next.
         """
-        acted = self._acting
-        seen, rewards, terminated, truncated, self._told = self.population.step_one(actions, everyone)
+        seen, rewards, terminated, truncated, told = self.population.step_one(actions, everyone)
         paid: dict[str, float] = {}
         for role, values in rewards.items():
-            paid.update(zip(self._those(role, acted), values, strict=True))
-        self._see(seen, everyone)
+            paid |= named(self._those(role), values)
+        self._note(seen, told, everyone)
         return paid, terminated, truncated
 
-    def _those(self, role: str, acting: Mapping[str, list[int] | None]) -> list[str]:
-        """The agents of a role that act."""
-        names, who = self._of[role], acting[role]
-        return names if who is None else [names[i] for i in who]
+    def _note(self, seen: dict[str, Array], told: Info, everyone: bool) -> None:
+        """Store what is observed and told at this moment, and who acts."""
+        self._told, self._masks = told, {}
+        self._seen, self._shown = seen, {}
+        if not self._some_act:
+            return
+        self._flagged = False
+        for role in self._of:
+            rows = self.population.acting(role)
+            self._acting[role] = None if rows is None else rows[0].tolist()
+            if rows is not None:
+                self._flagged, told["acting"] = True, False
+        if not everyone:
+            self._seen = {}
+            for role, rows in seen.items():
+                if self._acting[role] is None:
+                    self._seen[role] = rows
+                else:
+                    self._shown |= named(self._those(role), rows)
 
-    def _see(self, seen: dict[str, Array], everyone: bool) -> None:
-        """Store the observations of all agents of a role, or of those that act; note who acts."""
-        population = self.population
-        if population.some_act:
-            rows = {role: population.acting(role) for role in self._of}
-            self._acting = {role: None if some is None else some[0].tolist() for role, some in rows.items()}
-        self._seen, self._shown = {}, {}
-        for role, shown in seen.items():
-            who = self._acting[role]
-            if everyone or who is None:
-                self._seen[role] = shown
-            else:
-                self._shown.update(zip(self._those(role, self._acting), shown, strict=True))
+    def _those(self, role: str) -> list[str]:
+        """The agents of a role that act."""
+        names, who = self._of[role], self._acting[role]
+        return names if who is None else [names[i] for i in who]
 
     def _full_observation(self, role: str) -> Array:
         """The observation that every agent of a role would get now, [N, D]."""
@@ -104,44 +116,46 @@ class Agents(OneReplica):
             self._seen[role] = self.population.look(role, rows)[0]
         return self._seen[role]
 
-    def _infos_of(self, role: str, mask: Array | None, some: slice = slice(None)) -> list[Info]:
+    def _infos_of(self, role: str, some: slice = slice(None)) -> list[Info]:
         """The infos of a slice of a role's agents, a separate dict for each: the values of the replica, the agent's
-        entry of values by role, and its actions' `mask`. Where only some act at a time, `acting` says whether the agent
-        acts next.
+        entry of values by role, and its mask. Where only some act at a time, `acting` says whether the agent acts next.
         """
-        population, told, who = self.population, self._told, self._acting[role]
-        places = range(len(self._of[role]))[some]
-        if population.told_by_agent:
-            told = {key: value for key, value in told.items() if key not in population.told_by_agent}
+        told = self._told
+        if self._by_agent:
+            told = {key: value for key, value in told.items() if key not in self._by_agent}
+        places = self._places[role][some]
         infos = [told.copy() for _ in places]
-        columns: dict[str, Any] = {}
-        if population.some_act and any(few is not None for few in self._acting.values()):
-            acts = set[int]() if role not in population.turn else set(places if who is None else who)
-            columns["acting"] = [i in acts for i in places]
-        for key in population.told_by_agent:
+        for key in self._by_agent:
             if role in self._told[key]:
-                columns[key] = self._told[key][role][some].tolist()
-        if mask is not None and who is None:
-            columns["action_mask"] = mask[some].astype(np.int8)
-        elif mask is not None:
-            every = np.zeros((len(self._of[role]), *mask.shape[1:]), np.int8)
-            every[who] = mask  # the others' actions have no effect
-            columns["action_mask"] = every[some]
-        for key, column in columns.items():
-            for info, value in zip(infos, column, strict=True):
-                info[key] = value
+                for info, value in zip(infos, self._told[key][role][some].tolist(), strict=True):
+                    info[key] = value
+        if self._masked and (mask := self._mask(role)) is not None:
+            for info, row in zip(infos, mask[some].astype(np.int8)):  # noqa: B905 - `strict` takes long
+                info["action_mask"] = row
+        if self._flagged and (not self._turns or role in self.population.turn):
+            who = self._acting[role]
+            for place in places if who is None else who:
+                if place in places:
+                    infos[place - places.start]["acting"] = True
         return infos
 
     def _mask(self, role: str) -> Array | None:
-        """Of the actions of a role's agents that act, [rows, n]; None if all actions have an effect."""
-        mask = self.population.action_mask(role)
-        return None if mask is None else mask[0]
+        """The actions of a role's agents that have an effect, [N, n]; None if all have."""
+        if role not in self._masks:
+            mask, who = self.population.action_mask(role), self._acting[role]
+            if mask is None or who is None:
+                self._masks[role] = None if mask is None else mask[0]
+            else:
+                every = np.zeros((len(self._of[role]), *mask.shape[2:]), np.int8)
+                every[who] = mask[0]  # the others' actions have no effect
+                self._masks[role] = every
+        return self._masks[role]
 
     def _infos(self) -> dict[str, Info]:
         """The infos of all agents."""
         infos: dict[str, Info] = {}
         for role, names in self._of.items():
-            infos.update(zip(names, self._infos_of(role, self._mask(role)), strict=True))
+            infos |= named(names, self._infos_of(role))
         return infos
 
     def state(self) -> Array:

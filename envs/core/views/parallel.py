@@ -1,15 +1,20 @@
 """The view of several agents who act at once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import pettingzoo
 
-from taciturn.envs.core.info import Info
+from taciturn.envs.core.info import Info, named
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.views.agents import Agents
 from taciturn.validation import Array, array_of, shown
+
+
+def picker(names: list[str]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+    """A function that gives a mapping's values of these names."""
+    return itemgetter(*names) if len(names) > 1 else lambda given: (given[names[0]],)
 
 
 class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
@@ -22,7 +27,7 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
         super().__init__(population, render_mode)
         self._opening = (population.turns or ())[:-1]  # the earlier turns of a cycle
-        self._picks = {role: itemgetter(*names, names[0]) for role, names in self._of.items()}  # always a tuple
+        self._picks = [(role, picker(names)) for role, names in self._of.items()]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -42,7 +47,7 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         self._check_live()
         taken = self._taken(actions)
         paid, terminated, truncated = self._play(self._of_those_who_act(taken), everyone=True)
-        earned = self._nothing | paid
+        earned = paid if len(paid) == len(self._nothing) else self._nothing | paid
         if self._opening and not (terminated or truncated):
             for agent, more in self._open(taken, population.no_meaning()):
                 earned[agent] += more
@@ -61,8 +66,10 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
             if not isinstance(actions, Mapping):
                 raise ValueError(f"actions must be a dict {{agent: action}}, not {shown(actions)}")
             actions = dict(actions)
+        taken = {}
         try:
-            taken = {role: pick(actions)[:-1] for role, pick in self._picks.items()}
+            for role, pick in self._picks:
+                taken[role] = pick(actions)
         except KeyError:
             missing = next(agent for agent in self.agents if agent not in actions)
             raise ValueError(f"actions must hold an action for every live agent, but {missing!r} is missing") from None
@@ -72,13 +79,15 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
                 taken[role] = self.population.roles[role].check(given, (1, len(rows)))[0]
         return taken
 
-    def _of_those_who_act(self, taken: Mapping[str, Any]) -> dict[str, Any]:
+    def _of_those_who_act(self, taken: Mapping[str, Any]) -> Mapping[str, Any]:
         """The actions of this turn."""
-        acting = self._acting
-        return {
-            role: taken[role] if (who := acting[role]) is None else [taken[role][i] for i in who]
-            for role in self.population.turn
-        }
+        if not (self._some_act or self._turns):
+            return taken
+        chosen = {}
+        for role in self.population.turn:
+            who = self._acting[role]
+            chosen[role] = taken[role] if who is None else [taken[role][i] for i in who]
+        return chosen
 
     def _open(self, actions: Mapping[str, Any], unknown: set[str]) -> list[tuple[str, float]]:
         """Play all turns of a cycle except the last; return the rewards. What they tell fills in the keys `unknown` of
@@ -95,5 +104,6 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
     def _observations(self) -> dict[str, Array]:
         observations: dict[str, Array] = {}
         for role, names in self._of.items():
-            observations.update(zip(names, self._full_observation(role), strict=True))
+            seen = self._seen[role] if role in self._seen else self._full_observation(role)
+            observations |= named(names, seen)
         return observations

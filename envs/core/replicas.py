@@ -195,7 +195,8 @@ class Replicas(Population[S]):
     def acting(self, role: str) -> Array | None:
         if not self.acts:
             return None
-        self._begun()
+        if self._state is None:
+            self._begun()
         return self._by_name[self.acts].copy()
 
     @property

@@ -64,7 +64,7 @@ class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
         self._collected: dict[str, list[Any]] = {role: [] for role in self.population.turn}
         self._order: list[str] = list(self.agents) if over else []
         for role in () if over else self._collected:
-            self._order += self._those(role)
+            self._order += self._actors[role]
         self._given = 0
         self.agent_selection = self._order[0]
 

@@ -37,12 +37,12 @@ class Agents(OneReplica):
         self._some_act, self._turns = population.some_act, population.turns is not None
         self._masked = type(population).action_mask is not Population.action_mask
         self._acting: dict[str, list[int] | None] = dict.fromkeys(self._of)  # the agents that act; None: all of a role
+        self._actors = self._of.copy()  # their names
         self._seen: dict[str, Array] = {}  # what all agents of a role observe,
         self._shown: dict[str, Array] = {}  # and what single agents do
         self._told: Info = {}
         self._masks: dict[str, Array | None] = {}
         self._by_agent: tuple[str, ...] = ()
-        self._flagged = False  # whether infos say who acts
         self._begun = False
         self.truth_in_state = False
         self._state_spaces: dict[bool, gymnasium.spaces.Box] = {}
@@ -80,34 +80,22 @@ class Agents(OneReplica):
         seen, rewards, terminated, truncated, told = self.population.step_one(actions, everyone)
         paid: dict[str, float] = {}
         for role, values in rewards.items():
-            paid |= named(self._those(role), values)
+            paid |= named(self._actors[role], values)
         self._note(seen, told, everyone)
         return paid, terminated, truncated
 
     def _note(self, seen: dict[str, Array], told: Info, everyone: bool) -> None:
         """Store what is observed and told at this moment, and who acts."""
-        self._told, self._masks = told, {}
-        self._seen, self._shown = seen, {}
-        if not self._some_act:
-            return
-        self._flagged = False
-        for role in self._of:
+        self._told, self._masks, self._seen, self._shown = told, {}, seen, {}
+        for role in self._of if self._some_act else ():
             rows = self.population.acting(role)
-            self._acting[role] = None if rows is None else rows[0].tolist()
-            if rows is not None:
-                self._flagged, told["acting"] = True, False
-        if not everyone:
-            self._seen = {}
-            for role, rows in seen.items():
-                if self._acting[role] is None:
-                    self._seen[role] = rows
-                else:
-                    self._shown |= named(self._those(role), rows)
-
-    def _those(self, role: str) -> list[str]:
-        """The agents of a role that act."""
-        names, who = self._of[role], self._acting[role]
-        return names if who is None else [names[i] for i in who]
+            if rows is None:
+                continue
+            names, who = self._of[role], rows[0].tolist()
+            self._acting[role], self._actors[role] = who, [names[i] for i in who]
+            told["acting"] = False
+            if role in seen and not everyone:
+                self._shown |= named(self._actors[role], seen.pop(role))
 
     def _full_observation(self, role: str) -> Array:
         """The observation that every agent of a role would get now, [N, D]."""
@@ -132,7 +120,7 @@ class Agents(OneReplica):
         if self._masked and (mask := self._mask(role)) is not None:
             for info, row in zip(infos, mask[some].astype(np.int8)):  # noqa: B905 - `strict` takes long
                 info["action_mask"] = row
-        if self._flagged and (not self._turns or role in self.population.turn):
+        if self._some_act and "acting" in told and (not self._turns or role in self.population.turn):
             who = self._acting[role]
             for place in places if who is None else who:
                 if place in places:

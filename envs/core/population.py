@@ -719,14 +719,11 @@ class Population(ABC, Generic[S]):
 
     def _seen_in_one(self, observation: Any, everyone: bool) -> dict[str, Array]:
         """Observations by role, without the axis of replicas."""
-        by_role = {next(iter(self.roles)): observation} if len(self.roles) == 1 else observation
-        if everyone and self.some_act:
-            all_of = {role: np.arange(self.roles[role].num_agents)[None] for role in by_role}
-            by_role = {
-                role: rows if self.acting(role) is None else self.look(role, all_of[role])
-                for role, rows in by_role.items()
-            }
-        return {role: rows[0] for role, rows in by_role.items()}
+        seen = {}
+        for role, rows in ({next(iter(self.roles)): observation} if len(self.roles) == 1 else observation).items():
+            whole = everyone and self.acting(role) is not None
+            seen[role] = (self.look(role, np.arange(self.roles[role].num_agents)[None]) if whole else rows)[0]
+        return seen
 
     def _told_of_one(self, info: Info) -> Info:
         """An info without masks and the axis of replicas; notes which keys have no meaning."""

@@ -23,6 +23,7 @@ from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array, array_of
 
 NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
+_MOMENT: Any = object  # makes markers of the state at one moment
 FEW = 16  # actions that are checked one by one
 PART = 4096  # turns that make a thread worth while
 
@@ -420,7 +421,7 @@ class Replicas(Population[S]):
 
     def _moved(self) -> None:
         """Note that the state has changed."""
-        self._state, self._seen_state = _moment(), None
+        self._state, self._seen_state = _MOMENT(), None
 
     def initial(self) -> S:
         raise NotImplementedError  # `begin` does it
@@ -440,25 +441,22 @@ class Replicas(Population[S]):
         seen = self._run(LOOK, self._everywhere, turn)[0]
         return seen if len(self.roles) == 1 else {self._order[turn][1]: seen}
 
-    def _play(self, live: Array, actions: Array, out: Array | None) -> tuple[Array, Array, Array]:
-        """Play a turn in the replicas `live` bool[B]: (observation, reward [B, agents], (terminated, truncated) bool[B,
-        2])."""
-        turn = self._turn
+    def _play(self, live: Array, run_by: Callable[[int], Any], more: int = 0) -> Any:
+        """Play a turn in the replicas `live` bool[B]: call `run_by` with the bits of what `run` is to do; returns what
+        the last call does."""
         if self.pictured:
             self.remember()
         self._played += self.num_envs * self._effort
-        over = np.empty((self.num_envs, 2), np.bool_)
-        over[:, 0], over[:, 1] = self.terminated, self.truncated
+        for channel in self.channels.values():
+            channel.live = live
+            channel.times += not self._splits  # then fields of the state count messages
         if self._splits:
-            self._run(SAY, live, turn, actions)
+            run_by(SAY)
             self.between(live)
-            seen, reward, _ = self._run(HEAR | LOOK, live, turn, None, over, out=out)
-        else:
-            seen, reward, _ = self._run(SAY | HEAR | LOOK, live, turn, actions, over, out=out)
-            for channel in self.channels.values():
-                channel.times += 1
+        found = run_by((HEAR if self._splits else SAY | HEAR) | LOOK | more)
+        self._turn = (self._turn + 1) % len(self._order)
         self._moved()
-        return seen, reward, over
+        return found
 
     def _settle(self) -> None:
         telling = self._telling()
@@ -472,17 +470,15 @@ class Replicas(Population[S]):
         checked = np.ascontiguousarray(self._checked(actions)[role], self.roles[role].action_space.dtype)
         self._check_room(out)
         self._settle()
-        live = ~frozen
-        for channel in self.channels.values():
-            channel.live = live
-        seen, reward, over = self._play(live, checked, out)
+        live, turn = ~frozen, self._turn
+        over = np.stack([self.terminated, self.truncated], 1)
+        seen, reward, _ = self._play(live, lambda what: self._run(what, live, turn, checked, over, out=out))
         if type(self).ended is not Replicas.ended:
             self.ended(live & over.any(1))
         for channel in self.channels.values():
             if channel.config.budget is not None:
                 over[:, 1] |= channel.stopped & live
         self.terminated, self.truncated = over[:, 0], over[:, 1]
-        self._turn = (self._turn + 1) % len(self._order)
         told = self._tell(self.told, live)
         if len(self.roles) == 1:
             return Step(seen, reward, self.terminated, self.truncated, told)
@@ -534,21 +530,7 @@ class Replicas(Population[S]):
         self._accept(actions[name], self.roles[name], turn)
         if self._telling() is not None:
             self._settle()
-        if self.pictured:
-            self.remember()
-        self._played += self._effort
-        if self._splits:
-            for channel in self.channels.values():
-                channel.live = self._everywhere
-            self._run_one(SAY, turn)
-            self.between(self._everywhere)
-            seen = self._run_one(HEAR | LOOK | TELL, turn, everyone)
-        else:
-            seen = self._run_one(SAY | HEAR | LOOK | TELL, turn, everyone)
-            for channel in self.channels.values():
-                channel.times += 1
-        self._turn = (turn + 1) % len(self._order)
-        self._state, self._seen_state = _moment(), None
+        seen = self._play(self._everywhere, lambda what: self._run_one(what, turn, everyone), TELL)
         reward, over, told = self._filled
         terminated, truncated = self._ended_one(over.tolist()) if self._closes else over.tolist()
         if terminated or truncated:
@@ -643,11 +625,6 @@ class Replicas(Population[S]):
         if self._no_arrays:
             info |= self.told_arrays()
         return info | {f"_{key}": self._rows[field].copy() for key, field in self.told_if.items()}
-
-
-def _moment() -> Any:
-    """A marker of the state at one moment."""
-    return object()
 
 
 def split(loop: Any, arguments: tuple[Any, ...], size: int, parts: int) -> Iterator[tuple[Any, ...]]:

@@ -44,9 +44,9 @@ class Shared(tiny.Consensus):
 class Restless(tiny.Consensus):
     """Draws before it refuses an action."""
 
-    def step(self, actions: Any, where: Array | None = None) -> Any:
+    def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Any:
         self.stream("luck").random()
-        return super().step(actions, where)
+        return super().step(actions, where, out)
 
 
 class Outside(tiny.Consensus):

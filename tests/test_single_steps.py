@@ -55,7 +55,7 @@ def test_another_buffer_is_refused_before_anything_changes(name: str) -> None:
     wrong = (right[:1], right[..., :-1], right.astype(np.float64), right.tolist(), frozen, wide[..., ::2], right[0])
     for out in wrong:
         with pytest.raises(ValueError, match=r"out must be a contiguous array float32\[2, "):
-            env.step(actions, out=out)  # type: ignore[arg-type]
+            env.step(actions, out=out)
         assert fingerprint(env) == before
     np.testing.assert_array_equal(rows_of(env.step(actions, out=right).observation).popitem()[1], rows)
 

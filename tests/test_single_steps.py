@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases import CASES
 
-from taciturn.envs.core import ParallelView, picture
+from taciturn.envs.core import ChannelConfig, ParallelView, picture
 from taciturn.testing.cases import chosen, dressed, dresses, fingerprint, random_actions
 
 
@@ -82,3 +82,31 @@ def test_a_history_is_kept_only_where_something_renders() -> None:
     silent: Any = case.parallel_env()
     assert (frames(silent, False) != drawn).any()
     assert not silent.population.history.records
+
+
+@pytest.mark.parametrize("name", ["gossip_bandit_v0", "federated_bandit_v0", "elicitation_v0"])
+def test_a_run_does_not_depend_on_those_before_it(name: str) -> None:
+    """Neither on their seeds, nor on how long they were, nor on what stood on the channels."""
+    case, trails = CASES[name], []
+    law = next(iter(case.privacy.items()))
+    for before in ((), ({"seed": 1}, {"seed": 2}), ({"options": {"horizon": 2}},), ({"options": privately(law)}, {})):
+        env = case.parallel_env()
+        for asked in before:
+            env.reset(**asked)
+            trail(env)
+        env.reset(seed=1)
+        trails.append(trail(env))
+    for other in trails[1:]:
+        np.testing.assert_equal(other, trails[0])
+
+
+def privately(law: Any) -> dict[str, Any]:
+    channel, mechanism = law
+    return {} if mechanism is None else {"channels": {channel: ChannelConfig(mechanism)}}
+
+
+def trail(env: ParallelView) -> list[Any]:
+    """Five steps of the first actions."""
+    for i, agent in enumerate(env.possible_agents):
+        env.action_space(agent).seed(i)
+    return [env.step({a: env.action_space(a).sample() for a in env.possible_agents}) for _ in range(5) if env.agents]

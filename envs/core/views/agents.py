@@ -143,7 +143,8 @@ class Agents(OneReplica):
         """The infos of all agents."""
         infos: dict[str, Info] = {}
         for role, names in self._of.items():
-            infos |= named(names, self._infos_of(role))
+            found = named(names, self._infos_of(role))
+            infos = infos | found if infos else found
         return infos
 
     def state(self) -> Array:

@@ -1,6 +1,7 @@
 """The view of several agents who act at once."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -12,9 +13,9 @@ from taciturn.envs.core.views.agents import Agents
 from taciturn.validation import Array, array_of, shown
 
 
-def picker(names: list[str]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
-    """A function that gives a mapping's values of these names."""
-    return itemgetter(*names) if len(names) > 1 else lambda given: (given[names[0]],)
+def pick(names: list[str], given: Mapping[str, Any]) -> Sequence[Any]:
+    """A mapping's values of these names; `itemgetter` gives them without a tuple if there is only one."""
+    return tuple(given[name] for name in names)
 
 
 class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
@@ -27,7 +28,9 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
         super().__init__(population, render_mode)
         self._opening = (population.turns or ())[:-1]  # the earlier turns of a cycle
-        self._picks = [(role, picker(names)) for role, names in self._of.items()]
+        self._picks: Any = [
+            (role, itemgetter(*names) if len(names) > 1 else partial(pick, names)) for role, names in self._of.items()
+        ]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -68,8 +71,8 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
             actions = dict(actions)
         taken = {}
         try:
-            for role, pick in self._picks:
-                taken[role] = pick(actions)
+            for role, chosen_of in self._picks:
+                taken[role] = chosen_of(actions)
         except KeyError:
             missing = next(agent for agent in self.agents if agent not in actions)
             raise ValueError(f"actions must hold an action for every live agent, but {missing!r} is missing") from None

@@ -87,17 +87,20 @@ def test_a_history_is_kept_only_where_something_renders() -> None:
 @pytest.mark.parametrize("name", ["gossip_bandit_v0", "federated_bandit_v0", "elicitation_v0"])
 def test_a_run_does_not_depend_on_those_before_it(name: str) -> None:
     """Neither on their seeds, nor on how long they were, nor on what stood on the channels."""
-    case, trails = CASES[name], []
-    law = next(iter(case.privacy.items()))
-    for before in ((), ({"seed": 1}, {"seed": 2}), ({"options": {"horizon": 2}},), ({"options": privately(law)}, {})):
-        env = case.parallel_env()
-        for asked in before:
-            env.reset(**asked)
-            trail(env)
-        env.reset(seed=1)
-        trails.append(trail(env))
-    for other in trails[1:]:
-        np.testing.assert_equal(other, trails[0])
+    case = CASES[name]
+    private = privately(next(iter(case.privacy.items())))
+    befores: Any = [[], [{"seed": 1}, {"seed": 2}], [{"options": {"horizon": 2}}], [{"options": private}, {}]]
+    for options in ({}, private, private | {"horizon": 2}):
+        trails = []
+        for before in befores:
+            env = case.parallel_env()
+            for asked in before:
+                env.reset(**asked)
+                trail(env)
+            env.reset(seed=1, options=options)
+            trails.append(trail(env))
+        for other in trails[1:]:
+            np.testing.assert_equal(other, trails[0])
 
 
 def privately(law: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The view of several agents who act at once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any

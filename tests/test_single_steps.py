@@ -89,7 +89,13 @@ def test_a_run_does_not_depend_on_those_before_it(name: str) -> None:
     """Neither on their seeds, nor on how long they were, nor on what stood on the channels."""
     case = CASES[name]
     private = privately(next(iter(case.privacy.items())))
-    befores: Any = [[], [{"seed": 1}, {"seed": 2}], [{"options": {"horizon": 2}}], [{"options": private}, {}]]
+    befores: Any = [
+        [],
+        [{"seed": 1}, {"seed": 2}],
+        [{"options": {"horizon": 2}}],
+        [{"options": private}],
+        [{"options": private}, {}],
+    ]
     for options in ({}, private, private | {"horizon": 2}):
         trails = []
         for before in befores:

@@ -35,14 +35,12 @@ class Agents(OneReplica):
         self._every = {value: dict.fromkeys(self.possible_agents, value) for value in (False, True)}
         self._nothing = dict.fromkeys(self.possible_agents, 0.0)
         self._some_act, self._turns = population.some_act, population.turns is not None
-        self._masked = type(population).action_mask is not Population.action_mask
         self._acting: dict[str, list[int] | None] = dict.fromkeys(self._of)  # the agents that act; None: all of a role
         self._actors = self._of.copy()  # their names
         self._seen: dict[str, Array] = {}  # what all agents of a role observe,
         self._shown: dict[str, Array] = {}  # and what single agents do
         self._told: Info = {}
         self._masks: dict[str, Array | None] = {}
-        self._by_agent: tuple[str, ...] = ()
         self._begun = False
         self.truth_in_state = False
         self._state_spaces: dict[bool, gymnasium.spaces.Box] = {}

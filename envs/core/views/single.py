@@ -46,6 +46,8 @@ class OneReplica:
         population.fix_spaces()
         self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
         population.pictured = render_mode is not None
+        self._masked = type(population).action_mask is not Population.action_mask
+        self._by_agent: tuple[str, ...] = ()  # the keys of infos with a value for each agent, known as a run begins
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10, "name": population.name, **metadata}
         self._renderer = Renderer(population, self.render_mode)
 
@@ -70,6 +72,7 @@ class SingleEnv(OneReplica, gymnasium.Env[Array, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
         seen, info = self.population.reset_one(seed, options)
+        self._by_agent = self.population.told_by_agent
         super().reset(seed=seed)  # only now: a refused call must change nothing
         self._renderer.update()
         return seen[self.role][0], self._told(info)
@@ -95,9 +98,8 @@ class SingleEnv(OneReplica, gymnasium.Env[Array, Any]):
 
     def _told(self, info: Info) -> Info:
         """The info without its values by agent, which single-agent views do not show, and with the mask."""
-        for key in self.population.told_by_agent:
+        for key in self._by_agent:
             info.pop(key, None)
-        mask = self.population.action_mask(self.role)
-        if mask is not None:
+        if self._masked and (mask := self.population.action_mask(self.role)) is not None:
             info["action_mask"] = mask[0, 0].astype(np.int8)
         return info

@@ -47,9 +47,9 @@ class Shared(tiny.Consensus):
 class Restless(tiny.Consensus):
     """Draws before it refuses an action."""
 
-    def step(self, actions: Any, where: Array | None = None) -> Any:
+    def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Any:
         uniform(self._rngs[0], tiny.LUCK)
-        return super().step(actions, where)
+        return super().step(actions, where, out)
 
 
 class Outside(tiny.Consensus):

@@ -26,9 +26,9 @@ class Around(Population[Any]):
     """
 
     def __init__(self, population: Population[Any]) -> None:
-        self.inner, purpose = population, population.purpose
+        self.inner, kept = population, (population.purpose, population.pictured)
         super().__init__(population.params, population.num_envs)
-        self.purpose = purpose
+        self.purpose, self.pictured = kept
         self.channels, self.hidden = population.channels, population.hidden
         self.channel_configs = population.channel_configs
 
@@ -44,6 +44,15 @@ class Around(Population[Any]):
     @purpose.setter
     def purpose(self, value: str) -> None:
         self.inner.purpose = value
+
+    @property
+    def pictured(self) -> bool:
+        """See `Population`."""
+        return self.inner.pictured
+
+    @pictured.setter
+    def pictured(self, value: bool) -> None:
+        self.inner.pictured = value
 
     @abstractmethod
     def around(self, inner: Population[Any], duplicate: Callable[[Any], Any]) -> Self:

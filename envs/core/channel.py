@@ -79,6 +79,9 @@ class ChannelConfig:
             raise ValueError(f"faults must be a tuple of taciturn.wrappers' faults, not {self.faults!r}")
 
 
+PLAIN = ChannelConfig()  # nothing stands on the channel
+
+
 def asked_channels(options: Mapping[str, Any]) -> Mapping[str, ChannelConfig]:
     """What the options of a reset ask for on the channels; ValueError if it is no mapping."""
     return mapping("options['channels']", options.get("channels"), "a dict {channel: ChannelConfig}")
@@ -181,11 +184,12 @@ class Channel:
         self.standing: Array = np.zeros((0, 0))
         self.read: Array = np.zeros((0, 0))
         self.undeclared = self.unbounded = ""
-        self.config = ChannelConfig()
+        self.config = PLAIN
         self.ledger: Any = None
         self.configuration = ""  # of the mechanism and the world, in which noise has numbers of its own
         self.rng: np.random.Generator | None = None
         self._streams: Streams | None = None
+        self._params: Any = None
         self.chosen = chosen
         self._memory: Any = None
         self._losses: dict[Any, Any] = {}
@@ -244,16 +248,19 @@ class Channel:
 
     def install(self, config: ChannelConfig, ledger: Any, params: Any = None) -> None:
         """Begin a run with `config` in a world with `params`, charging messages to `ledger`."""
-        self.config, self.ledger = config, ledger
+        if config is not self.config or params is not self._params:
+            self.config, self._params, self._streams, self._losses = config, params, None, {}
+            self.configuration = "" if config.mechanism is None else described((config.mechanism, params))
+            self._faults = tuple(sorted(config.faults, key=lambda fault: (fault.order, repr(fault))))
+        self.ledger = ledger
         self.silence_tells, self.unbounded = self._silence_tells, self.undeclared
-        self.configuration = "" if config.mechanism is None else described((config.mechanism, params))
-        self._memory, self._losses = None, {}
-        self._faults = tuple(sorted(config.faults, key=lambda fault: (fault.order, repr(fault))))
-        self._fault_memory = []
+        self._memory, self._fault_memory = None, []
 
     def draw_from(self, streams: Streams) -> None:
         """Draw noise from the stream `channel/<name>` of this configuration, and faults from
         `fault/<name>/<class>/<index among its class>`."""
+        if streams is self._streams:
+            return
         self._streams = streams
         self.rng = self._noise()
         classes = [type(fault).__name__ for fault in self._faults]
@@ -271,8 +278,9 @@ class Channel:
         """Forget the counts of the replicas that `where` bool[B] marks (default: of all)."""
         self.times += 1
         if where is None:
-            self.everyone, self.each, self.live = np.zeros(num_envs, np.int64), None, np.ones(num_envs, np.bool_)
+            self.everyone, self.each = np.zeros(num_envs, np.int64), None
             self.stopped = np.zeros(num_envs, np.bool_)
+            self.live = ~self.stopped
             if self.takes_levels:
                 self.levels, self.standing = np.zeros((2, num_envs, self.num_senders))
                 self.read = np.zeros((num_envs, 0))
@@ -637,7 +645,8 @@ class Channel:
     @property
     def takes_levels(self) -> bool:
         """Whether senders choose the level of each message."""
-        return self.config.mechanism is not None and self.config.mechanism.takes_levels
+        mechanism = self.config.mechanism
+        return mechanism is not None and mechanism.takes_levels
 
     @property
     def sums_have_a_law(self) -> bool:

@@ -11,9 +11,9 @@ import numpy as np
 
 from taciturn.envs.core.around import Around
 from taciturn.envs.core.info import Info, latest, overlaid
-from taciturn.envs.core.population import Acts, Population, Rollout, Step, begin
+from taciturn.envs.core.population import Acts, One, Population, Rollout, Step, begin, filled
 from taciturn.envs.core.public import PublicView
-from taciturn.envs.core.replicas import FEW, fits_in
+from taciturn.envs.core.replicas import FEW, Replicas
 from taciturn.envs.core.roles import Role
 from taciturn.validation import Array, array_of, choice, integer
 
@@ -72,7 +72,6 @@ class Controlled(Played):
     """
 
     name = "controlled"
-    _fits: Callable[[Any], bool] | None = None  # whether an action lies in the space
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
         if role not in population.roles or set(others) != set(population.roles) - {role}:
@@ -80,9 +79,6 @@ class Controlled(Played):
                 f"role and others must share out the roles {list(population.roles)}, not {role!r} and {sorted(others)}"
             )
         super().__init__(population, role, others)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_fits": None}
 
     @property
     def kind(self) -> type[Population[Any]]:
@@ -101,47 +97,46 @@ class Controlled(Played):
         _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
             self._begin(self.others)
-            # A subclass may step in a way of its own.
-            self.quick = inner.quick and type(self).step is Controlled.step
         _, steps = self._follow()
         return self.observe(), _together(steps, info)
 
-    def step(self, actions: Any, where: Array | None = None) -> Step:
+    def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         self._running()
         chosen = self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))
+        self._check_room(out)
         step = self._rollout.play({self.role: self.inner_action(chosen)}, where=where)
         more, steps = self._follow(where=where)
         told = partial(_together, [step, *steps])
         reward = self.own_reward(step.reward[self.role] + more)
-        return Step(self.observe(), reward, self.terminated, self.truncated, told)
+        return Step(filled(out, self.observe()), reward, self.terminated, self.truncated, told)
 
-    def step_one(self, actions: Any, everyone: bool = True) -> tuple[Array, list[float], bool, bool, Info]:
-        """See `Population`; all agents of the role observe."""
+    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
+        if not isinstance(self.inner, Replicas) or type(self).step is not Controlled.step:
+            return super().step_one(actions, everyone)  # a subclass may step in a way of its own
         self._running()
-        if self._fits is None:
-            self._fits = fits_in(self.roles[self.role].action_space)
-        if self.rows(self.role) == len(actions) <= FEW and all(map(self._fits, actions)):
-            chosen = np.array([actions])
+        role, rows = self.roles[self.role], actions[self.role]
+        if self.rows(self.role) == len(rows) <= FEW and all(map(role.fits, rows)):
+            chosen = np.array([rows])
         else:
-            chosen = self.roles[self.role].check(array_of("action", actions)[None], (1, self.rows(self.role)))
-        self._told: Info = {}
-        step = self._rollout.play({self.role: self.inner_action(chosen)}, self._step_inner)
-        more, steps = self._follow(self._step_inner)
+            chosen = role.check(array_of("action", rows)[None], (1, self.rows(self.role)))
+        told: Info = {}
+        step_by = partial(self._step_inner, told)
+        step = self._rollout.play({self.role: self.inner_action(chosen)}, step_by)
+        more, steps = self._follow(step_by)
         seen = (steps[-1] if steps else step).observation
         own = seen[self.role] if self.role in seen else self.observe()
-        reward = self.own_reward(step.reward[self.role] + more)
-        return own[0], reward[0].tolist(), bool(self.terminated[0]), bool(self.truncated[0]), self._told
+        reward = {self.role: self.own_reward(step.reward[self.role] + more)[0].tolist()}
+        return {self.role: own[0]}, reward, bool(self.terminated[0]), bool(self.truncated[0]), told
 
-    def _step_inner(self, actions: Mapping[str, Array]) -> Step:
-        """Step the inner population by `step_one`, and add its info to `_told`."""
-        inner: Any = self.inner
-        ((_, rows),) = actions.items()
-        seen, _, _, _, info = inner.step_one(rows[0])
-        unknown = inner.no_meaning() if self._told else ()
-        self._told |= {key: value for key, value in info.items() if key not in unknown}
-        rewards = inner.column("reward").copy()
-        by_role = {role: rewards[:, columns] for role, columns in inner._columns.items()}
-        return Step({inner.turn[0]: seen[None]}, by_role, inner.terminated, inner.truncated, info)
+    def _step_inner(self, told: Info, actions: Mapping[str, Array]) -> Step:
+        """Step the inner population by `step_one`, and add what it tells to `told`."""
+        inner = self.inner
+        seen, rewards, _, _, info = inner.step_one({role: rows[0] for role, rows in actions.items()})
+        unknown = inner.no_meaning() if told else ()
+        told |= {key: value for key, value in info.items() if key not in unknown}
+        by_role = {role: np.array([values]) for role, values in rewards.items()}
+        shown = {role: rows[None] for role, rows in seen.items()}
+        return Step(shown, by_role, inner.terminated, inner.truncated, info)
 
     def own_reward(self, reward: Array) -> Array:
         """The role's reward here, from its reward in the inner population, [B, rows]."""
@@ -260,14 +255,16 @@ class Seat(Played):
             f"{TRIES} runs"
         )
 
-    def step(self, actions: Any, where: Array | None = None) -> Step:
+    def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         self._running()
-        self.given = self.roles[self.role].check(actions, (self.num_envs, 1))
+        given = self.roles[self.role].check(actions, (self.num_envs, 1))
+        self._check_room(out)
+        self.given = given
         reward, info = self._play(where)
         self.given = None
         more, info = self._follow(info)
         reward[:, 0] += more[:, 0]
-        return Step(self.observe(), reward, self.terminated, self.truncated, info)
+        return Step(filled(out, self.observe()), reward, self.terminated, self.truncated, info)
 
     def _play(self, where: Array | None = None) -> tuple[Array, Info]:
         """Play one turn of the inner population, in the replicas `where`; return the agent's reward [B, 1] and the

@@ -8,13 +8,13 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from taciturn.current_folder import numba
 from taciturn.envs.core.tables import Table
@@ -37,9 +37,13 @@ class Kernel:
 
     def __call__(self, table: Table) -> None:
         if self.function(table.returned, table.error, table.address) not in FINE:
-            raise ArithmeticError(
-                "a function of this world divided by zero or raised another error; TACITURN_COMPILE=0 shows where"
-            )
+            failed()
+
+
+def failed() -> NoReturn:
+    raise ArithmeticError(
+        "a compiled function divided by zero or raised another error; with TACITURN_COMPILE=0 it says where"
+    )
 
 
 class Loop:
@@ -57,10 +61,22 @@ class Loop:
             table.enter(given)
         self._kernel(table)
 
-    def bound(self, given: Any) -> Callable[[], None]:
-        """The loop with what it is given, whose arrays stay where they are."""
+    def bound(self, given: Any) -> "Bound":
+        return Bound(self._kernel, given)
+
+
+class Bound:
+    """A kernel with what it is given, whose arrays stay where they are; only the first number changes."""
+
+    def __init__(self, kernel: Kernel, given: Any) -> None:
         table = Table(given)
-        return lambda: self._kernel(table)
+        self._function, self._words = kernel.function, table.words
+        self._addresses, self._kept = (table.returned, table.error, table.address), (kernel, given)
+
+    def __call__(self, first: int) -> None:
+        self._words[0] = first
+        if self._function(*self._addresses) not in FINE:
+            failed()
 
 
 def llvm() -> Any:

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import fields
-from taciturn.envs.core.channel import Channel, ChannelConfig, asked_channels, join
+from taciturn.envs.core.channel import PLAIN, Channel, ChannelConfig, asked_channels, join
 from taciturn.envs.core.info import Info, Told, copied, picked
 from taciturn.envs.core.public import Fast, Passing, PublicView, fast_form, has_public_schedule
 from taciturn.envs.core.roles import Role
@@ -26,6 +26,7 @@ SHARED_MIND = "agents share a mind, so they send one another's private data"
 
 S = TypeVar("S")
 Transition = tuple[S, dict[str, Array], Array, Array, Told]
+One = tuple[dict[str, Array], dict[str, list[float]], bool, bool, Info]  # see `Population.step_one`
 
 
 class Acts(Protocol):
@@ -111,6 +112,7 @@ class Population(ABC, Generic[S]):
         purpose: what the runs are for; runs of different purposes share no random numbers, whatever their seeds
             (`Streams`).
         done: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
+        pictured: whether a history for pictures is kept (of one replica, if it has a render mode).
         channel_configs: what every full reset installs on the channels, in addition to what its options ask for.
         ledger: what has been spent since the last full reset (`taciturn.privacy.ledger.Ledger`); None if no channel is
             private.
@@ -158,13 +160,15 @@ class Population(ABC, Generic[S]):
             channel.num_senders = channel.num_senders or self.roles[channel.sender].num_agents
         self.streams: Streams | None = None
         self.purpose = ""
+        self.pictured = True
         self.channel_configs: dict[str, ChannelConfig] = {}
         self.ledger: Any = None
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)
         self.truncated: Array = np.zeros(self.num_envs, np.bool_)
-        self.quick = False  # whether `step_one` plays a turn
         self._state: S | None = None
         self._nothing: Info | None = None
+        self._by_agent: tuple[str, ...] | None = None
+        self._unknown: set[str] = set()
         self._sent: list[Any] | None = None
         self._spent: Info = {}
         self._telling: Callable[[], _Telling | None] = _nobody
@@ -517,16 +521,18 @@ class Population(ABC, Generic[S]):
             (observation, info), as from `step`; in this info only what was spent has a meaning.
         """
         begun = self._restart(seed, options, where)
-        return self.observe(), self._tell({}, begun)()
+        return self.observe(), self._tell({}, np.ones(self.num_envs, np.bool_) if begun is None else begun)()
 
-    def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array:
-        """`reset`, but returns the replicas that begin, bool[B]."""
+    def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array | None:
+        """`reset`, but returns the replicas that begin, bool[B]; None: all."""
         # Check everything before anything changes.
         if seed is not None:
             integer("seed", seed, at_least=0)
         options = mapping("options", options)
         configs = self._asked_configs(options)
-        declared = choice("options['public_schedule']", options.get("public_schedule", False), (False, True))
+        declared = "public_schedule" in options and choice(
+            "options['public_schedule']", options["public_schedule"], (False, True)
+        )
         if where is None:
             self._begin_run(options.get("horizon"))
         else:
@@ -544,9 +550,9 @@ class Population(ABC, Generic[S]):
         if where is None:
             self._install(configs)
             self._public_schedule = declared
-            for channel in self.channels.values():
-                channel.silence_tells &= not (declared and channel.agents_decide)
-                channel.unbounded = channel.unbounded * (not declared)
+            for channel in self.channels.values() if declared else ():
+                channel.silence_tells &= not channel.agents_decide
+                channel.unbounded = ""
         self._sent = None
         # Before the state is drawn: a world may let agents speak as it begins.
         for channel in self.channels.values():
@@ -565,7 +571,7 @@ class Population(ABC, Generic[S]):
             self.terminated = self.terminated & ~where
             self.truncated = self.truncated & ~where
         self._begin_state(where)
-        return np.ones(self.num_envs, np.bool_) if where is None else where.copy()
+        return None if where is None else where.copy()
 
     def _begin_state(self, where: Array | None) -> None:
         """Draw the initial state of the replicas `where` bool[B]; None: of all."""
@@ -580,7 +586,7 @@ class Population(ABC, Generic[S]):
                 raise ValueError(
                     f"{self.name} has the channels {', '.join(self.channels) or '(none)'}, not {shown(name)}"
                 )
-        configs = join(self.channel_configs, asked)
+        configs = join(self.channel_configs, asked) if asked else dict(self.channel_configs)
         for name in asked:
             self.check_config(name, configs[name])
         return configs
@@ -609,10 +615,11 @@ class Population(ABC, Generic[S]):
                 raise
 
     def _install(self, configs: Mapping[str, ChannelConfig]) -> None:
-        private = [*(c.chosen for c in self.channels.values()), *(c.mechanism is not None for c in configs.values())]
-        self.ledger = self.make_ledger() if any(private) else None
+        private = any(channel.chosen for channel in self.channels.values())
+        private = private or any(config.mechanism is not None for config in configs.values())
+        self.ledger = self.make_ledger() if private else None
         for name, channel in self.channels.items():
-            channel.install(configs.get(name, ChannelConfig()), self.ledger, self.params)
+            channel.install(configs.get(name, PLAIN), self.ledger, self.params)
 
     def make_ledger(self) -> Any:
         """An empty ledger of the population's senders and channels."""
@@ -622,20 +629,22 @@ class Population(ABC, Generic[S]):
         senders = {channel.name: channel.sender for channel in self.channels.values()}
         return Ledger(self.num_envs, agents, self.channels.values(), senders=senders)
 
-    def step(self, actions: Any, where: Array | None = None) -> Step:
+    def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         """Play one turn with actions [B, rows, ...], or `{role: actions}` if several roles act.
 
         Args:
             actions: of all replicas; those of replicas that do not play are ignored.
             where: the replicas that play, bool[B]; None: all that are not done. The others stay as they are.
+            out: a buffer float32[B, rows, D] for the observations of the agents that act next; None: a fresh array.
 
         Raises:
-            ValueError: an action of a wrong shape or outside its space; nothing has changed then.
+            ValueError: an action of a wrong shape or outside its space, or another buffer; nothing has changed then.
             gymnasium.error.ResetNeeded: before `reset`, or when every replica is done.
         """
         state, frozen = self._running(where)
         some_frozen = bool(frozen.any())
         checked = self._checked(actions)
+        self._check_room(out)
         self._settle()
         for channel in self.channels.values():
             channel.live = ~frozen
@@ -653,11 +662,79 @@ class Population(ABC, Generic[S]):
         if self.turns is not None:
             self._turn = (self._turn + 1) % len(self.turns)
         only = next(iter(self.roles)) if len(self.roles) == 1 else None
-        return Step(self.observe(), reward if only is None else reward[only], terminated, truncated, told)
+        observation = filled(out, self.observe())
+        return Step(observation, reward if only is None else reward[only], terminated, truncated, told)
 
-    def step_one(self, actions: Any, everyone: bool = False) -> tuple[Array, list[float], bool, bool, Info]:
-        """`step` of the only replica, where `quick` says so (`taciturn.envs.core.Replicas`)."""
-        raise NotImplementedError
+    def _check_room(self, out: Any) -> None:
+        """Raise ValueError unless the agents that act after this turn can observe into `out`."""
+        if out is None:
+            return
+        following = tuple(self.roles) if self.turns is None else self.turns[(self._turn + 1) % len(self.turns)]
+        role = self.roles[following[0]]
+        shape = self.num_envs, self.rows(role.name), role.layout.size
+        fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float32
+        if len(following) > 1 or not fits or not (out.flags.c_contiguous and out.flags.writeable):
+            given = f"{out.dtype}{list(out.shape)}" if isinstance(out, np.ndarray) else shown(out)
+            raise ValueError(
+                f"out must be a contiguous array float32{list(shape)}, the observations of one role, not {given}"
+            )
+
+    def reset_one(
+        self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
+    ) -> tuple[dict[str, Array], Info]:
+        """`reset` of the only replica; see `step_one`."""
+        observation, info = self.reset(seed=seed, options=options)
+        return self._seen_in_one(observation, everyone), self._told_of_one(info)
+
+    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
+        """`step` of the only replica, by role and in plain numbers; the interfaces of one replica are played by it.
+
+        Args:
+            actions: `{role: [rows, ...]}` of the agents that act.
+            everyone: whether all agents of the roles that act next observe, or only those that act.
+
+        Returns:
+            ({role: observations [r, D]}, {role: rewards [rows]}, terminated, truncated, info), in which a value is a
+            number, an array [K], or `{role: [N]}` for one number per agent.
+        """
+        name = "actions" if len(self.possible_agents) > 1 else "action"
+        given = {role: array_of(name, rows)[None] for role, rows in actions.items()}
+        only = next(iter(self.roles)) if len(self.roles) == 1 else None
+        step = self.step(given if only is None else given[only])
+        rewards = step.reward if only is None else {only: step.reward}
+        paid = {role: values[0].tolist() for role, values in rewards.items()}
+        ends = bool(step.terminated[0]), bool(step.truncated[0])
+        return self._seen_in_one(step.observation, everyone), paid, *ends, self._told_of_one(step.info)
+
+    def no_meaning(self) -> set[str]:
+        """The keys that have no meaning in the last info of `step_one`."""
+        return self._unknown
+
+    @property
+    def told_by_agent(self) -> tuple[str, ...]:
+        """The keys of infos with a value for each agent."""
+        if self._by_agent is None:
+            self._by_agent = tuple(key for key, value in self.empty_info().items() if isinstance(value, Mapping))
+        return self._by_agent
+
+    def _seen_in_one(self, observation: Any, everyone: bool) -> dict[str, Array]:
+        """Observations by role, without the axis of replicas."""
+        seen = {}
+        for role, rows in ({next(iter(self.roles)): observation} if len(self.roles) == 1 else observation).items():
+            whole = everyone and self.acting(role) is not None
+            seen[role] = (self.look(role, np.arange(self.roles[role].num_agents)[None]) if whole else rows)[0]
+        return seen
+
+    def _told_of_one(self, info: Info) -> Info:
+        """An info without masks and the axis of replicas; notes which keys have no meaning."""
+        self._unknown = {key for key in info if key[0] != "_" and not info[f"_{key}"][0]}
+        plain: Info = {}
+        for key, value in info.items():
+            if isinstance(value, Mapping):
+                plain[key] = {role: own[0] for role, own in value.items()}
+            elif key[0] != "_":
+                plain[key] = value.item() if value.ndim == 1 else value[0].copy()
+        return plain
 
     def observe(self) -> Any:
         """Observations [B, rows, D] of the agents that act next, by role if the world has several roles."""
@@ -739,6 +816,15 @@ class Population(ABC, Generic[S]):
             given = list(actions) if isinstance(actions, Mapping) else type(actions).__name__
             raise ValueError(f"actions must be a dict with the roles {list(turn)}, whose turn it is, not {given}")
         return {r: self.roles[r].check(actions[r], (self.num_envs, self.rows(r))) for r in turn}
+
+
+def filled(out: Array | None, observation: Any) -> Any:
+    """An observation, in `out` if that is given."""
+    if out is None:
+        return observation
+    for rows in observation.values() if isinstance(observation, Mapping) else [observation]:
+        out[...] = rows
+    return dict.fromkeys(observation, out) if isinstance(observation, Mapping) else out
 
 
 def as_policies(env: Population[Any], policy: Any) -> dict[str, Acts]:

@@ -11,7 +11,8 @@ RENDER_MODES = ("human", "ansi", "rgb_array")
 
 
 def picture(population: Population[Any], replica: int = 0) -> Array:
-    """Draw one replica without a display: uint8 [height, width, 3]."""
+    """Draw one replica without a display: uint8 [height, width, 3]; the population keeps a history from now on."""
+    population.pictured = True
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

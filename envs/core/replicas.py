@@ -5,27 +5,26 @@ import dataclasses
 import multiprocessing
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from taciturn.envs.core import compiled, counter_streams, fields
-from taciturn.envs.core.channel import ChannelConfig
+from taciturn.envs.core.channel import PLAIN
 from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, Call, NotCompiled, Turn, every, run
-from taciturn.envs.core.info import Info
+from taciturn.envs.core.info import Info, named
 from taciturn.envs.core.kernels import Loop
-from taciturn.envs.core.population import Population, S, Step, Transition
+from taciturn.envs.core.population import One, Population, S, Step, Transition
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array, array_of
 
-PLAIN = ChannelConfig()
 NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
+_MOMENT: Any = object  # makes markers of the state at one moment
 FEW = 16  # actions that are checked one by one
 PART = 4096  # turns that make a thread worth while
 
@@ -93,12 +92,14 @@ class Replicas(Population[S]):
         self._played = 0.0
         self._built = 0  # whether loops may be loaded (1), or compiled (2), as well
         self._loops: dict[Any, Any] = {}
-        self._ready: dict[Any, tuple[Callable[[], None], Array]] = {}
         self._made_for: Any = None
         self._rngs: Any = None
+        self._by_name: dict[str, Array] = {}
+        self._fresh: list[tuple[Array, Any]] = []  # arrays, and how runs begin with them
+        self._calls: list[list[Any]] = []  # of `_run_one`, by whether everyone observes, and by turn
         self._drawn_from: Any = None
         self._seen_state: Any = None
-        self.plain, self._splits, self._remembers = True, False, False
+        self.plain, self._splits = True, False
 
     # What a world writes.
 
@@ -156,7 +157,8 @@ class Replicas(Population[S]):
         return {key: self.column(key).copy() for key in self._no_arrays}
 
     def remember(self) -> None:
-        """What is kept of the state before a turn, for pictures; by default nothing."""
+        """What is kept of the state before a turn, for pictures, while the population is `pictured`; by default
+        nothing."""
 
     def splits(self) -> bool:
         """Whether something happens in `between` in this run."""
@@ -181,7 +183,7 @@ class Replicas(Population[S]):
 
     def column(self, name: str) -> Array:
         """A field of the state of all replicas, [B, ...], to be read and written."""
-        return getattr(self._arrays, name) if name in self._arrays._fields else self._rows[name]
+        return self._by_name[name]
 
     @property
     def state(self) -> S:
@@ -195,15 +197,16 @@ class Replicas(Population[S]):
     def acting(self, role: str) -> Array | None:
         if not self.acts:
             return None
-        self._begun()
-        return self.column(self.acts).copy()
+        if self._state is None:
+            self._begun()
+        return self._by_name[self.acts].copy()
 
     @property
     def some_act(self) -> bool:
         return bool(self.acts)
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = super().__getstate__() | {"_loops": {}, "_ready": {}}
+        kept = super().__getstate__() | {"_loops": {}, "_by_name": {}, "_fresh": [], "_calls": []}
         if self._state is not None:  # a copy plays on independently
             kept["_arrays"] = {name: array.copy() for name, array in self._arrays._asdict().items()}
             kept |= {"_rows": self._rows.copy(), "_rngs": self._rngs.copy()}
@@ -214,6 +217,7 @@ class Replicas(Population[S]):
         self.channels = {name: copy.copy(channel) for name, channel in self.channels.items()}
         if self._state is not None:
             self._arrays = compiled.arrays_type(tuple(state["_arrays"]))(**state["_arrays"])
+            self._name_fields()
             self._bind()
             self._prepare()
 
@@ -228,6 +232,7 @@ class Replicas(Population[S]):
         made = {name: np.stack([array] * self.num_envs) for name, array in self._single.items()}
         self._arrays = compiled.arrays_type(tuple(made))(**made)
         self._rows = np.zeros(self.num_envs, compiled.numbers_of(self.state_type, frozenset(made)))
+        self._name_fields()
         empty = {key: value for key, value in self.empty_info().items() if self._is_number(value)}
         kinds = [(key, np.asarray(value).dtype) for key, value in empty.items()]
         self._none, self._keys = np.array([tuple(empty.values())], np.dtype(kinds, align=True)), tuple(empty)
@@ -252,8 +257,12 @@ class Replicas(Population[S]):
             name: self._single[self.acts].size if self.acts else role.num_agents for name, role in self.roles.items()
         }
         self._action = [np.zeros((1, rows[name], *spaces[name].shape), spaces[name].dtype) for name in turns]
-        self._filled = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
-        self._loops, self._ready = {}, {}
+        self._loops = {}
+
+    def _name_fields(self) -> None:
+        """The fields of the state and `reward`, as `column` gives them."""
+        self._by_name = self._arrays._asdict()
+        self._by_name |= {name: self._rows[name] for name in self._rows.dtype.names}
 
     def _bind(self) -> None:
         """Channels on which nothing stands count by the fields of the state."""
@@ -296,10 +305,11 @@ class Replicas(Population[S]):
         actions: Array | None = None,
         over: Array | None = None,
         who: Array | None = None,
+        out: Array | None = None,
     ) -> tuple[Array, Array, Array]:
         """`run`, compiled once enough has been played: (observations, rewards, told), each if asked for.
 
-        The agents `who` [B, r] observe; by default those that act next.
+        The agents `who` [B, r] observe, into `out` if that is given; by default those that act next.
         """
         now, then = self._order[turn]
         seen, reward, told = self._blank
@@ -307,7 +317,8 @@ class Replicas(Population[S]):
             who = self.column(self.acts) if self.acts else self._nobody
         if what & LOOK:
             rows = who.shape[1] if len(who) else self.roles[then].num_agents
-            seen = np.empty((self.num_envs, rows, self.roles[then].layout.size), np.float32)
+            shape = self.num_envs, rows, self.roles[then].layout.size
+            seen = np.empty(shape, np.float32) if out is None else out
         if what & (SAY | HEAR):
             reward = self._arrays.reward
         if what & TELL:
@@ -393,19 +404,34 @@ class Replicas(Population[S]):
             self._run(LOOK, self._everywhere, turn)
 
     def _begin_state(self, where: Array | None) -> None:
+        self._ready(where is None)
+        where = self._everywhere if where is None else where
+        begin = int(np.count_nonzero(where))
+        self._played += begin * self._effort
+        some: Any = ... if begin == self.num_envs else where  # much faster than a mask
+        for array, first in self._fresh:
+            array[some] = first
+        if begin == self.num_envs == 1:
+            self._run_one(BEGIN, len(self._order) - 1)
+        else:
+            self._run(BEGIN, where, len(self._order) - 1)
+        self._moved()
+        if type(self).begun is not Replicas.begun:
+            self.begun(where)
+            self._moved()
+
+    def _ready(self, whole: bool) -> None:
+        """Prepare arrays, channels and sources of random numbers for runs that begin; `whole`: of all replicas."""
         streams = self.streams
         assert isinstance(streams, Streams)
-        if where is None:
+        if whole:
             configs = [channel.config for channel in self.channels.values()]
-            self.plain = all(config == PLAIN for config in configs) and not any(
-                c.chosen for c in self.channels.values()
-            )
             if self._made_for is None or self._made_for[0] is not self.params or self._made_for[1] != configs:
+                chosen = any(channel.chosen for channel in self.channels.values())
+                self.plain = not chosen and all(config == PLAIN for config in configs)
                 self._allocate()
-                self._made_for = self.params, configs
+                self._made_for, self._calls = (self.params, configs), []
             self._bind()
-            self._prepare()
-            where = self._everywhere
         if self._rngs is None or self._drawn_from is not streams:
             replicas = self.first_replica + np.arange(self.num_envs)
             noise = {source: self.channels[name].configuration for source, name in self.noise.items()}
@@ -413,19 +439,12 @@ class Replicas(Population[S]):
             if self._rngs is None or self._rngs.shape != drawn.shape:
                 self._rngs = drawn
             self._rngs[...], self._drawn_from = drawn, streams
-        self._played += int(where.sum()) * self._effort
-        some: Any = ... if where.all() else where  # much faster than a mask
-        self._rows[some] = np.zeros((), self._rows.dtype)
-        for array, single in zip(self._arrays, self._single.values(), strict=True):
-            array[some] = single
-        self._run(BEGIN, where, len(self._order) - 1)
-        self._moved()
-        self.begun(where)
-        self._moved()
+        if not self._calls:
+            self._prepare()
 
     def _moved(self) -> None:
         """Note that the state has changed."""
-        self._state, self._seen_state = _moment(), None
+        self._state, self._seen_state = _MOMENT(), None
 
     def initial(self) -> S:
         raise NotImplementedError  # `begin` does it
@@ -445,27 +464,22 @@ class Replicas(Population[S]):
         seen = self._run(LOOK, self._everywhere, turn)[0]
         return seen if len(self.roles) == 1 else {self._order[turn][1]: seen}
 
-    def _play(
-        self, live: Array, actions: Array, more: int = 0, who: Array | None = None
-    ) -> tuple[Array, Array, Array, Array]:
-        """Play a turn in the replicas `live` bool[B]: (observation, reward [B, agents], (terminated, truncated) bool[B,
-        2], told)."""
-        turn = self._turn
-        if self._remembers:
+    def _play(self, live: Array, run_by: Callable[[int], Any], more: int = 0) -> Any:
+        """Play a turn in the replicas `live` bool[B]: call `run_by` with the bits of what `run` is to do; returns what
+        the last call does."""
+        if self.pictured:
             self.remember()
         self._played += self.num_envs * self._effort
-        over = np.empty((self.num_envs, 2), np.bool_)
-        over[:, 0], over[:, 1] = self.terminated, self.truncated
+        for channel in self.channels.values():
+            channel.live = live
+            channel.times += not self._splits  # then fields of the state count messages
         if self._splits:
-            self._run(SAY, live, turn, actions)
+            run_by(SAY)
             self.between(live)
-            seen, reward, told = self._run(HEAR | LOOK | more, live, turn, None, over, who)
-        else:
-            seen, reward, told = self._run(SAY | HEAR | LOOK | more, live, turn, actions, over, who)
-            for channel in self.channels.values():
-                channel.times += 1
+        found = run_by((HEAR if self._splits else SAY | HEAR) | LOOK | more)
+        self._turn = (self._turn + 1) % len(self._order)
         self._moved()
-        return seen, reward, over, told
+        return found
 
     def _settle(self) -> None:
         telling = self._telling()
@@ -473,22 +487,21 @@ class Replicas(Population[S]):
             telling.info = telling.info()
         super()._settle()
 
-    def step(self, actions: Any, where: Array | None = None) -> Step:
+    def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         _, frozen = self._running(where)
         role = self.turn[0]
         checked = np.ascontiguousarray(self._checked(actions)[role], self.roles[role].action_space.dtype)
+        self._check_room(out)
         self._settle()
-        live = ~frozen
-        for channel in self.channels.values():
-            channel.live = live
-        seen, reward, over, _ = self._play(live, checked)
+        live, turn = ~frozen, self._turn
+        over = np.stack([self.terminated, self.truncated], 1)
+        seen, reward, _ = self._play(live, lambda what: self._run(what, live, turn, checked, over, out=out))
         if type(self).ended is not Replicas.ended:
             self.ended(live & over.any(1))
         for channel in self.channels.values():
             if channel.config.budget is not None:
                 over[:, 1] |= channel.stopped & live
         self.terminated, self.truncated = over[:, 0], over[:, 1]
-        self._turn = (self._turn + 1) % len(self._order)
         told = self._tell(self.told, live)
         if len(self.roles) == 1:
             return Step(seen, reward, self.terminated, self.truncated, told)
@@ -496,78 +509,31 @@ class Replicas(Population[S]):
         return Step({self.turn[0]: seen}, earned, self.terminated, self.truncated, told)
 
     def _prepare(self) -> None:
-        """Prepare what `step_one` and `observe` use, as a run begins."""
+        """Prepare what single steps use, for runs with these parameters and channels."""
         self._splits = self.splits()
-        self._remembers = type(self).remember is not Replicas.remember
-        # The infos of `step_one` have no values by agent.
-        by_agent = any(isinstance(value, Mapping) for value in self._no_arrays.values())
-        self.quick = self.num_envs == 1 and not by_agent
-        if self.quick:
+        self._closes = self._splits or type(self).ended is not Replicas.ended
+        begins = ((self.column(name), one if one.any() else 0) for name, one in self._single.items() if one.size)
+        numbers = [(self._rows.view(np.uint8).reshape(self.num_envs, -1), 0)]  # bytes are filled faster than fields
+        self._fresh = [*(numbers if self._rows.itemsize else ()), *begins]
+        self._calls = [[]]
+        if self.num_envs == 1:
             acting = self.column(self.acts) if self.acts else self._nobody
-            seers = [self.roles[then] for _, then in self._order]
-            self._sight = [((1, acting.shape[1] or role.num_agents, role.layout.size), acting) for role in seers]
-            self._full_sight = [((1, role.num_agents, role.layout.size), self._nobody) for role in seers]
+            reward, over, told = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
+            self._filled = reward[0], over[0], told
+            self._calls = [
+                [self._call(turn, who, reward, over, told) for turn in range(len(self._order))]
+                for who in (acting, self._nobody)
+            ]
+            self._empty = named(self._keys, self._none.item())
+            plain = type(self).told_arrays is Replicas.told_arrays
+            self._shown = {key: self.column(key) for key in self._no_arrays} if plain else None
 
-    def reset_one(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Array, Info]:
-        """`reset` of a `quick` population: (observations [r, D] of the agents that act, the info in plain numbers and
-        arrays)."""
-        self._restart(seed, options, None)
-        info: Info = dict(zip(self._keys, self._none.item(), strict=True))
-        info.update((key, np.array(value)) for key, value in self._no_arrays.items() if not isinstance(value, Mapping))
-        info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
-        return self._run(LOOK, self._everywhere)[0][0], info
-
-    def step_one(self, actions: Any, everyone: bool = False) -> tuple[Array, list[float], bool, bool, Info]:
-        """`step` of a `quick` population, without the overhead of arrays of replicas.
-
-        Args:
-            actions: [rows, ...], one for each agent that acts.
-            everyone: whether all agents observe, or only those that act next.
-
-        Returns:
-            (observations [r, D], rewards [agents], terminated, truncated, the info in plain numbers and arrays, without
-            values by agent).
-        """
-        if self.terminated[0] or self.truncated[0]:
-            self._running()
-        turn = self._turn
-        name, _ = self._order[turn]
-        self._accept(actions, self.roles[name], turn)
-        if self._telling() is not None:
-            self._settle()
-        if self._remembers:
-            self.remember()
-        self._played += self._effort
-        reward, over, told = self._filled
-        if self._splits:
-            for channel in self.channels.values():
-                channel.live = self._everywhere
-            self._run(SAY, self._everywhere, turn, self._action[turn])
-            self.between(self._everywhere)
-        play, seen = self._ready.get((turn, everyone, self._splits)) or self._readied(turn, everyone)
-        play()
-        seen = seen.copy()
-        self._turn = (turn + 1) % len(self._order)
-        self._state, self._seen_state = _moment(), None
-        terminated, truncated = self._ended_one(over[0].tolist()) if self._splits else over[0].tolist()
-        if terminated or truncated:
-            self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
-        info: Info = dict(zip(self._keys, told.item(), strict=True))
-        if self._no_arrays:
-            info.update(self._arrays_of_one())
-        if self.channels and self.plain:
-            self._add_spent(info)
-        elif self.channels:
-            info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
-        return seen[0], reward[0].tolist(), terminated, truncated, info
-
-    def _readied(self, turn: int, everyone: bool) -> tuple[Callable[[], None], Array]:
-        """What plays a turn of the only replica, or its second half, and the buffer of its observations."""
+    def _call(self, turn: int, who: Array, reward: Array, over: Array, told: Array) -> Turn:
+        """What `run` is given in a turn of the only replica if the agents `who` [1, r] observe (if empty, all)."""
         then = self._order[turn][1]
-        reward, over, told = self._filled
-        shape, who = (self._full_sight if everyone else self._sight)[turn]
-        given = Turn(
-            (0 if self._splits else SAY) | HEAR | LOOK | TELL,
+        role = self.roles[then]
+        return Turn(
+            0,
             0,
             1,
             self._everywhere,
@@ -580,23 +546,77 @@ class Replicas(Population[S]):
             over,
             who,
             self._bounds[then],
-            np.empty(shape, np.float32),
+            np.empty((1, who.shape[1] or role.num_agents, role.layout.size), np.float32),
             self._none,
             told,
         )
+
+    def reset_one(
+        self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
+    ) -> tuple[dict[str, Array], Info]:
+        self._restart(seed, options, None)
+        info = self._empty | {key: self._none_of(key) for key in self._no_arrays}
+        self._add_spent(info)
+        return self._run_one(LOOK, len(self._order) - 1, everyone), info
+
+    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
+        if self._state is None or self.terminated[0] or self.truncated[0]:
+            self._running()
+        turn = self._turn
+        name = self._order[turn][0]
+        self._accept(actions[name], self.roles[name], turn)
+        if self._telling() is not None:
+            self._settle()
+        seen = self._play(self._everywhere, lambda what: self._run_one(what, turn, everyone), TELL)
+        reward, over, told = self._filled
+        terminated, truncated = self._ended_one(over.tolist()) if self._closes else over.tolist()
+        if terminated or truncated:
+            self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
+        info = named(self._keys, told.item())
+        if self._no_arrays:
+            self._add_arrays(info)
+        if self.channels:
+            self._add_spent(info)
+        paid = reward.tolist()
+        if len(self._columns) > 1:
+            by_role = {role: paid[columns] for role, columns in self._columns.items()}
+            return seen, by_role, terminated, truncated, info
+        return seen, {name: paid}, terminated, truncated, info
+
+    def _run_one(self, what: int, turn: int, everyone: bool = False) -> dict[str, Array]:
+        """`run` of the only replica, whose actions are in `_action`: what agents of the next role observe, {role: [r,
+        D]}, if asked for; rewards and the like are in `_filled`."""
+        play = self._loops.get((turn, everyone)) or self._bound(turn, everyone)
+        play(what)
+        return {self._order[turn][1]: self._calls[everyone][turn].seen[0].copy()} if what & LOOK else {}
+
+    def _bound(self, turn: int, everyone: bool) -> Callable[[int], None]:
+        """What plays a turn of the only replica, by the bits of what `run` is to do."""
+        given = self._calls[everyone][turn]
         made = self._loop(turn, run, given)
         if not isinstance(made, Loop):  # perhaps not for long
-            return partial(made, given), given.seen
-        key = turn, everyone, self._splits
-        self._ready[key] = made.bound(given), given.seen
-        return self._ready[key]
+            return lambda what: made(given._replace(what=what))
+        self._loops[turn, everyone] = bound = made.bound(given)
+        return bound
 
-    def _arrays_of_one(self) -> Iterator[tuple[str, Array]]:
-        """The entries of the only replica's info that are arrays, without those by agent."""
-        for key, values in self.told_arrays().items():
-            if not isinstance(values, Mapping):
-                told = key not in self.told_if or self._rows[self.told_if[key]][0]
-                yield key, values[0] if told else np.array(self._no_arrays[key])
+    def _add_arrays(self, info: Info) -> None:
+        """Add to the info of the only replica the entries that are arrays or by agent."""
+        kept = self._shown
+        told = self.told_arrays() if kept is None else kept
+        for key, values in told.items():
+            if key in self.told_if and not self._rows[self.told_if[key]][0]:
+                info[key] = self._none_of(key)
+            elif type(values) is dict:
+                info[key] = {role: own[0] for role, own in values.items()}
+            else:
+                info[key] = values[0] if kept is None else values[0].copy()
+
+    def _none_of(self, key: str) -> Any:
+        """What the info of the only replica holds under a key that has no meaning, an array or by agent."""
+        none = self._no_arrays[key]
+        if isinstance(none, Mapping):
+            return {role: np.full(self.roles[role].num_agents, value) for role, value in none.items()}
+        return np.array(none)
 
     def _ended_one(self, over: list[bool]) -> list[bool]:
         """Do what happens between steps and at the end of a run; return whether the only run has ended."""
@@ -605,41 +625,38 @@ class Replicas(Population[S]):
         stopped = any(c.config.budget is not None and c.stopped[0] for c in self.channels.values())
         return [over[0], over[1] or bool(stopped)]
 
-    def fits(self, role: Role) -> Callable[[Any], bool]:
-        """`fits_in` the space of a role's actions."""
-        if role.name not in self._loops:
-            self._loops[role.name] = fits_in(role.action_space)
-        found: Callable[[Any], bool] = self._loops[role.name]
-        return found
-
     def _accept(self, actions: Any, role: Role, turn: int) -> None:
         """Check actions [rows, ...] of the only replica, and store them for `run`."""
-        kept = self._action[turn]
-        if len(actions) <= FEW and all(map(self.fits(role), actions)):
+        kept, fits = self._action[turn], role.fits
+        if len(actions) == kept.shape[1] <= FEW:
             for row, action in enumerate(actions):
+                if not fits(action):
+                    break
                 kept[0, row] = action
-        else:
-            name = "actions" if self._agents > 1 else "action"
-            kept[...] = role.check(array_of(name, actions)[None], kept.shape[:2], name)
+            else:
+                return
+        name = "actions" if self._agents > 1 else "action"
+        kept[...] = role.check(array_of(name, actions)[None], kept.shape[:2], name)
 
     def no_meaning(self) -> set[str]:
-        """The keys that have no meaning in the info of the last turn of the only replica."""
-        held = {field: bool(self._rows[field][0]) for field in set(self.told_if.values())}
-        return {key for key, field in self.told_if.items() if not held[field]}
+        return {key for key, field in self.told_if.items() if not self._rows[field][0]}
 
     def _add_spent(self, info: Info) -> None:
-        """Add to the info of the only replica what was sent, on channels on which nothing stands."""
+        """Add to the info of the only replica what was spent."""
+        if not self.plain:
+            info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
+            return
         sent, tells = 0, False
         for channel in self.channels.values():
-            if not self._splits:
-                channel.times += 1
             sent += int(channel.everyone[0]) * channel.num_senders
             if channel.each is not None:
-                sent += int(channel.each.sum())
+                each = channel.each[0]
+                sent += sum(each.tolist()) if len(each) <= FEW else int(each.sum())
             tells = tells or channel.silence_tells or bool(channel.unbounded)
-        info["messages"] = sent
-        info["epsilon_message"] = np.inf if sent else 0.0
-        info["epsilon_basic"] = np.inf if sent or tells else 0.0
+        if self.channels:
+            info["messages"] = sent
+            info["epsilon_message"] = np.inf if sent else 0.0
+            info["epsilon_basic"] = np.inf if sent or tells else 0.0
 
     def told(self) -> Info:
         """The info of the state as it is now, [B] each."""
@@ -648,32 +665,6 @@ class Replicas(Population[S]):
         if self._no_arrays:
             info |= self.told_arrays()
         return info | {f"_{key}": self._rows[field].copy() for key, field in self.told_if.items()}
-
-
-def _moment() -> Any:
-    """A marker of the state at one moment."""
-    return object()
-
-
-def fits_in(space: Any) -> Callable[[Any], bool]:
-    """A quick test whether an action lies in a space; it may miss some that do."""
-    if isinstance(space, Discrete):
-        low, high = int(space.start), int(space.start + space.n)
-        return lambda action: type(action) is np.int64 and low <= int(action) < high
-    if isinstance(space, MultiDiscrete):
-        bounds = [(int(low), int(low + size - 1)) for low, size in zip(space.start, space.nvec, strict=True)]
-    elif isinstance(space, Box) and len(space.shape) == 1:
-        bounds = list(zip(space.low.tolist(), space.high.tolist(), strict=True))
-    else:
-        return lambda action: False
-    kind, shape = space.dtype, space.shape
-
-    def fits(action: Any) -> bool:
-        if type(action) is not np.ndarray or action.dtype is not kind or action.shape != shape:
-            return False
-        return all(low <= x <= high for x, (low, high) in zip(action.tolist(), bounds, strict=True))
-
-    return fits
 
 
 @cache

@@ -96,6 +96,29 @@ class Role:
     layout: Layout
     action_space: gymnasium.spaces.Space[Any]
 
+    def __post_init__(self) -> None:
+        space = self.action_space
+        kind, low, high = None, [1], [0]
+        if isinstance(space, gymnasium.spaces.Discrete):
+            low, high = [int(space.start)], [int(space.start + space.n - 1)]
+        elif isinstance(space, gymnasium.spaces.MultiDiscrete):
+            kind, low, high = space.dtype, space.start.tolist(), (space.start + space.nvec - 1).tolist()
+        elif isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
+            kind, low, high = space.dtype, space.low.tolist(), space.high.tolist()
+        object.__setattr__(self, "_quick", (kind, space.shape, low, high))
+
+    def fits(self, action: Any) -> bool:
+        """A quick test whether an action lies in the space; it may miss some that do."""
+        kind, shape, lows, highs = self._quick  # type: ignore[attr-defined]
+        if kind is None:
+            return type(action) is np.int64 and lows[0] <= int(action) <= highs[0]
+        if type(action) is not np.ndarray or action.dtype != kind or action.shape != shape:
+            return False
+        for x, low, high in zip(action.tolist(), lows, highs):  # noqa: B905, SIM110 - others take longer
+            if not low <= x <= high:
+                return False
+        return True
+
     def check(self, actions: Any, shape: tuple[int, int], name: str = "actions") -> Array:
         """Return `actions` as an array [B, rows, *action_shape]; raise ValueError if any lies outside the space."""
         space = self.action_space

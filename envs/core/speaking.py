@@ -12,7 +12,7 @@ import numpy as np
 from taciturn.envs.core.around import Around
 from taciturn.envs.core.channel import ChannelConfig, join
 from taciturn.envs.core.info import Info
-from taciturn.envs.core.population import Population, Step
+from taciturn.envs.core.population import Population, Step, filled
 from taciturn.envs.core.public import Passing, has_public_schedule
 from taciturn.envs.core.roles import Layout, Role
 from taciturn.envs.core.states import updated
@@ -224,15 +224,16 @@ class Speaking(Around):
         self._turn = 0
         return self.observe(), info
 
-    def step(self, actions: Any, where: Array | None = None) -> Step:
+    def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         _, frozen = self._running(where)
         checked, live = self._checked(actions), ~frozen
+        self._check_room(out)
         self._settle()
         if self.turn == (SPEAKER,):
             self._choose(checked[SPEAKER], live)
             self._turn = 1
             paid = {SPEAKER: np.zeros((self.num_envs, self.roles[SPEAKER].num_agents))}
-            return Step(self.observe(), paid, self.terminated, self.truncated, self._tell({}, live))
+            return Step(filled(out, self.observe()), paid, self.terminated, self.truncated, self._tell({}, live))
         (role,) = checked
         step = self.inner.step(checked[role], where)
         self._keep_up()
@@ -240,7 +241,7 @@ class Speaking(Around):
         self._earned = self._earned + step.reward.sum(1) / self.roles[role].num_agents
         pays = (self._earned * (live & self.done))[:, None]
         paid = {role: step.reward, SPEAKER: np.repeat(pays, self.roles[SPEAKER].num_agents, 1)}
-        return Step(self.observe(), paid, self.terminated, self.truncated, partial(getattr, step, "info"))
+        return Step(filled(out, self.observe()), paid, self.terminated, self.truncated, partial(getattr, step, "info"))
 
     def _choose(self, actions: Array, live: Array) -> None:
         """Take the levels of the next messages [B, N] from actions, in the replicas `live` bool[B]."""

@@ -89,6 +89,7 @@ class Table:
     """The table of a NamedTuple.
 
     Attributes:
+        words: int64, with two behind those of the layout.
         address: of its words.
         returned, error: addresses of words behind them, for what a compiled function returns.
     """
@@ -98,8 +99,8 @@ class Table:
         for layout in self._layouts:
             self._starts.append(size)
             size += size_of(layout)
-        self._words = np.zeros(size + 2, np.int64)
-        self.address: int = self._words.ctypes.data
+        self.words = np.zeros(size + 2, np.int64)
+        self.address: int = self.words.ctypes.data
         self.returned, self.error = self.address + WORD * size, self.address + WORD * (size + 1)
         self._given: tuple[Any, ...] = (None,) * len(given)
         self.enter(given)
@@ -108,7 +109,7 @@ class Table:
         """Enter values of the same layouts."""
         for i, (old, new) in enumerate(zip(self._given, given, strict=True)):
             if old is not new:
-                _write(self._words, self._starts[i], self._layouts[i], new)
+                _write(self.words, self._starts[i], self._layouts[i], new)
         self._given = given  # so that the addresses stay theirs
 
 

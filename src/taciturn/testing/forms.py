@@ -153,7 +153,7 @@ def turns_of_aec(case: Case) -> Trajectory:
         actions = by_agent(random_actions(env.population, rng))
         state = env.population.state
         while env.population.state is state:
-            assert not any(env.rewards.values()) or env._collected == []
+            assert not any(env.rewards.values()) or env._given == 0
             env.step(actions[env.agent_selection])
         observations = {name: env.observe(name) for name in names}
         agent = env.agent_selection

@@ -259,10 +259,10 @@ def run(play: Play, script: Script, private: Private, fast: bool) -> bool:
         _listen(channel, population, script)
     step = population.step
 
-    def steps(actions: Any, where: Array | None = None) -> Any:
+    def steps(actions: Any, where: Array | None = None, out: Array | None = None) -> Any:
         if not isinstance(actions, dict):
             script.acted.append((len(script.said), actions))
-        return step(actions, where)
+        return step(actions, where, out)
 
     population.step = steps  # type: ignore[method-assign]
     if fast:

@@ -1,0 +1,188 @@
+"""What the two views of several agents share: names, spaces, infos and the whole state."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from taciturn.envs.core import fields
+from taciturn.envs.core.info import Info, named
+from taciturn.envs.core.population import Population
+from taciturn.envs.core.views.single import OneReplica
+from taciturn.validation import Array
+
+
+class Agents(OneReplica):
+    """Common part of the two PettingZoo views."""
+
+    def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
+        alike = not population.some_act and population.turns is None
+        super().__init__(population, render_mode, is_parallelizable=alike)
+        self.possible_agents = list(population.possible_agents)
+        self.agents: list[str] = []
+        self._of = {role: [f"{role}_{i}" for i in range(r.num_agents)] for role, r in population.roles.items()}
+        self._place = {agent: (role, i) for role, names in self._of.items() for i, agent in enumerate(names)}
+        self._places = {role: range(len(names)) for role, names in self._of.items()}
+        self.observation_spaces: dict[str, gymnasium.spaces.Space[Any]] = {}
+        self.action_spaces: dict[str, gymnasium.spaces.Space[Any]] = {}
+        for role, r in population.roles.items():
+            # One space object for each agent, the same at every call: seeding one must not seed another.
+            self.observation_spaces |= dict.fromkeys(self._of[role], r.layout.space())
+            self.action_spaces |= {agent: _copy_space(r.action_space) for agent in self._of[role]}
+        # Copying a dict is far cheaper than filling one.
+        self._every = {value: dict.fromkeys(self.possible_agents, value) for value in (False, True)}
+        self._nothing = dict.fromkeys(self.possible_agents, 0.0)
+        self._some_act, self._turns = population.some_act, population.turns is not None
+        self._acting: dict[str, list[int] | None] = dict.fromkeys(self._of)  # the agents that act; None: all of a role
+        self._actors = self._of.copy()  # their names
+        self._seen: dict[str, Array] = {}  # what all agents of a role observe,
+        self._shown: dict[str, Array] = {}  # and what single agents do
+        self._told: Info = {}
+        self._masks: dict[str, Array | None] = {}
+        self._begun = False
+        self.truth_in_state = False
+        self._state_spaces: dict[bool, gymnasium.spaces.Box] = {}
+
+    def _check_begun(self, what: str) -> None:
+        if not self._begun:
+            raise gymnasium.error.ResetNeeded(f"no run of {self.population.name} has begun: call reset() before {what}")
+
+    def _check_live(self) -> None:
+        if not self.agents:
+            self._check_begun("step()")
+            raise gymnasium.error.ResetNeeded(
+                f"every agent of {self.population.name} is done: call reset() before step()"
+            )
+
+    def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
+        return self.action_spaces[agent]
+
+    def _begin(self, seed: int | None, options: dict[str, Any] | None, everyone: bool) -> None:
+        """Begin a run; refused arguments change nothing."""
+        seen, told = self.population.reset_one(seed, options, everyone)
+        self.agents, self._begun = list(self.possible_agents), True
+        self._by_agent = self.population.told_by_agent
+        self._note(seen, told, everyone)
+
+    def _play(self, actions: Mapping[str, Any], everyone: bool) -> tuple[dict[str, float], bool, bool]:
+        """Play a turn by actions of the roles whose turn it is: (rewards, of agents who can have one, terminated,
+        truncated).
+
+        With `everyone`, all agents of a role observe afterwards, not only those that act next.
+        """
+        seen, rewards, terminated, truncated, told = self.population.step_one(actions, everyone)
+        paid: dict[str, float] = {}
+        for role, values in rewards.items():
+            paid |= named(self._actors[role], values)
+        self._note(seen, told, everyone)
+        return paid, terminated, truncated
+
+    def _note(self, seen: dict[str, Array], told: Info, everyone: bool) -> None:
+        """Store what is observed and told at this moment, and who acts."""
+        self._told, self._masks, self._seen, self._shown = told, {}, seen, {}
+        for role in self._of if self._some_act else ():
+            rows = self.population.acting(role)
+            if rows is None:
+                continue
+            names, who = self._of[role], rows[0].tolist()
+            self._acting[role], self._actors[role] = who, [names[i] for i in who]
+            told["acting"] = False
+            if role in seen and not everyone:
+                self._shown |= named(self._actors[role], seen.pop(role))
+
+    def _full_observation(self, role: str) -> Array:
+        """The observation that every agent of a role would get now, [N, D]."""
+        if role not in self._seen:
+            rows = None if self._acting[role] is None else np.arange(len(self._of[role]))[None]
+            self._seen[role] = self.population.look(role, rows)[0]
+        return self._seen[role]
+
+    def _infos_of(self, role: str, some: slice = slice(None)) -> list[Info]:
+        """The infos of a slice of a role's agents, a separate dict for each: the values of the replica, the agent's
+        entry of values by role, and its mask. Where only some act at a time, `acting` says whether the agent acts next.
+        """
+        told = self._told
+        if self._by_agent:
+            told = {key: value for key, value in told.items() if key not in self._by_agent}
+        places = self._places[role][some]
+        infos = [told.copy() for _ in places]
+        for key in self._by_agent:
+            if role in self._told[key]:
+                for info, value in zip(infos, self._told[key][role][some].tolist(), strict=True):
+                    info[key] = value
+        if self._masked and (mask := self._mask(role)) is not None:
+            for info, row in zip(infos, mask[some].astype(np.int8)):  # noqa: B905 - `strict` takes long
+                info["action_mask"] = row
+        if self._some_act and "acting" in told and (not self._turns or role in self.population.turn):
+            who = self._acting[role]
+            for place in places if who is None else who:
+                if place in places:
+                    infos[place - places.start]["acting"] = True
+        return infos
+
+    def _mask(self, role: str) -> Array | None:
+        """The actions of a role's agents that have an effect, [N, n]; None if all have."""
+        if role not in self._masks:
+            mask, who = self.population.action_mask(role), self._acting[role]
+            if mask is None or who is None:
+                self._masks[role] = None if mask is None else mask[0]
+            else:
+                every = np.zeros((len(self._of[role]), *mask.shape[2:]), np.int8)
+                every[who] = mask[0]  # the others' actions have no effect
+                self._masks[role] = every
+        return self._masks[role]
+
+    def _infos(self) -> dict[str, Info]:
+        """The infos of all agents."""
+        infos: dict[str, Info] = {}
+        for role, names in self._of.items():
+            found = named(names, self._infos_of(role))
+            infos = infos | found if infos else found
+        return infos
+
+    def state(self) -> Array:
+        """The world's whole state, in `state_space`; central critics learn from it (Gymnasium's and PettingZoo's
+        `state`).
+
+        It holds what all agents know, sent or not, so no total of privacy covers a policy that acts on it. What is
+        hidden from all agents (`taciturn.envs.core.fields`), such as the arms' means, is left out unless the
+        attribute `truth_in_state` is True.
+        """
+        space = self.state_space
+        return np.clip(self._numbers(self.population.state), space.low, space.high)
+
+    @property
+    def state_space(self) -> gymnasium.spaces.Box:
+        """A Box of float32 [D] over all finite numbers; an infinite number, such as a time not yet reached, is clipped
+        to its bound."""
+        if self.truth_in_state not in self._state_spaces:
+            population = self.population
+            if population._state is None:
+                population = deepcopy(population)  # the state's size is the same in all runs
+                population.reset(seed=0)
+            most = np.finfo(np.float32).max
+            shape = self._numbers(population.state).shape
+            self._state_spaces[self.truth_in_state] = gymnasium.spaces.Box(-most, most, shape, np.float32)
+        return self._state_spaces[self.truth_in_state]
+
+    def _numbers(self, state: Any) -> Array:
+        """The fields of a state as float32 [D]; hidden ones only with `truth_in_state`."""
+        known = fields.owners(type(state)).items()
+        names = [name for name, owner in known if self.truth_in_state or owner.kind != fields.HIDDEN]
+        parts = [np.ravel(getattr(state, name)[0]) for name in names]
+        with np.errstate(over="ignore"):
+            return np.concatenate(parts).astype(np.float32)
+
+
+def _copy_space(space: gymnasium.spaces.Space[Any]) -> gymnasium.spaces.Space[Any]:
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return gymnasium.spaces.Discrete(int(space.n), start=int(space.start))
+    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+        return gymnasium.spaces.MultiDiscrete(space.nvec.copy(), start=space.start.copy())
+    assert isinstance(space, gymnasium.spaces.Box)
+    return gymnasium.spaces.Box(space.low.copy(), space.high.copy(), dtype=space.dtype.type)

@@ -1,0 +1,112 @@
+"""The view of several agents who act at once."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any
+
+import pettingzoo
+
+from taciturn.envs.core.info import Info, named
+from taciturn.envs.core.population import Population
+from taciturn.envs.core.views.agents import Agents
+from taciturn.validation import Array, array_of, shown
+
+
+def pick(names: list[str], given: Mapping[str, Any]) -> Sequence[Any]:
+    """A mapping's values of these names; `itemgetter` gives them without a tuple if there is only one."""
+    return tuple(given[name] for name in names)
+
+
+class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
+    """A population as a PettingZoo Parallel environment.
+
+    In a world played in turns, a step is a whole cycle: first the last turn is played, in reply to the earlier turns of
+    the step before, and then the earlier turns of the next cycle. (The world's default actions open the first cycle.)
+    """
+
+    def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
+        super().__init__(population, render_mode)
+        self._opening = (population.turns or ())[:-1]  # the earlier turns of a cycle
+        self._picks: Any = [
+            (role, itemgetter(*names) if len(names) > 1 else partial(pick, names)) for role, names in self._of.items()
+        ]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Array], dict[str, Info]]:
+        population = self.population
+        self._begin(seed, options, everyone=True)
+        if self._opening:
+            first = {role: population.default_action(role)[0] for turn in self._opening for role in turn}
+            self._open(first, self._told.keys() - population._spent_so_far().keys())
+        self._renderer.update()
+        return self._observations(), self._infos()
+
+    def step(
+        self, actions: dict[str, Any]
+    ) -> tuple[dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Info]]:
+        population = self.population
+        self._check_live()
+        taken = self._taken(actions)
+        paid, terminated, truncated = self._play(self._of_those_who_act(taken), everyone=True)
+        earned = paid if len(paid) == len(self._nothing) else self._nothing | paid
+        if self._opening and not (terminated or truncated):
+            for agent, more in self._open(taken, population.no_meaning()):
+                earned[agent] += more
+            terminated, truncated = bool(population.terminated[0]), bool(population.truncated[0])
+        if terminated or truncated:
+            self.agents = []
+        if self.render_mode is not None:
+            self._renderer.update()
+        ends = self._every[terminated].copy(), self._every[truncated].copy()
+        return self._observations(), earned, *ends, self._infos()
+
+    def _taken(self, actions: Any) -> dict[str, Sequence[Any]]:
+        """The actions of all agents by role, [N, ...]; in a world of turns checked, since what a later turn refused
+        would come too late."""
+        if type(actions) is not dict:
+            if not isinstance(actions, Mapping):
+                raise ValueError(f"actions must be a dict {{agent: action}}, not {shown(actions)}")
+            actions = dict(actions)
+        taken = {}
+        try:
+            for role, chosen_of in self._picks:
+                taken[role] = chosen_of(actions)
+        except KeyError:
+            missing = next(agent for agent in self.agents if agent not in actions)
+            raise ValueError(f"actions must hold an action for every live agent, but {missing!r} is missing") from None
+        if self._opening:
+            for role, rows in taken.items():
+                given = array_of("actions", rows)[None]
+                taken[role] = self.population.roles[role].check(given, (1, len(rows)))[0]
+        return taken
+
+    def _of_those_who_act(self, taken: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The actions of this turn."""
+        if not (self._some_act or self._turns):
+            return taken
+        chosen = {}
+        for role in self.population.turn:
+            who = self._acting[role]
+            chosen[role] = taken[role] if who is None else [taken[role][i] for i in who]
+        return chosen
+
+    def _open(self, actions: Mapping[str, Any], unknown: set[str]) -> list[tuple[str, float]]:
+        """Play all turns of a cycle except the last; return the rewards. What they tell fills in the keys `unknown` of
+        the last info."""
+        rewards: list[tuple[str, float]] = []
+        for _ in self._opening:
+            before = self._told
+            paid, _, _ = self._play(self._of_those_who_act(actions), everyone=True)
+            self._told = self._told | {key: value for key, value in before.items() if key not in unknown}
+            unknown = unknown & self.population.no_meaning()
+            rewards += paid.items()
+        return rewards
+
+    def _observations(self) -> dict[str, Array]:
+        observations: dict[str, Array] = {}
+        for role, names in self._of.items():
+            found = named(names, self._full_observation(role))
+            observations = observations | found if observations else found  # merging takes long if there are many
+        return observations

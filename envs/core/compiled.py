@@ -102,34 +102,34 @@ class Turn(NamedTuple):
 def run(table: Any) -> None:
     """As the bits of `what` say, begin or play in the replicas that are `live`, then observe and tell in all."""
     turn = opened(table)
-    what, params, bounds = turn.what, turn.params, turn.bounds
+    what, live, rows, arrays, actions, params = turn.what, turn.live, turn.rows, turn.arrays, turn.actions, turn.params
+    rngs, reward, over, who, bounds = turn.rngs, turn.reward, turn.over, turn.who, turn.bounds
+    seen, none, told = turn.seen, turn.none, turn.told
     for i in range(turn.first, turn.last):
-        state, mine, rng = take(turn.rows, i), own(turn.arrays, i), turn.rngs[i]
+        state, mine, rng = take(rows, i), own(arrays, i), rngs[i]
         if what & SAY:
-            for row in range(turn.reward.shape[1]):
-                turn.reward[i, row] = 0.0
-        if turn.live[i]:
+            for row in range(reward.shape[1]):
+                reward[i, row] = 0.0
+        if live[i]:
             if what & BEGIN:
                 begin(state, mine, params, rng)
             if what & SAY:
-                said(state, mine, turn.actions[i], params, rng)
+                said(state, mine, actions[i], params, rng)
             if what & HEAR:
-                turn.over[i, 0], turn.over[i, 1] = heard(state, mine, params, rng, turn.reward[i])
-            keep(turn.rows, i, state)
+                over[i, 0], over[i, 1] = heard(state, mine, params, rng, reward[i])
+            keep(rows, i, state)
         if what & LOOK:
-            for row in range(turn.seen.shape[1]):
-                out = turn.seen[i, row]
-                observe(sight(state, mine, turn.who[i, row] if len(turn.who) > 0 else row), known(params), out)
+            for row in range(seen.shape[1]):
+                out = seen[i, row]
+                observe(sight(state, mine, who[i, row] if len(who) > 0 else row), known(params), out)
                 for d in range(len(out)):
-                    if not out[d] <= bounds[1, d]:
-                        out[d] = bounds[1, d]
-                    if out[d] < bounds[0, d]:
-                        out[d] = bounds[0, d]
+                    clipped = out[d] if out[d] <= bounds[1, d] else bounds[1, d]
+                    out[d] = clipped if clipped >= bounds[0, d] else bounds[0, d]
         if what & TELL:
-            turn.told[i] = turn.none[0]
-            info = take(turn.told, i)
+            told[i] = none[0]
+            info = take(told, i)
             tell(state, mine, params, info)
-            keep(turn.told, i, info)
+            keep(told, i, info)
 
 
 class Call(NamedTuple):

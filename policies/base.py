@@ -68,6 +68,11 @@ class Policy(metaclass=NamesUnknown):
         `taciturn.envs.core.public.fast_form`."""
         return None
 
+    def closed_form(self, view: PublicView) -> Callable[..., None] | None:
+        """`act` of one agent as a function that is compiled as part of the world, or None; see
+        `taciturn.envs.core.public.closed_form`."""
+        return None
+
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         """Actions [B, rows, ...] for observations [B, rows, D]; `mask` int8[B, rows, n] marks the actions that have an
         effect."""

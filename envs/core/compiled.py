@@ -44,7 +44,7 @@ def _of_the_world(*arguments: Any) -> Any:
     raise NotImplementedError
 
 
-own = begin = said = heard = sight = known = observe = tell = one = _of_the_world
+own = begin = said = heard = sight = known = observe = tell = one = answer = answered_said = _of_the_world
 
 
 def begins_not(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -113,6 +113,22 @@ def run(
             info = take(told, i)
             tell(state, mine, params, info)
             keep(told, i, info)
+
+
+def answered(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """A turn, and the first half of the next one, whose agents answer what they observe by a function.
+
+    `arrays.glance` holds an observation and its bounds.
+    """
+    said(state, arrays, actions, params, rng)
+    heard(state, arrays, params, rng, arrays.reward)
+    out = arrays.glance[0]
+    for row in range(len(arrays.answers)):
+        observe(sight(state, arrays, row), known(params), out)
+        for d in range(len(out)):
+            out[d] = max(arrays.glance[1, d], min(arrays.glance[2, d], out[d]))
+        answer(out, known(params), arrays.answers[row])
+    answered_said(state, arrays, arrays.answers, params, rng)
 
 
 def every(live: Any, rows: Any, arrays: Any, params: Any, rngs: Any) -> None:
@@ -262,6 +278,12 @@ def uncompiled(function: Any, known: Mapping[str, Any], made: dict[int, Any]) ->
         for name, value in uses(function, known).items():
             scope[name] = uncompiled(value, known, made) if isinstance(value, FunctionType) else value
     return made[id(function)]
+
+
+@cache
+def answered_turn(functions: tuple[tuple[str, Any], ...]) -> Any:
+    """`answered` by these functions of a world and a policy."""
+    return rebound(answered, globals() | dict(functions))
 
 
 @cache

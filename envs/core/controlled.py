@@ -12,8 +12,8 @@ import numpy as np
 from taciturn.envs.core.around import Around
 from taciturn.envs.core.info import Info, latest, overlaid
 from taciturn.envs.core.population import Acts, Population, Rollout, Step, begin
-from taciturn.envs.core.public import PublicView
-from taciturn.envs.core.replicas import FEW, fits_in
+from taciturn.envs.core.public import PublicView, closed_form
+from taciturn.envs.core.replicas import FEW, Replicas, fits_in
 from taciturn.envs.core.roles import Role
 from taciturn.validation import Array, array_of, choice, integer
 
@@ -93,6 +93,8 @@ class Controlled(Played):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
     ) -> tuple[Any, Info]:
         inner = self.inner
+        if where is None and isinstance(inner, Replicas):
+            inner.closed_forms = self._closed_forms(inner)
         if where is not None and not inner._marked(where).all():
             with inner.apart(where):  # the other roles open their cycle there
                 _, info = inner.reset(seed=seed, options=options, where=where)
@@ -106,9 +108,21 @@ class Controlled(Played):
         _, steps = self._follow()
         return self.observe(), _together(steps, info)
 
+    def _closed_forms(self, inner: Replicas[Any]) -> dict[str, Any]:
+        """The closed forms of the other roles' policies, where they answer this role's turn and all have one."""
+        if inner.turns is None or len(inner.turns) != 2 or inner.turns[0] != (self.role,):
+            return {}
+        forms = {role: closed_form(policy, inner.view(policy)) for role, policy in self.others.items()}
+        return {} if None in forms.values() else forms
+
     def step(self, actions: Any, where: Array | None = None) -> Step:
         self._running()
         chosen = self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))
+        if self._is_answered():
+            step = self.inner.step({self.role: self.inner_action(chosen)}, where)
+            self._keep_up()
+            reward = self.own_reward(step.reward[self.role])
+            return Step(step.observation[self.role], reward, self.terminated, self.truncated, lambda: step.info)
         step = self._rollout.play({self.role: self.inner_action(chosen)}, where=where)
         more, steps = self._follow(where=where)
         told = partial(_together, [step, *steps])
@@ -124,6 +138,8 @@ class Controlled(Played):
             chosen = np.array([actions])
         else:
             chosen = self.roles[self.role].check(array_of("action", actions)[None], (1, self.rows(self.role)))
+        if self._is_answered():
+            return self._answered_step(chosen)
         self._told: Info = {}
         step = self._rollout.play({self.role: self.inner_action(chosen)}, self._step_inner)
         more, steps = self._follow(self._step_inner)
@@ -131,6 +147,18 @@ class Controlled(Played):
         own = seen[self.role] if self.role in seen else self.observe()
         reward = self.own_reward(step.reward[self.role] + more)
         return own[0], reward[0].tolist(), bool(self.terminated[0]), bool(self.truncated[0]), self._told
+
+    def _is_answered(self) -> bool:
+        """Whether the others' answers are part of the inner population's step."""
+        return isinstance(self.inner, Replicas) and bool(self.inner._inside)
+
+    def _answered_step(self, chosen: Array) -> tuple[Array, list[float], bool, bool, Info]:
+        """`step_one` by that of the inner population, with actions [1, rows, ...]."""
+        inner: Any = self.inner
+        seen, rewards, terminated, truncated, info = inner.step_one(self.inner_action(chosen)[0])
+        self._keep_up()
+        reward = self.own_reward(np.array([rewards[inner._columns[self.role]]]))
+        return seen, reward[0].tolist(), terminated, truncated, info
 
     def _step_inner(self, actions: Mapping[str, Array]) -> Step:
         """Step the inner population by `step_one`, and add its info to `_told`."""

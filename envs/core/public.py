@@ -19,6 +19,7 @@ from taciturn.validation import Array, shown
 # What a subclass may override without changing how the policy acts; the metaclass adds the last one to every class.
 HARMLESS = frozenset(
     {
+        "closed_form",
         "fast",
         "memoryless",
         "needs_truth",
@@ -227,6 +228,17 @@ def fast_form(policy: Any, view: PublicView) -> Fast | None:
     fast form of its own.
     """
     form: Fast | None = policy.fast(view) if _declares(policy, "fast") else None
+    return form
+
+
+def closed_form(policy: Any, view: PublicView) -> Callable[..., None] | None:
+    """What `policy` declares by its method `closed_form(view)`, under the same condition as a fast form: `act` of one
+    agent, as a function `(seen, params, action)` that is compiled as part of the world.
+
+    It fills `action` from what the agent observes, `seen` float32[D], and from the constants of the world that agents
+    may know.
+    """
+    form: Callable[..., None] | None = policy.closed_form(view) if _declares(policy, "closed_form") else None
     return form
 
 

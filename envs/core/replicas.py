@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
@@ -27,6 +27,22 @@ PLAIN = ChannelConfig()
 NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
 FEW = 16  # actions that are checked one by one
 PART = 4096  # turns that make a thread worth while
+
+
+class Chosen(NamedTuple):
+    """The fields in which a world counts the messages of a channel whose senders choose their levels.
+
+    Attributes:
+        messages: the number field of those of all agents.
+        dearest: the number field of the largest level of all.
+        counted: int64[N, 2], of each agent, and those at a level above 0.
+        spent: float64[N, 3], sums of the levels of each agent and of their squares, and the largest.
+    """
+
+    messages: str
+    dearest: str
+    counted: str
+    spent: str
 
 
 class Replicas(Population[S]):
@@ -50,8 +66,9 @@ class Replicas(Population[S]):
     `arrays.reward`. What an agent privately observes passes through `private`.
 
     Messages: `said` leaves in the state what agents say; `between` sends it through the channel, for all replicas at
-    once, and leaves in the state what is heard. Where nothing stands on the channel, agents hear what was said: a world
-    whose `counts` names fields that count its messages is then played without `between`, in one loop.
+    once, and leaves in the state what is heard. Where nothing stands on the channel (`plain`), agents hear what was
+    said: a world whose `counts` or `chosen` name fields that count its messages is then played without `between`, in
+    one loop.
 
     In a world of turns, `said`, `heard` and `observe_one` are dicts by role, and `reward` has the agents of all roles
     in order.
@@ -67,6 +84,7 @@ class Replicas(Population[S]):
         acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
         counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
             each)}`, either of which may be empty.
+        chosen: `{channel: fields}`, the same for channels whose senders choose their levels.
         compile: whether to compile; if not, functions may do anything, and may be methods.
     """
 
@@ -77,6 +95,7 @@ class Replicas(Population[S]):
     told_if: ClassVar[Mapping[str, str]] = {}
     acts: ClassVar[str] = ""
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    chosen: ClassVar[Mapping[str, Chosen]] = {}
     compile: bool = True
     begin: Callable[..., None]
     said: ClassVar[Any]
@@ -97,6 +116,8 @@ class Replicas(Population[S]):
         self._drawn_from: Any = None
         self._seen_state: Any = None
         self.plain, self._splits, self._remembers = True, False, False
+        self.closed_forms: dict[str, Any] = {}
+        self._inside: dict[str, Any] = {}
 
     # What a world writes.
 
@@ -158,7 +179,7 @@ class Replicas(Population[S]):
 
     def splits(self) -> bool:
         """Whether something happens in `between` in this run."""
-        return type(self).between is not Replicas.between and not (self.plain and self.counts)
+        return type(self).between is not Replicas.between and not (self.plain and (self.counts or self.chosen))
 
     def ended(self, where: Array) -> None:
         """What else happens as the replicas `where` bool[B] end; by default nothing."""
@@ -217,10 +238,16 @@ class Replicas(Population[S]):
 
     def _allocate(self) -> None:
         """Allocate the arrays for a run of all replicas, with the current parameters."""
-        self._constants = self.constants()
         self._single = {
             name: compiled.array_of_field(self.state_type, name, given) for name, given in self.arrays().items()
         }
+        turns = [turn[0] for turn in self.turns or [tuple(self.roles)]]
+        self._order = list(zip(turns, turns[1:] + turns[:1], strict=True))  # the roles of each turn and of the next one
+        self._cycle = len(self._order)
+        if self._inside:
+            first, then = turns
+            self._order, self._cycle = [(first, first), (first, then)], 1  # the second only serves to observe
+            self._single |= self._of_answers(self.roles[then])
         everyone = sum(role.num_agents for role in self.roles.values())
         self._single["reward"] = np.zeros(self._single[self.acts].size if self.acts else everyone)
         made = {name: np.stack([array] * self.num_envs) for name, array in self._single.items()}
@@ -230,8 +257,6 @@ class Replicas(Population[S]):
         kinds = [(key, np.asarray(value).dtype) for key, value in empty.items()]
         self._none, self._keys = np.array([tuple(empty.values())], np.dtype(kinds, align=True)), tuple(empty)
         self._no_arrays = {key: value for key, value in self.empty_info().items() if key not in empty}
-        turns = [turn[0] for turn in self.turns or [tuple(self.roles)]]
-        self._order = list(zip(turns, turns[1:] + turns[:1], strict=True))  # the roles of each turn and of the next one
         self._columns, agents = {}, 0
         for role in self.roles.values():
             self._columns[role.name] = slice(agents, agents := agents + role.num_agents)
@@ -252,9 +277,21 @@ class Replicas(Population[S]):
         self._action = [np.zeros((1, rows[name], *spaces[name].shape), spaces[name].dtype) for name in turns]
         self._loops = {}
 
+    @staticmethod
+    def _of_answers(role: Role) -> dict[str, Array]:
+        """The arrays of `compiled.answered`."""
+        space: Any = role.action_space
+        glance = np.stack([np.zeros(role.layout.size, np.float32), role.layout.low, role.layout.high])
+        return {"answers": np.zeros((role.num_agents, *space.shape), space.dtype), "glance": glance}
+
     def _bind(self) -> None:
         """Channels on which nothing stands count by the fields of the state."""
         if self.plain:
+            for name, made in self.chosen.items():
+                counted, spent = self.column(made.counted), self.column(made.spent)
+                self.channels[name].each = counted[..., 0]
+                sums = spent[..., 0], spent[..., 1], spent[..., 2]
+                self.ledger.keep_levels(name, self.channels[name].chosen, counted[..., 1], *sums)
             for name, (everyone, each) in self.counts.items():
                 channel = self.channels[name]
                 channel.everyone = self.column(everyone) if everyone else channel.everyone
@@ -266,12 +303,21 @@ class Replicas(Population[S]):
         now, then = self._order[turn]
         by_role = {"said": (self.said, now), "heard": (self.heard, now), "observe": (self.observe_one, then)}
         # A run begins as after the last turn; compiling `begin` into the other turns too would take long.
-        begins = self.begin if turn == len(self._order) - 1 else compiled.begins_not
+        begins = self.begin if turn == self._cycle - 1 else compiled.begins_not
         found: dict[str, Any] = {"begin": begins, "own": compiled.own_arrays(self._arrays._fields)}
         found["tell"] = self.tell or compiled.tell_of(self.tells)
         found |= {"sight": self._sight_of(then), "known": compiled.known_of(self._constants._fields, self.hidden)}
         found |= {name: given[role] if isinstance(given, Mapping) else given for name, (given, role) in by_role.items()}
+        if turn < self._cycle and self._inside:
+            found |= self._answering(found, now)
         return tuple((found | self._watched()).items())
+
+    def _answering(self, found: Mapping[str, Any], first: str) -> dict[str, Any]:
+        """`said` and `heard` of a turn and the next one, whose agents answer by a closed form."""
+        ((then, answer),) = self._inside.items()
+        used = {"said": self.said[first], "heard": self.heard[first], "known": found["known"], "answer": answer}
+        used |= {"sight": self._sight_of(then), "observe": self.observe_one[then], "answered_said": self.said[then]}
+        return {"said": compiled.answered_turn(tuple(used.items())), "heard": self.heard[then]}
 
     def _sight_of(self, role: str) -> Any:
         """The function that picks what an agent of a role may observe."""
@@ -374,12 +420,14 @@ class Replicas(Population[S]):
         assert isinstance(streams, Streams)
         if where is None:
             configs = [channel.config for channel in self.channels.values()]
-            self.plain = all(config == PLAIN for config in configs) and not any(
-                c.chosen for c in self.channels.values()
-            )
-            if self._made_for is None or self._made_for[0] is not self.params or self._made_for[1] != configs:
+            chosen = {name for name, channel in self.channels.items() if channel.chosen}
+            self.plain = all(config == PLAIN for config in configs) and chosen <= self.chosen.keys()
+            asked = configs, self.closed_forms
+            if self._made_for is None or self._made_for[0] is not self.params or self._made_for[1] != asked:
+                self._constants = self.constants()
+                self._inside = {} if self.splits() else self.closed_forms
                 self._allocate()
-                self._made_for = self.params, configs
+                self._made_for = self.params, asked
             self._bind()
             self._prepare()
             where = self._everywhere
@@ -393,7 +441,7 @@ class Replicas(Population[S]):
         self._rows[some] = np.zeros((), self._rows.dtype)
         for array, single in zip(self._arrays, self._single.values(), strict=True):
             array[some] = single
-        self._run(BEGIN, where, len(self._order) - 1)
+        self._run(BEGIN, where, self._cycle - 1)
         self._moved()
         self.begun(where)
         self._moved()
@@ -416,7 +464,7 @@ class Replicas(Population[S]):
 
     def observe(self) -> Any:
         self._begun()
-        turn = (self._turn - 1) % len(self._order)
+        turn = (self._turn - 1) % self._cycle
         seen = self._run(LOOK, self._everywhere, turn)[0]
         return seen if len(self.roles) == 1 else {self._order[turn][1]: seen}
 
@@ -437,10 +485,15 @@ class Replicas(Population[S]):
             seen, reward, told = self._run(HEAR | LOOK | more, live, turn, None, over, who)
         else:
             seen, reward, told = self._run(SAY | HEAR | LOOK | more, live, turn, actions, over, who)
-            for channel in self.channels.values():
-                channel.times += 1
+        self._note_messages()
         self._moved()
         return seen, reward, over, told
+
+    def _note_messages(self) -> None:
+        """Note that the state may have counted more messages."""
+        if self.plain or not self._splits:
+            for channel in self.channels.values():
+                channel.times += 1
 
     def _settle(self) -> None:
         telling = self._telling()
@@ -463,7 +516,7 @@ class Replicas(Population[S]):
             if channel.config.budget is not None:
                 over[:, 1] |= channel.stopped & live
         self.terminated, self.truncated = over[:, 0], over[:, 1]
-        self._turn = (self._turn + 1) % len(self._order)
+        self._turn = (self._turn + 1) % self._cycle
         told = self._tell(self.told, live)
         if len(self.roles) == 1:
             return Step(seen, reward, self.terminated, self.truncated, told)
@@ -542,7 +595,7 @@ class Replicas(Population[S]):
             self._looped(turn, run, self._functions, arguments, self._effort)
         else:
             (self._loops.get(turn) or self._prepared_loop(turn, arguments))(*arguments)
-        self._turn = (turn + 1) % len(self._order)
+        self._turn = (turn + 1) % self._cycle
         self._state, self._seen_state = _moment(), None
         terminated, truncated = self._ended_one(over[0].tolist()) if self._splits else over[0].tolist()
         if terminated or truncated:
@@ -550,6 +603,7 @@ class Replicas(Population[S]):
         info: Info = dict(zip(self._keys, told.item(), strict=True))
         if self._no_arrays:
             info.update(self._arrays_of_one())
+        self._note_messages()
         if self.channels and self.plain:
             self._add_spent(info)
         elif self.channels:
@@ -598,10 +652,11 @@ class Replicas(Population[S]):
 
     def _add_spent(self, info: Info) -> None:
         """Add to the info of the only replica what was sent, on channels on which nothing stands."""
+        if self.chosen:
+            self._add_chosen(info)
+            return
         sent, tells = 0, False
         for channel in self.channels.values():
-            if not self._splits:
-                channel.times += 1
             sent += int(channel.everyone[0]) * channel.num_senders
             if channel.each is not None:
                 sent += int(channel.each.sum())
@@ -609,6 +664,14 @@ class Replicas(Population[S]):
         info["messages"] = sent
         info["epsilon_message"] = np.inf if sent else 0.0
         info["epsilon_basic"] = np.inf if sent or tells else 0.0
+
+    def _add_chosen(self, info: Info) -> None:
+        """`_add_spent` on the only channel, whose senders choose their levels."""
+        ((name, made),) = self.chosen.items()
+        channel, dearest = self.channels[name], float(self._rows[made.dearest][0])
+        total = dearest if channel.disjoint else float(self.column(made.spent)[0, :, 0].max())
+        info["messages"], info["epsilon_message"] = int(self._rows[made.messages][0]), dearest
+        info["epsilon_basic"] = np.inf if channel.silence_tells or channel.unbounded else total
 
     def told(self) -> Info:
         """The info of the state as it is now, [B] each."""

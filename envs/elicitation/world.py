@@ -113,14 +113,12 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Replicas, Role, World, fields
-from taciturn.envs.core.compiled import SAY
+from taciturn.envs.core import Channel, ChannelConfig, Chosen, Layout, Replicas, Role, World, fields
 from taciturn.envs.core.qualities import QualityLaw
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.elicitation import campaign, drawing, payments
 from taciturn.envs.elicitation.campaign import Constants
-from taciturn.envs.elicitation.costs import ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
-from taciturn.envs.elicitation.fast import CommonBudget, play_tallies
+from taciturn.envs.elicitation.costs import OTHER, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost, kind_of
 from taciturn.envs.elicitation.game import Announcement, expected_payment, exploitability
 from taciturn.envs.elicitation.payments import (
     MIN_TARGET,
@@ -246,6 +244,10 @@ class State:
     campaign: Ints = fields.public()  # campaigns played
     closed: Bools = fields.public()  # whether the last turn closed one
     sums: Floats = fields.hidden()  # [len(SUMS)]: sums over the campaigns
+    messages: Ints = fields.hidden()  # reports, if nothing stands on the channel,
+    dearest: Floats = fields.hidden()  # the largest of their levels,
+    counted: Ints = fields.hidden()  # [N, 2]: reports of each individual, and those at a level above 0,
+    spent: Floats = fields.hidden()  # [N, 3]: sums of their levels and of these squared, and the largest
 
 
 class Elicitation(Replicas[State]):
@@ -255,7 +257,6 @@ class Elicitation(Replicas[State]):
     clock_unit = "step"
     aliases: Mapping[str, str] = {"campaigns": "horizon"}
     hidden = frozenset({"theta", "law"})
-    jumps: Mapping[str, type[Fast]] = {"individual": CommonBudget}
     turns = (("platform",), ("individual",))
     state_type: ClassVar[Any] = State
     sources = campaign.SOURCES
@@ -263,6 +264,7 @@ class Elicitation(Replicas[State]):
     said: ClassVar[Any] = {"platform": campaign.announce, "individual": campaign.report}
     heard: ClassVar[Any] = {"platform": campaign.goes_on, "individual": campaign.pay}
     observe_one: ClassVar[Any] = {"platform": campaign.observe_platform, "individual": campaign.observe_individual}
+    chosen: ClassVar[Mapping[str, Chosen]] = {"report": Chosen("messages", "dearest", "counted", "spent")}
     told_if: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
             "theta",
@@ -340,6 +342,9 @@ class Elicitation(Replicas[State]):
             concentration=float(p.belief_concentration),
             spread=float(p.cost_spread),
             cost=float(self.cost.c),
+            kind=kind_of(self.cost),
+            max_epsilon=float(p.max_epsilon),
+            max_scale=float(p.max_scale),
             low=float(low),
             high=float(high),
             first_rule=int(rules[0]),
@@ -347,6 +352,8 @@ class Elicitation(Replicas[State]):
             places=places,
             least=float(np.float32(MIN_TARGET)),
             k_ary=p.reporting == "k_ary",
+            bounded=p.reporting == "k_ary" and kind_of(self.cost) != OTHER,
+            bare=self.plain,
             symmetric=p.reporting == "rappor",
             by_quality=p.objective == "quality",
             penalty=float(p.penalty),
@@ -368,6 +375,8 @@ class Elicitation(Replicas[State]):
             "budget": n,
             "reports": n if p.show_reports else 0,
             "sums": len(campaign.SUMS),
+            "counted": (n, 2),
+            "spent": (n, 3),
         }
         whole, flags = (
             dict.fromkeys(("data", "sent", "received"), np.int64),
@@ -375,31 +384,38 @@ class Elicitation(Replicas[State]):
         )
         passing = {name: np.zeros(n, kind) for name, kind in (whole | flags).items()}
         passing |= {name: np.zeros(n) for name in ("level", "costs", "payments")}
-        passing |= {name: np.zeros(x) for name in ("law", "prize", "chance")}
+        passing |= {name: np.zeros(x) for name in ("prize", "chance")}
         return kept | passing | {"estimate": np.zeros(m), "won": np.zeros(1), "totals": np.zeros(len(campaign.TOTALS))}
 
     def begun(self, where: Array) -> None:
-        """Announce the marginal cost at the desired budget, with its bound."""
-        desired = self.column("desired")[where]
-        self.column("scale")[where] = np.clip(self.cost.marginal(desired), 0, self.params.max_scale)
-        self.column("bound")[where] = self.bounds(self.column("theta")[where], desired)
+        """The marginal cost at the desired budget, and the bound there, where `begin` has not computed them."""
+        if kind_of(self.cost) == OTHER:
+            desired = self.column("desired")[where]
+            self.column("scale")[where] = np.clip(self.cost.marginal(desired), 0, self.params.max_scale)
+        self.price()
 
     def splits(self) -> bool:
-        return True  # costs are functions of arrays
+        return not (self.plain and self._constants.bounded)
 
     def between(self, live: Array) -> None:
-        self.price() if self.turn == ("platform",) else self.send(live)
+        if self.turn == ("platform",):
+            self.price()
+            return
+        if not self.plain:
+            self.send(live)
+        if self._constants.kind == OTHER:
+            budget, joins = self.column("budget"), self.column("joins")
+            costs = self.column("factor") * self.cost(np.maximum(budget, 0.0)) * joins
+            self.column("costs")[live] = costs[live]
+        if not self._constants.k_ary:
+            self.apply(campaign.tally, live, self._constants, 1)
+            self.judge(live)
 
     def price(self) -> None:
-        """Compute the bounds where the target has changed."""
+        """Compute the bounds that are missing."""
         bound = self.column("bound")
         if (stale := np.isnan(bound)).any():
             bound[stale] = self.bounds(self.column("theta")[stale], self.column("target")[stale])
-
-    def announce_all(self, actions: Array) -> None:
-        """Play the platform's turn in all replicas, by actions [B, 1, D]."""
-        self._run(SAY, self._everywhere, 0, actions)
-        self.price()
 
     def send(self, live: Array) -> None:
         """Send the reports; an individual that a budget stops counts as having stayed away."""
@@ -412,13 +428,9 @@ class Elicitation(Replicas[State]):
             budget[~joins], level[~joins] = -1.0, 0.0
         if channel.config.faults:  # a fault's lie may exceed an honest report
             delivered = delivered & (received >= 0) & (received < self.reporting.num_reports)
-        costs = self.column("factor") * self.cost(np.maximum(budget, 0.0)) * joins
         where = ... if live is self._everywhere else live
-        for name, values in (("received", received), ("delivered", delivered), ("costs", costs)):
+        for name, values in (("received", received), ("delivered", delivered)):
             self.column(name)[where] = values[where]
-        if not self._constants.k_ary:
-            self.apply(campaign.tally, live, self._constants, 1)
-            self.judge(live)
 
     def judge(self, live: Array) -> None:
         """The estimate, the winner, and the payment to it [Jiang 2.15-2.18], of tallies under other mechanisms than
@@ -468,15 +480,6 @@ class Elicitation(Replicas[State]):
         own = {"data": "data", "budgets": "budget", "levels": "level", "payments": "payments", "costs": "costs"}
         values = {name: self.column(name).copy() for name in ("theta", "estimate")}
         return values | {key: {"individual": self.column(name).copy()} for key, name in own.items()}
-
-    def can_jump(self, until: float) -> bool:
-        """True if all replicas are at the start of the same campaign, and single reports are not shown."""
-        played = self.column("campaign")
-        alike = self._turn == 0 and not self.done.any() and bool((played == played[0]).all())
-        return alike and not self.params.show_reports
-
-    def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        play_tallies(self, forms, policies, until)
 
     def clock(self) -> Array:
         self._begun()

@@ -144,6 +144,18 @@ class Ledger:
             self.accounts.append(account)
         account.add(epsilons)
 
+    def keep_levels(
+        self, channel: str, kind: str, sent: Ints, epsilon: Floats, squares: Floats, largest: Floats
+    ) -> None:
+        """Keep what a world counts itself of messages at chosen levels: arrays [B, N], as in `Levels`, which the world
+        changes."""
+        key = channel, kind, 0.5, None
+        if key not in self._levels:
+            self._levels[key] = Levels.opened(*key, self._shape(channel))
+            self.accounts.append(self._levels[key])
+        account = self._levels[key]
+        account.sent, account.epsilon, account.squares, account.largest = sent, epsilon, squares, largest
+
     def reset(self, where: Bools | None = None) -> None:
         """Forget the spending of the replicas marked in `where` bool[B] (default: all), where new agents begin."""
         where = np.ones(self.num_envs, np.bool_) if where is None else where

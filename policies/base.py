@@ -69,8 +69,13 @@ class Policy(metaclass=NamesUnknown):
         return None
 
     def closed_form(self, view: PublicView) -> Callable[..., None] | None:
-        """`act` of one agent as a function that is compiled as part of the world, or None; see
-        `taciturn.envs.core.public.closed_form`."""
+        """`act` of one agent as a function `(seen, params, kept, action)` that is compiled as part of the world, or
+        None. It is used under the same condition as a fast form.
+
+        It fills `action` from what the agent observes, `seen` float32[D], and from the constants of the world that
+        agents may know. `kept` float64[4], zeros at first, spares it to compute the same for every agent: it holds
+        arguments and results of a function, and no action otherwise depends on it.
+        """
         return None
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:

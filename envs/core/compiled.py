@@ -28,6 +28,7 @@ from taciturn.validation import Array, Bools, Floats, Ints
 
 # Turns of a replica that a world plays uncompiled first: a tenth of the time that compiling takes.
 COMPILE_FROM = 20_000
+KEPT = 4  # numbers that a closed form may keep
 DTYPES: Mapping[Any, Any] = {Ints: np.int64, Floats: np.float64, Bools: np.bool_}
 
 
@@ -127,7 +128,7 @@ def answered(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> No
         observe(sight(state, arrays, row), known(params), out)
         for d in range(len(out)):
             out[d] = max(arrays.glance[1, d], min(arrays.glance[2, d], out[d]))
-        answer(out, known(params), arrays.answers[row])
+        answer(out, known(params), arrays.kept, arrays.answers[row])
     answered_said(state, arrays, arrays.answers, params, rng)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from taciturn.envs.core.around import Around
 from taciturn.envs.core.info import Info, latest, overlaid
 from taciturn.envs.core.population import Acts, Population, Rollout, Step, begin
-from taciturn.envs.core.public import PublicView, closed_form
+from taciturn.envs.core.public import PublicView, declares
 from taciturn.envs.core.replicas import FEW, Replicas, fits_in
 from taciturn.envs.core.roles import Role
 from taciturn.validation import Array, array_of, choice, integer
@@ -73,6 +73,8 @@ class Controlled(Played):
 
     name = "controlled"
     _fits: Callable[[Any], bool] | None = None  # whether an action lies in the space
+    _forms: Any = None  # the parameters, and the closed forms of the others' policies
+    _begun_for: Any = None  # for what these policies have begun
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
         if role not in population.roles or set(others) != set(population.roles) - {role}:
@@ -82,7 +84,7 @@ class Controlled(Played):
         super().__init__(population, role, others)
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_fits": None}
+        return super().__getstate__() | {"_fits": None, "_forms": None, "_begun_for": None}
 
     @property
     def kind(self) -> type[Population[Any]]:
@@ -102,7 +104,7 @@ class Controlled(Played):
             return self.observe(), _together(steps, info)
         _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
-            self._begin(self.others)
+            self._begin_others()
             # A subclass may step in a way of its own.
             self.quick = inner.quick and type(self).step is Controlled.step
         _, steps = self._follow()
@@ -112,8 +114,32 @@ class Controlled(Played):
         """The closed forms of the other roles' policies, where they answer this role's turn and all have one."""
         if inner.turns is None or len(inner.turns) != 2 or inner.turns[0] != (self.role,):
             return {}
-        forms = {role: closed_form(policy, inner.view(policy)) for role, policy in self.others.items()}
-        return {} if None in forms.values() else forms
+        if not all(declares(policy, "closed_form") for policy in self.others.values()):
+            return {}
+        if self._forms is None or self._forms[0] is not inner.params:
+            forms = {role: policy.closed_form(inner.view(policy)) for role, policy in self.others.items()}
+            self._forms = inner.params, {} if None in forms.values() else forms
+        return self._forms[1]
+
+    def _begin_others(self) -> None:
+        """Begin a run of the policies of the others; those whose answers are part of the inner population's step only
+        once, since they remember nothing."""
+        inner: Any = self.inner
+        if self._is_answered() and self._begun_for is inner._made_for:
+            self._follow_params()
+            inner.played_by(self.others)
+            return
+        self._begin(self.others)
+        self._begun_for = inner._made_for if self._is_answered() else None
+
+    def reset_one(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Array, Info]:
+        """See `Replicas`; this role must be the first to act."""
+        inner: Any = self.inner
+        inner.closed_forms = self._closed_forms(inner)
+        seen, info = inner.reset_one(seed, options)
+        self._begin_others()
+        self._keep_up()
+        return seen, info
 
     def step(self, actions: Any, where: Array | None = None) -> Step:
         self._running()
@@ -131,7 +157,8 @@ class Controlled(Played):
 
     def step_one(self, actions: Any, everyone: bool = True) -> tuple[Array, list[float], bool, bool, Info]:
         """See `Population`; all agents of the role observe."""
-        self._running()
+        if self.terminated[0] or self.truncated[0]:
+            self._running()
         if self._fits is None:
             self._fits = fits_in(self.roles[self.role].action_space)
         if self.rows(self.role) == len(actions) <= FEW and all(map(self._fits, actions)):

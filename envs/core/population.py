@@ -610,7 +610,9 @@ class Population(ABC, Generic[S]):
 
     def _install(self, configs: Mapping[str, ChannelConfig]) -> None:
         private = [*(c.chosen for c in self.channels.values()), *(c.mechanism is not None for c in configs.values())]
-        self.ledger = self.make_ledger() if any(private) else None
+        before, self.ledger = self.ledger, None
+        if any(private):
+            self.ledger = self.make_ledger() if before is None else before.fresh()
         for name, channel in self.channels.items():
             channel.install(configs.get(name, ChannelConfig()), self.ledger, self.params)
 

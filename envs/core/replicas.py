@@ -80,6 +80,7 @@ class Replicas(Population[S]):
         noise: `{source: channel}`, for sources of the noise of a channel's mechanism.
         tells: the number fields of the state that infos show; a world with other entries writes `empty_info` and
             `tell`.
+        tells_each: `{key of info: (role, field of the state)}`, for entries by agent.
         told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
         acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
         counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
@@ -92,6 +93,7 @@ class Replicas(Population[S]):
     sources: ClassVar[tuple[str, ...]]
     noise: ClassVar[Mapping[str, str]] = {}
     tells: ClassVar[tuple[str, ...]] = ()
+    tells_each: ClassVar[Mapping[str, tuple[str, str]]] = {}
     told_if: ClassVar[Mapping[str, str]] = {}
     acts: ClassVar[str] = ""
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {}
@@ -170,9 +172,10 @@ class Replicas(Population[S]):
         return delivered
 
     def told_arrays(self) -> Info:
-        """The entries of infos that are arrays, as fresh arrays [B, ...]; by default the state's fields of the same
-        names."""
-        return {key: self.column(key).copy() for key in self._no_arrays}
+        """The entries of infos that are arrays or by agent, as fresh arrays [B, ...]; by default the fields that
+        `tells_each` names, and otherwise the state's fields of the same names."""
+        each = {key: {role: self.column(field).copy()} for key, (role, field) in self.tells_each.items()}
+        return {key: self.column(key).copy() for key in self._no_arrays if key not in each} | each
 
     def remember(self) -> None:
         """What is kept of the state before a turn, for pictures; by default nothing."""
@@ -282,7 +285,8 @@ class Replicas(Population[S]):
         """The arrays of `compiled.answered`."""
         space: Any = role.action_space
         glance = np.stack([np.zeros(role.layout.size, np.float32), role.layout.low, role.layout.high])
-        return {"answers": np.zeros((role.num_agents, *space.shape), space.dtype), "glance": glance}
+        answers = np.zeros((role.num_agents, *space.shape), space.dtype)
+        return {"answers": answers, "glance": glance, "kept": np.zeros(compiled.KEPT)}
 
     def _bind(self) -> None:
         """Channels on which nothing stands count by the fields of the state."""
@@ -541,8 +545,11 @@ class Replicas(Population[S]):
         self._restart(seed, options, None)
         info: Info = dict(zip(self._keys, self._none.item(), strict=True))
         info.update((key, np.array(value)) for key, value in self._no_arrays.items() if not isinstance(value, Mapping))
-        info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
-        return self._run(LOOK, self._everywhere)[0][0], info
+        if self.channels and self.plain:
+            self._add_spent(info)
+        else:
+            info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
+        return self._run(LOOK, self._everywhere, self._cycle - 1)[0][0], info
 
     def step_one(self, actions: Any, everyone: bool = False) -> tuple[Array, list[float], bool, bool, Info]:
         """`step` of a `quick` population, without the overhead of arrays of replicas.
@@ -612,10 +619,13 @@ class Replicas(Population[S]):
 
     def _arrays_of_one(self) -> Iterator[tuple[str, Array]]:
         """The entries of the only replica's info that are arrays, without those by agent."""
-        for key, values in self.told_arrays().items():
+        fresh = type(self).told_arrays is not Replicas.told_arrays
+        kept = self.told_arrays() if fresh else dict.fromkeys(self._no_arrays.keys() - self.tells_each.keys())
+        for key, values in kept.items():
             if not isinstance(values, Mapping):
                 told = key not in self.told_if or self._rows[self.told_if[key]][0]
-                yield key, values[0] if told else np.array(self._no_arrays[key])
+                shown = values[0] if values is not None else self.column(key)[0].copy()
+                yield key, shown if told else np.array(self._no_arrays[key])
 
     def _ended_one(self, over: list[bool]) -> list[bool]:
         """Do what happens between steps and at the end of a run; return whether the only run has ended."""

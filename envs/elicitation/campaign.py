@@ -70,12 +70,16 @@ def gamma(shape: float, rng: Any, source: int) -> float:
         factor = (1.0 - uniform(rng, source)) ** (1.0 / shape)
         shape += 1.0
     d = shape - 1.0 / 3.0
+    step = 1.0 / math.sqrt(9.0 * d)
     while True:
         radius = math.sqrt(-2.0 * math.log1p(-uniform(rng, source)))
         x = radius * math.cos(2.0 * math.pi * uniform(rng, source))
-        v = (1.0 + x / math.sqrt(9.0 * d)) ** 3.0
-        if v > 0.0 and math.log1p(-uniform(rng, source)) < 0.5 * x * x + d - d * v + d * math.log(v):
-            return factor * d * v
+        root = 1.0 + step * x
+        if root > 0.0:
+            v, drawn, square = root * root * root, 1.0 - uniform(rng, source), x * x
+            # The first condition implies the second, and spares two logarithms.
+            if drawn < 1.0 - 0.0331 * square * square or math.log(drawn) < 0.5 * square + d - d * v + d * math.log(v):
+                return factor * d * v
 
 
 def fill_dirichlet(out: Any, mean: Any, concentration: float, rng: Any, source: int) -> None:
@@ -179,7 +183,7 @@ def unary_report(value: int, budget: float, num_values: int, symmetric: bool, rn
 
 
 def report(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """Draw everyone's data, and the reports of those who take part, which arrive where nothing stands on the channel."""
+    """Draw everyone's data, and the reports of those who take part; they arrive if nothing stands on the channel."""
     values = len(arrays.theta)
     for i in range(params.num_individuals):
         budget = np.float64(actions[i, 0])

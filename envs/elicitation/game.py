@@ -7,7 +7,7 @@ Jiang 2020, chapter 2; Theorem 2 is about the limit of this game.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -184,16 +184,36 @@ def payoff_at(epsilon: Any, mean: Any, gain: Any, m: int, costs: Any) -> Any:
     return mean + epsilon / (epsilon + m) * gain - costs
 
 
-def answer_to_winner(
-    most: float, target: float, scale: float, factor: float, m: int, kind: int, c: float, cap: float, at_most: float
-) -> float:
+class Market(NamedTuple):
+    """What an individual knows of a market: M, the kind of the cost and its c, and the bounds of payments and
+    budgets."""
+
+    values: int
+    kind: int
+    c: float
+    cap: float
+    most: float
+
+
+def answer_to_winner(most: float, target: float, scale: float, factor: float, market: Market, kept: Any) -> float:
     """The best budget, or -1 (stay away), of an individual that expects WINTALL to pay for reports of the value that it
-    believes in, with probability `most`, at the price of equation 2.18."""
+    believes in, with probability `most`, at the price of equation 2.18.
+
+    Below the cap, `gain` is scale (e + M)^2 / M whatever the belief, so that one root serves all with the same cost:
+    `kept` float64[2] holds the last ratio and its root, zeros at first.
+    """
+    m = market.values
     slope = share_slope(most, target, m)
-    paid = min(scale / slope if slope > ROUNDING else 0.0, cap)
-    gain = paid * (most - 1.0 / m)
-    best = closed_best(kind, max(gain, 0.0) / factor / c, m, at_most)
-    payoff = payoff_at(best, paid / m, gain, m, factor * cost_of(kind, c, best))
+    paid = scale / slope if slope > ROUNDING else 0.0
+    gain = scale * (target + m) * (target + m) / m if slope > ROUNDING else 0.0
+    if paid > market.cap:
+        paid = market.cap
+        gain = paid * (most - 1.0 / m)
+    ratio = max(gain, 0.0) / factor / market.c
+    if ratio != kept[0]:
+        kept[0], kept[1] = ratio, closed_best(market.kind, ratio, m, market.most)
+    best = kept[1]
+    payoff = payoff_at(best, paid / m, gain, m, factor * cost_of(market.kind, market.c, best))
     return float(best) if payoff >= 0.0 else -1.0
 
 

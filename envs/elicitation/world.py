@@ -265,6 +265,13 @@ class Elicitation(Replicas[State]):
     heard: ClassVar[Any] = {"platform": campaign.goes_on, "individual": campaign.pay}
     observe_one: ClassVar[Any] = {"platform": campaign.observe_platform, "individual": campaign.observe_individual}
     chosen: ClassVar[Mapping[str, Chosen]] = {"report": Chosen("messages", "dearest", "counted", "spent")}
+    tells_each: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "data": ("individual", "data"),
+        "budgets": ("individual", "budget"),
+        "levels": ("individual", "level"),
+        "payments": ("individual", "payments"),
+        "costs": ("individual", "costs"),
+    }
     told_if: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
             "theta",
@@ -389,6 +396,8 @@ class Elicitation(Replicas[State]):
 
     def begun(self, where: Array) -> None:
         """The marginal cost at the desired budget, and the bound there, where `begin` has not computed them."""
+        if self._constants.bounded:
+            return
         if kind_of(self.cost) == OTHER:
             desired = self.column("desired")[where]
             self.column("scale")[where] = np.clip(self.cost.marginal(desired), 0, self.params.max_scale)
@@ -475,11 +484,6 @@ class Elicitation(Replicas[State]):
         own = {name: {"individual": zero} for name, zero in by_agent.items()}
         flags = {"winner": -1, "degenerate": False, "tie": False}
         return {"theta": values, "estimate": values} | dict.fromkeys(reals, 0.0) | flags | own
-
-    def told_arrays(self) -> dict[str, Any]:
-        own = {"data": "data", "budgets": "budget", "levels": "level", "payments": "payments", "costs": "costs"}
-        values = {name: self.column(name).copy() for name in ("theta", "estimate")}
-        return values | {key: {"individual": self.column(name).copy()} for key, name in own.items()}
 
     def clock(self) -> Array:
         self._begun()

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from taciturn.envs.core import Array, PublicView, number
 from taciturn.envs.elicitation import payments
 from taciturn.envs.elicitation.costs import Cost, as_cost, kind_of
-from taciturn.envs.elicitation.game import CLOSED, Announcement, answer_to_winner, best_epsilon, best_of_gain
+from taciturn.envs.elicitation.game import CLOSED, Announcement, Market, answer_to_winner, best_epsilon, best_of_gain
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
 from taciturn.validation import Floats
@@ -124,16 +124,15 @@ def only_winners(view: PublicView) -> bool:
     return isinstance(view.reporting, KaryReport) and tuple(view.params.rules) == ("wintall",)
 
 
-def answer_one(seen: Any, params: Any, action: Any) -> None:
+def answer_one(seen: Any, params: Any, kept: Any, action: Any) -> None:
     """`BestResponse` of one individual that observes `[target, scale, cost, belief]`, where only winners are paid."""
     values, most, total = len(seen) - 3, 0.0, 0.0
     for k in range(values):
         belief = np.float64(seen[3 + k])
         most, total = max(most, belief), total + belief
-    target, scale, factor = np.float64(seen[0]), np.float64(seen[1]), np.float64(seen[2]) / params.cost
-    action[0] = answer_to_winner(
-        most / total, target, scale, factor, values, params.kind, params.cost, params.cap, params.max_epsilon
-    )
+    market = Market(values, params.kind, params.cost, params.cap, params.max_epsilon)
+    factor = np.float64(seen[2]) / params.cost
+    action[0] = answer_to_winner(most / total, np.float64(seen[0]), np.float64(seen[1]), factor, market, kept)
 
 
 class FiniteBestResponse(ExactIndividuals):

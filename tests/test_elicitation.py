@@ -1105,7 +1105,7 @@ def test_the_closed_form_is_the_best_response(cost: Cost) -> None:
             answer(observed[at], population.constants(), kept, found[at])
         np.testing.assert_allclose(found[..., 0], expected, rtol=1e-6, atol=1e-9)
         answers += expected.ravel().tolist()
-    assert len(set(answers)) > 1_000
+    assert len(set(answers)) > 100
     assert {0.0, np.float32(0.3)} <= set(answers)
 
 

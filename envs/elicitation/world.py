@@ -213,6 +213,11 @@ class Params:
         return int(self.theta) if isinstance(self.theta, int | np.integer) else len(self.theta)
 
     @property
+    def num_reports(self) -> int:
+        """x: M, or the number of bit strings."""
+        return self.num_values if self.reporting == "k_ary" else int(2**self.num_values)
+
+    @property
     def targets(self) -> tuple[float, float]:
         """The lowest and the highest budget that may be desired."""
         return self.target if isinstance(self.target, tuple) else (self.target, self.target)
@@ -223,31 +228,37 @@ class State:
     """A market; seen from outside, each field leads with [B]. x is the number of possible reports, M under k-ary
     response."""
 
-    theta: Floats = fields.hidden()  # [M]
-    belief: Floats = fields.own(role="individual")  # [N, M], or [1, M] if everyone knows theta
-    factor: Floats = fields.own(role="individual")  # [N]: multiplies the cost
+    theta: Floats = fields.hidden(lambda p: p.num_values)
+    # [N, M], or [1, M] if everyone knows theta
+    belief: Floats = fields.own(
+        lambda p: (1 if p.belief_concentration == math.inf else p.num_individuals, p.num_values), "individual"
+    )
+    factor: Floats = fields.own(lambda p: p.num_individuals, "individual")  # multiplies the cost
     desired: Floats = fields.own(role="platform")  # the desired budget
     target: Floats = fields.public()  # announced
     scale: Floats = fields.public()
     rule: Ints = fields.public()  # position in RULES
     value: Ints = fields.public()  # the report for which a price is posted
     bound: Floats = fields.hidden()  # Theorem 1's, at the target
-    counts: Ints = fields.received(role="platform", each=False)  # [x]: reports of the last campaign
-    past: Ints = fields.public()  # [x]: reports of all campaigns, which the truth serum publishes
+    # [x]: reports of the last campaign
+    counts: Ints = fields.received(lambda p: p.num_reports, "platform", each=False)
+    past: Ints = fields.public(lambda p: p.num_reports)  # of all campaigns, which the truth serum publishes
     paid: Floats = fields.public()  # total payment of the last campaign
     degenerate: Bools = fields.public()  # last campaign
     winner: Ints = fields.public()  # of the last campaign; -1: none
     tie: Bools = fields.public()  # whether several values tied for it
-    budget: Floats = fields.own(role="individual")  # [N]: eps in the last campaign; -1: stayed away
+    # eps in the last campaign; -1: stayed away
+    budget: Floats = fields.own(lambda p: p.num_individuals, "individual")
     # [N]: of the last campaign; -1: none ([0] unless they are shown)
-    reports: Ints = fields.received(role="platform", each=False)
+    reports: Ints = fields.received(lambda p: p.num_individuals * int(p.show_reports), "platform", each=False)
     campaign: Ints = fields.public()  # campaigns played
     closed: Bools = fields.public()  # whether the last turn closed one
-    sums: Floats = fields.hidden()  # [len(SUMS)]: sums over the campaigns
+    sums: Floats = fields.hidden(lambda p: len(campaign.SUMS))  # over the campaigns
     messages: Ints = fields.hidden()  # reports, if nothing stands on the channel,
     dearest: Floats = fields.hidden()  # the largest of their levels,
-    counted: Ints = fields.hidden()  # [N, 2]: reports of each individual, and those at a level above 0,
-    spent: Floats = fields.hidden()  # [N, 3]: sums of their levels and of these squared, and the largest
+    counted: Ints = fields.hidden(lambda p: (p.num_individuals, 2))  # those of each individual, and at a level above 0,
+    # and the sums of their levels and of these squared, and the largest
+    spent: Floats = fields.hidden(lambda p: (p.num_individuals, 3))
 
 
 class Elicitation(Replicas[State]):
@@ -266,32 +277,16 @@ class Elicitation(Replicas[State]):
     observe_one: ClassVar[Any] = {"platform": campaign.observe_platform, "individual": campaign.observe_individual}
     chosen: ClassVar[Mapping[str, Chosen]] = {"report": Chosen("messages", "dearest", "counted", "spent")}
     tells_each: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "data": ("individual", "data"),
-        "budgets": ("individual", "budget"),
-        "levels": ("individual", "level"),
-        "payments": ("individual", "payments"),
-        "costs": ("individual", "costs"),
-    }
+        "data": ("individual", "data"), "budgets": ("individual", "budget"), "levels": ("individual", "level"),
+        "payments": ("individual", "payments"), "costs": ("individual", "costs"),
+    }  # fmt: skip
     told_if: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
-            "theta",
-            "estimate",
-            "error",
-            "payment",
-            "payment_ratio",
-            "total_payment",
-            "participation",
-            "winner",
-            "degenerate",
-            "tie",
-            "data",
-            "budgets",
-            "levels",
-            "payments",
-            "costs",
+            "theta", "estimate", "error", "payment", "payment_ratio", "total_payment", "participation", "winner",
+            "degenerate", "tie", *tells_each,
         ),
         "closed",
-    )
+    )  # fmt: skip
 
     def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
         self.cost = as_cost(params.cost)
@@ -310,8 +305,7 @@ class Elicitation(Replicas[State]):
             last["reports"] = (p.num_individuals, -1, x)
         own: dict[str, tuple[int, float, float]] = {"reference": (x, 0, 1)} if "peer_truth_serum" in p.rules else {}
         own |= {"cost": (1, 0, self.cost.c * (1 + p.cost_spread)), "belief": (m, 0, 1)}
-        budgets = gymnasium.spaces.Box(-1.0, p.max_epsilon, (1,), np.float32)
-        announced = self.announcements.layout
+        budgets, announced = gymnasium.spaces.Box(-1.0, p.max_epsilon, (1,), np.float32), self.announcements.layout
         return (
             Role("platform", 1, Layout(**announced, **last), self.announcements.space),
             Role("individual", p.num_individuals, Layout(**announced, **own), budgets),
@@ -371,37 +365,21 @@ class Elicitation(Replicas[State]):
         )
 
     def arrays(self) -> dict[str, Any]:
-        """The fields of the State, and the arrays between the halves of a campaign, which no State shows."""
-        p, n, m, x = self.params, self.params.num_individuals, self.params.num_values, self.reporting.num_reports
-        kept = {
-            "theta": m,
-            "belief": (1 if p.belief_concentration == math.inf else n, m),
-            "factor": n,
-            "counts": x,
-            "past": x,
-            "budget": n,
-            "reports": n if p.show_reports else 0,
-            "sums": len(campaign.SUMS),
-            "counted": (n, 2),
-            "spent": (n, 3),
-        }
-        whole, flags = (
-            dict.fromkeys(("data", "sent", "received"), np.int64),
-            dict.fromkeys(("joins", "delivered"), np.bool_),
-        )
-        passing = {name: np.zeros(n, kind) for name, kind in (whole | flags).items()}
+        """Beside the fields of the State the arrays between the halves of a campaign, which no State shows."""
+        p, n, m, x = self.params, self.params.num_individuals, self.params.num_values, self.params.num_reports
+        passing = {name: np.zeros(n, np.int64) for name in ("data", "sent", "received")}
+        passing |= {name: np.zeros(n, np.bool_) for name in ("joins", "delivered")}
         passing |= {name: np.zeros(n) for name in ("level", "costs", "payments")}
-        passing |= {name: np.zeros(x) for name in ("prize", "chance")}
-        return kept | passing | {"estimate": np.zeros(m), "won": np.zeros(1), "totals": np.zeros(len(campaign.TOTALS))}
+        passing |= {"prize": np.zeros(x), "chance": np.zeros(x), "estimate": np.zeros(m), "won": np.zeros(1)}
+        return fields.shapes_of(State, p) | passing | {"totals": np.zeros(len(campaign.TOTALS))}
 
     def begun(self, where: Array) -> None:
         """The marginal cost at the desired budget, and the bound there, where `begin` has not computed them."""
-        if self._constants.bounded:
-            return
-        if kind_of(self.cost) == OTHER:
+        if self._constants.kind == OTHER:
             desired = self.column("desired")[where]
             self.column("scale")[where] = np.clip(self.cost.marginal(desired), 0, self.params.max_scale)
-        self.price()
+        if not self._constants.bounded:
+            self.price()
 
     def splits(self) -> bool:
         return not (self.plain and self._constants.bounded)
@@ -437,9 +415,7 @@ class Elicitation(Replicas[State]):
             budget[~joins], level[~joins] = -1.0, 0.0
         if channel.config.faults:  # a fault's lie may exceed an honest report
             delivered = delivered & (received >= 0) & (received < self.reporting.num_reports)
-        where = ... if live is self._everywhere else live
-        for name, values in (("received", received), ("delivered", delivered)):
-            self.column(name)[where] = values[where]
+        self.column("received")[live], self.column("delivered")[live] = received[live], delivered[live]
 
     def judge(self, live: Array) -> None:
         """The estimate, the winner, and the payment to it [Jiang 2.15-2.18], of tallies under other mechanisms than
@@ -480,8 +456,7 @@ class Elicitation(Replicas[State]):
     def empty_info(self) -> dict[str, Any]:
         reals = ("error", "payment", "lower_bound", "payment_ratio", "total_payment", "participation")
         values = np.zeros(self.params.num_values)
-        by_agent = {"data": 0} | dict.fromkeys(("budgets", "levels", "payments", "costs"), 0.0)
-        own = {name: {"individual": zero} for name, zero in by_agent.items()}
+        own: dict[str, Any] = {name: {"individual": 0 if name == "data" else 0.0} for name in self.tells_each}
         flags = {"winner": -1, "degenerate": False, "tie": False}
         return {"theta": values, "estimate": values} | dict.fromkeys(reals, 0.0) | flags | own
 

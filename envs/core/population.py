@@ -612,7 +612,8 @@ class Population(ABC, Generic[S]):
         private = [*(c.chosen for c in self.channels.values()), *(c.mechanism is not None for c in configs.values())]
         before, self.ledger = self.ledger, None
         if any(private):
-            self.ledger = self.make_ledger() if before is None else before.fresh()
+            made_here = before is None or type(self).make_ledger is not Population.make_ledger
+            self.ledger = self.make_ledger() if made_here else before.fresh(self.channels)
         for name, channel in self.channels.items():
             channel.install(configs.get(name, ChannelConfig()), self.ledger, self.params)
 

@@ -311,7 +311,8 @@ def squared_error(arrays: Any) -> float:
     """The estimate's squared error, summed over values."""
     error = 0.0
     for k in range(len(arrays.theta)):
-        error += (arrays.estimate[k] - arrays.theta[k]) ** 2.0
+        gap = arrays.estimate[k] - arrays.theta[k]
+        error += gap * gap
     return error
 
 

@@ -156,13 +156,13 @@ class Ledger:
         self.accounts = [one for one in self.accounts if one is not self._levels.get(key)] + [kept]
         self._levels[key] = self._kept[key] = kept
 
-    def fresh(self) -> "Ledger":
-        """An empty ledger of the same senders and channels; this one keeps what was spent so far."""
+    def fresh(self, channels: Mapping[str, SendingChannel]) -> "Ledger":
+        """An empty ledger of the same senders, whose channels are these; this one keeps what was spent so far."""
         for kept in self._kept.values():
             arrays = kept.sent, kept.epsilon, kept.squares, kept.largest
             kept.sent, kept.epsilon, kept.squares, kept.largest = map(np.copy, arrays)
         made = object.__new__(Ledger)
-        vars(made).update(vars(self), accounts=[], _found={}, _levels={}, _kept={}, _spent={})
+        vars(made).update(vars(self), channels=dict(channels), accounts=[], _found={}, _levels={}, _kept={}, _spent={})
         return made
 
     def reset(self, where: Bools | None = None) -> None:

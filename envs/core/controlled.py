@@ -114,12 +114,14 @@ class Controlled(Played):
         """The closed forms of the other roles' policies, where they answer this role's turn and all have one."""
         if inner.turns is None or len(inner.turns) != 2 or inner.turns[0] != (self.role,):
             return {}
-        if not all(declares(policy, "closed_form") for policy in self.others.values()):
+        others: dict[str, Any] = dict(self.others)
+        if not all(declares(policy, "closed_form") for policy in others.values()):
             return {}
         if self._forms is None or self._forms[0] is not inner.params:
-            forms = {role: policy.closed_form(inner.view(policy)) for role, policy in self.others.items()}
+            forms = {role: policy.closed_form(inner.view(policy)) for role, policy in others.items()}
             self._forms = inner.params, {} if None in forms.values() else forms
-        return self._forms[1]
+        found: dict[str, Any] = self._forms[1]
+        return found
 
     def _begin_others(self) -> None:
         """Begin a run of the policies of the others; those whose answers are part of the inner population's step only

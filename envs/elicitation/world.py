@@ -367,7 +367,7 @@ class Elicitation(Replicas[State]):
     def arrays(self) -> dict[str, Any]:
         """Beside the fields of the State the arrays between the halves of a campaign, which no State shows."""
         p, n, m, x = self.params, self.params.num_individuals, self.params.num_values, self.params.num_reports
-        passing = {name: np.zeros(n, np.int64) for name in ("data", "sent", "received")}
+        passing: dict[str, Any] = {name: np.zeros(n, np.int64) for name in ("data", "sent", "received")}
         passing |= {name: np.zeros(n, np.bool_) for name in ("joins", "delivered")}
         passing |= {name: np.zeros(n) for name in ("level", "costs", "payments")}
         passing |= {"prize": np.zeros(x), "chance": np.zeros(x), "estimate": np.zeros(m), "won": np.zeros(1)}

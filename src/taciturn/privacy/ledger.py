@@ -159,8 +159,8 @@ class Ledger:
     def fresh(self, channels: Mapping[str, SendingChannel]) -> "Ledger":
         """An empty ledger of the same senders, whose channels are these; this one keeps what was spent so far."""
         for kept in self._kept.values():
-            arrays = kept.sent, kept.epsilon, kept.squares, kept.largest
-            kept.sent, kept.epsilon, kept.squares, kept.largest = map(np.copy, arrays)
+            kept.sent, kept.epsilon = kept.sent.copy(), kept.epsilon.copy()
+            kept.squares, kept.largest = kept.squares.copy(), kept.largest.copy()
         made = object.__new__(Ledger)
         vars(made).update(vars(self), channels=dict(channels), accounts=[], _found={}, _levels={}, _kept={}, _spent={})
         return made

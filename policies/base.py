@@ -68,6 +68,16 @@ class Policy(metaclass=NamesUnknown):
         `taciturn.envs.core.public.fast_form`."""
         return None
 
+    def closed_form(self, view: PublicView) -> Callable[..., None] | None:
+        """`act` of one agent as a function `(seen, params, kept, action)` that is compiled as part of the world, or
+        None. It is used under the same condition as a fast form.
+
+        It fills `action` from what the agent observes, `seen` float32[D], and from the constants of the world that
+        agents may know. `kept` float64[4], zeros at first, spares it to compute the same for every agent: it holds
+        arguments and results of a function, and no action otherwise depends on it.
+        """
+        return None
+
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         """Actions [B, rows, ...] for observations [B, rows, D]; `mask` int8[B, rows, n] marks the actions that have an
         effect."""

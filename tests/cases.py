@@ -19,6 +19,9 @@ from taciturn.wrappers import (
 )
 
 CLIENTS: dict[str, Any] = {"num_clients": 10, "clip_norm": 1.0, "compute_probability": 0.1, "horizon": 12.0}
+MARKET: dict[str, Any] = {
+    "num_individuals": 12, "horizon": 8, "belief_concentration": np.inf, "theta": (0.4, 0.3, 0.2, 0.1), "target": 1.0,
+}  # fmt: skip
 # Mechanisms that fit the channels of the tests' own worlds.
 LAWS: dict[str, dict[str, Any]] = {
     "consensus": {"vote": BitwiseRandomizedResponse(1.0)},

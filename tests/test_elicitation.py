@@ -744,74 +744,48 @@ def test_lies_that_no_individual_could_tell_do_not_count(reporting: str) -> None
     np.testing.assert_allclose(lying.state.paid, 2.5)
 
 
-def test_all_at_once_is_as_one_by_one() -> None:
-    """Campaigns by the law of their tally against campaigns of messages: payments (Kolmogorov-Smirnov), means of all
-    metrics (4.5 standard errors); false alarm below 1e-4 in all. A law of eps where eps + 1 belongs would be found."""
-
-    def play(by_law: bool, population: Elicitation) -> dict[str, Array]:
-        policies = {"platform": PostedPrice(0, 0.3), "individual": Truthful(1.5)}
-        population.reset(seed=int(by_law))
-        for role, policy in policies.items():
-            policy.reset(population, population.stream(f"policy/{role}"), role)
-        if by_law:
-            assert population.fast_forward(policies, 1.0)
-            assert population.state.campaign.tolist() == [1] * 1_000
-            assert population.fast_forward(policies, 1.5)
-            assert not population.done.any()
-            population.advance(policies)
-        else:
-            population.advance(policies, steps=10**6)
-        assert population.done.all()
-        assert (population.channels["report"].messages() == 5).all()
-        return population.metrics()
-
-    shape: dict[str, Any] = {"num_individuals": 30, "horizon": 5}
-    slow, fast = (play(by_law, market(1_000, **shape)) for by_law in (False, True))
-    assert slow.keys() == fast.keys()
-    assert stats.ks_2samp(slow["total_payment"], fast["total_payment"]).pvalue > FALSE_ALARM / 2
-    for name in slow:
-        spread = math.hypot(slow[name].std(), fast[name].std()) / math.sqrt(1_000)
-        assert abs(slow[name].mean() - fast[name].mean()) <= 4.5 * spread + 1e-9
-
-    wrong = market(1_000, **shape)
-    wrong.reporting = TableReport(lambda e: KaryReport(4).table(np.maximum(e - 1, 0)), KaryReport(4).slope)
-    assert stats.ks_2samp(slow["total_payment"], play(True, wrong)["total_payment"]).pvalue < 1e-9
+@pytest.mark.parametrize("cost", [QuadraticCost(0.01), (lambda e: 0.01 * e**2, lambda e: 0.02 * e)])
+@pytest.mark.parametrize("reporting", ["k_ary", "oue"])
+def test_the_state_charges_what_the_channel_would(reporting: str, cost: Any) -> None:
+    """Beside runs with a budget that stops nobody, whose reports pass the channel and are charged by the ledger."""
+    params: dict[str, Any] = {"num_individuals": 4, "horizon": 5, "reporting": reporting, "cost": cost}
+    bare, passing = market(3, **params), market(3, **params)
+    passing.channel_configs["report"] = ChannelConfig(budget=Budget(1e6))
+    rng = np.random.default_rng(0)
+    for population in (bare, passing):
+        population.reset(seed=0)
+    for turn in range(9):
+        if turn == 6:
+            for population in (bare, passing):
+                population.reset(where=np.array([True, False, False]))
+        budgets = rng.choice([-1.0, 0.0, 0.5, 2.0], (3, 4, 1)).astype(np.float32)
+        actions = {"platform": bare.default_action("platform")} if turn % 2 == 0 else {"individual": budgets}
+        told = [population.step(actions).info for population in (bare, passing)]
+        np.testing.assert_equal(*told)
+    for unit in ("event", "user", None):
+        np.testing.assert_array_equal(*(one.ledger.total(0.0, unit=unit) for one in (bare, passing)))
+    np.testing.assert_array_equal(*(one.ledger.odometer() for one in (bare, passing)))
+    np.testing.assert_array_equal(*(one.ledger.messages("report") for one in (bare, passing)))
+    np.testing.assert_array_equal(*(one.channels["report"].messages() for one in (bare, passing)))
+    assert bare.ledger.table() == passing.ledger.table()
+    np.testing.assert_equal(bare.metrics(), passing.metrics())
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_tallies_are_paid_as_reports_are(rule: str) -> None:
-    """Means over 1,000 replicas of what two campaigns cost, with the references that the first leaves; 4.5 standard
-    errors."""
-
-    class Announces(Random):
-        def act(self, obs: Array, mask: Array | None = None) -> Array:
-            return self.population.announce(rule, 1.0, 0.5, 1)
-
-        def begin(self, env: Any) -> None:
-            self.population = env
-
-    policies, costs = {"platform": Announces(), "individual": TargetQuality()}, []
-    for by_law in (True, False):
-        population = market(1_000, num_individuals=7, horizon=2, rules=RULES, belief_concentration=INF)
-        population.reset(seed=int(by_law))
-        for role, policy in policies.items():
-            policy.reset(population, population.stream(f"policy/{role}"), role)
-        population.advance(policies, steps=None if by_law else 4)
-        assert population.done.all()
-        costs.append(population.metrics()["total_payment"])
-    spread = math.hypot(costs[0].std(), costs[1].std()) / math.sqrt(1_000)
-    assert abs(costs[0].mean() - costs[1].mean()) <= 4.5 * spread + 1e-9
-
-
-def test_leaps_charge_as_steps_do() -> None:
-    def spent(crowd: Any) -> Array:
-        population = market(2, num_individuals=5, horizon=3)
-        run = taciturn.simulate(population, {"platform": Wintall(), "individual": crowd}, seed=0)
-        return run.ledger.total(0.0, "agent", "basic", unit="user")
-
-    alone = Mixture([(Truthful(2.0), 1.0)])
-    np.testing.assert_allclose(spent(Truthful(2.0)), spent(alone))
-    np.testing.assert_allclose(spent(alone), 3 * math.log(3))
+def test_a_ledger_keeps_its_run() -> None:
+    """What a run has spent stays in its ledger when the next one begins, in the population and in copies of it."""
+    population = market(num_individuals=2)
+    population.reset(seed=0)
+    for actions in ({"platform": population.default_action("platform")}, {"individual": np.ones((1, 2, 1))}):
+        population.step(actions)
+    first, copied = population.ledger, deepcopy(population)
+    population.reset(seed=1)
+    assert first is not population.ledger
+    for ledger, spent in ((first, math.log(2)), (population.ledger, 0.0), (copied.ledger, math.log(2))):
+        np.testing.assert_allclose(ledger.total(0.0, unit="user"), spent)
+    for actions in ({"platform": copied.default_action("platform")}, {"individual": np.ones((1, 2, 1))}):
+        copied.step(actions)
+    np.testing.assert_allclose(copied.ledger.total(0.0, unit="user"), 2 * math.log(2))
+    np.testing.assert_allclose(first.total(0.0, unit="user"), math.log(2))
 
 
 @pytest.mark.parametrize("size", [1, 2, 1_000, 100_000])
@@ -1098,6 +1072,93 @@ def test_the_task_is_the_same_run_as_arrays(individuals: str) -> None:
     env.reset(seed=2)
     with pytest.raises(ValueError, match="of role 'platform' must lie in"):
         env.unwrapped.step(np.array([2.0], np.float32))
+
+
+CLOSED_COSTS = (QuadraticCost(0.01), LinearCost(0.05), LogCost(0.2))
+
+
+@pytest.mark.parametrize("cost", CLOSED_COSTS, ids=repr)
+def test_the_closed_form_is_the_best_response(cost: Cost) -> None:
+    """To 1e-6, over announcements from nothing to enormous ones, beliefs that are certain, near uniform and uniform,
+    and bounds that bind."""
+    rng = np.random.default_rng(0)
+    answers: list[float] = []
+    for m, cap, most in ((2, 1e6, 8.0), (4, 0.5, 8.0), (7, 1e6, 0.3), (4, 1e-3, 1e3)):
+        population = elicitation_v0.population(
+            500, theta=m, num_individuals=6, cost=cost, cost_spread=0.8, rules=("wintall",), payment_cap=cap,
+            max_epsilon=most, target=0.2, belief_concentration=20.0,
+        )  # fmt: skip
+        population.reset(seed=m)
+        policy, layout = BestResponse(), population.roles["individual"].layout
+        policy.reset(population, np.random.default_rng(0), "individual")
+        observed = np.array(population.look("individual"))
+        observed[..., layout.slices["target"]] = most * rng.random((500, 1, 1)) ** 3
+        observed[..., layout.slices["scale"]] = 100 * rng.random((500, 1, 1)) ** 8
+        observed[0, :, layout.slices["scale"]] = 0.0
+        observed[1:50, :, layout.slices["belief"]] = 1 / m
+        observed[50:80, :, layout.slices["belief"]] = np.eye(m)[0]
+        observed[80:90, :, layout.slices["target"]] = 0.01
+        expected, found, kept = policy.act(observed)[..., 0], np.zeros((500, 6, 1), np.float32), np.zeros(4)
+        answer = policy.closed_form(population.view())
+        assert answer is not None
+        for at in np.ndindex(500, 6):
+            answer(observed[at], population.constants(), kept, found[at])
+        np.testing.assert_allclose(found[..., 0], expected, rtol=1e-6, atol=1e-9)
+        answers += expected.ravel().tolist()
+    assert len(set(answers)) > 100
+    assert {0.0, np.float32(0.3)} <= set(answers)
+
+
+@pytest.mark.parametrize("cost", [*CLOSED_COSTS, ExponentialCost(0.01)], ids=repr)
+def test_answers_inside_the_campaign_are_those_of_act(cost: Cost) -> None:
+    """A mixture of one has no closed form, and is asked; three runs each of the environment and of arrays."""
+    params: dict[str, Any] = {"cost": cost, "num_individuals": 9, "horizon": 4, "cost_spread": 0.4}
+    shares = np.random.default_rng(0).uniform(-1, 1, (12, 3, 1, 1)).astype(np.float32)
+    asked: list[Any] = [BestResponse(), Mixture([(BestResponse(), 1.0)])]
+    inside, outside = (platform_side(3, individuals=policy, **params) for policy in asked)
+    alone, other = (gymnasium.make("taciturn/Elicitation-v0", individuals=p, **params) for p in asked)
+    for turn, share in enumerate(shares):
+        if turn % 4 == 0:
+            seen = [env.reset(seed=turn)[0] for env in (inside, outside)]
+            np.testing.assert_array_equal(*seen)
+            np.testing.assert_equal(alone.reset(seed=turn), other.reset(seed=turn))
+        elif turn % 4 == 2:
+            for env in (inside, outside):
+                env.reset(where=np.array([False, True, False]))
+        first, then = (env.step(share) for env in (inside, outside))
+        np.testing.assert_allclose(first.observation, then.observation, rtol=1e-6)
+        np.testing.assert_allclose(first.reward, then.reward, rtol=1e-6)
+        assert first.info.keys() == then.info.keys()
+        for one, two in zip(alone.step(share[0, 0]), other.step(share[0, 0]), strict=True):
+            if isinstance(one, dict):
+                assert list(one) == list(two)
+                for key in one:
+                    np.testing.assert_allclose(one[key], two[key], rtol=1e-6, err_msg=key)
+            else:
+                np.testing.assert_allclose(one, two, rtol=1e-6)
+    for name, values in inside.metrics().items():
+        np.testing.assert_allclose(values, outside.metrics()[name], rtol=1e-6, err_msg=name)
+
+
+def test_no_closed_form_replaces_what_is_overridden() -> None:
+    class StaysAway(BestResponse):
+        def act(self, obs: Array, mask: Array | None = None) -> Array:
+            return np.full((*obs.shape[:2], 1), -1.0, np.float32)
+
+    class Doubts(BestResponse):
+        def beliefs(self, seen: dict[str, Array]) -> Array:
+            return np.full(seen["belief"].shape, 0.25)
+
+    alone = BestResponse()
+    alone.act = StaysAway().act  # type: ignore[method-assign]
+    for policy, level in ((StaysAway(), None), (alone, None), (Doubts(), 0.0), (BestResponse(), 1.0)):
+        env = platform_side(2, individuals=policy, num_individuals=5)
+        env.reset(seed=0)
+        info = env.step(np.zeros((2, 1, 1), np.float32)).info
+        assert (info["participation"] == (level is not None)).all()
+        assert ((info["levels"]["individual"] > 0) == bool(level)).all()
+    env.reset(options={"channels": {"report": ChannelConfig(budget=Budget(0.01))}})
+    assert (env.step(np.zeros((2, 1, 1), np.float32)).info["participation"] == 0).all()
 
 
 def test_paying_the_marginal_cost_is_worth_it() -> None:

@@ -4,7 +4,6 @@ overridden.
 All comparisons together reject with probability at most 1e-4 if the laws agree (Bonferroni).
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,9 +32,6 @@ ARMS: dict[str, Any] = {"num_agents": 3, "qualities": (0.9, 0.5, 0.2), "horizon"
 GRAPH = ARMS | {"topology": "ring"}
 HYBRID = ARMS | {"topology": [("complete", 2), ("complete", 1)]}
 SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 20}
-MARKET: dict[str, Any] = {
-    "num_individuals": 12, "horizon": 8, "belief_concentration": np.inf, "theta": (0.4, 0.3, 0.2, 0.1), "target": 1.0,
-}  # fmt: skip
 
 # (world, its parameters, who acts beside the policy, privacy) for each policy, by name.
 PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
@@ -102,23 +98,6 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
             "PooledLogistic",
         )
     },
-    **{
-        name: [("elicitation_v0", MARKET, {"individual": "TargetQuality"}, None)]
-        for name in (
-            "Wintall",
-            "FlatRate",
-            "PostedPrice",
-            "Genie",
-            "InformedPlatform",
-            "UnderstatedTarget",
-            "OutputAgreement",
-            "PeerTruthSerum",
-        )
-    },
-    **{
-        name: [("elicitation_v0", MARKET, {"platform": "Wintall"}, None)]
-        for name in ("TargetQuality", "Truthful", "FreeRider")
-    },
 }
 PARAMETERS: dict[str, dict[str, Any]] = {
     "CommunicationEfficientCDPMAB": {"participation": 0.7, "rounds": 3},
@@ -131,7 +110,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
-RECORD = {"elicitation_v0": ["payment"], "gossip_bandit_v0": ["best", "messages"]}
+RECORD = {"gossip_bandit_v0": ["best", "messages"]}
 PLAYED = [
     Play(
         name,
@@ -184,11 +163,6 @@ class NeverAdopts(policies.PrivateSocialLearning):
         return self.plan(np.full(obs.shape[:2], self._options), 0, 0)
 
 
-class AlwaysZero(policies.TargetQuality):
-    def answer(self, seen: Mapping[str, Array]) -> Array:
-        return np.zeros(seen["target"].shape)
-
-
 def test_overridden_policies_are_obeyed() -> None:
     gossip = taciturn.simulate(registry.make_world("gossip_bandit").population(2, **GOSSIP), NeverPulls(), seed=0)
     assert (gossip.metrics["pulls"] == 0).all()
@@ -198,9 +172,6 @@ def test_overridden_policies_are_obeyed() -> None:
     assert (bandit.state.counts[:, :, 1:] == 0).all()
     social = taciturn.simulate(registry.make_world("social_bandit").population(2, **SOCIAL), NeverAdopts(), seed=0)
     assert (social.metrics["adopters"] == 0).all()
-    market = registry.make_world("elicitation").population(2, **MARKET)
-    paid = taciturn.simulate(market, {"platform": policies.Wintall(), "individual": AlwaysZero()}, seed=0)
-    assert (paid.metrics["level"] == 0).all()
 
 
 class TakesItUpAnyway(policies.PPCL):

@@ -55,7 +55,7 @@ def doubled(table: Any) -> None:
 
 def build_doubled() -> Any:
     given = Inner(4, np.zeros(1))
-    kernels.Loop(compiled.built("doubled", doubled, {}, ((), (), ()), frozenset(), layout_of(given)))(given)
+    kernels.Loop(compiled.built("doubled", doubled, {}, layout_of(given)))(given)
     return given.table[0]
 
 
@@ -128,7 +128,7 @@ def test_tables_hold_all_kinds_of_values() -> None:
     given = Given(
         True, 7, 0.5, (2.0, 3.0), Inner(1000, np.arange(6, dtype=np.int16).reshape(2, 3)), rows, np.zeros((2, 2))
     )
-    loop = kernels.Loop(compiled.built("test", summed, {}, ((), (), ()), frozenset(), layout_of(given)))
+    loop = kernels.Loop(compiled.built("test", summed, {}, layout_of(given)))
     loop(given)
     total = 100 + 7 + 0.5 + 6 + 1000 + sum(given.inner.table[i, j] * (i + 10 * j) for i in range(2) for j in range(3))
     assert given.out.tolist() == [[0, total], [0, 0]]

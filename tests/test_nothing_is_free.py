@@ -16,7 +16,7 @@ import taciturn
 from taciturn import registry
 from taciturn.envs import federated_bandit_v0, federated_training_v0, gossip_bandit_v0, recommender_v0
 from taciturn.envs.core import Array, ChannelConfig, PublicView, begin
-from taciturn.envs.core.public import _declares
+from taciturn.envs.core.public import declares
 from taciturn.envs.federated_bandit import model
 from taciturn.envs.federated_bandit.fast import EpochPlan
 from taciturn.envs.federated_bandit.world import FederatedBandit
@@ -369,7 +369,7 @@ def test_who_declares_a_public_schedule() -> None:
 
 def vars_say(kind: type[Any]) -> bool:
     declared = kind.public_schedule
-    return _declares(object.__new__(kind), "public_schedule") and (declared is True or isinstance(declared, property))
+    return declares(object.__new__(kind), "public_schedule") and (declared is True or isinstance(declared, property))
 
 
 class Pretends(TPriDO):

@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from cases import MARKET
 from sb3_contrib import RecurrentPPO
-from test_fast_forms import GOSSIP, MARKET
+from test_fast_forms import GOSSIP
 from test_public_view import OWN, SETTINGS, play
 from test_submission import KEPT, submission
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import platform_side
-from test_fast_forms import ARMS, GOSSIP, MARKET, PARAMETERS, PLAYS, SOCIAL
+from cases import MARKET, platform_side
+from test_fast_forms import ARMS, GOSSIP, PARAMETERS, PLAYS, SOCIAL
 
 import taciturn
 from taciturn import registry
@@ -31,6 +31,19 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     ),
     **dict.fromkeys(("BestDeadline", "FewRounds"), ("round_stopping_v0", STOPPING, {})),
     "BayesianPrice": ("elicitation_v0", MARKET, {"individual": "BestResponse"}),
+    **dict.fromkeys(
+        (
+            "FlatRate",
+            "Genie",
+            "InformedPlatform",
+            "OutputAgreement",
+            "PeerTruthSerum",
+            "PostedPrice",
+            "UnderstatedTarget",
+            "Wintall",
+        ),
+        ("elicitation_v0", MARKET, {"individual": "TargetQuality"}),
+    ),
     **dict.fromkeys(("OptimalStopping", "TabularQ", "LearnedStopping"), ("round_stopping_v0", STOPPING, {})),
     **dict.fromkeys(
         ("FollowMajority", "WinStay", "Uniform", "OracleOption", "SocialQ", "SharedPPO"),
@@ -59,7 +72,19 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
         ("ConstantLevel", "OneMoment", "GrowingBatches", "LevelPlan"),
         ("social_bandit_v0", SOCIAL | SPEAKING, {"agent": "Voter"}),
     ),
-    **dict.fromkeys(("BestResponse", "FiniteBestResponse", "FictitiousPlay", "Hedge", "Mixture"), CROWD),
+    **dict.fromkeys(
+        (
+            "BestResponse",
+            "FictitiousPlay",
+            "FiniteBestResponse",
+            "FreeRider",
+            "Hedge",
+            "Mixture",
+            "TargetQuality",
+            "Truthful",
+        ),
+        CROWD,
+    ),
 }
 OWN: dict[str, dict[str, Any]] = PARAMETERS | {
     "FixedCount": {"k": 2},

@@ -18,7 +18,7 @@ from taciturn.envs.core.population import (
 )
 from taciturn.envs.core.public import Fast, HiddenTruth, PublicView
 from taciturn.envs.core.render import picture
-from taciturn.envs.core.replicas import Replicas
+from taciturn.envs.core.replicas import Chosen, Replicas
 from taciturn.envs.core.roles import Layout, Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.speaking import Speaking, SpeakingParams, Speech
@@ -28,9 +28,9 @@ from taciturn.envs.core.world import World
 from taciturn.validation import Array, choice, integer, number, vector
 
 __all__ = [
-    "AECView", "Acts", "Around", "Array", "Channel", "ChannelConfig", "Controlled", "Fast", "Fault", "HiddenTruth",
-    "Layout", "NotCompiled", "NotPrivate", "ParallelView", "Played", "Population", "PublicView", "Replicas", "Role",
-    "Rollout", "Seat", "SingleEnv", "Speaking", "SpeakingParams", "Speech", "Step", "Streams", "Transition",
-    "VectorView", "World", "as_policies", "begin", "choice", "fields", "fill", "integer", "join", "number", "picture",
-    "private", "select", "uniform", "updated", "vector",
+    "AECView", "Acts", "Around", "Array", "Channel", "ChannelConfig", "Chosen", "Controlled", "Fast", "Fault",
+    "HiddenTruth", "Layout", "NotCompiled", "NotPrivate", "ParallelView", "Played", "Population", "PublicView",
+    "Replicas", "Role", "Rollout", "Seat", "SingleEnv", "Speaking", "SpeakingParams", "Speech", "Step", "Streams",
+    "Transition", "VectorView", "World", "as_policies", "begin", "choice", "fields", "fill", "integer", "join",
+    "number", "picture", "private", "select", "uniform", "updated", "vector",
 ]  # fmt: skip

@@ -31,7 +31,7 @@ from taciturn.validation import Array, Bools, Floats, Ints
 # kept on disk is loaded after a fortieth of them, the time that loading takes.
 COMPILE_FROM = 20_000
 LOADS_AT = 0.025
-Sight = tuple[tuple[str, ...], ...]  # what an agent sees: its entries of arrays, whole arrays, and numbers, by name
+KEPT = 4  # numbers that a closed form may keep
 DTYPES: Mapping[Any, Any] = {Ints: np.int64, Floats: np.float64, Bools: np.bool_}
 
 
@@ -48,7 +48,7 @@ def _of_the_world(*arguments: Any) -> Any:
     raise NotImplementedError
 
 
-own = begin = said = heard = sight = known = observe = tell = one = _of_the_world
+own = begin = said = heard = sight = known = observe = tell = one = answer = answered_said = _of_the_world
 
 
 def opened(table: Any) -> Any:
@@ -132,6 +132,23 @@ def run(table: Any) -> None:
             keep(told, i, info)
 
 
+def answered(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """A turn, and the first half of the next one, whose agents answer what they observe by a function.
+
+    `arrays.glance` holds an observation and its bounds.
+    """
+    said(state, arrays, actions, params, rng)
+    heard(state, arrays, params, rng, arrays.reward)
+    out = arrays.glance[0]
+    for row in range(len(arrays.answers)):
+        observe(sight(state, arrays, row), known(params), out)
+        for d in range(len(out)):
+            clipped = out[d] if out[d] <= arrays.glance[2, d] else arrays.glance[2, d]
+            out[d] = clipped if clipped >= arrays.glance[1, d] else arrays.glance[1, d]
+        answer(out, known(params), arrays.kept, arrays.answers[row])
+    answered_said(state, arrays, arrays.answers, params, rng)
+
+
 class Call(NamedTuple):
     """What `every` is given; see `Turn`."""
 
@@ -187,6 +204,7 @@ def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) ->
         found[id(function)] = function.__qualname__
         code = function.__code__
         parts = [repr((code.co_code, code.co_consts, code.co_names, code.co_varnames))]
+        parts += [repr(cell.cell_contents) for cell in function.__closure__ or ()]
         for name, value in sorted(uses(function, known).items()):
             text = described(value, known, found) if isinstance(value, FunctionType) else repr(value)
             parts.append(f"{name}={text}")
@@ -198,6 +216,9 @@ def callee(function: Any, machine: Mapping[str, Any], counting: bool, made: dict
     """A function that others call, to be compiled with all that it calls, once for each combination of types."""
     if function.__module__ in (__name__, counter_streams.__name__) and function.__name__ in machine:
         return machine[function.__name__]
+    if "compiled_as" in vars(function):
+        kind, *arguments = function.compiled_as
+        return getattr(import_module("taciturn.envs.core.typing_tables"), kind)(*arguments)
     text = described(function, {}, {})
     if text not in made:
         extending = import_module("numba.extending")
@@ -222,33 +243,28 @@ def callees(function: Any, machine: Mapping[str, Any], counting: bool, made: dic
     return function.__globals__ | found
 
 
-def compiled(
-    loop: Any, functions: Mapping[str, Any], sight: Sight, hidden: frozenset[str], given: Any, world: str = ""
-) -> kernels.Loop | None:
+def compiled(loop: Any, functions: Mapping[str, Any], given: Any, world: str = "") -> kernels.Loop | None:
     """A loop with these functions of a world, compiled for what it is given.
 
     It is loaded, if an earlier process compiled it. Otherwise it is compiled, after a line that names the `world`; or
     without such a name it is None.
     """
     layout = layout_of(given)
-    text = repr((described(loop, functions, {}), sight, sorted(hidden), layout))
+    text = repr((described(loop, functions, {}), layout))
     kernel = kernels.loaded(text)
     if kernel is None and world:
         kernels.announce(world)
-        kernel = built(text, loop, functions, sight, hidden, layout)
+        kernel = built(text, loop, functions, layout)
     return None if kernel is None else kernels.Loop(kernel)
 
 
-def built(
-    text: str, loop: Any, functions: Mapping[str, Any], sight: Sight, hidden: frozenset[str], layout: Any
-) -> kernels.Kernel:
+def built(text: str, loop: Any, functions: Mapping[str, Any], layout: Any) -> kernels.Kernel:
     """Compile a loop; `text` describes it."""
     numba()
     types = import_module("taciturn.envs.core.typing_tables")
-    machine = {
-        "opened": types.opener(layout), "own": types.own, "sight": types.sight_of(*sight),
-        "known": types.without(hidden), "take": types.take, "keep": types.keep, "wide": types.wide, "plus": types.plus,
-    }  # fmt: skip
+    machine = {name: getattr(types, name) for name in ("take", "keep", "wide", "plus")} | {
+        "opened": types.opener(layout)
+    }
 
     def make(counting: bool) -> kernels.Kernel:
         made: dict[str, Any] = {}
@@ -269,7 +285,7 @@ def function_of(function: Any, arguments: tuple[Any, ...]) -> Any:
     given = arrays_type(names, "Given")
     layout = layout_of(given(*arguments))
     text = repr((described(whole, {"one": function}, {}), layout))
-    kernel = kernels.loaded(text) or built(text, whole, {"one": function}, ((), (), ()), frozenset(), layout)
+    kernel = kernels.loaded(text) or built(text, whole, {"one": function}, layout)
     loop = kernels.Loop(kernel)
     return lambda *values: loop(given(*values))
 
@@ -284,14 +300,9 @@ def spread(names: tuple[str, ...]) -> Any:
     return scope["whole"]
 
 
-def interpreted(loop: Any, functions: Mapping[str, Any], sight: Sight, hidden: frozenset[str], given: Any) -> Any:
+def interpreted(loop: Any, functions: Mapping[str, Any]) -> Any:
     """A loop with these functions, uncompiled."""
-    picks = {
-        "own": own_arrays(given.arrays._fields),
-        "sight": sight_of(*sight),
-        "known": known_of(given.params._fields, hidden),
-    }
-    return _interpreted(loop, tuple((picks | dict(functions)).items()))
+    return _interpreted(loop, tuple(functions.items()))
 
 
 @cache
@@ -312,11 +323,18 @@ def uncompiled(function: Any, known: Mapping[str, Any], made: dict[int, Any]) ->
 
 
 @cache
+def answered_turn(functions: tuple[tuple[str, Any], ...]) -> Any:
+    """`answered` by these functions of a world and a policy."""
+    return rebound(answered, globals() | dict(functions))
+
+
+@cache
 def own_arrays(names: tuple[str, ...]) -> Any:
     """Make a function that picks replica i's arrays, of these names, from those of all replicas."""
     picked_ = ", ".join(f"arrays.{name}[i]" for name in names)
     scope: dict[str, Any] = {"Arrays": arrays_type(names)}
     exec(f"def own(arrays, i):\n    return Arrays({picked_})\n", scope)
+    scope["own"].compiled_as = ("own_arrays",)
     return scope["own"]
 
 
@@ -330,6 +348,7 @@ def sight_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, 
     made.__getattr__ = refuse
     scope: dict[str, Any] = {"Seen": made}
     exec(f"def sight(state, arrays, agent):\n    return Seen({', '.join(['agent', *picked_])})\n", scope)
+    scope["sight"].compiled_as = "sight_of", rows, whole, numbers
     return scope["sight"]
 
 
@@ -344,6 +363,7 @@ def known_of(constants: tuple[str, ...], hidden: frozenset[str]) -> Any:
     scope: dict[str, Any] = {"Known": params_type(names)}
     picked_ = "params" if names == constants else f"Known({', '.join(f'params.{name}' for name in names)})"
     exec(f"def known(params):\n    return {picked_}\n", scope)
+    scope["known"].compiled_as = "without", hidden
     return scope["known"]
 
 

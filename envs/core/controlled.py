@@ -12,7 +12,7 @@ import numpy as np
 from taciturn.envs.core.around import Around
 from taciturn.envs.core.info import Info, latest, overlaid
 from taciturn.envs.core.population import Acts, One, Population, Rollout, Step, begin, filled
-from taciturn.envs.core.public import PublicView
+from taciturn.envs.core.public import PublicView, declares
 from taciturn.envs.core.replicas import FEW, Replicas
 from taciturn.envs.core.roles import Role
 from taciturn.validation import Array, array_of, choice, integer
@@ -72,6 +72,8 @@ class Controlled(Played):
     """
 
     name = "controlled"
+    _forms: Any = None  # the parameters, and the closed forms of the others' policies
+    _begun_for: Any = None  # for what these policies have begun
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
         if role not in population.roles or set(others) != set(population.roles) - {role}:
@@ -79,6 +81,9 @@ class Controlled(Played):
                 f"role and others must share out the roles {list(population.roles)}, not {role!r} and {sorted(others)}"
             )
         super().__init__(population, role, others)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_forms": None, "_begun_for": None}
 
     @property
     def kind(self) -> type[Population[Any]]:
@@ -89,6 +94,8 @@ class Controlled(Played):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
     ) -> tuple[Any, Info]:
         inner = self.inner
+        if where is None and isinstance(inner, Replicas):
+            inner.closed_forms = self._closed_forms(inner)
         if where is not None and not inner._marked(where).all():
             with inner.apart(where):  # the other roles open their cycle there
                 _, info = inner.reset(seed=seed, options=options, where=where)
@@ -96,14 +103,58 @@ class Controlled(Played):
             return self.observe(), _together(steps, info)
         _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
-            self._begin(self.others)
+            self._begin_others()
         _, steps = self._follow()
         return self.observe(), _together(steps, info)
+
+    def _closed_forms(self, inner: Replicas[Any]) -> dict[str, Any]:
+        """The closed forms of the other roles' policies, where they answer this role's turn and all have one."""
+        if inner.turns is None or len(inner.turns) != 2 or inner.turns[0] != (self.role,):
+            return {}
+        others: dict[str, Any] = dict(self.others)
+        if not all(declares(policy, "closed_form") for policy in others.values()):
+            return {}
+        if self._forms is None or self._forms[0] is not inner.params:
+            forms = {role: policy.closed_form(inner.view(policy)) for role, policy in others.items()}
+            self._forms = inner.params, {} if None in forms.values() else forms
+        found: dict[str, Any] = self._forms[1]
+        return found
+
+    def _begin_others(self) -> None:
+        """Begin a run of the policies of the others; those whose answers are part of the inner population's step only
+        once, since they remember nothing."""
+        inner: Any = self.inner
+        if self._is_answered() and self._begun_for is inner._made_for:
+            self._follow_params()
+            inner.played_by(self.others)
+            return
+        self._begin(self.others)
+        self._begun_for = inner._made_for if self._is_answered() else None
+
+    def reset_one(
+        self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
+    ) -> tuple[dict[str, Array], Info]:
+        inner: Any = self.inner
+        if not isinstance(inner, Replicas) or type(self).reset is not Controlled.reset or not self._acts_first():
+            return super().reset_one(seed, options, everyone)
+        inner.closed_forms = self._closed_forms(inner)
+        seen, info = inner.reset_one(seed, options, everyone)
+        self._begin_others()
+        self._keep_up()
+        return seen, info
+
+    def _acts_first(self) -> bool:
+        return self.inner.turns is not None and self.inner.turns[0] == (self.role,)
 
     def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         self._running()
         chosen = self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))
         self._check_room(out)
+        if self._is_answered():
+            step = self.inner.step({self.role: self.inner_action(chosen)}, where)
+            self._keep_up()
+            reward, seen = self.own_reward(step.reward[self.role]), step.observation[self.role]
+            return Step(filled(out, seen), reward, self.terminated, self.truncated, partial(getattr, step, "info"))
         step = self._rollout.play({self.role: self.inner_action(chosen)}, where=where)
         more, steps = self._follow(where=where)
         told = partial(_together, [step, *steps])
@@ -119,6 +170,8 @@ class Controlled(Played):
             chosen = np.array([rows])
         else:
             chosen = role.check(array_of("action", rows)[None], (1, self.rows(self.role)))
+        if self._is_answered():
+            return self._answered_step(chosen)
         told: Info = {}
         step_by = partial(self._step_inner, told)
         step = self._rollout.play({self.role: self.inner_action(chosen)}, step_by)
@@ -127,6 +180,17 @@ class Controlled(Played):
         own = seen[self.role] if self.role in seen else self.observe()
         reward = {self.role: self.own_reward(step.reward[self.role] + more)[0].tolist()}
         return {self.role: own[0]}, reward, bool(self.terminated[0]), bool(self.truncated[0]), told
+
+    def _is_answered(self) -> bool:
+        """Whether the others' answers are part of the inner population's step."""
+        return isinstance(self.inner, Replicas) and bool(self.inner._inside)
+
+    def _answered_step(self, chosen: Array) -> One:
+        """`step_one` by that of the inner population, with actions [1, rows, ...]."""
+        seen, rewards, terminated, truncated, info = self.inner.step_one({self.role: self.inner_action(chosen)[0]})
+        self._keep_up()
+        reward = self.own_reward(np.array([rewards[self.role]]))[0].tolist()
+        return seen, {self.role: reward}, terminated, truncated, info
 
     def _step_inner(self, told: Info, actions: Mapping[str, Array]) -> Step:
         """Step the inner population by `step_one`, and add what it tells to `told`."""

@@ -615,9 +615,11 @@ class Population(ABC, Generic[S]):
                 raise
 
     def _install(self, configs: Mapping[str, ChannelConfig]) -> None:
+        before, self.ledger = self.ledger, None
         private = any(channel.chosen for channel in self.channels.values())
-        private = private or any(config.mechanism is not None for config in configs.values())
-        self.ledger = self.make_ledger() if private else None
+        if private or any(config.mechanism is not None for config in configs.values()):
+            made_here = before is None or type(self).make_ledger is not Population.make_ledger
+            self.ledger = self.make_ledger() if made_here else before.fresh(self.channels)
         for name, channel in self.channels.items():
             channel.install(configs.get(name, PLAIN), self.ledger, self.params)
 

@@ -19,6 +19,7 @@ from taciturn.validation import Array, shown
 # What a subclass may override without changing how the policy acts; the metaclass adds the last one to every class.
 HARMLESS = frozenset(
     {
+        "closed_form",
         "fast",
         "memoryless",
         "needs_truth",
@@ -226,7 +227,7 @@ def fast_form(policy: Any, view: PublicView) -> Fast | None:
     of that class, the shortcut may no longer agree with `act`, and it is not used unless the derived class declares a
     fast form of its own.
     """
-    form: Fast | None = policy.fast(view) if _declares(policy, "fast") else None
+    form: Fast | None = policy.fast(view) if declares(policy, "fast") else None
     return form
 
 
@@ -236,10 +237,10 @@ def has_public_schedule(policy: Any) -> bool:
     As with a fast form, the declaration does not hold for a derived class that overrides anything of the class that
     makes it.
     """
-    return _declares(policy, "public_schedule") and policy.public_schedule is True
+    return declares(policy, "public_schedule") and policy.public_schedule is True
 
 
-def _declares(policy: Any, name: str) -> bool:
+def declares(policy: Any, name: str) -> bool:
     """Whether the attribute `name` of a policy still holds for it: neither another of its classes nor the object
     overrides anything of the class that sets it, or comes between an attribute and whoever reads it."""
     classes = type(policy).__mro__

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,22 @@ NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about
 _MOMENT: Any = object  # makes markers of the state at one moment
 FEW = 16  # actions that are checked one by one
 PART = 4096  # turns that make a thread worth while
+
+
+class Chosen(NamedTuple):
+    """The fields in which a world counts the messages of a channel whose senders choose their levels.
+
+    Attributes:
+        messages: the number field of those of all agents.
+        dearest: the number field of the largest level of all.
+        counted: int64[N, 2], of each agent, and those at a level above 0.
+        spent: float64[N, 3], sums of the levels of each agent and of their squares, and the largest.
+    """
+
+    messages: str
+    dearest: str
+    counted: str
+    spent: str
 
 
 class Replicas(Population[S]):
@@ -50,8 +66,9 @@ class Replicas(Population[S]):
     `arrays.reward`. What an agent privately observes passes through `private`.
 
     Messages: `said` leaves in the state what agents say; `between` sends it through the channel, for all replicas at
-    once, and leaves in the state what is heard. Where nothing stands on the channel, agents hear what was said: a world
-    whose `counts` names fields that count its messages is then played without `between`, in one loop.
+    once, and leaves in the state what is heard. Where nothing stands on the channel (`plain`), agents hear what was
+    said: a world whose `counts` or `chosen` name fields that count its messages is then played without `between`, in
+    one loop.
 
     In a world of turns, `said`, `heard` and `observe_one` are dicts by role, and `reward` has the agents of all roles
     in order.
@@ -63,10 +80,12 @@ class Replicas(Population[S]):
         noise: `{source: channel}`, for sources of the noise of a channel's mechanism.
         tells: the number fields of the state that infos show; a world with other entries writes `empty_info` and
             `tell`.
+        tells_each: `{key of info: (role, field of the state)}`, for entries by agent.
         told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
         acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
         counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
             each)}`, either of which may be empty.
+        chosen: `{channel: fields}`, the same for channels whose senders choose their levels.
         compile: whether to compile; if not, functions may do anything, and may be methods.
     """
 
@@ -74,9 +93,11 @@ class Replicas(Population[S]):
     sources: ClassVar[tuple[str, ...]]
     noise: ClassVar[Mapping[str, str]] = {}
     tells: ClassVar[tuple[str, ...]] = ()
+    tells_each: ClassVar[Mapping[str, tuple[str, str]]] = {}
     told_if: ClassVar[Mapping[str, str]] = {}
     acts: ClassVar[str] = ""
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    chosen: ClassVar[Mapping[str, Chosen]] = {}
     compile: bool = True
     begin: Callable[..., None]
     said: ClassVar[Any]
@@ -100,6 +121,8 @@ class Replicas(Population[S]):
         self._drawn_from: Any = None
         self._seen_state: Any = None
         self.plain, self._splits = True, False
+        self.closed_forms: dict[str, Any] = {}
+        self._inside: dict[str, Any] = {}
 
     # What a world writes.
 
@@ -152,9 +175,10 @@ class Replicas(Population[S]):
         return delivered
 
     def told_arrays(self) -> Info:
-        """The entries of infos that are arrays, as fresh arrays [B, ...]; by default the state's fields of the same
-        names."""
-        return {key: self.column(key).copy() for key in self._no_arrays}
+        """The entries of infos that are arrays or by agent, as fresh arrays [B, ...]; by default the fields that
+        `tells_each` names, and otherwise the state's fields of the same names."""
+        each = {key: {role: self.column(field).copy()} for key, (role, field) in self.tells_each.items()}
+        return {key: self.column(key).copy() for key in self._no_arrays if key not in each} | each
 
     def remember(self) -> None:
         """What is kept of the state before a turn, for pictures, while the population is `pictured`; by default
@@ -162,7 +186,7 @@ class Replicas(Population[S]):
 
     def splits(self) -> bool:
         """Whether something happens in `between` in this run."""
-        return type(self).between is not Replicas.between and not (self.plain and self.counts)
+        return type(self).between is not Replicas.between and not (self.plain and (self.counts or self.chosen))
 
     def ended(self, where: Array) -> None:
         """What else happens as the replicas `where` bool[B] end; by default nothing."""
@@ -223,10 +247,16 @@ class Replicas(Population[S]):
 
     def _allocate(self) -> None:
         """Allocate the arrays for a run of all replicas, with the current parameters."""
-        self._constants = self.constants()
         self._single = {
             name: compiled.array_of_field(self.state_type, name, given) for name, given in self.arrays().items()
         }
+        turns = [turn[0] for turn in self.turns or [tuple(self.roles)]]
+        self._order = list(zip(turns, turns[1:] + turns[:1], strict=True))  # the roles of each turn and of the next one
+        self._cycle = len(self._order)
+        if self._inside:
+            first, then = turns
+            self._order, self._cycle = [(first, first), (first, then)], 1  # the second only serves to observe
+            self._single |= self._of_answers(self.roles[then])
         everyone = sum(role.num_agents for role in self.roles.values())
         self._single["reward"] = np.zeros(self._single[self.acts].size if self.acts else everyone)
         made = {name: np.stack([array] * self.num_envs) for name, array in self._single.items()}
@@ -237,8 +267,6 @@ class Replicas(Population[S]):
         kinds = [(key, np.asarray(value).dtype) for key, value in empty.items()]
         self._none, self._keys = np.array([tuple(empty.values())], np.dtype(kinds, align=True)), tuple(empty)
         self._no_arrays = {key: value for key, value in self.empty_info().items() if key not in empty}
-        turns = [turn[0] for turn in self.turns or [tuple(self.roles)]]
-        self._order = list(zip(turns, turns[1:] + turns[:1], strict=True))  # the roles of each turn and of the next one
         self._columns, agents = {}, 0
         for role in self.roles.values():
             self._columns[role.name] = slice(agents, agents := agents + role.num_agents)
@@ -259,6 +287,14 @@ class Replicas(Population[S]):
         self._action = [np.zeros((1, rows[name], *spaces[name].shape), spaces[name].dtype) for name in turns]
         self._loops = {}
 
+    @staticmethod
+    def _of_answers(role: Role) -> dict[str, Array]:
+        """The arrays of `compiled.answered`."""
+        space: Any = role.action_space
+        glance = np.stack([np.zeros(role.layout.size, np.float32), role.layout.low, role.layout.high])
+        answers = np.zeros((role.num_agents, *space.shape), space.dtype)
+        return {"answers": answers, "glance": glance, "kept": np.zeros(compiled.KEPT)}
+
     def _name_fields(self) -> None:
         """The fields of the state and `reward`, as `column` gives them."""
         self._by_name = self._arrays._asdict()
@@ -267,6 +303,11 @@ class Replicas(Population[S]):
     def _bind(self) -> None:
         """Channels on which nothing stands count by the fields of the state."""
         if self.plain:
+            for name, made in self.chosen.items():
+                counted, spent = self.column(made.counted), self.column(made.spent)
+                self.channels[name].each = counted[..., 0]
+                sums = spent[..., 0], spent[..., 1], spent[..., 2]
+                self.ledger.keep_levels(name, self.channels[name].chosen, counted[..., 1], *sums)
             for name, (everyone, each) in self.counts.items():
                 channel = self.channels[name]
                 channel.everyone = self.column(everyone) if everyone else channel.everyone
@@ -278,18 +319,28 @@ class Replicas(Population[S]):
         now, then = self._order[turn]
         by_role = {"said": (self.said, now), "heard": (self.heard, now), "observe": (self.observe_one, then)}
         # A run begins as after the last turn; compiling `begin` into the other turns too would take long.
-        begins = self.begin if turn == len(self._order) - 1 else compiled.begins_not
-        found: dict[str, Any] = {"begin": begins, "tell": self.tell or compiled.tell_of(self.tells)}
+        begins = self.begin if turn == self._cycle - 1 else compiled.begins_not
+        found: dict[str, Any] = {"begin": begins, "own": compiled.own_arrays(self._arrays._fields)}
+        found["tell"] = self.tell or compiled.tell_of(self.tells)
+        found |= {"sight": self._sight_of(then), "known": compiled.known_of(self._constants._fields, self.hidden)}
         found |= {name: given[role] if isinstance(given, Mapping) else given for name, (given, role) in by_role.items()}
+        if turn < self._cycle and self._inside:
+            found |= self._answering(found, now)
         return found
 
-    def _sight_of(self, role: str) -> tuple[tuple[str, ...], ...]:
-        """What an agent of a role may observe: the arrays of which it sees its entry, those which it sees whole, and
-        the numbers of the state."""
+    def _answering(self, found: Mapping[str, Any], first: str) -> dict[str, Any]:
+        """`said` and `heard` of a turn and the next one, whose agents answer by a closed form."""
+        ((then, answer),) = self._inside.items()
+        used = {"said": self.said[first], "heard": self.heard[first], "known": found["known"], "answer": answer}
+        used |= {"sight": self._sight_of(then), "observe": self.observe_one[then], "answered_said": self.said[then]}
+        return {"said": compiled.answered_turn(tuple(used.items())), "heard": self.heard[then]}
+
+    def _sight_of(self, role: str) -> Any:
+        """The function that picks what an agent of a role may observe."""
         seen = {name: one for name, one in fields.owners(self.state_type).items() if one.seen_by(role)}
         rows = [name for name, one in seen.items() if one.each and name in self._single and self._single[name].size]
         whole = [name for name, one in seen.items() if not one.each and name in self._single]
-        return tuple(rows), tuple(whole), tuple(name for name in seen if name not in self._single)
+        return compiled.sight_of(tuple(rows), tuple(whole), tuple(name for name in seen if name not in self._single))
 
     def _watched(self) -> dict[str, Any]:
         """The function in place of `private`, if the population overrides that hook."""
@@ -379,14 +430,11 @@ class Replicas(Population[S]):
         return made
 
     def _made_loop(self, key: Any, loop: Any, given: Any) -> Any:
-        if loop is run:
-            functions, sight = self._functions(key), self._sight_of(self._order[key][1])
-        else:
-            functions, sight = {"one": key}, ((), (), ())
+        functions = self._functions(key) if loop is run else self._applied(key)
         watched = self._watched()
         if self._built and self._compiles and not watched:
             try:
-                found = compiled.compiled(loop, functions, sight, self.hidden, given, self.name * (self._built > 1))
+                found = compiled.compiled(loop, functions, given, self.name * (self._built > 1))
             except Exception as error:  # the compiler raises many kinds
                 why = compiled.why_not(error, compiled.all_functions(functions))
                 warnings.warn(f"{self.name} plays uncompiled: {why}", NotCompiled, stacklevel=2)
@@ -394,7 +442,11 @@ class Replicas(Population[S]):
             else:
                 if found is not None:
                     return found
-        return compiled.interpreted(loop, functions | watched, sight, self.hidden, given)
+        return compiled.interpreted(loop, functions | watched)
+
+    def _applied(self, function: Any) -> dict[str, Any]:
+        """A function under the names that `every` uses."""
+        return {"one": function, "own": compiled.own_arrays(self._arrays._fields)}
 
     def build(self) -> None:
         """Compile the loops of all turns, or load them, before they are needed; begins a run."""
@@ -412,9 +464,9 @@ class Replicas(Population[S]):
         for array, first in self._fresh:
             array[some] = first
         if begin == self.num_envs == 1:
-            self._run_one(BEGIN, len(self._order) - 1)
+            self._run_one(BEGIN, self._cycle - 1)
         else:
-            self._run(BEGIN, where, len(self._order) - 1)
+            self._run(BEGIN, where, self._cycle - 1)
         self._moved()
         if type(self).begun is not Replicas.begun:
             self.begun(where)
@@ -426,11 +478,14 @@ class Replicas(Population[S]):
         assert isinstance(streams, Streams)
         if whole:
             configs = [channel.config for channel in self.channels.values()]
-            if self._made_for is None or self._made_for[0] is not self.params or self._made_for[1] != configs:
-                chosen = any(channel.chosen for channel in self.channels.values())
-                self.plain = not chosen and all(config == PLAIN for config in configs)
+            asked = configs, self.closed_forms
+            if self._made_for is None or self._made_for[0] is not self.params or self._made_for[1] != asked:
+                chosen = {name for name, channel in self.channels.items() if channel.chosen}
+                self.plain = all(config == PLAIN for config in configs) and chosen <= self.chosen.keys()
+                self._constants = self.constants()
+                self._inside = {} if self.splits() else self.closed_forms
                 self._allocate()
-                self._made_for, self._calls = (self.params, configs), []
+                self._made_for, self._calls = (self.params, asked), []
             self._bind()
         if self._rngs is None or self._drawn_from is not streams:
             replicas = self.first_replica + np.arange(self.num_envs)
@@ -460,7 +515,7 @@ class Replicas(Population[S]):
 
     def observe(self) -> Any:
         self._begun()
-        turn = (self._turn - 1) % len(self._order)
+        turn = (self._turn - 1) % self._cycle
         seen = self._run(LOOK, self._everywhere, turn)[0]
         return seen if len(self.roles) == 1 else {self._order[turn][1]: seen}
 
@@ -472,12 +527,12 @@ class Replicas(Population[S]):
         self._played += self.num_envs * self._effort
         for channel in self.channels.values():
             channel.live = live
-            channel.times += not self._splits  # then fields of the state count messages
+            channel.times += self.plain or not self._splits  # then fields of the state count messages
         if self._splits:
             run_by(SAY)
             self.between(live)
         found = run_by((HEAR if self._splits else SAY | HEAR) | LOOK | more)
-        self._turn = (self._turn + 1) % len(self._order)
+        self._turn = (self._turn + 1) % self._cycle
         self._moved()
         return found
 
@@ -526,8 +581,10 @@ class Replicas(Population[S]):
                 for who in (acting, self._nobody)
             ]
             self._empty = named(self._keys, self._none.item())
-            plain = type(self).told_arrays is Replicas.told_arrays
-            self._shown = {key: self.column(key) for key in self._no_arrays} if plain else None
+            self._shown = None
+            if type(self).told_arrays is Replicas.told_arrays:
+                own = self.tells_each
+                self._shown = {key: self.column(own[key][1] if key in own else key) for key in self._no_arrays}
 
     def _call(self, turn: int, who: Array, reward: Array, over: Array, told: Array) -> Turn:
         """What `run` is given in a turn of the only replica if the agents `who` [1, r] observe (if empty, all)."""
@@ -558,7 +615,7 @@ class Replicas(Population[S]):
         self._restart(seed, options, None)
         info = self._empty | {key: self._none_of(key) for key in self._no_arrays}
         self._add_spent(info)
-        return self._run_one(LOOK, len(self._order) - 1, everyone), info
+        return self._run_one(LOOK, self._cycle - 1, everyone), info
 
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
         if self._state is None or self.terminated[0] or self.truncated[0]:
@@ -609,6 +666,8 @@ class Replicas(Population[S]):
                 info[key] = self._none_of(key)
             elif type(values) is dict:
                 info[key] = {role: own[0] for role, own in values.items()}
+            elif key in self.tells_each:
+                info[key] = {self.tells_each[key][0]: values[0].copy()}
             else:
                 info[key] = values[0] if kept is None else values[0].copy()
 
@@ -647,6 +706,9 @@ class Replicas(Population[S]):
         if not self.plain:
             info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
             return
+        if self.chosen:
+            self._add_chosen(info)
+            return
         sent, tells = 0, False
         for channel in self.channels.values():
             sent += int(channel.everyone[0]) * channel.num_senders
@@ -658,6 +720,14 @@ class Replicas(Population[S]):
             info["messages"] = sent
             info["epsilon_message"] = np.inf if sent else 0.0
             info["epsilon_basic"] = np.inf if sent or tells else 0.0
+
+    def _add_chosen(self, info: Info) -> None:
+        """`_add_spent` on the only channel, whose senders choose their levels."""
+        ((name, made),) = self.chosen.items()
+        channel, dearest = self.channels[name], float(self._rows[made.dearest][0])
+        total = dearest if channel.disjoint else float(self.column(made.spent)[0, :, 0].max())
+        info["messages"], info["epsilon_message"] = int(self._rows[made.messages][0]), dearest
+        info["epsilon_basic"] = np.inf if channel.silence_tells or channel.unbounded else total
 
     def told(self) -> Info:
         """The info of the state as it is now, [B] each."""

@@ -196,6 +196,11 @@ def opener(layout: Named) -> Any:
     return opened
 
 
+def own_arrays() -> Any:
+    """A compiled function that picks the arrays of a replica."""
+    return own
+
+
 @intrinsic
 def own(typing: Any, arrays: Any, i: Any) -> Any:
     """The arrays of replica i."""

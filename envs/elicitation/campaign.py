@@ -2,7 +2,7 @@
 payments.
 
 The equations are those of Jiang 2020, chapter 2. The world itself computes, between these functions, whatever needs
-costs or a mechanism's tables.
+costs that are functions of arrays, or a mechanism's tables.
 """
 
 import math
@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taciturn.envs.core.compiled import private
-from taciturn.envs.core.counter_streams import binomial, uniform
+from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.core.qualities import QualityLaw, fill_qualities
-from taciturn.envs.elicitation.payments import AGREEMENT, POSTED_PRICE, SERUM, WINTALL, wintall_amount
+from taciturn.envs.elicitation.costs import OTHER, cost_of, marginal_of
+from taciturn.envs.elicitation.payments import AGREEMENT, POSTED_PRICE, SERUM, WINTALL, k_ary_bound, wintall_amount
 from taciturn.envs.elicitation.reporting import bit_chances, debiased_share
 from taciturn.validation import Ints
 
@@ -25,8 +26,8 @@ PAYMENT, RATIO, ERROR, SHORTFALL, LEVEL, PARTICIPATION, UTILITY, DEGENERATE, PAI
 TOTALS = ("paid", "cost", "shortfall", "level", "joined")
 ALL_PAID, ALL_COSTS, ALL_SHORTFALL, ALL_LEVELS, ALL_JOINED = range(len(TOTALS))
 
-SOURCES = ("theta", "beliefs", "costs", "targets", "data", "reports", "ties", "peers", "tallies")
-THETA, BELIEFS, COSTS, TARGETS, DATA, REPORTS, TIES, PEERS, TALLIES = range(len(SOURCES))
+SOURCES = ("theta", "beliefs", "costs", "targets", "data", "reports", "ties", "peers")
+THETA, BELIEFS, COSTS, TARGETS, DATA, REPORTS, TIES, PEERS = range(len(SOURCES))
 
 
 class Constants(NamedTuple):
@@ -38,6 +39,9 @@ class Constants(NamedTuple):
     concentration: float  # of beliefs; inf: everyone knows theta
     spread: float  # of costs
     cost: float  # c
+    kind: int  # of cost
+    max_epsilon: float
+    max_scale: float
     low: float  # the lowest desired budget
     high: float
     first_rule: int
@@ -45,6 +49,8 @@ class Constants(NamedTuple):
     places: Ints  # the place of each rule among those allowed
     least: float  # the smallest target
     k_ary: bool
+    bounded: bool  # whether Theorem 1's bound is computed here
+    bare: bool  # whether nothing stands on the channel, so that reports arrive and are charged here
     symmetric: bool  # RAPPOR among the unary encodings
     by_quality: bool  # the objective
     penalty: float
@@ -64,12 +70,16 @@ def gamma(shape: float, rng: Any, source: int) -> float:
         factor = (1.0 - uniform(rng, source)) ** (1.0 / shape)
         shape += 1.0
     d = shape - 1.0 / 3.0
+    step = 1.0 / math.sqrt(9.0 * d)
     while True:
         radius = math.sqrt(-2.0 * math.log1p(-uniform(rng, source)))
         x = radius * math.cos(2.0 * math.pi * uniform(rng, source))
-        v = (1.0 + x / math.sqrt(9.0 * d)) ** 3.0
-        if v > 0.0 and math.log1p(-uniform(rng, source)) < 0.5 * x * x + d - d * v + d * math.log(v):
-            return factor * d * v
+        root = 1.0 + step * x
+        if root > 0.0:
+            v, drawn, square = root * root * root, 1.0 - uniform(rng, source), x * x
+            # The first condition implies the second, and spares two logarithms.
+            if drawn < 1.0 - 0.0331 * square * square or math.log(drawn) < 0.5 * square + d - d * v + d * math.log(v):
+                return factor * d * v
 
 
 def fill_dirichlet(out: Any, mean: Any, concentration: float, rng: Any, source: int) -> None:
@@ -84,7 +94,8 @@ def fill_dirichlet(out: Any, mean: Any, concentration: float, rng: Any, source: 
 
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Draw theta, beliefs, costs and the desired budget; the first announcement is the first rule, at that budget."""
+    """Draw theta, beliefs, costs and the desired budget; the first announcement is the first rule, at that budget, with
+    the marginal cost there as scale."""
     theta = arrays.theta
     if params.law.drawn:
         for k in range(len(theta)):
@@ -108,6 +119,14 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     if params.high > params.low:
         state.desired = params.low + (params.high - params.low) * uniform(rng, TARGETS)
     state.target, state.rule, state.winner = state.desired, params.first_rule, -1
+    if params.kind != OTHER:
+        state.scale = min(max(marginal_of(params.kind, params.cost, state.desired), 0.0), params.max_scale)
+    price(state, arrays, params)
+
+
+def price(state: Any, arrays: Any, params: Any) -> None:
+    """Theorem 1's bound at the announced target."""
+    state.bound = k_ary_bound(arrays.theta, state.target, params.kind, params.cost) if params.bounded else math.nan
 
 
 # The platform's turn.
@@ -117,7 +136,8 @@ def announce(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> No
     """An announcement `[target, scale, (rule), (value)]`; the bound is recomputed if the target has changed."""
     target = max(np.float64(actions[0, 0]), params.least)
     if target != state.target:
-        state.target, state.bound = target, math.nan
+        state.target = target
+        price(state, arrays, params)
     state.scale, place = np.float64(actions[0, 1]), 2
     if len(params.rules) > 1:
         state.rule = params.rules[min(int(actions[0, place]), len(params.rules) - 1)]
@@ -163,7 +183,7 @@ def unary_report(value: int, budget: float, num_values: int, symmetric: bool, rn
 
 
 def report(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """Draw everyone's data, and the reports of those who take part."""
+    """Draw everyone's data, and the reports of those who take part; they arrive if nothing stands on the channel."""
     values = len(arrays.theta)
     for i in range(params.num_individuals):
         budget = np.float64(actions[i, 0])
@@ -176,6 +196,19 @@ def report(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None
                 arrays.sent[i] = k_ary_report(arrays.data[i], budget, values, rng, REPORTS)
             else:
                 arrays.sent[i] = unary_report(arrays.data[i], budget, values, params.symmetric, rng, REPORTS)
+        arrays.received[i], arrays.delivered[i] = arrays.sent[i], arrays.joins[i]
+
+
+def charge(state: Any, arrays: Any, i: int) -> None:
+    """Count a report of individual i, and its level."""
+    level = arrays.level[i]
+    state.messages += 1
+    state.dearest = max(state.dearest, level)
+    arrays.counted[i, 0] += 1
+    arrays.counted[i, 1] += level > 0.0
+    arrays.spent[i, 0] += level
+    arrays.spent[i, 1] += level * level
+    arrays.spent[i, 2] = max(arrays.spent[i, 2], level)
 
 
 def tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -278,7 +311,8 @@ def squared_error(arrays: Any) -> float:
     """The estimate's squared error, summed over values."""
     error = 0.0
     for k in range(len(arrays.theta)):
-        error += (arrays.estimate[k] - arrays.theta[k]) ** 2.0
+        gap = arrays.estimate[k] - arrays.theta[k]
+        error += gap * gap
     return error
 
 
@@ -292,6 +326,13 @@ def pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bo
     for kind in range(len(totals)):
         totals[kind] = 0.0
     for i in range(params.num_individuals):
+        if params.kind != OTHER:
+            arrays.costs[i] = 0.0
+        if arrays.joins[i]:
+            if params.kind != OTHER:
+                arrays.costs[i] = arrays.factor[i] * cost_of(params.kind, params.cost, arrays.budget[i])
+            if params.bare:
+                charge(state, arrays, i)
         paid = 0.0
         if arrays.delivered[i]:
             x = arrays.received[i]
@@ -309,34 +350,6 @@ def pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bo
             arrays.reports[i] = arrays.received[i] if arrays.delivered[i] else -1
     settle(state, arrays, params)
     return False, state.campaign >= params.horizon
-
-
-# Campaigns in which all choose the same budget.
-
-
-def draw_tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """The reports of all, whose law is `arrays.law`: multinomial, a chain of binomials (Devroye 1986, section
-    XI.1.4)."""
-    left, mass, last = params.num_individuals, 1.0, len(arrays.counts) - 1
-    for x in range(last):
-        share = min(arrays.law[x] / mass, 1.0) if mass > 0.0 else 1.0
-        arrays.counts[x] = binomial(left, share, rng, TALLIES)
-        left -= arrays.counts[x]
-        mass -= arrays.law[x]
-    arrays.counts[last] = left
-
-
-def pay_tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Pay for the reports of a tally, and close the campaign; the other sums over individuals are in
-    `arrays.totals`."""
-    if params.k_ary:
-        judge_k_ary(state, arrays, params, rng)
-    fill_prizes(state, arrays, params)
-    paid = 0.0
-    for x in range(len(arrays.counts)):
-        paid += binomial(arrays.counts[x], arrays.chance[x], rng, PEERS) * arrays.prize[x]
-    arrays.totals[ALL_PAID] = paid
-    settle(state, arrays, params)
 
 
 # What is seen and told.

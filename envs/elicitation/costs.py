@@ -3,12 +3,37 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from taciturn.envs.elicitation.elementary import exp, expm1, log1p, of_arrays
 from taciturn.validation import Floats, number, shown
+
+QUADRATIC, LINEAR, EXPONENTIAL, LOGARITHMIC, OTHER = range(5)
+
+
+def cost_of(kind: int, c: float, epsilon: Any) -> Any:
+    """g(eps)."""
+    if kind == QUADRATIC:
+        return c * (epsilon * epsilon)
+    if kind == LINEAR:
+        return c * epsilon
+    if kind == EXPONENTIAL:
+        return c * expm1(epsilon)
+    return c * log1p(epsilon)
+
+
+def marginal_of(kind: int, c: float, epsilon: Any) -> Any:
+    """g'(eps)."""
+    if kind == QUADRATIC:
+        return 2.0 * c * epsilon
+    if kind == LINEAR:
+        return c + 0.0 * epsilon
+    if kind == EXPONENTIAL:
+        return c * exp(epsilon)
+    return c / (1.0 + epsilon)
 
 
 class Cost(ABC):
@@ -27,52 +52,55 @@ class Cost(ABC):
 
 @dataclass(frozen=True)
 class _Scaled(Cost):
+    """`cost_of` and `marginal_of` of its kind."""
+
+    kind: ClassVar[int] = OTHER
     c: float = 1.0
 
     def __post_init__(self) -> None:
         number("c", self.c, above=0)
 
+    def __call__(self, epsilon: ArrayLike) -> Floats:
+        return self._of_arrays(cost_of, epsilon)
+
+    def marginal(self, epsilon: ArrayLike) -> Floats:
+        return self._of_arrays(marginal_of, epsilon)
+
+    def _of_arrays(self, function: Any, epsilon: ArrayLike) -> Floats:
+        with np.errstate(over="ignore"):
+            return np.asarray(of_arrays(function)(self.kind, self.c, np.asarray(epsilon, np.float64)))
+
 
 class QuadraticCost(_Scaled):
     """c eps^2."""
 
-    def __call__(self, epsilon: ArrayLike) -> Floats:
-        return self.c * np.square(epsilon)
-
-    def marginal(self, epsilon: ArrayLike) -> Floats:
-        return 2 * self.c * np.asarray(epsilon, np.float64)
+    kind = QUADRATIC
 
 
 class LinearCost(_Scaled):
     """c eps."""
 
-    def __call__(self, epsilon: ArrayLike) -> Floats:
-        return self.c * np.asarray(epsilon, np.float64)
-
-    def marginal(self, epsilon: ArrayLike) -> Floats:
-        return np.full(np.shape(epsilon), self.c)
+    kind = LINEAR
 
 
 class ExponentialCost(_Scaled):
     """c (e^eps - 1)."""
 
-    def __call__(self, epsilon: ArrayLike) -> Floats:
-        with np.errstate(over="ignore"):
-            return self.c * np.expm1(epsilon)
-
-    def marginal(self, epsilon: ArrayLike) -> Floats:
-        with np.errstate(over="ignore"):
-            return self.c * np.exp(epsilon)
+    kind = EXPONENTIAL
 
 
 class LogCost(_Scaled):
     """c log(1 + eps), proportional to the level of differential privacy."""
 
-    def __call__(self, epsilon: ArrayLike) -> Floats:
-        return self.c * np.log1p(epsilon)
+    kind = LOGARITHMIC
 
-    def marginal(self, epsilon: ArrayLike) -> Floats:
-        return self.c / (1 + np.asarray(epsilon, np.float64))
+
+def kind_of(cost: Cost) -> int:
+    """Which of the functions above a cost is; OTHER for a derived class, which may be another function."""
+    return cost.kind if isinstance(cost, _Scaled) and type(cost) in _KINDS else OTHER
+
+
+_KINDS = (QuadraticCost, LinearCost, ExponentialCost, LogCost)
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,15 @@ Jiang 2020, chapter 2; Theorem 2 is about the limit of this game.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.elicitation.costs import Cost, LinearCost, LogCost, QuadraticCost, as_cost
-from taciturn.envs.elicitation.payments import AGREEMENT, RULES, distribution, rule_payments, wintall_payment
-from taciturn.envs.elicitation.reporting import KaryReport, Reporting
+from taciturn.envs.elicitation.costs import LINEAR, LOGARITHMIC, QUADRATIC, Cost, as_cost, cost_of, kind_of
+from taciturn.envs.elicitation.elementary import arcsinh, log1p, maximum, minimum, of_arrays, sinh, sqrt, where
+from taciturn.envs.elicitation.payments import AGREEMENT, ROUNDING, RULES, distribution, rule_payments, wintall_payment
+from taciturn.envs.elicitation.reporting import KaryReport, Reporting, share_slope
 from taciturn.validation import Floats, Ints, choice, integer, number, shown
 
 
@@ -139,36 +140,81 @@ class Announcement:
         return np.minimum(paid, self.payment_cap) * agreement
 
 
-def _quadratic_best(ratio: Floats, m: int, at_most: float) -> Floats:
+def quadratic_best(ratio: Any, m: int, at_most: float) -> Any:
     """The only root of ratio M / (eps + M)^2 = 2 eps, or `at_most`.
 
     With eps = (2 M / 3) (cosh(2 a) - 1) the cubic equation is cosh(6 a) = 1 + 27 ratio / (4 M^2), since
     cosh(3 b) = 4 cosh(b)^3 - 3 cosh(b); and cosh(2 a) - 1 = 2 sinh(a)^2, without cancellation.
     """
-    root = 4 * m / 3 * np.square(np.sinh(np.arcsinh(np.sqrt(27 / 8 * ratio) / m) / 3))
-    return np.minimum(root, at_most)
+    root = sinh(arcsinh(sqrt(27 / 8 * ratio) / m) / 3)
+    return minimum(4 * m / 3 * (root * root), at_most)
 
 
-def _linear_best(ratio: Floats, m: int, at_most: float) -> Floats:
+def linear_best(ratio: Any, m: int, at_most: float) -> Any:
     """The root sqrt(ratio M) - M of ratio M / (eps + M)^2 = 1, or an end."""
-    return np.clip(m * (ratio - m) / (np.sqrt(ratio * m) + m), 0.0, at_most)
+    return minimum(maximum(m * (ratio - m) / (sqrt(ratio * m) + m), 0.0), at_most)
 
 
-def _log_best(ratio: Floats, m: int, at_most: float) -> Floats:
+def log_best(ratio: Any, m: int, at_most: float) -> Any:
     """The larger root of ratio M / (eps + M)^2 = 1 / (1 + eps), which is eps^2 - M (ratio - 2) eps - M (ratio - M) = 0,
     or an end.
 
     If ratio < M, the payoff first falls and then rises to that root, where it may still be below its value at 0.
     """
-    difference = np.sqrt(m * ratio) * np.sqrt(np.maximum(m * ratio - 4 * (m - 1), 0.0))
-    best = np.clip((m * (ratio - 2) + difference) / 2, 0.0, at_most)
-    return np.where((ratio >= m) | (ratio * (best / (best + m)) >= np.log1p(best)), best, 0.0)
+    difference = sqrt(m * ratio) * sqrt(maximum(m * ratio - 4 * (m - 1), 0.0))
+    best = minimum(maximum((m * (ratio - 2) + difference) / 2, 0.0), at_most)
+    return where((ratio >= m) | (ratio * (best / (best + m)) >= log1p(best)), best, 0.0)
 
 
-# Compare types, since a subclass may be another function.
-_CLOSED: dict[type[Cost], Callable[[Floats, int, float], Floats]] = {
-    QuadraticCost: _quadratic_best, LinearCost: _linear_best, LogCost: _log_best,
-}  # fmt: skip
+CLOSED = (QUADRATIC, LINEAR, LOGARITHMIC)
+
+
+def closed_best(kind: int, ratio: Any, m: int, at_most: float) -> Any:
+    """The budget that maximises ratio eps / (eps + M) - g(eps) for a cost of a kind in CLOSED with c = 1."""
+    if kind == QUADRATIC:
+        return quadratic_best(ratio, m, at_most)
+    if kind == LINEAR:
+        return linear_best(ratio, m, at_most)
+    return log_best(ratio, m, at_most)
+
+
+def payoff_at(epsilon: Any, mean: Any, gain: Any, m: int, costs: Any) -> Any:
+    """mean + eps / (eps + M) gain - costs: what an individual expects under k-ary response, if a random report is worth
+    `mean` and a true one `gain` more."""
+    return mean + epsilon / (epsilon + m) * gain - costs
+
+
+class Market(NamedTuple):
+    """What an individual knows of a market: M, the kind of the cost and its c, and the bounds of payments and
+    budgets."""
+
+    values: int
+    kind: int
+    c: float
+    cap: float
+    most: float
+
+
+def answer_to_winner(most: float, target: float, scale: float, factor: float, market: Market, kept: Any) -> float:
+    """The best budget, or -1 (stay away), of an individual that expects WINTALL to pay for reports of the value that it
+    believes in, with probability `most`, at the price of equation 2.18.
+
+    Below the cap, `gain` is scale (e + M)^2 / M whatever the belief, so that one root serves all with the same cost:
+    `kept` float64[2] holds the last ratio and its root, zeros at first.
+    """
+    m = market.values
+    slope = share_slope(most, target, m)
+    paid = scale / slope if slope > ROUNDING else 0.0
+    gain = scale * (target + m) * (target + m) / m if slope > ROUNDING else 0.0
+    if paid > market.cap:
+        paid = market.cap
+        gain = paid * (most - 1.0 / m)
+    ratio = max(gain, 0.0) / factor / market.c
+    if ratio != kept[0]:
+        kept[0], kept[1] = ratio, closed_best(market.kind, ratio, m, market.most)
+    best = kept[1]
+    payoff = payoff_at(best, paid / m, gain, m, factor * cost_of(market.kind, market.c, best))
+    return float(best) if payoff >= 0.0 else -1.0
 
 
 def best_of_ratio(ratio: Floats, cost: Cost, m: int, at_most: float = math.inf) -> Floats:
@@ -176,8 +222,9 @@ def best_of_ratio(ratio: Floats, cost: Cost, m: int, at_most: float = math.inf) 
 
     There is a closed form for quadratic, linear and logarithmic g; otherwise it is found by bisection.
     """
-    if closed := _CLOSED.get(type(cost)):
-        return closed(ratio / cost.c, m, at_most)
+    if (kind := kind_of(cost)) in CLOSED:
+        closed: Floats = of_arrays(closed_best)(kind, ratio / cost.c, m, at_most)
+        return closed
     mantissa, exponent = np.frexp(ratio)
     # Ratios that differ only by rounding are solved for once.
     ratios, of = np.unique(np.ldexp(np.round(mantissa * 2.0**40), exponent - 40), return_inverse=True)
@@ -195,7 +242,7 @@ def best_of_gain(
 ) -> tuple[Floats, Floats]:
     """The budget that maximises mean + eps / (eps + M) gain - factor g(eps), and that payoff, [...] each."""
     best = best_of_ratio(np.maximum(gain, 0) / factor, cost, m, at_most)
-    return best, mean + best / (best + m) * gain - factor * cost(best)
+    return best, payoff_at(best, mean, gain, m, factor * cost(best))
 
 
 def best_epsilon(

@@ -1,6 +1,7 @@
 """Payments for private data (Jiang 2020, section 2.3): Theorem 1's lower bound, WINTALL, other rules, and how a
 platform announces them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,13 +11,15 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
-from taciturn.envs.elicitation.reporting import KaryReport, Reporting
+from taciturn.envs.elicitation.costs import LOGARITHMIC, OTHER, Cost, as_cost, kind_of, marginal_of
+from taciturn.envs.elicitation.elementary import maximum, of_arrays, sqrt
+from taciturn.envs.elicitation.reporting import KaryReport, Reporting, reported_share, share_slope
 from taciturn.validation import Array, Floats, Ints, shown, vector
 
 RULES = ("wintall", "flat_rate", "posted_price", "output_agreement", "peer_truth_serum")
 WINTALL, FLAT_RATE, POSTED_PRICE, AGREEMENT, SERUM = range(5)
 MIN_TARGET = 0.01
+ROUNDING = 1e-13  # of an informativeness or a slope that is 0 for a uniform theta
 
 
 def distribution(name: str, value: ArrayLike) -> Floats:
@@ -50,10 +53,27 @@ def price(theta: Floats, epsilon: Floats, cost: Cost, reporting: Reporting | Non
         [..., n]; inf where theta is uniform, since no report is informative then.
     """
     information = informativeness(theta[..., None, :], epsilon, reporting)
-    # Rounding leaves about 1e-16 for a uniform theta.
-    information = np.where(information > 1e-13, information, 0.0)
+    information = np.where(information > ROUNDING, information, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
         return cost.marginal(epsilon) / information
+
+
+def cheapest_k_ary(most: Any, target: Any, kind: int, num_values: int) -> Any:
+    """The budget of at least `target` at which g' / A is smallest, under k-ary response and a cost of this kind; `most`
+    is the largest entry of theta."""
+    if kind == LOGARITHMIC:
+        return maximum(target, sqrt((num_values - 1) * (1.0 - most) / most) - 1.0)
+    return target
+
+
+def k_ary_bound(theta: Any, target: float, kind: int, c: float) -> float:
+    """`payment_lower_bound` under k-ary response and a cost of this kind, for theta [M]."""
+    most, values = 0.0, len(theta)
+    for k in range(values):
+        most = max(most, theta[k])
+    at = cheapest_k_ary(most, target, kind, values)
+    information = share_slope(most, at, values) / reported_share(most, at, values)
+    return float(marginal_of(kind, c, at) / information) if information > ROUNDING else math.inf
 
 
 def cheapest_epsilon(
@@ -69,11 +89,8 @@ def cheapest_epsilon(
     theta = np.broadcast_to(theta, (*np.broadcast_shapes(theta.shape[:-1], target.shape), theta.shape[-1]))
     target = np.broadcast_to(target, theta.shape[:-1])
     reporting = reporting or KaryReport(theta.shape[-1])
-    # Compare types, since a subclass may be another function.
-    if isinstance(reporting, KaryReport) and type(cost) in (QuadraticCost, LinearCost, ExponentialCost, LogCost):
-        most = theta.max(-1)
-        lowest = np.sqrt((theta.shape[-1] - 1) * (1 - most) / most) - 1 if type(cost) is LogCost else target
-        chosen = np.maximum(target, lowest)
+    if isinstance(reporting, KaryReport) and (kind := kind_of(cost)) != OTHER:
+        chosen = of_arrays(cheapest_k_ary)(theta.max(-1), target, kind, theta.shape[-1])
         return chosen, price(theta, chosen[..., None], cost, reporting)[..., 0]
     grid = target[..., None] + np.concatenate([[0.0], np.geomspace(1e-3, 1e4, 120)])
     chosen, least, inside = target, np.full(target.shape, np.inf), np.ones(target.shape, np.bool_)
@@ -119,9 +136,9 @@ def winning_report(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting | 
     reporting = reporting or KaryReport(theta.shape[-1])
     if isinstance(reporting, KaryReport):
         slope = reporting.law_slope(theta.max(-1, keepdims=True), epsilon)[..., 0]
-        return np.broadcast_to(np.argmax(theta, -1), slope.shape), np.where(slope > 1e-13, slope, 0.0)
+        return np.broadcast_to(np.argmax(theta, -1), slope.shape), np.where(slope > ROUNDING, slope, 0.0)
     law, slope = np.broadcast_arrays(reporting.law(theta, epsilon), reporting.law_slope(theta, epsilon))
-    rises = (law > 0) & (slope > 1e-13)
+    rises = (law > 0) & (slope > ROUNDING)
     best = np.argmax(np.divide(slope, law, out=np.full(law.shape, -np.inf), where=rises), -1)
     return best, np.where(rises.any(-1), np.take_along_axis(slope, best[..., None], -1)[..., 0], 0.0)
 

@@ -24,6 +24,8 @@ from taciturn.envs.core import Acts, Array, Controlled, Role
 from taciturn.envs.elicitation.costs import as_cost
 from taciturn.envs.elicitation.world import Elicitation, elicitation_v0
 
+ONE = np.float32(1)
+
 
 class PlatformSide(Controlled):
     """The platform of an elicitation population; an action a is the share (1 + a) / 2 of its upper bound.
@@ -36,24 +38,25 @@ class PlatformSide(Controlled):
 
     def __init__(self, population: Elicitation, others: Mapping[str, Acts], fixed_target: bool = True) -> None:
         high: Any = population.roles["platform"].action_space
-        self._high, self.fixed_target = high.high, fixed_target
+        self._half, self.fixed_target = high.high / 2, fixed_target
         super().__init__(population, "platform", others)
         self.inner: Elicitation
 
     def make_roles(self) -> tuple[Role, ...]:
         (role,) = super().make_roles()
-        size = len(self._high) - self.fixed_target
+        size = len(self._half) - self.fixed_target
         return (replace(role, action_space=gymnasium.spaces.Box(-1.0, 1.0, (size,), np.float32)),)
 
     def own_reward(self, reward: Array) -> Array:
         return np.asarray(reward / self.params.num_individuals)
 
     def inner_action(self, action: Array) -> Array:
-        share = (1 + action) / 2
+        announced = np.empty((len(action), 1, len(self._half)), np.float32)
+        own = int(self.fixed_target)
+        announced[:, :, own:] = (action + ONE) * self._half[own:]
         if self.fixed_target:
-            target = (self.inner.column("desired") / self._high[0]).astype(np.float32)
-            share = np.concatenate([target[:, None, None], share], -1)
-        return share * self._high
+            announced[:, 0, 0] = self.inner.column("desired")
+        return announced
 
 
 def platform_side(num_envs: int = 1, *, individuals: Acts, fixed_target: bool = True, **params: Any) -> PlatformSide:

@@ -19,6 +19,16 @@ from taciturn.validation import Bools, Floats, choice, integer
 REPORTING = ("k_ary", "rappor", "oue")
 
 
+def reported_share(share: Any, epsilon: Any, num_values: int) -> Any:
+    """(eps theta_x + 1) / (eps + M), the share of reports of a value whose share is theta_x, under k-ary response."""
+    return (epsilon * share + 1.0) / (epsilon + num_values)
+
+
+def share_slope(share: Any, epsilon: Any, num_values: int) -> Any:
+    """(M theta_x - 1) / (eps + M)^2, its derivative in eps."""
+    return (num_values * share - 1.0) / ((epsilon + num_values) * (epsilon + num_values))
+
+
 def debiased_share(share: Any, epsilon: Any, num_values: int) -> Any:
     """((eps + M) f - 1) / eps, the estimate of an entry of theta from its share f under k-ary response."""
     return ((epsilon + num_values) * share - 1.0) / epsilon
@@ -108,13 +118,11 @@ class KaryReport(Reporting):
 
     def law(self, theta: Floats, epsilon: ArrayLike) -> Floats:
         """(eps theta + 1) / (eps + M)."""
-        e = np.asarray(epsilon, np.float64)[..., None]
-        return (e * theta + 1) / (e + self.num_values)
+        return np.asarray(reported_share(theta, np.asarray(epsilon, np.float64)[..., None], self.num_values))
 
     def law_slope(self, theta: Floats, epsilon: ArrayLike) -> Floats:
         """(M theta - 1) / (eps + M)^2."""
-        e = np.asarray(epsilon, np.float64)[..., None]
-        return (self.num_values * theta - 1) / (e + self.num_values) ** 2
+        return np.asarray(share_slope(theta, np.asarray(epsilon, np.float64)[..., None], self.num_values))
 
     def estimate(self, shares: Floats, epsilon: ArrayLike) -> Floats:
         """((eps + M) f - 1) / eps."""

@@ -113,14 +113,12 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Replicas, Role, World, fields
-from taciturn.envs.core.compiled import SAY
+from taciturn.envs.core import Channel, ChannelConfig, Chosen, Layout, Replicas, Role, World, fields
 from taciturn.envs.core.qualities import QualityLaw
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.elicitation import campaign, drawing, payments
 from taciturn.envs.elicitation.campaign import Constants
-from taciturn.envs.elicitation.costs import ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
-from taciturn.envs.elicitation.fast import CommonBudget, play_tallies
+from taciturn.envs.elicitation.costs import OTHER, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost, kind_of
 from taciturn.envs.elicitation.game import Announcement, expected_payment, exploitability
 from taciturn.envs.elicitation.payments import (
     MIN_TARGET,
@@ -215,6 +213,11 @@ class Params:
         return int(self.theta) if isinstance(self.theta, int | np.integer) else len(self.theta)
 
     @property
+    def num_reports(self) -> int:
+        """x: M, or the number of bit strings."""
+        return self.num_values if self.reporting == "k_ary" else int(2**self.num_values)
+
+    @property
     def targets(self) -> tuple[float, float]:
         """The lowest and the highest budget that may be desired."""
         return self.target if isinstance(self.target, tuple) else (self.target, self.target)
@@ -225,27 +228,37 @@ class State:
     """A market; seen from outside, each field leads with [B]. x is the number of possible reports, M under k-ary
     response."""
 
-    theta: Floats = fields.hidden()  # [M]
-    belief: Floats = fields.own(role="individual")  # [N, M], or [1, M] if everyone knows theta
-    factor: Floats = fields.own(role="individual")  # [N]: multiplies the cost
+    theta: Floats = fields.hidden(lambda p: p.num_values)
+    # [N, M], or [1, M] if everyone knows theta
+    belief: Floats = fields.own(
+        lambda p: (1 if p.belief_concentration == math.inf else p.num_individuals, p.num_values), "individual"
+    )
+    factor: Floats = fields.own(lambda p: p.num_individuals, "individual")  # multiplies the cost
     desired: Floats = fields.own(role="platform")  # the desired budget
     target: Floats = fields.public()  # announced
     scale: Floats = fields.public()
     rule: Ints = fields.public()  # position in RULES
     value: Ints = fields.public()  # the report for which a price is posted
     bound: Floats = fields.hidden()  # Theorem 1's, at the target
-    counts: Ints = fields.received(role="platform", each=False)  # [x]: reports of the last campaign
-    past: Ints = fields.public()  # [x]: reports of all campaigns, which the truth serum publishes
+    # [x]: reports of the last campaign
+    counts: Ints = fields.received(lambda p: p.num_reports, "platform", each=False)
+    past: Ints = fields.public(lambda p: p.num_reports)  # of all campaigns, which the truth serum publishes
     paid: Floats = fields.public()  # total payment of the last campaign
     degenerate: Bools = fields.public()  # last campaign
     winner: Ints = fields.public()  # of the last campaign; -1: none
     tie: Bools = fields.public()  # whether several values tied for it
-    budget: Floats = fields.own(role="individual")  # [N]: eps in the last campaign; -1: stayed away
+    # eps in the last campaign; -1: stayed away
+    budget: Floats = fields.own(lambda p: p.num_individuals, "individual")
     # [N]: of the last campaign; -1: none ([0] unless they are shown)
-    reports: Ints = fields.received(role="platform", each=False)
+    reports: Ints = fields.received(lambda p: p.num_individuals * int(p.show_reports), "platform", each=False)
     campaign: Ints = fields.public()  # campaigns played
     closed: Bools = fields.public()  # whether the last turn closed one
-    sums: Floats = fields.hidden()  # [len(SUMS)]: sums over the campaigns
+    sums: Floats = fields.hidden(lambda p: len(campaign.SUMS))  # over the campaigns
+    messages: Ints = fields.hidden()  # reports, if nothing stands on the channel,
+    dearest: Floats = fields.hidden()  # the largest of their levels,
+    counted: Ints = fields.hidden(lambda p: (p.num_individuals, 2))  # those of each individual, and at a level above 0,
+    # and the sums of their levels and of these squared, and the largest
+    spent: Floats = fields.hidden(lambda p: (p.num_individuals, 3))
 
 
 class Elicitation(Replicas[State]):
@@ -255,7 +268,6 @@ class Elicitation(Replicas[State]):
     clock_unit = "step"
     aliases: Mapping[str, str] = {"campaigns": "horizon"}
     hidden = frozenset({"theta", "law"})
-    jumps: Mapping[str, type[Fast]] = {"individual": CommonBudget}
     turns = (("platform",), ("individual",))
     state_type: ClassVar[Any] = State
     sources = campaign.SOURCES
@@ -263,26 +275,18 @@ class Elicitation(Replicas[State]):
     said: ClassVar[Any] = {"platform": campaign.announce, "individual": campaign.report}
     heard: ClassVar[Any] = {"platform": campaign.goes_on, "individual": campaign.pay}
     observe_one: ClassVar[Any] = {"platform": campaign.observe_platform, "individual": campaign.observe_individual}
+    chosen: ClassVar[Mapping[str, Chosen]] = {"report": Chosen("messages", "dearest", "counted", "spent")}
+    tells_each: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "data": ("individual", "data"), "budgets": ("individual", "budget"), "levels": ("individual", "level"),
+        "payments": ("individual", "payments"), "costs": ("individual", "costs"),
+    }  # fmt: skip
     told_if: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
-            "theta",
-            "estimate",
-            "error",
-            "payment",
-            "payment_ratio",
-            "total_payment",
-            "participation",
-            "winner",
-            "degenerate",
-            "tie",
-            "data",
-            "budgets",
-            "levels",
-            "payments",
-            "costs",
+            "theta", "estimate", "error", "payment", "payment_ratio", "total_payment", "participation", "winner",
+            "degenerate", "tie", *tells_each,
         ),
         "closed",
-    )
+    )  # fmt: skip
 
     def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
         self.cost = as_cost(params.cost)
@@ -301,8 +305,7 @@ class Elicitation(Replicas[State]):
             last["reports"] = (p.num_individuals, -1, x)
         own: dict[str, tuple[int, float, float]] = {"reference": (x, 0, 1)} if "peer_truth_serum" in p.rules else {}
         own |= {"cost": (1, 0, self.cost.c * (1 + p.cost_spread)), "belief": (m, 0, 1)}
-        budgets = gymnasium.spaces.Box(-1.0, p.max_epsilon, (1,), np.float32)
-        announced = self.announcements.layout
+        budgets, announced = gymnasium.spaces.Box(-1.0, p.max_epsilon, (1,), np.float32), self.announcements.layout
         return (
             Role("platform", 1, Layout(**announced, **last), self.announcements.space),
             Role("individual", p.num_individuals, Layout(**announced, **own), budgets),
@@ -340,6 +343,9 @@ class Elicitation(Replicas[State]):
             concentration=float(p.belief_concentration),
             spread=float(p.cost_spread),
             cost=float(self.cost.c),
+            kind=kind_of(self.cost),
+            max_epsilon=float(p.max_epsilon),
+            max_scale=float(p.max_scale),
             low=float(low),
             high=float(high),
             first_rule=int(rules[0]),
@@ -347,6 +353,8 @@ class Elicitation(Replicas[State]):
             places=places,
             least=float(np.float32(MIN_TARGET)),
             k_ary=p.reporting == "k_ary",
+            bounded=p.reporting == "k_ary" and kind_of(self.cost) != OTHER,
+            bare=self.plain,
             symmetric=p.reporting == "rappor",
             by_quality=p.objective == "quality",
             penalty=float(p.penalty),
@@ -357,49 +365,44 @@ class Elicitation(Replicas[State]):
         )
 
     def arrays(self) -> dict[str, Any]:
-        """The fields of the State, and the arrays between the halves of a campaign, which no State shows."""
-        p, n, m, x = self.params, self.params.num_individuals, self.params.num_values, self.reporting.num_reports
-        kept = {
-            "theta": m,
-            "belief": (1 if p.belief_concentration == math.inf else n, m),
-            "factor": n,
-            "counts": x,
-            "past": x,
-            "budget": n,
-            "reports": n if p.show_reports else 0,
-            "sums": len(campaign.SUMS),
-        }
-        whole, flags = (
-            dict.fromkeys(("data", "sent", "received"), np.int64),
-            dict.fromkeys(("joins", "delivered"), np.bool_),
-        )
-        passing = {name: np.zeros(n, kind) for name, kind in (whole | flags).items()}
+        """Beside the fields of the State the arrays between the halves of a campaign, which no State shows."""
+        p, n, m, x = self.params, self.params.num_individuals, self.params.num_values, self.params.num_reports
+        passing: dict[str, Any] = {name: np.zeros(n, np.int64) for name in ("data", "sent", "received")}
+        passing |= {name: np.zeros(n, np.bool_) for name in ("joins", "delivered")}
         passing |= {name: np.zeros(n) for name in ("level", "costs", "payments")}
-        passing |= {name: np.zeros(x) for name in ("law", "prize", "chance")}
-        return kept | passing | {"estimate": np.zeros(m), "won": np.zeros(1), "totals": np.zeros(len(campaign.TOTALS))}
+        passing |= {"prize": np.zeros(x), "chance": np.zeros(x), "estimate": np.zeros(m), "won": np.zeros(1)}
+        return fields.shapes_of(State, p) | passing | {"totals": np.zeros(len(campaign.TOTALS))}
 
     def begun(self, where: Array) -> None:
-        """Announce the marginal cost at the desired budget, with its bound."""
-        desired = self.column("desired")[where]
-        self.column("scale")[where] = np.clip(self.cost.marginal(desired), 0, self.params.max_scale)
-        self.column("bound")[where] = self.bounds(self.column("theta")[where], desired)
+        """The marginal cost at the desired budget, and the bound there, where `begin` has not computed them."""
+        if self._constants.kind == OTHER:
+            desired = self.column("desired")[where]
+            self.column("scale")[where] = np.clip(self.cost.marginal(desired), 0, self.params.max_scale)
+        if not self._constants.bounded:
+            self.price()
 
     def splits(self) -> bool:
-        return True  # costs are functions of arrays
+        return not (self.plain and self._constants.bounded)
 
     def between(self, live: Array) -> None:
-        self.price() if self.turn == ("platform",) else self.send(live)
+        if self.turn == ("platform",):
+            self.price()
+            return
+        if not self.plain:
+            self.send(live)
+        if self._constants.kind == OTHER:
+            budget, joins = self.column("budget"), self.column("joins")
+            costs = self.column("factor") * self.cost(np.maximum(budget, 0.0)) * joins
+            self.column("costs")[live] = costs[live]
+        if not self._constants.k_ary:
+            self.apply(campaign.tally, live, self._constants, 1)
+            self.judge(live)
 
     def price(self) -> None:
-        """Compute the bounds where the target has changed."""
+        """Compute the bounds that are missing."""
         bound = self.column("bound")
         if (stale := np.isnan(bound)).any():
             bound[stale] = self.bounds(self.column("theta")[stale], self.column("target")[stale])
-
-    def announce_all(self, actions: Array) -> None:
-        """Play the platform's turn in all replicas, by actions [B, 1, D]."""
-        self._run(SAY, self._everywhere, 0, actions)
-        self.price()
 
     def send(self, live: Array) -> None:
         """Send the reports; an individual that a budget stops counts as having stayed away."""
@@ -412,13 +415,7 @@ class Elicitation(Replicas[State]):
             budget[~joins], level[~joins] = -1.0, 0.0
         if channel.config.faults:  # a fault's lie may exceed an honest report
             delivered = delivered & (received >= 0) & (received < self.reporting.num_reports)
-        costs = self.column("factor") * self.cost(np.maximum(budget, 0.0)) * joins
-        where = ... if live is self._everywhere else live
-        for name, values in (("received", received), ("delivered", delivered), ("costs", costs)):
-            self.column(name)[where] = values[where]
-        if not self._constants.k_ary:
-            self.apply(campaign.tally, live, self._constants, 1)
-            self.judge(live)
+        self.column("received")[live], self.column("delivered")[live] = received[live], delivered[live]
 
     def judge(self, live: Array) -> None:
         """The estimate, the winner, and the payment to it [Jiang 2.15-2.18], of tallies under other mechanisms than
@@ -459,24 +456,9 @@ class Elicitation(Replicas[State]):
     def empty_info(self) -> dict[str, Any]:
         reals = ("error", "payment", "lower_bound", "payment_ratio", "total_payment", "participation")
         values = np.zeros(self.params.num_values)
-        by_agent = {"data": 0} | dict.fromkeys(("budgets", "levels", "payments", "costs"), 0.0)
-        own = {name: {"individual": zero} for name, zero in by_agent.items()}
+        own: dict[str, Any] = {name: {"individual": 0 if name == "data" else 0.0} for name in self.tells_each}
         flags = {"winner": -1, "degenerate": False, "tie": False}
         return {"theta": values, "estimate": values} | dict.fromkeys(reals, 0.0) | flags | own
-
-    def told_arrays(self) -> dict[str, Any]:
-        own = {"data": "data", "budgets": "budget", "levels": "level", "payments": "payments", "costs": "costs"}
-        values = {name: self.column(name).copy() for name in ("theta", "estimate")}
-        return values | {key: {"individual": self.column(name).copy()} for key, name in own.items()}
-
-    def can_jump(self, until: float) -> bool:
-        """True if all replicas are at the start of the same campaign, and single reports are not shown."""
-        played = self.column("campaign")
-        alike = self._turn == 0 and not self.done.any() and bool((played == played[0]).all())
-        return alike and not self.params.show_reports
-
-    def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        play_tallies(self, forms, policies, until)
 
     def clock(self) -> Array:
         self._begun()

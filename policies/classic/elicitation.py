@@ -7,7 +7,6 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.envs.elicitation.costs import Cost
-from taciturn.envs.elicitation.fast import CommonBudget
 from taciturn.envs.elicitation.game import Announcement
 from taciturn.envs.elicitation.payments import cheapest_epsilon, payment_lower_bound, winner_payment, winning_report
 from taciturn.envs.elicitation.reporting import KaryReport
@@ -24,8 +23,6 @@ class FlatRate(Platform):
             on theta.
         target: the budget that the platform assumes; None: the world's target.
     """
-
-    fast = Platform.fast
 
     def __init__(self, amount: float | None = None, target: float | None = None) -> None:
         super().__init__(target)
@@ -51,8 +48,6 @@ class PostedPrice(Platform):
         target: the budget that the platform assumes; None: the world's target.
     """
 
-    fast = Platform.fast
-
     def __init__(self, value: int = 0, price: float | None = None, target: float | None = None) -> None:
         super().__init__(target)
         self.value = integer("value", value, at_least=0)
@@ -72,7 +67,6 @@ class Genie(Platform):
     """
 
     needs_truth = True
-    fast = Platform.fast
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         """Pay g'(eps*) / (dP_X / d eps) [Jiang 2.20] for the report x*, the most informative one at eps*
@@ -93,7 +87,6 @@ class OutputAgreement(Platform):
     """
 
     rule = "output_agreement"
-    fast = Platform.fast
 
     def __init__(self, amount: float | None = None, target: float | None = None) -> None:
         super().__init__(target)
@@ -123,7 +116,6 @@ class PeerTruthSerum(OutputAgreement):
     """
 
     rule = "peer_truth_serum"
-    fast = Platform.fast
 
 
 class Truthful(Individuals):
@@ -137,15 +129,8 @@ class Truthful(Individuals):
         self.epsilon = None if epsilon is None else number("epsilon", epsilon, at_least=0)
 
     def answer(self, seen: dict[str, Array]) -> Array:
-        return self.budget(seen["target"])
-
-    def budget(self, target: Array) -> Array:
-        """Everyone's budget, of the shape of `target`."""
         most = self._view.params.max_epsilon
-        return np.full(target.shape, most if self.epsilon is None else min(self.epsilon, most))
-
-    def fast(self, view: PublicView) -> CommonBudget:
-        return CommonBudget(self.budget)
+        return np.full(seen["target"].shape, most if self.epsilon is None else min(self.epsilon, most))
 
 
 class FreeRider(Individuals):
@@ -153,9 +138,6 @@ class FreeRider(Individuals):
 
     def answer(self, seen: dict[str, Array]) -> Array:
         return np.zeros(seen["target"].shape)
-
-    def fast(self, view: PublicView) -> CommonBudget:
-        return CommonBudget(lambda target: np.zeros(target.shape))
 
 
 class _Learner(ExactIndividuals):

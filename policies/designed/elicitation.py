@@ -146,7 +146,6 @@ class InformedPlatform(Platform):
     """
 
     needs_truth = True
-    fast = Platform.fast
 
     def __init__(self, individuals: Mapping[str, float] | None = None, honest: bool = False) -> None:
         super().__init__()
@@ -292,8 +291,6 @@ class UnderstatedTarget(Platform):
         margin: the largest cost, in units of g, at which an individual chooses d; None: 1 + `cost_spread`.
         target: d; None: the budget that the world desires.
     """
-
-    fast = Platform.fast
 
     def __init__(self, announced: float = MIN_TARGET, margin: float | None = None, target: float | None = None) -> None:
         super().__init__(target)

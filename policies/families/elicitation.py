@@ -5,7 +5,6 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, number
 from taciturn.envs.elicitation.costs import Cost
-from taciturn.envs.elicitation.fast import StandingAnnouncement
 from taciturn.envs.elicitation.game import Announcement, best_epsilon
 from taciturn.envs.elicitation.payments import MIN_TARGET, RULES
 from taciturn.envs.elicitation.reporting import Reporting
@@ -35,9 +34,6 @@ class Platform(Policy):
         # A platform that does not know theta assumes this.
         self._unknown = np.full((view.num_envs, view.params.num_values), 1 / view.params.num_values)
         self.check(view)
-
-    def fast(self, view: PublicView) -> StandingAnnouncement:
-        return StandingAnnouncement()
 
     def check(self, view: PublicView) -> None:
         """Warn or raise if the policy is unsuitable for this world."""

@@ -1,6 +1,7 @@
 """WINTALL, and the individuals' answers to it: Jiang 2020, chapter 2."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,8 @@ from numpy.typing import ArrayLike
 
 from taciturn.envs.core import Array, PublicView, number
 from taciturn.envs.elicitation import payments
-from taciturn.envs.elicitation.costs import Cost, as_cost
-from taciturn.envs.elicitation.fast import CommonBudget
-from taciturn.envs.elicitation.game import Announcement, best_epsilon, best_of_gain
+from taciturn.envs.elicitation.costs import Cost, as_cost, kind_of
+from taciturn.envs.elicitation.game import CLOSED, Announcement, Market, answer_to_winner, best_epsilon, best_of_gain
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
 from taciturn.validation import Floats
@@ -25,8 +25,6 @@ class Wintall(Platform):
     Args:
         target: e; None: the world's target.
     """
-
-    fast = Platform.fast
 
     def check(self, view: PublicView) -> None:
         m = view.params.num_values
@@ -68,9 +66,6 @@ class TargetQuality(Individuals):
     def answer(self, seen: dict[str, Array]) -> Array:
         return seen["target"]
 
-    def fast(self, view: PublicView) -> CommonBudget:
-        return CommonBudget(lambda target: target)
-
 
 class BestResponse(Individuals):
     """Best response of an individual that is certain of its belief: it expects the platform's estimate to equal the
@@ -82,8 +77,11 @@ class BestResponse(Individuals):
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)
-        self._only_winners = isinstance(view.reporting, KaryReport) and tuple(view.params.rules) == ("wintall",)
+        self._only_winners = only_winners(view)
         self._belief, self._most = np.zeros((0, 0, 0)), np.zeros((0, 0))
+
+    def closed_form(self, view: PublicView) -> Callable[..., None] | None:
+        return answer_one if only_winners(view) and kind_of(view.cost) in CLOSED else None
 
     def answer(self, seen: dict[str, Array]) -> Array:
         if self._only_winners:
@@ -119,6 +117,22 @@ class BestResponse(Individuals):
         paid = payments.rule_payments(rule, scale, certain, value, reference)
         agreement = np.where(rule[..., None] >= payments.AGREEMENT, view.reporting.law(belief, target), 1.0)
         return np.minimum(paid, view.params.payment_cap) * agreement
+
+
+def only_winners(view: PublicView) -> bool:
+    """Whether only reports of one value are ever paid."""
+    return isinstance(view.reporting, KaryReport) and tuple(view.params.rules) == ("wintall",)
+
+
+def answer_one(seen: Any, params: Any, kept: Any, action: Any) -> None:
+    """`BestResponse` of one individual that observes `[target, scale, cost, belief]`, where only winners are paid."""
+    values, most, total = len(seen) - 3, 0.0, 0.0
+    for k in range(values):
+        belief = np.float64(seen[3 + k])
+        most, total = max(most, belief), total + belief
+    market = Market(values, params.kind, params.cost, params.cap, params.max_epsilon)
+    factor = np.float64(seen[2]) / params.cost
+    action[0] = answer_to_winner(most / total, np.float64(seen[0]), np.float64(seen[1]), factor, market, kept)
 
 
 class FiniteBestResponse(ExactIndividuals):

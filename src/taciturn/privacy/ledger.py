@@ -66,6 +66,7 @@ class Ledger:
         self.accounts: Accounts = []
         self._found: dict[tuple[Any, ...], Account] = {}
         self._levels: dict[tuple[Any, ...], Levels] = {}
+        self._kept: dict[tuple[Any, ...], Levels] = {}  # those that a world changes
         self._spent: dict[tuple[Any, ...], tuple[float, float]] = {}  # see Budget._all_can_afford
 
     def __repr__(self) -> str:
@@ -143,6 +144,26 @@ class Ledger:
             account = self._levels[key] = Levels.opened(*key, shape)
             self.accounts.append(account)
         account.add(epsilons)
+
+    def keep_levels(
+        self, channel: str, kind: str, sent: Ints, epsilon: Floats, squares: Floats, largest: Floats
+    ) -> None:
+        """Keep what a world counts itself of messages at chosen levels: arrays [B, N], as in `Levels`, which the world
+        changes."""
+        shape = self._shape(channel)
+        key = channel, kind, 0.5, None
+        kept = Levels(*key, sent, epsilon, squares, largest, np.zeros(shape, np.uint8))
+        self.accounts = [one for one in self.accounts if one is not self._levels.get(key)] + [kept]
+        self._levels[key] = self._kept[key] = kept
+
+    def fresh(self, channels: Mapping[str, SendingChannel]) -> "Ledger":
+        """An empty ledger of the same senders, whose channels are these; this one keeps what was spent so far."""
+        for kept in self._kept.values():
+            kept.sent, kept.epsilon = kept.sent.copy(), kept.epsilon.copy()
+            kept.squares, kept.largest = kept.squares.copy(), kept.largest.copy()
+        made = object.__new__(Ledger)
+        vars(made).update(vars(self), channels=dict(channels), accounts=[], _found={}, _levels={}, _kept={}, _spent={})
+        return made
 
     def reset(self, where: Bools | None = None) -> None:
         """Forget the spending of the replicas marked in `where` bool[B] (default: all), where new agents begin."""

@@ -12,6 +12,7 @@ from taciturn.envs.core import (
     Array,
     Channel,
     ChannelConfig,
+    Fault,
     Population,
     Replicas,
     Rollout,
@@ -280,6 +281,12 @@ def put(population: Population[Any], values: Mapping[str, Array]) -> dict[str, A
     return before
 
 
+class Nothing(Fault):
+    """A fault that does nothing."""
+
+    observes = True
+
+
 def run(plain: Population[Any], privacy: Mapping[str, Any], policies: Any, turns: int, play: Play) -> Population[Any]:
     """Play a run, and record it in `play`."""
 
@@ -287,8 +294,12 @@ def run(plain: Population[Any], privacy: Mapping[str, Any], policies: Any, turns
         return play.private(drawn, agents)
 
     population = plain.alike(REPLICAS, private=private)
-    laws = {name: privacy.get(name) or NoPrivacy() for name, one in population.channels.items() if not one.chosen}
-    configs = {name: ChannelConfig(law) for name, law in laws.items() if accepts(population, name, ChannelConfig(law))}
+    # Something stands on every channel: otherwise a world may count what it sends in its state, past the channel.
+    asked = {
+        name: ChannelConfig(faults=(Nothing(),)) if one.chosen else ChannelConfig(privacy.get(name) or NoPrivacy())
+        for name, one in population.channels.items()
+    }
+    configs = {name: config for name, config in asked.items() if accepts(population, name, config)}
     for channel in population.channels.values():
         play.listen(channel)
     population.reset(seed=SEED, options={"channels": configs, "public_schedule": True})

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from taciturn.current_folder import numba
 from taciturn.envs.core.tables import Table
+from taciturn.validation import Array
 
 # (where the result goes, where an error goes, the address of a table) -> status; the GIL is released.
 SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -61,20 +62,23 @@ class Loop:
             table.enter(given)
         self._kernel(table)
 
-    def bound(self, given: Any) -> "Bound":
-        return Bound(self._kernel, given)
+    def bound(self, given: Any, moving: str) -> "Bound":
+        return Bound(self._kernel, given, moving)
 
 
 class Bound:
-    """A kernel with what it is given, whose arrays stay where they are; only the first number changes."""
+    """A kernel with what it is given, whose arrays stay where they are, except for one of them."""
 
-    def __init__(self, kernel: Kernel, given: Any) -> None:
+    def __init__(self, kernel: Kernel, given: Any, moving: str) -> None:
         table = Table(given)
-        self._function, self._words = kernel.function, table.words
+        self._function, self._words, self._place = kernel.function, table.words, table.word_of(moving)
         self._addresses, self._kept = (table.returned, table.error, table.address), (kernel, given)
 
-    def __call__(self, first: int) -> None:
+    def __call__(self, first: int, moved: Array | None = None) -> None:
+        """Play with another first number, and with the array that moves, if it has."""
         self._words[0] = first
+        if moved is not None:
+            self._words[self._place] = moved.ctypes.data
         if self._function(*self._addresses) not in FINE:
             failed()
 
@@ -163,6 +167,16 @@ def resolved(needs: list[str]) -> bool:
     return all(map(llvm().address_of_symbol, needs))
 
 
+@cache
+def keep_checks_inside() -> None:
+    """Have LLVM check before each inner loop whether arrays overlap, and not once for the loops around it.
+
+    Agents' observations lie in one array, whose parts one check for all agents takes for the same memory.
+    """
+    if llvm().llvm_version_info >= (18, 0, 0):  # earlier ones lack the option
+        llvm().set_option("taciturn", "--hoist-runtime-checks=false")
+
+
 def made(text: str, function: Any, counting: bool) -> Kernel:
     """Compile a function of the address of a table, and keep its code as that of `text`.
 
@@ -171,6 +185,7 @@ def made(text: str, function: Any, counting: bool) -> Kernel:
             turn.
     """
     kind = numba().types.int64
+    keep_checks_inside()
     dispatcher = numba().njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=counting)(function)
     with only_the_text(function):
         dispatcher.compile((kind,))

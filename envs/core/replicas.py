@@ -26,6 +26,7 @@ from taciturn.validation import Array, array_of
 NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
 _MOMENT: Any = object  # makes markers of the state at one moment
 FEW = 16  # actions that are checked one by one
+COPIED = 2**14  # bytes of observations that are copied faster than the address of others is found out
 PART = 4096  # turns that make a thread worth while
 
 
@@ -645,16 +646,24 @@ class Replicas(Population[S]):
         """`run` of the only replica, whose actions are in `_action`: what agents of the next role observe, {role: [r,
         D]}, if asked for; rewards and the like are in `_filled`."""
         play = self._loops.get((turn, everyone)) or self._bound(turn, everyone)
-        play(what)
-        return {self._order[turn][1]: self._calls[everyone][turn].seen[0].copy()} if what & LOOK else {}
+        seen = self._calls[everyone][turn].seen
+        if not what & LOOK:
+            play(what)
+            return {}
+        if seen.nbytes <= COPIED:
+            play(what)
+            seen = seen.copy()
+        else:
+            play(what, seen := np.empty_like(seen))
+        return {self._order[turn][1]: seen[0]}
 
-    def _bound(self, turn: int, everyone: bool) -> Callable[[int], None]:
-        """What plays a turn of the only replica, by the bits of what `run` is to do."""
+    def _bound(self, turn: int, everyone: bool) -> Callable[..., None]:
+        """What plays a turn of the only replica, by the bits of what `run` is to do and the room for observations."""
         given = self._calls[everyone][turn]
         made = self._loop(turn, run, given)
         if not isinstance(made, Loop):  # perhaps not for long
-            return lambda what: made(given._replace(what=what))
-        self._loops[turn, everyone] = bound = made.bound(given)
+            return lambda what, seen=given.seen: made(given._replace(what=what, seen=seen))
+        self._loops[turn, everyone] = bound = made.bound(given, "seen")
         return bound
 
     def _add_arrays(self, info: Info) -> None:

@@ -102,8 +102,12 @@ class Table:
         self.words = np.zeros(size + 2, np.int64)
         self.address: int = self.words.ctypes.data
         self.returned, self.error = self.address + WORD * size, self.address + WORD * (size + 1)
-        self._given: tuple[Any, ...] = (None,) * len(given)
+        self._given: Any = (None,) * len(given)
         self.enter(given)
+
+    def word_of(self, name: str) -> int:
+        """The first word of a value."""
+        return self._starts[self._given._fields.index(name)]
 
     def enter(self, given: Any) -> None:
         """Enter values of the same layouts."""

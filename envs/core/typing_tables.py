@@ -1,7 +1,6 @@
 """The types by which compiled functions know tables (`taciturn.envs.core.tables`); importing this module imports Numba.
 
-`arrays.preference` becomes a load of an address from the table. What is loaded does not change while a loop runs, which
-LLVM is told, so that it loads it once.
+`arrays.preference` becomes a load of an address from a local copy of the table.
 """
 
 import hashlib
@@ -47,17 +46,23 @@ class Part(types.Type):
 
 
 class Sight(types.Type):
-    """What an agent may observe: its entries of the arrays `rows`, the arrays `whole`, and `numbers` of the state."""
+    """What an agent may observe: its entries of the arrays `rows`, the arrays `whole`, and `numbers` of the state.
+
+    Attributes:
+        values: the types of the numbers among them, which are read when an observation begins.
+    """
 
     def __init__(self, part: Part, state: Any, rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]):
-        self.part, self.state, self.rows, self.whole, self.numbers = part, state, rows, whole, numbers
+        self.part, self.rows, self.whole = part, rows, whole
+        entries = {name: type_of(part.places[name][1], 2) for name in rows}
+        self.entries = {name: kind for name, kind in entries.items() if not isinstance(kind, types.Array)}
+        self.numbers = {name: state.typeof(name) for name in numbers}
+        self.values = {"agent": types.int64} | self.entries | self.numbers
         super().__init__(named("Sight", part, state, rows, whole, numbers))
 
     def type_of(self, name: str) -> Any:
-        if name == "agent":
-            return types.int64
-        if name in self.numbers:
-            return self.state.typeof(name)
+        if name in self.values:
+            return self.values[name]
         if name in self.rows:
             return type_of(self.part.places[name][1], 2)
         return self.part.type_of(name) if name in self.whole else None
@@ -84,7 +89,8 @@ class PartModel(models.StructModel):
 @register_model(Sight)
 class SightModel(models.StructModel):
     def __init__(self, manager: Any, kind: Sight) -> None:
-        super().__init__(manager, kind, [("part", kind.part), ("state", kind.state), ("agent", types.int64)])
+        values = [(f"value_{name}", value) for name, value in kind.values.items()]
+        super().__init__(manager, kind, [("part", kind.part), *values])
 
 
 @infer_getattr
@@ -104,11 +110,9 @@ class SightAttributes(AttributeTemplate):
 
 
 def load_word(builder: Any, at: Any, word: int, kind: Any) -> Any:
-    """Load a word that does not change."""
+    """Load a word."""
     place = builder.gep(builder.bitcast(at, LONG.as_pointer()), [ir.Constant(LONG, word)])
-    found = builder.load(builder.bitcast(place, kind.as_pointer()))
-    found.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return found
+    return builder.load(builder.bitcast(place, kind.as_pointer()))
 
 
 def load_array(
@@ -165,21 +169,24 @@ def get_from_part(context: Any, builder: Any, kind: Part, value: Any, name: str)
 @lower_getattr_generic(Sight)
 def get_from_sight(context: Any, builder: Any, kind: Sight, value: Any, name: str) -> Any:
     sight = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-    if name == "agent":
-        return sight.agent
-    if name in kind.numbers:
-        return context.get_getattr(kind.state, name)(context, builder, kind.state, sight.state, name)
+    if name in kind.values:
+        return getattr(sight, f"value_{name}")
     if name in kind.whole:
         return get_from_part(context, builder, kind.part, sight.part, name)
+    return load_entry(context, builder, kind, sight.part, sight.value_agent, name)
 
-    def entry(length: Any) -> Any:  # the agent's, or the only one
+
+def load_entry(context: Any, builder: Any, kind: Sight, part: Any, agent: Any, name: str) -> Any:
+    """Load the agent's entry of an array, or the only one."""
+
+    def entry(length: Any) -> Any:
         last = builder.sub(length, ir.Constant(LONG, 1))
-        return builder.select(builder.icmp_signed("<", sight.agent, last), sight.agent, last)
+        return builder.select(builder.icmp_signed("<", agent, last), agent, last)
 
-    part = cgutils.create_struct_proxy(kind.part)(context, builder, value=sight.part)
+    arrays = cgutils.create_struct_proxy(kind.part)(context, builder, value=part)
     word, layout = kind.part.places[name]
     assert isinstance(layout, Arrays)
-    return load_array(context, builder, part.at, word, layout, [part.replica, entry])
+    return load_array(context, builder, arrays.at, word, layout, [arrays.replica, entry])
 
 
 def opener(layout: Named) -> Any:
@@ -189,7 +196,12 @@ def opener(layout: Named) -> Any:
     @intrinsic
     def opened(typing: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return part_at(context, builder, kind, builder.inttoptr(values[0], cgutils.voidptr_t), NONE)
+            # Into a local copy, of which LLVM makes registers once it has inlined all functions.
+            size = size_of(layout)
+            words = cgutils.alloca_once(builder, ir.ArrayType(LONG, size))
+            given = builder.inttoptr(values[0], words.type)
+            cgutils.raw_memcpy(builder, words, given, ir.Constant(LONG, size), ir.Constant(LONG, WORD))
+            return part_at(context, builder, kind, builder.bitcast(words, cgutils.voidptr_t), NONE)
 
         return kind(types.int64), generate
 
@@ -236,8 +248,12 @@ def sight_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, 
 
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             made = cgutils.create_struct_proxy(kind)(context, builder)
-            made.state, made.part = values[:2]
-            made.agent = context.cast(builder, values[2], agent, types.int64)
+            made.part, made.value_agent = values[1], context.cast(builder, values[2], agent, types.int64)
+            for name in kind.numbers:
+                get = context.get_getattr(state, name)
+                setattr(made, f"value_{name}", get(context, builder, state, values[0], name))
+            for name in kind.entries:
+                setattr(made, f"value_{name}", load_entry(context, builder, kind, values[1], made.value_agent, name))
             return made._getvalue()
 
         return kind(state, arrays, agent), generate

@@ -168,10 +168,10 @@ def loops(function: Any) -> bool:
     return any(one.opname.startswith("JUMP_BACKWARD") for one in dis.get_instructions(function))
 
 
-def bare(inline: str = "never", counting: bool = False) -> Any:
+def bare(inline: str = "never", counting: bool = False, forced: bool = True) -> Any:
     """Compiles functions that Python never calls, without wrappers that convert arguments: these would double the
     compile time."""
-    forced = inline == "never"
+    forced &= inline == "never"
     return numba().njit(no_cpython_wrapper=True, inline=inline, forceinline=forced, **OPTIONS | {"_nrt": counting})
 
 
@@ -214,8 +214,9 @@ def callee(function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], 
     text = loop, described(function, known, {})
     if text not in MADE:
         # Every function is inlined into its callers, by Numba or (if it has a loop) by LLVM: passing all arrays and
-        # parameters of a world takes longer than most functions run.
-        compiler = bare("never" if loops(function) else "always", loop.endswith(COUNTING))
+        # parameters of a world takes longer than most functions run. Random numbers need few arguments, and many calls.
+        called = function.__module__ == counter_streams.__name__
+        compiler = bare("never" if loops(function) else "always", loop.endswith(COUNTING), not called)
         MADE[text] = compiler(rebound(function, callees(function, known, machine, loop)))
     return MADE[text]
 

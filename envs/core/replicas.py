@@ -67,6 +67,7 @@ class Replicas(Population[S]):
         acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
         counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
             each)}`, either of which may be empty.
+        opens: whether agents send messages as a run begins: these pass `between`, and `heard` is played.
         compile: whether to compile; if not, functions may do anything, and may be methods.
     """
 
@@ -77,6 +78,7 @@ class Replicas(Population[S]):
     told_if: ClassVar[Mapping[str, str]] = {}
     acts: ClassVar[str] = ""
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    opens: ClassVar[bool] = False
     compile: bool = True
     begin: Callable[..., None]
     said: ClassVar[Any]
@@ -120,6 +122,10 @@ class Replicas(Population[S]):
         By default the fields of the State that were declared with a shape.
         """
         return fields.shapes_of(self.state_type, self.params)
+
+    def draws(self) -> float:
+        """About how many numbers a turn draws, where these are many more than the arrays hold; by default none."""
+        return 0.0
 
     def begun(self, where: Array) -> None:
         """What else happens as the replicas `where` bool[B] begin; by default nothing."""
@@ -244,7 +250,7 @@ class Replicas(Population[S]):
         self._blank = np.zeros((0, 0, 0), np.float32), np.zeros((0, 0)), self._none[:0].copy()
         self._everywhere = np.ones(self.num_envs, np.bool_)
         looks = max(role.num_agents * role.layout.size for role in self.roles.values())
-        numbers = sum(array.size for array in self._single.values()) + looks
+        numbers = sum(array.size for array in self._single.values()) + looks + self.draws()
         self._effort = max(1.0, numbers / NUMBERS_A_TURN)
         rows = {
             name: self._single[self.acts].size if self.acts else role.num_agents for name, role in self.roles.items()
@@ -393,9 +399,13 @@ class Replicas(Population[S]):
         self._rows[some] = np.zeros((), self._rows.dtype)
         for array, single in zip(self._arrays, self._single.values(), strict=True):
             array[some] = single
-        self._run(BEGIN, where, len(self._order) - 1)
+        last, over = len(self._order) - 1, np.zeros((self.num_envs, 2), np.bool_)
+        self._run(BEGIN | HEAR if self.opens and not self._splits else BEGIN, where, last, over=over)
         self._moved()
         self.begun(where)
+        if self.opens and self._splits:
+            self.between(where)
+            self._run(HEAR, where, last, over=over)
         self._moved()
 
     def _moved(self) -> None:

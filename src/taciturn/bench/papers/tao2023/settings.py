@@ -13,7 +13,7 @@ from taciturn.bench.papers.base import bitwise
 from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Config, Group, Results
 from taciturn.bench.statistics import Floats
-from taciturn.envs.social_bandit.world import copies_of_paper, ordered_means
+from taciturn.envs.social_bandit.paper import copies_of_paper, ordered_means
 from taciturn.registry import make_world
 
 BETA, MU, H = 0.505, 6.7e-5, 485.0

@@ -159,6 +159,7 @@ def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) ->
     return found[id(function)]
 
 
+LONG = (counter_streams.reject_binomial, counter_streams.invert_binomial, counter_streams.normal_tail)
 # Most kernels make no arrays, so they need no reference counting, which takes longer than a turn.
 COUNTING = ", with arrays of its own"
 OPTIONS = {"_nrt": False, "no_cfunc_wrapper": True, "nogil": True}
@@ -214,9 +215,8 @@ def callee(function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], 
     text = loop, described(function, known, {})
     if text not in MADE:
         # Every function is inlined into its callers, by Numba or (if it has a loop) by LLVM: passing all arrays and
-        # parameters of a world takes longer than most functions run. Random numbers need few arguments, and many calls.
-        called = function.__module__ == counter_streams.__name__
-        compiler = bare("never" if loops(function) else "always", loop.endswith(COUNTING), not called)
+        # parameters of a world takes longer than most functions run. Long functions of few arguments are called.
+        compiler = bare("never" if loops(function) else "always", loop.endswith(COUNTING), function not in LONG)
         MADE[text] = compiler(rebound(function, callees(function, known, machine, loop)))
     return MADE[text]
 

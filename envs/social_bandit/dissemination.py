@@ -402,23 +402,31 @@ def count_together(arrays: Any, params: Any) -> None:
                     arrays.gram[one, arrays.named[b] + 1] += 1.0
 
 
-def factorise(gram: Any) -> None:
-    """Replace a matrix by its root, upper triangular U with U^T U = `gram`, which may be singular (Cholesky)."""
+def factorise(gram: Any, scale: float) -> None:
+    """Replace a matrix, given on its diagonal and above, by the root of `scale` times it: upper triangular U with U^T U
+    = scale `gram`, which may be singular (Cholesky)."""
     for j in range(len(gram)):
         whole = gram[j, j]
         for c in range(j):
+            gram[j, c] = 0.0
             for r in range(j, len(gram)):
                 gram[j, r] -= gram[c, j] * gram[c, r]
-        scale = 1.0 / math.sqrt(gram[j, j]) if gram[j, j] > 1e-9 * whole else 0.0
+        factor = 1.0 / math.sqrt(gram[j, j]) if gram[j, j] > 1e-9 * whole else 0.0
         for r in range(j, len(gram)):
-            gram[j, r] *= scale
+            gram[j, r] *= factor
+    for j in range(len(gram)):
+        for r in range(j, len(gram)):
+            gram[j, r] *= math.sqrt(scale)
 
 
-def centred(agent: int, agents: int, before: float, drawn: float) -> float:
-    """The next of normal numbers of variance 1 less their mean over all agents, given the sum of those before and a
-    standard normal number `drawn`."""
-    rest = agents - agent
-    return drawn * math.sqrt((rest - 1) / rest) - before / rest
+def centred(left: int) -> tuple[float, float]:
+    """How to draw normal numbers of variance 1 less their mean over all agents, one after another.
+
+    Returns:
+        (a, b): where so many agents are left, the next number is b z - a s, for a standard normal z and the sum s of
+        the numbers before.
+    """
+    return 1.0 / left, math.sqrt((left - 1) / left)
 
 
 def approximate(arrays: Any, params: Any, rng: Any) -> None:
@@ -434,15 +442,15 @@ def approximate(arrays: Any, params: Any, rng: Any) -> None:
     count_together(arrays, params)
     for a in range(size):
         means[a], before[a] = share * arrays.gram[0, a], 0.0
-    factorise(arrays.gram)
+    factorise(arrays.gram, share)
     for i in range(params.num_agents):
+        part, rest = centred(params.num_agents - i)
         for a in range(size):
             found[a] = means[a]
         for c in range(size):
-            step = centred(i, params.num_agents, before[c], normal(rng, ENDS))
+            step = rest * normal(rng, ENDS) - part * before[c]
             before[c] += step
-            step *= math.sqrt(share)
-            for r in range(c, size):
+            for r in range(size):
                 found[r] += step * arrays.gram[c, r]
         arrays.received[i] = max(0, math.floor(found[0] + 0.5))
         for k in range(params.num_options):
@@ -463,10 +471,11 @@ def approximate_fresh(arrays: Any, params: Any, rng: Any) -> None:
         before[g] = 0.0
     for i in range(n):
         total = 0.0
+        part, rest = centred(n - i)
         for g in range(groups):
             share, ended[g] = arrays.balls[g] / n, 0.0
             if share > 0.0:
-                step = centred(i, n, before[g], normal(rng, ENDS))
+                step = rest * normal(rng, ENDS) - part * before[g]
                 before[g] += step
                 ended[g] = max(0.0, share + step * math.sqrt(share))
             total += ended[g]

@@ -25,6 +25,7 @@ from taciturn.validation import Array, array_of
 
 PLAIN = ChannelConfig()
 NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
+DRAW = 3  # numbers that are read in the time of a draw
 FEW = 16  # actions that are checked one by one
 PART = 4096  # turns that make a thread worth while
 
@@ -250,7 +251,7 @@ class Replicas(Population[S]):
         self._blank = np.zeros((0, 0, 0), np.float32), np.zeros((0, 0)), self._none[:0].copy()
         self._everywhere = np.ones(self.num_envs, np.bool_)
         looks = max(role.num_agents * role.layout.size for role in self.roles.values())
-        numbers = sum(array.size for array in self._single.values()) + looks + self.draws()
+        numbers = sum(array.size for array in self._single.values()) + looks + DRAW * self.draws()
         self._effort = max(1.0, numbers / NUMBERS_A_TURN)
         rows = {
             name: self._single[self.acts].size if self.acts else role.num_agents for name, role in self.roles.items()

@@ -185,16 +185,16 @@ def queued(copies: int, slots: int, size: int, agents: int = 4, steps: int = 3) 
     implementation, on a complete graph."""
     rng, found = np.random.default_rng(0), np.zeros((size, agents), np.int64)
     for i in range(size):
-        lines = [[(agent, steps)] * copies for agent in range(agents)]
+        lines = [[[agent, steps] for _ in range(copies)] for agent in range(agents)]
         for _ in range(slots):
-            goes = [(line.pop(0), agent) for agent, line in enumerate(lines) for _ in range(min(copies, len(line)))]
-            rng.shuffle(goes := [(owner, left - 1, agent) for (owner, left), agent in goes])
-            for owner, left, agent in map(tuple, goes):
-                other = int((agent + rng.integers(1, agents)) % agents)
-                if left == 0:
+            goes = [(agent, line.pop(0)) for agent, line in enumerate(lines) for _ in range(min(copies, len(line)))]
+            for k in rng.permutation(len(goes)).tolist():
+                agent, (owner, left) = goes[k]
+                other = (agent + int(rng.integers(1, agents))) % agents
+                if left == 1:
                     found[i, other] += 1
                 else:
-                    lines[other].append((int(owner), int(left)))
+                    lines[other].append([owner, left - 1])
     return found
 
 

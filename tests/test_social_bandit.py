@@ -636,8 +636,11 @@ SPREADS: dict[str, dict[str, Any]] = {
     "own signals": {"signals": "per_agent", "flat_actions": True},
     "zeros": {"without_preference": "zeros", "initial_preferences": "random"},
 }
-NOISY = {"per_token": {"perturbation": "per_token"}, "normal": {"dissemination": "aggregated", "exact_below": 0}}
-FRESH = {name: NOISY["per_token"] | SPREADS[name] for name in ("thrown", "queues")} | {
+NOISY: dict[str, dict[str, Any]] = {
+    "per_token": {"perturbation": "per_token"},
+    "normal": {"dissemination": "aggregated", "exact_below": 0},
+}
+FRESH: dict[str, dict[str, Any]] = {name: NOISY["per_token"] | SPREADS[name] for name in ("thrown", "queues")} | {
     "normal": NOISY["per_token"] | NOISY["normal"]
 }
 
@@ -650,7 +653,7 @@ def told(num_envs: int, first_replica: int = 0, noise: Any = None, **params: Any
     found = [env.reset(seed=3, options={"channels": configs})[0]]
     rng = np.random.default_rng(0)
     while not env.done.all():
-        plan = rng.integers(0, [6, 2, 2], (env.params.num_agents, 3))
+        plan: Any = rng.integers(0, [6, 2, 2], (env.params.num_agents, 3))
         plan = plan @ [4, 2, 1] if env.params.flat_actions else plan
         step = env.step(np.stack([plan] * num_envs))
         shown = (step.info[key] for key in ("regret", "signals", "hops", "slots", "messages"))

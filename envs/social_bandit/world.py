@@ -347,7 +347,7 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
     params: Params
     hidden = frozenset({"qualities", "quality_law", "law"})
     state_type: ClassVar[Any] = State
-    sources = SOURCES
+    sources: ClassVar[tuple[str, ...]] = SOURCES
     noise: ClassVar[Mapping[str, str]] = {"noise": "preference"}
     tells = ("regret", "adopters", "hops", "slots")
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {"preference": ("", "sent")}

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class ImmediateReward(SocialBandit):
     pays for holding an option, agents learn to adopt whatever they try, and popularity then carries no information.
     """
 
-    sources = (*SOURCES, "pay")
+    sources: ClassVar[tuple[str, ...]] = (*SOURCES, "pay")
 
     @property
     def said(self) -> Callable[..., None]:

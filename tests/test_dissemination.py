@@ -248,13 +248,15 @@ def test_throws_add_up(agents: int, copies: int) -> None:
 
 @pytest.mark.parametrize(("agents", "copies"), [(10, 100), (300, 5), (300, 2000), (3000, 41_142)])
 def test_a_throw_is_multinomial(agents: int, copies: int) -> None:
-    """The number with one agent is binomial, and the covariance of two is that of a multinomial."""
+    """The number with one agent is binomial, and so is that with half of them; and the squares of all (four errors)."""
     size = 4000 if agents < 1000 else 400
     found = society(size, agents, 2, copies, 0, initial_preferences=np.zeros(agents, np.int64)).received
     law = stats.binom(copies * agents, 1 / agents)
     most = int(law.ppf(1 - 1e-12)) + 1
     for agent in (0, agents // 2, agents - 1):
         assert fits(np.bincount(found[:, agent], minlength=most)[:most], law.pmf(np.arange(most))) > ALARM
+    squares = ((found - copies) ** 2).mean(1) / law.var() - 1
+    assert abs(squares.mean()) < 4 * squares.std() / size**0.5
     shares = np.arange(agents) < agents // 2
     half = stats.binom(copies * agents, shares.mean())
     assert stats.kstest(found[:, shares].sum(1), half.cdf).pvalue > ALARM / 10

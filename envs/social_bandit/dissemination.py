@@ -258,8 +258,7 @@ def perturb_copies(arrays: Any, params: Any, rng: Any) -> None:
 
 
 def walk_step(here: int, drawn: float, params: Any) -> int:
-    """One step of a Metropolis-Hastings walk: to a random neighbour j with probability min(1, d_i / d_j), else stay
-    [Tao 2].
+    """One step of a Metropolis-Hastings walk: to a random neighbour j with probability min(1, d_i / d_j), else stay.
 
     One uniform number serves both draws: the integer part of its product with d_i selects the neighbour, and the rest
     is uniform again.

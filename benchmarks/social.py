@@ -1,8 +1,7 @@
 """Rounds of the social bandit at the paper's size and beyond: `python benchmarks/social.py [--quick]`.
 
-- A round of 10,000 agents and 20 options with the paper's constants (T = 485 ln^2 N copies, epsilon = 1), as `simulate`
-  plays it; a step, with every agent's observation and action besides; and 10,000 rounds in a row, with the most memory
-  this process ever held.
+- A round of 10,000 agents and 20 options with the paper's constants (T = 485 ln^2 N copies, epsilon = 1), with every
+  agent's observation and action; and 10,000 rounds in a row, with the most memory this process ever held.
 - The same for other numbers of agents, without noise, and by single copies ("stationary").
 - How near finitely many agents come to the multiplicative weights of equation 34, given the same signals.
 
@@ -24,6 +23,7 @@ from common import record
 
 import taciturn
 from taciturn.envs import social_bandit_v0
+from taciturn.envs.core import compiled
 from taciturn.policies import PrivateSocialLearning
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 
@@ -43,9 +43,8 @@ def society(num_agents: int, num_options: int, epsilon: float | None, **params: 
     return Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(epsilon))
 
 
-def milliseconds(env: Any, rounds: int, repeats: int, jumps: bool = False) -> dict[str, float]:
-    """Of a round: step by step, observations, actions and all; or many in a row, as `simulate` plays them between
-    recorded times."""
+def milliseconds(env: Any, rounds: int, repeats: int) -> dict[str, float]:
+    """Of a round: observations, actions and all."""
     policy = PrivateSocialLearning(**POLICY)
     env.reset(seed=0)
     policy.reset(env, env.stream("policy/agent"))
@@ -53,10 +52,7 @@ def milliseconds(env: Any, rounds: int, repeats: int, jumps: bool = False) -> di
     times = []
     for _ in range(repeats):
         started = time.perf_counter()
-        if jumps:
-            env.advance(policy, until=env.clock()[0] + rounds)
-        else:
-            env.advance(policy, steps=rounds)
+        env.advance(policy, steps=rounds)
         times.append(1e3 * (time.perf_counter() - started) / rounds)
     return {"median": round(statistics.median(times), 3), "lowest": round(min(times), 3)}
 
@@ -86,14 +82,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and nothing written")
     quick = parser.parse_args().quick
     rounds, repeats = (20, 3) if quick else (50, 9)
+    compiled.COMPILE_FROM = 0
     result: dict[str, Any] = {}
 
-    for name, jumps in (("round_10000_agents_20_options_ms", True), ("step_10000_agents_20_options_ms", False)):
-        result[name] = milliseconds(society(10_000, 20, 1.0), rounds, repeats, jumps)
-        print(f"{name}: {result[name]}")
+    name = "round_10000_agents_20_options_ms"
+    result[name] = milliseconds(society(10_000, 20, 1.0), rounds, repeats)
+    print(f"{name}: {result[name]}")
     long = 500 if quick else 10_000
     started, worked = time.perf_counter(), time.process_time()
-    milliseconds(society(10_000, 20, 1.0), long, 1, jumps=True)
+    milliseconds(society(10_000, 20, 1.0), long, 1)
     seconds, cpu = time.perf_counter() - started, time.process_time() - worked
     result["rounds_in_a_row"] = {"rounds": long, "seconds": round(seconds, 2), "cpu_seconds": round(cpu, 2)}
     result["memory_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
@@ -108,7 +105,7 @@ def main() -> None:
             2000, 5, 2.0, copies=400, dissemination="stationary"
         ),
     }
-    result["other_rounds_ms"] = {name: milliseconds(env, 5, 3, jumps=True) for name, env in others.items()}
+    result["other_rounds_ms"] = {name: milliseconds(env, 5, 3) for name, env in others.items()}
     for name, value in result["other_rounds_ms"].items():
         print(f"round, {name}: {value} ms")
     result["sup_distance_to_equation_34"] = limit_table(

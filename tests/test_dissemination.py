@@ -7,6 +7,7 @@ are shown to fail it.
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,57 @@ import pytest
 from laws import fits, same_law, same_moments
 from scipy import stats
 
-from taciturn.envs.core import Array
+from taciturn.envs import social_bandit_v0
+from taciturn.envs.core import Array, ChannelConfig, Fault, compiled
+from taciturn.envs.core.counter_streams import normal, sources_of
 from taciturn.envs.core.graph import Graph, random_graph
 from taciturn.envs.social_bandit import dissemination
 from taciturn.policies.families.social import sample
 from taciturn.policies.reference.private_social_learning import popularity_estimate
-from taciturn.wrappers import (
-    BitwiseRandomizedResponse,
-)
+from taciturn.wrappers import BitwiseRandomizedResponse, UnaryEncoding
 
 ALARM = 1e-4
-Spreader = Callable[[Array, int, int, np.random.Generator], tuple[Array, Array]]
+
+
+@pytest.fixture(autouse=True)
+def compiles_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "COMPILE_FROM", 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Says(Fault):
+    """The messages [A, K] of the first A agents, or [B, A, K], in place of everybody's; the others' are lost."""
+
+    order = 2
+    bits: Any = None
+
+    def deliver(
+        self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        told = np.broadcast_to(self.bits, (len(y), *self.bits.shape[-2:]))
+        y, some = np.zeros_like(y), np.zeros_like(sent)
+        y[:, : told.shape[1]], some[:, : told.shape[1]] = told, True
+        return y, some
+
+
+def society(size: int, num_agents: int, options: int, copies: int, seed: int, config: Any = None, **params: Any) -> Any:
+    """The state of `size` societies after their first messages are spread."""
+    env = social_bandit_v0.population(size, num_agents=num_agents, num_options=options, copies=copies, **params)
+    env.reset(seed=seed, options={"channels": {"preference": config or ChannelConfig()}})
+    return env.state
+
+
+def spread(vectors: Array, copies: int, num_agents: int, size: int, seed: int, **params: Any) -> Any:
+    """The same, where the first agents' messages are `vectors` [A, K] or [B, A, K]."""
+    said = ChannelConfig(faults=(Says(np.asarray(vectors, np.int8)),))
+    zeros = {"without_preference": "zeros"}
+    return society(size, num_agents, vectors.shape[-1], copies, seed, said, **zeros | params)
+
+
+def flat(state: Any, agents: int = 5) -> Array:
+    """All that the first agents receive, int64[size, agents (K + 1)]."""
+    both = np.concatenate([state.counts, state.received[:, :, None]], axis=2)[:, :agents]
+    return both.reshape(len(both), -1)
 
 
 # The walks.
@@ -54,13 +95,11 @@ def test_transition_matrix_of_equation_2(name: str) -> None:
     assert dissemination.mobility(graph) == pytest.approx(1 - np.trace(psi) / graph.num_nodes)
 
 
-def ends(
-    graph: Graph, length: int, copies: int, spread: Callable[..., Any] = dissemination.spread_walks, **more: Any
-) -> Any:
-    """Where walks from every agent end, int64[N, N] by origin and end: each agent's vector names it."""
+def ends(graph: Graph, length: int, copies: int, size: int = 1, **params: Any) -> Any:
+    """Where walks from every agent end: each agent's option is its number, so that `counts` is by end and origin."""
     n = graph.num_nodes
-    rng = np.random.default_rng(5)
-    return spread(np.eye(n, dtype=bool), np.arange(n), copies, graph, length, *more.values(), rng)
+    own = {"initial_preferences": np.arange(n), "graph": graph, "walk_length": length, "dissemination": "walk"}
+    return society(size, n, n, copies, 5, **own | params)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 6])
@@ -69,59 +108,40 @@ def test_walks_follow_the_powers_of_the_matrix(name: str, length: int) -> None:
     graph = GRAPHS[name]
     got = ends(graph, length, 20_000)
     power = np.linalg.matrix_power(dissemination.metropolis_hastings(graph), length)
-    np.testing.assert_array_equal(got.counts.sum(0), 20_000)
-    np.testing.assert_array_equal(got.counts.sum(1), got.received)
+    np.testing.assert_array_equal(got.counts.sum(1), 20_000)
+    np.testing.assert_array_equal(got.counts.sum(2), got.received)
     for origin in range(graph.num_nodes):
-        assert fits(got.counts[:, origin], np.maximum(power[origin], 0)) > ALARM / graph.num_nodes
+        assert fits(got.counts[0, :, origin], np.maximum(power[origin], 0)) > ALARM / graph.num_nodes
     moves = graph.num_nodes * 20_000 * length
-    assert abs(got.hops - moves * dissemination.mobility(graph)) <= 4 * np.sqrt(moves)
+    assert abs(got.hops[0] - moves * dissemination.mobility(graph)) <= 4 * np.sqrt(moves)
 
 
 def test_a_walk_that_always_accepts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A simple random walk prefers hubs."""
 
-    def simple(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> Array:
-        return indices[indptr[place] + (uniform * degrees[place]).astype(np.int64)]
+    def simple(here: int, drawn: float, params: Any) -> int:
+        found: int = params.neighbours[params.places[here] + int(drawn * params.degrees[here])]
+        return found
 
     monkeypatch.setattr(dissemination, "walk_step", simple)
-    monkeypatch.setattr(dissemination, "walker", lambda: dissemination.walk_block)
     graph = GRAPHS["star and triangle"]
     got = ends(graph, 6, 20_000)
     power = np.linalg.matrix_power(dissemination.metropolis_hastings(graph), 6)
-    assert fits(got.counts[:, 0], power[0]) < ALARM
-
-
-@pytest.mark.parametrize("name", ["star and triangle", "Erdos-Renyi"])
-def test_compiled_walks_have_the_same_bits(name: str) -> None:
-    graph, rng = GRAPHS[name], np.random.default_rng(0)
-    start, uniform = rng.integers(0, graph.num_nodes, 500), rng.random((9, 500))
-    kernels: list[Callable[..., int]] = [dissemination.walk_block, dissemination._walk_block_loop]
-    if dissemination.walker() is not dissemination.walk_block:
-        kernels.append(dissemination.walker())
-    found = []
-    for kernel in kernels:
-        place = start.copy()
-        hops = kernel(place, uniform, graph.indptr, graph.indices, graph.degrees)
-        found.append((hops, place.tolist()))
-    assert all(one == found[0] for one in found)
+    assert fits(got.counts[0, :, 0], power[0]) < ALARM
 
 
 def test_walks_are_stationary_where_they_have_mixed_and_only_there() -> None:
-    rng = np.random.default_rng(1)
-
     def p_values(graph: Graph, length: int) -> tuple[float, float]:
         """Of the copies of one agent against a uniform law, and of how many end with agent 0 in many rounds against
-        `spread_uniform`."""
+        those that are thrown."""
         n = graph.num_nodes
-        one = np.ones((1, 2), np.bool_)
-        got = dissemination.spread_walks(one, np.zeros(1, np.int64), 20_000, graph, length, rng)
-        vectors, copies = np.eye(n, 3, dtype=bool), 4
-        walked = [
-            dissemination.spread_walks(vectors, np.arange(n), copies, graph, length, rng).counts[0, 0]
-            for _ in range(800)
-        ]
-        thrown = [dissemination.spread_uniform(vectors, np.full(n, copies), n, rng)[0][0, 0] for _ in range(800)]
-        return fits(got.received, np.full(n, 1 / n)), same_law(np.array(walked), np.array(thrown))
+        got = ends(graph, length, 20_000)
+        few = {"graph": graph, "walk_length": length, "initial_preferences": np.minimum(np.arange(n), 3)}
+        walked, thrown = (
+            society(800, n, 3, 4, seed, dissemination=kind, **few).counts[:, 0, 0]
+            for seed, kind in enumerate(("walk", "stationary"))
+        )
+        return fits(got.counts[0, :, 0], np.full(n, 1 / n)), same_law(walked, thrown)
 
     for graph, length in ((Graph.of("complete", 15), 20), (random_graph("erdos_renyi", 15, 2, probability=0.6), 40)):
         assert min(p_values(graph, length)) > ALARM
@@ -130,13 +150,13 @@ def test_walks_are_stationary_where_they_have_mixed_and_only_there() -> None:
 
 def test_queues_delay_walks_and_do_not_bend_them() -> None:
     graph = GRAPHS["star and triangle"]
-    got = ends(graph, 3, 3_000, dissemination.spread_queued, slots=None)
+    got = ends(graph, 3, 3_000, congestion=True)
     power = np.linalg.matrix_power(dissemination.metropolis_hastings(graph), 3)
-    assert got.slots > 3
+    assert got.slots[0] > 3
     for origin in range(graph.num_nodes):
-        assert fits(got.counts[:, origin], np.maximum(power[origin], 0)) > ALARM
-    late = ends(graph, 3, 3_000, dissemination.spread_queued, slots=3)
-    assert late.slots == 3
+        assert fits(got.counts[0, :, origin], np.maximum(power[origin], 0)) > ALARM
+    late = ends(graph, 3, 3_000, congestion=True, slots=3)
+    assert late.slots[0] == 3
     assert 0 < late.received.sum() < got.received.sum() == 6 * 3_000
 
 
@@ -145,129 +165,179 @@ def test_an_agent_forwards_no_more_than_its_share_of_a_slot() -> None:
     at most."""
     graph = random_graph("ring", 5)
     for slots in range(1, 8):
-        got = ends(graph, 6, 50, dissemination.spread_queued, slots=slots)
-        assert got.hops <= slots * 5 * 50
+        got = ends(graph, 6, 50, congestion=True, slots=slots)
+        assert got.hops[0] <= slots * 5 * 50
         assert (got.received.sum() == 0) == (slots < 6)
+
+
+def test_queues_serve_what_arrives_at_once_in_random_order() -> None:
+    """Agents that are alike lose equally many copies to queues, whatever their numbers."""
+    runs = 3000
+    arrived = ends(Graph.of("complete", 4), 3, 2, runs, congestion=True, slots=3).counts.sum(1)
+    assert 0.05 < 1 - arrived.mean() / 2 < 0.9, "some are lost"
+    for a, b in ((0, 3), (1, 2), (0, 1)):
+        difference = arrived[:, a] - arrived[:, b]
+        assert abs(difference.mean()) < 4 * difference.std() / runs**0.5
+
+
+def queued(copies: int, slots: int, size: int, agents: int = 4, steps: int = 3) -> Array:
+    """Copies that queues let arrive in time, by sender and receiver and slot by slot, played with lists: a second
+    implementation, on a complete graph."""
+    rng, found = np.random.default_rng(0), np.zeros((size, agents), np.int64)
+    for i in range(size):
+        lines = [[[agent, steps] for _ in range(copies)] for agent in range(agents)]
+        for _ in range(slots):
+            goes = [(agent, line.pop(0)) for agent, line in enumerate(lines) for _ in range(min(copies, len(line)))]
+            for k in rng.permutation(len(goes)).tolist():
+                agent, (owner, left) = goes[k]
+                other = (agent + int(rng.integers(1, agents))) % agents
+                if left == 1:
+                    found[i, other] += 1
+                else:
+                    lines[other].append([owner, left - 1])
+    return found
+
+
+def test_queues_serve_first_what_came_first() -> None:
+    """How much arrives, where queues hold several copies, is what lists give; longer queues are found."""
+    for slots in (3, 4, 5):
+        ours = ends(Graph.of("complete", 4), 3, 2, 3000, congestion=True, slots=slots).received
+        assert same_law(ours, queued(2, slots, 3000)) > ALARM
+        assert (same_law(ours, queued(2, slots + 1, 3000)) < ALARM) == (slots < 5), "in 5 slots all arrive"
 
 
 # Dissemination: what the closed laws keep.
 
 
-def one_by_one(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """`stationary`, copy by copy."""
-    counts, received = np.zeros((num_agents, vectors.shape[1]), np.int64), np.zeros(num_agents, np.int64)
-    for vector in vectors:
-        for end in rng.integers(0, num_agents, copies):
-            counts[end] += vector
-            received[end] += 1
-    return counts, received
-
-
-def thrown(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    return dissemination.spread_uniform(vectors, np.full(len(vectors), copies), num_agents, rng)
-
-
-def normal(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    drawn = dissemination.spread_gaussian(vectors, copies, num_agents, rng).astype(np.int64)
-    return drawn[1:].T, drawn[0]
-
-
-def samples(spread: Spreader, vectors: Array, copies: int, num_agents: int, size: int, seed: int) -> Array:
-    """Draws of all that the agents receive, int64[size, N (K + 1)]."""
-    rng = np.random.default_rng(seed)
-    rows = []
+def one_by_one(vectors: Array, copies: int, num_agents: int, size: int, seed: int) -> Array:
+    """What the first five agents receive if every copy is thrown by itself, and NumPy draws."""
+    rng, found = np.random.default_rng(seed), []
+    bits = np.concatenate([vectors, np.ones((len(vectors), 1), np.int64)], axis=1)
     for _ in range(size):
-        counts, received = spread(vectors, copies, num_agents, rng)
-        rows.append(np.concatenate([counts, received[:, None]], axis=1).ravel())
-    return np.array(rows)
+        ended = np.stack([np.bincount(rng.integers(0, num_agents, copies), minlength=num_agents) for _ in vectors])
+        found.append((ended.T @ bits)[:5].ravel())
+    return np.array(found)
 
 
-BITS = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 1], [1, 0, 0]], np.bool_)
+BITS = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 1], [1, 0, 0]], np.int64)
 
 
-@pytest.mark.parametrize("copies", [2, 40])
-def test_thrown_copies_have_the_law_of_single_ones(copies: int) -> None:
-    """Few copies are thrown one by one, many as counts by pattern and agent; the exact joint law of agents 0 and 1 by
-    chi-square."""
-    assert (copies * len(BITS) > 4 * 3) == (copies == 40)
-    sets = [samples(s, BITS, copies, 3, 6000, seed) for seed, s in enumerate((thrown, one_by_one))]
-    assert same_moments(*(s.astype(float) for s in sets)) > ALARM
+@pytest.mark.parametrize("copies", [2, 40, 120])
+@pytest.mark.parametrize("agents", [5, 160])
+def test_thrown_copies_have_the_law_of_single_ones(copies: int, agents: int) -> None:
+    """Few copies are thrown one by one, many as counts by message and agent: by a table or by binomials; the exact
+    joint law of agents 0 and 1 by chi-square."""
+    copies *= 1 if agents == 5 else 6
+    sets = [
+        flat(spread(BITS, copies, agents, 6000, 0)).astype(float),
+        one_by_one(BITS, copies, agents, 6000, 1).astype(float),
+    ]
+    assert same_moments(*sets) > ALARM
     for columns in ((0, 1), (0, 4), (3, 7), (2, 6)):
-        joint = [np.unique(s[:, columns], axis=0, return_inverse=True)[1].ravel() for s in (np.concatenate(sets),)]
-        assert same_law(joint[0][:6000], joint[0][6000:]) > ALARM
+        joint = np.unique(np.concatenate(sets)[:, columns], axis=0, return_inverse=True)[1].ravel()
+        assert same_law(joint[:6000], joint[6000:]) > ALARM
 
 
-def test_throws_add_up() -> None:
-    rng = np.random.default_rng(0)
-    for balls in (0, 1, 7, 100, 12345, 10**6):
-        assert dissemination.throw(balls, 10, rng).sum() == balls
-    cells = np.array([dissemination.throw(1000, 10, rng)[0] for _ in range(4000)])
-    assert fits(np.bincount(cells, minlength=1001), stats.binom.pmf(np.arange(1001), 1000, 0.1)) > ALARM
+@pytest.mark.parametrize("agents", [3, 10, 200])
+@pytest.mark.parametrize("copies", [1, 7, 100, 12_345, 10**6])
+def test_throws_add_up(agents: int, copies: int) -> None:
+    state = society(1, agents, 2, copies, 0, initial_preferences=np.zeros(agents, np.int64))
+    assert state.received.sum() == state.counts[:, :, 0].sum() == copies * agents
+    assert state.counts[:, :, 1].sum() == 0
+
+
+@pytest.mark.parametrize(("agents", "copies"), [(10, 100), (300, 5), (300, 2000), (3000, 41_142)])
+def test_a_throw_is_multinomial(agents: int, copies: int) -> None:
+    """The number with one agent is binomial, and so is that with half of them; and the squares of all (four errors)."""
+    size = 4000 if agents < 1000 else 400
+    found = society(size, agents, 2, copies, 0, initial_preferences=np.zeros(agents, np.int64)).received
+    law = stats.binom(copies * agents, 1 / agents)
+    most = int(law.ppf(1 - 1e-12)) + 1
+    for agent in (0, agents // 2, agents - 1):
+        assert fits(np.bincount(found[:, agent], minlength=most)[:most], law.pmf(np.arange(most))) > ALARM
+    squares = ((found - copies) ** 2).mean(1) / law.var() - 1
+    assert abs(squares.mean()) < 4 * squares.std() / size**0.5
+    shares = np.arange(agents) < agents // 2
+    half = stats.binom(copies * agents, shares.mean())
+    assert stats.kstest(found[:, shares].sum(1), half.cdf).pvalue > ALARM / 10
+
+
+def test_normal_numbers_are_normal() -> None:
+    """By Kolmogorov and Smirnov, and their tails; numbers that are 5% too large are found."""
+    rng = sources_of(0, "", ("any",), np.arange(1))[0]
+    drawn = np.array([normal(rng, 0) for _ in range(60_000)])
+    assert stats.kstest(drawn, "norm").pvalue > ALARM
+    assert stats.binomtest(int((np.abs(drawn) > 3.0).sum()), drawn.size, 2 * stats.norm.sf(3.0)).pvalue > ALARM
+    assert stats.kstest(drawn * 1.05, "norm").pvalue < ALARM
 
 
 def perturbed(adopters: int, epsilon: float, seed: int, options: int = 4) -> Array:
     one_hot = np.arange(adopters)[:, None] % options == np.arange(options)
-    return BitwiseRandomizedResponse(epsilon).perturb(one_hot, np.random.default_rng(seed))
+    return BitwiseRandomizedResponse(epsilon).perturb(one_hot.astype(np.int64), np.random.default_rng(seed))
+
+
+PER_TOKEN = {"perturbation": "per_token"}
+NORMAL: dict[str, Any] = {"dissemination": "aggregated", "exact_below": 0}
 
 
 def test_gaussian_form_keeps_the_joint_law_of_options_and_agents() -> None:
     """Given the perturbed bits: means and all covariances, over options and agents, are those of the tokens; totals are
     as sent."""
-    vectors, copies, agents = perturbed(60, 1.0, 3), 60, 5
-    exact = samples(thrown, vectors, copies, agents, 5000, 0).astype(float)
-    close = samples(normal, vectors, copies, agents, 5000, 1).astype(float)
+    vectors, copies, agents = perturbed(60, 1.0, 3, options=5), 720, 60
+    exact = one_by_one(vectors, copies, agents, 4000, 0).astype(float)
+    state = spread(vectors, copies, agents, 4000, 1, **NORMAL)
+    close = flat(state).astype(float)
     assert same_moments(exact, close) > ALARM
-    totals = close.reshape(5000, agents, -1).sum(1) - copies * np.append(vectors.sum(0), len(vectors))
-    assert np.abs(totals).max() <= agents / 2
+    totals = np.concatenate([state.counts.sum(1), state.received.sum(1)[:, None]], axis=1)
+    assert np.abs(totals - copies * np.append(vectors.sum(0), 60)).max() <= agents / 2
+    assert np.abs(totals - copies * np.append(vectors.sum(0), 60)).max() > 0, "approximated"
 
     bits = np.concatenate([vectors, np.ones((60, 1))], axis=1)
-    law = np.kron(np.eye(agents) - 1 / agents, copies / agents * bits.T @ bits)
+    law = np.kron(np.eye(5) - 1 / agents, copies / agents * bits.T @ bits)
     scale = np.sqrt(np.diag(law))
-    assert np.abs((np.cov(close.T) - law) / np.outer(scale, scale)).max() < 5 / np.sqrt(5000)
+    assert np.abs((np.cov(close.T) - law) / np.outer(scale, scale)).max() < 8 / np.sqrt(4000), (
+        "5.6 errors of a variance"
+    )
     assert stats.ks_2samp(exact[:, 0], close[:, 0], method="asymp").pvalue > ALARM
 
 
-def shuffled(drawn: tuple[Array, Array], rng: np.random.Generator) -> tuple[Array, Array]:
-    """Options drawn independently of one another: each option's counts from agents of other draws."""
-    counts, received = drawn
-    return np.stack([rng.permutation(column) for column in counts.T], axis=1), received
+def by_option(vectors: Array, copies: int, agents: int) -> Array:
+    """Options drawn independently of one another."""
+    received = flat(spread(vectors, copies, agents, 3000, 2)).reshape(3000, 5, -1)
+    received[:, :, :-1] = np.random.default_rng(0).binomial(received[:, :, -1:], vectors.mean(0))
+    return received.reshape(3000, -1)
 
 
-def by_option(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    received = thrown(vectors, copies, num_agents, rng)[1]
-    return rng.binomial(received[:, None], vectors.mean(0)), received
+def by_agent(vectors: Array, copies: int, agents: int) -> Array:
+    """Agents drawn independently of one another."""
+    found = flat(spread(vectors, copies, agents, 3000, 2)).reshape(3000, 5, -1)
+    return np.stack([np.roll(found[:, i], i, axis=0) for i in range(5)], axis=1).reshape(3000, -1)
 
 
-def by_agent(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    drawn = [thrown(vectors, copies, num_agents, rng) for _ in range(num_agents)]
-    return np.stack([c[0] for c, _ in drawn]), np.array([r[0] for _, r in drawn])
+@pytest.mark.parametrize("wrong", [by_option, by_agent])
+def test_options_or_agents_drawn_independently_are_found(wrong: Callable[[Array, int, int], Array]) -> None:
+    vectors, copies, agents = perturbed(5, 1.0, 3), 300, 5
+    exact = flat(spread(vectors, copies, agents, 3000, 0)).astype(float)
+    assert same_moments(exact, wrong(vectors, copies, agents).astype(float)) < ALARM
 
 
-@pytest.mark.parametrize("wrong", [by_option, by_agent, lambda *a: shuffled(thrown(*a), a[-1])])
-def test_options_or_agents_drawn_independently_are_found(wrong: Spreader) -> None:
-    vectors, copies, agents = perturbed(60, 1.0, 3), 60, 5
-    exact = samples(thrown, vectors, copies, agents, 3000, 0).astype(float)
-    assert same_moments(exact, samples(wrong, vectors, copies, agents, 3000, 1).astype(float)) < ALARM
-
-
-def choices(
-    spread: Spreader, adopters: int, copies: int, agents: int, rounds: int, seed: int, epsilon: float = 1.0
-) -> Array:
-    """What the agents of many societies draw from their estimates, int64[rounds, agents], each round with fresh
-    noise."""
-    rng, law = np.random.default_rng(seed), BitwiseRandomizedResponse(epsilon)
-    one_hot = np.arange(adopters)[:, None] % 4 == np.arange(4)
-    found = []
-    for _ in range(rounds):
-        counts, received = spread(law.perturb(one_hot, rng), copies, agents, rng)
-        weights = popularity_estimate(counts, received, law.p, law.q)
-        found.append(sample(weights, rng)[0])
-    return np.array(found)
+def choices(adopters: int, copies: int, agents: int, rounds: int, seed: int, fresh: bool = False, **params: Any) -> Any:
+    """What the agents of many societies draw from their estimates, int64[rounds, agents], each with its own noise; with
+    `fresh` bits, each agent hears other messages than the rest, so that the noise that agents share is gone."""
+    rng, law = np.random.default_rng(seed), BitwiseRandomizedResponse(1.0)
+    one_hot = np.broadcast_to(np.arange(adopters)[:, None] % 5 == np.arange(5), (rounds, adopters, 5))
+    state = spread(law.perturb(one_hot.astype(np.int64), rng), copies, agents, rounds, seed, **params)
+    counts, received = state.counts, state.received
+    if fresh:
+        counts, received = (
+            np.stack([np.roll(x[:, i], i, axis=0) for i in range(agents)], 1) for x in (counts, received)
+        )
+    return sample(popularity_estimate(counts, received, law.p, law.q), rng)[0]
 
 
 def joint_choice(chosen: Array) -> Array:
     """What two agents draw, as one number."""
-    return 4 * chosen[:, 0] + chosen[:, 1]
+    return 5 * chosen[:, 0] + chosen[:, 1]
 
 
 def agreement(chosen: Array) -> Array:
@@ -277,164 +347,104 @@ def agreement(chosen: Array) -> Array:
 
 @pytest.mark.parametrize("statistic", [joint_choice, agreement])
 def test_what_agents_draw_has_the_law_of_the_tokens(statistic: Callable[[Array], Array]) -> None:
-    exact = statistic(choices(thrown, 40, 60, 10, 3000, 0))
-    close = statistic(choices(normal, 40, 60, 10, 3000, 1))
+    exact = statistic(choices(40, 240, 40, 3000, 0))
+    close = statistic(choices(40, 240, 40, 3000, 1, **NORMAL))
     assert same_law(exact, close) > ALARM
 
 
-def fresh_copies(vectors: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Independent bits in each copy, with the same chances: the noise that agents share is gone."""
-    every = (rng.random((len(vectors) * copies, vectors.shape[1])) < 0.25 * 0.6225 + 0.75 * 0.3775).astype(bool)
-    return dissemination.spread_uniform(every, np.ones(len(every), np.int64), num_agents, rng)
-
-
-@pytest.mark.parametrize("wrong", [fresh_copies, by_option])
-def test_agents_share_the_noise_of_the_bits_they_hear(wrong: Spreader) -> None:
-    exact = agreement(choices(thrown, 40, 60, 10, 1500, 0))
-    found = same_law(exact, agreement(choices(wrong, 40, 60, 10, 1500, 1)))
-    # Given the bits, options drawn apart keep the shared noise, so only fresh bits change how much agents agree.
-    assert (found < ALARM) == (wrong is fresh_copies)
+def test_agents_share_the_noise_of_the_bits_they_hear() -> None:
+    exact = agreement(choices(40, 240, 40, 3000, 0))
+    assert same_law(exact, agreement(choices(40, 240, 40, 3000, 1, fresh=True, **NORMAL))) < ALARM
 
 
 def test_aggregated_form_is_exact_where_it_says_so() -> None:
-    rng = np.random.default_rng
-    few = np.arange(400)[:, None] % 4 == np.arange(4)
-    for vectors, copies, below in ((few, 3000, 0), (perturbed(400, 1.0, 0, options=12), 2, 10)):
-        counts, received = thrown(vectors, copies, 200, rng(1))
-        drawn = dissemination.spread_aggregated(vectors, copies, 200, rng(1), below)
-        np.testing.assert_array_equal(counts.T, drawn[1:])
-        np.testing.assert_array_equal(received, drawn[0])
-    many = perturbed(400, 1.0, 0, options=12)
-    drawn = dissemination.spread_aggregated(many, 3000, 200, rng(1), 10)
-    np.testing.assert_array_equal(drawn, dissemination.spread_gaussian(many, 3000, 200, rng(1)))
-    assert (drawn >= 0).all()
-    assert (drawn <= drawn[0]).all()
+    few = np.arange(100)[:, None] % 4 == np.arange(4)
+    for vectors, copies, below in ((few, 3000, 0), (perturbed(100, 1.0, 0, options=12), 2, 10)):
+        exact = spread(vectors, copies, 100, 2, 1)
+        drawn = spread(vectors, copies, 100, 2, 1, dissemination="aggregated", exact_below=below)
+        np.testing.assert_array_equal(exact.counts, drawn.counts)
+        np.testing.assert_array_equal(exact.received, drawn.received)
+    many = spread(perturbed(100, 1.0, 0, options=12), 3000, 100, 2, 1, dissemination="aggregated", exact_below=10)
+    assert (many.counts.sum(1) % 3000 != 0).any()
+    assert (many.counts >= 0).all()
+    assert (many.counts <= many.received[:, :, None]).all()
 
 
-def fresh_tokens(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """`per_token`, exactly: the copies for each option, then fresh noise on each."""
-    law = BitwiseRandomizedResponse(1.0)
-    counts, received = dissemination.spread_uniform(np.eye(len(holders), dtype=bool), holders * copies, num_agents, rng)
-    return law.perturb_counts(counts, rng, received), received
+def fresh(holders: list[int], copies: int, size: int, seed: int, **params: Any) -> Array:
+    """`per_token`: so many agents hold each option, the last ones none."""
+    held = np.repeat(np.arange(len(holders)), holders)
+    own: dict[str, Any] = PER_TOKEN | {"initial_preferences": held}
+    noise = ChannelConfig(BitwiseRandomizedResponse(1.0))
+    return flat(society(size, len(held), len(holders) - 1, copies, seed, noise, **own | params)).astype(float)
 
 
-def fresh_normal(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    law = BitwiseRandomizedResponse(1.0)
-    drawn = dissemination.spread_gaussian_fresh(holders, copies, num_agents, (law.p, law.q), rng).astype(np.int64)
-    return drawn[1:].T, drawn[0]
+def fresh_tokens(holders: list[int], copies: int, size: int, seed: int, zeros: bool) -> Array:
+    """The same, drawn by NumPy."""
+    rng, law, agents = np.random.default_rng(seed), BitwiseRandomizedResponse(1.0), sum(holders)
+    sent = np.array(holders) * copies * np.append(np.ones(len(holders) - 1, np.int64), int(zeros))
+    ended = np.stack([rng.multinomial(n, np.full(agents, 1 / agents), size) for n in sent], axis=2)[:, :5]
+    received = ended.sum(2)
+    counts = law.perturb_counts(ended[:, :, :-1], rng, received)
+    return np.concatenate([counts, received[:, :, None]], axis=2).reshape(size, -1).astype(float)
 
 
-def zeros_tokens(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """`fresh_tokens`, where the holders of the first option hold none."""
-    law = BitwiseRandomizedResponse(1.0)
-    counts, received = dissemination.spread_uniform(np.eye(len(holders), dtype=bool), holders * copies, num_agents, rng)
-    return law.perturb_counts(counts[:, 1:], rng, received), received
+HOLDERS = [20, 9, 0, 3, 8]
 
 
-def zeros_normal(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    law, none = BitwiseRandomizedResponse(1.0), int(holders[0])
-    drawn = dissemination.spread_gaussian_fresh(holders[1:], copies, num_agents, (law.p, law.q), rng, zeros=none)
-    return drawn[1:].T.astype(np.int64), drawn[0].astype(np.int64)
-
-
-def silent_normal(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    return fresh_normal(holders[1:], copies, num_agents, rng)
-
-
-def stale_normal(holders: Array, copies: int, num_agents: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """The noise of `per_round` in place of fresh noise."""
-    one_hot = np.repeat(np.eye(len(holders), dtype=bool), holders, axis=0)
-    return normal(BitwiseRandomizedResponse(1.0).perturb(one_hot, rng), copies, num_agents, rng)
-
-
-def test_gaussian_form_of_fresh_noise_keeps_the_joint_law() -> None:
-    exact, close, stale = (
-        samples(s, np.array([20, 9, 0, 3]), 80, 5, 4000, seed).astype(float)
-        for seed, s in enumerate((fresh_tokens, fresh_normal, stale_normal))
-    )
-    assert same_moments(exact, close) > ALARM > same_moments(exact, stale)
-    assert stats.ks_2samp(exact[:, 0], close[:, 0], method="asymp").pvalue > ALARM
-
-
-def test_gaussian_form_of_fresh_noise_counts_copies_for_no_option() -> None:
-    exact, close, silent = (
-        samples(s, np.array([12, 9, 0, 8]), 80, 5, 4000, seed).astype(float)
-        for seed, s in enumerate((zeros_tokens, zeros_normal, silent_normal))
-    )
-    assert same_moments(exact, close) > ALARM > same_moments(exact, silent)
-    assert stats.ks_2samp(exact[:, 0], close[:, 0], method="asymp").pvalue > ALARM
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("form", ["stationary", "aggregated"])
+def test_fresh_noise_of_copies_keeps_the_joint_law(form: str, zeros: bool) -> None:
+    """Against NumPy's draws; copies that are not counted, and noise that all copies share, are found."""
+    words = {"without_preference": "zeros" if zeros else "silent"}
+    exact = fresh_tokens(HOLDERS, 400, 4000, 0, zeros)
+    found = fresh(HOLDERS, 400, 4000, 1, dissemination=form, exact_below=0, **words)
+    assert same_moments(exact, found) > ALARM
+    assert stats.ks_2samp(exact[:, 0], found[:, 0], method="asymp").pvalue > ALARM
+    assert same_moments(exact, fresh_tokens(HOLDERS, 400, 4000, 2, not zeros)) < ALARM
+    stale = {"dissemination": form, "exact_below": 0, "perturbation": "per_round"}
+    assert same_moments(exact, fresh(HOLDERS, 400, 4000, 1, **stale | words)) < ALARM
 
 
 def test_no_agent_counts_more_bits_than_copies() -> None:
     """Where copies are few and bits nearly all 1, the normal law by itself would often give more; and nothing is below
     0."""
-    vectors = np.ones((30, 3), np.bool_)
-    vectors[0] = False
-    law = dissemination.spread_gaussian(vectors, 2, 60, np.random.default_rng(0))
-    fresh = dissemination.spread_gaussian_fresh(np.array([20, 6, 4]), 2, 60, (0.95, 0.9), np.random.default_rng(0))
-    for drawn in (law, fresh):
-        assert (drawn >= 0).all()
-        assert (drawn[1:] <= drawn[0]).all()
-        assert (drawn[1:] == drawn[0]).any()
+    vectors = np.random.default_rng(0).random((60, 6)) < 0.9
+    law = spread(vectors, 2, 60, 50, 0, **NORMAL)
+    noise = ChannelConfig(BitwiseRandomizedResponse(3.0))
+    token = society(50, 60, 2, 2, 0, noise, initial_preferences=np.zeros(60, np.int64), **NORMAL | PER_TOKEN)
+    for drawn in (law, token):
+        assert (drawn.counts >= 0).all()
+        assert (drawn.counts <= drawn.received[:, :, None]).all()
+        assert (drawn.counts == drawn.received[:, :, None]).any()
 
 
 def test_many_options_are_told_apart() -> None:
+    """Messages are grouped by all of their bits."""
     vectors = np.random.default_rng(0).random((50, 200)) < 0.5
-    twice = np.concatenate([vectors, vectors])
-    rows, tokens = dissemination.distinct(twice, np.full(100, 3))
-    assert len(rows) == 50
-    np.testing.assert_array_equal(tokens, 6)
-    assert {row.tobytes() for row in rows} == {row.tobytes() for row in vectors}
-
-
-@pytest.mark.parametrize("below", [10, 10**10])
-def test_picked_tokens_are_a_sample_without_replacement(below: int) -> None:
-    rng = np.random.default_rng(0)
-    drawn = np.stack([dissemination.distinct_integers(below, 8, rng) for _ in range(3000)])
-    assert all(len(set(row)) == 8 for row in drawn.tolist())
-    for column in (0, 7):
-        assert fits(np.bincount(drawn[:, column] * 10 // below, minlength=10), np.full(10, 0.1)) > ALARM
-
-
-@pytest.mark.parametrize("copies", [1, 40, 10**9])
-def test_pick_tokens(copies: int) -> None:
-    """Against dealing out the copies; with many of them, against a multinomial draw."""
-    rng, holders, agents = np.random.default_rng(0), np.array([3, 1, 0, 2]), 6
-    picked = np.stack([dissemination.pick_tokens(holders * copies, agents, rng) for _ in range(4000)])
-    if copies > 40:
-        assert fits(np.bincount(picked[:, 0], minlength=5), np.append(holders, 0) / 6) > ALARM
-        return
-    dealt = []
-    for _ in range(4000):
-        pool, ends = np.repeat(np.arange(4), holders * copies), rng.integers(0, agents, 6 * copies)
-        own = [pool[ends == i] for i in range(agents)]
-        dealt.append([rng.choice(o) if len(o) else 4 for o in own])
-    counts = [np.stack([(x == k).sum(1) for k in range(5)], axis=1) for x in (picked, np.array(dealt))]
-    assert same_moments(*(c.astype(float) for c in counts)) > ALARM
-    assert same_law(5 * picked[:, 0] + picked[:, 1], 5 * np.array(dealt)[:, 0] + np.array(dealt)[:, 1]) > ALARM
+    env = social_bandit_v0.population(1, num_agents=100, num_options=200, copies=3, without_preference="zeros")
+    said = ChannelConfig(faults=(Says(np.concatenate([vectors, vectors]).astype(np.int8)),))
+    env.reset(seed=0, options={"channels": {"preference": said}})
+    group = env.column("group")[0]
+    np.testing.assert_array_equal(group[:50], group[50:])
+    assert np.unique(group).size == 50
+    np.testing.assert_array_equal(env.column("balls")[0, :50], 6)
 
 
 def test_fresh_noise_has_the_variance_of_ones_and_of_zeros() -> None:
-    """A bit is read as 1 with probability 0.9 if it is 1 and 0.4 if it is 0, so that a copy's variance is 0.09 or 0.24.
+    """A bit is read as 1 with probability 0.5 if it is 1 and 0.05 if it is 0, so that a copy's variance is 0.25 or
+    0.045.
 
-    Against the law by hand, and against single copies. 12,000 counts an option, nearly independent and normal: six
-    standard errors of the variance are 8%; with the two variances exchanged it is 30% smaller for the rare option.
+    Against the law by hand. 12,000 counts an option, nearly independent and normal: six standard errors of the variance
+    are 8%; with the two variances exchanged it is at least 40% off.
     """
-    (p, q), agents, copies, rounds = (0.9, 0.4), 200, 100, 60
-    holders, rng = np.array([10, 190]), np.random.default_rng(0)
-    shares = holders * copies / agents
+    agents, copies, rounds, mechanism = 200, 100, 60, UnaryEncoding(3.0)
+    p, q, held = mechanism.p, mechanism.q, np.repeat([0, 1], [10, 190])
+    shares = np.array([10, 190]) * copies / agents
     spread = 1 - 1 / agents
     mean = p * shares + q * shares[::-1]
     law = p * (1 - p) * shares + q * (1 - q) * shares[::-1] + (p**2 * shares + q**2 * shares[::-1]) * spread
-    drawn = np.stack(
-        [dissemination.spread_gaussian_fresh(holders, copies, agents, (p, q), rng)[1:].copy() for _ in range(rounds)]
-    )
-    single = np.zeros((rounds, 2, agents))
-    for one in single:
-        for option, number in enumerate(holders * copies):
-            ended = rng.integers(0, agents, number)
-            for k in range(2):
-                one[k] += np.bincount(ended[rng.random(number) < (p if k == option else q)], minlength=agents)
-    for found in (drawn, single):
-        assert np.abs(found.mean((0, 2)) - mean).max() < 0.3
-        assert np.abs(found.var((0, 2)) / law - 1).max() < 0.08
+    for kind in (NORMAL, {"dissemination": "stationary"}):
+        params: dict[str, Any] = {"initial_preferences": held} | PER_TOKEN | kind
+        found = society(rounds, agents, 2, copies, 0, ChannelConfig(mechanism), **params).counts
+        assert np.abs(found.mean((0, 1)) - mean).max() < 0.3
+        assert np.abs(found.var((0, 1)) / law - 1).max() < 0.08

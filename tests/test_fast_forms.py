@@ -25,7 +25,6 @@ from taciturn.wrappers import BitwiseRandomizedResponse
 
 BITS = {"preference": BitwiseRandomizedResponse(2.0)}
 GOSSIP: dict[str, Any] = {"num_agents": 12, "horizon": 9.0}
-SOCIAL: dict[str, Any] = {"num_agents": 12, "copies": 5, "dissemination": "aggregated", "horizon": 30}
 ZEROS = {"without_preference": "zeros", "initial_preferences": "none"}
 SILENT = {"without_preference": "silent", "initial_preferences": "none"}  # at first nobody replies
 ARMS: dict[str, Any] = {"num_agents": 3, "qualities": (0.9, 0.5, 0.2), "horizon": 400}
@@ -43,10 +42,6 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
     + [("gossip_bandit_v0", GOSSIP | ZEROS | {"asks": "one"}, {}, BITS)],
     "Voter": [("gossip_bandit_v0", GOSSIP, {}, BITS)],
     "CopyOnReward": [("gossip_bandit_v0", GOSSIP | {"asks": "one"} | more, {}, BITS) for more in ({}, SILENT)],
-    "PrivateSocialLearning": [("social_bandit_v0", SOCIAL, {}, None), ("social_bandit_v0", SOCIAL, {}, BITS)]
-    + [("social_bandit_v0", SOCIAL | SILENT, {}, BITS)]
-    + [("social_bandit_v0", SOCIAL | ZEROS | {"perturbation": form}, {}, BITS) for form in ("per_round", "per_token")],
-    "Replicator": [("social_bandit_v0", SOCIAL | {"dissemination": "stationary"}, {}, None)],
     **{
         name: [("federated_bandit_v0", ARMS, {}, None)]
         for name in (
@@ -158,11 +153,6 @@ class OnlyArmZero(policies.UCB1):
         return np.zeros(obs.shape[:2], np.int64)
 
 
-class NeverAdopts(policies.PrivateSocialLearning):
-    def act(self, obs: Array, mask: Array | None = None) -> Array:
-        return self.plan(np.full(obs.shape[:2], self._options), 0, 0)
-
-
 def test_overridden_policies_are_obeyed() -> None:
     gossip = taciturn.simulate(registry.make_world("gossip_bandit").population(2, **GOSSIP), NeverPulls(), seed=0)
     assert (gossip.metrics["pulls"] == 0).all()
@@ -170,8 +160,6 @@ def test_overridden_policies_are_obeyed() -> None:
     bandit = registry.make_world("federated_bandit").population(2, **ARMS)
     taciturn.simulate(bandit, OnlyArmZero(), seed=0)
     assert (bandit.state.counts[:, :, 1:] == 0).all()
-    social = taciturn.simulate(registry.make_world("social_bandit").population(2, **SOCIAL), NeverAdopts(), seed=0)
-    assert (social.metrics["adopters"] == 0).all()
 
 
 class TakesItUpAnyway(policies.PPCL):

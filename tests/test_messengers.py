@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from laws import fits, same_moments
 from scipy import stats
 
 import taciturn
@@ -19,11 +18,9 @@ from taciturn.bench.tasks import TASKS
 from taciturn.cli import main
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Array
-from taciturn.envs.social_bandit.world import Params, SocialBandit
 from taciturn.policies import LearnedListener, LearnedPlan
 from taciturn.policies.learned.evolution import CovarianceAdaptation, adjusted
 from taciturn.policies.learned.kept import kept_agents
-from taciturn.policies.learned.training import ManySocieties
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, NoPrivacy, Scheduled
 from taciturn.wrappers import Privatize, Remembering
 
@@ -102,35 +99,6 @@ def test_costs_are_compared_as_if_all_had_played_the_same_instances() -> None:
     found = adjusted(costs, instances, 4)
     np.testing.assert_allclose(found - found[0], own - own[0], atol=1e-9)
     np.testing.assert_allclose(found.mean(), costs.mean(), atol=1e-9)
-
-
-def heard_first(kind: type[SocialBandit], seed: int, senders: int) -> Array:
-    """What agents 0 and 1 of 4,000 societies hear first: copies, and how many of them name each option, [B, 8]."""
-    given = np.where(np.arange(6) < senders, np.arange(6) % 3, 3)
-    world = kind(Params(num_agents=6, num_options=3, copies=3, horizon=5, initial_preferences=given), 4000)
-    world = Privatize(world, "preference", BitwiseRandomizedResponse(2.0))
-    world.reset(seed=seed)
-    state = world.state
-    return np.concatenate([state.received[:, :2], *(state.counts[:, :2, k] for k in range(3))], 1).astype(np.float64)
-
-
-@pytest.mark.parametrize("senders", [6, 4])
-def test_copies_of_many_societies_have_the_law_of_the_world(senders: int) -> None:
-    """All means and second moments, at a false-alarm rate of 1e-4; noise for each copy, or one copy less, fails."""
-    drawn = heard_first(ManySocieties, 0, senders)
-    assert same_moments(drawn, heard_first(SocialBandit, 1, senders)) > 1e-4
-    assert same_moments(drawn, heard_first(SocialBandit, 1, senders - 1)) < 1e-4
-    shuffled = np.concatenate([drawn[:, :2], np.random.default_rng(0).permuted(drawn[:, 2:], axis=0)], 1)
-    assert same_moments(drawn, shuffled) < 1e-4
-    copies = np.bincount(drawn[:, 0].astype(np.int64), minlength=3 * senders + 1)
-    assert fits(copies, stats.binom.pmf(range(3 * senders + 1), 3 * senders, 1 / 6)) > 1e-4
-
-
-def test_other_ways_to_spread_stay_the_worlds_own() -> None:
-    for more in ({"dissemination": "walk", "walk_length": 3}, {"perturbation": "per_token"}):
-        params = Params(num_agents=6, num_options=3, copies=3, horizon=5, **more)
-        one, two = (kind(params, 3) for kind in (ManySocieties, SocialBandit))
-        np.testing.assert_array_equal(one.reset(seed=0)[0], two.reset(seed=0)[0])
 
 
 @pytest.mark.parametrize("rounds", [False, True])

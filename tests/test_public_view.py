@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import MARKET, platform_side
-from test_fast_forms import ARMS, GOSSIP, PARAMETERS, PLAYS, SOCIAL
+from test_fast_forms import ARMS, GOSSIP, PARAMETERS, PLAYS
 
 import taciturn
 from taciturn import registry
@@ -23,6 +23,7 @@ STOPPING: dict[str, Any] = {"num_clients": 6, "broadcast_time": 0.05, "compute_p
 ELIMINATION: dict[str, Any] = {"num_agents": 3, "num_arms": 3, "horizon": 300}
 CROWD = ("elicitation_v0", MARKET, {"platform": "Wintall"})
 SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 30}
+SOCIAL: dict[str, Any] = {"num_agents": 12, "copies": 5, "dissemination": "aggregated", "horizon": 30}
 SPEAKING: dict[str, Any] = {"speaks": "chosen", "without_preference": "zeros"}
 # Where the policies without a fast form play: (world, its parameters, who acts beside them).
 OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
@@ -54,8 +55,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
         ("HoldTheBest", "HoldTheBestTogether", "Listener", "OneAnswerOracle", "LearnedListener"),
         ("gossip_bandit_v0", GOSSIP, {}),
     ),
-    "GosInE": ("social_bandit_v0", SOCIAL, {}),
-    "Random": ("social_bandit_v0", SOCIAL, {}),
+    **dict.fromkeys(("GosInE", "Random", "PrivateSocialLearning", "Replicator"), ("social_bandit_v0", SOCIAL, {})),
     **dict.fromkeys(
         ("EliminationSchedule", "GrowingSchedule", "LearnedElimination"), ("arm_elimination_v0", ELIMINATION, {})
     ),

@@ -6,7 +6,6 @@ easily made, the same check is shown to find it.
 """
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,9 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs import social_bandit_v0
-from taciturn.envs.core import Array
+from taciturn.envs.core import Array, ChannelConfig, compiled
 from taciturn.envs.core.graph import random_graph
-from taciturn.envs.social_bandit import dissemination
-from taciturn.envs.social_bandit.rounds import SocialRule
-from taciturn.envs.social_bandit.world import multiplicative_weights
+from taciturn.envs.social_bandit.paper import multiplicative_weights
 from taciturn.policies import GosInE, IsolatedUCB, OracleOption, PrivateSocialLearning, Random, Replicator, Uniform
 from taciturn.policies.reference import private_social_learning as policy_module
 from taciturn.wrappers import (
@@ -578,26 +575,17 @@ def test_walks_on_graphs(graph: Any, congestion: bool) -> None:
     assert (run.metrics["hops"] <= run.metrics["messages"] * 20 * 5).all()
 
 
-# Many rounds at once.
+# Many rounds.
 
 
-def final(
-    num_envs: int, seed: int, policy: Any, epsilon: float | None, jumps: bool, rounds: int = 6, **params: Any
-) -> Array:
+def final(num_envs: int, seed: int, policy: Any, epsilon: float, rounds: int = 6, **params: Any) -> Array:
     """What B societies come to after some rounds, [B, K + 3]: popularity, adopters, regret, and how often agent 0
     spoke."""
-    env = population(num_envs, **params)
-    if epsilon is not None:
-        env = Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(epsilon))
+    env = Privatize(population(num_envs, **params), channel="preference", mechanism=BitwiseRandomizedResponse(epsilon))
     env.reset(seed=seed)
     policy.reset(env, env.stream("policy"))
-    if jumps:
-        env.advance(policy, until=rounds)
-    else:
-        env.advance(policy, steps=rounds)
-    np.testing.assert_array_equal(env.clock(), rounds)
+    env.advance(policy, steps=rounds)
     sent = env.channels["preference"].messages()
-    assert env.state.received.sum() > 0
     return np.concatenate(
         [env.measure("popularity"), env.measure("adopters")[:, None], env.measure("regret")[:, None], sent[:, :1]],
         axis=1,
@@ -605,77 +593,19 @@ def final(
 
 
 EIGHT: dict[str, Any] = {"num_agents": 120, "copies": 60, "qualities": np.linspace(0.9, 0.2, 8)}
-LEAPS: dict[str, tuple[Any, float | None, dict[str, Any]]] = {
-    "no noise": (PrivateSocialLearning(0.7, 0.1), None, {}),
-    "no noise, few copies": (PrivateSocialLearning(0.7, 0.1, empty="null"), None, {"copies": 1, "num_agents": 12}),
-    "noise": (PrivateSocialLearning(0.7, 0.1), 2.0, {}),
-    "noise, none if in doubt": (PrivateSocialLearning(0.7, 0.1, empty="null"), 0.5, {"copies": 1, "num_agents": 12}),
-    "normal law": (PrivateSocialLearning(0.7, 0.1), 1.0, EIGHT | {"dissemination": "aggregated", "exact_below": 0}),
-    "fresh noise": (PrivateSocialLearning(0.7, 0.1), 1.0, {"perturbation": "per_token"}),
-    "fresh noise, normal law": (
-        PrivateSocialLearning(0.7, 0.1),
-        1.0,
-        {"perturbation": "per_token", "dissemination": "aggregated", "exact_below": 0, "copies": 200},
-    ),
-    "replicator": (Replicator(0.7, 0.1, alpha=0.1), 3.0, {}),
-}
 
 
-@pytest.mark.parametrize("name", LEAPS)
-def test_leaps_have_the_law_of_steps(name: str) -> None:
-    policy, epsilon, params = LEAPS[name]
-    steps, jumps = (final(600, seed, policy, epsilon, bool(seed), **params) for seed in (0, 1))
-    assert same_moments(steps, jumps) > ALARM
-    for column in (0, -3, -2, -1):
-        assert stats.ks_2samp(steps[:, column], jumps[:, column], method="asymp").pvalue > ALARM
-
-
-def test_a_wrong_fast_forward_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    policy, epsilon, params = LEAPS["noise"]
-    assert epsilon is not None
-    steps = final(600, 0, policy, epsilon, False, **params)
-    law = BitwiseRandomizedResponse(epsilon)
-    right = SocialRule(law.p, law.q, policy.beta, policy.alpha, policy.mu, uniform=True)
-    for wrong in (replace(right, q=0.0), replace(right, beta=0.3, alpha=0.7), replace(right, mu=0.5)):
-        monkeypatch.setattr(policy_module.PrivateSocialLearning, "fast", lambda self, env, rule=wrong: rule)
-        assert same_moments(steps, final(600, 1, policy, epsilon, True, **params)) < ALARM
-
-
-def test_runs_of_the_normal_law_have_the_law_of_tokens() -> None:
+@pytest.mark.parametrize("perturbation", ["per_round", "per_token"])
+def test_runs_of_the_normal_law_have_the_law_of_tokens(perturbation: str) -> None:
     """Six rounds of learning, society against society: what the aggregated form ignores cannot be seen."""
-    vectors = BitwiseRandomizedResponse(1.0).perturb(
-        np.eye(8, dtype=np.int64)[np.arange(60) % 8], np.random.default_rng(0)
-    )
-    assert not dissemination.affordable(vectors, 60, 120, 0)
-    policy = PrivateSocialLearning(0.7, 0.1)
-    tokens = final(500, 0, policy, 1.0, True, **EIGHT | {"dissemination": "stationary"})
-    normal = final(500, 1, policy, 1.0, True, **EIGHT | {"dissemination": "aggregated", "exact_below": 0})
+    policy, setting = PrivateSocialLearning(0.7, 0.1), EIGHT | {"perturbation": perturbation}
+    tokens = final(500, 0, policy, 1.0, **setting | {"dissemination": "stationary"})
+    normal = final(500, 1, policy, 1.0, **setting | {"dissemination": "aggregated", "exact_below": 0})
     assert same_moments(tokens, normal) > ALARM
     for column in (0, 1, -3, -2):
         assert stats.ks_2samp(tokens[:, column], normal[:, column], method="asymp").pvalue > ALARM
-
-
-def test_leaps_stop_where_steps_do() -> None:
-    policy = PrivateSocialLearning(0.7, 0.1)
-    for params in ({}, {"signals": "per_agent"}, {"dissemination": "walk"}):
-        env = population(3, horizon=12, **params)
-        env.reset(seed=0)
-        policy.reset(env, env.stream("policy"))
-        assert env.fast_forward({"agent": policy}, 5) == (not params)
-        if not params:
-            np.testing.assert_array_equal(env.clock(), 5)
-            assert not env.done.any()
-            env.reset(where=np.array([True, False, False]))
-            assert not env.fast_forward({"agent": policy}, 7)  # replicas at different rounds
-        env.advance(policy)
-        assert env.done.all()
-        np.testing.assert_array_equal(env.clock(), 12)
-        assert env.state.received.sum() == 0
-    pooled = PrivateSocialLearning(0.7, 0.1, pool=3)
-    env = population()
-    env.reset(seed=0)
-    pooled.reset(env, env.stream("policy"))
-    assert not env.fast_forward({"agent": pooled}, 5)
+    other = PrivateSocialLearning(0.9, 0.1)
+    assert same_moments(tokens, final(500, 1, other, 1.0, **setting | {"dissemination": "aggregated"})) < ALARM
 
 
 @pytest.mark.parametrize("epsilon", [None, 1.0])
@@ -692,9 +622,61 @@ def test_rounds_in_which_nobody_holds_anything(epsilon: float | None, perturbati
         assert (run.metrics["regret"] <= 0.9).all()
 
 
-def test_numba_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+# Same bits.
+
+TWENTY: dict[str, Any] = {"num_agents": 20, "copies": 6, "walk_length": 3, "horizon": 6, "qualities": FIVE}
+SPREADS: dict[str, dict[str, Any]] = {
+    "thrown": {},
+    "by table": {"num_agents": 120, "copies": 25},
+    "by binomials": {"copies": 90},
+    "aggregated": {"dissemination": "aggregated"},
+    "walks on a complete graph": {"dissemination": "walk", "walk_length": 2},
+    "walks": {"dissemination": "walk", "graph": "star_triangle"},
+    "queues": {"dissemination": "walk", "congestion": True, "slots": 4, "graph": "star_triangle"},
+    "own signals": {"signals": "per_agent", "flat_actions": True},
+    "zeros": {"without_preference": "zeros", "initial_preferences": "random"},
+}
+NOISY: dict[str, dict[str, Any]] = {
+    "per_token": {"perturbation": "per_token"},
+    "normal": {"dissemination": "aggregated", "exact_below": 0},
+}
+FRESH: dict[str, dict[str, Any]] = {name: NOISY["per_token"] | SPREADS[name] for name in ("thrown", "queues")} | {
+    "normal": NOISY["per_token"] | NOISY["normal"]
+}
+
+
+def told(num_envs: int, first_replica: int = 0, noise: Any = None, **params: Any) -> list[Array]:
+    """All that a run of random plans shows, by replica."""
+    env = population(num_envs, **TWENTY | params)
+    env.first_replica = first_replica
+    configs = {} if noise is None else {"preference": ChannelConfig(noise)}
+    found = [env.reset(seed=3, options={"channels": configs})[0]]
+    rng = np.random.default_rng(0)
+    while not env.done.all():
+        plan: Any = rng.integers(0, [6, 2, 2], (env.params.num_agents, 3))
+        plan = plan @ [4, 2, 1] if env.params.flat_actions else plan
+        step = env.step(np.stack([plan] * num_envs))
+        shown = (step.info[key] for key in ("regret", "signals", "hops", "slots", "messages"))
+        found += [step.observation, step.reward, *shown]
+    return found
+
+
+@pytest.mark.parametrize("name", SPREADS)
+def test_a_society_is_the_same_alone_and_among_others(name: str) -> None:
+    together, later = told(7, **SPREADS[name]), told(2, 5, **SPREADS[name])
+    for i, whole in ((5, later), (0, told(1, **SPREADS[name]))):
+        for a, b in zip(together, whole, strict=True):
+            np.testing.assert_array_equal(a[i], b[0])
+    assert any((a[0] != a[1]).any() for a in together)
+
+
+@pytest.mark.parametrize("name", [*SPREADS, *(f"fresh, {name}" for name in FRESH), "normal"])
+def test_numba_changes_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    env = population(graph=random_graph("erdos_renyi", 30, 1), dissemination="walk", copies=2000, walk_length=20)
-    compiled = env.reset(seed=0)[0]
-    monkeypatch.setattr(dissemination, "walker", lambda: dissemination.walk_block)
-    np.testing.assert_array_equal(env.reset(seed=0)[0], compiled)
+    params = SPREADS.get(name, FRESH.get(name.removeprefix("fresh, "), NOISY["normal"]))
+    noise = None if name in SPREADS else BitwiseRandomizedResponse(1.0)
+    monkeypatch.setattr(compiled, "COMPILE_FROM", 0)
+    fast = told(2, noise=noise, **params)
+    monkeypatch.setattr(compiled, "COMPILE_FROM", 10**18)
+    for a, b in zip(fast, told(2, noise=noise, **params), strict=True):
+        np.testing.assert_array_equal(a, b)

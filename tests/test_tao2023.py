@@ -22,7 +22,8 @@ from taciturn.bench.papers.tao2023.share_dynamics import (
     theorem,
 )
 from taciturn.bench.results import Cell
-from taciturn.envs.social_bandit.world import multiplicative_weights, ordered_means, social_bandit_v0
+from taciturn.envs.social_bandit.paper import multiplicative_weights, ordered_means
+from taciturn.envs.social_bandit.world import social_bandit_v0
 from taciturn.policies import PrivateSocialLearning
 from taciturn.wrappers import BitwiseRandomizedResponse
 

@@ -14,9 +14,7 @@ import taciturn
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Array, ChannelConfig
 from taciturn.envs.core.channel import Fault
-from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.replies import AliasTable, ReplySums
-from taciturn.envs.social_bandit import dissemination
 from taciturn.policies import CBL, DDPMAB, PPCL
 from taciturn.wrappers import BitwiseRandomizedResponse
 
@@ -159,52 +157,6 @@ def test_best_share_of_several_best_options() -> None:
     env.reset(seed=0)
     assert env.outcome()["best_share"] == 3 / 4, "of the four agents that hold an option"
     assert env.outcome()["adopters"] == 4 / 5
-
-
-@pytest.mark.parametrize("copies", [3, 6, 7, 12])
-def test_heaps_that_stay_empty(copies: int) -> None:
-    """Of N T copies that end at random, none ends with an agent with probability (1 - 1/N)^(N T)."""
-    agents, rng, turns = 2000, np.random.default_rng(copies), 1000 if copies > 7 else 60
-    empty = sum(
-        int((dissemination.pick_tokens(np.array([agents, agents]) * copies // 2, agents, rng) == 2).sum())
-        for _ in range(turns)
-    )
-    mean = turns * agents * (1 - 1 / agents) ** (copies * agents)
-    assert stats.poisson.cdf(empty, mean) > ALARM / 2, "counts of empty heaps vary less than Poisson"
-    assert stats.poisson.sf(empty - 1, mean) > ALARM / 2
-
-
-def test_queues_serve_what_arrives_at_once_in_random_order() -> None:
-    """Agents that are alike lose equally many copies to queues, whatever their numbers."""
-    graph, rng, runs = Graph.of("complete", 4), np.random.default_rng(0), 3000
-    arrived = np.array(
-        [
-            dissemination.spread_queued(np.eye(4, dtype=bool), np.arange(4), 2, graph, 3, 3, rng).counts.sum(0)
-            for _ in range(runs)
-        ]
-    )
-    assert 0.05 < 1 - arrived.mean() / 2 < 0.9, "some are lost"
-    for a, b in ((0, 3), (1, 2), (0, 1)):
-        difference = arrived[:, a] - arrived[:, b]
-        assert abs(difference.mean()) < FOUR_SIGMA * difference.std() / runs**0.5
-
-
-def test_queues_serve_first_what_came_first() -> None:
-    """Three copies x, y, z begin at one end of an edge, where a copy always moves, one at a time. In slots 1 to 4 these
-    move: x there; y there and x back; z there (it has waited longer than x) and y back; x there and z back."""
-    edge, rng, bits = Graph.of([(0, 1)], 2), np.random.default_rng(0), np.eye(3, dtype=bool)
-
-    def ended(steps: int, slots: int | None) -> list[list[int]]:
-        found: list[list[int]] = dissemination.spread_queued(
-            bits, np.zeros(3, np.int64), 1, edge, steps, slots, rng
-        ).counts.tolist()
-        return found
-
-    assert ended(3, 3) == [[0, 0, 0], [0, 0, 0]]
-    assert ended(3, 4) == [[0, 0, 0], [1, 0, 0]]
-    assert ended(2, 3) == [[1, 1, 0], [0, 0, 0]]
-    assert ended(1, 2) == [[0, 0, 0], [1, 1, 0]]
-    assert ended(3, None) == [[0, 0, 0], [1, 1, 1]]
 
 
 # Federated bandit.

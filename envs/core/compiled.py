@@ -212,6 +212,9 @@ def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) ->
     return found[id(function)]
 
 
+LONG = (counter_streams.reject_binomial, counter_streams.invert_binomial, counter_streams.normal_tail)  # called
+
+
 def callee(function: Any, machine: Mapping[str, Any], counting: bool, made: dict[str, Any]) -> Any:
     """A function that others call, to be compiled with all that it calls, once for each combination of types."""
     if function.__module__ in (__name__, counter_streams.__name__) and function.__name__ in machine:
@@ -228,7 +231,8 @@ def callee(function: Any, machine: Mapping[str, Any], counting: bool, made: dict
             raise NotImplementedError
 
         # Not `njit`, which compiles a function anew for each constant that it is passed.
-        options = {"_nrt": counting, "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        options = {"_nrt": counting, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        options["forceinline"] = function not in LONG
         extending.overload(stands_for, options, strict=False)(lambda *arguments: rebound(function, scope))
         made[text] = stands_for
     return made[text]

@@ -51,29 +51,12 @@ def require_words(params: Any) -> None:
         )
 
 
-def initial_options(
-    given: InitialPreferences, num_agents: int, num_options: int, num_envs: int, rng: np.random.Generator
-) -> Ints:
-    """The preferences at the start of a run, [B, N], K for none; "even" gives agent i option i mod K."""
-    shape = (num_envs, num_agents)
-    if isinstance(given, str) and given == "random":
-        return rng.integers(0, num_options, shape)
-    return np.broadcast_to(given_options(given, num_agents, num_options), shape).copy()
-
-
 def given_options(given: InitialPreferences, num_agents: int, num_options: int) -> Ints:
     """The preferences at the start of a run that are not drawn, int64[N], K for none."""
     if not isinstance(given, str):
         return np.asarray(given, np.int64)
     agents = np.arange(num_agents)
     return np.full(num_agents, num_options) if given == "none" else agents % num_options
-
-
-def count_holders(preference: Array, num_options: int) -> Ints:
-    """The number of agents that prefer each option, [B, K], from preferences [B, N], K for none."""
-    size, wide = len(preference), num_options + 1
-    flat = (preference + wide * np.arange(size)[:, None]).ravel()
-    return np.bincount(flat, minlength=size * wide).reshape(size, wide)[:, :num_options]
 
 
 def plan_space(num_options: int, flat: bool) -> gymnasium.spaces.Space[Any]:
@@ -188,17 +171,6 @@ class SocialPopulation(Population[S]):
     def zeros(self) -> bool:
         """Whether agents without a preference send perturbed vectors of zeros, instead of nothing."""
         return bool(self.params.without_preference == ZEROS)
-
-    def first_preferences(self) -> Ints:
-        """The preferences at the start of a run, [B, N], K for none.
-
-        If nobody can ever be without one, nobody is ever silent.
-        """
-        p, options = self.params, self.params.num_options
-        drawn = initial_options(p.initial_preferences, p.num_agents, options, self.num_envs, self.stream("preferences"))
-        found = self.private(drawn)
-        self.note_silence(np.where(found < options, found, -1))
-        return found
 
     def note_silence(self, preference: Array) -> None:
         """Note whether silence tells, from the preferences [B, N] at the start of a run, -1 for none."""

@@ -98,20 +98,3 @@ class OptionParams:
         given: Any = self.named[str(self.qualities)](self.num_options) if named else self.qualities
         fixed = np.zeros(self.num_options) if drawn else np.array(given, np.float64)
         return QualityLaw(fixed, drawn, bool(self.shuffle) and not drawn)
-
-    def draw_qualities(self, num_envs: int, rng: np.random.Generator) -> Floats:
-        """The qualities of the runs that begin, [B, K]."""
-        law = self.quality_law
-        if law.drawn:
-            return rng.random((num_envs, self.num_options))
-        return repeated(law.given[None], num_envs, rng if law.shuffled else None)[:, 0]
-
-
-def repeated(means: Floats, num_envs: int, shuffled_by: np.random.Generator | None) -> Floats:
-    """The same means [rows, K] in every replica, [B, rows, K], with the options of each replica permuted if a generator
-    is given."""
-    tiled = np.tile(means, (num_envs, 1, 1))
-    if shuffled_by is None:
-        return tiled
-    order = shuffled_by.permuted(np.tile(np.arange(means.shape[-1]), (num_envs, 1)), axis=1)
-    return np.take_along_axis(tiled, order[:, None], 2)

@@ -25,6 +25,7 @@ from taciturn.validation import Array, array_of
 
 NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
 _MOMENT: Any = object  # makes markers of the state at one moment
+DRAW = 3  # numbers that are read in the time of a draw
 FEW = 16  # actions that are checked one by one
 COPIED = 2**14  # bytes of observations that are copied faster than the address of others is found out
 PART = 4096  # turns that make a thread worth while
@@ -87,6 +88,7 @@ class Replicas(Population[S]):
         counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
             each)}`, either of which may be empty.
         chosen: `{channel: fields}`, the same for channels whose senders choose their levels.
+        opens: whether agents send messages as a run begins: these pass `between`, and `heard` is played.
         compile: whether to compile; if not, functions may do anything, and may be methods.
     """
 
@@ -99,6 +101,7 @@ class Replicas(Population[S]):
     acts: ClassVar[str] = ""
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {}
     chosen: ClassVar[Mapping[str, Chosen]] = {}
+    opens: ClassVar[bool] = False
     compile: bool = True
     begin: Callable[..., None]
     said: ClassVar[Any]
@@ -147,6 +150,10 @@ class Replicas(Population[S]):
         By default the fields of the State that were declared with a shape.
         """
         return fields.shapes_of(self.state_type, self.params)
+
+    def draws(self) -> float:
+        """About how many numbers a turn draws, where these are many more than the arrays hold; by default none."""
+        return 0.0
 
     def begun(self, where: Array) -> None:
         """What else happens as the replicas `where` bool[B] begin; by default nothing."""
@@ -280,7 +287,7 @@ class Replicas(Population[S]):
         self._blank = np.zeros((0, 0, 0), np.float32), np.zeros((0, 0)), self._none[:0].copy()
         self._everywhere = np.ones(self.num_envs, np.bool_)
         looks = max(role.num_agents * role.layout.size for role in self.roles.values())
-        numbers = sum(array.size for array in self._single.values()) + looks
+        numbers = sum(array.size for array in self._single.values()) + looks + DRAW * self.draws()
         self._effort = max(1.0, numbers / NUMBERS_A_TURN)
         rows = {
             name: self._single[self.acts].size if self.acts else role.num_agents for name, role in self.roles.items()
@@ -464,13 +471,19 @@ class Replicas(Population[S]):
         some: Any = ... if begin == self.num_envs else where  # much faster than a mask
         for array, first in self._fresh:
             array[some] = first
+        last, over = self._cycle - 1, np.zeros((self.num_envs, 2), np.bool_)
+        what = BEGIN | HEAR if self.opens and not self._splits else BEGIN
         if begin == self.num_envs == 1:
-            self._run_one(BEGIN, self._cycle - 1)
+            self._run_one(what, last)
         else:
-            self._run(BEGIN, where, self._cycle - 1)
+            self._run(what, where, last, over=over)
         self._moved()
         if type(self).begun is not Replicas.begun:
             self.begun(where)
+            self._moved()
+        if self.opens and self._splits:
+            self.between(where)
+            self._run(HEAR, where, last, over=over)
             self._moved()
 
     def _ready(self, whole: bool) -> None:

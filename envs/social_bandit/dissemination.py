@@ -1,21 +1,31 @@
-"""Dissemination of messages: copies of each message end at agents of a graph, which add up the bits that they receive.
+"""Dissemination of messages in one society: copies of each message end at agents of a graph, which add up the bits that
+they receive.
 
-The end of a copy is drawn by its random walk (equation 2 of Tao et al.; `spread_walks`, `spread_queued`), uniformly,
-which is the limit of long walks (`spread_uniform`), or through the normal approximation of the uniform law
-(`spread_aggregated`).
+The end of a copy is drawn by its random walk (equation 2 of Tao et al.; `walk`, `walk_complete`, `queue`), uniformly,
+which is the limit of long walks (`throw`), or through the normal approximation of the uniform distribution
+(`aggregate`). The functions are compiled (`taciturn.envs.core.replicas.Replicas`), and the cost of
+none but the walks grows with the number of copies. Equal messages are spread together, as a group.
 """
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, NamedTuple
+import math
+from typing import Any
 
 import numpy as np
 
-from taciturn.current_folder import numba
+from taciturn.envs.core.counter_streams import binomial, normal, uniform
 from taciturn.envs.core.graph import Graph
-from taciturn.validation import Array, Bools, Floats, Ints
+from taciturn.validation import Array
 
-BLOCK = 2**16  # copies that walk at once
+# The sources of random numbers of a society.
+SOURCES = ("qualities", "preferences", "signals", "dissemination", "noise")
+QUALITIES, PREFERENCES, SIGNALS, ENDS, NOISE = range(len(SOURCES))
+
+# An agent's mean number of copies of a group from which on it is faster to draw all agents' numbers than single copies:
+# by a table of the Poisson distribution, and by binomials.
+BY_TABLE, BY_BINOMIALS = 3.0, 12.0
+LACKING = 3.0  # standard deviations by which Poisson numbers are drawn too few
+REACH, MARGIN = 10.0, 30.0  # standard deviations and numbers beyond which a Poisson mass is below 2^-60
+HASH = 40_503
 
 
 def metropolis_hastings(graph: Graph) -> Array:
@@ -37,337 +47,440 @@ def mobility(graph: Graph) -> float:
     return float(np.minimum(1 / degrees[rows], 1 / degrees[graph.indices]).sum() / graph.num_nodes)
 
 
-class Spread(NamedTuple):
-    """The result of dissemination in one society."""
-
-    counts: Ints  # [N, K]: sums of the bits received
-    received: Ints  # [N]: number of copies received
-    hops: float  # moves of copies between agents
-    slots: int  # time taken
-
-
-def distinct(vectors: Bools, tokens: Ints) -> tuple[Bools, Ints]:
-    """The distinct rows of `vectors` [A, K], and the total `tokens` [A] of each."""
-    packed = np.packbits(vectors, axis=1)
-    padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
-    padded[:, : packed.shape[1]] = packed
-    kind: Any = np.uint64 if padded.shape[1] == 8 else np.dtype((np.void, padded.shape[1]))
-    keys = padded.view(kind)[:, 0]
-    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-    sums = np.zeros(len(first), np.int64)
-    np.add.at(sums, group.ravel(), tokens)
-    return vectors[first], sums
+def scratch(params: Any) -> dict[str, Array]:
+    """The arrays of one society that these functions work in, by name, for the world's parameters."""
+    n, options, copies = params.num_agents, params.num_options, params.copies
+    sizes = {"group": n, "first": n, "balls": n + options, "buckets": 1 << (2 * n).bit_length(), "named": options}
+    if params.congestion:
+        sizes |= dict.fromkeys(("following", "place", "left", "movers"), n * copies) | {"head": n, "tail": n}
+    found = {name: np.zeros(size, np.int64) for name, size in sizes.items()}
+    if params.dissemination != "walk" or params.network.is_complete:
+        size = min(n, table_size(float(copies)))
+        found |= {"thrown": np.zeros(n, np.int64), "guide": np.zeros(size, np.int64), "table": np.zeros(size)}
+    if params.dissemination == "aggregated":
+        found |= {"gram": np.zeros((options + 1, options + 1)), "drawn": np.zeros((3, options + 1))}
+    return found
 
 
-def throw(balls: int, bins: int, rng: np.random.Generator) -> Ints:
-    """Throw `balls` uniformly and independently into `bins`: the number in each, [bins].
+# Messages.
 
-    Given their sum, independent Poisson counts have this law, so the function draws slightly too few and throws the
-    rest one by one.
+
+def count_senders(state: Any, arrays: Any, params: Any) -> int:
+    """Stage 1, where nothing stands on the channel. Nothing has been spread yet; returns how many messages are."""
+    senders = 0
+    for i in range(params.num_agents):
+        if params.plain:
+            speaks = params.zeros or arrays.preference[i] < params.num_options
+            arrays.arrives[i] = speaks and state.time < params.horizon
+            if arrays.arrives[i]:
+                arrays.sent[i] += params.tokens
+        senders += arrays.arrives[i]
+    for i in range(params.num_agents):
+        arrays.received[i] = 0
+        for k in range(params.num_options):
+            arrays.counts[i, k] = 0
+    state.slots = params.walk_length if senders > 0 else 0
+    state.hops += params.moves * senders
+    return senders
+
+
+def name_bits(group: int, arrays: Any, params: Any) -> int:
+    """Write the options whose bits are set in the messages of a group into `named`; returns their number."""
+    if params.one_hot:
+        arrays.named[0] = group
+        return 1 if group < params.num_options else 0
+    some = 0
+    for k in range(params.num_options):
+        if arrays.bits[arrays.first[group], k] != 0:
+            arrays.named[some] = k
+            some += 1
+    return some
+
+
+def alike(a: int, b: int, bits: Any) -> bool:
+    """Whether two agents' messages have the same bits."""
+    differing = 0
+    for k in range(bits.shape[1]):
+        differing += bits[a, k] != bits[b, k]
+    return differing == 0
+
+
+def group_messages(arrays: Any, params: Any, most: int) -> int:
+    """Put equal messages into groups, and count the copies of each (`balls`); returns the number of groups, or `most` +
+    1 as soon as there are more.
+
+    One-hot messages are grouped by option, and others by a hash table of their bits.
     """
-    if balls < 4 * bins:
-        return np.bincount(rng.integers(0, bins, balls), minlength=bins)
-    while True:
-        counts = rng.poisson((balls - 3 * balls**0.5) / bins, bins)
-        lacking = balls - int(counts.sum())
-        if lacking >= 0:
-            return counts + np.bincount(rng.integers(0, bins, lacking), minlength=bins)
+    n, options = params.num_agents, params.num_options
+    found = options + 1 if params.one_hot else 0
+    for g in range(found):
+        arrays.balls[g] = 0
+    for slot in range(0 if params.one_hot else len(arrays.buckets)):
+        arrays.buckets[slot] = -1
+    for i in range(n):
+        if arrays.arrives[i]:
+            g = arrays.preference[i]
+            if not params.one_hot:
+                slot = 0
+                for k in range(options):
+                    slot = (slot * HASH + int(arrays.bits[i, k]) + 1) & (len(arrays.buckets) - 1)
+                while arrays.buckets[slot] >= 0 and not alike(i, arrays.first[arrays.buckets[slot]], arrays.bits):
+                    slot = (slot + 1) & (len(arrays.buckets) - 1)
+                if arrays.buckets[slot] < 0:
+                    if found == most:
+                        return most + 1
+                    arrays.buckets[slot] = found
+                    arrays.first[found] = i
+                    arrays.balls[found] = 0
+                    found += 1
+                g = arrays.buckets[slot]
+            arrays.group[i] = g
+            arrays.balls[g] += params.copies
+    return found
 
 
-def gather(ends: Ints, owners: Ints, vectors: Bools, num_agents: int) -> tuple[Ints, Ints]:
-    """Sums [N, K] and numbers [N] of the copies that end with each agent: copy i carries `vectors[owners[i]]` to
-    `ends[i]`."""
-    from scipy.sparse import csr_array
-
-    received = np.bincount(ends, minlength=num_agents)
-    copies = csr_array((np.ones(len(ends), np.int64), (ends, owners)), shape=(num_agents, len(vectors)))
-    return copies @ vectors.astype(np.int64), received
+def deliver(agent: int, copies: int, some: int, arrays: Any) -> None:
+    """So many copies of the message whose bits are `named` end with an agent."""
+    arrays.received[agent] += copies
+    for b in range(some):
+        arrays.counts[agent, arrays.named[b]] += copies
 
 
-def spread_uniform(vectors: Bools, tokens: Ints, num_agents: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Let `tokens` [A] copies of each of the bit vectors [A, K] end at uniformly random agents: B [N, K] and V [N].
+# Uniform ends.
 
-    Equal vectors are thrown together. The function draws counts of copies by vector and agent, or single copies,
-    whichever are fewer.
+
+def throw_one_by_one(copies: int, some: int, arrays: Any, rng: Any) -> None:
+    """Let single copies end at uniformly random agents."""
+    agents = len(arrays.received)
+    for _ in range(copies):
+        deliver(int(uniform(rng, ENDS) * agents), 1, some, arrays)
+
+
+def table_size(mean: float) -> int:
+    """About how many numbers have a Poisson mass of at least 2^-60."""
+    reach = REACH * math.sqrt(mean) + MARGIN
+    return int(min(mean, reach) + reach) + 1
+
+
+def tabulate(mean: float, arrays: Any) -> int:
+    """Tabulate the distribution function of Poisson(mean), unnormalised, and where to begin to search in it; returns
+    the number that the table begins with."""
+    table, guide, size = arrays.table, arrays.guide, table_size(mean)
+    mode = int(mean)
+    start = max(0, int(mean - REACH * math.sqrt(mean) - MARGIN))
+    table[mode - start] = 1.0
+    for k in range(mode - start, 0, -1):
+        table[k - 1] = table[k] * (start + k) / mean
+    for k in range(mode - start + 1, size):
+        table[k] = table[k - 1] * mean / (start + k)
+    for k in range(1, size):
+        table[k] += table[k - 1]
+    k = 0
+    for place in range(size):
+        while k < size - 1 and table[k] * size <= table[size - 1] * place:
+            k += 1
+        guide[place] = k
+    return start
+
+
+def throw_by_table(copies: int, arrays: Any, rng: Any) -> int:
+    """Draw how many copies each agent receives (`thrown`), slightly too few; returns how many are left.
+
+    Independent Poisson numbers, given their sum, have the distribution of copies that are thrown uniformly; the rest is
+    thrown one by one.
     """
-    counts, received = np.zeros((num_agents, vectors.shape[1]), np.int64), np.zeros(num_agents, np.int64)
-    patterns, tokens = distinct(vectors, tokens)
-    if tokens.sum() > len(patterns) * num_agents:
-        for start in range(0, len(patterns), 64):
-            part = slice(start, start + 64)
-            thrown = np.stack([throw(int(n), num_agents, rng) for n in tokens[part]], axis=1)
-            # Sums below 2^53 are exact in float64, and its matrix products are fast.
-            counts += (thrown.astype(np.float64) @ patterns[part].astype(np.float64)).astype(np.int64)
-            received += thrown.sum(1)
-        return counts, received
-    owners = np.repeat(np.arange(len(patterns)), tokens)
-    for start in range(0, len(owners), 16 * BLOCK):
-        some = owners[start : start + 16 * BLOCK]
-        more = gather(rng.integers(0, num_agents, len(some)), some, patterns, num_agents)
-        counts, received = counts + more[0], received + more[1]
-    return counts, received
+    agents = len(arrays.thrown)
+    mean = (copies - LACKING * math.sqrt(copies)) / agents
+    start, size, left = tabulate(mean, arrays), table_size(mean), -1
+    while left < 0:
+        left = copies
+        for i in range(agents):
+            drawn = uniform(rng, ENDS)
+            k, point = arrays.guide[int(drawn * size)], drawn * arrays.table[size - 1]
+            while k < size - 1 and arrays.table[k] <= point:
+                k += 1
+            arrays.thrown[i] = start + k
+            left -= start + k
+    return left
 
 
-def cholesky_root(gram: Floats) -> Floats:
-    """Lower triangular L with L L^T = `gram` [n, n], which may be singular."""
-    lower = np.zeros(gram.shape)
-    for j in range(len(gram)):
-        column = gram[:, j] - lower[:, :j] @ lower[j, :j]
-        if column[j] > 1e-9 * gram[j, j]:
-            lower[j:, j] = column[j:] / column[j] ** 0.5
-    return lower
+def throw_group(copies: int, some: int, arrays: Any, rng: Any) -> None:
+    """Let copies of the message whose bits are `named` end at uniformly random agents."""
+    agents, left = len(arrays.received), copies
+    if copies >= BY_TABLE * agents and table_size(copies / agents) <= len(arrays.table):
+        left = throw_by_table(copies, arrays, rng)
+        for i in range(agents):
+            deliver(i, arrays.thrown[i], some, arrays)
+    elif copies >= BY_BINOMIALS * agents:
+        for i in range(agents):
+            ended = binomial(left, 1.0 / (agents - i), rng, ENDS)
+            deliver(i, ended, some, arrays)
+            left -= ended
+    throw_one_by_one(left, some, arrays, rng)
 
 
-def spread_gaussian(
-    vectors: Array, copies: int, num_agents: int, rng: np.random.Generator, scratch: Array | None = None
-) -> Array:
-    """Normal approximation of `spread_uniform`, rounded, with the same means and covariances over options and agents: V
-    and B, [1 + K, N].
-
-    The numbers C_ai of copies of adopter a that agent i receives have mean T/N and covariance T/N (1[i = i'] - 1/N) for
-    the same adopter, and 0 for different adopters; and (V_i, B_i) = sum_a C_ai (1, Y_a). The bits Y therefore enter
-    only through their column sums and co-occurrences, which are those of `vectors`.
-
-    `scratch` [2, 1 + K, N] is optional working memory.
-    """
-    share, size = copies / num_agents, 1 + vectors.shape[1]
-    bits = np.ones((len(vectors), size))
-    bits[:, 1:] = vectors
-    gram = bits.T @ bits
-    root = cholesky_root(gram) * share**0.5
-    noise, drawn = np.empty((2, size, num_agents)) if scratch is None else scratch
-    rng.standard_normal(out=noise)
-    np.matmul(root, noise, out=drawn)
-    drawn += (share * gram[0] - root @ noise.mean(1))[:, None]
-    np.rint(drawn, out=drawn)
-    np.maximum(drawn, 0, out=drawn)
-    return np.minimum(drawn, drawn[0].copy(), out=drawn)
+def throw_all(arrays: Any, params: Any, rng: Any, most: int) -> int:
+    """Let the copies of all messages end at uniformly random agents, unless they are in more than `most` groups;
+    returns the number of groups."""
+    groups = group_messages(arrays, params, most)
+    for g in range(groups if groups <= most else 0):
+        throw_group(arrays.balls[g], name_bits(g, arrays, params), arrays, rng)
+    return groups
 
 
-def spread_gaussian_fresh(
-    holders: Array,
-    copies: int,
-    num_agents: int,
-    law: tuple[float, float],
-    rng: np.random.Generator,
-    scratch: Array | None = None,
-    zeros: int = 0,
-) -> Array:
-    """`spread_gaussian` with fresh noise in each copy (`per_token`), given `holders` D [K] and (p, q) = `law`: V and B,
-    [1 + K, N].
-
-    The number C_ji of copies for option j that agent i receives has covariance T D_j / N (1[i = i'] - 1/N) over agents
-    and is independent over options. Given these, B_ij has mean p C_ji + q (V_i - C_ji) and variance p (1 - p) C_ji + q
-    (1 - q) (V_i - C_ji). Another `zeros` agents send copies for no option, which count in V only.
-    """
-    (p, q), share = law, (holders * (copies / num_agents))[:, None]
-    first, second = np.empty((2, 1 + len(holders), num_agents)) if scratch is None else scratch
-    ended, drawn = first[1:], second[1:]
-    rng.standard_normal(out=ended)
-    ended -= ended.mean(1, keepdims=True)
-    ended *= share**0.5
-    ended += share
-    np.maximum(ended, 0, out=ended)
-    total = ended.sum(0)
-    if zeros:
-        blank, mean = rng.standard_normal(num_agents), zeros * copies / num_agents
-        total += np.maximum((blank - blank.mean()) * mean**0.5 + mean, 0)
-    received = np.rint(total, out=second[0])
-    rng.standard_normal(out=drawn)
-    drawn *= np.sqrt(p * (1 - p) * ended + q * (1 - q) * np.maximum(received - ended, 0))
-    ended *= p - q
-    drawn += ended
-    drawn += q * received
-    np.rint(drawn, out=drawn)
-    np.clip(drawn, 0, received, out=drawn)
-    return second
+def throw(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """Stages 1 and 2, where every copy ends at a uniformly random agent."""
+    count_senders(state, arrays, params)
+    throw_all(arrays, params, rng, params.num_agents)
+    return finish(state, arrays, params, rng)
 
 
-def spread_aggregated(
-    vectors: Array,
-    copies: int,
-    num_agents: int,
-    rng: np.random.Generator,
-    exact_below: int,
-    scratch: Array | None = None,
-) -> Array:
-    """`spread_uniform` at a cost that does not grow with T: V and B, whole numbers, [1 + K, N].
-
-    It is exact if an agent expects at most `exact_below` copies or there are few distinct vectors (always the case
-    without noise). Otherwise it is `spread_gaussian`, which preserves the bits, their sums over all agents up to
-    rounding, and all means and covariances over options and agents. It ignores higher cumulants, with a relative error
-    of order V_i^-1/2 in an agent's counts and 1/V_i in its choices.
-    """
-    if affordable(vectors, copies, num_agents, exact_below):
-        return stacked(spread_uniform(vectors, np.full(len(vectors), copies), num_agents, rng))
-    return spread_gaussian(vectors, copies, num_agents, rng, scratch)
+def finish(state: Any, arrays: Any, params: Any, rng: Any) -> tuple[bool, bool]:
+    """All copies have ended; returns (terminated, truncated)."""
+    if params.fresh:
+        perturb_copies(arrays, params, rng)
+    return False, state.time >= params.horizon
 
 
-def stacked(drawn: tuple[Ints, Ints]) -> Floats:
-    """Stack B [N, K] and V [N] as [1 + K, N], V first."""
-    counts, received = drawn
-    return np.concatenate([received[None], counts.T]).astype(np.float64)
+def perturb_copies(arrays: Any, params: Any, rng: Any) -> None:
+    """Add the noise of `per_token`: of the V_i copies that an agent received, C_ij are for option j, and B_ij is
+    Binomial(C_ij, p) + Binomial(V_i - C_ij, q)."""
+    for i in range(params.num_agents):
+        for k in range(params.num_options):
+            ones, found = arrays.counts[i, k], 0
+            for bit in range(2):
+                copies = ones if bit == 1 else arrays.received[i] - ones
+                found += binomial(copies, params.p if bit == 1 else params.q, rng, NOISE)
+            arrays.counts[i, k] = found
 
 
-def affordable(vectors: Array, copies: int, num_agents: int, exact_below: int) -> bool:
-    """Whether `spread_aggregated` is exact: at most `exact_below` copies per agent, or at most 2 (K + 1) distinct
-    vectors."""
-    few = 2 * (vectors.shape[1] + 1)
-    return len(vectors) * copies <= exact_below * num_agents or not _more_than(few, vectors)
+# Walks.
 
 
-def _more_than(few: int, vectors: Array) -> bool:
-    """Whether there are more than `few` distinct rows; checks the first 2 `few` rows first, which mostly suffices."""
-    return any(len(distinct(rows, np.ones(len(rows), np.int64))[0]) > few for rows in (vectors[: 2 * few], vectors))
-
-
-def pick_tokens(tokens: Array, num_agents: int, rng: np.random.Generator) -> Array:
-    """The option of a random copy among those that each agent received, [N], K for none, if `tokens` [K] copies end
-    uniformly.
-
-    If the copies are shuffled and dealt out in heaps, the first copies of all non-empty heaps are a sample without
-    replacement. With more than 60 copies expected per agent, the probability of an empty heap is below the resolution
-    of a uniform float64 number.
-    """
-    total = int(tokens.sum())
-    some = np.ones(num_agents, np.bool_) if total > 60 * num_agents else throw(total, num_agents, rng) > 0
-    picked, heaps = np.full(num_agents, len(tokens)), int(some.sum())
-    if total < 10**9:
-        dealt = np.repeat(np.arange(len(tokens)), rng.multivariate_hypergeometric(tokens, heaps, method="marginals"))
-        rng.shuffle(dealt)
-    else:  # more than NumPy's sampler accepts
-        dealt = np.searchsorted(np.cumsum(tokens), distinct_integers(total, heaps, rng), side="right")
-    picked[some] = dealt
-    return picked
-
-
-def distinct_integers(below: int, size: int, rng: np.random.Generator) -> Array:
-    """Distinct uniformly random integers in [0, below), [size]; repeated ones are drawn again."""
-    drawn = rng.integers(0, below, size)
-    while True:
-        again = np.ones(size, np.bool_)
-        again[np.unique(drawn, return_index=True)[1]] = False
-        if not again.any():
-            return drawn
-        drawn[again] = rng.integers(0, below, int(again.sum()))
-
-
-def walk_step(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> Array:
-    """One step of a Metropolis-Hastings walk from `place` [n]: to a random neighbour j with probability min(1, d_i /
-    d_j), else stay.
+def walk_step(here: int, drawn: float, params: Any) -> int:
+    """One step of a Metropolis-Hastings walk: to a random neighbour j with probability min(1, d_i / d_j), else stay.
 
     One uniform number serves both draws: the integer part of its product with d_i selects the neighbour, and the rest
     is uniform again.
     """
-    degree = degrees[place]
-    scaled = uniform * degree
-    chosen = np.minimum(scaled.astype(np.int64), degree - 1)
-    other = indices[indptr[place] + chosen]
-    moved: Array = np.where((scaled - chosen) * degrees[other] < degree, other, place)
-    return moved
+    if params.complete:
+        return (here + 1 + min(int(drawn * (params.num_agents - 1)), params.num_agents - 2)) % params.num_agents
+    degree = params.degrees[here]
+    scaled = drawn * degree
+    chosen = min(int(scaled), degree - 1)
+    other = params.neighbours[params.places[here] + chosen]
+    return other if (scaled - chosen) * params.degrees[other] < degree else here
 
 
-def walk_block(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> int:
-    """Walk L steps from `place` [n], which is updated in place, with random numbers `uniform` [L, n]; returns the
-    number of moves."""
-    hops = 0
-    for row in uniform:
-        moved = walk_step(place, row, indptr, indices, degrees)
-        hops += int((moved != place).sum())
-        place[:] = moved
-    return hops
+def walk(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """Stages 1 and 2, where every copy walks."""
+    count_senders(state, arrays, params)
+    group_messages(arrays, params, params.num_agents)
+    for i in range(params.num_agents):
+        if arrays.arrives[i]:
+            some = name_bits(arrays.group[i], arrays, params)
+            for _ in range(params.copies):
+                here = i
+                for _ in range(params.walk_length):
+                    other = walk_step(here, uniform(rng, ENDS), params)
+                    state.hops += other != here
+                    here = other
+                deliver(here, 1, some, arrays)
+    return finish(state, arrays, params, rng)
 
 
-def _walk_block_loop(place: Array, uniform: Array, indptr: Array, indices: Array, degrees: Array) -> int:
-    """`walk_block` as a loop, to be compiled."""
-    hops = 0
-    for token in range(place.size):
-        here = place[token]
-        for step in range(uniform.shape[0]):
-            degree = degrees[here]
-            scaled = uniform[step, token] * degree
-            chosen = min(int(scaled), degree - 1)
-            other = indices[indptr[here] + chosen]
-            if (scaled - chosen) * degrees[other] < degree:
-                here = other
-                hops += 1
-        place[token] = here
-    return hops
-
-
-@lru_cache(1)
-def walker() -> Callable[..., int]:
-    """`walk_block`, compiled if numba is installed; results are bit-identical."""
-    try:
-        compiled: Any = numba().njit(_walk_block_loop, cache=True)
-    except ImportError:
-        return walk_block
-    return compiled
-
-
-def spread_walks(
-    vectors: Array, origins: Array, copies: int, graph: Graph, length: int, rng: np.random.Generator
-) -> Spread:
-    """Let each agent in `origins` [A] send `copies` copies of its bits [A, K] on walks of `length` steps."""
-    n, tokens = graph.num_nodes, np.full(len(vectors), copies)
-    if graph.is_complete:
-        return _spread_complete(vectors, origins, copies, n, length, rng)
-    owners = np.repeat(np.arange(len(vectors)), tokens)
-    walk = walker() if len(owners) * length > 10**6 else walk_block
-    counts, received, hops = np.zeros((n, vectors.shape[1]), np.int64), np.zeros(n, np.int64), 0
-    for start in range(0, len(owners), BLOCK):
-        some = owners[start : start + BLOCK]
-        place = origins[some]
-        hops += walk(place, rng.random((length, len(some))), graph.indptr, graph.indices, graph.degrees)
-        more = gather(place, some, vectors, n)
-        counts, received = counts + more[0], received + more[1]
-    return Spread(counts, received, float(hops), length)
-
-
-def _spread_complete(
-    vectors: Array, origins: Array, copies: int, num_agents: int, length: int, rng: np.random.Generator
-) -> Spread:
-    """Walks on a complete graph, where every step moves, by the law of their ends.
+def walk_complete(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """`walk` on a complete graph, where every step moves, by the distribution of their ends.
 
     After L steps, P(back at the origin) = 1/N + (1 - 1/N) (-1/(N-1))^L, and all other agents are equally likely. This
     is a mixture: if L is even, the copy is at its origin with probability (N-1)^-L; if L is odd, it is at a uniformly
     random other agent with probability (N-1)^(1-L); otherwise it is at a uniformly random agent.
     """
-    even = length % 2 == 0
-    special = rng.binomial(copies, float(num_agents - 1) ** (-length if even else 1 - length), len(vectors))
-    counts, received = spread_uniform(vectors, copies - special, num_agents, rng)
-    if special.any():
-        owners = np.repeat(np.arange(len(vectors)), special)
-        ends = origins[owners]
-        if not even:
-            ends = (ends + rng.integers(1, num_agents, len(ends))) % num_agents
-        more = gather(ends, owners, vectors, num_agents)
-        counts, received = counts + more[0], received + more[1]
-    return Spread(counts, received, float(len(vectors) * copies * length), length)
+    count_senders(state, arrays, params)
+    even, found = params.walk_length % 2 == 0, group_messages(arrays, params, params.num_agents)
+    chance = float(params.num_agents - 1) ** float(-params.walk_length if even else 1 - params.walk_length)
+    for i in range(params.num_agents):
+        if arrays.arrives[i]:
+            special, g = binomial(params.copies, chance, rng, ENDS), arrays.group[i]
+            arrays.balls[g] -= special
+            some = name_bits(g, arrays, params) if special > 0 else 0
+            for _ in range(special):
+                deliver(i if even else walk_step(i, uniform(rng, ENDS), params), 1, some, arrays)
+    for g in range(found):
+        throw_group(arrays.balls[g], name_bits(g, arrays, params), arrays, rng)
+    return finish(state, arrays, params, rng)
 
 
-def spread_queued(
-    vectors: Array, origins: Array, copies: int, graph: Graph, length: int, slots: int | None, rng: np.random.Generator
-) -> Spread:
-    """`spread_walks` with queues: in a slot, an agent forwards only the `copies` tokens that arrived first (section 4.2
-    of Tao et al.).
+def enqueue(copy: int, agent: int, arrays: Any) -> None:
+    """A copy arrives at the end of an agent's queue."""
+    arrays.following[copy] = -1
+    if arrays.head[agent] < 0:
+        arrays.head[agent] = copy
+    else:
+        arrays.following[arrays.tail[agent]] = copy
+    arrays.tail[agent] = copy
 
-    Tokens that arrive in the same slot queue in random order. Tokens still under way after `slots` slots are lost.
+
+def queue(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """`walk` with queues: in a slot, an agent forwards only the T copies that arrived first (Tao et al., section 4.2).
+
+    Copies that arrive in the same slot queue in random order. Those still under way after `slot_limit` slots are lost.
     """
-    n = graph.num_nodes
-    owners = np.repeat(np.arange(len(vectors)), copies)
-    place, left, arrival = origins[owners], np.full(len(owners), length), np.zeros(len(owners))
-    moves, slot = 0, 0
-    while (slots is None or slot < slots) and left.any():
-        slot += 1
-        queue = np.flatnonzero(left)
-        queue = queue[np.lexsort((arrival[queue], place[queue]))]
-        first = np.searchsorted(place[queue], np.arange(n))
-        goes = queue[np.arange(len(queue)) - first[place[queue]] < copies]
-        moved = walk_step(place[goes], rng.random(len(goes)), graph.indptr, graph.indices, graph.degrees)
-        moves += int((moved != place[goes]).sum())
-        place[goes], left[goes] = moved, left[goes] - 1
-        arrival[goes] = slot + rng.random(len(goes))
-    here = left == 0
-    counts, received = gather(place[here], owners[here], vectors, n)
-    return Spread(counts, received, float(moves), slot)
+    count_senders(state, arrays, params)
+    waiting, state.slots = 0, 0
+    group_messages(arrays, params, params.num_agents)
+    for i in range(params.num_agents):
+        arrays.head[i] = -1
+    for i in range(params.num_agents):
+        if arrays.arrives[i]:
+            for copy in range(i * params.copies, (i + 1) * params.copies):
+                arrays.left[copy] = params.walk_length
+                enqueue(copy, i, arrays)
+            waiting += params.copies
+    while waiting > 0 and state.slots < params.slot_limit:
+        state.slots += 1
+        moved = 0
+        for i in range(params.num_agents):
+            for _ in range(params.copies):
+                copy = arrays.head[i]
+                if copy >= 0:
+                    arrays.head[i] = arrays.following[copy]
+                    other = walk_step(i, uniform(rng, ENDS), params)
+                    state.hops += other != i
+                    arrays.left[copy] -= 1
+                    arrays.place[copy] = other
+                    if arrays.left[copy] == 0:
+                        waiting -= 1
+                        deliver(other, 1, name_bits(arrays.group[copy // params.copies], arrays, params), arrays)
+                    else:
+                        arrays.movers[moved] = copy
+                        moved += 1
+        for last in range(moved - 1, -1, -1):
+            other = int(uniform(rng, ENDS) * (last + 1))
+            copy = arrays.movers[other]
+            arrays.movers[other] = arrays.movers[last]
+            enqueue(copy, arrays.place[copy], arrays)
+    return finish(state, arrays, params, rng)
+
+
+# The normal approximation.
+
+
+def aggregate(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """`throw` at a cost that does not grow with T.
+
+    It is exact if an agent expects at most `exact_below` copies, or if there are at most 2 (K + 1) distinct messages
+    (always the case without noise). Otherwise it is `approximate`, or `approximate_fresh` under `per_token`.
+    """
+    n, most = params.num_agents, 2 * (params.num_options + 1)
+    few = count_senders(state, arrays, params) * params.copies <= params.exact_below * n
+    if params.fresh and not few:
+        approximate_fresh(arrays, params, rng)
+        return False, state.time >= params.horizon
+    if throw_all(arrays, params, rng, n if few else most) > most and not few:
+        approximate(arrays, params, rng)
+    return finish(state, arrays, params, rng)
+
+
+def count_together(arrays: Any, params: Any) -> None:
+    """In `gram` [1 + K, 1 + K], the number of messages, and in how many of them one and two bits are set; only above
+    the diagonal and on it."""
+    size = params.num_options + 1
+    for a in range(size):
+        for b in range(size):
+            arrays.gram[a, b] = 0.0
+    for i in range(params.num_agents):
+        if arrays.arrives[i]:
+            arrays.first[0] = i
+            some = name_bits(0, arrays, params)
+            arrays.gram[0, 0] += 1.0
+            for a in range(some):
+                one = arrays.named[a] + 1
+                arrays.gram[0, one] += 1.0
+                for b in range(a, some):
+                    arrays.gram[one, arrays.named[b] + 1] += 1.0
+
+
+def factorise(gram: Any, scale: float) -> None:
+    """Replace a matrix, given on its diagonal and above, by the root of `scale` times it: upper triangular U with U^T U
+    = scale `gram`, which may be singular (Cholesky)."""
+    for j in range(len(gram)):
+        whole = gram[j, j]
+        for c in range(j):
+            gram[j, c] = 0.0
+            for r in range(j, len(gram)):
+                gram[j, r] -= gram[c, j] * gram[c, r]
+        factor = 1.0 / math.sqrt(gram[j, j]) if gram[j, j] > 1e-9 * whole else 0.0
+        for r in range(j, len(gram)):
+            gram[j, r] *= factor
+    for j in range(len(gram)):
+        for r in range(j, len(gram)):
+            gram[j, r] *= math.sqrt(scale)
+
+
+def centred(left: int) -> tuple[float, float]:
+    """How to draw normal numbers of variance 1 less their mean over all agents, one after another.
+
+    Returns:
+        (a, b): where so many agents are left, the next number is b z - a s, for a standard normal z and the sum s of
+        the numbers before.
+    """
+    return 1.0 / left, math.sqrt((left - 1) / left)
+
+
+def approximate(arrays: Any, params: Any, rng: Any) -> None:
+    """Normal approximation of `throw`, rounded, with the same means and covariances over options and agents.
+
+    The numbers C_ai of copies of adopter a that agent i receives have mean T/N and covariance T/N (1[i = i'] - 1/N) for
+    the same adopter, and 0 for different adopters; and (V_i, B_i) = sum_a C_ai (1, Y_a). The bits Y therefore enter
+    only through their column sums and co-occurrences. Sums over all agents are kept, up to rounding. It ignores higher
+    cumulants, with a relative error of order V_i^-1/2 in an agent's counts and 1/V_i in its choices.
+    """
+    size, share = params.num_options + 1, params.copies / params.num_agents
+    means, before, found = arrays.drawn[0], arrays.drawn[1], arrays.drawn[2]
+    count_together(arrays, params)
+    for a in range(size):
+        means[a], before[a] = share * arrays.gram[0, a], 0.0
+    factorise(arrays.gram, share)
+    for i in range(params.num_agents):
+        part, rest = centred(params.num_agents - i)
+        for a in range(size):
+            found[a] = means[a]
+        for c in range(size):
+            step = rest * normal(rng, ENDS) - part * before[c]
+            before[c] += step
+            for r in range(size):
+                found[r] += step * arrays.gram[c, r]
+        arrays.received[i] = max(0, math.floor(found[0] + 0.5))
+        for k in range(params.num_options):
+            arrays.counts[i, k] = max(0, min(arrays.received[i], math.floor(found[k + 1] + 0.5)))
+
+
+def approximate_fresh(arrays: Any, params: Any, rng: Any) -> None:
+    """`approximate` with fresh noise in each copy (`per_token`).
+
+    The number C_ij of copies for option j that agent i receives has covariance T D_j / N (1[i = i'] - 1/N) over agents,
+    and is independent over options. Given these, B_ij has mean p C_ij + q (V_i - C_ij) and variance p (1 - p) C_ij + q
+    (1 - q) (V_i - C_ij).
+    """
+    n, p, q = params.num_agents, params.p, params.q
+    before, ended = arrays.drawn[0], arrays.drawn[1]
+    groups = group_messages(arrays, params, n)
+    for g in range(groups):
+        before[g] = 0.0
+    for i in range(n):
+        total = 0.0
+        part, rest = centred(n - i)
+        for g in range(groups):
+            share, ended[g] = arrays.balls[g] / n, 0.0
+            if share > 0.0:
+                step = rest * normal(rng, ENDS) - part * before[g]
+                before[g] += step
+                ended[g] = max(0.0, share + step * math.sqrt(share))
+            total += ended[g]
+        arrays.received[i] = received = math.floor(total + 0.5)
+        for k in range(params.num_options):
+            others = max(0.0, received - ended[k])
+            spread = math.sqrt(p * (1.0 - p) * ended[k] + q * (1.0 - q) * others)
+            mean = (p - q) * ended[k] + q * received
+            arrays.counts[i, k] = max(0, min(received, math.floor(mean + spread * normal(rng, NOISE) + 0.5)))

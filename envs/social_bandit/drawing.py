@@ -7,14 +7,13 @@ import numpy as np
 
 from taciturn.envs.core.drawing import draw_history, option_colours, two_panels
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.core.preferences import count_holders
 from taciturn.validation import Floats
 
 
 def describe(world: Any, replica: int = 0) -> str:
     """The state of one replica in a line of text."""
     s, i = world.state, replica
-    holders = count_holders(s.preference[i : i + 1], world.num_options)[0]
+    holders = s.holders[i]
     shares = " ".join(f"{x:.3f}" for x in holders / max(holders.sum(), 1))
     adopters, regret = f"{holders.sum()} of {world.params.num_agents}", world.measure("regret")[i]
     return f"round {s.time[i]:5d}  Q = {shares}  adopters {adopters}  regret {regret:.4f}"
@@ -25,7 +24,7 @@ def draw(world: Any, axes: Any, replica: int = 0) -> None:
     as bands."""
     s, p, i, options = world.state, world.params, replica, world.num_options
     colours = option_colours(options)
-    holders = count_holders(s.preference[i : i + 1], options)[0]
+    holders = s.holders[i]
     held = f"{holders.sum()} of {p.num_agents} hold an option, regret {world.measure('regret')[i]:.3f}"
     left, right = two_panels(axes, f"round {s.time[i]} of {p.horizon:g}: {held}")
     if p.num_agents <= 60:

@@ -61,8 +61,9 @@ Arguments
     - copies: T >= 1; `copies_of_paper(N)` gives the paper's.
     - walk_length: L >= 1.
     - dissemination: "walk": every copy walks, exactly. "stationary": every copy ends at a uniformly random agent, the
-      limit of long walks. "aggregated": the law of "stationary" at a cost that does not grow with T; see
-      `spread_aggregated` of `taciturn.envs.social_bandit.dissemination`.
+      limit of long walks. "aggregated": the distribution of "stationary" at a cost that does not grow with T. It is
+      exact without noise. With noise it keeps all means and covariances of what agents receive, and ignores skewness
+      and higher cumulants; see `aggregate` of `taciturn.envs.social_bandit.dissemination`.
     - perturbation: "per_round" (one noise for all copies of an agent) or "per_token" (fresh noise for each copy, at T
       times the privacy cost).
     - congestion: in a slot, an agent forwards only the T copies that arrived first; "walk" only.
@@ -90,7 +91,7 @@ Deviations from the paper
     - On a complete graph the end of a walk is drawn from its closed-form law, elsewhere step by step.
     - An agent's own copies count if they end with it, as in section 4.2.
     - The initial preferences are even if K divides N, and nearly so otherwise.
-    - `spread_aggregated` is the only approximation and is off by default. "stationary" is the exact limit of long
+    - "aggregated" is the only approximation and is off by default. "stationary" is the exact limit of long
       walks, at any size.
     - What the paper leaves to the agents (an empty or all-zero estimate, mu, beta) is up to the policy.
 
@@ -104,44 +105,44 @@ Version history
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from taciturn.envs.core import (
-    Acts,
     ChannelConfig,
-    Fast,
     Layout,
+    Replicas,
     Role,
     SpeakingParams,
-    Transition,
     World,
     fields,
     preferences,
-    select,
-    updated,
+    private,
+    uniform,
 )
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.core.preferences import (
-    InitialPreferences,
-    SocialPopulation,
-    best_options,
-    count_holders,
-    led_by_wrong,
-)
-from taciturn.envs.core.qualities import Instances, OptionParams
+from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, best_options, led_by_wrong
+from taciturn.envs.core.qualities import Instances, OptionParams, QualityLaw, fill_qualities
 from taciturn.envs.core.replies import read_law
 from taciturn.envs.core.world import K, P, Q
-from taciturn.envs.social_bandit import dissemination, drawing
-from taciturn.envs.social_bandit.rounds import SocialRule, play_round
-from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
-
-
-def ordered_means(num_options: int) -> list[float]:
-    """The means of K ordered uniform draws, in decreasing order."""
-    return [round(j / (num_options + 1), 10) for j in range(num_options, 0, -1)]
+from taciturn.envs.social_bandit import drawing
+from taciturn.envs.social_bandit.dissemination import (
+    PREFERENCES,
+    QUALITIES,
+    SIGNALS,
+    SOURCES,
+    aggregate,
+    mobility,
+    queue,
+    scratch,
+    throw,
+    walk,
+    walk_complete,
+)
+from taciturn.envs.social_bandit.paper import copies_of_paper, multiplicative_weights, ordered_means, popularity, regret
+from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,70 +207,165 @@ class Params(OptionParams, SpeakingParams):
 
 @dataclass(frozen=True)
 class State:
-    """B societies."""
+    """A society; seen from outside, each field leads with [B]."""
 
-    qualities: Floats = fields.hidden()  # [B, K]: eta
-    preference: Ints = fields.own()  # [B, N]: K for none
-    counts: Ints = fields.received()  # [B, N, K]: B_ij, the sums of the copies that ended with each agent
-    received: Ints = fields.received()  # [B, N]: V_i, the number of those copies
-    signals: Floats = fields.hidden()  # [B, K]: Phi of the last round
-    total_reward: Floats = fields.hidden()  # [B]: sum of Q^{r-1} . Phi^r
-    expected_reward: Floats = fields.hidden()  # [B]: sum of Q^{r-1} . eta
-    hops: Floats = fields.hidden()  # [B]: moves of copies between agents
-    slots: Ints = fields.public()  # [B]: used by the last dissemination
-    time: Ints = fields.public()  # [B]: rounds
-
-
-def copies_of_paper(num_agents: int, growth: str = "log_squared", h: float = 485.0) -> int:
-    """Number of copies T = floor(h g(N)), with g(N) = ln^2 N ("log_squared") or sqrt N ("root").
-
-    The paper's h is 16 sigma / (1 - beta), 485 in section 6.
-    """
-    n = integer("num_agents", num_agents, at_least=3)
-    choice("growth", growth, ("log_squared", "root"))
-    g = np.log(n) ** 2 if growth == "log_squared" else np.sqrt(n)
-    return int(number("h", h, above=0) * g)
+    qualities: Floats = fields.hidden(lambda p: p.num_options)  # eta
+    preference: Ints = fields.own(lambda p: p.num_agents)  # K for none
+    holders: Ints = fields.hidden(lambda p: p.num_options)  # D_j, number of agents that hold each option
+    # B_ij, the sums of the copies that ended with each agent,
+    counts: Ints = fields.received(lambda p: (p.num_agents, p.num_options))
+    received: Ints = fields.received(lambda p: p.num_agents)  # and V_i, their number
+    read: Floats = fields.public(lambda p: 2)  # (p, q) of their messages (means)
+    signals: Floats = fields.hidden(lambda p: p.num_options)  # Phi of the last round
+    plans: Ints = fields.hidden(lambda p: p.num_agents)  # of the last round: 4 option + 2 (adopt on 0) + (adopt on 1)
+    arrives: Bools = fields.hidden(lambda p: p.num_agents)  # whose messages arrived on the channel
+    bits: Array = fields.hidden()  # int8[N, K]: these messages, if anything stands on it,
+    sent: Ints = fields.hidden()  # [N]: and otherwise the number of messages of each agent so far
+    total_reward: Floats = fields.hidden()  # sum of Q^{r-1} . Phi^r
+    expected_reward: Floats = fields.hidden()  # sum of Q^{r-1} . eta
+    regret: Floats = fields.hidden()  # equation 1
+    adopters: Floats = fields.hidden()  # share of the agents that hold an option
+    hops: Floats = fields.hidden()  # moves of copies between agents
+    slots: Ints = fields.public()  # used by the last dissemination
+    time: Ints = fields.public()  # rounds
 
 
-def popularity(preference: Ints, num_options: int) -> Floats:
-    """Q_j = D_j / D, the share of the agents with a preference that hold each option, [B, K]; 0 if nobody holds an
-    option."""
-    holders = count_holders(preference, num_options)
-    return holders / np.maximum(holders.sum(1, keepdims=True), 1)
+class Constants(NamedTuple):
+    """What the functions of a society know as `params`."""
+
+    num_agents: int
+    num_options: int
+    copies: int
+    walk_length: int
+    slot_limit: int
+    exact_below: int
+    horizon: int
+    law: QualityLaw
+    first: Ints  # [N]: the preferences at the start, K for none
+    random: bool  # instead of these
+    zeros: bool  # whether agents without preference send messages that name no option
+    shared: bool  # whether all agents see the same signals
+    plain: bool  # whether nothing stands on the channel
+    one_hot: bool  # whether copies carry the preferences themselves, or the bits that passed the channel
+    fresh: bool  # whether noise is added to each copy
+    tokens: int  # messages that an agent sends in a round
+    moves: float  # mean number of moves of an agent's copies, where they are not counted
+    p: float  # the probabilities that the mechanism answers 1 if a bit is 1
+    q: float  # and if it is 0
+    complete: bool  # the graph: whether all are neighbours; otherwise
+    neighbours: Ints  # those of agent i begin at
+    places: Ints  # place i,
+    degrees: Ints  # and these are their numbers
 
 
-def regret(total_reward: Floats, time: Array, eta: Floats) -> Floats:
-    """eta_1 minus the time average of Q^{r-1} . Phi^r, [B], for qualities [B, K] or [K]; 0 before the first round
-    [Tao 1]."""
-    return np.where(time > 0, eta.max(-1) - total_reward / np.maximum(time, 1), 0.0)
+# One society, as `taciturn.envs.core.replicas.Replicas` says.
 
 
-def multiplicative_weights(signals: Array, beta: float, mu: float, initial: Array | None = None) -> Floats:
-    """Normalised weights P^0 ... P^R, [R + 1, ..., K], of an infinite population given the signals Phi^1 ... Phi^R
-    [Tao 34].
-
-    Args:
-        signals: zeros and ones, [R, ..., K].
-        beta: probability of adopting an option whose signal is 1; 1 - beta if it is 0.
-        mu: probability of a uniformly random option.
-        initial: P^0 (default: uniform).
-    """
-    phi = np.asarray(signals, np.float64)
-    weights = np.broadcast_to(1.0 / phi.shape[-1] if initial is None else initial, phi.shape[1:])
-    path = [weights]
-    for now in phi:
-        weights = ((1 - mu) * weights + mu / phi.shape[-1]) * np.where(now == 1, beta, 1 - beta)
-        weights = weights / weights.sum(-1, keepdims=True)
-        path.append(weights)
-    return np.stack(path)
+def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Draw the qualities and the first preferences."""
+    options, holding = params.num_options, 0
+    fill_qualities(arrays.qualities, params.law, rng, QUALITIES)
+    for i in range(params.num_agents):
+        first = int(uniform(rng, PREFERENCES) * options) if params.random else params.first[i]
+        arrays.preference[i] = private(i, first)
+        if arrays.preference[i] < options:
+            arrays.holders[arrays.preference[i]] += 1
+            holding += 1
+    state.adopters = holding / params.num_agents
+    arrays.read[0], arrays.read[1] = params.p, params.q
 
 
-class SocialBandit(SocialPopulation[State]):
+def plan(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """`adopt` by actions (option, adopt on 0, adopt on 1)."""
+    for i in range(params.num_agents):
+        arrays.plans[i] = 4 * actions[i, 0] + 2 * actions[i, 1] + actions[i, 2]
+    adopt(state, arrays, params, rng)
+
+
+def flat_plan(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """`adopt` by actions 4 option + 2 (adopt on 0) + (adopt on 1)."""
+    for i in range(params.num_agents):
+        arrays.plans[i] = actions[i]
+    adopt(state, arrays, params, rng)
+
+
+def adopt(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Stages 3 and 4: draw the signals; agents earn that of the option that they hold, and follow their plans."""
+    n, options, earned, expected, adopters = params.num_agents, params.num_options, 0.0, 0.0, 0
+    for k in range(options):
+        expected += arrays.holders[k] * arrays.qualities[k]
+        adopters += arrays.holders[k]
+        arrays.holders[k] = 0
+        arrays.signals[k] = 0.0
+        if params.shared and uniform(rng, SIGNALS) < arrays.qualities[k]:
+            arrays.signals[k] = n
+    for i in range(n):
+        held, option = arrays.preference[i], arrays.plans[i] // 4
+        own = params.shared and held < options and arrays.signals[held] > 0.0
+        tried = params.shared and option < options and arrays.signals[option] > 0.0
+        if not params.shared:
+            for k in range(options):
+                signal = uniform(rng, SIGNALS) < arrays.qualities[k]
+                arrays.signals[k] += signal
+                own = own or (signal and k == held)
+                tried = tried or (signal and k == option)
+        arrays.reward[i] = own
+        earned += own
+        adopts = arrays.plans[i] % 2 if private(i, tried) else arrays.plans[i] // 2 % 2
+        arrays.preference[i] = option if adopts == 1 else options
+        if arrays.preference[i] < options:
+            arrays.holders[arrays.preference[i]] += 1
+    note_round(state, arrays, earned / max(adopters, 1), expected / max(adopters, 1), n)
+
+
+def note_round(state: Any, arrays: Any, earned: float, expected: float, num_agents: int) -> None:
+    """Add up the results of a round in which an agent that held an option earned `earned` on average."""
+    best, adopters = 0.0, 0
+    for k in range(len(arrays.qualities)):
+        best = max(best, arrays.qualities[k])
+        adopters += arrays.holders[k]
+        arrays.signals[k] /= num_agents
+    state.total_reward += earned
+    state.expected_reward += expected
+    state.time += 1
+    state.regret = best - state.total_reward / state.time
+    state.adopters = adopters / num_agents
+
+
+def observe(seen: Any, params: Any, out: Any) -> None:
+    options = params.num_options
+    for k in range(options):
+        out[k] = seen.counts[k]
+        out[options + 1 + k] = seen.preference == k
+    out[options] = seen.received
+    out[2 * options + 1], out[2 * options + 2] = seen.read[0], seen.read[1]
+
+
+class SocialBandit(SocialPopulation[State], Replicas[State]):
     __doc__ = __doc__
     name = "social_bandit"
     params: Params
-    hidden = frozenset({"qualities", "quality_law"})
-    jumps: Mapping[str, type[Fast]] = {"agent": SocialRule}
+    hidden = frozenset({"qualities", "quality_law", "law"})
+    state_type: ClassVar[Any] = State
+    sources: ClassVar[tuple[str, ...]] = SOURCES
+    noise: ClassVar[Mapping[str, str]] = {"noise": "preference"}
+    tells = ("regret", "adopters", "hops", "slots")
+    counts: ClassVar[Mapping[str, tuple[str, str]]] = {"preference": ("", "sent")}
+    opens = True
+    begin, observe_one = staticmethod(begin), staticmethod(observe)
+
+    @property
+    def said(self) -> Callable[..., None]:
+        return flat_plan if self.params.flat_actions else plan
+
+    @property
+    def heard(self) -> Callable[..., tuple[bool, bool]]:
+        p = self.params
+        if p.dissemination != "walk":
+            return throw if p.dissemination == "stationary" else aggregate
+        if p.congestion:
+            return queue
+        return walk_complete if p.network.is_complete else walk
 
     def make_roles(self) -> tuple[Role, ...]:
         p, options = self.params, self.num_options
@@ -298,197 +394,88 @@ class SocialBandit(SocialPopulation[State]):
                 f"{channel!r}, not {config!r}"
             )
 
-    def initial(self) -> State:
-        size = (self.num_envs, self.params.num_agents)
-        nothing, none = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
-        state = State(
-            qualities=self.params.draw_qualities(self.num_envs, self.stream("qualities")),
-            preference=self.first_preferences(),
-            counts=np.zeros((*size, self.num_options), np.int64),
-            received=np.zeros(size, np.int64),
-            signals=np.zeros((self.num_envs, self.num_options)),
-            total_reward=nothing,
-            expected_reward=nothing,
-            hops=nothing,
-            slots=none,
-            time=none,
-        )
-        return self.disseminate(state)
+    @property
+    def fresh(self) -> bool:
+        """Whether each copy is a message of its own."""
+        return self.params.perturbation == "per_token"
 
-    def disseminate(self, state: State) -> State:
-        """Stages 1 and 2: perturb the preferences and spread the copies, unless the run is over."""
-        p, channel = self.params, self.channels["preference"]
-        speaks = (state.preference < self.num_options) | self.zeros
-        senders = speaks & (channel.live & (state.time < self.params.horizon))[:, None]
-        one_hot = state.preference[:, :, None] == np.arange(self.num_options)
-        if p.perturbation == "per_token":
-            channel.record(each=p.copies * senders)
-            vectors, delivered = one_hot, senders
-        else:
-            vectors, delivered = channel.send(one_hot, senders)
-        counts, received, hops, slots = self.spread_all(vectors, delivered)
-        return updated(state, counts=counts, received=received, hops=state.hops + hops, slots=slots)
-
-    def spread_all(self, vectors: Array, senders: Bools) -> tuple[Array, ...]:
-        """Spread copies of the bits [B, N, K] of the `senders` [B, N]: B_ij, V_i, moves and slots of each society."""
-        spreads = [
-            self.spread(rows[who].astype(np.bool_), np.flatnonzero(who))
-            for rows, who in zip(vectors, senders, strict=True)
-        ]
-        return tuple(
-            np.asarray(part[0])[None] if self.num_envs == 1 else np.stack(part) for part in zip(*spreads, strict=True)
+    def constants(self) -> Constants:
+        p, (one, zero), graph = self.params, self.reply_law, self.params.network
+        links = p.dissemination == "walk" and not graph.is_complete
+        nothing = np.zeros(0, np.int64)
+        return Constants(
+            num_agents=p.num_agents,
+            num_options=p.num_options,
+            copies=p.copies,
+            walk_length=p.walk_length,
+            slot_limit=2**62 if p.slots is None else p.slots,
+            exact_below=p.exact_below,
+            horizon=p.horizon,
+            law=p.quality_law,
+            first=preferences.given_options(p.initial_preferences, p.num_agents, p.num_options),
+            random=isinstance(p.initial_preferences, str) and p.initial_preferences == "random",
+            zeros=self.zeros,
+            shared=p.signals == "shared",
+            plain=not self.splits(),
+            one_hot=self.fresh or not self.splits(),
+            fresh=self.fresh and (one, zero) != (1.0, 0.0),
+            tokens=p.copies if self.fresh else 1,
+            moves=0.0 if p.congestion or links else float(p.copies) * p.walk_length * mobility(graph),
+            p=float(one),
+            q=float(zero),
+            complete=graph.is_complete,
+            neighbours=graph.indices if links else nothing,
+            places=graph.indptr if links else nothing,
+            degrees=graph.degrees if links else nothing,
         )
 
-    def spread(self, vectors: Bools, origins: Ints) -> dissemination.Spread:
-        """Spread copies of the bits [A, K] of the agents `origins` [A] of one society; `per_token` noise is added on
-        arrival."""
-        p, rng = self.params, self.stream("dissemination")
-        if not origins.size:
-            nothing = np.zeros((p.num_agents, self.num_options), np.int64)
-            return dissemination.Spread(nothing, nothing[:, 0].copy(), 0.0, 0)
-        if p.dissemination == "walk":
-            if p.congestion:
-                done = dissemination.spread_queued(vectors, origins, p.copies, p.network, p.walk_length, p.slots, rng)
-            else:
-                done = dissemination.spread_walks(vectors, origins, p.copies, p.network, p.walk_length, rng)
-            return done._replace(counts=self.perturb_tokens(done.counts, done.received))
-        # The mean number of moves of walks of that length.
-        hops = float(len(vectors)) * p.copies * p.walk_length * self.mobility
-        whole = self.spread_uniformly(vectors).T.astype(np.int64, order="C")
-        return dissemination.Spread(whole[:, 1:], whole[:, 0], hops, p.walk_length)
+    def arrays(self) -> dict[str, Any]:
+        p = self.params
+        bits = np.zeros((p.num_agents if not self._constants.one_hot else 0, p.num_options), np.int8)
+        own = {"bits": bits, "sent": p.num_agents if self._constants.plain else 0}
+        return super().arrays() | scratch(p) | own
 
-    def spread_uniformly(self, vectors: Bools) -> Floats:
-        """Let the copies of the bits [A, K] end at uniformly random agents: V and B, whole numbers, [1 + K, N]."""
-        p, rng = self.params, self.stream("dissemination")
-        fresh = p.perturbation == "per_token" and not self.noiseless
-        if p.dissemination == "aggregated" and not fresh:
-            return dissemination.spread_aggregated(vectors, p.copies, p.num_agents, rng, p.exact_below, self.scratch)
-        if p.dissemination == "aggregated" and len(vectors) * p.copies > p.exact_below * p.num_agents:
-            held, law, noise = vectors.sum(0), self.reply_law, self.channels["preference"].rng
-            assert noise is not None
-            zeros = len(vectors) - int(held.sum())
-            return dissemination.spread_gaussian_fresh(held, p.copies, p.num_agents, law, noise, self.scratch, zeros)
-        counts, received = dissemination.spread_uniform(vectors, np.full(len(vectors), p.copies), p.num_agents, rng)
-        return dissemination.stacked((self.perturb_tokens(counts, received), received))
+    def draws(self) -> float:
+        p = self.params
+        each = p.copies * (p.walk_length if self.heard in (walk, queue) else 1)
+        return float(p.num_agents) * (min(each, p.num_options**2) if self.heard is aggregate else each)
 
-    def perturb_tokens(self, counts: Ints, received: Ints) -> Ints:
-        """Add the noise of `per_token` to `counts` [N, K], the copies for each option among the `received` [N]."""
-        law, rng = self.channels["preference"].config.mechanism, self.channels["preference"].rng
-        if self.params.perturbation == "per_round" or law is None or rng is None:
-            return counts
-        return law.perturb_counts(counts, rng, received)
+    def begun(self, where: Bools) -> None:
+        preference = self.column("preference")
+        self.note_silence(np.where(preference < self.num_options, preference, -1))
 
-    @cached_property
-    def mobility(self) -> float:
-        return dissemination.mobility(self.params.network)
+    def between(self, live: Bools) -> None:
+        """Stage 1: send the preferences through the channel, unless the run is over."""
+        channel, preference = self.channels["preference"], self.column("preference")
+        senders = (preference < self.num_options) | self.zeros
+        senders &= (live & (self.column("time") < self.params.horizon))[:, None]
+        if self.fresh:
+            channel.record(each=self.params.copies * senders)
+            self.column("arrives")[live] = senders[live]
+            return
+        one_hot = (preference[:, :, None] == np.arange(self.num_options)).astype(np.int8)
+        bits, arrives = channel.send(one_hot, senders)
+        self.column("bits")[live], self.column("arrives")[live] = bits[live], arrives[live]
+        if channel.takes_levels:
+            self.column("read")[live] = np.stack(read_law(channel), 1)[live]
 
-    def draw_signals(self, eta: Floats) -> tuple[Floats, Callable[[Ints], Bools]]:
-        """Draw Phi, [B, K], by the qualities [B, K]; return it with a function that maps options [B, N] to signals (0
-        for K, none)."""
-        p, size, rng = self.params, self.num_envs, self.stream("signals")
-        none = np.zeros((size, 1), np.bool_)
-        if p.signals == "shared":
-            phi = np.concatenate([rng.random((size, self.num_options)) < eta, none], axis=1)
-            return phi[:, :-1].astype(np.float64), lambda options: np.take_along_axis(phi, options, 1)
-        each = rng.random((size, p.num_agents, self.num_options)) < eta[:, None]
-        padded = np.concatenate([each, np.broadcast_to(none[:, None], (size, p.num_agents, 1))], axis=2)
-        return each.mean(1), lambda options: np.take_along_axis(padded, options[:, :, None], 2)[:, :, 0]
+    def remember(self) -> None:
+        self.history.record(self.clock, lambda: popularity(self.column("holders")))
 
-    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
-        self.record_popularity(state)
-        new, reward = self.adopt(state, actions["agent"])
-        new = self.disseminate(new)
-        over, info = new.time >= self.params.horizon, partial(self.inform, new)
-        return new, {"agent": reward}, np.zeros(self.num_envs, np.bool_), over, info
+    def clock(self) -> Floats:
+        self._begun()
+        return self.column("time").astype(np.float64)
 
     def empty_info(self) -> dict[str, Any]:
-        return {"regret": 0.0, "signals": np.zeros(self.num_options), "adopters": 0.0, "hops": 0.0, "slots": 0}
-
-    def inform(self, state: State) -> dict[str, Any]:
-        """The info of the round that led to `state`."""
-        return {
-            "regret": regret(state.total_reward, state.time, state.qualities),
-            "signals": state.signals,
-            "adopters": (state.preference < self.num_options).mean(1),
-            "hops": state.hops,
-            "slots": state.slots,
-        }
-
-    def adopt(self, state: State, plan: Array) -> tuple[State, Floats]:
-        """Stage 4: the state after the agents followed their plans [B, N, ...], and their rewards [B, N]."""
-        p = self.params
-        option, on_zero, on_one = preferences.split_plan(plan, p.flat_actions)
-        phi, signals = self.draw_signals(state.qualities)
-        reward, signal = signals(state.preference), self.private(signals(option))
-        adopts = np.where(signal, on_one, on_zero) == 1
-        adopters = np.maximum((state.preference < self.num_options).sum(1), 1)
-        new = updated(
-            state,
-            preference=np.where(adopts, option, self.num_options),
-            signals=phi,
-            total_reward=state.total_reward + reward.sum(1) / adopters,
-            expected_reward=state.expected_reward
-            + np.vecdot(popularity(state.preference, self.num_options), state.qualities),
-            time=state.time + 1,
-        )
-        return new, reward.astype(np.float64)
-
-    def can_jump(self, until: float) -> bool:
-        """Requires copies that end uniformly, shared signals, and live replicas that have all played the same number of
-        rounds."""
-        p, times = self.params, np.unique(self.state.time[~self.done])
-        until = min(until, float(p.horizon))
-        uniform = p.dissemination != "walk" and p.signals == "shared"
-        return uniform and len(times) == 1 and until == np.floor(until) and until > times[0]
-
-    def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        """Play several rounds, without computing observations, with agents that follow a `SocialRule`.
-
-        `act` plays the first round, since its copies are already drawn.
-        """
-        (policy,), (rule,), channel, live = policies.values(), forms.values(), self.channels["preference"], ~self.done
-        until, first = min(until, float(self.params.horizon)), int(self.state.time[live][0])
-        channel.live = live
-        self.record_popularity(self.state)
-        state, _ = self.adopt(self.state, policy.act(self.observe()))
-        sent = np.zeros(state.preference.shape, np.int64)
-        for _ in range(first + 1, int(until)):
-            self.record_popularity(state)
-            state = play_round(self, state, rule, live, sent)
-        channel.record(each=sent)
-        self._state = select(~live, self.state, self.disseminate(state))
-        self.truncated = self.truncated | (self._state.time >= self.params.horizon)
-
-    def record_popularity(self, state: State) -> None:
-        self.history.record(
-            lambda: state.time.astype(np.float64), lambda: popularity(state.preference, self.num_options)
-        )
-
-    @property
-    def noiseless(self) -> bool:
-        """Whether messages pass without noise."""
-        law = self.channels["preference"].config.mechanism
-        return law is None or law.kind == "none"
-
-    @cached_property
-    def scratch(self) -> Floats:
-        """Working memory of `spread_uniformly`."""
-        return np.empty((2, 1 + self.num_options, self.params.num_agents))
-
-    def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
-        own = state.preference[:, :, None] == np.arange(self.num_options)
-        channel = self.channels["preference"]
-        law = (x[:, None] for x in read_law(channel)) if channel.takes_levels else self.reply_law
-        p, q = (np.broadcast_to(np.float64(x), state.received.shape) for x in law)
-        return self.roles[role].layout.pack(counts=state.counts, received=state.received, own=own, p=p, q=q)
+        return super().empty_info() | {"signals": np.zeros(self.num_options)}
 
     def measures(self) -> dict[str, Callable[[], Array]]:
         s = self.state
         return {
-            "popularity": lambda: popularity(s.preference, self.num_options),
-            "wrong_option": lambda: led_by_wrong(popularity(s.preference, self.num_options), best_options(s.qualities)),
-            "adopters": lambda: (s.preference < self.num_options).mean(1),
-            "regret": lambda: regret(s.total_reward, s.time, s.qualities),
+            "popularity": lambda: popularity(s.holders),
+            "wrong_option": lambda: led_by_wrong(popularity(s.holders), best_options(s.qualities)),
+            "adopters": lambda: s.adopters,
+            "regret": lambda: s.regret,
             "pseudo_regret": lambda: regret(s.expected_reward, s.time, s.qualities),
             "signals": lambda: s.signals,
             "hops": lambda: s.hops,

@@ -13,7 +13,6 @@ from taciturn.policies.designed.federated_bandit import DividedPlan
 from taciturn.policies.designed.social import always, beta_belief, holds, improves, most_hopeful, one_answer
 from taciturn.policies.families.social import SocialPolicy
 from taciturn.policies.learned.evolution import Evolved
-from taciturn.policies.learned.training import ManySocieties
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
 from taciturn.validation import Floats, Ints
 from taciturn.wrappers.remembering import SocialMemory
@@ -81,9 +80,6 @@ class LearnedListener(SocialPolicy, Evolved):
         rounds = issubclass(view.world, SocialBandit)
         fits = rounds or (issubclass(view.world, GossipBandit) and view.params.reward == "pull")
         self.require(fits, "social_bandit, and in gossip_bandit with reward='pull'", view)
-
-    def practice(self, view: PublicView, num_envs: int) -> Population[Any]:
-        return view.practice(num_envs, ManySocieties if view.world is SocialBandit else None)
 
     def begin(self, view: PublicView) -> None:
         Evolved.begin(self, view)

@@ -3,14 +3,17 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Array, Layout, Population, PublicView, Streams
-from taciturn.envs.social_bandit.world import SocialBandit, State
+from taciturn.envs.core import Array, Layout, Population, PublicView, Streams, uniform
+from taciturn.envs.social_bandit.dissemination import SOURCES
+from taciturn.envs.social_bandit.world import SocialBandit, flat_plan, plan
 from taciturn.policies.base import Learner
-from taciturn.validation import Bools, Floats, Ints, missing_extra, shown
+from taciturn.validation import Floats, Ints, missing_extra, shown
+
+PAY = len(SOURCES)  # the source of the rewards of `ImmediateReward`
 
 
 class Ranking:
@@ -74,22 +77,6 @@ class Ranking:
         return ranked.reshape(mask.shape)
 
 
-class ManySocieties(SocialBandit):
-    """The social bandit with the copies of all replicas drawn together, by the same law, where all end at uniformly
-    random agents with one noise for all copies of an agent; elsewhere it is the world itself. Much faster for
-    hundreds of replicas of few agents."""
-
-    def spread_all(self, vectors: Array, senders: Bools) -> tuple[Array, ...]:
-        p = self.params
-        if p.dissemination != "stationary" or p.perturbation != "per_round":
-            return super().spread_all(vectors, senders)
-        rng, ends = self.stream("dissemination"), np.full(p.num_agents, 1.0 / p.num_agents)
-        copies = rng.multinomial(p.copies * senders, ends)  # [B, sender, receiver]
-        counts = np.einsum("bai,bak->bik", copies, vectors.astype(np.int64))
-        hops = senders.sum(1) * float(p.copies * p.walk_length * self.mobility)
-        return counts, copies.sum(1), hops, np.where(senders.any(1), p.walk_length, 0)
-
-
 class ImmediateReward(SocialBandit):
     """The social bandit with a reward at the end of the round: a fresh signal of the option that the agent now holds.
 
@@ -98,14 +85,36 @@ class ImmediateReward(SocialBandit):
     pays for holding an option, agents learn to adopt whatever they try, and popularity then carries no information.
     """
 
-    def transition(self, state: State, actions: dict[str, Array]) -> Any:
-        new, _, terminated, truncated, info = super().transition(state, actions)
-        holds = new.preference < self.num_options
-        padded = np.concatenate([new.qualities, np.zeros((self.num_envs, 1))], axis=1)
-        qualities = np.take_along_axis(padded, new.preference, 1)
-        pay = (self.stream("pay").random(holds.shape) < qualities).astype(np.float64)
-        mean = pay.sum(1, keepdims=True) / np.maximum(holds.sum(1, keepdims=True), 1)
-        return new, {"agent": np.where(holds, pay, mean)}, terminated, truncated, info
+    sources: ClassVar[tuple[str, ...]] = (*SOURCES, "pay")
+
+    @property
+    def said(self) -> Callable[..., None]:
+        return flat_plan_and_pay if self.params.flat_actions else plan_and_pay
+
+
+def plan_and_pay(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """`plan`, and the rewards of `ImmediateReward`."""
+    plan(state, arrays, actions, params, rng)
+    pay(arrays, rng)
+
+
+def flat_plan_and_pay(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """`flat_plan`, and the rewards of `ImmediateReward`."""
+    flat_plan(state, arrays, actions, params, rng)
+    pay(arrays, rng)
+
+
+def pay(arrays: Any, rng: Any) -> None:
+    """Pay each agent a fresh signal of its option, or the mean over those that hold one."""
+    options, total, holders = len(arrays.qualities), 0.0, 0
+    for i in range(len(arrays.preference)):
+        if arrays.preference[i] < options:
+            arrays.reward[i] = uniform(rng, PAY) < arrays.qualities[arrays.preference[i]]
+            total += arrays.reward[i]
+            holders += 1
+    for i in range(len(arrays.preference)):
+        if arrays.preference[i] >= options:
+            arrays.reward[i] = total / max(holders, 1)
 
 
 def practice(view: PublicView, num_envs: int, overrides: dict[str, Any]) -> Population[Any]:

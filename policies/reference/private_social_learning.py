@@ -7,8 +7,6 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, integer, number
 from taciturn.envs.core.replies import unbiased
-from taciturn.envs.social_bandit.rounds import SocialRule
-from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.base import Policy
 from taciturn.policies.families.social import SocialPolicy, sample
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
@@ -81,12 +79,6 @@ class PrivateSocialLearning(SocialPolicy):
         """(p, q): the probabilities, assumed by the estimate, that a bit is read as 1 if it is 1 and if it is 0."""
         return self._law
 
-    def fast(self, view: PublicView) -> SocialRule | None:
-        """In `social_bandit_v0`, for agents without memory."""
-        if self.pool > 1 or not issubclass(view.world, SocialBandit):
-            return None
-        return SocialRule(*self.noise(), self.beta, self.alpha, self.mu, self.empty == "uniform")
-
     def estimate(self, counts: Array, received: Array) -> Array:
         """Qtilde of the pooled rounds, [B, N, K]."""
         if self.pool > 1:
@@ -131,8 +123,6 @@ class Replicator(PrivateSocialLearning):
         self.mu = number("mu", mu, at_least=0, at_most=1)
         self.alpha = number("alpha", 1 - beta if alpha is None else alpha, at_least=0, at_most=self.beta)
         self.empty, self.pool = "uniform", 1
-
-    fast = PrivateSocialLearning.fast
 
     def prescribes(self, view: PublicView) -> dict[str, Mechanism]:
         return Policy.prescribes(self, view)

@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array
-from twins.by_hand import ByHand
+from twins.by_hand import ByHand, numbers
 
 
 class SocialBandit(ByHand):
@@ -17,9 +16,8 @@ class SocialBandit(ByHand):
         self.options, self.copies = num_options, copies
 
     def begin(self, seed: int | None) -> None:
-        streams = Streams(seed)
-        self.eta = streams["qualities"].random(self.options)
-        self.signals, self.walks = streams["signals"], streams["dissemination"]
+        self.eta = numbers(seed, "qualities").random(self.options)
+        self.signals, self.walks = numbers(seed, "signals"), numbers(seed, "dissemination")
         self.held = {agent: i % self.options for i, agent in enumerate(self.agents)}
         self.total = self.regret = 0.0
         self.disseminate()

@@ -45,7 +45,7 @@ from taciturn.bench.papers.tao2023.settings import (
 from taciturn.bench.papers.tao2023.share_dynamics import agents_needed, lift, power_of_ten, sigma, theorem
 from taciturn.bench.results import Config, Group, Results
 from taciturn.bench.statistics import Estimate, Floats
-from taciturn.envs.social_bandit.world import copies_of_paper, ordered_means
+from taciturn.envs.social_bandit.paper import copies_of_paper, ordered_means
 
 ENOUGH = math.log10(6000)  # agents, in the paper
 LITTLE = 0.02  # a sixth of 6 delta

@@ -14,7 +14,7 @@ from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Table, register
 from taciturn.bench.tables import standard_tables
-from taciturn.envs.social_bandit.world import multiplicative_weights, regret
+from taciturn.envs.social_bandit.paper import multiplicative_weights, regret
 from taciturn.simulation import Run
 
 TITLES = {

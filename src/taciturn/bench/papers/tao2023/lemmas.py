@@ -17,7 +17,7 @@ from taciturn.bench.papers.tao2023.settings import H
 from taciturn.bench.papers.tao2023.share_dynamics import expected_estimate, sigma
 from taciturn.envs.core.graph import random_graph
 from taciturn.envs.social_bandit.dissemination import metropolis_hastings
-from taciturn.envs.social_bandit.world import multiplicative_weights, ordered_means
+from taciturn.envs.social_bandit.paper import multiplicative_weights, ordered_means
 
 OPTIONS, ADOPTS, EPSILON, SIGMA = 2, 0.73, 2.0, 11
 SELECTION = math.log(ADOPTS / (1 - ADOPTS))  # delta

@@ -13,8 +13,9 @@ from taciturn.bench.papers.base import bitwise
 from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Config, Group, Results
 from taciturn.bench.statistics import Floats
-from taciturn.envs.social_bandit.world import copies_of_paper, ordered_means
-from taciturn.registry import make_world
+from taciturn.envs.core import Streams
+from taciturn.envs.core.counter_streams import sources_of
+from taciturn.envs.social_bandit.paper import copies_of_paper, ordered_means
 
 BETA, MU, H = 0.505, 6.7e-5, 485.0
 DELTA = math.log(BETA / (1 - BETA))  # 0.02
@@ -97,12 +98,12 @@ def reading_name(own: Config) -> str:
 
 
 def signals(cell: Cell) -> Floats:
-    """Phi of the run with this cell's seed, [R, K]: a run draws its signals from a separate stream."""
+    """Phi of the run with this cell's seed, [R, K]: a run draws its signals from a separate source."""
     params = cell.config["env_params"]
-    population = make_world(cell.config["env"]).population(1, num_agents=3, qualities=params["qualities"], copies=1)
-    population.reset(seed=cell.seed)
+    source = sources_of(Streams(cell.seed).entropy, "", ("signals",), np.arange(1))[0, 0]
     size = (params["horizon"], len(params["qualities"]))
-    return np.asarray(population.stream("signals").random(size) < np.array(params["qualities"]), np.float64)
+    drawn = np.random.Generator(np.random.Philox(key=source[:2])).random(size)
+    return np.asarray(drawn < np.array(params["qualities"]), np.float64)
 
 
 def level_text(epsilon: float | None) -> str:

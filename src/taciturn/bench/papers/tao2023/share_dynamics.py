@@ -13,7 +13,7 @@ from taciturn.bench.papers.tao2023.settings import BETA, BOUND, DELTA, GROWTH, M
 from taciturn.bench.statistics import Floats
 from taciturn.bench.study import Table
 from taciturn.bench.tables import number
-from taciturn.envs.social_bandit.world import copies_of_paper, ordered_means
+from taciturn.envs.social_bandit.paper import copies_of_paper, ordered_means
 
 
 def bit_noise(epsilon: float | None) -> float:

@@ -310,10 +310,10 @@ def tell_of(names: tuple[str, ...]) -> Any:
 
 
 def array_of_field(state_type: Any, name: str, given: Any) -> Array:
-    """An array as it is, or zeros of a size or shape, of the dtype of that field."""
+    """An array as it is, or zeros of a size or shape, of the dtype of that field, read-only and without memory."""
     if isinstance(given, np.ndarray):
         return given
-    return np.zeros(given, DTYPES[get_type_hints(state_type).get(name, Floats)])
+    return np.broadcast_to(np.zeros((), DTYPES[get_type_hints(state_type).get(name, Floats)]), given)
 
 
 def params_type(names: tuple[str, ...]) -> Any:

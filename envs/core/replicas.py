@@ -97,6 +97,7 @@ class Replicas(Population[S]):
         self._drawn_from: Any = None
         self._seen_state: Any = None
         self.plain, self._splits, self._remembers = True, False, False
+        self.told_by_agent: dict[str, Mapping[str, Array]] = {}  # by `step_one`: entries {key: {role: [1, N]}}
 
     # What a world writes.
 
@@ -557,9 +558,12 @@ class Replicas(Population[S]):
         return seen[0], reward[0].tolist(), terminated, truncated, info
 
     def _arrays_of_one(self) -> Iterator[tuple[str, Array]]:
-        """The entries of the only replica's info that are arrays, without those by agent."""
+        """The entries of the only replica's info that are arrays; those by agent go into `told_by_agent`."""
+        self.told_by_agent = {}
         for key, values in self.told_arrays().items():
-            if not isinstance(values, Mapping):
+            if isinstance(values, Mapping):
+                self.told_by_agent[key] = values
+            else:
                 told = key not in self.told_if or self._rows[self.told_if[key]][0]
                 yield key, values[0] if told else np.array(self._no_arrays[key])
 

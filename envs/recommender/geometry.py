@@ -5,6 +5,8 @@ mod d at the midpoint, so that its name means the same to all agents. An item's 
 code, and items sorted by code lie together.
 """
 
+from typing import Any
+
 import numpy as np
 
 from taciturn.validation import Array, Ints
@@ -14,15 +16,13 @@ CONTEXT_BITS = 16  # a coordinate of a context is read to this precision
 MOST_CODE_BITS = 62  # a cell's name fits into an int64
 
 
-def item_codes(items: Array) -> Ints:
-    """The codes of items [..., d] in [0, 1]^d, int64[...]: the item lies in cluster (h, i) if code >> (DEPTH - h) is i
-    - 1."""
-    dims = items.shape[-1]
-    each = -(-DEPTH // dims)
-    whole = np.minimum((items * 2.0**each).astype(np.int64), 2**each - 1)
-    code = np.zeros(items.shape[:-1], np.int64)
+def item_code(item: Any) -> int:
+    """The code of an item [5] in [0, 1]^5: it lies in cluster (h, i) if code >> (DEPTH - h) is i - 1."""
+    code, dims = 0, len(item)
+    each = DEPTH // dims
     for h in range(DEPTH):
-        code = code << 1 | (whole[..., h % dims] >> (each - 1 - h // dims)) & 1
+        whole = min(int(item[h % dims] * (1 << each)), (1 << each) - 1)
+        code = code << 1 | whole >> (each - 1 - h // dims) & 1
     return code
 
 

@@ -111,7 +111,6 @@ class LogisticBandit(ItemPolicy, Learner):
 
     # A run.
 
-    fast = ItemPolicy.fast
     public_schedule = True
 
     def begin(self, view: PublicView) -> None:
@@ -184,7 +183,6 @@ class PooledLogistic(LogisticBandit):
 
     pools = True
     public_schedule = True
-    fast = ItemPolicy.fast
 
     @property
     def minds(self) -> int:
@@ -237,7 +235,6 @@ class BlockListener(LogisticBandit):
         degree, explore, worlds, rounds, seed: as for `LogisticBandit`.
     """
 
-    fast = Policy.fast  # type: ignore[assignment]  # it plays steps
 
     def __init__(
         self,

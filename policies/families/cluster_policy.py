@@ -4,13 +4,10 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView
 from taciturn.envs.recommender.drawing import Sketch
-from taciturn.envs.recommender.fast import Block, RoundPlan
 from taciturn.envs.recommender.geometry import DEPTH, grid
-from taciturn.envs.recommender.rewards import means
 from taciturn.envs.recommender.sharing import Entered, Reader, Request
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies.base import Policy
-from taciturn.policies.families.cluster_rounds import COMPILE_FROM, Rules, available, play_rounds
 from taciturn.policies.families.cluster_tree import ClusterTree
 from taciturn.validation import Bools, Floats, Ints
 
@@ -24,14 +21,12 @@ class ClusterPolicy(Policy):
         xi: weight of the confidence width.
         bisect: whether cells are halved in one dimension at a time.
         biased: whether agents that do not ask divide their own sum by the neighbourhood's count.
-        compile_from: number of agent-rounds in a block from which on the loop is compiled; it affects speed only.
     """
 
     threshold: float
     xi: float
     bisect: bool = False
     biased: bool = False
-    compile_from: int = COMPILE_FROM
     _bonus: Floats
     _explored: Floats
     _crowded: Floats
@@ -266,70 +261,6 @@ class ClusterPolicy(Policy):
             if tree.held(int(owner[model]), int(model), int(leaf[model])) > 1:
                 tree.expand(int(model), int(leaf[model]))
 
-    # Many rounds at once.
-
-    def fast(self, view: PublicView) -> RoundPlan | None:
-        """`play`, the same bits as single steps."""
-        return RoundPlan(self.play)
-
-    def play(self, block: Block) -> tuple[Ints, Bools, Bools, Ints]:
-        """See `RoundPlan`."""
-        rounds, size, agents = block.luck.shape
-        self._knows_items[:] = False
-        self.look_around(np.full(size, float(block.time)), block.active)
-        luck = self.rng.random((rounds, size, agents, 2)).reshape(rounds, size * agents, 2)
-        if luck.size // 2 >= self.compile_from and available() and self.compiles:
-            items, likes, asked = play_rounds(
-                self._tree,
-                grid(block.contexts.reshape(rounds, size * agents, -1)),
-                self.rules(rounds),
-                block,
-                luck,
-                self._mean,
-            )
-        else:
-            items, likes, asked = self._play_plainly(block, luck)
-        shape = (rounds, size, agents)
-        asked = asked.reshape(shape)
-        return items.reshape(shape), likes.reshape(shape), asked, self.messages(asked.sum(0))
-
-    compiles = True  # whether the compiled loop plays it
-
-    def rules(self, rounds: int) -> Rules:
-        """The arguments of the compiled loop for the coming rounds."""
-        log_n = np.log(self._tree.time[0] + 1.0 + np.arange(rounds))
-        return Rules(
-            model_of=self._model_of,
-            may_ask=self._may_ask,
-            always_asks=~self.leads(),
-            threshold=float(self.threshold),
-            biased=self.biased,
-            wide=self.xi * log_n / 8,
-            log_n=log_n,
-            bonus=self._bonus,
-            explored=self._explored,
-            crowded=self._crowded,
-        )
-
     def leads(self) -> Bools:
         """The agents that keep the model that they use, bool[A]."""
         return np.asarray(self._tree.owner_actor[self._model_of] == np.arange(len(self._model_of)))
-
-    def _play_plainly(self, block: Block, luck: Floats) -> tuple[Ints, Bools, Bools]:
-        rounds, size, agents = block.luck.shape
-        everyone, everywhere = np.ones(size * agents, np.bool_), np.ones(size, np.bool_)
-        found = np.zeros((rounds, size * agents), np.int64), *np.zeros((2, rounds, size * agents), np.bool_)
-        replica = np.arange(size)[:, None]
-        self._consult = lambda request: (request.sums, request.counts, request.asked)
-        try:
-            for t in range(rounds):
-                items = self.choose(block.contexts[t], luck[t])
-                shown = items.reshape(size, agents)
-                mu = means(block.family, block.contexts[t], block.items[replica, shown], block.instance)
-                likes = (block.luck[t] < mu).ravel()
-                for table, values in zip(found, (items, likes, self._shared), strict=True):
-                    table[t] = values
-                self.learn(self._tree.place[replica, shown].ravel(), likes, everyone, everywhere)
-        finally:
-            self._consult = self._view.consult
-        return found

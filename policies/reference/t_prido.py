@@ -124,7 +124,6 @@ class TPriDO(ClusterPolicy):
         levels = np.arange(deepest_level(context_dim, self.bisect) + 1)
         self._crowded = np.asarray(self.rate * 2.0 ** (power * levels), np.float64)
 
-    fast = ClusterPolicy.fast
     public_schedule = ClusterPolicy.public_schedule
 
 
@@ -152,17 +151,12 @@ class DTPriDO(TPriDO):
         super().__init__(threshold, **parameters)
         self.follow = choice("follow", follow, ("model", "leaf"))
 
-    fast = TPriDO.fast
 
     @property
     def public_schedule(self) -> bool:  # type: ignore[override]
         """As for `TPriDO`, except that followers of a model ask in every round, so no threshold keeps all agents
         silent."""
         return self.always_answered or (self.threshold <= 0 and self.follow == "leaf")
-
-    @property
-    def compiles(self) -> bool:  # type: ignore[override]
-        return self.follow == "model"
 
     def form_groups(self) -> None:
         self._owners, self._follows = dominating_set(self._network)

@@ -63,6 +63,7 @@ class Replicas(Population[S]):
         noise: `{source: channel}`, for sources of the noise of a channel's mechanism.
         tells: the number fields of the state that infos show; a world with other entries writes `empty_info` and
             `tell`.
+        tells_each: `{key of info: field [B, N]}`, entries of infos that have a number for each agent of the only role.
         told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
         acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
         counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
@@ -74,6 +75,7 @@ class Replicas(Population[S]):
     sources: ClassVar[tuple[str, ...]]
     noise: ClassVar[Mapping[str, str]] = {}
     tells: ClassVar[tuple[str, ...]] = ()
+    tells_each: ClassVar[Mapping[str, str]] = {}
     told_if: ClassVar[Mapping[str, str]] = {}
     acts: ClassVar[str] = ""
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {}
@@ -97,7 +99,6 @@ class Replicas(Population[S]):
         self._drawn_from: Any = None
         self._seen_state: Any = None
         self.plain, self._splits, self._remembers = True, False, False
-        self.told_by_agent: dict[str, Mapping[str, Array]] = {}  # by `step_one`: entries {key: {role: [1, N]}}
 
     # What a world writes.
 
@@ -152,7 +153,11 @@ class Replicas(Population[S]):
     def told_arrays(self) -> Info:
         """The entries of infos that are arrays, as fresh arrays [B, ...]; by default the state's fields of the same
         names."""
-        return {key: self.column(key).copy() for key in self._no_arrays}
+        return {key: self.column(key).copy() for key in self._no_arrays if key not in self.tells_each}
+
+    def told_each(self) -> dict[str, dict[str, Array]]:
+        """The entries of `tells_each`, `{key: {role: [B, N]}}`."""
+        return {key: {role: self.column(field).copy() for role in self.roles} for key, field in self.tells_each.items()}
 
     def remember(self) -> None:
         """What is kept of the state before a turn, for pictures; by default nothing."""
@@ -169,8 +174,13 @@ class Replicas(Population[S]):
         return {name: partial(self.column, name) for name in self.tells}
 
     def empty_info(self) -> Info:
-        kinds = compiled.numbers_of(self.state_type, frozenset(self.arrays()))
-        return {name: np.zeros((), kinds[name]).item() for name in self.tells}
+        kinds, arrays = compiled.numbers_of(self.state_type, frozenset(self.arrays())), self.arrays()
+        each = {
+            key: {role: compiled.array_of_field(self.state_type, field, arrays[field]).dtype.type().item()}
+            for key, field in self.tells_each.items()
+            for role in self.roles
+        }
+        return {name: np.zeros((), kinds[name]).item() for name in self.tells} | each
 
     # What is written once.
 
@@ -231,6 +241,7 @@ class Replicas(Population[S]):
         kinds = [(key, np.asarray(value).dtype) for key, value in empty.items()]
         self._none, self._keys = np.array([tuple(empty.values())], np.dtype(kinds, align=True)), tuple(empty)
         self._no_arrays = {key: value for key, value in self.empty_info().items() if key not in empty}
+        self._tells_arrays = len(self._no_arrays) > len(self.tells_each)
         turns = [turn[0] for turn in self.turns or [tuple(self.roles)]]
         self._order = list(zip(turns, turns[1:] + turns[:1], strict=True))  # the roles of each turn and of the next one
         self._columns, agents = {}, 0
@@ -549,7 +560,7 @@ class Replicas(Population[S]):
         if terminated or truncated:
             self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
         info: Info = dict(zip(self._keys, told.item(), strict=True))
-        if self._no_arrays:
+        if self._tells_arrays:
             info.update(self._arrays_of_one())
         if self.channels and self.plain:
             self._add_spent(info)
@@ -558,12 +569,9 @@ class Replicas(Population[S]):
         return seen[0], reward[0].tolist(), terminated, truncated, info
 
     def _arrays_of_one(self) -> Iterator[tuple[str, Array]]:
-        """The entries of the only replica's info that are arrays; those by agent go into `told_by_agent`."""
-        self.told_by_agent = {}
+        """The entries of the only replica's info that are arrays, without those by agent."""
         for key, values in self.told_arrays().items():
-            if isinstance(values, Mapping):
-                self.told_by_agent[key] = values
-            else:
+            if not isinstance(values, Mapping):
                 told = key not in self.told_if or self._rows[self.told_if[key]][0]
                 yield key, values[0] if told else np.array(self._no_arrays[key])
 
@@ -618,8 +626,9 @@ class Replicas(Population[S]):
         """The info of the state as it is now, [B] each."""
         told = self._run(TELL, self._everywhere)[2]
         info: Info = {key: told[key].copy() for key in self._keys}
-        if self._no_arrays:
+        if self._tells_arrays:
             info |= self.told_arrays()
+        info |= self.told_each()
         return info | {f"_{key}": self._rows[field].copy() for key, field in self.told_if.items()}
 
 

@@ -449,10 +449,9 @@ class ParallelView(_Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         if population.acts:
             info["acting"] = False
         infos = {name: info.copy() for name in names}
-        if own := population.told_by_agent:
-            columns = [values[role][0].tolist() for values in own.values()]
-            for one, row in zip(infos.values(), zip(*columns, strict=True), strict=True):
-                one.update(zip(own, row, strict=True))
+        for key, field in population.tells_each.items():
+            for one, value in zip(infos.values(), population.column(field)[0].tolist(), strict=True):
+                one[key] = value
         if population.acts:
             for i in population.column(population.acts)[0].tolist():
                 infos[names[i]]["acting"] = True
@@ -554,7 +553,7 @@ class AECView(_Agents, pettingzoo.AECEnv[str, Array, Any]):
         acting = population.acting(role)
         order = names if acting is None else [names[i] for i in acting[0].tolist()]
         self._seen, self._shown = ({role: seen}, {}) if acting is None else ({}, dict(zip(order, seen, strict=True)))
-        self._noted = info, population.told_by_agent, (role,), {role: acting}, {role: population.action_mask(role)}
+        self._noted = info, population.told_each(), (role,), {role: acting}, {role: population.action_mask(role)}
         self._forget(list(self.agents) if terminated or truncated else order)
         if self.render_mode is not None:
             self._renderer.update()

@@ -245,10 +245,6 @@ def cells(p: Params) -> int:
     return 1 << min(p.context_dim, 2)
 
 
-# The fields of the state that infos show, by key.
-TOLD = {"mu": "mu", "regret": "lost", "cluster": "cluster", "cell": "cell", "shared": "knew"}
-
-
 @dataclass(frozen=True)
 class State:
     """A recommender with its next users; seen from outside, each field leads with [B]."""
@@ -278,6 +274,7 @@ class State:
     mu: Floats = fields.hidden(agents)  # the mean reward,
     lost: Floats = fields.hidden(agents)  # and how much less it is than that of the best item
     knew: Bools = fields.public(agents)  # whether the agent had statistics of its neighbours in the last round
+    records: Ints = fields.public(agents)  # and the number of feedbacks that it could know of
     asks: Bools = fields.public(agents)  # whether it asked for the next one
     consulted: Bools = fields.public(agents)  # whether the third party has already answered in this round
     selected: Bools = fields.public()  # whether what is shown next was selected through the channel
@@ -403,6 +400,8 @@ def move_on(state: Any, arrays: Any, params: Any) -> None:
         arrays.knew[i] = arrays.answered[i] or arrays.consulted[i]
         arrays.consulted[i] = False
         state.shared += arrays.knew[i]
+        degree = params.first[i + 1] - params.first[i]
+        arrays.records[i] = state.time * (1 + degree) if arrays.knew[i] else state.time
         state.earned += arrays.reward[i]
         state.expected_reward += arrays.mu[i]
         state.regret += arrays.lost[i]
@@ -462,6 +461,9 @@ class Recommender(Replicas[State]):
     hidden = frozenset({"family", "bumps", "heights", "radii", "users"})
     state_type: ClassVar[Any] = State
     sources = SOURCES
+    tells_each: ClassVar[Mapping[str, str]] = {
+        "mu": "mu", "regret": "lost", "cluster": "cluster", "cell": "cell", "shared": "knew", "records": "records",
+    }  # fmt: skip
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {
         "statistics": ("", "sent"), "counts": ("", "sent"), "selection": ("exposed", ""),
     }  # fmt: skip
@@ -763,15 +765,6 @@ class Recommender(Replicas[State]):
             mask.flags.writeable = False
             self._mask = moment, mask
         return self._mask[1]
-
-    def empty_info(self) -> dict[str, Any]:
-        nothing: dict[str, Any] = {"mu": 0.0, "regret": 0.0, "cluster": 0, "cell": 0, "shared": False, "records": 0}
-        return {name: {"agent": value} for name, value in nothing.items()}
-
-    def told_arrays(self) -> dict[str, Any]:
-        known = (self.column("time") - 1)[:, None] * (1 + self.column("knew") * self.params.network.degrees)
-        told = {key: self.column(name).copy() for key, name in TOLD.items()} | {"records": known}
-        return {key: {"agent": values} for key, values in told.items()}
 
     def clock(self) -> Floats:
         self._begun()

@@ -54,11 +54,14 @@ def test_item_codes_by_hand() -> None:
 
 def test_cells_by_hand() -> None:
     steps = geometry.grid(np.array([[0.8, 0.3], [1.0, 0.0]]))
-    zero, one = np.zeros(2, np.int64), np.ones(2, np.int64)
-    assert geometry.cell_digits(steps, zero, bisect=False).tolist() == [1, 1]
-    assert geometry.cell_digits(steps, one, bisect=False).tolist() == [3, 1]
-    assert geometry.cell_digits(steps, zero, bisect=True).tolist() == [1, 1]
-    assert geometry.cell_digits(steps, one, bisect=True).tolist() == [0, 0]
+
+    def digits(level: int, bisect: bool) -> list[int]:
+        return [geometry.digit_of(one, level, bisect) for one in steps]
+
+    assert digits(0, bisect=False) == [1, 1]
+    assert digits(1, bisect=False) == [3, 1]
+    assert digits(0, bisect=True) == [1, 1]
+    assert digits(1, bisect=True) == [0, 0]
 
 
 def by_definition(family: str, context: Array, item: Array, instance: dict[str, Array]) -> float:

@@ -36,13 +36,14 @@ def deepest_level(dims: int, bisect: bool) -> int:
     return min(CONTEXT_BITS * dims, MOST_CODE_BITS) if bisect else min(CONTEXT_BITS, MOST_CODE_BITS // dims)
 
 
-def cell_digits(steps: Ints, level: Array, bisect: bool) -> Ints:
-    """The sub-cell, within their cell of `level` int64[...], of the contexts `steps` [..., d], int64[...].
+def digit_of(steps: Any, level: int, bisect: bool) -> int:
+    """The sub-cell, within its cell of that level, of a context in `steps` [d].
 
     A cell is halved in every dimension, or, if `bisect`, in dimension level mod d.
     """
-    dims = steps.shape[-1]
+    dims, found = len(steps), 0
     if bisect:
-        along = np.take_along_axis(steps, (level % dims)[..., None], -1)[..., 0]
-        return along >> (CONTEXT_BITS - 1 - level // dims) & 1
-    return ((steps >> (CONTEXT_BITS - 1 - level)[..., None] & 1) << np.arange(dims)).sum(-1)
+        return int(steps[level % dims]) >> (CONTEXT_BITS - 1 - level // dims) & 1
+    for i in range(dims):
+        found |= (int(steps[i]) >> (CONTEXT_BITS - 1 - level) & 1) << i
+    return found

@@ -4,10 +4,12 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView
 from taciturn.envs.recommender.drawing import Sketch
-from taciturn.envs.recommender.geometry import DEPTH, grid
+from taciturn.envs.recommender.geometry import grid
 from taciturn.envs.recommender.sharing import Entered, Reader, Request
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies.base import Policy
+from taciturn.policies.families import cluster_rounds
+from taciturn.policies.families.cluster_rounds import ANY, BEST, Rules, call, judge, learn, look_up
 from taciturn.policies.families.cluster_tree import ClusterTree
 from taciturn.validation import Bools, Floats, Ints
 
@@ -51,12 +53,17 @@ class ClusterPolicy(Policy):
         members = np.diff(groups.indptr)[self._follows]
         self._merged, self._may_ask = members, np.tile(members > 1, view.num_envs)
         self._codes = view.catalogue()[1]
-        self._tree = ClusterTree(self._codes, p.context_dim, groups, self._owners, self.bisect, p.horizon)
         self._model_of = (np.arange(view.num_envs)[:, None] * len(self._owners) + self._follows).ravel()
+        self.set_rules(p.context_dim)
+        rules = Rules(self._model_of, self.biased, self._bonus, self._explored, self._crowded)
+        self._tree = ClusterTree(self._codes, p.context_dim, groups, self._owners, rules, self.bisect, p.horizon)
         self._mean = np.zeros(len(self._tree.owner_actor))  # of the owners' feedbacks where they last acted
         self._over = np.zeros(view.num_envs, np.bool_)
         self._knows_items = np.zeros(view.num_envs, np.bool_)
-        self.set_rules(p.context_dim)
+        actors = len(self._model_of)
+        self._steps, self._row = np.zeros((actors, p.context_dim), np.int64), np.zeros(actors, np.int64)
+        self._leaf, self._shown = np.zeros(actors, np.int64), np.zeros(actors, np.int64)
+        self._sums, self._counts, self._index, self._possible = self._room(16)
         statistics, counts = view.channels["statistics"], view.channels["counts"]
         self._faulty = statistics.faulty or counts.faulty
         self._exact = not (self._faulty or statistics.mechanism or counts.mechanism)
@@ -88,13 +95,18 @@ class ClusterPolicy(Policy):
     def prepare(self, fresh: Bools) -> None:
         """Change the start of a run, in the replicas `fresh` bool[B]."""
 
+    def _room(self, leaves: int) -> tuple[Floats, Floats, Floats, Bools]:
+        """For each actor and leaf [A, L]: the sums and counts that it knows, the index, and whether it has items."""
+        shape = len(self._model_of), leaves
+        return np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
+
     def sketch(self, replica: int, agent: int, context: Floats) -> Sketch:
         """The leaves and cells of the model that an agent uses, and the means in the cell of a context [d], for
         pictures."""
         tree = self._tree
         model = self._model_of[[replica * self._shape[1] + agent]]
         (leaves,) = tree.num_leaves[model]
-        row = tree.rows(model, tree.digits(grid(context[None])))
+        row = tree.rows(model, grid(context[None]))
         counts, sums = (
             (table[row[0], :leaves] if row[0] >= 0 else np.zeros(leaves)) for table in (tree.counts, tree.sums)
         )
@@ -111,26 +123,46 @@ class ClusterPolicy(Policy):
         items = None if mask is None else mask[..., : self._items] > 0
         self.look_around(time, items)
         luck = self.rng.random((*self._shape, 2)).reshape(-1, 2)
-        return self.choose(context.astype(np.float64), luck).reshape(self._shape)
+        return self.choose(context.astype(np.float64), luck).reshape(self._shape).copy()
 
     def choose(self, contexts: Floats, luck: Floats) -> Ints:
         """The items that the agents show, int64[A], in contexts [B, W, d], with two uniform numbers for each, [A,
         2]."""
-        tree, agents = self._tree, self._shape[1]
-        self._steps = grid(contexts.reshape(len(luck), -1))
-        self._row = tree.rows(self._model_of, tree.digits(self._steps))
+        tree = self._tree
+        cluster_rounds.PLAYED[0] += len(luck)
+        if tree.leaf_lo.shape[1] > self._sums.shape[1]:
+            self._sums, self._counts, self._index, self._possible = self._room(tree.leaf_lo.shape[1])
+        asks, contexts = self.who_asks(), np.ascontiguousarray(contexts.reshape(len(luck), -1))
+        self._look_up(contexts, asks)
+        if asks.any():
+            self.ask(asks, contexts)
         log_n = np.log(tree.time + 1.0)
-        asks = self.who_asks()
-        sums, counts, self._shared = self.ask(asks) if asks.any() else (*self.own_statistics(), asks)
-        index, possible = self.indices(sums, counts, log_n)
-        leaf = self.selected(index, possible, log_n, luck[:, 0])
-        actor = np.arange(len(leaf))
-        self._used = counts
-        low = tree.leaf_lo[self._model_of, leaf]
-        high = tree.leaf_hi[self._model_of, leaf]
-        first, last = tree.below[actor, low], tree.below[actor, high]
-        place = tree.own[actor, first + (luck[:, 1] * (last - first)).astype(np.int64)]
-        return np.asarray(tree.order[actor // agents, place])
+        self._leaf[:] = BEST
+        self._judge(log_n, luck)
+        if self.reconsider(log_n):
+            self._judge(log_n, luck)
+        return self._shown
+
+    def _look_up(self, contexts: Floats, answered: Bools) -> None:
+        tree = self._tree
+        call(look_up, tree.arrays, tree.rules, contexts, answered, self._steps, self._row, self._sums, self._counts)
+
+    def _judge(self, log_n: Floats, luck: Floats) -> None:
+        known = self._sums, self._counts, luck, self._index, self._possible, self._leaf, self._shown
+        call(judge, self._tree.arrays, self._tree.rules, self.xi * log_n / 8, *known)
+
+    def reconsider(self, log_n: Floats) -> bool:
+        """Set the leaves that agents choose in another way than by the highest index (see `judge`); returns whether
+        any do."""
+        if not self._noisy_selection:
+            return False
+        cap = (1 + np.sqrt(self.xi * log_n / 8) + self._bonus[0])[:, None, None]
+        shape = (*self._shape, -1)
+        leaves = int(self._tree.num_leaves.max())  # the noise depends on how many there are
+        scores = np.minimum(self._index[:, :leaves].reshape(shape), cap)
+        option = self._view.select(scores, self._possible[:, :leaves].reshape(shape), cap).ravel()
+        self._leaf[:] = np.where(option < 0, ANY, option)
+        return True
 
     def look_around(self, time: Array, have: Bools | None) -> None:
         """Start afresh in replicas with a new run, and learn which items there are."""
@@ -150,50 +182,27 @@ class ClusterPolicy(Policy):
         """The agents that ask the third party, bool[A]."""
         return np.asarray((self._mean < self.threshold) & self._may_ask)
 
-    def _rows_of(self, *tables: Array) -> list[Floats]:
-        """The agents' rows of tables [R, L], float64[A, leaves], zeros where there are no records."""
-        width = int(self._tree.num_leaves.max())
-        some = self._row >= 0
-        found = [table[self._row, :width].astype(np.float64) for table in tables]
-        if not some.all():
-            for values in found:
-                values[~some] = 0
-        return found
-
-    def own_statistics(self) -> tuple[Floats, Floats]:
-        """The sums and counts [A, leaves] of the owners' own records."""
-        tree = self._tree
-        sums, counts = self._rows_of(tree.own_sums, tree.counts if self.biased else tree.own_counts)
-        return sums, counts
-
-    def ask(self, asks: Bools) -> tuple[Floats, Floats, Bools]:
-        """The sums and counts [A, leaves] that agents know after some of them, bool[A], have asked; and which got an
-        answer."""
-        tree, (size, agents) = self._tree, self._shape
-        asked = asks.reshape(size, agents)
-        exact = self._rows_of(tree.sums, tree.counts)
+    def ask(self, asks: Bools, contexts: Floats) -> None:
+        """Let some agents, bool[A], ask the third party, and replace what they looked up by what they are told."""
+        tree, shape = self._tree, (*self._shape, -1)
+        asked = asks.reshape(self._shape)
         if self._exact:
-            nothing = np.zeros((size, agents, 1), np.uint64)
+            nothing = np.zeros((*self._shape, 1), np.uint64)
             request = Request(asked, nothing, nothing, nothing, self.messages, self._merged, lambda who, reader: ())
-            _, _, answered = self._consult(request)
-            sums, counts = exact
-        else:
-            width = tree.counts.shape[1]
-            padded = [np.pad(x, ((0, 0), (0, width - x.shape[1]))).reshape(size, agents, width) for x in exact]
-            names = tree.streams(self._model_of, self._row, width).reshape(size, agents, width)
-            request = Request(
-                asked, padded[0], padded[1].astype(np.int64), names, self.messages, self._merged, self.entered
-            )
-            told, counted, answered = self._consult(request)
-            sums, counts = (x.reshape(size * agents, width)[:, : exact[0].shape[1]] for x in (told, counted))
-            # Noise can make a count small or negative: then the leaf counts as unvisited.
-            counts = np.where(counts >= 1, counts, 0)
-            sums = np.clip(sums, 0, counts)
-        asks = answered.reshape(-1)
-        if asks.all():
-            return sums, counts, asks
-        own_sums, own_counts = self.own_statistics()
-        return np.where(asks[:, None], sums, own_sums), np.where(asks[:, None], counts, own_counts), asks
+            self._consult(request)
+            return
+        sums, counts = (x.reshape(shape) for x in (self._sums, self._counts))
+        names = tree.streams(self._model_of, self._row, sums.shape[2]).reshape(shape)
+        request = Request(
+            asked, sums, counts.astype(np.int64), names, self.messages, self._merged, self.entered
+        )
+        told, counted, answered = (x.reshape(len(asks), -1) for x in self._consult(request))
+        if not answered.ravel()[asks].all():
+            self._look_up(contexts, answered.ravel())
+        # Noise can make a count small or negative: then the leaf counts as unvisited.
+        counted = np.where(counted >= 1, counted, 0)
+        self._counts[:] = np.where(answered, counted, self._counts)
+        self._sums[:] = np.where(answered, np.clip(told, 0, counted), self._sums)
 
     def messages(self, answers: Array) -> Ints:
         """The messages that each agent sends, int64[B, W]: one for each of the `answers` [B, W] that others get about
@@ -208,58 +217,16 @@ class ClusterPolicy(Policy):
         actor = np.flatnonzero(who.ravel())
         return self._tree.entered(self._model_of[actor], self._row[actor], reader)
 
-    def indices(self, sums: Floats, counts: Floats, log_n: Floats) -> tuple[Floats, Bools]:
-        """The index of each leaf, float64[A, leaves], inf without records; and the leaves that hold items of the agent,
-        bool[A, leaves]."""
-        tree, width = self._tree, sums.shape[1]
-        wide = np.repeat(self.xi * log_n / 8, self._shape[1])[:, None]
-        models, actor = self._model_of, np.arange(len(self._model_of))[:, None]
-        safe = np.maximum(counts, 1)
-        index = sums / safe + np.sqrt(wide / safe) + self._bonus[tree.leaf_depth[models, :width]]
-        index[counts == 0] = np.inf
-        held = tree.below[actor, tree.leaf_hi[models, :width]] > tree.below[actor, tree.leaf_lo[models, :width]]
-        return index, held & (np.arange(width) < tree.num_leaves[models][:, None])
-
-    def selected(self, index: Floats, possible: Bools, log_n: Floats, luck: Floats) -> Ints:
-        """The leaves that the agents choose, int64[A]."""
-        size, agents = self._shape
-        lost = np.ones(len(index), np.bool_)
-        if self._noisy_selection:
-            cap = 1 + np.sqrt(self.xi * log_n / 8) + self._bonus[0]
-            scores = np.minimum(index.reshape(size, agents, -1), cap[:, None, None])
-            option = self._view.select(scores, possible.reshape(scores.shape), cap[:, None, None]).ravel()
-            lost = option < 0
-            best = possible
-        else:
-            index = np.where(possible, index, -np.inf)
-            best = index == index.max(1, keepdims=True)
-        place = (luck * best.sum(1)).astype(np.int64)
-        first = (best.cumsum(1) > place[:, None]).argmax(1)
-        return first if not self._noisy_selection else np.where(lost, first, option)
-
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        live = ~self._over
-        places = self._tree.place[np.arange(len(live))[:, None], action % self._items].ravel()
-        real = np.repeat(live, self._shape[1]) & self._tree.has(places)
-        self.learn(places, (reward > 0).ravel(), real, live)
+        tree, live = self._tree, ~self._over
+        places = tree.place[np.arange(len(live))[:, None], action % self._items].ravel()
+        real = tree.has(places) & np.repeat(live, self._shape[1])
+        tree.make_room(int(tree.time.max()))
+        likes = (reward > 0).ravel().astype(np.int8)
+        log_n = np.log(np.maximum(tree.time + live, 1))
+        told = self._steps, places, likes, real, live, self._counts, self._mean
+        call(learn, tree.arrays, tree.rules, log_n, *told)
         self._over = self._over | done
-
-    def learn(self, places: Ints, likes: Bools, real: Bools, live: Bools) -> None:
-        """Record a round, and refine cells and leaves; the arguments are those of `ClusterTree.record`."""
-        tree = self._tree
-        node, leaf = tree.record(self._steps, places, likes.astype(np.int8), real, live)
-        shown, models, owner = real[tree.owner_actor], np.arange(len(node)), tree.owner_actor
-        self._mean = np.where(shown, tree.own_means(node, leaf), self._mean)
-        log_n = np.repeat(np.log(np.maximum(tree.time, 1)), len(self._owners))
-        level, row, depth = tree.node_level[node], tree.node_row[node], tree.leaf_depth[models, leaf]
-        with np.errstate(invalid="ignore"):  # inf * ln 1: never
-            crowded = (tree.arrivals[row] >= self._crowded[level] * log_n) & (level < tree.deepest) & shown
-            explored = (self._used[owner, leaf] >= self._explored[depth] * log_n) & (depth < DEPTH) & shown
-        for model in np.flatnonzero(crowded):
-            tree.split(int(model), int(node[model]))
-        for model in np.flatnonzero(explored):
-            if tree.held(int(owner[model]), int(model), int(leaf[model])) > 1:
-                tree.expand(int(model), int(leaf[model]))
 
     def leads(self) -> Bools:
         """The agents that keep the model that they use, bool[A]."""

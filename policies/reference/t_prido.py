@@ -10,6 +10,7 @@ from taciturn.envs.core import PublicView, choice, number
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender.geometry import DEPTH, deepest_level
 from taciturn.policies.families.cluster_policy import ClusterPolicy
+from taciturn.policies.families.cluster_rounds import ANY
 from taciturn.privacy.mechanisms import Exponential, Mechanism, TreeAggregation
 from taciturn.validation import Bools, Floats, Ints
 
@@ -170,12 +171,12 @@ class DTPriDO(TPriDO):
         )
         return np.asarray(bad & self._may_ask)
 
-    def selected(self, index: Floats, possible: Bools, log_n: Floats, luck: Floats) -> Ints:
-        chosen = super().selected(index, possible, log_n, luck)
+    def reconsider(self, log_n: Floats) -> bool:
+        noisy = super().reconsider(log_n)
         if self.follow == "model":
-            return chosen
-        leader = self._tree.owner_actor[self._model_of]
-        copied = chosen[leader]
-        actor = np.arange(len(chosen))
-        any_leaf = (possible.cumsum(1) > (luck * possible.sum(1)).astype(np.int64)[:, None]).argmax(1)
-        return np.where(self.leads(), chosen, np.where(possible[actor, copied], copied, any_leaf))
+            return noisy
+        leads = self.leads()
+        copied = self._leaf[self._tree.owner_actor[self._model_of]]
+        has = self._possible[np.arange(len(copied)), copied]
+        self._leaf[:] = np.where(leads, self._leaf, np.where(has, copied, ANY))
+        return True

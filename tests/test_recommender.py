@@ -18,10 +18,7 @@ from taciturn.envs.core import Array, ChannelConfig
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender import geometry, rewards
 from taciturn.policies import (
-    ACR,
-    DSC,
     ContextualZooming,
-    DTPriDO,
     GaussLinUCB,
     LinUCB,
     OracleItem,

@@ -217,8 +217,8 @@ class Watching(TPriDO):
         super().begin(view)
         self.seen: list[Any] = []
 
-    def choose(self, contexts: Array, luck: Array) -> Array:
-        items = super().choose(contexts, luck)
+    def choose(self, obs: Array, luck: Array) -> Array:
+        items = super().choose(obs, luck)
         self.seen.append((self._index.copy(), self._leaf.tolist()))
         return items
 

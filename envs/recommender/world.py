@@ -698,15 +698,16 @@ class Recommender(Replicas[State]):
             raise ValueError(f"streams must have names below 2^63, not {request.streams.max()}")
         self._begun()
         if self.plain:  # the state counts messages
-            answered = request.asked & self.channels["statistics"].live[:, None]
-            sums, counts = (np.asarray(x, np.float64) for x in (request.sums, request.counts))
-            self.column("sent")[...] += request.messages(answered)
+            answered, sent = request.asked & self.channels["statistics"].live[:, None], self.column("sent")
+            sent += request.messages(answered)
             for name in CHANNELS:
                 self.channels[name].times += 1
+            sums, counts = np.asarray(request.sums, np.float64), np.asarray(request.counts, np.float64)
         else:
             asked = request, self.channels, self.column("time"), self.params.horizon
             sums, counts, answered = self.third_party.answer(*asked)
-        self.column("consulted")[...] |= answered
+        consulted = self.column("consulted")
+        consulted |= answered
         return sums, counts, answered
 
     def select(self, scores: Floats, possible: Bools, sensitivity: Array) -> Ints:

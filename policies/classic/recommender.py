@@ -70,7 +70,6 @@ class DUCB(ItemUCB1):
         width: as for `ItemUCB1`.
     """
 
-
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         if any(view.channels[name].mechanism is not None for name in ("statistics", "counts")):

@@ -9,7 +9,7 @@ from taciturn.envs.recommender.sharing import Entered, Reader, Request
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies.base import Policy
 from taciturn.policies.families import cluster_rounds
-from taciturn.policies.families.cluster_rounds import ANY, BEST, Rules, call, judge, learn, look_up
+from taciturn.policies.families.cluster_rounds import ANY, BEST, Rules, call, count_messages, judge, learn, look_up
 from taciturn.policies.families.cluster_tree import ClusterTree
 from taciturn.validation import Bools, Floats, Ints
 
@@ -59,7 +59,7 @@ class ClusterPolicy(Policy):
         self._tree = ClusterTree(self._codes, p.context_dim, groups, self._owners, rules, self.bisect, p.horizon)
         self._mean = np.zeros(len(self._tree.owner_actor))  # of the owners' feedbacks where they last acted
         self._over = np.zeros(view.num_envs, np.bool_)
-        self._knows_items = np.zeros(view.num_envs, np.bool_)
+        self._knows_nothing, self._nothing = True, np.zeros((*self._shape, 1), np.uint64)
         actors = len(self._model_of)
         self._steps, self._row = np.zeros((actors, p.context_dim), np.int64), np.zeros(actors, np.int64)
         self._leaf, self._shown = np.zeros(actors, np.int64), np.zeros(actors, np.int64)
@@ -119,33 +119,31 @@ class ClusterPolicy(Policy):
         return self._tree
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        context, time = obs[..., self._layout.slices["context"]], obs[:, 0, self._layout.slices["time"].start]
-        items = None if mask is None else mask[..., : self._items] > 0
-        self.look_around(time, items)
-        luck = self.rng.random((*self._shape, 2)).reshape(-1, 2)
-        return self.choose(context.astype(np.float64), luck).reshape(self._shape).copy()
+        self.look_around(obs, mask)
+        luck = self.rng.random((len(self._model_of), 2))
+        return self.choose(np.ascontiguousarray(obs.reshape(len(luck), -1), np.float32), luck).reshape(self._shape)
 
-    def choose(self, contexts: Floats, luck: Floats) -> Ints:
-        """The items that the agents show, int64[A], in contexts [B, W, d], with two uniform numbers for each, [A,
+    def choose(self, obs: Array, luck: Floats) -> Ints:
+        """The items that the agents show, int64[A], for observations [A, D], with two uniform numbers for each, [A,
         2]."""
-        tree = self._tree
+        tree = self._tree.arrays
         cluster_rounds.PLAYED[0] += len(luck)
         if tree.leaf_lo.shape[1] > self._sums.shape[1]:
             self._sums, self._counts, self._index, self._possible = self._room(tree.leaf_lo.shape[1])
-        asks, contexts = self.who_asks(), np.ascontiguousarray(contexts.reshape(len(luck), -1))
-        self._look_up(contexts, asks)
+        asks = self.who_asks()
+        self._look_up(obs, asks)
         if asks.any():
-            self.ask(asks, contexts)
+            self.ask(asks, obs)
         log_n = np.log(tree.time + 1.0)
         self._leaf[:] = BEST
         self._judge(log_n, luck)
         if self.reconsider(log_n):
             self._judge(log_n, luck)
-        return self._shown
+        return self._shown.copy()
 
-    def _look_up(self, contexts: Floats, answered: Bools) -> None:
-        tree = self._tree
-        call(look_up, tree.arrays, tree.rules, contexts, answered, self._steps, self._row, self._sums, self._counts)
+    def _look_up(self, obs: Array, answered: Bools) -> None:
+        arrays, rules, first = self._tree.arrays, self._tree.rules, self._layout.slices["context"].start
+        call(look_up, arrays, rules, obs, first, answered, self._steps, self._row, self._sums, self._counts)
 
     def _judge(self, log_n: Floats, luck: Floats) -> None:
         known = self._sums, self._counts, luck, self._index, self._possible, self._leaf, self._shown
@@ -164,41 +162,41 @@ class ClusterPolicy(Policy):
         self._leaf[:] = np.where(option < 0, ANY, option)
         return True
 
-    def look_around(self, time: Array, have: Bools | None) -> None:
+    def look_around(self, obs: Array, mask: Array | None) -> None:
         """Start afresh in replicas with a new run, and learn which items there are."""
-        tree, codes = self._tree, self._view.catalogue()[1]
-        fresh = (time == 0) & ((tree.time > 0) | (codes is not self._codes))
-        if fresh.any():
-            tree.restart(fresh, codes)
+        codes, news = self._view.catalogue()[1], self._knows_nothing
+        if codes is not self._codes:
+            fresh = obs[:, 0, self._layout.slices["time"].start] == 0
+            self._tree.restart(fresh, codes)
             self.prepare(fresh)
             self._mean.reshape(len(fresh), -1)[fresh] = 0
-            self._over[fresh] = self._knows_items[fresh] = False
-            self._codes = codes
-        if not self._knows_items.all() or np.isin(time, self._growth).any():
-            tree.have(np.ones((*self._shape, self._items), np.bool_) if have is None else have)
-            self._knows_items[:] = True
+            self._over[fresh], self._codes, news = False, codes, True
+        if self._growth.size and not news:
+            news = bool(np.isin(obs[:, 0, self._layout.slices["time"].start], self._growth).any())
+        if news:
+            items = np.ones((*self._shape, self._items), np.bool_) if mask is None else mask[..., : self._items] > 0
+            self._tree.have(items)
+            self._knows_nothing = False
 
     def who_asks(self) -> Bools:
         """The agents that ask the third party, bool[A]."""
         return np.asarray((self._mean < self.threshold) & self._may_ask)
 
-    def ask(self, asks: Bools, contexts: Floats) -> None:
+    def ask(self, asks: Bools, obs: Array) -> None:
         """Let some agents, bool[A], ask the third party, and replace what they looked up by what they are told."""
         tree, shape = self._tree, (*self._shape, -1)
         asked = asks.reshape(self._shape)
         if self._exact:
-            nothing = np.zeros((*self._shape, 1), np.uint64)
+            nothing = self._nothing
             request = Request(asked, nothing, nothing, nothing, self.messages, self._merged, lambda who, reader: ())
             self._consult(request)
             return
         sums, counts = (x.reshape(shape) for x in (self._sums, self._counts))
         names = tree.streams(self._model_of, self._row, sums.shape[2]).reshape(shape)
-        request = Request(
-            asked, sums, counts.astype(np.int64), names, self.messages, self._merged, self.entered
-        )
+        request = Request(asked, sums, counts.astype(np.int64), names, self.messages, self._merged, self.entered)
         told, counted, answered = (x.reshape(len(asks), -1) for x in self._consult(request))
         if not answered.ravel()[asks].all():
-            self._look_up(contexts, answered.ravel())
+            self._look_up(obs, answered.ravel())
         # Noise can make a count small or negative: then the leaf counts as unvisited.
         counted = np.where(counted >= 1, counted, 0)
         self._counts[:] = np.where(answered, counted, self._counts)
@@ -207,10 +205,10 @@ class ClusterPolicy(Policy):
     def messages(self, answers: Array) -> Ints:
         """The messages that each agent sends, int64[B, W]: one for each of the `answers` [B, W] that others get about
         its group."""
-        tree, actors = self._tree, len(self._model_of)
-        by_model = np.bincount(self._model_of, answers.ravel(), len(tree.owner_actor))
-        told = np.bincount(tree.pair_actor, by_model[tree.pair_model], actors).reshape(self._shape)
-        return (told - answers).astype(np.int64)
+        sent = np.zeros(len(self._model_of), np.int64)
+        whole = np.ascontiguousarray(answers.ravel(), np.int64)
+        call(count_messages, self._tree.arrays, self._tree.rules, whole, sent)
+        return sent.reshape(self._shape)
 
     def entered(self, who: Bools, reader: Reader) -> Entered:
         """The records that answers to the agents `who` bool[B, W] release to `reader` for the first time."""
@@ -218,14 +216,13 @@ class ClusterPolicy(Policy):
         return self._tree.entered(self._model_of[actor], self._row[actor], reader)
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        tree, live = self._tree, ~self._over
-        places = tree.place[np.arange(len(live))[:, None], action % self._items].ravel()
-        real = tree.has(places) & np.repeat(live, self._shape[1])
-        tree.make_room(int(tree.time.max()))
-        likes = (reward > 0).ravel().astype(np.int8)
-        log_n = np.log(np.maximum(tree.time + live, 1))
-        told = self._steps, places, likes, real, live, self._counts, self._mean
-        call(learn, tree.arrays, tree.rules, log_n, *told)
+        live, time = ~self._over, self._tree.time
+        self._tree.make_room(int(time.max()))
+        log_n = np.log(np.maximum(time + live, 1))
+        actions = np.ascontiguousarray(action.ravel(), np.int64)
+        earned = np.ascontiguousarray(reward.ravel(), np.float64)
+        known = self._steps, actions, earned, live, self._counts, self._mean
+        call(learn, self._tree.arrays, self._tree.rules, log_n, *known)
         self._over = self._over | done
 
     def leads(self) -> Bools:

@@ -52,12 +52,14 @@ class Tree(NamedTuple):
     log_steps: Array
     codes: Array
     order: Array
+    place: Array
     own: Array
     below: Array
     pair_model: Array
     pair_actor: Array
     pair_from: Array
     pair_node: Array
+    shown: Array
     owner_actor: Array
     time: Array
     free: Array
@@ -90,13 +92,24 @@ def find(tree: Any, models: Any, steps: Any, rows: Any) -> None:
 # Acting.
 
 
-def look_up(tree: Any, rules: Any, contexts: Any, answered: Any, steps: Any, rows: Any, sums: Any, counts: Any) -> None:
-    """The sums and counts [A, L] that the actors know of each leaf in the cells of their contexts [A, d]: those of
-    their group for the `answered`, bool[A], their model's owner's own for the others."""
+def look_up(
+    tree: Any,
+    rules: Any,
+    obs: Any,
+    first: int,
+    answered: Any,
+    steps: Any,
+    rows: Any,
+    sums: Any,
+    counts: Any,
+) -> None:
+    """The sums and counts [A, L] that the actors know of each leaf in the cells of their contexts, in the columns of
+    `obs` float32[A, D] from `first` on: those of their group for the `answered`, bool[A], their model's owner's own for
+    the others."""
     for a in range(len(rows)):
         m = rules.model_of[a]
-        for i in range(contexts.shape[1]):
-            steps[a, i] = min(int(contexts[a, i] * (1 << CONTEXT_BITS)), (1 << CONTEXT_BITS) - 1)
+        for i in range(steps.shape[1]):
+            steps[a, i] = min(int(obs[a, first + i] * (1 << CONTEXT_BITS)), (1 << CONTEXT_BITS) - 1)
         node = walk(tree, m, steps[a])
         row = tree.node_row[node] if node >= 0 else -1
         rows[a] = row
@@ -154,6 +167,18 @@ def judge(
         first, last = tree.below[a, tree.leaf_lo[m, slot]], tree.below[a, tree.leaf_hi[m, slot]]
         place = min(first + int(luck[a, 1] * (last - first)), tree.own.shape[1] - 1)
         items[a] = tree.order[b, tree.own[a, place]]
+
+
+def count_messages(tree: Any, rules: Any, answers: Any, sent: Any) -> None:
+    """The messages that each actor sends, int64[A]: one for each of the `answers` int64[A] that others get about its
+    group."""
+    for a in range(len(sent)):
+        sent[a] = 0
+    for a in range(len(sent)):
+        m = rules.model_of[a]
+        for p in range(tree.pair_from[m], tree.pair_from[m + 1]):
+            if tree.pair_actor[p] != a:
+                sent[tree.pair_actor[p]] += answers[a]
 
 
 # Learning.
@@ -267,53 +292,55 @@ def learn(
     rules: Any,
     log_n: Any,
     steps: Any,
-    places: Any,
-    likes: Any,
-    real: Any,
+    actions: Any,
+    reward: Any,
     live: Any,
     used: Any,
     mean: Any,
 ) -> None:
     """Add a round of records, then split cells and expand leaves, at most one of each for each model.
 
+    Actors that show an item which they do not have, or whose replica is not live, have no record in this round.
+
     Args:
         log_n: ln n, by replica.
-        steps, places, likes: the contexts [A, d], the items by place [A] and the feedbacks [A].
-        real: the actors that have a record in this round, bool[A].
+        steps, actions, reward: the contexts [A, d], the actions int64[A] and the feedbacks float64[A].
         live: the replicas that play, bool[B].
         used: the counts [A, L] behind the actors' choices.
         mean: set to the means of the owners' own feedbacks where they acted last, float64[J].
     """
-    for a in range(len(places)):
+    for a in range(len(actions)):
         b = a // tree.num_agents
+        place = tree.place[b, actions[a] % tree.place.shape[1]]
+        tree.shown[a] = place if live[b] and tree.below[a, place + 1] > tree.below[a, place] else -1
         if live[b]:
             now = tree.time[b]
-            tree.log_place[a, now], tree.log_likes[a, now] = places[a] if real[a] else -1, likes[a]
+            tree.log_place[a, now], tree.log_likes[a, now] = tree.shown[a], reward[a] > 0
             for i in range(steps.shape[1]):
                 tree.log_steps[a, now, i] = steps[a, i]
     for b in range(len(live)):
         tree.time[b] += 1 if live[b] else 0
     for p in range(len(tree.pair_model)):
         m, a = tree.pair_model[p], tree.pair_actor[p]
-        if not real[a]:
+        if tree.shown[a] < 0:
             continue
-        node = m
+        node, like = m, 1 if reward[a] > 0 else 0
         while tree.node_kids[node] >= 0:
             node = sub_cell(tree, m, node, digit_of(steps[a], tree.node_level[node], tree.bisect))
         tree.pair_node[p] = node
-        row, s = tree.node_row[node], tree.leaf_of[m, places[a]]
+        row, s = tree.node_row[node], tree.leaf_of[m, tree.shown[a]]
         tree.counts[row, s] += 1
-        tree.sums[row, s] += likes[a]
+        tree.sums[row, s] += like
         if tree.owner_actor[m] == a:
             tree.own_counts[row, s] += 1
-            tree.own_sums[row, s] += likes[a]
+            tree.own_sums[row, s] += like
             tree.arrivals[row] += 1
             mean[m] = tree.own_sums[row, s] / tree.own_counts[row, s]
     for p in range(len(tree.pair_model)):
         m, a = tree.pair_model[p], tree.pair_actor[p]
-        if not real[a] or tree.owner_actor[m] != a:
+        if tree.shown[a] < 0 or tree.owner_actor[m] != a:
             continue
-        b, node, s = a // tree.num_agents, tree.pair_node[p], tree.leaf_of[m, places[a]]
+        b, node, s = a // tree.num_agents, tree.pair_node[p], tree.leaf_of[m, tree.shown[a]]
         level, row, depth = tree.node_level[node], tree.node_row[node], tree.leaf_depth[m, s]
         if level < tree.deepest and tree.arrivals[row] >= rules.crowded[level] * log_n[b]:
             split(tree, m, node, tree.time[b], a)

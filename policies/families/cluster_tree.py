@@ -49,7 +49,7 @@ class ClusterTree:
         leaf_depth: int32[J, L]; `leaf_name` int64[J, L], 2^h + i - 1.
         num_leaves: int64[J].
         leaf_of: int32[J, K], the leaf of each item, by its place.
-        order: int64[B, K], the items by place.
+        order: int64[B, K], the items by place; `place` int64[B, K], the place of each item.
         own: int32[A, most], the places of each actor's items; `below` int32[A, K + 1], how many lie below each place.
         node_level, node_row, node_kids, node_name: of the cells; the first J are the roots. A cell has either a row of
             statistics or kids.
@@ -89,19 +89,19 @@ class ClusterTree:
             return np.full(shape, fill, kind)
 
         long: Any = np.int64
-        self.place = ints(size, items, kind=long)  # of each item
-        self.arrays = Tree(
+        arrays: Any = (
             *(ints(j, leaves) for _ in range(3)), ints(j, leaves, kind=long), ints(j, kind=long), ints(j, items),
             ints(rows), ints(rows, fill=-1), ints(rows, fill=-1), ints(rows, kind=long), ints(rows, dims, kind=long),
             ints(4, self.width, fill=-1), *(ints(rows, leaves) for _ in range(4)), ints(0, rows, leaves),
             ints(rows, kind=long), ints(rows, fill=-1), ints(rows, fill=1, kind=long),
             ints(a, 64), ints(a, 64, kind=np.int8), ints(a, 64, dims, kind=np.uint16),
-            ints(size, items, kind=long), ints(size, items, kind=long), ints(a, 1), ints(a, items + 1),
+            *(ints(size, items, kind=long) for _ in range(3)), ints(a, 1), ints(a, items + 1),
             pair_model, (replica * agents + groups.indices).ravel().astype(long),
-            np.append(0, np.cumsum(np.tile(members, size))).astype(long), np.zeros_like(pair_model),
+            np.append(0, np.cumsum(np.tile(members, size))).astype(long), np.zeros_like(pair_model), ints(a, kind=long),
             (replica * agents + owners).ravel().astype(long), ints(size, kind=long), ints(rows, kind=long),
             np.array([j, j, 0, 0, 0, 2]), bisect, deepest_level(dims, bisect), agents, models,
         )  # fmt: skip
+        self.arrays = Tree(*arrays)
         self.arrays.node_name[:j], self.arrays.node_row[:j], self.arrays.row_model[:j] = 1, np.arange(j), np.arange(j)
         for b in range(size):
             self._begin(b, codes[b])
@@ -115,7 +115,7 @@ class ClusterTree:
         """Begin the trees of a replica with the clusters (1, 1) and (1, 2)."""
         t, order = self.arrays, codes.argsort(kind="stable")
         t.order[replica], t.codes[replica] = order, codes[order]
-        self.place[replica, order] = np.arange(len(order))
+        t.place[replica, order] = np.arange(len(order))
         middle = int(np.searchsorted(t.codes[replica], 1 << (DEPTH - 1)))
         mine = slice(replica * self.num_models, (replica + 1) * self.num_models)
         t.leaf_lo[mine, :2], t.leaf_hi[mine, :2] = (0, middle), (middle, len(order))
@@ -149,11 +149,6 @@ class ClusterTree:
             places = np.flatnonzero(there)
             own[actor, : len(places)] = places
         self.arrays = self.arrays._replace(own=own)
-
-    def has(self, places: Ints) -> Bools:
-        """Whether the actors have these items, by place [A]."""
-        actor = np.arange(len(places))
-        return np.asarray(self.below[actor, places + 1] > self.below[actor, places])
 
     def rows(self, models: Ints, steps: Array) -> Ints:
         """The rows of statistics of contexts [P, d], int64[P], -1 where there are no records yet."""
@@ -228,7 +223,7 @@ class ClusterTree:
 
     def make_room(self, rounds: int) -> None:
         """Make room for a round, of which there have been `rounds` at most before."""
-        t, longer = self.arrays, dict[str, Array]()
+        t, longer = self.arrays, dict[str, Any]()
         nodes, rows, splits, _, _, leaves = t.size.tolist()
         models, pairs = len(t.owner_actor), len(t.pair_model)
         spare = pairs + models * self.width

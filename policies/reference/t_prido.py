@@ -152,7 +152,6 @@ class DTPriDO(TPriDO):
         super().__init__(threshold, **parameters)
         self.follow = choice("follow", follow, ("model", "leaf"))
 
-
     @property
     def public_schedule(self) -> bool:  # type: ignore[override]
         """As for `TPriDO`, except that followers of a model ask in every round, so no threshold keeps all agents

@@ -18,7 +18,6 @@ from taciturn.policies.classic.partitions import ACR
 from taciturn.policies.classic.recommender import HCT, LinUCB, features
 from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.policies.families.optimistic_tree import OptimisticTree
-from taciturn.policies.families.recommender import ItemPolicy
 from taciturn.validation import Bools, Floats, Ints
 
 

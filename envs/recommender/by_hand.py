@@ -47,12 +47,11 @@ class Recommender(ByHand):
         self.mu, self.regrets = dict.fromkeys(self.agents, 0.0), dict.fromkeys(self.agents, 0.0)
 
     def draw_context(self) -> Array:
-        which, dims, uniform = self.users.random(), self.centres.shape[1], instances.CONTEXT_UNIFORM
-        if which < uniform:
-            context = self.users.random(dims)
-        else:
-            u = self.users.random(2 * -(-dims // 2))  # for the method of Box and Muller, which makes two at a time
-            radius, angle = np.sqrt(-2 * np.log1p(-u[::2])), 2 * np.pi * u[1::2]
+        dims, uniform = self.centres.shape[1], instances.CONTEXT_UNIFORM
+        which, *u = self.users.random(instances.numbers_of_a_point(dims))
+        context = np.array(u[:dims])
+        if which >= uniform:  # by the method of Box and Muller, which makes two normal numbers at a time
+            radius, angle = np.sqrt(-2 * np.log1p(-np.array(u[::2]))), 2 * np.pi * np.array(u[1::2])
             normal = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).ravel()[:dims]
             centre = self.centres[int((which - uniform) / (1 - uniform) * len(self.centres))]
             context = centre + instances.CONTEXT_SPREAD * normal

@@ -9,58 +9,63 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import uniform
+from taciturn.envs.core.counter_streams import fill
 from taciturn.envs.recommender.geometry import item_code
-from taciturn.envs.recommender.rewards import WEIGHTS
+from taciturn.envs.recommender.rewards import BUMPS, ITEM_DIMS, WEIGHTS
 
 ITEM_CLUSTERS, ITEM_SPREAD, ITEM_UNIFORM = 12, 0.1, 0.3
 CONTEXT_CLUSTERS, CONTEXT_SPREAD, CONTEXT_UNIFORM = 8, 0.08, 0.25
+
+
+def numbers_of_an_instance(dims: int) -> int:
+    """How many uniform numbers `draw_instance` takes, for contexts of these dimensions."""
+    return ITEM_DIMS - 1 + len(BUMPS) * ITEM_DIMS * (1 + 2 * dims) + 2 * ITEM_DIMS * (dims + 1)
+
+
+def numbers_of_a_point(dims: int) -> int:
+    """How many uniform numbers a point takes, see `place`."""
+    return 1 + dims + dims % 2
+
 
 SOURCES = ("catalogue", "repositories", "arrivals", "instance", "centres", "contexts", "items", "rewards")
 CATALOGUE, REPOSITORIES, ARRIVALS, INSTANCE, CENTRES, CONTEXTS, ITEMS, REWARDS = range(len(SOURCES))
 
 
-def normal(rng: Any, source: int) -> float:
-    """A normal variate (Box & Muller 1958)."""
-    radius = math.sqrt(-2.0 * math.log1p(-uniform(rng, source)))
-    return radius * math.cos(2.0 * math.pi * uniform(rng, source))
+def normal(first: float, second: float) -> float:
+    """A normal variate from two uniform numbers (Box & Muller 1958)."""
+    return math.sqrt(-2.0 * math.log1p(-first)) * math.cos(2.0 * math.pi * second)
 
 
-def fill_point(out: Any, centres: Any, spread: float, anywhere: float, rng: Any, source: int) -> None:
-    """A point in the unit cube: uniform with probability `anywhere`, else Gaussian around one of `centres` [c, d],
-    clipped; in single precision, as observations show it."""
-    which = uniform(rng, source)
-    c = min(int(max(which - anywhere, 0.0) / (1.0 - anywhere) * len(centres)), len(centres) - 1)
-    radius, angle = 0.0, 0.0
+def place(out: Any, centres: Any, spread: float, anywhere: float, luck: Any) -> None:
+    """A point in the unit cube from uniform numbers `luck`: uniform with probability `anywhere`, else Gaussian around
+    one of `centres` [c, d], clipped; in single precision, as observations show it."""
+    c = min(int(max(luck[0] - anywhere, 0.0) / (1.0 - anywhere) * len(centres)), len(centres) - 1)
     for d in range(len(out)):
-        if which < anywhere:
-            x = uniform(rng, source)
-        elif d % 2 == 0:  # both variates of Box & Muller
-            radius = math.sqrt(-2.0 * math.log1p(-uniform(rng, source)))
-            angle = 2.0 * math.pi * uniform(rng, source)
-            x = centres[c, d] + spread * (radius * math.cos(angle))
-        else:
-            x = centres[c, d] + spread * (radius * math.sin(angle))
+        x, pair = luck[1 + d], d - d % 2
+        if luck[0] >= anywhere:  # both variates of Box & Muller, from two numbers
+            radius, angle = math.sqrt(-2.0 * math.log1p(-luck[1 + pair])), 2.0 * math.pi * luck[2 + pair]
+            x = centres[c, d] + spread * radius * (math.cos(angle) if pair == d else math.sin(angle))
         out[d] = np.float32(min(max(x, 0.0), 1.0))
 
 
 def next_user(arrays: Any, params: Any, i: int, rng: Any) -> None:
     """The context of the next user of agent i."""
+    fill(arrays.user_luck, rng, CONTEXTS)
     if len(params.users) == 0:
-        fill_point(arrays.contexts[i], arrays.centres, CONTEXT_SPREAD, CONTEXT_UNIFORM, rng, CONTEXTS)
+        place(arrays.contexts[i], arrays.centres, CONTEXT_SPREAD, CONTEXT_UNIFORM, arrays.user_luck)
         return
-    row = int(uniform(rng, CONTEXTS) * len(params.users))
+    row = int(arrays.user_luck[0] * len(params.users))
     for d in range(arrays.contexts.shape[1]):
         arrays.contexts[i, d] = params.users[row, d]
 
 
 def draw_catalogue(arrays: Any, params: Any, rng: Any) -> None:
     """The items and their codes."""
-    for c in range(ITEM_CLUSTERS):
-        for d in range(arrays.items.shape[1]):
-            arrays.middles[c, d] = uniform(rng, CATALOGUE)
+    fill(arrays.middles, rng, CATALOGUE)
     for k in range(len(arrays.items)):
         if len(params.goods) == 0:
-            fill_point(arrays.items[k], arrays.middles, ITEM_SPREAD, ITEM_UNIFORM, rng, CATALOGUE)
+            fill(arrays.item_luck, rng, CATALOGUE)
+            place(arrays.items[k], arrays.middles, ITEM_SPREAD, ITEM_UNIFORM, arrays.item_luck)
         else:
             for d in range(arrays.items.shape[1]):
                 arrays.items[k, d] = params.goods[k, d]
@@ -93,25 +98,31 @@ def draw_instance(arrays: Any, rng: Any) -> None:
     """The random parts of all families, which so share their luck: `weights` in a random order, `directions` of unit
     length, `phases` in [0, 2], and `matrix`, whose absolute values add up to 1."""
     bumps, dims, width = arrays.directions.shape
+    luck, at = arrays.instance_luck, 0
+    fill(luck, rng, INSTANCE)
     for d in range(dims):
         arrays.weights[d] = WEIGHTS[d]
     for d in range(dims - 1):
-        other = d + int(uniform(rng, INSTANCE) * (dims - d))
+        other = d + int(luck[at] * (dims - d))
         arrays.weights[d], arrays.weights[other] = arrays.weights[other], arrays.weights[d]
+        at += 1
     for bump in range(bumps):
         for d in range(dims):
+            arrays.phases[bump, d] = 2.0 * luck[at]
+            at += 1
             size = 0.0
             for e in range(width):
-                arrays.directions[bump, d, e] = normal(rng, INSTANCE)
+                arrays.directions[bump, d, e] = normal(luck[at], luck[at + 1])
                 size += arrays.directions[bump, d, e] ** 2
+                at += 2
             for e in range(width):
                 arrays.directions[bump, d, e] /= math.sqrt(size)
-            arrays.phases[bump, d] = 2.0 * uniform(rng, INSTANCE)
     size = 0.0
     for d in range(dims):
         for e in range(width + 1):
-            arrays.matrix[d, e] = normal(rng, INSTANCE)
+            arrays.matrix[d, e] = normal(luck[at], luck[at + 1])
             size += abs(arrays.matrix[d, e])
+            at += 2
     for d in range(dims):
         for e in range(width + 1):
             arrays.matrix[d, e] /= size

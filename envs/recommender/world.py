@@ -128,6 +128,8 @@ from taciturn.envs.recommender.instances import (
     draw_instance,
     draw_repositories,
     next_user,
+    numbers_of_a_point,
+    numbers_of_an_instance,
 )
 from taciturn.envs.recommender.rewards import (
     BUMPS,
@@ -256,6 +258,9 @@ class State:
     held: Array = fields.hidden()  # unsigned[W, repository]: the agents' items in the order of their arrival
     at_hand: Ints = fields.public()  # the number of them that have arrived
     active: Bools = fields.public()  # [W, K]: these items
+    item_luck: Floats = fields.hidden(lambda p: numbers_of_a_point(ITEM_DIMS))  # of one item, and of one user
+    instance_luck: Floats = fields.hidden(lambda p: numbers_of_an_instance(p.context_dim))
+    user_luck: Floats = fields.hidden(lambda p: numbers_of_a_point(p.context_dim))
     weights: Floats = fields.hidden(lambda p: ITEM_DIMS)  # this and the next three: `rewards.Instance`
     directions: Floats = fields.hidden(lambda p: (len(BUMPS), ITEM_DIMS, p.context_dim))
     phases: Floats = fields.hidden(lambda p: (len(BUMPS), ITEM_DIMS))

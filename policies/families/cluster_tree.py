@@ -248,7 +248,8 @@ class ClusterTree:
                 table = longer.get(name, getattr(t, name))
                 longer[name] = np.concatenate([table, np.zeros_like(table)], -1)
         if longer:
-            self.arrays = t._replace(**{name: np.ascontiguousarray(array) for name, array in longer.items()})
+            made: Any = {name: np.ascontiguousarray(array) for name, array in longer.items()}
+            self.arrays = t._replace(**made)
 
 
 TABLES = ("counts", "sums", "own_counts", "own_sums", "released")

@@ -1,5 +1,5 @@
-"""The recommender gives the same bits in batches of any size, shards and threads, in all interfaces, compiled or not; so
-does the tree of T-PriDO."""
+"""The recommender gives the same bits in batches of any size, shards and threads, in all interfaces, compiled or not,
+and so does the tree of T-PriDO."""
 
 import copy
 import math

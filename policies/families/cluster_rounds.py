@@ -342,10 +342,11 @@ def learn(
             continue
         b, node, s = a // tree.num_agents, tree.pair_node[p], tree.leaf_of[m, tree.shown[a]]
         level, row, depth = tree.node_level[node], tree.node_row[node], tree.leaf_depth[m, s]
-        if level < tree.deepest and tree.arrivals[row] >= rules.crowded[level] * log_n[b]:
+        crowd, most = rules.crowded[level], rules.explored[depth]  # inf: never, where ln n is 0 too
+        if level < tree.deepest and crowd < np.inf and tree.arrivals[row] >= crowd * log_n[b]:
             split(tree, m, node, tree.time[b], a)
         held = tree.below[a, tree.leaf_hi[m, s]] - tree.below[a, tree.leaf_lo[m, s]]
-        if depth < DEPTH and held > 1 and used[a, s] >= rules.explored[depth] * log_n[b]:
+        if depth < DEPTH and held > 1 and most < np.inf and used[a, s] >= most * log_n[b]:
             expand(tree, m, s, tree.time[b], a)
 
 

@@ -110,10 +110,9 @@ from typing import Any, ClassVar, NamedTuple
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Channel, ChannelConfig, Layout, Replicas, Role, World, fields, private, uniform
+from taciturn.envs.core import Layout, Role, World, fields, private, uniform
 from taciturn.envs.core.counter_streams import fill
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.core.public import Passing
 from taciturn.envs.recommender import drawing
 from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.geometry import DEPTH
@@ -142,13 +141,13 @@ from taciturn.envs.recommender.rewards import (
     means,
     number_of_bumps,
 )
-from taciturn.envs.recommender.sharing import CHANNELS, OWN_NAMES, STREAMS, Reader, Released, Request, ThirdParty
+from taciturn.envs.recommender.sharing import CHANNELS, Released, ThirdParty
+from taciturn.envs.recommender.telling import Telling
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
 ACTIONS = ("item", "cluster", "point")
 MAX_HORIZON = 2**24  # float32 represents every whole number of rounds up to here
 MOST_DIMS = 9
-IMPOSSIBLE = -1e9  # the score of what cannot be selected
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -459,7 +458,7 @@ def observe(seen: Any, params: Any, out: Any) -> None:
         out[dims + 2 + c], out[dims + 2 + clusters + c] = seen.counts[c], seen.means[c]
 
 
-class Recommender(Replicas[State]):
+class Recommender(Telling[State]):
     __doc__ = __doc__
     name = "recommender"
     params: Params
@@ -473,12 +472,9 @@ class Recommender(Replicas[State]):
         "statistics": ("", "sent"), "counts": ("", "sent"), "selection": ("exposed", ""),
     }  # fmt: skip
     begin, heard, observe_one = staticmethod(begin), staticmethod(listen), staticmethod(observe)
-    passes: Mapping[str, Passing] = {
-        "consult": Passing(lambda request: request.asked),
-        "select": Passing(lambda scores, possible, sensitivity: np.where(possible, scores, 0.0)),
-    }
 
     def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
+        self.clusters, self.cells = clusters(params), cells(params)
         super().__init__(params, num_envs, first_replica)
         self.third_party = ThirdParty(num_envs, params.num_agents)
         self._released: dict[str, Released] = {}
@@ -489,14 +485,6 @@ class Recommender(Replicas[State]):
     @property
     def said(self) -> Callable[..., None]:
         return {"item": by_item, "cluster": by_cluster, "point": by_point}[self.params.actions]
-
-    @property
-    def clusters(self) -> int:
-        return clusters(self.params)
-
-    @property
-    def cells(self) -> int:
-        return cells(self.params)
 
     def constants(self) -> Constants:
         p, network = self.params, self.params.network
@@ -547,32 +535,6 @@ class Recommender(Replicas[State]):
         else:
             space = gymnasium.spaces.Discrete(2 * (p.num_items if p.actions == "item" else self.clusters))
         return (Role("agent", p.num_agents, layout, space),)
-
-    def make_channels(self) -> tuple[Channel, ...]:
-        tell: Any = {"observer": "neighbour", "unit": "event", "agents_decide": True, "given": "what was shown"}
-        return (
-            Channel("statistics", "stream", **tell),
-            Channel("counts", "stream", **tell),
-            Channel("selection", "scores", observer="public", unit="event"),
-        )
-
-    def check_channel(self, channel: str, config: ChannelConfig) -> None:
-        law = config.mechanism
-        fitting = ("exponential",) if channel == "selection" else STREAMS
-        if law is not None and law.kind not in ("none", *fitting):
-            wanted = "Exponential" if channel == "selection" else "TreeAggregation or Blocks"
-            raise ValueError(f"mechanism on channel {channel!r} must be {wanted}, not {law!r}")
-        if law is not None and law.kind in STREAMS:
-            if law.sampler != "fast":  # type: ignore[attr-defined]
-                raise ValueError(
-                    f"sampler must be 'fast' on channel {channel!r}, where noise follows from its address, not {law!r}"
-                )
-            law.block_scale(self.params.horizon, 1.0)  # type: ignore[attr-defined]
-        if channel != "selection" and config.budget is not None:
-            raise ValueError(
-                f"budget must be None on channel {channel!r}, where a request costs what it newly reveals, not "
-                f"{config.budget!r}"
-            )
 
     def public(self) -> dict[str, Any]:
         """`catalogue`; `consult`, to ask the third party for statistics of one's choice; `select`, to select by scores;
@@ -657,82 +619,6 @@ class Recommender(Replicas[State]):
         answers = self.answers(live[:, None] & self.column("asks"))
         for name, values in zip(("answered", "counts", "means"), answers, strict=True):
             self.column(name)[live] = values[live]
-
-    def expose(self, live: Bools) -> None:
-        """Everyone sees what is shown: items that were not selected through the channel are exposed."""
-        channel, cluster = self.channels["selection"], self.column("cluster")
-        bare = np.broadcast_to((self.column("bare") & live)[:, None], cluster.shape)
-        if channel.config.mechanism is None or channel.config.mechanism.kind == "none":
-            channel.send(cluster[:, :, None], None if bare.all() else bare)
-        else:
-            channel.expose(bare.astype(np.int64))
-
-    def answers(self, asks: Bools) -> tuple[Bools, Floats, Floats]:
-        """What the third party answers the agents in `asks` bool[B, W] for the contexts to be served: who has an
-        answer [B, W], counts and means [B, W, clusters]."""
-        p, network, time = self.params, self.params.network, self.column("time")
-        nothing = np.zeros((*asks.shape, self.clusters))
-        asks = asks & (time < p.horizon)[:, None] & (network.degrees > 0)
-        if not asks.any():
-            return asks, nothing, nothing
-        contexts, own_counts = self.column("contexts"), self.column("own_counts")
-        cell = (contexts[..., :2] >= 0.5) @ (1 << np.arange(min(p.context_dim, 2)))
-        told = [
-            np.take_along_axis(network.neighbour_sums(own), cell[:, :, None, None], 2)[:, :, 0]
-            for own in (self.column("own_sums"), own_counts)
-        ]
-        streams = (np.arange(p.num_agents) * self.cells + cell)[:, :, None] * self.clusters
-        names = OWN_NAMES + (streams + np.arange(self.clusters)).astype(np.uint64)
-
-        def messages(who: Bools) -> Ints:
-            return network.neighbour_sums(who.astype(np.int64))
-
-        def entered(who: Bools, reader: Reader) -> Ints:
-            # Here an agent's streams are its own, so nobody else gets lies about them.
-            return self._released[reader[0]].entered(who, cell, own_counts > 0, network)
-
-        request = Request(asks, told[0], told[1], names, messages, network.degrees, entered)
-        sums, counts, answered = self.third_party.answer(request, self.channels, time, p.horizon)
-        counts = np.where(answered[:, :, None], np.maximum(counts, 0), 0)
-        return answered, counts, np.where(counts > 0, np.clip(sums / np.maximum(counts, 1), 0, 1), 0)
-
-    def consult(self, request: Request) -> tuple[Floats, Floats, Bools]:
-        """Ask the third party for statistics before acting; see `ThirdParty.answer`. `info` counts agents with an
-        answer as `shared`."""
-        if (request.streams >= OWN_NAMES).any():
-            raise ValueError(f"streams must have names below 2^63, not {request.streams.max()}")
-        self._begun()
-        if self.plain:  # the state counts messages
-            answered, sent = request.asked & self.channels["statistics"].live[:, None], self.column("sent")
-            sent += request.messages(answered)
-            for name in CHANNELS:
-                self.channels[name].times += 1
-            sums, counts = np.asarray(request.sums, np.float64), np.asarray(request.counts, np.float64)
-        else:
-            asked = request, self.channels, self.column("time"), self.params.horizon
-            sums, counts, answered = self.third_party.answer(*asked)
-        consulted = self.column("consulted")
-        consulted |= answered
-        return sums, counts, answered
-
-    def select(self, scores: Floats, possible: Bools, sensitivity: Array) -> Ints:
-        """Select options by scores over the channel `selection`.
-
-        Args:
-            scores: float64[B, W, K], clipped to [0, sensitivity], so that it holds whatever they are.
-            possible: the options to select from, bool[B, W, K]; public.
-            sensitivity: how far one feedback can change a score, an array that broadcasts against [B, W, 1]; public.
-
-        Returns:
-            The options int64[B, W]; -1 where the selection was lost.
-        """
-        channel = self.channels["selection"]
-        scores = np.where(possible, np.clip(scores, 0, sensitivity), IMPOSSIBLE)
-        option, arrived = channel.send(scores, None, sensitivity)
-        if option.ndim == scores.ndim:  # without noise the scores arrive unchanged
-            option = option.argmax(-1)
-        self.column("selected")[...] |= channel.live
-        return np.where(arrived, option, -1)
 
     def show_context(self, contexts: Floats, time: int) -> None:
         """After `time` rounds, show these contexts [B, W, d], of users in a log, instead of the drawn ones."""

@@ -1,5 +1,4 @@
-"""T-PriDO in the recommender, by compiled blocks, NumPy blocks and single steps, against recounting: `python
-benchmarks/recommender.py`.
+"""T-PriDO in the recommender, compiled and uncompiled, against recounting: `python benchmarks/recommender.py`.
 
 The peer is the twin of `tests/test_recommender_exact.py`, plain Python that counts the raw history afresh for every
 number, as one would write the paper's algorithm first. Its time per agent and round grows with the rounds; all play the
@@ -19,9 +18,10 @@ from common import record
 
 import taciturn
 from taciturn.envs import recommender_v0
+from taciturn.envs.core import compiled
 from taciturn.envs.core.graph import random_graph
 from taciturn.policies import TPriDO
-from taciturn.policies.families.cluster_policy import ClusterPolicy
+from taciturn.policies.families import cluster_rounds
 
 AGENTS, ROUNDS, FEW, REPEATS = 8, 20_000, 150, 3
 LARGE = {1_000: 500, 10_000: 50}  # agents and rounds
@@ -29,18 +29,18 @@ SPARSE = ("ring", "star", "barabasi_albert")
 TESTS = Path(__file__).parents[1] / "tests"
 
 
-def seconds(policy: Any, rounds: int, fast: bool, **params: Any) -> float:
+def seconds(policy: Any, rounds: int, **params: Any) -> float:
     """CPU time of a run."""
     given: dict[str, Any] = {"num_agents": AGENTS, "graph": "complete", "horizon": rounds} | params
     env = recommender_v0.population(1, **given)
     begin = time.process_time()
-    taciturn.simulate(env, policy, seed=0, fast=fast)
+    taciturn.simulate(env, policy, seed=0)
     return time.process_time() - begin
 
 
-def per_agent_round(policy: Any, rounds: int, fast: bool, **params: Any) -> float:
+def per_agent_round(policy: Any, rounds: int, **params: Any) -> float:
     """Microseconds, the median of a few runs."""
-    found = [seconds(policy, rounds, fast, **params) for _ in range(REPEATS)]
+    found = [seconds(policy, rounds, **params) for _ in range(REPEATS)]
     return round(1e6 * statistics.median(found) / rounds / params.get("num_agents", AGENTS), 1)
 
 
@@ -57,7 +57,7 @@ def twin() -> Any:
 def peak_mib(rounds: int, **params: Any) -> float:
     """The most memory that a world and a run of so many rounds allocate."""
     tracemalloc.start()
-    seconds(TPriDO(2.0), rounds, True, **params)
+    seconds(TPriDO(2.0), rounds, **params)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return round(peak / 2**20, 1)
@@ -65,11 +65,16 @@ def peak_mib(rounds: int, **params: Any) -> float:
 
 def kilobytes_an_agent(agents: int) -> float:
     """The most memory that making a world, a reset and a few steps allocate."""
+
+    def play(size: int) -> None:
+        env = recommender_v0.population(num_agents=size)
+        env.reset(seed=0)
+        for _ in range(3):
+            env.step(np.zeros((1, size), np.int64))
+
+    play(1)  # compiles
     tracemalloc.start()
-    env = recommender_v0.population(num_agents=agents)
-    env.reset(seed=0)
-    for _ in range(3):
-        env.step(np.zeros((1, agents), np.int64))
+    play(agents)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return round(peak / agents / 1000, 2)
@@ -78,7 +83,7 @@ def kilobytes_an_agent(agents: int) -> float:
 def large(agents: int, name: str) -> dict[str, float]:
     """A run of many agents on a sparse graph, its reset among it."""
     params, rounds = {"num_agents": agents, "graph": random_graph(name, agents)}, LARGE[agents]
-    took = seconds(TPriDO(2.0), rounds, True, **params)
+    took = seconds(TPriDO(2.0), rounds, **params)
     return {
         "rounds": rounds,
         "cpu_seconds": round(took, 1),
@@ -91,18 +96,17 @@ def main() -> None:
     found: dict[str, Any] = {"agents": AGENTS, "rounds": ROUNDS, "few_rounds": FEW}
     # Numba looks for the package `coverage`, and would find the benchmark of that name.
     sys.path.pop(0)
-    ClusterPolicy.compile_from = 0
-    seconds(TPriDO(2.0), 100, True)  # compiles
-    found["compiled_us"] = per_agent_round(TPriDO(2.0), ROUNDS, True)
-    found["compiled_few_us"] = per_agent_round(TPriDO(2.0), FEW, True)
+    compiled.COMPILE_FROM = vars(cluster_rounds)["COMPILE_FROM"] = 0
+    seconds(TPriDO(2.0), 100)  # compiles
+    found["compiled_us"] = per_agent_round(TPriDO(2.0), ROUNDS)
+    found["compiled_few_us"] = per_agent_round(TPriDO(2.0), FEW)
     found["large"] = {f"{agents} agents, {name}": large(agents, name) for agents in LARGE for name in SPARSE}
     found["kilobytes_an_agent"] = kilobytes_an_agent(10_000)
     found["peak_mib_by_rounds"] = {str(rounds): peak_mib(rounds) for rounds in (10_000, 20_000, 40_000)}
-    ClusterPolicy.compile_from = 10**12
-    found["numpy_us"] = per_agent_round(TPriDO(2.0), 2_000, True)
-    found["steps_us"] = per_agent_round(TPriDO(2.0), 2_000, False)
+    compiled.COMPILE_FROM = vars(cluster_rounds)["COMPILE_FROM"] = 10**12
+    found["uncompiled_us"] = per_agent_round(TPriDO(2.0), FEW, num_items=200, repository=100)
     recounts = twin()
-    slow = seconds(recounts(TPriDO(2.0)), FEW, False, num_items=200, repository=100)
+    slow = seconds(recounts(TPriDO(2.0)), FEW, num_items=200, repository=100)
     found["recounting_us"] = round(1e6 * slow / FEW / AGENTS, 1)
     found["compiled_times_faster_than_recounting"] = round(found["recounting_us"] / found["compiled_few_us"])
     print("\n".join(f"{name}: {value}" for name, value in found.items()))

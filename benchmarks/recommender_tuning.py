@@ -21,7 +21,6 @@ from common import record
 from taciturn.agents import bring
 from taciturn.bench.results import TUNING_SEEDS
 from taciturn.envs import recommender_v0
-from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.simulation import simulate
 
 CONFIGURATIONS, RUNS, ROUNDS = 8, 2, 500
@@ -56,7 +55,6 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     # Numba looks for the package `coverage`, and would find the benchmark of that name.
     sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).resolve().parent]
-    ClusterPolicy.compile_from = 0
     methods: dict[str, Any] = {}
     for name, grid in GRIDS.items():
         begin = time.process_time()

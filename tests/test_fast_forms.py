@@ -73,34 +73,11 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
     "CommunicationEfficientCDPMAB": [("federated_bandit_v0", ARMS, {}, "paper")],
     "DDPMAB": [("federated_bandit_v0", GRAPH, {}, "paper")],
     "HDPMAB": [("federated_bandit_v0", HYBRID, {}, "paper")],
-    **{
-        name: [("recommender_v0", SHOP, {}, None)]
-        for name in (
-            "TPriDO",
-            "DTPriDO",
-            "DSC",
-            "ACR",
-            "ItemUCB1",
-            "DUCB",
-            "HOO",
-            "HCT",
-            "LinUCB",
-            "GaussLinUCB",
-            "ContextualZooming",
-            "LogisticBandit",
-            "NeuralBandit",
-            "OracleItem",
-            "PooledLogistic",
-        )
-    },
 }
 PARAMETERS: dict[str, dict[str, Any]] = {
     "CommunicationEfficientCDPMAB": {"participation": 0.7, "rounds": 3},
     "CDPMAB": {"participation": 0.7},
     "CBL": {"tau": 0.5},
-    "LogisticBandit": {"worlds": 3, "rounds": 20},
-    "NeuralBandit": {"steps": 2, "num_envs": 2, "rounds": 8},
-    "PooledLogistic": {"worlds": 3, "rounds": 20},
     "PrivateSocialLearning": {"beta": 0.7, "mu": 0.05},
 }
 

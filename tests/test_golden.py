@@ -94,11 +94,11 @@ def recommender() -> str:
 
 
 def recommender_graphs() -> str:
-    """1,000 agents on sparse graphs: the feedbacks, answers, messages and charges of runs by blocks and by steps."""
+    """1,000 agents on sparse graphs: the feedbacks, answers, messages and charges of runs."""
     size, lines = 1_000, list[str]()
     noise = {"statistics": TreeAggregation(1.0)}
     runs: dict[str, tuple[Policy, int, Any]] = {
-        "T-PriDO, blocks": (TPriDO(threshold=0.5), 5, None),
+        "T-PriDO": (TPriDO(threshold=0.5), 5, None),
         "DT-PriDO, noise": (DTPriDO(threshold=0.5), 4, noise),
         "always asking, noise": (AlwaysAsks(), 6, noise),
     }

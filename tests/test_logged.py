@@ -19,6 +19,7 @@ from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array
 from taciturn.envs.recommender import rewards
 from taciturn.envs.recommender.catalogue import Catalogue, Simulator
+from taciturn.envs.recommender.instances import CONTEXT_SPREAD, CONTEXT_UNIFORM
 from taciturn.logged import BanditLog, estimators, evaluate, fit_ratings, read_bandit
 from taciturn.logged.reading import with_signs
 from taciturn.policies import ItemUCB1, LinUCB, Policy, Random
@@ -301,14 +302,19 @@ class World:
         self.env: Any = recommender_v0.population(
             1, num_agents=1, graph="none", family="linear", num_items=5, repository=5
         )
-        self.env.reset(seed=3)
-        self.uniform = uniform
+        self.env.reset(seed=24)
+        self.uniform, self.luck = uniform, np.random.default_rng(3)
         contexts = self.contexts(200_000)
         self.value = float(self.mu(contexts)[np.arange(len(contexts)), self.target(contexts)].mean())
 
     def contexts(self, rows: int) -> Array:
-        found: Array = self.env.draw_contexts(self.env.state.centres, rows)[:, 0, 0]
-        return found
+        """Contexts of new users, from the distribution of the world."""
+        centres, rng = self.env.state.centres[0], self.luck
+        which = rng.integers(0, len(centres), rows)
+        near = centres[which] + CONTEXT_SPREAD * rng.standard_normal((rows, centres.shape[1]))
+        anywhere = rng.random(rows)[:, None] < CONTEXT_UNIFORM
+        points = np.where(anywhere, rng.random((rows, centres.shape[1])), near)
+        return np.clip(points, 0, 1).astype(np.float32).astype(np.float64)
 
     def mu(self, contexts: Array) -> Array:
         state = self.env.state

@@ -67,7 +67,10 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
         ("DUCB", "HCT", "HOO", "ContextualZooming", "GaussLinUCB", "ItemUCB1", "LinUCB", "NeuralBandit", "OracleItem"),
         ("recommender_v0", SHOP, {}),
     ),
-    "BlockListener": ("recommender_v0", SHOP, {}),
+    **dict.fromkeys(
+        ("ACR", "DSC", "TPriDO", "DTPriDO", "LogisticBandit", "PooledLogistic", "BlockListener"),
+        ("recommender_v0", SHOP, {}),
+    ),
     **dict.fromkeys(
         ("ConstantLevel", "OneMoment", "GrowingBatches", "LevelPlan"),
         ("social_bandit_v0", SOCIAL | SPEAKING, {"agent": "Voter"}),
@@ -96,6 +99,8 @@ OWN: dict[str, dict[str, Any]] = PARAMETERS | {
     "SharedPPO": {"steps": 256, "num_envs": 4},
     "LearnedElimination": {"steps": 256, "num_envs": 4},
     "NeuralBandit": {"steps": 2, "num_envs": 2, "rounds": 8},
+    "LogisticBandit": {"worlds": 3, "rounds": 20},
+    "PooledLogistic": {"worlds": 3, "rounds": 20},
     "LearnedPulls": {"steps": 600, "num_envs": 4},
     "LearnedListener": {"generations": 2, "replicas": 2},
     "LearnedPlan": {"weights": dict(LearnedPlan.initial)},

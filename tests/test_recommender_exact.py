@@ -217,15 +217,10 @@ class Watching(TPriDO):
         super().begin(view)
         self.seen: list[Any] = []
 
-    def indices(self, sums: Array, counts: Array, log_n: Array) -> tuple[Array, Array]:
-        index, possible = super().indices(sums, counts, log_n)
-        self.last = index
-        return index, possible
-
-    def selected(self, index: Array, possible: Array, log_n: Array, luck: Array) -> Array:
-        chosen = super().selected(index, possible, log_n, luck)
-        self.seen.append((self.last.copy(), chosen.tolist()))
-        return chosen
+    def choose(self, obs: Array, luck: Array) -> Array:
+        items = super().choose(obs, luck)
+        self.seen.append((self._index.copy(), self._leaf.tolist()))
+        return items
 
 
 class Watched(Watching, TPriDO):

@@ -62,7 +62,7 @@ def play(
     def private(_: Any, likes: Array, agents: Any = None) -> Array:
         turned = likes.copy()
         if time == at[0] and change == "value":
-            turned[0, at[1]] ^= True
+            turned[agents == at[1]] ^= True
         return turned
 
     env = recommender_v0.population(1, **SHOP).alike(1, private=private)

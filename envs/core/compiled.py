@@ -380,11 +380,17 @@ def tell_of(names: tuple[str, ...]) -> Any:
     return scope["tell"]
 
 
+@cache
+def hints_of(state_type: Any) -> Mapping[str, Any]:
+    """The annotations of a State by field, as types."""
+    return get_type_hints(state_type)
+
+
 def array_of_field(state_type: Any, name: str, given: Any) -> Array:
-    """An array as it is, or zeros of a size or shape, of the dtype of that field."""
+    """An array as it is, or zeros of a size or shape, of the dtype of that field, read-only and without memory."""
     if isinstance(given, np.ndarray):
         return given
-    return np.zeros(given, DTYPES[get_type_hints(state_type).get(name, Floats)])
+    return np.broadcast_to(np.zeros((), DTYPES[hints_of(state_type).get(name, Floats)]), given)
 
 
 def params_type(names: tuple[str, ...]) -> Any:
@@ -404,7 +410,7 @@ def arrays_type(names: tuple[str, ...], kind: str = "Arrays") -> Any:
 @cache
 def numbers_of(state_type: Any, arrays: frozenset[str]) -> Any:
     """The dtype of the numbers of a replica: the fields of its State that are no arrays."""
-    hints = get_type_hints(state_type)
+    hints = hints_of(state_type)
     return np.dtype([(name, DTYPES[hint]) for name, hint in hints.items() if name not in arrays], align=True)
 
 

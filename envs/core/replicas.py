@@ -204,8 +204,12 @@ class Replicas(Population[S]):
         return {name: partial(self.column, name) for name in self.tells}
 
     def empty_info(self) -> Info:
-        kinds = compiled.numbers_of(self.state_type, frozenset(self.arrays()))
-        return {name: np.zeros((), kinds[name]).item() for name in self.tells}
+        kinds, arrays = compiled.numbers_of(self.state_type, frozenset(self.arrays())), self.arrays()
+        each = {
+            key: {role: compiled.array_of_field(self.state_type, field, arrays[field]).dtype.type().item()}
+            for key, (role, field) in self.tells_each.items()
+        }
+        return {name: np.zeros((), kinds[name]).item() for name in self.tells} | each
 
     # What is written once.
 

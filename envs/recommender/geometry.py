@@ -5,6 +5,8 @@ mod d at the midpoint, so that its name means the same to all agents. An item's 
 code, and items sorted by code lie together.
 """
 
+from typing import Any
+
 import numpy as np
 
 from taciturn.validation import Array, Ints
@@ -14,15 +16,13 @@ CONTEXT_BITS = 16  # a coordinate of a context is read to this precision
 MOST_CODE_BITS = 62  # a cell's name fits into an int64
 
 
-def item_codes(items: Array) -> Ints:
-    """The codes of items [..., d] in [0, 1]^d, int64[...]: the item lies in cluster (h, i) if code >> (DEPTH - h) is i
-    - 1."""
-    dims = items.shape[-1]
-    each = -(-DEPTH // dims)
-    whole = np.minimum((items * 2.0**each).astype(np.int64), 2**each - 1)
-    code = np.zeros(items.shape[:-1], np.int64)
+def item_code(item: Any) -> int:
+    """The code of an item [5] in [0, 1]^5: it lies in cluster (h, i) if code >> (DEPTH - h) is i - 1."""
+    code, dims = 0, len(item)
+    each = DEPTH // dims
     for h in range(DEPTH):
-        code = code << 1 | (whole[..., h % dims] >> (each - 1 - h // dims)) & 1
+        whole = min(int(item[h % dims] * (1 << each)), (1 << each) - 1)
+        code = code << 1 | whole >> (each - 1 - h // dims) & 1
     return code
 
 
@@ -36,13 +36,14 @@ def deepest_level(dims: int, bisect: bool) -> int:
     return min(CONTEXT_BITS * dims, MOST_CODE_BITS) if bisect else min(CONTEXT_BITS, MOST_CODE_BITS // dims)
 
 
-def cell_digits(steps: Ints, level: Array, bisect: bool) -> Ints:
-    """The sub-cell, within their cell of `level` int64[...], of the contexts `steps` [..., d], int64[...].
+def digit_of(steps: Any, level: int, bisect: bool) -> int:
+    """The sub-cell, within its cell of that level, of a context in `steps` [d].
 
     A cell is halved in every dimension, or, if `bisect`, in dimension level mod d.
     """
-    dims = steps.shape[-1]
+    dims, found = len(steps), 0
     if bisect:
-        along = np.take_along_axis(steps, (level % dims)[..., None], -1)[..., 0]
-        return along >> (CONTEXT_BITS - 1 - level // dims) & 1
-    return ((steps >> (CONTEXT_BITS - 1 - level)[..., None] & 1) << np.arange(dims)).sum(-1)
+        return int(steps[level % dims]) >> (CONTEXT_BITS - 1 - level // dims) & 1
+    for i in range(dims):
+        found |= (int(steps[i]) >> (CONTEXT_BITS - 1 - level) & 1) << i
+    return found

@@ -101,53 +101,53 @@ Version history
     v0: first version.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import (
-    Acts,
-    Channel,
-    ChannelConfig,
-    Fast,
-    Layout,
-    Population,
-    Role,
-    Transition,
-    World,
-    fields,
-    updated,
-)
+from taciturn.envs.core import Layout, Role, World, fields, private, uniform
+from taciturn.envs.core.counter_streams import fill
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.core.public import Passing
 from taciturn.envs.recommender import drawing
 from taciturn.envs.recommender.catalogue import Catalogue
-from taciturn.envs.recommender.fast import Block, RoundPlan
-from taciturn.envs.recommender.geometry import DEPTH, cell_digits, grid, item_codes
-from taciturn.envs.recommender.rewards import FAMILIES, ITEM_DIMS, Ahead, best_items, draw_instance, means
-from taciturn.envs.recommender.sharing import (
-    CHANNELS,
-    OWN_NAMES,
-    STREAMS,
-    Reader,
-    Released,
-    Request,
-    ThirdParty,
-    is_plain,
+from taciturn.envs.recommender.geometry import DEPTH
+from taciturn.envs.recommender.instances import (
+    CENTRES,
+    CONTEXT_CLUSTERS,
+    ITEM_CLUSTERS,
+    ITEMS,
+    REWARDS,
+    SOURCES,
+    draw_catalogue,
+    draw_instance,
+    draw_repositories,
+    next_user,
+    numbers_of_a_point,
+    numbers_of_an_instance,
 )
+from taciturn.envs.recommender.rewards import (
+    BUMPS,
+    FAMILIES,
+    ITEM_DIMS,
+    OWN,
+    arrange,
+    look_ahead,
+    mean_reward,
+    means,
+    number_of_bumps,
+)
+from taciturn.envs.recommender.sharing import CHANNELS, Released, ThirdParty
+from taciturn.envs.recommender.telling import Telling
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
-ITEM_CLUSTERS, ITEM_SPREAD, ITEM_UNIFORM = 12, 0.1, 0.3
-CONTEXT_CLUSTERS, CONTEXT_SPREAD, CONTEXT_UNIFORM = 8, 0.08, 0.25
 ACTIONS = ("item", "cluster", "point")
 MAX_HORIZON = 2**24  # float32 represents every whole number of rounds up to here
 MOST_DIMS = 9
-IMPOSSIBLE = -1e9  # the score of what cannot be selected
-BLOCK_NUMBERS, FEW_NUMBERS = 2**21, 2**16  # numbers drawn at a time, for contexts and repositories
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,86 +232,295 @@ def read_growth(growth: Any) -> tuple[tuple[int, float], ...]:
     return tuple(found)
 
 
+def agents(p: Params, *more: int) -> tuple[int, ...]:
+    return (p.num_agents, *more)
+
+
+def clusters(p: Params) -> int:
+    """The number of clusters of items of depth D."""
+    return 1 << p.cluster_depth
+
+
+def cells(p: Params) -> int:
+    """The number of cells of contexts for which statistics can be asked."""
+    return 1 << min(p.context_dim, 2)
+
+
 @dataclass(frozen=True)
 class State:
-    """B recommenders."""
+    """A recommender with its next users; seen from outside, each field leads with [B]."""
 
-    items: Floats = fields.public()  # [B, K, 5]: the catalogue's features
-    codes: Ints = fields.public()  # [B, K]: see `geometry.item_codes`
-    # unsigned[B, W, K]: place of the item among the agent's in the order of their arrival, the largest number: not in
-    # its repository;
-    rank: Array = fields.hidden()  # [B, W, 0] if all are there from the start
-    active: Bools = fields.public()  # [B, W, K]: the items that the agent has now
-    weights: Floats = fields.hidden()  # [B, 5]; this and the next three: `rewards.draw_instance`
-    directions: Floats = fields.hidden()  # [B, bumps, 5, d]
-    phases: Floats = fields.hidden()  # [B, bumps, 5]
-    matrix: Floats = fields.hidden()  # [B, 5, d + 1]
-    centres: Floats = fields.hidden()  # [B, 8, d]: of the clusters of contexts
-    contexts: Floats = fields.public()  # [B, W, d]: of the users to be served
-    served: Floats = fields.public()  # [B, W, d]: the contexts of the last round
-    shown: Ints = fields.public()  # [B, W]: what was shown in it, -1: nothing
-    own_counts: Ints = fields.own()  # [B, W, cells, clusters]: feedbacks so far
-    own_sums: Ints = fields.own()  # [B, W, cells, clusters]
-    answered: Bools = fields.received()  # [B, W]
-    counts: Floats = fields.received()  # [B, W, clusters]: the answer
-    means: Floats = fields.received()  # [B, W, clusters]
-    reward: Floats = fields.hidden()  # [B]: sums over agents and rounds
-    expected_reward: Floats = fields.hidden()  # [B]
-    regret: Floats = fields.hidden()  # [B]
-    shared: Ints = fields.hidden()  # [B]: agent-rounds with an answer
-    time: Ints = fields.public()  # [B]
+    items: Floats = fields.public(lambda p: (p.num_items, ITEM_DIMS))  # the catalogue's features
+    codes: Ints = fields.public(lambda p: p.num_items)  # see `geometry.item_code`
+    middles: Floats = fields.hidden(lambda p: (ITEM_CLUSTERS, ITEM_DIMS))  # of the clusters of items
+    columns: Floats = fields.hidden()  # [6, K]: see `rewards.arrange`; without rows for a family of the user's own
+    held: Array = fields.hidden()  # unsigned[W, repository]: the agents' items in the order of their arrival
+    at_hand: Ints = fields.public()  # the number of them that have arrived
+    active: Bools = fields.public()  # [W, K]: these items
+    item_luck: Floats = fields.hidden(lambda p: numbers_of_a_point(ITEM_DIMS))  # of one item, and of one user
+    instance_luck: Floats = fields.hidden(lambda p: numbers_of_an_instance(p.context_dim))
+    user_luck: Floats = fields.hidden(lambda p: numbers_of_a_point(p.context_dim))
+    weights: Floats = fields.hidden(lambda p: ITEM_DIMS)  # this and the next three: `rewards.Instance`
+    directions: Floats = fields.hidden(lambda p: (len(BUMPS), ITEM_DIMS, p.context_dim))
+    phases: Floats = fields.hidden(lambda p: (len(BUMPS), ITEM_DIMS))
+    matrix: Floats = fields.hidden(lambda p: (ITEM_DIMS, p.context_dim + 1))
+    centres: Floats = fields.hidden(lambda p: (CONTEXT_CLUSTERS, p.context_dim))  # of the clusters of contexts
+    contexts: Floats = fields.public(lambda p: agents(p, p.context_dim))  # of the users to be served
+    goals: Floats = fields.hidden()  # [W, bumps, 5]: see `rewards.look_ahead`
+    score: Floats = fields.hidden(lambda p: p.num_items)  # of the search for the best item
+    values: Floats = fields.hidden()  # [W, K]: mean rewards in these contexts, of a family of the user's own
+    best: Ints = fields.hidden(agents)  # each agent's best item at hand in them,
+    most: Floats = fields.hidden(agents)  # and its mean reward
+    served: Floats = fields.public(lambda p: agents(p, p.context_dim))  # the contexts of the last round
+    shown: Ints = fields.public(agents)  # what was shown in it, -1: nothing;
+    cluster: Ints = fields.public(agents)  # the cluster of that item,
+    cell: Ints = fields.public(agents)  # the cell of the context,
+    mu: Floats = fields.hidden(agents)  # the mean reward,
+    lost: Floats = fields.hidden(agents)  # and how much less it is than that of the best item
+    knew: Bools = fields.public(agents)  # whether the agent had statistics of its neighbours in the last round
+    records: Ints = fields.public(agents)  # and the number of feedbacks that it could know of
+    asks: Bools = fields.public(agents)  # whether it asked for the next one
+    consulted: Bools = fields.public(agents)  # whether the third party has already answered in this round
+    selected: Bools = fields.public()  # whether what is shown next was selected through the channel
+    bare: Bools = fields.public()  # whether what was shown last was not
+    own_counts: Ints = fields.own(lambda p: agents(p, cells(p), clusters(p)))  # feedbacks so far
+    own_sums: Ints = fields.own(lambda p: agents(p, cells(p), clusters(p)))
+    answered: Bools = fields.received(agents)
+    counts: Floats = fields.received(lambda p: agents(p, clusters(p)))  # the answer
+    means: Floats = fields.received(lambda p: agents(p, clusters(p)))
+    exposed: Ints = fields.public()  # items shown without selection, by each agent
+    sent: Ints = fields.public(agents)  # messages about feedbacks
+    earned: Floats = fields.hidden()  # sums over agents and rounds
+    expected_reward: Floats = fields.hidden()
+    regret: Floats = fields.hidden()
+    shared: Ints = fields.hidden()  # agent-rounds with an answer
+    time: Ints = fields.public()
 
 
-def _clipped_clusters(
-    shape: tuple[int, ...],
-    centres: Floats,
-    spread: float,
-    uniform: float,
-    which: Floats,
-    noise: Floats,
-    anywhere: Floats,
-) -> Floats:
-    """Points [..., d] of `shape` from Gaussian clusters around `centres` [..., c, d], or anywhere, clipped to [0,
-    1]."""
-    cluster = np.minimum(
-        (np.maximum(which - uniform, 0) / (1 - uniform) * centres.shape[-2]).astype(np.int64), centres.shape[-2] - 1
-    )
-    middle = np.take_along_axis(centres, cluster.reshape(len(centres), -1)[..., None], -2).reshape(shape)
-    points = np.where((which < uniform)[..., None], anywhere, middle + spread * noise)
-    # In single precision, as observations show them.
-    return np.clip(points, 0, 1).astype(np.float32).astype(np.float64)
+class Constants(NamedTuple):
+    """What the functions of a recommender know as `params`."""
+
+    num_agents: int
+    num_items: int
+    shift: int  # a code without its last bits names the item's cluster
+    horizon: int
+    homogeneous: bool
+    starts: Ints  # [G]: the rounds in which items arrive,
+    sizes: Ints  # [G + 1]: and how many each agent then has
+    goods: Floats  # [K, 5]: the items of a catalogue that was not drawn; empty without one
+    users: Floats  # [n, d]: and its contexts
+    bumps: int  # see `rewards.number_of_bumps`
+    heights: Floats
+    radii: Floats
+    first: Ints  # [W + 1]: where each agent's neighbours begin,
+    neighbours: Ints  # in this list
+    plain: bool  # whether nothing stands on the channels
 
 
-class Recommender(Population[State]):
+# One recommender, as `taciturn.envs.core.Replicas` says.
+
+
+def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    draw_catalogue(arrays, params, rng)
+    draw_repositories(state, arrays, params, rng)
+    draw_instance(arrays, rng)
+    fill(arrays.centres, rng, CENTRES)
+    arrange(arrays, params)
+    for i in range(params.num_agents):
+        next_user(arrays, params, i, rng)
+        for d in range(arrays.contexts.shape[1]):
+            arrays.served[i, d] = arrays.contexts[i, d]
+        arrays.shown[i] = -1
+        if params.bumps != OWN:
+            look_ahead(state, arrays, params, i)
+
+
+def cell_of(context: Any) -> int:
+    """The cell of a context for which statistics can be asked: it halves the first two dimensions."""
+    cell = 1 if context[0] >= 0.5 else 0
+    return cell + 2 if len(context) > 1 and context[1] >= 0.5 else cell
+
+
+def show(arrays: Any, params: Any, i: int, item: int, cluster: int, rng: Any) -> None:
+    """Agent i shows an item (-1, or one that it does not have: nothing) to its user, and the next user comes."""
+    shows = item >= 0 and arrays.active[i, max(item, 0)]
+    mu = mean_reward(arrays, params, i, item) if shows else 0.0
+    likes = 1 if private(i, uniform(rng, REWARDS) < mu) and shows else 0
+    cell = cell_of(arrays.contexts[i])
+    arrays.own_counts[i, cell, cluster] += 1 if shows else 0
+    arrays.own_sums[i, cell, cluster] += likes
+    arrays.shown[i], arrays.cluster[i], arrays.cell[i] = item if shows else -1, cluster, cell
+    arrays.mu[i], arrays.lost[i], arrays.reward[i] = mu, arrays.most[i] - mu, likes
+    for d in range(arrays.contexts.shape[1]):
+        arrays.served[i, d] = arrays.contexts[i, d]
+    next_user(arrays, params, i, rng)
+
+
+def by_item(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """A round, by the numbers of items."""
+    for i in range(params.num_agents):
+        item = int(actions[i] % params.num_items)
+        arrays.asks[i] = actions[i] >= params.num_items
+        show(arrays, params, i, item, arrays.codes[item] >> params.shift, rng)
+    move_on(state, arrays, params)
+
+
+def by_cluster(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """A round, by the numbers of clusters, of which random items are shown."""
+    clusters = arrays.counts.shape[1]
+    for i in range(params.num_agents):
+        cluster, luck, inside, item = int(actions[i] % clusters), uniform(rng, ITEMS), 0, -1
+        arrays.asks[i] = actions[i] >= clusters
+        for m in range(state.at_hand):
+            inside += arrays.codes[arrays.held[i, m]] >> params.shift == cluster
+        place = int(luck * inside)
+        for m in range(state.at_hand):
+            if arrays.codes[arrays.held[i, m]] >> params.shift == cluster:
+                if place == 0:
+                    item = int(arrays.held[i, m])
+                place -= 1
+        show(arrays, params, i, item, cluster, rng)
+    move_on(state, arrays, params)
+
+
+def by_point(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+    """A round, by points near which items are shown."""
+    for i in range(params.num_agents):
+        item, least = 0, math.inf
+        arrays.asks[i] = actions[i, ITEM_DIMS] >= 0.5
+        for m in range(state.at_hand):
+            away, k = 0.0, int(arrays.held[i, m])
+            for d in range(ITEM_DIMS):
+                away += (arrays.items[k, d] - float(actions[i, d])) ** 2
+            if away < least:
+                item, least = k, away
+        show(arrays, params, i, item, arrays.codes[item] >> params.shift, rng)
+    move_on(state, arrays, params)
+
+
+def move_on(state: Any, arrays: Any, params: Any) -> None:
+    """Add up the round; the items that are due arrive."""
+    for i in range(params.num_agents):
+        arrays.knew[i] = arrays.answered[i] or arrays.consulted[i]
+        arrays.consulted[i] = False
+        state.shared += arrays.knew[i]
+        degree = params.first[i + 1] - params.first[i]
+        arrays.records[i] = state.time * (1 + degree) if arrays.knew[i] else state.time
+        state.earned += arrays.reward[i]
+        state.expected_reward += arrays.mu[i]
+        state.regret += arrays.lost[i]
+    state.bare, state.selected = not state.selected, False
+    state.exposed += state.bare
+    state.time += 1
+    for g in range(len(params.starts)):
+        if state.time == params.starts[g]:
+            state.at_hand = params.sizes[g + 1]
+            for i in range(params.num_agents):
+                for m in range(state.at_hand):
+                    arrays.active[i, arrays.held[i, m]] = True
+
+
+def answer(arrays: Any, params: Any, i: int, cell: int) -> None:
+    """What the neighbours of agent i know of a cell, exactly."""
+    clusters = arrays.counts.shape[1]
+    for c in range(clusters):
+        arrays.counts[i, c], arrays.means[i, c] = 0.0, 0.0
+    if not arrays.answered[i]:
+        return
+    for at in range(params.first[i], params.first[i + 1]):
+        j = params.neighbours[at]
+        arrays.sent[j] += 1
+        for c in range(clusters):
+            arrays.counts[i, c] += arrays.own_counts[j, cell, c]
+            arrays.means[i, c] += arrays.own_sums[j, cell, c]
+    for c in range(clusters):
+        arrays.means[i, c] /= max(arrays.counts[i, c], 1.0)
+
+
+def listen(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+    """Answer those who ask, for their next users, unless the third party has (`Recommender.between`)."""
+    over = state.time >= params.horizon
+    for i in range(params.num_agents):
+        if params.plain:
+            arrays.answered[i] = arrays.asks[i] and params.first[i + 1] > params.first[i] and not over
+            answer(arrays, params, i, cell_of(arrays.contexts[i]))
+        if params.bumps != OWN:
+            look_ahead(state, arrays, params, i)
+    return False, over
+
+
+def observe(seen: Any, params: Any, out: Any) -> None:
+    dims, clusters = seen.contexts.shape[1], len(seen.counts)
+    for d in range(dims):
+        out[d] = seen.contexts[seen.agent, d]
+    out[dims], out[dims + 1] = seen.time, seen.answered
+    for c in range(clusters):
+        out[dims + 2 + c], out[dims + 2 + clusters + c] = seen.counts[c], seen.means[c]
+
+
+class Recommender(Telling[State]):
     __doc__ = __doc__
     name = "recommender"
     params: Params
-    hidden = frozenset({"family"})
-    jumps: Mapping[str, type[Fast]] = {"agent": RoundPlan}
-    passes: Mapping[str, Passing] = {
-        "consult": Passing(lambda request: request.asked),
-        "select": Passing(lambda scores, possible, sensitivity: np.where(possible, scores, 0.0)),
-    }
+    hidden = frozenset({"family", "bumps", "heights", "radii", "users"})
+    state_type: ClassVar[Any] = State
+    sources = SOURCES
+    tells_each: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "mu": ("agent", "mu"), "regret": ("agent", "lost"), "cluster": ("agent", "cluster"), "cell": ("agent", "cell"),
+        "shared": ("agent", "knew"), "records": ("agent", "records"),
+    }  # fmt: skip
+    counts: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "statistics": ("", "sent"), "counts": ("", "sent"), "selection": ("exposed", ""),
+    }  # fmt: skip
+    begin, heard, observe_one = staticmethod(begin), staticmethod(listen), staticmethod(observe)
 
-    def __init__(self, params: Params, num_envs: int = 1) -> None:
-        super().__init__(params, num_envs)
+    def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
+        self.clusters, self.cells = clusters(params), cells(params)
+        super().__init__(params, num_envs, first_replica)
         self.third_party = ThirdParty(num_envs, params.num_agents)
-        shape = (num_envs, params.num_agents)
-        self._consulted, self._selected = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
-        self._released = {name: Released(*shape, self.cells, self.clusters) for name in CHANNELS}
+        self._released: dict[str, Released] = {}
+        self._catalogue: tuple[Floats, Ints] | None = None
         self._mask: tuple[Any, Array] | None = None
-        self._ahead: tuple[Any, Ahead] | None = None
         self._sketch: Callable[[int, int, Floats], drawing.Sketch] | None = None
 
     @property
-    def clusters(self) -> int:
-        """2^D."""
-        return 1 << self.params.cluster_depth
+    def said(self) -> Callable[..., None]:
+        return {"item": by_item, "cluster": by_cluster, "point": by_point}[self.params.actions]
 
-    @property
-    def cells(self) -> int:
-        """The number of cells of contexts for which statistics can be asked."""
-        return 1 << min(self.params.context_dim, 2)
+    def constants(self) -> Constants:
+        p, network = self.params, self.params.network
+        brought = isinstance(p.family, Catalogue)
+        starts = np.unique(np.array([start for start, _ in p.growth], np.int64))
+        heights, radii = (np.array(x) for x in zip(*BUMPS, strict=True))
+        return Constants(
+            p.num_agents,
+            p.num_items,
+            DEPTH - p.cluster_depth,
+            p.horizon,
+            bool(p.homogeneous),
+            starts,
+            p.available(np.append(0, starts)),
+            p.family.items if brought else np.zeros((0, ITEM_DIMS)),
+            p.family.contexts if brought else np.zeros((0, p.context_dim)),
+            number_of_bumps(p.family),
+            heights,
+            radii,
+            np.append(0, np.cumsum(network.degrees)).astype(np.int64),
+            np.asarray(network.indices, np.int64),
+            self.plain,
+        )
+
+    def arrays(self) -> dict[str, Any]:
+        p, bumps = self.params, number_of_bumps(self.params.family)
+        held = np.uint16 if p.num_items <= 2**16 else np.uint32
+        return super().arrays() | {
+            "columns": (0 if bumps == OWN else ITEM_DIMS + 1, p.num_items),
+            "goals": (p.num_agents, max(bumps, 1), ITEM_DIMS),
+            "values": (p.num_agents, p.num_items if bumps == OWN else 0),
+            # Without memory, as there is a number for each agent and item.
+            "held": np.broadcast_to(np.zeros((), held), (p.num_agents, p.repository)),
+            "active": np.broadcast_to(np.zeros((), np.bool_), (p.num_agents, p.num_items)),
+        }
 
     def make_roles(self) -> tuple[Role, ...]:
         p, longest = self.params, float(self.params.horizon)
@@ -328,32 +537,6 @@ class Recommender(Population[State]):
             space = gymnasium.spaces.Discrete(2 * (p.num_items if p.actions == "item" else self.clusters))
         return (Role("agent", p.num_agents, layout, space),)
 
-    def make_channels(self) -> tuple[Channel, ...]:
-        tell: Any = {"observer": "neighbour", "unit": "event", "agents_decide": True, "given": "what was shown"}
-        return (
-            Channel("statistics", "stream", **tell),
-            Channel("counts", "stream", **tell),
-            Channel("selection", "scores", observer="public", unit="event"),
-        )
-
-    def check_channel(self, channel: str, config: ChannelConfig) -> None:
-        law = config.mechanism
-        fitting = ("exponential",) if channel == "selection" else STREAMS
-        if law is not None and law.kind not in ("none", *fitting):
-            wanted = "Exponential" if channel == "selection" else "TreeAggregation or Blocks"
-            raise ValueError(f"mechanism on channel {channel!r} must be {wanted}, not {law!r}")
-        if law is not None and law.kind in STREAMS:
-            if law.sampler != "fast":  # type: ignore[attr-defined]
-                raise ValueError(
-                    f"sampler must be 'fast' on channel {channel!r}, where noise follows from its address, not {law!r}"
-                )
-            law.block_scale(self.params.horizon, 1.0)  # type: ignore[attr-defined]
-        if channel != "selection" and config.budget is not None:
-            raise ValueError(
-                f"budget must be None on channel {channel!r}, where a request costs what it newly reveals, not "
-                f"{config.budget!r}"
-            )
-
     def public(self) -> dict[str, Any]:
         """`catalogue`; `consult`, to ask the third party for statistics of one's choice; `select`, to select by scores;
         `draw_with`, to say what pictures show of an agent's knowledge."""
@@ -365,8 +548,11 @@ class Recommender(Population[State]):
         }
 
     def catalogue(self) -> tuple[Floats, Ints]:
-        """The items [B, K, 5] and their codes [B, K] in the present runs."""
-        return self.state.items, self.state.codes
+        """The items [B, K, 5] and their codes [B, K] in the present runs; other arrays when a run begins."""
+        self._begun()
+        if self._catalogue is None:
+            self._catalogue = self.column("items").copy(), self.column("codes").copy()
+        return self._catalogue
 
     def practice_params(self) -> Params:
         return replace(self.params, family="peak") if callable(self.params.family) else self.params
@@ -380,7 +566,7 @@ class Recommender(Population[State]):
         cell."""
         if self._sketch is not None:
             return self._sketch(replica, agent, context)
-        s, codes, cell = self.state, np.sort(self.state.codes[replica]), self.cell_of(context)
+        s, codes, cell = self.state, np.sort(self.state.codes[replica]), cell_of(context)
         edges = np.searchsorted(codes, np.arange(self.clusters + 1) << (DEPTH - self.params.cluster_depth))
         counts, sums = s.own_counts[replica, agent, cell], s.own_sums[replica, agent, cell]
         means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
@@ -389,360 +575,100 @@ class Recommender(Population[State]):
         sides = np.where(np.arange(len(context)) < 2, 0.5, 1.0)
         return drawing.Sketch(np.stack([edges[:-1], edges[1:]], 1), means, np.stack([low, low + sides], 1))
 
-    # Random draws.
+    # Runs.
 
-    def initial(self) -> State:
-        p, size, rng = self.params, self.num_envs, self.stream("catalogue")
-        k, d, w = p.num_items, p.context_dim, p.num_agents
-        self.begin_run(self.channels["statistics"].live)
-        if isinstance(p.family, Catalogue):
-            items = np.repeat(p.family.items[None], size, 0)
-        else:
-            items = _clipped_clusters(
-                (size, k, ITEM_DIMS),
-                rng.random((size, ITEM_CLUSTERS, ITEM_DIMS)),
-                ITEM_SPREAD,
-                ITEM_UNIFORM,
-                rng.random((size, k)),
-                rng.standard_normal((size, k, ITEM_DIMS)),
-                rng.random((size, k, ITEM_DIMS)),
-            )
-        rank, active = self.draw_repositories()
-        none, zero = np.zeros(size, np.int64), np.zeros(size)
-        own = np.zeros((size, w, self.cells, self.clusters), np.int64)
-        told = np.zeros((size, w, self.clusters))
-        centres = self.stream("context clusters").random((size, CONTEXT_CLUSTERS, d))
-        contexts = self.draw_contexts(centres, 1)[0]
-        return State(
-            items=items,
-            codes=item_codes(items),
-            rank=rank,
-            active=active,
-            **draw_instance(p.family, size, d, self.stream("instance")),
-            centres=centres,
-            contexts=contexts,
-            served=contexts,
-            shown=np.full((size, w), -1),
-            own_counts=own,
-            own_sums=own,
-            answered=np.zeros((size, w), np.bool_),
-            counts=told,
-            means=told,
-            reward=zero,
-            expected_reward=zero,
-            regret=zero,
-            shared=none,
-            time=none,
-        )
-
-    def draw_repositories(self) -> tuple[Array, Bools]:
-        """`State.rank` and `State.active` at the start, drawn for a few agents at a time to save memory."""
-        p, rng = self.params, self.stream("repositories")
-        k, drawn = p.num_items, 1 if p.homogeneous else p.num_agents
-        rows = self.num_envs * drawn
-        rank = np.empty((rows, k if p.growth else 0), np.uint16 if k < 2**16 else np.uint32)
-        active = np.zeros((rows, k), np.bool_)
-        places = np.where(np.arange(k) < p.repository, np.arange(k), np.iinfo(rank.dtype).max).astype(rank.dtype)
-        now, few = int(p.available(np.zeros((), np.int64))), max(FEW_NUMBERS // k, 1)
-        for first in range(0, rows, few):
-            some = slice(first, first + few)
-            order = rng.random((len(active[some]), k)).argsort(-1)
-            np.put_along_axis(active[some], order[:, :now], True, -1)
-            if p.growth:
-                np.put_along_axis(rank[some], order, np.broadcast_to(places, order.shape), -1)
-
-        def of_all(array: Array) -> Array:
-            width = array.shape[1]
-            each = array.reshape(self.num_envs, drawn, width)
-            return np.ascontiguousarray(np.broadcast_to(each, (self.num_envs, p.num_agents, width)))
-
-        return of_all(rank), of_all(active)
-
-    def begin_run(self, fresh: Bools) -> None:
-        """Forget what was told in the replicas `fresh` bool[B]; copies of this population forget nothing."""
-        if fresh.all():
-            shape = (self.num_envs, self.params.num_agents)
-            self.third_party = ThirdParty(*shape)
-            self._released = {name: Released(*shape, self.cells, self.clusters) for name in CHANNELS}
-            self._sketch = None
-        self.third_party.start(fresh, self.channels)
+    def begun(self, where: Bools) -> None:
+        """Forget what was told in these replicas; copies of this population forget nothing."""
+        if where.all():
+            shape = self.num_envs, self.params.num_agents
+            self.third_party, self._sketch = ThirdParty(*shape), None
+            sizes = *shape, self.cells, self.clusters
+            self._released = {} if self.plain else {name: Released(*sizes) for name in CHANNELS}
+        self.third_party.start(where, self.channels)
         for released in self._released.values():
-            released.start(fresh)
-        self._consulted, self._selected = self._consulted & ~fresh[:, None], self._selected & ~fresh[:, None]
+            released.start(where)
+        self._catalogue = self._mask = None
+        if self.appraises:
+            self.appraise(where)
 
-    def draw_contexts(self, centres: Floats, rounds: int) -> Floats:
-        """The contexts of the next users, [rounds, B, W, d], from their own streams."""
-        p, size = self.params, (rounds, self.num_envs, self.params.num_agents)
-        which = self.stream("contexts").random(size)
-        if isinstance(p.family, Catalogue):
-            return p.family.contexts[(which * len(p.family.contexts)).astype(np.int64)]
-        noise = self.stream("contexts/normal").standard_normal((*size, p.context_dim))
-        anywhere = self.stream("contexts/uniform").random((*size, p.context_dim))
-        by_replica = [np.swapaxes(part, 0, 1) for part in (which, noise, anywhere)]
-        shape = (self.num_envs, rounds, p.num_agents, p.context_dim)
-        return np.swapaxes(_clipped_clusters(shape, centres, CONTEXT_SPREAD, CONTEXT_UNIFORM, *by_replica), 0, 1)
+    @property
+    def appraises(self) -> bool:
+        """Whether mean rewards come from a function of the user's own; a log has none."""
+        family = self.params.family
+        return callable(family) and not (isinstance(family, Catalogue) and type(family).__call__ is Catalogue.__call__)
+
+    def appraise(self, where: Bools) -> None:
+        """The mean rewards of all items in the present contexts, and each agent's best item at hand."""
+        contexts, items = self.column("contexts")[where][:, :, None], self.column("items")[where][:, None]
+        values = means(self.params.family, contexts, items, {})
+        own = np.where(self.column("active")[where], values, -np.inf)
+        self.column("values")[where], self.column("best")[where] = values, own.argmax(-1)
+        self.column("most")[where] = own.max(-1)
+
+    def splits(self) -> bool:
+        return super().splits() or callable(self.params.family)
+
+    def between(self, live: Bools) -> None:
+        """Send what was shown, and the answers to those who ask, through the channels."""
+        if callable(self.params.family):
+            self.appraise(live)
+        if self.plain:
+            for channel in self.channels.values():
+                channel.times += 1
+            return
+        self.expose(live)
+        answers = self.answers(live[:, None] & self.column("asks"))
+        for name, values in zip(("answered", "counts", "means"), answers, strict=True):
+            self.column(name)[live] = values[live]
 
     def show_context(self, contexts: Floats, time: int) -> None:
         """After `time` rounds, show these contexts [B, W, d], of users in a log, instead of the drawn ones."""
-        self._state = updated(self.state, contexts=contexts, time=np.full(self.num_envs, time))
+        self.column("contexts")[...], self.column("time")[...] = contexts, time
+        self._moved()
+
+    # What is known of mean rewards.
 
     def instance(self, state: State) -> dict[str, Floats]:
         return {name: getattr(state, name) for name in ("weights", "directions", "phases", "matrix")}
 
-    def mean_rewards(self, state: State, contexts: Floats, items: Ints) -> tuple[Floats, Floats]:
-        """mu of items [..., B, W] (numbers in the catalogue) in contexts [..., B, W, d], and mu of the agents' best
-        items."""
-        best = self.best_at_hand(contexts, state)
-        features = state.items[np.arange(self.num_envs)[:, None], np.concatenate([items, best], -1)]
-        both = means(self.params.family, np.concatenate([contexts, contexts], -2), features, self.instance(state))
-        return both[..., : items.shape[-1]], both[..., items.shape[-1] :]
-
-    def best_at_hand(self, contexts: Floats, state: State | None = None) -> Ints:
-        """The item with the highest mean reward that each agent has in `state` (None: now), int64[..., B, W]."""
-        state = self.state if state is None else state
-        family, instance = self.params.family, self.instance(state)
-        if self._ahead is None or self._ahead[0] is not state.active:
-            self._ahead = (state.active, Ahead.of(family, state.items, state.active, instance))
-        return best_items(family, contexts, self._ahead[1], instance)
-
-    # Actions.
-
-    def cluster_of(self, codes: Ints) -> Ints:
-        return codes >> (DEPTH - self.params.cluster_depth)
-
-    def cell_of(self, contexts: Floats) -> Ints:
-        """The cell of contexts [..., d] for which the neighbours' statistics can be asked."""
-        steps = grid(contexts[..., :2])
-        return cell_digits(steps, np.zeros(steps.shape[:-1], np.int64), bisect=False)
-
-    def choose(self, state: State, action: Array) -> tuple[Ints, Bools]:
-        """The items int64[B, W] that the agents want to show, and who asks, bool[B, W]."""
-        p = self.params
-        if p.actions == "item":
-            return action % p.num_items, action >= p.num_items
-        if p.actions == "point":
-            own = np.where(state.active, _squared_distances(action[..., :ITEM_DIMS], state.items), np.inf)
-            return own.argmin(-1), action[..., ITEM_DIMS] >= 0.5
-        inside = state.active & (self.cluster_of(state.codes)[:, None] == (action % self.clusters)[:, :, None])
-        luck = self.stream("items").random(action.shape)
-        place = (luck * inside.sum(-1)).astype(np.int64)
-        return (inside.cumsum(-1) > place[:, :, None]).argmax(-1), action >= self.clusters
-
-    def transition(self, state: State, actions: dict[str, Array]) -> Transition[State]:
-        replica, agent = np.arange(self.num_envs)[:, None], np.arange(self.params.num_agents)
-        item, asks = self.choose(state, actions["agent"])
-        if self.params.actions == "cluster":
-            shows = self._clusters_at_hand(state)[replica, agent, actions["agent"] % self.clusters]
-        else:
-            shows = state.active[replica, agent, item]
-        mu, best = self.mean_rewards(state, state.contexts, item)
-        mu = mu * shows
-        likes = self.private(self.stream("rewards").random(mu.shape) < mu) & shows
-        cell, cluster = self.cell_of(state.contexts), self.cluster_of(state.codes)[replica, item]
-        self.show(cluster)
-        counts, sums = state.own_counts.copy(), state.own_sums.copy()
-        counts[replica, agent, cell, cluster] += shows
-        sums[replica, agent, cell, cluster] += likes
-        shared = state.answered | self._consulted
-        new = self.moved_on(
-            updated(
-                state,
-                served=state.contexts,
-                shown=np.where(shows, item, -1),
-                own_counts=counts,
-                own_sums=sums,
-                reward=state.reward + likes.sum(1),
-                expected_reward=state.expected_reward + mu.sum(1),
-                regret=state.regret + (best - mu).sum(1),
-                shared=state.shared + shared.sum(1),
-                time=state.time + 1,
-            ),
-            self.draw_contexts(state.centres, 1)[0],
-        )
-        new = self.tell(new, asks)
-        known = state.time[:, None] * (1 + shared * self.params.network.degrees)
-        info = {
-            "mu": {"agent": mu}, "regret": {"agent": best - mu}, "cluster": {"agent": cluster}, "cell": {"agent": cell},
-            "shared": {"agent": shared}, "records": {"agent": known},
-        }  # fmt: skip
-        nobody = np.zeros(self.num_envs, np.bool_)
-        return new, {"agent": likes.astype(np.float64)}, nobody, new.time >= self.params.horizon, info
-
-    def moved_on(self, state: State, contexts: Floats) -> State:
-        """The state after the next users, and the items due this round, have arrived."""
-        self._consulted = np.zeros_like(self._consulted)
-        before, now = self.params.available(state.time - 1), self.params.available(state.time)
-        if (before == now).all():
-            return updated(state, contexts=contexts)
-        return updated(state, contexts=contexts, active=state.rank < now[:, None, None])
-
-    def show(self, cluster: Ints) -> None:
-        """Everyone sees what is shown: items that were not selected through the channel are exposed."""
-        channel = self.channels["selection"]
-        bare = ~self._selected & channel.live[:, None]
-        self._selected = np.zeros_like(self._selected)
-        if channel.config.mechanism is None or channel.config.mechanism.kind == "none":
-            channel.send(cluster[:, :, None], None if bare.all() else bare)
-        else:
-            channel.expose(bare.astype(np.int64))
-
-    def tell(self, state: State, asks: Bools) -> State:
-        """Answer the agents in `asks` bool[B, W] for their next contexts."""
-        if not (asks.any() or state.answered.any()):
-            return state
-        p, network = self.params, self.params.network
-        asks = asks & (state.time < p.horizon)[:, None] & (network.degrees > 0)
-        cell = self.cell_of(state.contexts)
-        told = [
-            np.take_along_axis(network.neighbour_sums(own), cell[:, :, None, None], 2)[:, :, 0]
-            for own in (state.own_sums, state.own_counts)
-        ]
-        streams = (np.arange(p.num_agents) * self.cells + cell)[:, :, None] * self.clusters
-        names = OWN_NAMES + (streams + np.arange(self.clusters)).astype(np.uint64)
-
-        def messages(who: Bools) -> Ints:
-            return network.neighbour_sums(who.astype(np.int64))
-
-        def entered(who: Bools, reader: Reader) -> Ints:
-            # Here an agent's streams are its own, so nobody else gets lies about them.
-            return self._released[reader[0]].entered(who, cell, state.own_counts > 0, network)
-
-        request = Request(asks, told[0], told[1], names, messages, network.degrees, entered)
-        sums, counts, answered = self.third_party.answer(request, self.channels, state.time, p.horizon)
-        counts = np.where(answered[:, :, None], np.maximum(counts, 0), 0)
-        means = np.where(counts > 0, np.clip(sums / np.maximum(counts, 1), 0, 1), 0)
-        return updated(state, answered=answered, counts=counts, means=means)
-
-    def consult(self, request: Request) -> tuple[Floats, Floats, Bools]:
-        """Ask the third party for statistics before acting; see `ThirdParty.answer`. `info` counts agents with an
-        answer as `shared`."""
-        if (request.streams >= OWN_NAMES).any():
-            raise ValueError(f"streams must have names below 2^63, not {request.streams.max()}")
-        state = self.state
-        sums, counts, answered = self.third_party.answer(request, self.channels, state.time, self.params.horizon)
-        self._consulted |= answered
-        return sums, counts, answered
-
-    def select(self, scores: Floats, possible: Bools, sensitivity: Array) -> Ints:
-        """Select options by scores over the channel `selection`.
-
-        Args:
-            scores: float64[B, W, K], clipped to [0, sensitivity], so that it holds whatever they are.
-            possible: the options to select from, bool[B, W, K]; public.
-            sensitivity: how far one feedback can change a score, an array that broadcasts against [B, W, 1]; public.
-
-        Returns:
-            The options int64[B, W]; -1 where the selection was lost.
-        """
-        channel = self.channels["selection"]
-        scores = np.where(possible, np.clip(scores, 0, sensitivity), IMPOSSIBLE)
-        option, arrived = channel.send(scores, None, sensitivity)
-        if option.ndim == scores.ndim:  # without noise the scores arrive unchanged
-            option = option.argmax(-1)
-        self._selected |= channel.live[:, None]
-        return np.where(arrived, option, -1)
-
-    # Many rounds at once.
-
-    def can_jump(self, until: float) -> bool:
-        """Requires live replicas that have all played the same number of rounds, a named family, and channels without
-        mechanisms."""
-        times, p = np.unique(self.state.time[~self.done]), self.params
-        until = min(until, float(p.horizon))
-        named = not callable(p.family) and p.actions == "item"
-        bare = all(channel.config.mechanism is None for channel in self.channels.values()) and is_plain(self.channels)
-        return (
-            named and bare and not self.done.any() and len(times) == 1 and until == np.floor(until) and until > times[0]
-        )
-
-    def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        """Play several rounds with agents that follow a `RoundPlan`; the same bits as steps, except for rounding in the
-        metrics."""
-        p, state, form = self.params, self.state, forms["agent"]
-        last, time = int(min(until, float(p.horizon))), int(state.time[0])
-        marks = sorted({last, *(start for start, _ in p.growth if time < start < last)})
-        size = self.num_envs * p.num_agents
-        while time < last:
-            stop = min(
-                next(mark for mark in marks if mark > time), time + max(BLOCK_NUMBERS // (size * p.context_dim), 1)
-            )
-            rounds = stop - time
-            coming = self.draw_contexts(state.centres, rounds)
-            contexts = np.concatenate([state.contexts[None], coming[:-1]])
-            luck = self.stream("rewards").random(contexts.shape[:-1])
-            self._state = state = self.play_block(state, form, contexts, luck, coming[-1])
-            time = stop
-        self.truncated = self.truncated | (state.time >= p.horizon)
-
-    def play_block(self, state: State, form: RoundPlan, contexts: Floats, luck: Floats, then: Floats) -> State:
-        """Play rounds with these contexts [T, B, W, d]; the uniform numbers [T, B, W] decide who likes the item
-        shown."""
-        rounds, replica = len(contexts), np.arange(self.num_envs)[:, None]
-        family, instance = self.params.family, self.instance(state)
-        item, likes, shared, messages = form.play(
-            Block(int(state.time[0]), contexts, luck, state.active, family, instance, state.items)
-        )
-        for name in ("statistics", "counts"):
-            self.channels[name].record(each=messages)
-        self.channels["selection"].record(np.full(self.num_envs, rounds))
-        agent = np.arange(self.params.num_agents)
-        where = (replica, agent, self.cell_of(contexts), self.cluster_of(state.codes)[replica, item])
-        counts, sums = state.own_counts.copy(), state.own_sums.copy()
-        np.add.at(counts, where, 1)
-        np.add.at(sums, where, likes)
-        mu, best = (values.sum((0, 2)) for values in self.mean_rewards(state, contexts, item))
-        new = updated(
-            state,
-            served=contexts[-1],
-            shown=item[-1],
-            own_counts=counts,
-            own_sums=sums,
-            reward=state.reward + likes.sum((0, 2)),
-            expected_reward=state.expected_reward + mu,
-            regret=state.regret + best - mu,
-            shared=state.shared + shared.sum((0, 2)),
-            time=state.time + rounds,
-        )
-        return self.moved_on(new, then)
+    def best_at_hand(self) -> Ints:
+        """The item with the highest mean reward that each agent has for the user to be served, int64[B, W]."""
+        self._begun()
+        return self.column("best").copy()
 
     # Observations and metrics.
 
-    def observe_role(self, state: State, role: str, rows: Array | None = None) -> Array:
-        time = np.broadcast_to(state.time[:, None].astype(np.float64), state.answered.shape)
-        return self.roles[role].layout.pack(
-            context=state.contexts,
-            time=time,
-            answered=state.answered.astype(np.float64),
-            counts=state.counts,
-            means=state.means,
-        )
-
-    def _clusters_at_hand(self, state: State) -> Bools:
-        """The clusters in which agents have items, bool[B, W, clusters]."""
-        at_hand = np.zeros((*state.answered.shape, self.clusters), np.bool_)
-        b, w, k = np.nonzero(state.active)
-        at_hand[b, w, self.cluster_of(state.codes)[b, k]] = True
-        return at_hand
-
     def action_mask(self, role: str) -> Array | None:
-        p, active = self.params, self.state.active
+        """See `Population`; read-only, and the same array until items arrive."""
+        p = self.params
         if p.actions == "point":
             return None
-        if self._mask is None or self._mask[0] is not active:
-            own = active if p.actions == "item" else self._clusters_at_hand(self.state)
-            self._mask = (active, np.concatenate([own, own], -1).view(np.int8))
-        return self._mask[1].copy()
+        self._begun()
+        moment = self.column("at_hand").tobytes() if p.growth else b""
+        if self._mask is None or self._mask[0] != moment:
+            active = self.column("active")
+            mask = np.zeros((*active.shape[:2], 2 * (p.num_items if p.actions == "item" else self.clusters)), np.int8)
+            width = mask.shape[2] // 2
+            if p.actions == "item":
+                mask[..., :width] = mask[..., width:] = active
+            else:
+                b, w, k = np.nonzero(active)
+                cluster = self.column("codes")[b, k] >> (DEPTH - p.cluster_depth)
+                mask[b, w, cluster] = mask[b, w, width + cluster] = 1
+            mask.flags.writeable = False
+            self._mask = moment, mask
+        return self._mask[1]
 
-    def empty_info(self) -> dict[str, Any]:
-        nothing: dict[str, Any] = {"mu": 0.0, "regret": 0.0, "cluster": 0, "cell": 0, "shared": False, "records": 0}
-        return {name: {"agent": value} for name, value in nothing.items()}
+    def clock(self) -> Floats:
+        self._begun()
+        return self.column("time").astype(np.float64)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
         """Means per agent and round so far, [B]."""
-        s = self.state
-        played = np.maximum(s.time, 1) * self.params.num_agents
-        names = ("reward", "expected_reward", "regret", "shared")
-        return {name: partial(np.divide, getattr(s, name), played) for name in names}
+        self._begun()
+        played = np.maximum(self.column("time"), 1) * self.params.num_agents
+        names = {"reward": "earned"} | {name: name for name in ("expected_reward", "regret", "shared")}
+        return {name: partial(np.divide, self.column(field), played) for name, field in names.items()}
 
     def outcome(self) -> dict[str, Array]:
         """Means per agent and round, [B]: `reward`, `expected_reward` (mu of what was shown), `regret` (against the
@@ -751,12 +677,6 @@ class Recommender(Population[State]):
         return {name: np.asarray(value(), np.float64) for name, value in self.measures().items()}
 
     describe, draw = drawing.describe, drawing.draw
-
-
-def _squared_distances(points: Array, items: Floats) -> Floats:
-    """Squared distances of points [B, W, 5] to items [B, K, 5], [B, W, K], up to a constant for each point."""
-    product = points.astype(np.float64) @ np.swapaxes(items, 1, 2)
-    return np.asarray((items**2).sum(-1)[:, None] - 2 * product)
 
 
 recommender_v0 = World(Recommender, Params)

@@ -15,7 +15,6 @@ class _FixedClusters(ClusterPolicy):
     """Base of policies with fixed clusters of items, made by halving the largest until there are enough."""
 
     clusters: int
-    fast = ClusterPolicy.fast
     public_schedule = ClusterPolicy.public_schedule
 
     def set_rules(self, context_dim: int) -> None:
@@ -60,7 +59,6 @@ class DSC(_FixedClusters):
         self.clusters = integer("clusters", clusters, at_least=2, at_most=10_000)
         self.xi = number("xi", xi, above=0)
 
-    fast = ClusterPolicy.fast
     public_schedule = ClusterPolicy.public_schedule
 
     def arrivals(self, context_dim: int) -> Floats:
@@ -95,7 +93,6 @@ class ACR(_FixedClusters):
         self.power = number("power", power, above=0)
         self.bisect = bool(choice("bisect", bisect, (False, True)))
 
-    fast = ClusterPolicy.fast
     public_schedule = ClusterPolicy.public_schedule
 
     def arrivals(self, context_dim: int) -> Floats:

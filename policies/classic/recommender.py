@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 from taciturn.envs.core import PublicView, choice, integer, number
-from taciturn.envs.recommender.fast import Block
 from taciturn.envs.recommender.sharing import Request
 from taciturn.policies.classic.bandit_indices import ucb1_narrow, ucb1_width
 from taciturn.policies.families.optimistic_tree import OptimisticTree
@@ -19,14 +18,13 @@ class OracleItem(ItemPolicy):
     """The item at hand with the highest mean reward, which is hidden truth: regret 0."""
 
     needs_truth = True
-    fast = ItemPolicy.fast
     public_schedule = True
 
     def start(self, fresh: Bools) -> None:
         pass
 
     def choose(self, contexts: Floats) -> Ints:
-        best: Ints = self._view.truth.best_at_hand(contexts)
+        best: Ints = self._view.truth.best_at_hand()
         return best
 
 
@@ -55,7 +53,6 @@ class ItemUCB1(ItemPolicy):
         index = np.where(counts > 0, sums / np.maximum(counts, 1) + wide * ucb1_narrow(np.maximum(counts, 1)), np.inf)
         return self.best(index)
 
-    fast = ItemPolicy.fast
     public_schedule = True
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
@@ -73,8 +70,6 @@ class DUCB(ItemUCB1):
         width: as for `ItemUCB1`.
     """
 
-    fast = ItemPolicy.fast
-
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         if any(view.channels[name].mechanism is not None for name in ("statistics", "counts")):
@@ -84,19 +79,9 @@ class DUCB(ItemUCB1):
             )
         self._consult = view.consult
 
-    def who_asks(self) -> Bools:
-        return np.asarray(self._network.degrees > 0)
-
-    def play(self, block: Block) -> tuple[Ints, Bools, Bools, Ints]:
-        self._consult = lambda request: (request.sums, request.counts, request.asked)
-        try:
-            return super().play(block)
-        finally:
-            self._consult = self._view.consult
-
     def known(self) -> tuple[Floats, Floats]:
         network = self._network
-        asked = np.broadcast_to(self.who_asks(), self._shape[:2])
+        asked = np.broadcast_to(network.degrees > 0, self._shape[:2])
         nothing = np.zeros((*self._shape[:2], 1), np.uint64)
 
         def messages(who: Bools) -> Ints:
@@ -190,7 +175,6 @@ class HOO(_TreeSearch):
         self.nu = number("nu", nu, at_least=1e-6, at_most=1e6)
         self.rho = number("rho", rho, at_least=0.01, below=1)
 
-    fast = ItemPolicy.fast
     public_schedule = True
 
     def make_tree(self, codes: Ints) -> OptimisticTree:
@@ -213,7 +197,6 @@ class HCT(_TreeSearch):
         self.c = number("c", c, above=0, at_most=1e6)
         self.delta = number("delta", delta, at_least=1e-12, below=1)
 
-    fast = ItemPolicy.fast
     public_schedule = True
 
     def make_tree(self, codes: Ints) -> OptimisticTree:
@@ -236,7 +219,6 @@ class LinUCB(ItemPolicy):
         self.alpha = number("alpha", alpha, above=0)
         self.ridge = number("ridge", ridge, at_least=1e-9, at_most=1e9)
 
-    fast = ItemPolicy.fast
     public_schedule = True
 
     def start(self, fresh: Bools) -> None:
@@ -353,7 +335,6 @@ class GaussLinUCB(ItemPolicy):
         self.failure = number("failure", failure, at_least=1e-12, below=1)
         self.shift = number("shift", shift, above=0, at_most=1)
 
-    fast = ItemPolicy.fast
     public_schedule = True
 
     @property
@@ -422,7 +403,6 @@ class ContextualZooming(ItemPolicy):
         self.scale = number("scale", scale, above=0)
         self.most = integer("most", most, at_least=1)
 
-    fast = ItemPolicy.fast
     public_schedule = True
 
     def start(self, fresh: Bools) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.envs.recommender.rewards import ITEM_DIMS
 from taciturn.envs.recommender.sharing import Reader, Request
-from taciturn.policies.base import Learner, Policy, Random
+from taciturn.policies.base import Learner, Random
 from taciturn.policies.families.recommender import ItemPolicy
 from taciturn.policies.reference.t_prido import dominating_set
 from taciturn.privacy.mechanisms import Blocks, Mechanism
@@ -111,7 +111,6 @@ class LogisticBandit(ItemPolicy, Learner):
 
     # A run.
 
-    fast = ItemPolicy.fast
     public_schedule = True
 
     def begin(self, view: PublicView) -> None:
@@ -184,7 +183,6 @@ class PooledLogistic(LogisticBandit):
 
     pools = True
     public_schedule = True
-    fast = ItemPolicy.fast
 
     @property
     def minds(self) -> int:
@@ -236,8 +234,6 @@ class BlockListener(LogisticBandit):
         share: of a total of epsilon, that sums get, in (0, 1); the counts get the rest.
         degree, explore, worlds, rounds, seed: as for `LogisticBandit`.
     """
-
-    fast = Policy.fast  # type: ignore[assignment]  # it plays steps
 
     def __init__(
         self,

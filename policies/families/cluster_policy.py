@@ -4,13 +4,12 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView
 from taciturn.envs.recommender.drawing import Sketch
-from taciturn.envs.recommender.fast import Block, RoundPlan
-from taciturn.envs.recommender.geometry import DEPTH, grid
-from taciturn.envs.recommender.rewards import means
+from taciturn.envs.recommender.geometry import grid
 from taciturn.envs.recommender.sharing import Entered, Reader, Request
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies.base import Policy
-from taciturn.policies.families.cluster_rounds import COMPILE_FROM, Rules, available, play_rounds
+from taciturn.policies.families import cluster_rounds
+from taciturn.policies.families.cluster_rounds import ANY, BEST, Rules, call, count_messages, judge, learn, look_up
 from taciturn.policies.families.cluster_tree import ClusterTree
 from taciturn.validation import Bools, Floats, Ints
 
@@ -24,14 +23,12 @@ class ClusterPolicy(Policy):
         xi: weight of the confidence width.
         bisect: whether cells are halved in one dimension at a time.
         biased: whether agents that do not ask divide their own sum by the neighbourhood's count.
-        compile_from: number of agent-rounds in a block from which on the loop is compiled; it affects speed only.
     """
 
     threshold: float
     xi: float
     bisect: bool = False
     biased: bool = False
-    compile_from: int = COMPILE_FROM
     _bonus: Floats
     _explored: Floats
     _crowded: Floats
@@ -56,12 +53,17 @@ class ClusterPolicy(Policy):
         members = np.diff(groups.indptr)[self._follows]
         self._merged, self._may_ask = members, np.tile(members > 1, view.num_envs)
         self._codes = view.catalogue()[1]
-        self._tree = ClusterTree(self._codes, p.context_dim, groups, self._owners, self.bisect, p.horizon)
         self._model_of = (np.arange(view.num_envs)[:, None] * len(self._owners) + self._follows).ravel()
+        self.set_rules(p.context_dim)
+        rules = Rules(self._model_of, self.biased, self._bonus, self._explored, self._crowded)
+        self._tree = ClusterTree(self._codes, p.context_dim, groups, self._owners, rules, self.bisect, p.horizon)
         self._mean = np.zeros(len(self._tree.owner_actor))  # of the owners' feedbacks where they last acted
         self._over = np.zeros(view.num_envs, np.bool_)
-        self._knows_items = np.zeros(view.num_envs, np.bool_)
-        self.set_rules(p.context_dim)
+        self._knows_nothing, self._nothing = True, np.zeros((*self._shape, 1), np.uint64)
+        actors = len(self._model_of)
+        self._steps, self._row = np.zeros((actors, p.context_dim), np.int64), np.zeros(actors, np.int64)
+        self._leaf, self._shown = np.zeros(actors, np.int64), np.zeros(actors, np.int64)
+        self._sums, self._counts, self._index, self._possible = self._room(16)
         statistics, counts = view.channels["statistics"], view.channels["counts"]
         self._faulty = statistics.faulty or counts.faulty
         self._exact = not (self._faulty or statistics.mechanism or counts.mechanism)
@@ -93,13 +95,18 @@ class ClusterPolicy(Policy):
     def prepare(self, fresh: Bools) -> None:
         """Change the start of a run, in the replicas `fresh` bool[B]."""
 
+    def _room(self, leaves: int) -> tuple[Floats, Floats, Floats, Bools]:
+        """For each actor and leaf [A, L]: the sums and counts that it knows, the index, and whether it has items."""
+        shape = len(self._model_of), leaves
+        return np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
+
     def sketch(self, replica: int, agent: int, context: Floats) -> Sketch:
         """The leaves and cells of the model that an agent uses, and the means in the cell of a context [d], for
         pictures."""
         tree = self._tree
         model = self._model_of[[replica * self._shape[1] + agent]]
         (leaves,) = tree.num_leaves[model]
-        row = tree.rows(model, tree.digits(grid(context[None])))
+        row = tree.rows(model, grid(context[None]))
         counts, sums = (
             (table[row[0], :leaves] if row[0] >= 0 else np.zeros(leaves)) for table in (tree.counts, tree.sums)
         )
@@ -112,224 +119,112 @@ class ClusterPolicy(Policy):
         return self._tree
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        context, time = obs[..., self._layout.slices["context"]], obs[:, 0, self._layout.slices["time"].start]
-        items = None if mask is None else mask[..., : self._items] > 0
-        self.look_around(time, items)
-        luck = self.rng.random((*self._shape, 2)).reshape(-1, 2)
-        return self.choose(context.astype(np.float64), luck).reshape(self._shape)
+        self.look_around(obs, mask)
+        luck = self.rng.random((len(self._model_of), 2))
+        return self.choose(np.ascontiguousarray(obs.reshape(len(luck), -1), np.float32), luck).reshape(self._shape)
 
-    def choose(self, contexts: Floats, luck: Floats) -> Ints:
-        """The items that the agents show, int64[A], in contexts [B, W, d], with two uniform numbers for each, [A,
+    def choose(self, obs: Array, luck: Floats) -> Ints:
+        """The items that the agents show, int64[A], for observations [A, D], with two uniform numbers for each, [A,
         2]."""
-        tree, agents = self._tree, self._shape[1]
-        self._steps = grid(contexts.reshape(len(luck), -1))
-        self._row = tree.rows(self._model_of, tree.digits(self._steps))
-        log_n = np.log(tree.time + 1.0)
+        tree = self._tree.arrays
+        cluster_rounds.PLAYED[0] += len(luck)
+        if tree.leaf_lo.shape[1] > self._sums.shape[1]:
+            self._sums, self._counts, self._index, self._possible = self._room(tree.leaf_lo.shape[1])
         asks = self.who_asks()
-        sums, counts, self._shared = self.ask(asks) if asks.any() else (*self.own_statistics(), asks)
-        index, possible = self.indices(sums, counts, log_n)
-        leaf = self.selected(index, possible, log_n, luck[:, 0])
-        actor = np.arange(len(leaf))
-        self._used = counts
-        low = tree.leaf_lo[self._model_of, leaf]
-        high = tree.leaf_hi[self._model_of, leaf]
-        first, last = tree.below[actor, low], tree.below[actor, high]
-        place = tree.own[actor, first + (luck[:, 1] * (last - first)).astype(np.int64)]
-        return np.asarray(tree.order[actor // agents, place])
+        self._look_up(obs, asks)
+        if asks.any():
+            self.ask(asks, obs)
+        log_n = np.log(tree.time + 1.0)
+        self._leaf[:] = BEST
+        self._judge(log_n, luck)
+        if self.reconsider(log_n):
+            self._judge(log_n, luck)
+        return self._shown.copy()
 
-    def look_around(self, time: Array, have: Bools | None) -> None:
+    def _look_up(self, obs: Array, answered: Bools) -> None:
+        arrays, rules, first = self._tree.arrays, self._tree.rules, self._layout.slices["context"].start
+        call(look_up, arrays, rules, obs, first, answered, self._steps, self._row, self._sums, self._counts)
+
+    def _judge(self, log_n: Floats, luck: Floats) -> None:
+        known = self._sums, self._counts, luck, self._index, self._possible, self._leaf, self._shown
+        call(judge, self._tree.arrays, self._tree.rules, self.xi * log_n / 8, *known)
+
+    def reconsider(self, log_n: Floats) -> bool:
+        """Set the leaves that agents choose in another way than by the highest index (see `judge`); returns whether
+        any do."""
+        if not self._noisy_selection:
+            return False
+        cap = (1 + np.sqrt(self.xi * log_n / 8) + self._bonus[0])[:, None, None]
+        shape = (*self._shape, -1)
+        leaves = int(self._tree.num_leaves.max())  # the noise depends on how many there are
+        scores = np.minimum(self._index[:, :leaves].reshape(shape), cap)
+        option = self._view.select(scores, self._possible[:, :leaves].reshape(shape), cap).ravel()
+        self._leaf[:] = np.where(option < 0, ANY, option)
+        return True
+
+    def look_around(self, obs: Array, mask: Array | None) -> None:
         """Start afresh in replicas with a new run, and learn which items there are."""
-        tree, codes = self._tree, self._view.catalogue()[1]
-        fresh = (time == 0) & ((tree.time > 0) | (codes is not self._codes))
-        if fresh.any():
-            tree.restart(fresh, codes)
+        codes, news = self._view.catalogue()[1], self._knows_nothing
+        if codes is not self._codes:
+            fresh = obs[:, 0, self._layout.slices["time"].start] == 0
+            self._tree.restart(fresh, codes)
             self.prepare(fresh)
             self._mean.reshape(len(fresh), -1)[fresh] = 0
-            self._over[fresh] = self._knows_items[fresh] = False
-            self._codes = codes
-        if not self._knows_items.all() or np.isin(time, self._growth).any():
-            tree.have(np.ones((*self._shape, self._items), np.bool_) if have is None else have)
-            self._knows_items[:] = True
+            self._over[fresh], self._codes, news = False, codes, True
+        if self._growth.size and not news:
+            news = bool(np.isin(obs[:, 0, self._layout.slices["time"].start], self._growth).any())
+        if news:
+            items = np.ones((*self._shape, self._items), np.bool_) if mask is None else mask[..., : self._items] > 0
+            self._tree.have(items)
+            self._knows_nothing = False
 
     def who_asks(self) -> Bools:
         """The agents that ask the third party, bool[A]."""
         return np.asarray((self._mean < self.threshold) & self._may_ask)
 
-    def _rows_of(self, *tables: Array) -> list[Floats]:
-        """The agents' rows of tables [R, L], float64[A, leaves], zeros where there are no records."""
-        width = int(self._tree.num_leaves.max())
-        some = self._row >= 0
-        found = [table[self._row, :width].astype(np.float64) for table in tables]
-        if not some.all():
-            for values in found:
-                values[~some] = 0
-        return found
-
-    def own_statistics(self) -> tuple[Floats, Floats]:
-        """The sums and counts [A, leaves] of the owners' own records."""
-        tree = self._tree
-        sums, counts = self._rows_of(tree.own_sums, tree.counts if self.biased else tree.own_counts)
-        return sums, counts
-
-    def ask(self, asks: Bools) -> tuple[Floats, Floats, Bools]:
-        """The sums and counts [A, leaves] that agents know after some of them, bool[A], have asked; and which got an
-        answer."""
-        tree, (size, agents) = self._tree, self._shape
-        asked = asks.reshape(size, agents)
-        exact = self._rows_of(tree.sums, tree.counts)
+    def ask(self, asks: Bools, obs: Array) -> None:
+        """Let some agents, bool[A], ask the third party, and replace what they looked up by what they are told."""
+        tree, shape = self._tree, (*self._shape, -1)
+        asked = asks.reshape(self._shape)
         if self._exact:
-            nothing = np.zeros((size, agents, 1), np.uint64)
+            nothing = self._nothing
             request = Request(asked, nothing, nothing, nothing, self.messages, self._merged, lambda who, reader: ())
-            _, _, answered = self._consult(request)
-            sums, counts = exact
-        else:
-            width = tree.counts.shape[1]
-            padded = [np.pad(x, ((0, 0), (0, width - x.shape[1]))).reshape(size, agents, width) for x in exact]
-            names = tree.streams(self._model_of, self._row, width).reshape(size, agents, width)
-            request = Request(
-                asked, padded[0], padded[1].astype(np.int64), names, self.messages, self._merged, self.entered
-            )
-            told, counted, answered = self._consult(request)
-            sums, counts = (x.reshape(size * agents, width)[:, : exact[0].shape[1]] for x in (told, counted))
-            # Noise can make a count small or negative: then the leaf counts as unvisited.
-            counts = np.where(counts >= 1, counts, 0)
-            sums = np.clip(sums, 0, counts)
-        asks = answered.reshape(-1)
-        if asks.all():
-            return sums, counts, asks
-        own_sums, own_counts = self.own_statistics()
-        return np.where(asks[:, None], sums, own_sums), np.where(asks[:, None], counts, own_counts), asks
+            self._consult(request)
+            return
+        sums, counts = (x.reshape(shape) for x in (self._sums, self._counts))
+        names = tree.streams(self._model_of, self._row, sums.shape[2]).reshape(shape)
+        request = Request(asked, sums, counts.astype(np.int64), names, self.messages, self._merged, self.entered)
+        told, counted, answered = (x.reshape(len(asks), -1) for x in self._consult(request))
+        if not answered.ravel()[asks].all():
+            self._look_up(obs, answered.ravel())
+        # Noise can make a count small or negative: then the leaf counts as unvisited.
+        counted = np.where(counted >= 1, counted, 0)
+        self._counts[:] = np.where(answered, counted, self._counts)
+        self._sums[:] = np.where(answered, np.clip(told, 0, counted), self._sums)
 
     def messages(self, answers: Array) -> Ints:
         """The messages that each agent sends, int64[B, W]: one for each of the `answers` [B, W] that others get about
         its group."""
-        tree, actors = self._tree, len(self._model_of)
-        by_model = np.bincount(self._model_of, answers.ravel(), len(tree.owner_actor))
-        told = np.bincount(tree.pair_actor, by_model[tree.pair_model], actors).reshape(self._shape)
-        return (told - answers).astype(np.int64)
+        sent = np.zeros(len(self._model_of), np.int64)
+        whole = np.ascontiguousarray(answers.ravel(), np.int64)
+        call(count_messages, self._tree.arrays, self._tree.rules, whole, sent)
+        return sent.reshape(self._shape)
 
     def entered(self, who: Bools, reader: Reader) -> Entered:
         """The records that answers to the agents `who` bool[B, W] release to `reader` for the first time."""
         actor = np.flatnonzero(who.ravel())
         return self._tree.entered(self._model_of[actor], self._row[actor], reader)
 
-    def indices(self, sums: Floats, counts: Floats, log_n: Floats) -> tuple[Floats, Bools]:
-        """The index of each leaf, float64[A, leaves], inf without records; and the leaves that hold items of the agent,
-        bool[A, leaves]."""
-        tree, width = self._tree, sums.shape[1]
-        wide = np.repeat(self.xi * log_n / 8, self._shape[1])[:, None]
-        models, actor = self._model_of, np.arange(len(self._model_of))[:, None]
-        safe = np.maximum(counts, 1)
-        index = sums / safe + np.sqrt(wide / safe) + self._bonus[tree.leaf_depth[models, :width]]
-        index[counts == 0] = np.inf
-        held = tree.below[actor, tree.leaf_hi[models, :width]] > tree.below[actor, tree.leaf_lo[models, :width]]
-        return index, held & (np.arange(width) < tree.num_leaves[models][:, None])
-
-    def selected(self, index: Floats, possible: Bools, log_n: Floats, luck: Floats) -> Ints:
-        """The leaves that the agents choose, int64[A]."""
-        size, agents = self._shape
-        lost = np.ones(len(index), np.bool_)
-        if self._noisy_selection:
-            cap = 1 + np.sqrt(self.xi * log_n / 8) + self._bonus[0]
-            scores = np.minimum(index.reshape(size, agents, -1), cap[:, None, None])
-            option = self._view.select(scores, possible.reshape(scores.shape), cap[:, None, None]).ravel()
-            lost = option < 0
-            best = possible
-        else:
-            index = np.where(possible, index, -np.inf)
-            best = index == index.max(1, keepdims=True)
-        place = (luck * best.sum(1)).astype(np.int64)
-        first = (best.cumsum(1) > place[:, None]).argmax(1)
-        return first if not self._noisy_selection else np.where(lost, first, option)
-
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        live = ~self._over
-        places = self._tree.place[np.arange(len(live))[:, None], action % self._items].ravel()
-        real = np.repeat(live, self._shape[1]) & self._tree.has(places)
-        self.learn(places, (reward > 0).ravel(), real, live)
+        live, time = ~self._over, self._tree.time
+        self._tree.make_room(int(time.max()))
+        log_n = np.log(np.maximum(time + live, 1))
+        actions = np.ascontiguousarray(action.ravel(), np.int64)
+        earned = np.ascontiguousarray(reward.ravel(), np.float64)
+        known = self._steps, actions, earned, live, self._counts, self._mean
+        call(learn, self._tree.arrays, self._tree.rules, log_n, *known)
         self._over = self._over | done
-
-    def learn(self, places: Ints, likes: Bools, real: Bools, live: Bools) -> None:
-        """Record a round, and refine cells and leaves; the arguments are those of `ClusterTree.record`."""
-        tree = self._tree
-        node, leaf = tree.record(self._steps, places, likes.astype(np.int8), real, live)
-        shown, models, owner = real[tree.owner_actor], np.arange(len(node)), tree.owner_actor
-        self._mean = np.where(shown, tree.own_means(node, leaf), self._mean)
-        log_n = np.repeat(np.log(np.maximum(tree.time, 1)), len(self._owners))
-        level, row, depth = tree.node_level[node], tree.node_row[node], tree.leaf_depth[models, leaf]
-        with np.errstate(invalid="ignore"):  # inf * ln 1: never
-            crowded = (tree.arrivals[row] >= self._crowded[level] * log_n) & (level < tree.deepest) & shown
-            explored = (self._used[owner, leaf] >= self._explored[depth] * log_n) & (depth < DEPTH) & shown
-        for model in np.flatnonzero(crowded):
-            tree.split(int(model), int(node[model]))
-        for model in np.flatnonzero(explored):
-            if tree.held(int(owner[model]), int(model), int(leaf[model])) > 1:
-                tree.expand(int(model), int(leaf[model]))
-
-    # Many rounds at once.
-
-    def fast(self, view: PublicView) -> RoundPlan | None:
-        """`play`, the same bits as single steps."""
-        return RoundPlan(self.play)
-
-    def play(self, block: Block) -> tuple[Ints, Bools, Bools, Ints]:
-        """See `RoundPlan`."""
-        rounds, size, agents = block.luck.shape
-        self._knows_items[:] = False
-        self.look_around(np.full(size, float(block.time)), block.active)
-        luck = self.rng.random((rounds, size, agents, 2)).reshape(rounds, size * agents, 2)
-        if luck.size // 2 >= self.compile_from and available() and self.compiles:
-            items, likes, asked = play_rounds(
-                self._tree,
-                grid(block.contexts.reshape(rounds, size * agents, -1)),
-                self.rules(rounds),
-                block,
-                luck,
-                self._mean,
-            )
-        else:
-            items, likes, asked = self._play_plainly(block, luck)
-        shape = (rounds, size, agents)
-        asked = asked.reshape(shape)
-        return items.reshape(shape), likes.reshape(shape), asked, self.messages(asked.sum(0))
-
-    compiles = True  # whether the compiled loop plays it
-
-    def rules(self, rounds: int) -> Rules:
-        """The arguments of the compiled loop for the coming rounds."""
-        log_n = np.log(self._tree.time[0] + 1.0 + np.arange(rounds))
-        return Rules(
-            model_of=self._model_of,
-            may_ask=self._may_ask,
-            always_asks=~self.leads(),
-            threshold=float(self.threshold),
-            biased=self.biased,
-            wide=self.xi * log_n / 8,
-            log_n=log_n,
-            bonus=self._bonus,
-            explored=self._explored,
-            crowded=self._crowded,
-        )
 
     def leads(self) -> Bools:
         """The agents that keep the model that they use, bool[A]."""
         return np.asarray(self._tree.owner_actor[self._model_of] == np.arange(len(self._model_of)))
-
-    def _play_plainly(self, block: Block, luck: Floats) -> tuple[Ints, Bools, Bools]:
-        rounds, size, agents = block.luck.shape
-        everyone, everywhere = np.ones(size * agents, np.bool_), np.ones(size, np.bool_)
-        found = np.zeros((rounds, size * agents), np.int64), *np.zeros((2, rounds, size * agents), np.bool_)
-        replica = np.arange(size)[:, None]
-        self._consult = lambda request: (request.sums, request.counts, request.asked)
-        try:
-            for t in range(rounds):
-                items = self.choose(block.contexts[t], luck[t])
-                shown = items.reshape(size, agents)
-                mu = means(block.family, block.contexts[t], block.items[replica, shown], block.instance)
-                likes = (block.luck[t] < mu).ravel()
-                for table, values in zip(found, (items, likes, self._shared), strict=True):
-                    table[t] = values
-                self.learn(self._tree.place[replica, shown].ravel(), likes, everyone, everywhere)
-        finally:
-            self._consult = self._view.consult
-        return found

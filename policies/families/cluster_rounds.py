@@ -1,24 +1,31 @@
-"""Many rounds of T-PriDO in one loop, compiled with numba: bit-identical to `ClusterTree` and the policy, round by
-round."""
+"""A round of T-PriDO on a `ClusterTree`, as plain functions of numbers: they are compiled once enough has been played,
+and give the same bits uncompiled."""
 
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core.compiled import compiled
-from taciturn.envs.recommender.geometry import CONTEXT_BITS, DEPTH
-from taciturn.envs.recommender.rewards import BUMPS, FLOOR, SPAN
-from taciturn.policies.families.cluster_tree import ClusterTree
+from taciturn.envs.core.compiled import COMPILE_FROM, function_of, may_compile
+from taciturn.envs.recommender.geometry import CONTEXT_BITS, DEPTH, digit_of
 from taciturn.validation import Array
 
-# From so many agent-rounds on, compiling the loop (about 10 s) pays.
-COMPILE_FROM = 100_000
-FAMILIES = {"peak": 1, "bumps": len(BUMPS), "linear": 0}  # number of bumps
+BEST, ANY = -1, -2  # ways to choose a leaf, see `judge`
+PLAYED = [0]  # agent-rounds in this process, in a list that all share
+ENTRIES: dict[Any, Any] = {}  # compiled functions
+
+
+class Rules(NamedTuple):
+    """The policy: who follows which model, the indices, and when a cell is split or a leaf expanded."""
+
+    model_of: Array  # [A]
+    biased: bool  # whether agents that do not ask divide their own sum by the neighbourhood's count
+    bonus: Array  # by depth of a leaf, of its index
+    explored: Array  # and the records, over ln n, that expand it
+    crowded: Array  # by level of a cell, the arrivals, over ln n, that split it
 
 
 class Tree(NamedTuple):
-    """What a `ClusterTree` holds; `size` counts its nodes, rows, splits, free rows and levels."""
+    """What a `ClusterTree` holds."""
 
     leaf_lo: Array
     leaf_hi: Array
@@ -36,6 +43,7 @@ class Tree(NamedTuple):
     sums: Array
     own_counts: Array
     own_sums: Array
+    released: Array
     arrivals: Array
     row_model: Array
     row_name: Array
@@ -44,165 +52,139 @@ class Tree(NamedTuple):
     log_steps: Array
     codes: Array
     order: Array
+    place: Array
     own: Array
     below: Array
     pair_model: Array
     pair_actor: Array
     pair_from: Array
+    pair_node: Array
+    shown: Array
     owner_actor: Array
+    time: Array
+    free: Array
+    size: Array  # numbers of nodes, rows, splits, free rows, levels, and of leaves of the model that has most
     bisect: bool
     deepest: int
     num_agents: int
     num_models: int
-    free: Array
-    size: Array
 
 
-class Room(NamedTuple):
-    """Where the loop notes what happens in a round: it makes no arrays of its own."""
-
-    value_of: Array  # each leaf, when an agent chooses
-    places: Array  # the item that each agent shows
-    slots: Array  # and its leaf
-    used: Array  # records behind that choice
-    nodes: Array  # the cell of each pair's record
+# Finding cells.
 
 
-class Rules(NamedTuple):
-    """The policy: who follows which model and may ask, when a cell is split or a leaf expanded, and the indices."""
-
-    model_of: Array
-    may_ask: Array
-    always_asks: Array
-    threshold: float
-    biased: bool
-    wide: Array
-    log_n: Array
-    bonus: Array
-    explored: Array
-    crowded: Array
-
-
-class Shop(NamedTuple):
-    """Contexts, items and mean rewards of the replicas; see `taciturn.envs.recommender.rewards`."""
-
-    contexts: Array
-    uniform: Array
-    items: Array
-    weights: Array
-    directions: Array
-    phases: Array
-    matrix: Array
-    heights: Array
-    radii: Array
-    bumps: int
-
-
-def available() -> bool:
-    """Whether numba is installed."""
-    return find_spec("numba") is not None
-
-
-def play_rounds(tree: ClusterTree, steps: Array, rules: Rules, block: Any, luck: Array, mean: Array) -> Any:
-    """Play T rounds of all replicas, updating the tree and the owners' last means float64[J] in place.
-
-    Args:
-        tree: the models; all replicas have played equally many rounds.
-        steps: the contexts, int64[T, A, d]; see `geometry.grid`.
-        rules: of the policy.
-        block: the `Block` to play.
-        luck: the policy's uniform numbers, [T, A, 2].
-        mean: of the owners' own feedbacks where they acted last.
-
-    Returns:
-        (items shown int64[T, A], who liked them bool[T, A], who asked bool[T, A]).
-    """
-    rounds, actors = luck.shape[:2]
-    tree.make_log_room(int(tree.time[0]) + rounds)
-    items, likes = np.zeros((rounds, actors), np.int64), np.zeros((rounds, actors), np.bool_)
-    asked = np.zeros((rounds, actors), np.bool_)
-    instance = {name: block.instance[name] for name in ("weights", "directions", "phases", "matrix")}
-    heights, radii = (np.array(x) for x in zip(*BUMPS, strict=True))
-    contexts, uniform = block.contexts.reshape(rounds, actors, -1), block.luck.reshape(rounds, actors)
-    bumps = FAMILIES[block.family]
-    shop = Shop(contexts, uniform, block.items, **instance, heights=heights, radii=radii, bumps=bumps)
-    start, done, loop = int(tree.time[0]), 0, compiled(_loop, ())
-    models = len(tree.owner_actor)
-    spare = len(tree.pair_model) + models * tree.width
-    while done < rounds:
-        while tree.num_nodes + spare > len(tree.node_level):
-            tree.more_nodes()
-        while tree.num_rows + spare > len(tree.counts):
-            tree.more_rows()
-        while tree.num_splits + models > len(tree.kids):
-            tree.more_kids()
-        if int(tree.num_leaves.max()) + 1 > tree.leaf_lo.shape[1]:
-            tree.widen()
-        free = np.zeros(len(tree.counts), np.int64)
-        free[: len(tree.free_rows)] = tree.free_rows
-        size = np.array([tree.num_nodes, tree.num_rows, tree.num_splits, len(tree.free_rows), tree.levels])
-        places, slots = np.zeros((2, actors), np.int64)
-        nodes = np.zeros(len(tree.pair_model), np.int64)
-        room = Room(np.zeros(tree.leaf_lo.shape[1]), places, slots, np.zeros(actors), nodes)
-        arrays = Tree(**{name: getattr(tree, name) for name in Tree._fields[:-2]}, free=free, size=size)
-        done = loop(arrays, rules, shop, steps, luck, start, done, spare, mean, items, likes, asked, room)
-        tree.num_nodes, tree.num_rows, tree.num_splits, num_free, tree.levels = size.tolist()
-        tree.free_rows = free[:num_free].tolist()
-    tree.time += rounds
-    return items, likes, asked
-
-
-def _digit(steps: Array, level: int, bisect: bool) -> int:
-    dims = len(steps)
-    if bisect:
-        return (int(steps[level % dims]) >> (CONTEXT_BITS - 1 - level // dims)) & 1
-    found = 0
-    for i in range(dims):
-        found |= ((int(steps[i]) >> (CONTEXT_BITS - 1 - level)) & 1) << i
-    return found
-
-
-def _mean(world: Shop, b: int, context: Array, item: Array) -> float:
-    """`rewards.means` of one item in one context of a replica."""
-    dims = len(context)
-    if world.bumps == 0:
-        total = 0.0
-        for i in range(len(item)):
-            ahead = world.matrix[b, i, 0]
-            for k in range(dims):
-                ahead += world.matrix[b, i, k + 1] * (2 * context[k] - 1)
-            total += (2 * item[i] - 1) * ahead
-        return 0.5 + 0.45 * total
-    best = 0.0
-    for bump in range(world.bumps):
-        distance = 0.0
-        for i in range(len(item)):
-            turned = world.phases[b, bump, i]
-            for k in range(dims):
-                turned += world.directions[b, bump, i, k] * (context[k] - 0.5)
-            gap = world.weights[b, i] * (item[i] - (0.5 + 0.42 * np.sin(np.pi * turned)))
-            distance += gap * gap
-        best = max(best, world.heights[bump] * max(0.0, 1 - np.sqrt(distance) / world.radii[bump]))
-    return FLOOR + SPAN * best
-
-
-def _walk(tree: Tree, node: int, steps: Array) -> int:
+def walk(tree: Tree, node: int, steps: Array) -> int:
     """The cell in which a context lies, from a root; -1 if it has no records."""
     while tree.node_kids[node] >= 0:
-        node = tree.kids[tree.node_kids[node], _digit(steps, tree.node_level[node], tree.bisect)]
+        node = tree.kids[tree.node_kids[node], digit_of(steps, tree.node_level[node], tree.bisect)]
         if node < 0:
             return -1
     return node
 
 
-def most_leaves(tree: Tree) -> int:
-    most = 0
-    for leaves in tree.num_leaves:
-        most = max(most, leaves)
-    return most
+def find(tree: Any, models: Any, steps: Any, rows: Any) -> None:
+    """The rows of statistics of contexts, int64[P], -1 where there are no records yet."""
+    for p in range(len(rows)):
+        node = walk(tree, models[p], steps[p])
+        rows[p] = tree.node_row[node] if node >= 0 else -1
 
 
-def _sub_cell(tree: Tree, m: int, node: int, digit: int) -> int:
+# Acting.
+
+
+def look_up(
+    tree: Any,
+    rules: Any,
+    obs: Any,
+    first: int,
+    answered: Any,
+    steps: Any,
+    rows: Any,
+    sums: Any,
+    counts: Any,
+) -> None:
+    """The sums and counts [A, L] that the actors know of each leaf in the cells of their contexts, in the columns of
+    `obs` float32[A, D] from `first` on: those of their group for the `answered`, bool[A], their model's owner's own for
+    the others."""
+    for a in range(len(rows)):
+        m = rules.model_of[a]
+        for i in range(steps.shape[1]):
+            steps[a, i] = min(int(obs[a, first + i] * (1 << CONTEXT_BITS)), (1 << CONTEXT_BITS) - 1)
+        node = walk(tree, m, steps[a])
+        row = tree.node_row[node] if node >= 0 else -1
+        rows[a] = row
+        for s in range(sums.shape[1]):
+            sums[a, s], counts[a, s] = 0.0, 0.0
+            if row >= 0 and s < tree.num_leaves[m]:
+                sums[a, s] = tree.sums[row, s] if answered[a] else tree.own_sums[row, s]
+                counts[a, s] = tree.counts[row, s] if answered[a] or rules.biased else tree.own_counts[row, s]
+
+
+def judge(
+    tree: Any,
+    rules: Any,
+    wide: Any,
+    sums: Any,
+    counts: Any,
+    luck: Any,
+    index: Any,
+    possible: Any,
+    leaf: Any,
+    items: Any,
+) -> None:
+    """The index [A, L] of each leaf, inf without records; which leaves hold items of the actor; the leaf that each
+    actor chooses; and the item that it shows.
+
+    `leaf` int64[A] says how to choose: BEST, the highest index, where ties are broken at random; ANY, a random one; or
+    a given leaf.
+    """
+    for a in range(len(leaf)):
+        b, m = a // tree.num_agents, rules.model_of[a]
+        best, ties, some = -np.inf, 0, 0
+        for s in range(index.shape[1]):
+            low, high = tree.leaf_lo[m, s], tree.leaf_hi[m, s]
+            possible[a, s] = s < tree.num_leaves[m] and tree.below[a, high] > tree.below[a, low]
+            q, value = counts[a, s], np.inf
+            if q > 0:
+                value = sums[a, s] / q + np.sqrt(wide[b] / q) + rules.bonus[tree.leaf_depth[m, s]]
+            index[a, s] = value
+            if possible[a, s]:
+                some += 1
+                if value > best:
+                    best, ties = value, 0
+                if value == best:
+                    ties += 1
+        slot = leaf[a]
+        if slot < 0:
+            anything = slot == ANY
+            place, slot = int(luck[a, 0] * (some if anything else ties)), 0
+            for s in range(index.shape[1]):
+                if possible[a, s] and (anything or index[a, s] == best):
+                    if place == 0:
+                        slot = s
+                    place -= 1
+        leaf[a] = slot
+        first, last = tree.below[a, tree.leaf_lo[m, slot]], tree.below[a, tree.leaf_hi[m, slot]]
+        place = min(first + int(luck[a, 1] * (last - first)), tree.own.shape[1] - 1)
+        items[a] = tree.order[b, tree.own[a, place]]
+
+
+def count_messages(tree: Any, rules: Any, answers: Any, sent: Any) -> None:
+    """The messages that each actor sends, int64[A]: one for each of the `answers` int64[A] that others get about its
+    group."""
+    for a in range(len(sent)):
+        sent[a] = 0
+    for a in range(len(sent)):
+        m = rules.model_of[a]
+        for p in range(tree.pair_from[m], tree.pair_from[m + 1]):
+            if tree.pair_actor[p] != a:
+                sent[tree.pair_actor[p]] += answers[a]
+
+
+# Learning.
+
+
+def sub_cell(tree: Tree, m: int, node: int, digit: int) -> int:
     """The sub-cell of a cell that was split, made if there is none."""
     known = tree.kids[tree.node_kids[node], digit]
     if known >= 0:
@@ -228,8 +210,8 @@ def _sub_cell(tree: Tree, m: int, node: int, digit: int) -> int:
     return kid
 
 
-def _split(tree: Tree, m: int, node: int, when: int, owner: int) -> None:
-    """`ClusterTree.split`."""
+def split(tree: Tree, m: int, node: int, when: int, owner: int) -> None:
+    """Split a cell into sub-cells, but only where there are records, and recount them."""
     row, level, dims = tree.node_row[node], tree.node_level[node], tree.node_low.shape[1]
     tree.node_kids[node], tree.node_row[node] = tree.size[2], -1
     for digit in range(tree.kids.shape[1]):
@@ -238,6 +220,8 @@ def _split(tree: Tree, m: int, node: int, when: int, owner: int) -> None:
     tree.size[4] = max(tree.size[4], level + 1)
     for s in range(tree.counts.shape[1]):
         tree.counts[row, s] = tree.sums[row, s] = tree.own_counts[row, s] = tree.own_sums[row, s] = 0
+        for reader in range(len(tree.released)):
+            tree.released[reader, row, s] = 0
     tree.arrivals[row], tree.row_model[row] = 0, -1
     tree.free[tree.size[3]] = row
     tree.size[3] += 1
@@ -254,8 +238,8 @@ def _split(tree: Tree, m: int, node: int, when: int, owner: int) -> None:
                     break
             if not inside:
                 continue
-            digit = _digit(tree.log_steps[a, t], level, tree.bisect)
-            kid = _sub_cell(tree, m, node, digit)
+            digit = digit_of(tree.log_steps[a, t], level, tree.bisect)
+            kid = sub_cell(tree, m, node, digit)
             row, s = tree.node_row[kid], tree.leaf_of[m, tree.log_place[a, t]]
             tree.counts[row, s] += 1
             tree.sums[row, s] += tree.log_likes[a, t]
@@ -265,8 +249,9 @@ def _split(tree: Tree, m: int, node: int, when: int, owner: int) -> None:
                 tree.arrivals[row] += 1
 
 
-def _expand(tree: Tree, m: int, leaf: int, when: int, owner: int) -> None:
-    """`ClusterTree.expand`, where no answers are charged."""
+def expand(tree: Tree, m: int, leaf: int, when: int, owner: int) -> None:
+    """Replace a leaf by its two children, and recount its records. The left child takes the leaf's place, the right
+    child a new one."""
     new, codes = tree.num_leaves[m], tree.codes[m // tree.num_models]
     lo, hi = tree.leaf_lo[m, leaf], tree.leaf_hi[m, leaf]
     depth, name = tree.leaf_depth[m, leaf] + 1, tree.leaf_name[m, leaf] * 2
@@ -275,16 +260,21 @@ def _expand(tree: Tree, m: int, leaf: int, when: int, owner: int) -> None:
     while middle < hi and codes[middle] < mark:
         middle += 1
     tree.num_leaves[m] += 1
+    tree.size[5] = max(tree.size[5], tree.num_leaves[m])
     tree.leaf_hi[m, leaf], tree.leaf_lo[m, new], tree.leaf_hi[m, new] = middle, middle, hi
     tree.leaf_depth[m, leaf] = tree.leaf_depth[m, new] = depth
     tree.leaf_name[m, leaf], tree.leaf_name[m, new] = name, name + 1
     for k in range(middle, hi):
         tree.leaf_of[m, k] = new
+    for reader in range(len(tree.released)):
+        for row in range(tree.size[1]):
+            if tree.row_model[row] == m:
+                tree.released[reader, row, leaf] = tree.released[reader, row, new] = 0
     for p in range(tree.pair_from[m], tree.pair_from[m + 1]):
         a = tree.pair_actor[p]
         for t in range(when):
             if middle <= tree.log_place[a, t] < hi:
-                row = tree.node_row[_walk(tree, m, tree.log_steps[a, t])]
+                row = tree.node_row[walk(tree, m, tree.log_steps[a, t])]
                 like = tree.log_likes[a, t]
                 tree.counts[row, new] += 1
                 tree.counts[row, leaf] -= 1
@@ -297,109 +287,75 @@ def _expand(tree: Tree, m: int, leaf: int, when: int, owner: int) -> None:
                     tree.own_sums[row, leaf] -= like
 
 
-def _loop(
-    tree: Tree,
-    rules: Rules,
-    world: Shop,
-    steps: Array,
-    luck: Array,
-    start: int,
-    done: int,
-    spare: int,
-    mean: Array,
-    shown: Array,
-    likes: Array,
-    asked: Array,
-    room: Room,
-) -> int:
-    """Rounds from `done` on, while there is room in the tree's arrays; returns the number of rounds done."""
-    rounds, actors, dims = steps.shape
-    models, pairs = len(tree.owner_actor), len(tree.pair_model)
-    value_of, places, slots, used, nodes = room
-    for t in range(done, rounds):
-        if (
-            tree.size[0] + spare > len(tree.node_level)
-            or tree.size[1] + spare > len(tree.counts)
-            or tree.size[2] + models > len(tree.kids)
-            or most_leaves(tree) + 1 > tree.leaf_lo.shape[1]
-        ):
-            return t
-        now = start + t
-        # Everyone acts.
-        for a in range(actors):
-            b, m = a // tree.num_agents, rules.model_of[a]
-            node, row = _walk(tree, m, steps[t, a]), -1
-            if node >= 0:
-                row = tree.node_row[node]
-            asks = rules.may_ask[a] and (rules.always_asks[a] or mean[m] < rules.threshold)
-            asked[t, a] = asks
-            best, ties = -np.inf, 0
-            for s in range(tree.num_leaves[m]):
-                if tree.below[a, tree.leaf_hi[m, s]] == tree.below[a, tree.leaf_lo[m, s]]:
-                    value_of[s] = -np.inf
-                    continue
-                q, total = 0, 0
-                if row >= 0:
-                    if asks:
-                        q, total = tree.counts[row, s], tree.sums[row, s]
-                    else:
-                        q, total = (
-                            tree.counts[row, s] if rules.biased else tree.own_counts[row, s],
-                            tree.own_sums[row, s],
-                        )
-                value = np.inf
-                if q > 0:
-                    value = total / q + np.sqrt(rules.wide[t] / q) + rules.bonus[tree.leaf_depth[m, s]]
-                value_of[s] = value
-                if value > best:
-                    best, ties = value, 1
-                elif value == best:
-                    ties += 1
-            place, slot = int(luck[t, a, 0] * ties), 0
-            for s in range(tree.num_leaves[m]):
-                if value_of[s] == best:
-                    if place == 0:
-                        slot = s
-                        break
-                    place -= 1
-            used[a] = 0
-            if row >= 0:
-                used[a] = tree.counts[row, slot] if asks or rules.biased else tree.own_counts[row, slot]
-            first, last = tree.below[a, tree.leaf_lo[m, slot]], tree.below[a, tree.leaf_hi[m, slot]]
-            places[a], slots[a] = tree.own[a, first + int(luck[t, a, 1] * (last - first))], slot
-            item = tree.order[b, places[a]]
-            mu = _mean(world, b, world.contexts[t, a], world.items[b, item])
-            like = world.uniform[t, a] < mu
-            shown[t, a], likes[t, a] = item, like
-            tree.log_place[a, now], tree.log_likes[a, now] = places[a], like
-            for i in range(dims):
-                tree.log_steps[a, now, i] = steps[t, a, i]
-        # All records are added.
-        for p in range(pairs):
-            m, a = tree.pair_model[p], tree.pair_actor[p]
-            node = m
-            while tree.node_kids[node] >= 0:
-                digit = _digit(steps[t, a], tree.node_level[node], tree.bisect)
-                node = _sub_cell(tree, m, node, digit)
-            nodes[p] = node
-            row, s = tree.node_row[node], tree.leaf_of[m, places[a]]
-            tree.counts[row, s] += 1
-            tree.sums[row, s] += likes[t, a]
-            if tree.owner_actor[m] == a:
-                tree.own_counts[row, s] += 1
-                tree.own_sums[row, s] += likes[t, a]
-                tree.arrivals[row] += 1
-                mean[m] = tree.own_sums[row, s] / tree.own_counts[row, s]
-        # Cells are split, and leaves expanded.
-        for p in range(pairs):
-            m, a = tree.pair_model[p], tree.pair_actor[p]
-            if tree.owner_actor[m] != a:
-                continue
-            node, slot = nodes[p], slots[a]
-            level, row, depth = tree.node_level[node], tree.node_row[node], tree.leaf_depth[m, slot]
-            if tree.arrivals[row] >= rules.crowded[level] * rules.log_n[t] and level < tree.deepest:
-                _split(tree, m, node, now + 1, a)
-            held = tree.below[a, tree.leaf_hi[m, slot]] - tree.below[a, tree.leaf_lo[m, slot]]
-            if used[a] >= rules.explored[depth] * rules.log_n[t] and depth < DEPTH and held > 1:
-                _expand(tree, m, slot, now + 1, a)
-    return rounds
+def learn(
+    tree: Any,
+    rules: Any,
+    log_n: Any,
+    steps: Any,
+    actions: Any,
+    reward: Any,
+    live: Any,
+    used: Any,
+    mean: Any,
+) -> None:
+    """Add a round of records, then split cells and expand leaves, at most one of each for each model.
+
+    Actors that show an item which they do not have, or whose replica is not live, have no record in this round.
+
+    Args:
+        log_n: ln n, by replica.
+        steps, actions, reward: the contexts [A, d], the actions int64[A] and the feedbacks float64[A].
+        live: the replicas that play, bool[B].
+        used: the counts [A, L] behind the actors' choices.
+        mean: set to the means of the owners' own feedbacks where they acted last, float64[J].
+    """
+    for a in range(len(actions)):
+        b = a // tree.num_agents
+        place = tree.place[b, actions[a] % tree.place.shape[1]]
+        tree.shown[a] = place if live[b] and tree.below[a, place + 1] > tree.below[a, place] else -1
+        if live[b]:
+            now = tree.time[b]
+            tree.log_place[a, now], tree.log_likes[a, now] = tree.shown[a], reward[a] > 0
+            for i in range(steps.shape[1]):
+                tree.log_steps[a, now, i] = steps[a, i]
+    for b in range(len(live)):
+        tree.time[b] += 1 if live[b] else 0
+    for p in range(len(tree.pair_model)):
+        m, a = tree.pair_model[p], tree.pair_actor[p]
+        if tree.shown[a] < 0:
+            continue
+        node, like = m, 1 if reward[a] > 0 else 0
+        while tree.node_kids[node] >= 0:
+            node = sub_cell(tree, m, node, digit_of(steps[a], tree.node_level[node], tree.bisect))
+        tree.pair_node[p] = node
+        row, s = tree.node_row[node], tree.leaf_of[m, tree.shown[a]]
+        tree.counts[row, s] += 1
+        tree.sums[row, s] += like
+        if tree.owner_actor[m] == a:
+            tree.own_counts[row, s] += 1
+            tree.own_sums[row, s] += like
+            tree.arrivals[row] += 1
+            mean[m] = tree.own_sums[row, s] / tree.own_counts[row, s]
+    for p in range(len(tree.pair_model)):
+        m, a = tree.pair_model[p], tree.pair_actor[p]
+        if tree.shown[a] < 0 or tree.owner_actor[m] != a:
+            continue
+        b, node, s = a // tree.num_agents, tree.pair_node[p], tree.leaf_of[m, tree.shown[a]]
+        level, row, depth = tree.node_level[node], tree.node_row[node], tree.leaf_depth[m, s]
+        crowd, most = rules.crowded[level], rules.explored[depth]  # inf: never, where ln n is 0 too
+        if level < tree.deepest and crowd < np.inf and tree.arrivals[row] >= crowd * log_n[b]:
+            split(tree, m, node, tree.time[b], a)
+        held = tree.below[a, tree.leaf_hi[m, s]] - tree.below[a, tree.leaf_lo[m, s]]
+        if depth < DEPTH and held > 1 and most < np.inf and used[a, s] >= most * log_n[b]:
+            expand(tree, m, s, tree.time[b], a)
+
+
+def call(function: Any, *arguments: Any) -> None:
+    """Call one of these functions, compiled if this process has played enough. All arrays must be C-contiguous and
+    writeable, of the same types at every call."""
+    if PLAYED[0] < COMPILE_FROM or not may_compile():
+        function(*arguments)
+        return
+    if function not in ENTRIES:
+        ENTRIES[function] = function_of(function, arguments)
+    ENTRIES[function](*arguments)

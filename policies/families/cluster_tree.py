@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.recommender.geometry import CONTEXT_BITS, DEPTH, cell_digits, deepest_level
+from taciturn.envs.recommender.geometry import CONTEXT_BITS, DEPTH, deepest_level
 from taciturn.envs.recommender.sharing import Reader
+from taciturn.policies.families.cluster_rounds import Rules, Tree, call, expand, find
 from taciturn.validation import Array, Bools, Floats, Ints
 
 MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -38,23 +39,26 @@ class ClusterTree:
         groups: [G, W], a SciPy CSR array; row g has an entry for each agent whose records enter model g, in increasing
             order.
         owners: int[G], the agent that keeps each model.
+        rules: of the policy.
         bisect: whether cells are halved in one dimension at a time.
         longest: rounds of a run.
 
     Attributes:
+        arrays: `Tree`, of these:
         leaf_lo, leaf_hi: int32[J, L], the items of a leaf by their places in the order of their codes.
         leaf_depth: int32[J, L]; `leaf_name` int64[J, L], 2^h + i - 1.
         num_leaves: int64[J].
         leaf_of: int32[J, K], the leaf of each item, by its place.
-        place: int64[B, K], of each item; `order` int64[B, K], the items by place.
+        order: int64[B, K], the items by place; `place` int64[B, K], the place of each item.
+        own: int32[A, most], the places of each actor's items; `below` int32[A, K + 1], how many lie below each place.
         node_level, node_row, node_kids, node_name: of the cells; the first J are the roots. A cell has either a row of
             statistics or kids.
         node_low: int64[nodes, d], its lower corner.
         kids: int32[splits, 2^d], the sub-cells of a cell that was split, -1 where there is none yet.
         counts, sums, own_counts, own_sums: int32[R, L].
         arrivals: int64[R], the owner's records in the cell.
-        released: by reader (see `Request.entered`), int32[R, L], the round before which all records of a stream have
-            been released to it.
+        released: by reader (see `Request.entered`), int32[readers, R, L], the round before which all records of a
+            stream have been released to it.
         log_place: int32[A, T], log_steps: uint16[A, T, d], log_likes: int8[A, T], the records.
         time: int64[B], rounds recorded.
         pair_model, pair_actor: int64[P], a model and an actor whose records enter it; the pairs of model m begin at
@@ -62,247 +66,106 @@ class ClusterTree:
     """
 
     def __init__(
-        self, codes: Ints, dims: int, groups: Any, owners: Ints, bisect: bool = False, longest: int = 1024
+        self,
+        codes: Ints,
+        dims: int,
+        groups: Any,
+        owners: Ints,
+        rules: Rules,
+        bisect: bool = False,
+        longest: int = 1024,
     ) -> None:
         size, items = codes.shape
         models, agents = groups.shape
-        self.dims, self.bisect, self.deepest = dims, bisect, deepest_level(dims, bisect)
-        self.owners, self.num_agents, self.num_models = owners, agents, models
-        self.longest = longest
-        j, a = size * models, size * agents
+        self.dims, self.rules, self.owners, self.longest = dims, rules, owners, longest
+        self.num_agents, self.num_models = agents, models
         self.width = 2 if bisect else 1 << dims
-        self.order = codes.argsort(-1, kind="stable")
-        self.codes = np.take_along_axis(codes, self.order, -1)
-        self.place = np.empty_like(self.order)
-        np.put_along_axis(self.place, self.order, np.broadcast_to(np.arange(items), codes.shape), -1)
-        replica, members = np.arange(size)[:, None], np.diff(groups.indptr)
-        self.pair_model = (replica * models + np.repeat(np.arange(models), members)).ravel()
-        self.pair_actor = (replica * agents + groups.indices).ravel()
-        self.pair_from = np.concatenate([[0], np.cumsum(np.tile(members, size))])
-        self.owner_actor = (replica * agents + owners).ravel()
-        # The pairs of an owner and its own model, in the order of the models.
-        self.own_pairs = np.flatnonzero(self.pair_actor == self.owner_actor[self.pair_model])
-        self.own = np.zeros((a, 0), np.int32)
-        self.below = np.zeros((a, items + 1), np.int32)
-        leaves, rows, splits = 16, 4 * j, 4
-        self.leaf_lo, self.leaf_hi = np.zeros((j, leaves), np.int32), np.zeros((j, leaves), np.int32)
-        self.leaf_depth, self.leaf_name = np.zeros((j, leaves), np.int32), np.zeros((j, leaves), np.int64)
-        self.num_leaves, self.leaf_of = np.zeros(j, np.int64), np.zeros((j, items), np.int32)
-        self.node_level, self.node_row = np.zeros(rows, np.int32), np.full(rows, -1, np.int32)
-        self.node_kids, self.node_name = np.full(rows, -1, np.int32), np.zeros(rows, np.int64)
-        self.node_low = np.zeros((rows, dims), np.int64)
-        self.kids = np.full((splits, self.width), -1, np.int32)
-        self.counts, self.sums, self.own_counts, self.own_sums = (np.zeros((rows, leaves), np.int32) for _ in range(4))
-        self.arrivals, self.row_model, self.row_name = (
-            np.zeros(rows, np.int64),
-            np.full(rows, -1, np.int32),
-            np.ones(rows, np.int64),
-        )
-        self.released: dict[Reader, Array] = {}
-        self.log_place, self.log_likes = np.zeros((a, 64), np.int32), np.zeros((a, 64), np.int8)
-        self.log_steps = np.zeros((a, 64, dims), np.uint16)
-        self.num_nodes = self.num_rows = j
-        self.num_splits = 0
-        self.free_rows: list[int] = []
-        self.time = np.zeros(size, np.int64)
-        self.levels = 0
-        self.node_name[:j] = 1
-        self.node_row[:j], self.row_model[:j] = np.arange(j), np.arange(j)
-        for m in range(j):
-            self._plant(m)
+        self.readers: dict[Reader, int] = {}
+        j, a, leaves = size * models, size * agents, 16
+        rows, replica, members = 4 * j, np.arange(size)[:, None], np.diff(groups.indptr)
+        pair_model = (replica * models + np.repeat(np.arange(models), members)).ravel()
 
-    def _plant(self, model: int) -> None:
-        """Begin the tree of a model with the clusters (1, 1) and (1, 2)."""
-        codes = self.codes[model // self.num_models]
-        middle = int(np.searchsorted(codes, 1 << (DEPTH - 1)))
-        self.leaf_lo[model, :2], self.leaf_hi[model, :2] = (0, middle), (middle, len(codes))
-        self.leaf_depth[model, :2], self.leaf_name[model, :2] = 1, (2, 3)
-        self.num_leaves[model] = 2
-        self.leaf_of[model, :middle], self.leaf_of[model, middle:] = 0, 1
+        def ints(*shape: int, fill: int = 0, kind: Any = np.int32) -> Any:
+            return np.full(shape, fill, kind)
+
+        long: Any = np.int64
+        arrays: Any = (
+            *(ints(j, leaves) for _ in range(3)), ints(j, leaves, kind=long), ints(j, kind=long), ints(j, items),
+            ints(rows), ints(rows, fill=-1), ints(rows, fill=-1), ints(rows, kind=long), ints(rows, dims, kind=long),
+            ints(4, self.width, fill=-1), *(ints(rows, leaves) for _ in range(4)), ints(0, rows, leaves),
+            ints(rows, kind=long), ints(rows, fill=-1), ints(rows, fill=1, kind=long),
+            ints(a, 64), ints(a, 64, kind=np.int8), ints(a, 64, dims, kind=np.uint16),
+            *(ints(size, items, kind=long) for _ in range(3)), ints(a, 1), ints(a, items + 1),
+            pair_model, (replica * agents + groups.indices).ravel().astype(long),
+            np.append(0, np.cumsum(np.tile(members, size))).astype(long), np.zeros_like(pair_model), ints(a, kind=long),
+            (replica * agents + owners).ravel().astype(long), ints(size, kind=long), ints(rows, kind=long),
+            np.array([j, j, 0, 0, 0, 2]), bisect, deepest_level(dims, bisect), agents, models,
+        )  # fmt: skip
+        self.arrays = Tree(*arrays)
+        self.arrays.node_name[:j], self.arrays.node_row[:j], self.arrays.row_model[:j] = 1, np.arange(j), np.arange(j)
+        for b in range(size):
+            self._begin(b, codes[b])
+
+    def __getattr__(self, name: str) -> Any:
+        if name in Tree._fields:
+            return getattr(self.arrays, name)
+        raise AttributeError(name)
+
+    def _begin(self, replica: int, codes: Ints) -> None:
+        """Begin the trees of a replica with the clusters (1, 1) and (1, 2)."""
+        t, order = self.arrays, codes.argsort(kind="stable")
+        t.order[replica], t.codes[replica] = order, codes[order]
+        t.place[replica, order] = np.arange(len(order))
+        middle = int(np.searchsorted(t.codes[replica], 1 << (DEPTH - 1)))
+        mine = slice(replica * self.num_models, (replica + 1) * self.num_models)
+        t.leaf_lo[mine, :2], t.leaf_hi[mine, :2] = (0, middle), (middle, len(order))
+        t.leaf_depth[mine, :2], t.leaf_name[mine, :2], t.num_leaves[mine] = 1, (2, 3), 2
+        t.leaf_of[mine, :middle], t.leaf_of[mine, middle:] = 0, 1
+
+    def restart(self, fresh: Bools, codes: Ints) -> None:
+        """Start afresh in the replicas `fresh` bool[B], with a catalogue of these item codes [B, K]."""
+        t, size = self.arrays, self.arrays.size
+        for b in np.flatnonzero(fresh).tolist():
+            t.time[b] = 0
+            for model in range(b * self.num_models, (b + 1) * self.num_models):
+                for row in np.flatnonzero(t.row_model[: size[1]] == model):
+                    for table in (t.counts, t.sums, t.own_counts, t.own_sums, *t.released):
+                        table[row] = 0
+                    t.arrivals[row], t.row_model[row], t.free[size[3]] = 0, -1, row
+                    size[3] += 1
+                size[3] -= 1  # a model with cells had at least one row
+                # The old cells below the root stay in memory, unreachable.
+                root = t.free[size[3]]
+                t.node_kids[model], t.node_row[model], t.row_model[root], t.row_name[root] = -1, root, model, 1
+            self._begin(b, codes[b])
 
     def have(self, active: Bools) -> None:
         """Note which items the agents have, bool[B, W, K]."""
         size, agents, items = active.shape
         by_place = np.take_along_axis(active, self.order[:, None], 2).reshape(-1, items)
         np.cumsum(by_place, axis=1, out=self.below[:, 1:])
-        self.own = np.zeros((size * agents, max(int(self.below[:, -1].max()), 1)), np.int32)
+        own = np.zeros((size * agents, max(int(self.below[:, -1].max()), 1)), np.int32)
         for actor, there in enumerate(by_place):
             places = np.flatnonzero(there)
-            self.own[actor, : len(places)] = places
+            own[actor, : len(places)] = places
+        self.arrays = self.arrays._replace(own=own)
 
-    def members(self, model: int) -> Ints:
-        """The actors whose records enter a model."""
-        return self.pair_actor[self.pair_from[model] : self.pair_from[model + 1]]
+    def rows(self, models: Ints, steps: Array) -> Ints:
+        """The rows of statistics of contexts [P, d], int64[P], -1 where there are no records yet."""
+        found = np.zeros(len(models), np.int64)
+        call(find, self.arrays, np.ascontiguousarray(models), np.ascontiguousarray(steps, np.int64), found)
+        return found
 
-    # Finding a record's cell and leaf.
-
-    def digits(self, steps: Ints) -> Ints:
-        """The sub-cells on the way to contexts [..., d], for all levels that are in use, [..., levels]."""
-        every = np.arange(self.levels)
-        return cell_digits(steps[..., None, :], np.broadcast_to(every, (*steps.shape[:-1], self.levels)), self.bisect)
-
-    def find(self, models: Ints, digits: Ints) -> tuple[Ints, Ints]:
-        """The cells int64[P] in which contexts with these `digits` [P, levels] lie in the partitions of `models` [P].
-
-        The second array is the digit of the sub-cell that is missing there, -1 where none is.
-        """
-        node, missing = models, np.full(models.shape, -1)
-        for level in range(self.levels):
-            kids = self.node_kids[node]
-            inner = (kids >= 0) & (missing < 0)
-            if not inner.any():
-                break
-            kid = self.kids[kids, digits[:, level]]
-            lost = inner & (kid < 0)
-            missing = np.where(lost, digits[:, level], missing)
-            node = np.where(inner & ~lost, kid, node)
-        return node, missing
-
-    def rows(self, models: Ints, digits: Ints) -> Ints:
-        """The rows of statistics of contexts, int64[P], -1 where there are no records yet."""
-        node, missing = self.find(models, digits)
-        return np.where(missing >= 0, -1, self.node_row[node])
-
-    # Records.
-
-    def record(self, steps: Ints, places: Ints, likes: Array, real: Bools, live: Bools) -> tuple[Ints, Ints]:
-        """Add a round of records: contexts [A, d], items by place [A] and feedbacks [A], in the replicas `live`
-        bool[B].
-
-        Actors that are not `real`, bool[A], have no record in this round: they showed nothing, or their replica is not
-        live.
-
-        Returns:
-            The cells int64[J] and the leaves int64[J] of the owners' own records; arbitrary where there is no record.
-        """
-        at = np.repeat(self.time, self.num_agents)
-        self.make_log_room(int(at.max()) + 1)
-        actor = np.arange(len(at)) if live.all() else np.flatnonzero(np.repeat(live, self.num_agents))
-        when = at[actor]
-        self.log_place[actor, when] = np.where(real, places, -1)[actor]
-        self.log_likes[actor, when], self.log_steps[actor, when] = likes[actor], steps[actor]
-        digits = self.digits(steps)
-        models, actors = self.pair_model, self.pair_actor
-        node, missing = self.find(models, digits[actors])
-        leaf = self.leaf_of[models, places[actors]]
-        counted: Any = slice(None) if real.all() else real[actors]
-        for p in np.flatnonzero(missing >= 0):
-            if real[actors[p]]:
-                node[p] = self._sub_cell(int(models[p]), int(node[p]), int(missing[p]))
-        row = self.node_row[node]
-        flat = (row.astype(np.int64) * self.counts.shape[1] + leaf)[counted]
-        np.add.at(self.counts.reshape(-1), flat, 1)
-        np.add.at(self.sums.reshape(-1), flat, likes[actors][counted])
-        own = self.own_pairs
-        node, leaf, row = node[own], leaf[own], row[own]
-        kept: Any = slice(None) if real.all() else real[self.owner_actor]
-        self.own_counts[row[kept], leaf[kept]] += 1
-        self.own_sums[row[kept], leaf[kept]] += likes[self.owner_actor][kept]
-        self.arrivals[row[kept]] += 1
-        self.time += live
-        return node, leaf
-
-    def has(self, places: Ints) -> Bools:
-        """Whether the actors have these items, by place [A]."""
-        actor = np.arange(len(places))
-        return np.asarray(self.below[actor, places + 1] > self.below[actor, places])
-
-    def own_means(self, node: Ints, leaf: Ints) -> Floats:
-        """The means of the owners' own feedbacks in cells and leaves, float64[J]."""
-        row = self.node_row[node]
-        return np.asarray(self.own_sums[row, leaf] / np.maximum(self.own_counts[row, leaf], 1))
-
-    def held(self, actor: int, model: int, leaf: int) -> int:
-        """The number of an actor's items in a leaf of a model."""
-        return int(self.below[actor, self.leaf_hi[model, leaf]] - self.below[actor, self.leaf_lo[model, leaf]])
-
-    # Refinement.
-
-    def split(self, model: int, node: int) -> None:
-        """Split a cell into sub-cells, but only where there are records, and recount them."""
-        row, level, when = (
-            int(self.node_row[node]),
-            int(self.node_level[node]),
-            int(self.time[model // self.num_models]),
-        )
-        if self.num_splits == len(self.kids):
-            self.more_kids()
-        self.node_kids[node], self.node_row[node] = self.num_splits, -1
-        self.kids[self.num_splits] = -1
-        self.num_splits += 1
-        self.levels = max(self.levels, level + 1)
-        self._free(row)
-        for actor in self.members(model):
-            steps = self.log_steps[actor, :when]
-            inside = np.flatnonzero(self.covers(node, steps) & (self.log_place[actor, :when] >= 0))
-            if not inside.size:
-                continue
-            digit = cell_digits(steps[inside].astype(np.int64), np.full(inside.size, level), self.bisect)
-            present = np.unique(digit)
-            row_of = np.full(self.width, -1)
-            for one in present:
-                kid = self._sub_cell(model, node, int(one))
-                row_of[one] = self.node_row[kid]
-            rows, leaf = row_of[digit], self.leaf_of[model, self.log_place[actor, inside]]
-            likes = self.log_likes[actor, inside]
-            np.add.at(self.counts, (rows, leaf), 1)
-            np.add.at(self.sums, (rows, leaf), likes)
-            if actor == self.owner_actor[model]:
-                np.add.at(self.own_counts, (rows, leaf), 1)
-                np.add.at(self.own_sums, (rows, leaf), likes)
-                np.add.at(self.arrivals, rows, 1)
-
-    def covers(self, node: int, steps: Array) -> Bools:
-        """Which contexts [n, d] lie in a cell, bool[n]."""
-        inside = np.ones(len(steps), np.bool_)
-        for i, shift in enumerate(self.shifts(int(self.node_level[node]))):
-            if shift < CONTEXT_BITS:
-                inside &= (steps[:, i] >> shift) == (self.node_low[node, i] >> shift)
-        return inside
+    def expand(self, model: int, leaf: int) -> None:
+        """Expand a leaf before the first round."""
+        self.make_room(0)
+        expand(self.arrays, model, leaf, 0, int(self.owner_actor[model]))
 
     def shifts(self, level: int) -> list[int]:
         """log2 of the sides of a cell of that level, in steps."""
         if not self.bisect:
             return [CONTEXT_BITS - level] * self.dims
         return [CONTEXT_BITS - (level + self.dims - 1 - i) // self.dims for i in range(self.dims)]
-
-    def expand(self, model: int, leaf: int) -> None:
-        """Replace a leaf by its two children, and recount its records. The left child takes the leaf's place, the right
-        child a new one."""
-        new = int(self.num_leaves[model])
-        if new == self.leaf_lo.shape[1]:
-            self.widen()
-        codes, when = self.codes[model // self.num_models], int(self.time[model // self.num_models])
-        lo, hi = int(self.leaf_lo[model, leaf]), int(self.leaf_hi[model, leaf])
-        depth, name = int(self.leaf_depth[model, leaf]) + 1, int(self.leaf_name[model, leaf]) * 2
-        first = ((name + 1) ^ (1 << depth)) << (DEPTH - depth)  # the smallest code in the right child
-        middle = lo + int(np.searchsorted(codes[lo:hi], first))
-        self.num_leaves[model] += 1
-        self.leaf_hi[model, leaf], self.leaf_lo[model, new], self.leaf_hi[model, new] = middle, middle, hi
-        self.leaf_depth[model, leaf] = self.leaf_depth[model, new] = depth
-        self.leaf_name[model, leaf], self.leaf_name[model, new] = name, name + 1
-        self.leaf_of[model, middle:hi] = new
-        if self.released:
-            mine = np.flatnonzero(self.row_model[: self.num_rows] == model)
-            for until in self.released.values():
-                until[mine, leaf] = 0
-                until[mine, new] = 0
-        for actor in self.members(model):
-            place = self.log_place[actor, :when]
-            right = np.flatnonzero((place >= middle) & (place < hi))
-            if not right.size:
-                continue
-            digits = self.digits(self.log_steps[actor, right].astype(np.int64))
-            row = self.rows(np.full(right.size, model), digits)
-            likes = self.log_likes[actor, right]
-            pieces = [(self.counts, np.ones(right.size, np.int8)), (self.sums, likes)]
-            if actor == self.owner_actor[model]:
-                pieces += [(self.own_counts, pieces[0][1]), (self.own_sums, likes)]
-            for table, values in pieces:
-                to: Any = (row, new)
-                gone: Any = (row, leaf)
-                np.add.at(table, to, values)
-                np.subtract.at(table, gone, values)
 
     def boxes(self, model: int) -> Floats:
         """The cells of a model's partition by their corners, float64[C, 2, d], low and high; sub-cells without records
@@ -335,114 +198,64 @@ class ClusterTree:
         They then count as released. The owner's own records are included: it knows them, but other readers of its
         answers do not.
         """
-        until = self.released.setdefault(reader, np.zeros(self.counts.shape, np.int32))
+        if reader not in self.readers:
+            self.readers[reader] = len(self.readers)
+            more = np.zeros((1, *self.counts.shape), np.int32)
+            self.arrays = self.arrays._replace(released=np.concatenate([self.released, more]))
+        until = self.released[self.readers[reader]]
         for model, row in dict.fromkeys(zip(models.tolist(), rows.tolist(), strict=True)):
             if row < 0:
                 continue
             width, when = int(self.num_leaves[model]), int(self.time[model // self.num_models])
-            before, actors = until[row, :width], self.members(model)
+            before, actors = until[row, :width], self.pair_actor[self.pair_from[model] : self.pair_from[model + 1]]
             since = int(before.min())
             if since < when:
                 places = self.log_place[actors, since:when]
                 fresh = (places >= 0) & (np.arange(since, when) >= before[self.leaf_of[model, places]])
                 member, rounds = np.nonzero(fresh)
                 actor, rounds = actors[member], rounds + since
-                digits = self.digits(self.log_steps[actor, rounds].astype(np.int64))
-                here = self.rows(np.full(rounds.size, model), digits) == row
+                here = self.rows(np.full(rounds.size, model), self.log_steps[actor, rounds]) == row
                 replica, agent = np.divmod(actor[here], self.num_agents)
                 yield replica, agent, rounds[here]
             until[row, :width] = when
 
     # Memory.
 
-    def _sub_cell(self, model: int, node: int, digit: int) -> int:
-        """The sub-cell of a cell that was split, made if there is none."""
-        known = int(self.kids[self.node_kids[node], digit])
-        if known >= 0:
-            return known
-        kid = self.num_nodes
-        if kid == len(self.node_level):
-            self.more_nodes()
-        self.num_nodes += 1
-        level = int(self.node_level[node])
-        name = int(self.node_name[node]) * self.width + digit
-        self.node_level[kid], self.node_row[kid], self.node_kids[kid] = level + 1, self._new_row(model, name), -1
-        self.node_name[kid] = name
-        low, shifts = self.node_low[node].copy(), self.shifts(level + 1)
-        if self.bisect:
-            low[level % self.dims] += digit << shifts[level % self.dims]
-        else:
-            low += (digit >> np.arange(self.dims) & 1) << shifts[0]
-        self.node_low[kid] = low
-        self.kids[self.node_kids[node], digit] = kid
-        return kid
-
-    def _new_row(self, model: int, name: int) -> int:
-        if self.free_rows:
-            row = self.free_rows.pop()
-        else:
-            row = self.num_rows
-            if row == len(self.counts):
-                self.more_rows()
-            self.num_rows += 1
-        self.row_model[row], self.row_name[row] = model, name
-        return row
-
-    def _free(self, row: int) -> None:
-        for table in (self.counts, self.sums, self.own_counts, self.own_sums, *self.released.values()):
-            table[row] = 0
-        self.arrivals[row], self.row_model[row] = 0, -1
-        self.free_rows.append(row)
-
-    def more_nodes(self) -> None:
-        for table, fill in (("node_level", 0), ("node_row", -1), ("node_kids", -1), ("node_name", 0), ("node_low", 0)):
-            setattr(self, table, _longer(getattr(self, table), fill))
-
-    def more_rows(self) -> None:
-        for table in ("counts", "sums", "own_counts", "own_sums", "arrivals", "row_name"):
-            setattr(self, table, _longer(getattr(self, table), 0))
-        self.released = {reader: _longer(until, 0) for reader, until in self.released.items()}
-        self.row_model = _longer(self.row_model, -1)
-
-    def more_kids(self) -> None:
-        self.kids = _longer(self.kids, -1)
-
-    def widen(self) -> None:
-        """Make room for twice as many leaves."""
-        for name in ("leaf_lo", "leaf_hi", "leaf_depth", "leaf_name", "counts", "sums", "own_counts", "own_sums"):
-            setattr(self, name, _wider(getattr(self, name)))
-        self.released = {reader: _wider(until) for reader, until in self.released.items()}
-
-    def make_log_room(self, rounds: int) -> None:
-        if rounds > self.log_place.shape[1]:
-            room = min(max(2 * self.log_place.shape[1], rounds), max(self.longest, rounds))
+    def make_room(self, rounds: int) -> None:
+        """Make room for a round, of which there have been `rounds` at most before."""
+        t, longer = self.arrays, dict[str, Any]()
+        nodes, rows, splits, _, _, leaves = t.size.tolist()
+        models, pairs = len(t.owner_actor), len(t.pair_model)
+        spare = pairs + models * self.width
+        if nodes + spare > len(t.node_level):
+            fills = {"node_level": 0, "node_row": -1, "node_kids": -1, "node_name": 0, "node_low": 0}
+            longer |= {name: _longer(getattr(t, name), fill, nodes + spare) for name, fill in fills.items()}
+        if rows + spare > len(t.counts):
+            tables = ("counts", "sums", "own_counts", "own_sums", "arrivals", "row_name", "free")
+            longer |= {name: _longer(getattr(t, name), 0, rows + spare) for name in tables}
+            longer["row_model"] = _longer(t.row_model, -1, rows + spare)
+            longer["released"] = np.swapaxes(_longer(np.swapaxes(t.released, 0, 1), 0, rows + spare), 0, 1)
+        if splits + models > len(t.kids):
+            longer["kids"] = _longer(t.kids, -1, splits + models)
+        if rounds >= t.log_place.shape[1]:
+            room = min(max(2 * t.log_place.shape[1], rounds + 1), max(self.longest, rounds + 1))
             for name in ("log_place", "log_likes", "log_steps"):
-                old = getattr(self, name)
-                new = np.zeros((old.shape[0], room, *old.shape[2:]), old.dtype)
-                new[:, : old.shape[1]] = old
-                setattr(self, name, new)
-
-    def restart(self, fresh: Bools, codes: Ints) -> None:
-        """Start afresh in the replicas `fresh` bool[B], with a catalogue of these item codes [B, K]."""
-        for replica in np.flatnonzero(fresh):
-            self.time[replica] = 0
-            self.order[replica] = codes[replica].argsort(kind="stable")
-            self.codes[replica] = codes[replica, self.order[replica]]
-            self.place[replica, self.order[replica]] = np.arange(codes.shape[1])
-            for model in range(replica * self.num_models, (replica + 1) * self.num_models):
-                for row in np.flatnonzero(self.row_model[: self.num_rows] == model):
-                    self._free(int(row))
-                # The old cells below the root stay in memory, unreachable.
-                self.node_kids[model], self.node_row[model] = -1, self._new_row(model, 1)
-                self._plant(model)
+                old = getattr(t, name)
+                longer[name] = np.zeros((old.shape[0], room, *old.shape[2:]), old.dtype)
+                longer[name][:, : old.shape[1]] = old
+        if leaves + 1 > t.leaf_lo.shape[1]:
+            for name in ("leaf_lo", "leaf_hi", "leaf_depth", "leaf_name", *TABLES):
+                table = longer.get(name, getattr(t, name))
+                longer[name] = np.concatenate([table, np.zeros_like(table)], -1)
+        if longer:
+            made: Any = {name: np.ascontiguousarray(array) for name, array in longer.items()}
+            self.arrays = t._replace(**made)
 
 
-def _wider(array: Array) -> Array:
-    """The array [R, L] with twice as many columns, filled with zeros."""
-    return np.concatenate([array, np.zeros_like(array)], 1)
+TABLES = ("counts", "sums", "own_counts", "own_sums", "released")
 
 
-def _longer(array: Array, fill: int) -> Array:
-    """The array with twice as much room, filled with `fill`."""
-    more: Any = np.full_like(array, fill)
+def _longer(array: Array, fill: int, least: int) -> Array:
+    """The array with at least twice as much room, filled with `fill`."""
+    more: Any = np.full((max(2 * len(array), least) - len(array), *array.shape[1:]), fill, array.dtype)
     return np.concatenate([array, more])

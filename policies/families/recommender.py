@@ -3,8 +3,6 @@
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView
-from taciturn.envs.recommender.fast import Block, RoundPlan
-from taciturn.envs.recommender.rewards import means
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies.base import Policy
 from taciturn.validation import Bools, Floats, Ints
@@ -64,32 +62,6 @@ class ItemPolicy(Policy):
         self.learn(self._contexts(obs), items, reward.astype(np.float64), at_hand & ~self._over[:, None])
         self._rounds += ~self._over
         self._over = self._over | done
-
-    # Many rounds at once.
-
-    def fast(self, view: PublicView) -> RoundPlan | None:
-        """`play`, the same bits as single steps."""
-        return RoundPlan(self.play)
-
-    def play(self, block: Block) -> tuple[Ints, Bools, Bools, Ints]:
-        """See `RoundPlan`."""
-        rounds, size, agents = block.luck.shape
-        self.begin_anew(np.full(size, block.time))
-        self._have, everyone = block.active, np.ones((size, agents), np.bool_)
-        items, likes = np.zeros(block.luck.shape, np.int64), np.zeros(block.luck.shape, np.bool_)
-        replica = np.arange(size)[:, None]
-        for t, context in enumerate(block.contexts):
-            items[t] = self.choose(context)
-            shown = block.items[replica, items[t]]
-            likes[t] = block.luck[t] < means(block.family, context, shown, block.instance)
-            self.learn(context, items[t], likes[t].astype(np.float64), everyone)
-        self._rounds += rounds
-        asks = np.broadcast_to(self.who_asks(), block.luck.shape)
-        return items, likes, asks, self._network.neighbour_sums(asks.sum(0))
-
-    def who_asks(self) -> Bools:
-        """Which agents ask the third party in every round, bool[W]."""
-        return np.zeros(self._shape[1], np.bool_)
 
     def _contexts(self, obs: Array) -> Floats:
         return obs[..., self._layout.slices["context"]].astype(np.float64)

@@ -144,7 +144,6 @@ class NeuralBandit(ItemPolicy, Learner):
 
     # A run.
 
-    fast = ItemPolicy.fast
     public_schedule = True
 
     def begin(self, view: PublicView) -> None:

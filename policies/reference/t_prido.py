@@ -10,6 +10,7 @@ from taciturn.envs.core import PublicView, choice, number
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender.geometry import DEPTH, deepest_level
 from taciturn.policies.families.cluster_policy import ClusterPolicy
+from taciturn.policies.families.cluster_rounds import ANY
 from taciturn.privacy.mechanisms import Exponential, Mechanism, TreeAggregation
 from taciturn.validation import Bools, Floats, Ints
 
@@ -124,7 +125,6 @@ class TPriDO(ClusterPolicy):
         levels = np.arange(deepest_level(context_dim, self.bisect) + 1)
         self._crowded = np.asarray(self.rate * 2.0 ** (power * levels), np.float64)
 
-    fast = ClusterPolicy.fast
     public_schedule = ClusterPolicy.public_schedule
 
 
@@ -152,17 +152,11 @@ class DTPriDO(TPriDO):
         super().__init__(threshold, **parameters)
         self.follow = choice("follow", follow, ("model", "leaf"))
 
-    fast = TPriDO.fast
-
     @property
     def public_schedule(self) -> bool:  # type: ignore[override]
         """As for `TPriDO`, except that followers of a model ask in every round, so no threshold keeps all agents
         silent."""
         return self.always_answered or (self.threshold <= 0 and self.follow == "leaf")
-
-    @property
-    def compiles(self) -> bool:  # type: ignore[override]
-        return self.follow == "model"
 
     def form_groups(self) -> None:
         self._owners, self._follows = dominating_set(self._network)
@@ -176,12 +170,12 @@ class DTPriDO(TPriDO):
         )
         return np.asarray(bad & self._may_ask)
 
-    def selected(self, index: Floats, possible: Bools, log_n: Floats, luck: Floats) -> Ints:
-        chosen = super().selected(index, possible, log_n, luck)
+    def reconsider(self, log_n: Floats) -> bool:
+        noisy = super().reconsider(log_n)
         if self.follow == "model":
-            return chosen
-        leader = self._tree.owner_actor[self._model_of]
-        copied = chosen[leader]
-        actor = np.arange(len(chosen))
-        any_leaf = (possible.cumsum(1) > (luck * possible.sum(1)).astype(np.int64)[:, None]).argmax(1)
-        return np.where(self.leads(), chosen, np.where(possible[actor, copied], copied, any_leaf))
+            return noisy
+        leads = self.leads()
+        copied = self._leaf[self._tree.owner_actor[self._model_of]]
+        has = self._possible[np.arange(len(copied)), copied]
+        self._leaf[:] = np.where(leads, self._leaf, np.where(has, copied, ANY))
+        return True

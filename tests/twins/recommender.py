@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.seeding import Streams
+from taciturn.envs.recommender import instances
 from taciturn.envs.recommender import rewards as mean_rewards
-from taciturn.envs.recommender import world as shop
 from taciturn.envs.recommender.geometry import DEPTH
 from taciturn.envs.recommender.world import recommender_v0
 from taciturn.validation import Array
-from twins.by_hand import ByHand
+from twins.by_hand import ByHand, numbers
 
 
 class Recommender(ByHand):
@@ -29,7 +28,7 @@ class Recommender(ByHand):
 
     def begin(self, seed: int | None) -> None:
         self.population.reset(seed=seed)
-        state, streams = self.population.state, Streams(seed)
+        state = self.population.state
         self.items = state.items[0]
         self.cluster = (state.codes[0] >> (DEPTH - 3)).tolist()
         self.own = {
@@ -37,8 +36,7 @@ class Recommender(ByHand):
         }
         self.features = {agent: self.items[sorted(self.own[agent])] for agent in self.agents}
         self.weights, self.turn, self.phase = state.weights[0], state.directions[0, 0], state.phases[0, 0]
-        self.centres, self.luck = state.centres[0], streams["rewards"]
-        self.which, self.noise, self.anywhere = (streams[f"contexts{part}"] for part in ("", "/normal", "/uniform"))
+        self.centres, self.luck, self.users = state.centres[0], numbers(seed, "rewards"), numbers(seed, "contexts")
         self.context = {agent: self.draw_context() for agent in self.agents}
         hub, *leaves = self.agents
         self.neighbours = {hub: leaves} | {leaf: [hub] for leaf in leaves}
@@ -49,12 +47,15 @@ class Recommender(ByHand):
         self.mu, self.regrets = dict.fromkeys(self.agents, 0.0), dict.fromkeys(self.agents, 0.0)
 
     def draw_context(self) -> Array:
-        which, anywhere = self.which.random(), self.anywhere.random(self.centres.shape[1])
-        noise, uniform = self.noise.standard_normal(self.centres.shape[1]), shop.CONTEXT_UNIFORM
-        if which >= uniform:
+        dims, uniform = self.centres.shape[1], instances.CONTEXT_UNIFORM
+        which, *u = self.users.random(instances.numbers_of_a_point(dims))
+        context = np.array(u[:dims])
+        if which >= uniform:  # by the method of Box and Muller, which makes two normal numbers at a time
+            radius, angle = np.sqrt(-2 * np.log1p(-np.array(u[::2]))), 2 * np.pi * np.array(u[1::2])
+            normal = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).ravel()[:dims]
             centre = self.centres[int((which - uniform) / (1 - uniform) * len(self.centres))]
-            anywhere = centre + shop.CONTEXT_SPREAD * noise
-        return np.clip(anywhere, 0, 1).astype(np.float32).astype(np.float64)
+            context = centre + instances.CONTEXT_SPREAD * normal
+        return np.clip(context, 0, 1).astype(np.float32).astype(np.float64)
 
     def means(self, context: Array, items: Array) -> Array:
         """Mean rewards of items [..., 5]."""

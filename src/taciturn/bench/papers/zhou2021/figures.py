@@ -11,7 +11,6 @@ from taciturn.bench.papers.zhou2021.rivals import players
 from taciturn.bench.papers.zhou2021.settings import GRAPHS, GRID_LEVELS, LEVELS, THRESHOLDS, WORLDS
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, register
-from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.registry import make_world
 from taciturn.simulation import simulate
 
@@ -38,8 +37,6 @@ class Recommendations(PaperStudy):
         params = cell.config["env_params"]
         population = make_world(cell.config["env"]).population(1, **params)
         policy, privacy = players(cell.config["policy"], cell.config["policy_params"], cell.config.get("privacy", {}))
-        if isinstance(policy, ClusterPolicy) and params["horizon"] > self.quick_rounds:
-            policy.compile_from = 0  # once for all cells
         times = np.unique(np.linspace(0, params["horizon"], POINTS + 1)[1:].astype(int))
         names = ["regret", "expected_reward"]
         run = simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=privacy)

@@ -13,13 +13,11 @@ import numpy as np
 
 from taciturn.agents import bring
 from taciturn.envs.core import PublicView
-from taciturn.envs.recommender.fast import Block
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies.classic.partitions import ACR
 from taciturn.policies.classic.recommender import HCT, LinUCB, features
 from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.policies.families.optimistic_tree import OptimisticTree
-from taciturn.policies.families.recommender import ItemPolicy
 from taciturn.validation import Bools, Floats, Ints
 
 
@@ -53,7 +51,6 @@ class NoisyHCT(HCT):
         super().__init__(**own)
         self.law = law  # TreeAggregation
 
-    fast = ItemPolicy.fast
     public_schedule = True
 
     def make_tree(self, codes: Ints) -> OptimisticTree:
@@ -70,7 +67,6 @@ class NoisyLinUCB(LinUCB):
         super().__init__(**own)
         self.law = law  # TreeAggregation
 
-    fast = ItemPolicy.fast
     public_schedule = True
 
     def start(self, fresh: Bools) -> None:
@@ -91,15 +87,11 @@ class NoisyACR(ACR):
     """ACR that asks the third party for its own records in every round; there must be no neighbours."""
 
     threshold = math.inf
-    fast = ClusterPolicy.fast
     public_schedule = ClusterPolicy.public_schedule
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         self._may_ask[:] = True
-
-    def play(self, block: Block) -> tuple[Ints, Bools, Bools, Ints]:
-        raise NotImplementedError("only with noise, step by step")
 
 
 def players(policy: str, own: Mapping[str, Any], laws: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:

@@ -1,0 +1,183 @@
+"""The recommender gives the same bits in batches of any size, shards and threads, in all interfaces, compiled or not,
+and so does the tree of T-PriDO."""
+
+import copy
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import taciturn
+from taciturn.envs import recommender_v0
+from taciturn.envs.core import Array, ChannelConfig, compiled, replicas
+from taciturn.envs.recommender.world import Recommender
+from taciturn.policies import ACR, DSC, DTPriDO, Policy, TPriDO
+from taciturn.policies.families import cluster_rounds
+from taciturn.wrappers import TreeAggregation
+
+SMALL: dict[str, Any] = {"num_agents": 3, "num_items": 24, "repository": 12, "horizon": 8}
+
+
+def nearness(contexts: Array, items: Array) -> Array:
+    return np.clip(1 - np.abs(contexts[..., 0] - items[..., 0]), 0, 1)
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "peak": {},
+    "bumps, growth": {"family": "bumps", "growth": [(2, 0.3), (5, 0.2)], "graph": "ring"},
+    "linear, alike": {"family": "linear", "homogeneous": True, "growth": [(3, 0.5)], "context_dim": 3},
+    "own": {"family": nearness, "context_dim": 1, "graph": "complete"},
+    "cluster": {"actions": "cluster", "cluster_depth": 2},
+    "point": {"actions": "point", "graph": "none"},
+}
+
+
+def actions(params: Any, replica: int, time: int) -> Array:
+    """What the agents of a replica do, whatever batch it is in; items that they lack are among it."""
+    rng = np.random.default_rng([replica, time])
+    if params.actions == "point":
+        return rng.random((params.num_agents, 6), np.float32)
+    return rng.integers(0, 2 * (params.num_items if params.actions == "item" else 4), params.num_agents)
+
+
+def played(first: int, size: int, rounds: int = 6, **params: Any) -> dict[str, Array]:
+    """Everything that replicas `first` ... of a run show, [size, ...]."""
+    env = Recommender(recommender_v0.population(1, **SMALL | params).params, size, first)
+    seen = [env.reset(seed=5)[0]]
+    infos: list[Any] = []
+    for time in range(rounds):
+        step = env.step(np.stack([actions(env.params, first + b, time) for b in range(size)]))
+        seen.append(step.observation)
+        infos.append(np.stack([step.info[key]["agent"] for key in ("mu", "regret", "cluster", "records")], 1))
+        infos[-1] = np.concatenate([infos[-1], step.reward[:, None]], 1)
+    found = {"seen": np.stack(seen, 1), "told": np.stack(infos, 1)}
+    return found | {f"state {name}": value for name, value in vars(env.state).items()} | env.metrics()
+
+
+def part_of(found: dict[str, Array], some: slice) -> dict[str, Array]:
+    return {name: value[some] for name, value in found.items()}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_same_bits_in_batches_and_shards(name: str) -> None:
+    seven = played(0, 7, **VARIANTS[name])
+    np.testing.assert_equal(played(0, 1, **VARIANTS[name]), part_of(seven, slice(0, 1)))
+    np.testing.assert_equal(played(4, 3, **VARIANTS[name]), part_of(seven, slice(4, 7)))
+    assert len(np.unique(seven["told"][:, :, 0])) > 20, "replicas differ"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_same_bits_compiled_and_in_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    found = []
+    for compile_from, threads in ((math.inf, 1), (0, 1), (0, 3)):
+        monkeypatch.setattr(compiled, "COMPILE_FROM", compile_from)
+        monkeypatch.setattr(replicas, "num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(replicas, "PART", 1)
+        found.append(played(0, 7, **VARIANTS[name]))
+    np.testing.assert_equal(found[1], found[0])
+    np.testing.assert_equal(found[2], found[0])
+    np.testing.assert_equal(part_of(played(0, 1000, **VARIANTS[name]), slice(0, 7)), found[0])
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_same_bits_in_all_interfaces(name: str, private: bool) -> None:
+    params: dict[str, Any] = SMALL | VARIANTS[name]
+    options = {"channels": {"statistics": ChannelConfig(TreeAggregation(1.0))}} if private else {}
+    array = recommender_v0.population(1, **params)
+    parallel, aec = recommender_v0.parallel_env(**params), recommender_v0.env(**params)
+    seen = array.reset(seed=5, options=options)[0]
+    others = parallel.reset(seed=5, options=options)[0]
+    aec.reset(seed=5, options=options)
+    for time in range(params["horizon"]):
+        np.testing.assert_array_equal(np.stack(list(others.values())), seen[0])
+        chosen = actions(array.params, 0, time)
+        step = array.step(chosen[None])
+        seen = step.observation
+        others, earned, _, over, infos = parallel.step(dict(zip(parallel.possible_agents, chosen, strict=True)))
+        for i, agent in enumerate(parallel.possible_agents):
+            assert aec.agent_selection == agent
+            aec.step(chosen[i])
+        for i, agent in enumerate(parallel.possible_agents):
+            assert earned[agent] == aec.rewards[agent] == step.reward[0, i]
+            assert over[agent] == aec.truncations[agent] == bool(step.truncated[0])
+            for key in ("mu", "regret", "cluster", "cell", "shared", "records"):
+                assert infos[agent][key] == aec.infos[agent][key] == step.info[key]["agent"][0, i], key
+            assert infos[agent]["messages"] == aec.infos[agent]["messages"] == step.info["messages"][0]
+            if array.params.actions != "point":
+                np.testing.assert_array_equal(infos[agent]["action_mask"], array.action_mask("agent")[0, i])
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_goes_its_own_way(duplicate: Any) -> None:
+    env = recommender_v0.population(2, **SMALL)
+    env.reset(seed=0)
+
+    def play(one: Any, rounds: range) -> Any:
+        for time in rounds:
+            one.step(np.stack([actions(one.params, b, time) for b in range(2)]))
+        return vars(one.state), one.metrics()
+
+    play(env, range(3))
+    other = duplicate(env)
+    np.testing.assert_equal(play(env, range(3, 6)), play(other, range(3, 6)))
+
+
+def test_what_is_consulted_and_selected_is_counted_once() -> None:
+    """A policy that consults and selects on bare channels sends what one that is told by observations does."""
+    env = recommender_v0.population(2, **SMALL, graph="complete")
+    taciturn.simulate(env, TPriDO(2.0), seed=0)
+    for name in ("statistics", "counts"):
+        np.testing.assert_array_equal(env.channels[name].messages(), np.full((2, 3), 2 * 8))
+    np.testing.assert_array_equal(env.channels["selection"].messages(), np.full((2, 3), 8))
+    env.reset(seed=0)
+    scores = np.ones((2, 3, 4))
+    for _ in range(2):
+        env.select(scores, scores > 0, np.ones((2, 1, 1)))
+        env.step(np.zeros((2, 3), np.int64))
+    env.step(np.zeros((2, 3), np.int64))
+    np.testing.assert_array_equal(env.channels["selection"].messages(), np.full((2, 3), 3))
+
+
+def test_masks_are_read_only_and_change_when_items_arrive() -> None:
+    env = recommender_v0.population(2, **SMALL, growth=[(2, 0.5)])
+    env.reset(seed=0)
+    first = env.action_mask("agent")
+    assert env.action_mask("agent") is first
+    assert not first.flags.writeable
+    for _ in range(2):
+        env.step(np.zeros((2, 3), np.int64))
+    assert (first.sum(-1) == 12).all(), "who kept it still has it"
+    assert (env.action_mask("agent").sum(-1) == 24).all()
+
+
+TREES: dict[str, tuple[type[Policy], dict[str, Any], dict[str, Any], Any]] = {
+    "complete": (TPriDO, {"threshold": 0.6}, {"graph": "complete"}, None),
+    "growth": (TPriDO, {"rate": 0.5}, {"growth": [(30, 0.3)], "family": "bumps"}, None),
+    "noise": (TPriDO, {"threshold": 2.0, "rate": 0.5}, {}, {"statistics": TreeAggregation(1.0)}),
+    "followers": (DTPriDO, {"rate": 0.5, "bisect": True}, {"context_dim": 3, "family": "linear"}, None),
+    "leaves": (DTPriDO, {"follow": "leaf"}, {}, None),
+    "grid": (DSC, {"clusters": 8}, {"graph": "ring"}, None),
+    "adaptive": (ACR, {"clusters": 8, "rate": 0.5}, {}, None),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TREES)
+def test_trees_give_the_same_bits_compiled_or_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    kind, parameters, world, privacy = TREES[name]
+    sizes: dict[str, Any] = {"num_agents": 4, "num_items": 60, "repository": 30, "horizon": 100}
+    runs, trees = [], []
+    for compile_from in (math.inf, 0):
+        monkeypatch.setattr(cluster_rounds, "COMPILE_FROM", compile_from)
+        env, policy = recommender_v0.population(2, **sizes | world), kind(**parameters)
+        runs.append(taciturn.simulate(env, policy, seed=1, privacy=privacy).metrics)
+        trees.append(policy.tree.arrays)  # type: ignore[attr-defined]
+    np.testing.assert_equal(runs[1], runs[0])
+    np.testing.assert_equal(trees[1]._asdict(), trees[0]._asdict())
+    assert trees[0].size[5] > 2

@@ -10,11 +10,20 @@ from cases import AlwaysAsks
 
 import taciturn
 from taciturn.envs import recommender_v0
+from taciturn.envs.core import compiled
 from taciturn.policies import DUCB, DTPriDO, Policy, TPriDO
+from taciturn.policies.families import cluster_rounds
 from taciturn.wrappers import TreeAggregation
 
 NOISE = {"statistics": TreeAggregation(1.0)}
 MOST_WHEN_DOUBLED = 2  # what is linear at most doubles, what is quadratic quadruples
+
+
+@pytest.fixture(autouse=True)
+def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler takes more memory than these runs."""
+    monkeypatch.setattr(compiled, "COMPILE_FROM", np.inf)
+    monkeypatch.setattr(cluster_rounds, "COMPILE_FROM", np.inf)
 
 
 def peak(policy: Policy, graph: str, agents: int, rounds: int, privacy: Any) -> int:

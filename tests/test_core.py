@@ -36,7 +36,6 @@ from taciturn.envs.core import (
     choice,
     integer,
     number,
-    select,
     vector,
 )
 from taciturn.policies import FixedCount, Policy, Random
@@ -271,24 +270,6 @@ def test_world_counts_its_messages() -> None:
 
 
 # States.
-
-
-@dataclass(frozen=True)
-class State:
-    a: Array
-    b: Array
-    c: Array
-
-
-def test_select_takes_replicas_and_touches_neither() -> None:
-    shared = np.zeros(2)
-    yes = State(np.array([1, 2]), np.ones((2, 3, 2)), shared)
-    no = State(np.array([3, 4]), np.zeros((2, 3, 2)), shared)
-    picked = select(np.array([True, False]), yes, no)
-    assert picked.a.tolist() == [1, 4]
-    assert picked.b.sum((1, 2)).tolist() == [6, 0]
-    assert picked.c is shared
-    assert (yes.a.tolist(), no.a.tolist()) == ([1, 2], [3, 4])
 
 
 # Populations refuse what is wrong, and nothing has moved then.

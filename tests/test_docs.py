@@ -172,8 +172,7 @@ def test_the_checklist_names_every_hook_that_a_world_uses() -> None:
     kinds = [type(world.population()) for world in registry.worlds().values()]
     hooks = {name for kind in kinds for cls in kind.__mro__[: kind.__mro__.index(Population)] for name in vars(cls)}
     written_once = {
-        "reset", "reset_one", "step", "step_one", "no_meaning", "some_act", "look", "initial", "transition",
-        "observe_role",
+        "reset", "reset_one", "step", "step_one", "no_meaning", "some_act", "look",
     }  # fmt: skip
     hooks &= {name for name in vars(Population) if not name.startswith("_")} - written_once
     assert {"acting", "check_channel", "hidden", "jump"} <= hooks

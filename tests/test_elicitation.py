@@ -607,7 +607,7 @@ def seen_by(population: Elicitation, state: Any) -> dict[str, Array]:
     other = deepcopy(population)
     for one in fields(state):
         other.column(one.name)[...] = getattr(state, one.name)
-    return {role: other.observe_role(other.state, role) for role in population.roles}
+    return {role: other.look(role) for role in population.roles}
 
 
 @pytest.mark.parametrize("show", [False, True])

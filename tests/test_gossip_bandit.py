@@ -850,7 +850,7 @@ def test_observations() -> None:
     np.testing.assert_allclose(seen["q"], RR(2.0).q, rtol=1e-6)
     own = np.take_along_axis(env.state.preference, env.state.ticker, 1)
     np.testing.assert_array_equal(seen["own"].argmax(-1), own)
-    everyone = layout.unpack(env.observe_role(env.state, "agent"))
+    everyone = layout.unpack(env.look("agent"))
     hears = everyone["received"] > 0
     assert hears.sum(1).tolist() == [1, 1]
     assert (hears.argmax(1) == env.state.ticker[:, 0]).all()

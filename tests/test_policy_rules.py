@@ -263,7 +263,7 @@ def test_fictitious_play_answers_the_mean_law_of_the_campaigns_so_far() -> None:
         return expected(seen, law)
 
     policy.expected = noted
-    obs = env.observe_role(env.state, "individual")
+    obs = env.look("individual")
     policy.act(obs)
     target, belief = policy._layout.unpack(obs)["target"][0, 0], policy._layout.unpack(obs)["belief"][0].mean(0)
     np.testing.assert_allclose(laws[0].ravel(), env.reporting.law(belief[None], target)[0], rtol=1e-6)

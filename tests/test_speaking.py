@@ -260,7 +260,7 @@ def test_hearers_know_the_law_of_what_they_hear() -> None:
     for _ in range(2):
         env.step({"speaker": np.tile(actions, (size, 1))})
         env.step({"agent": np.tile([2, 0, 0], (size, 1, 1))})
-    seen = env.roles["agent"].layout.unpack(env.observe_role(env.state, "agent", env.acting("agent")))
+    seen = env.roles["agent"].layout.unpack(env.look("agent", env.acting("agent")))
     np.testing.assert_allclose(4 * seen["received"], 3)
     q = [1 / (math.exp(level / 2) + 1) for level in (1, 3, 10)]
     np.testing.assert_allclose(seen["q"], np.mean(q), rtol=1e-6)
@@ -372,8 +372,8 @@ class Leaks(Speaking):
         made.__class__ = Leaks
         return made
 
-    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
-        seen = super().observe_role(state, role, rows)
+    def look(self, role: str, rows: Array | None = None) -> Array:
+        seen = super().look(role, rows)
         if role == "speaker":
             seen[:, :, 0] += self._earned[:, None]
         return seen

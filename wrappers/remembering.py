@@ -302,10 +302,10 @@ class RememberingPopulation(Played):
         seen = self.inner.look(self.role, rows)
         self._memory.hear(seen, self._agents(rows), where)
 
-    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+    def look(self, role: str, rows: Array | None = None) -> Array:
         agents = self._agents(rows)
         known = self._added.pack(**self._memory.known(agents), left=self._left(agents))
-        return np.concatenate([self.inner.observe_role(state, role, rows), known], -1)
+        return np.concatenate([self.inner.look(role, rows), known], -1)
 
     def _left(self, agents: Ints) -> Floats:
         """The share of the messages that tell anything, and that a total allows, which agents [B, rows] have not sent

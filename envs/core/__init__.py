@@ -12,7 +12,6 @@ from taciturn.envs.core.population import (
     Population,
     Rollout,
     Step,
-    Transition,
     as_policies,
     begin,
 )
@@ -22,7 +21,6 @@ from taciturn.envs.core.replicas import Chosen, Replicas
 from taciturn.envs.core.roles import Layout, Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.speaking import Speaking, SpeakingParams, Speech
-from taciturn.envs.core.states import select, updated
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 from taciturn.envs.core.world import World
 from taciturn.validation import Array, choice, integer, number, vector
@@ -31,6 +29,6 @@ __all__ = [
     "AECView", "Acts", "Around", "Array", "Channel", "ChannelConfig", "Chosen", "Controlled", "Fast", "Fault",
     "HiddenTruth", "Layout", "NotCompiled", "NotPrivate", "ParallelView", "Played", "Population", "PublicView",
     "Replicas", "Role", "Rollout", "Seat", "SingleEnv", "Speaking", "SpeakingParams", "Speech", "Step", "Streams",
-    "Transition", "VectorView", "World", "as_policies", "begin", "choice", "fields", "fill", "integer", "join",
-    "number", "picture", "private", "select", "uniform", "updated", "vector",
+    "VectorView", "World", "as_policies", "begin", "choice", "fields", "fill", "integer", "join",
+    "number", "picture", "private", "uniform", "vector",
 ]  # fmt: skip

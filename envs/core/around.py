@@ -85,7 +85,7 @@ class Around(Population[Any]):
         self._begun()
         return self.inner.state
 
-    initial, transition, observe_role = map(_asked, ("initial", "transition", "observe_role"))
+    look, _begin_state = map(_asked, ("look", "_begin_state"))
     acting, action_mask, stream, clock = map(_asked, ("acting", "action_mask", "stream", "clock"))
     measures, outcome, public, empty_info = map(_asked, ("measures", "outcome", "public", "empty_info"))
     describe, draw = map(_asked, ("describe", "draw"))

@@ -360,7 +360,7 @@ class Seat(Played):
             return mask
         return mask[:, self.agent : self.agent + 1]
 
-    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+    def look(self, role: str, rows: Array | None = None) -> Array:
         if self.inner.acting(role) is None:
-            return self.inner.observe_role(state, role)[:, self.agent : self.agent + 1]
-        return self.inner.observe_role(state, role, np.full((self.num_envs, 1), self.agent))
+            return self.inner.look(role)[:, self.agent : self.agent + 1]
+        return self.inner.look(role, np.full((self.num_envs, 1), self.agent))

@@ -14,7 +14,7 @@ makes observations. A field that is not declared is hidden.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -108,29 +108,6 @@ def check_roles(state_type: Any, roles: tuple[str, ...]) -> None:
             raise TypeError(f"role of field {name!r} must be one of {', '.join(roles)}, not {owner.role!r}")
         if owner.kind in (OWN, RECEIVED) and not owner.role and len(roles) > 1:
             raise TypeError(f"role of field {name!r} must be given, as there are several: {', '.join(roles)}")
-
-
-class Seen:
-    """What agents of a role may see of a State of arrays [B, ...]: the fields of all of its agents."""
-
-    __slots__ = ("_role", "_state")
-
-    def __init__(self, state: Any, role: str) -> None:
-        self._state, self._role = state, role
-
-    def __repr__(self) -> str:
-        return f"<Seen by {self._role}: {', '.join(self)}>"
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, owner in owners(type(self._state)).items() if owner.seen_by(self._role))
-
-    def __getattr__(self, name: str) -> Any:
-        if name in type(self).__slots__:
-            raise AttributeError(name)
-        owner = owners(type(self._state)).get(name)
-        if owner is not None and not owner.seen_by(self._role):
-            raise unseen(name, type(self._state).__name__)
-        return getattr(self._state, name)
 
 
 def unseen(name: str, state: str = "the State") -> AttributeError:

@@ -5,27 +5,24 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from weakref import ref
 
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import fields
 from taciturn.envs.core.channel import PLAIN, Channel, ChannelConfig, asked_channels, join
 from taciturn.envs.core.info import Info, Told, copied, picked
 from taciturn.envs.core.public import Fast, Passing, PublicView, fast_form, has_public_schedule
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
-from taciturn.envs.core.states import select
 from taciturn.privacy.composition import Method
 from taciturn.validation import MOST_NUMBERS, Array, array_of, choice, integer, mapping, number, shown, some
 
 SHARED_MIND = "agents share a mind, so they send one another's private data"
 
 S = TypeVar("S")
-Transition = tuple[S, dict[str, Array], Array, Array, Told]
 One = tuple[dict[str, Array], dict[str, list[float]], bool, bool, Info]  # see `Population.step_one`
 
 
@@ -184,37 +181,13 @@ class Population(ABC, Generic[S]):
         """The channels through which private data leaves the agents."""
         return ()
 
-    @abstractmethod
-    def initial(self) -> S:
-        """Draw the initial state of all B replicas."""
-
-    @abstractmethod
-    def transition(self, state: S, actions: dict[str, Array]) -> Transition[S]:
-        """Play one turn, without changing `state` in place.
-
-        Returns:
-            (state, {role: reward [B, rows]}, terminated bool[B], truncated bool[B], info), info values leading with
-            [B]; `info["_key"]` bool[B] tells where `key` has a meaning, and a dict `{role: [B, N]}` is one per agent.
-            All keys are declared by `empty_info`; a turn may leave out those without a meaning. Few loops over arrays
-            read infos, so one that takes time to compute is given as a function that makes it from what does not change
-            later, such as states.
-        """
-
     def empty_info(self) -> Info:
-        """Every key that `transition` may give in info, with what one replica is told where the key has no meaning.
+        """Every key that infos may have, with what one replica is told where the key has no meaning.
 
         Each is a bool, an int or a float, an array [K] of them, or `{role: number}` for one number per agent, and fixes
         the key's type. It is shown, with `_key` False, before the first step and in turns that leave out the key.
         """
         return {}
-
-    @abstractmethod
-    def observe_role(self, state: S, role: str, rows: Array | None = None) -> Array:
-        """Observations [B, rows, D] of a role's agents (of `rows` int[B, r] only, if given); draws nothing.
-
-        The core passes only what agents of that role may see of the state, as its fields are declared
-        (`taciturn.envs.core.fields.Seen`).
-        """
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         """Raise ValueError if this world cannot work with `config` on that channel."""
@@ -414,7 +387,7 @@ class Population(ABC, Generic[S]):
         return self.__dict__ | {"_telling": _nobody}
 
     def _tell(self, told: Told, live: Array) -> _Telling:
-        """The info of a step: what `transition` told and what was spent, with all keys and masks; masks are false
+        """The info of a step: what the world told and what was spent, with all keys and masks; masks are false
         outside `live` bool[B]."""
         if not callable(told):
             self._declared(told)
@@ -573,10 +546,9 @@ class Population(ABC, Generic[S]):
         self._begin_state(where)
         return None if where is None else where.copy()
 
+    @abstractmethod
     def _begin_state(self, where: Array | None) -> None:
-        """Draw the initial state of the replicas `where` bool[B]; None: of all."""
-        self._state = self.initial() if where is None else select(where, self.initial(), self._begun())
-        fields.check_roles(type(self._state), self._owning_roles)
+        """Begin runs in the replicas `where` bool[B]; None: in all."""
 
     def _asked_configs(self, options: Mapping[str, Any]) -> dict[str, ChannelConfig]:
         """What a reset is to install, including the population's own configurations."""
@@ -631,6 +603,7 @@ class Population(ABC, Generic[S]):
         senders = {channel.name: channel.sender for channel in self.channels.values()}
         return Ledger(self.num_envs, agents, self.channels.values(), senders=senders)
 
+    @abstractmethod
     def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         """Play one turn with actions [B, rows, ...], or `{role: actions}` if several roles act.
 
@@ -643,29 +616,6 @@ class Population(ABC, Generic[S]):
             ValueError: an action of a wrong shape or outside its space, or another buffer; nothing has changed then.
             gymnasium.error.ResetNeeded: before `reset`, or when every replica is done.
         """
-        state, frozen = self._running(where)
-        some_frozen = bool(frozen.any())
-        checked = self._checked(actions)
-        self._check_room(out)
-        self._settle()
-        for channel in self.channels.values():
-            channel.live = ~frozen
-        new, reward, terminated, truncated, told = self.transition(state, checked)
-        told = self._tell(told, ~frozen)
-        for channel in self.channels.values():
-            if channel.config.budget is not None:
-                truncated = truncated | channel.stopped
-        if some_frozen:
-            new = select(frozen, state, new)
-            terminated = np.where(frozen, self.terminated, terminated)
-            truncated = np.where(frozen, self.truncated, truncated)
-            reward = {role: np.where(frozen[:, None], 0.0, value) for role, value in reward.items()}
-        self._state, self.terminated, self.truncated = new, terminated, truncated
-        if self.turns is not None:
-            self._turn = (self._turn + 1) % len(self.turns)
-        only = next(iter(self.roles)) if len(self.roles) == 1 else None
-        observation = filled(out, self.observe())
-        return Step(observation, reward if only is None else reward[only], terminated, truncated, told)
 
     def _check_room(self, out: Any) -> None:
         """Raise ValueError unless the agents that act after this turn can observe into `out`."""
@@ -745,11 +695,9 @@ class Population(ABC, Generic[S]):
             return self.look(role, self.acting(role))
         return {role: self.look(role, self.acting(role)) for role in self.turn}
 
+    @abstractmethod
     def look(self, role: str, rows: Array | None = None) -> Array:
-        """What a role's agents observe now, [B, rows, D]: `observe_role` of what they may see of the state."""
-        state: Any = self._begun()
-        seen: Any = fields.Seen(state, role) if is_dataclass(state) else state
-        return self.observe_role(seen, role, rows)
+        """What a role's agents observe now, [B, rows, D] (agents `rows` int[B, r] only, if given); draws nothing."""
 
     def advance(self, policy: Any, *, until: float | None = None, steps: int | None = None, fast: bool = True) -> None:
         """Let `policy` (or `{role: policy}`) play until every replica is done or its clock reaches `until`, or for

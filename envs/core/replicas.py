@@ -18,7 +18,7 @@ from taciturn.envs.core.channel import PLAIN
 from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, Call, NotCompiled, Turn, every, run
 from taciturn.envs.core.info import Info, named
 from taciturn.envs.core.kernels import Loop
-from taciturn.envs.core.population import One, Population, S, Step, Transition
+from taciturn.envs.core.population import One, Population, S, Step
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array, array_of
@@ -519,14 +519,8 @@ class Replicas(Population[S]):
         """Note that the state has changed."""
         self._state, self._seen_state = _MOMENT(), None
 
-    def initial(self) -> S:
-        raise NotImplementedError  # `begin` does it
-
-    def transition(self, state: S, actions: dict[str, Array]) -> Transition[S]:
-        raise NotImplementedError  # `said` and `heard` do it
-
-    def observe_role(self, state: S, role: str, rows: Array | None = None) -> Array:
-        """See `Population`; always of the state as it is now."""
+    def look(self, role: str, rows: Array | None = None) -> Array:
+        self._begun()
         turn = next(turn for turn, (_, then) in enumerate(self._order) if then == role)
         who = self._nobody if rows is None else np.ascontiguousarray(rows, np.int64)
         return self._run(LOOK, self._everywhere, turn, who=who)[0]

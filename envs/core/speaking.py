@@ -15,7 +15,6 @@ from taciturn.envs.core.info import Info
 from taciturn.envs.core.population import Population, Step, filled
 from taciturn.envs.core.public import Passing, has_public_schedule
 from taciturn.envs.core.roles import Layout, Role
-from taciturn.envs.core.states import updated
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.mechanisms import ChosenLevels, Mechanism
 from taciturn.validation import Array, Floats, choice, number, shown, vector
@@ -173,7 +172,7 @@ class Speaking(Around):
         if self._turn == 0:
             return before
         if self._after[0] is not before:
-            self._after = before, updated(before)
+            self._after = before, copy(before)
         return self._after[1]
 
     @property
@@ -255,13 +254,13 @@ class Speaking(Around):
             return np.zeros(shape)
         return np.broadcast_to(self._budget.spent(self.ledger, self._speech.channel), shape)
 
-    def observe_role(self, state: Any, role: str, rows: Array | None = None) -> Array:
+    def look(self, role: str, rows: Array | None = None) -> Array:
         """See `Population`; always of what is public now."""
         channel = self.channel
         spoke = channel.standing > 0 if channel.takes_levels else np.zeros(channel.messages().shape, np.bool_)
         if role != SPEAKER:
             levels = channel.standing.sum(1) / np.maximum(spoke.sum(1), 1) if channel.takes_levels else spoke.sum(1)
-            seen = self.inner.observe_role(state, role, rows)
+            seen = self.inner.look(role, rows)
             most = np.minimum(levels, self.grid[-1])[:, None, None]
             return np.concatenate([seen, np.broadcast_to(most, (*seen.shape[:2], 1))], 2, dtype=np.float32)
         time, spent = self.clock()[:, None], self.spent()

@@ -351,14 +351,11 @@ def agents_data_pass_the_hook(case: Case) -> None:
         taciturn.simulate(env, acting, seed=5, fast=False) for env in (plain.alike(3), plain.alike(3, private=private))
     ]
     assert drawn, f"{case.name} must pass what its agents privately observe through self.private"
-    # A world that is written for one replica passes what it draws agent by agent.
-    assert issubclass(plain.kind, Replicas) or all(len(data) == 3 for data in drawn)
     np.testing.assert_equal(runs[0].metrics, runs[1].metrics)
 
 
 def is_compiled(case: Case) -> bool:
-    """Whether the world is written for one replica, and draws nothing but by its sources, as no noise stands on its
-    channels."""
+    """Whether nothing but the sources of a world is drawn from, as no noise stands on its channels."""
     population = case.population()
     if not isinstance(population, Replicas):
         return False

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +14,10 @@ from taciturn.envs.core import (
     ChannelConfig,
     Fault,
     Population,
-    Replicas,
     Rollout,
     as_policies,
     begin,
     fields,
-    updated,
 )
 from taciturn.envs.core.controlled import Played
 from taciturn.envs.core.speaking import SPEAKER
@@ -144,10 +142,8 @@ class Play:
         now |= {("who acts", role): rows for role, rows in acting.items() if rows is not None}
         self.turns.append({what: np.array(value) for what, value in now.items()})
         inner = inside(population)
-        state = inner.state
-        if is_dataclass(state):
-            names = fields.of_kind(type(state), fields.OWN)
-            self.own.append({name: np.array(getattr(state, name)) for name in names})
+        names = fields.of_kind(type(inner.state), fields.OWN)
+        self.own.append({name: np.array(getattr(inner.state, name)) for name in names})
         if self.agent is not None:
             self.exchange(population, inner)
 
@@ -270,14 +266,11 @@ def owned(population: Population[Any], name: str, agent: Agent) -> bool:
 
 def put(population: Population[Any], values: Mapping[str, Array]) -> dict[str, Array]:
     """Put these values into the fields of the state; returns those before."""
-    if isinstance(population, Replicas):
-        before = {name: population.column(name).copy() for name in values}
-        for name, value in values.items():
-            population.column(name)[...] = value
-        population._moved()
-        return before
-    before = {name: getattr(population.state, name) for name in values}
-    population._state = updated(population.state, **values)
+    world: Any = population
+    before = {name: world.column(name).copy() for name in values}
+    for name, value in values.items():
+        world.column(name)[...] = value
+    world._moved()
     return before
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from taciturn.envs.core import Array, ChannelConfig, Population, as_policies, begin
 from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.public import has_public_schedule
-from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.speaking import SPEAKER
 from taciturn.privacy.mechanisms import Laplace, Mechanism, TreeAggregation
 from taciturn.testing.policies import Play
@@ -69,9 +68,7 @@ def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
         agents = sorted({0, _deciding(population)[0].num_senders - 1})
         # In fast play numbers are drawn many at a time, and none is one event.
         changes = [Change(agent, *data) for agent, data in product(agents, DATA if fast else DATA + EVENTS)]
-        # A world that is written for one replica does not say whose number it draws.
-        one_by_one = isinstance(getattr(population, "inner", population), Replicas)
-        replays = [[change] for change in changes] if one_by_one else [changes]
+        replays = [[change] for change in changes]  # a world does not say whose number it draws
         first, ranges = Script(), Private([None] * len(replays[0]))
         if not run(play, first, ranges, fast):
             continue

@@ -50,7 +50,7 @@ def test_code_is_kept_and_loaded_without_numba(tmp_path: Path) -> None:
 
 def doubled(table: Any) -> None:
     given = opened(table)
-    given.table[0] = 2 * given.count
+    given.table[0] = 2 * given.number
 
 
 def build_doubled() -> Any:
@@ -95,7 +95,7 @@ def test_short_runs_load_code_but_do_not_compile(tmp_path: Path, monkeypatch: py
 
 
 class Inner(NamedTuple):
-    count: int
+    number: int
     table: Any
 
 
@@ -103,7 +103,7 @@ class Given(NamedTuple):
     """All kinds of things that a compiled function can be given."""
 
     flag: bool
-    count: int
+    number: int
     share: float
     pair: tuple[float, float]
     inner: Inner
@@ -113,7 +113,7 @@ class Given(NamedTuple):
 
 def summed(table: Any) -> None:
     given = opened(table)
-    total = 100.0 * given.flag + given.count + given.share + given.pair[0] * given.pair[1] + given.inner.count
+    total = 100.0 * given.flag + given.number + given.share + given.pair[0] * given.pair[1] + given.inner.number
     for i in range(given.inner.table.shape[0]):
         for j in range(given.inner.table.shape[1]):
             total += given.inner.table[i, j] * (i + 10 * j)
@@ -133,11 +133,12 @@ def test_tables_hold_all_kinds_of_values() -> None:
     total = 100 + 7 + 0.5 + 6 + 1000 + sum(given.inner.table[i, j] * (i + 10 * j) for i in range(2) for j in range(3))
     assert given.out.tolist() == [[0, total], [0, 0]]
     assert rows.tolist() == [(False, 0), (True, total)]
-    loop(given._replace(count=8, out=(other := np.zeros((3, 2)))))
+    loop(given._replace(number=8, out=(other := np.zeros((3, 2)))))
     assert (other[0, 1], given.out[0, 1]) == (total + 1, total)
 
 
 def test_what_is_no_number_is_refused() -> None:
+    wrong: Any
     for wrong in ("text", None, np.zeros((4, 4))[:, ::2], {}):
         with pytest.raises(TypeError, match="must be numbers, contiguous arrays and tuples of them, not"):
             layout_of(Inner(1, wrong))

@@ -60,6 +60,10 @@ def part_of(found: dict[str, Array], some: slice) -> dict[str, Array]:
     return {name: value[some] for name, value in found.items()}
 
 
+def mask_of(env: Any) -> Any:
+    return env.action_mask("agent")
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_same_bits_in_batches_and_shards(name: str) -> None:
     seven = played(0, 7, **VARIANTS[name])
@@ -109,7 +113,7 @@ def test_the_same_bits_in_all_interfaces(name: str, private: bool) -> None:
                 assert infos[agent][key] == aec.infos[agent][key] == step.info[key]["agent"][0, i], key
             assert infos[agent]["messages"] == aec.infos[agent]["messages"] == step.info["messages"][0]
             if array.params.actions != "point":
-                np.testing.assert_array_equal(infos[agent]["action_mask"], array.action_mask("agent")[0, i])
+                np.testing.assert_array_equal(infos[agent]["action_mask"], mask_of(array)[0, i])
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
@@ -146,13 +150,13 @@ def test_what_is_consulted_and_selected_is_counted_once() -> None:
 def test_masks_are_read_only_and_change_when_items_arrive() -> None:
     env = recommender_v0.population(2, **SMALL, growth=[(2, 0.5)])
     env.reset(seed=0)
-    first = env.action_mask("agent")
-    assert env.action_mask("agent") is first
+    first = mask_of(env)
+    assert mask_of(env) is first
     assert not first.flags.writeable
     for _ in range(2):
         env.step(np.zeros((2, 3), np.int64))
     assert (first.sum(-1) == 12).all(), "who kept it still has it"
-    assert (env.action_mask("agent").sum(-1) == 24).all()
+    assert (mask_of(env).sum(-1) == 24).all()
 
 
 TREES: dict[str, tuple[type[Policy], dict[str, Any], dict[str, Any], Any]] = {

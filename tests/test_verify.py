@@ -22,6 +22,7 @@ from taciturn.bench.verify import (
     DIFFERENT,
     FRESH,
     NOISE,
+    REDRAWN,
     SAME,
     TRAINED,
     Check,
@@ -137,14 +138,20 @@ def test_a_training_may_differ_on_another_processor_alone(tmp_path: Path) -> Non
         assert {one.outcome for one in again(tmp_path, study)} == {outcome}
 
 
-def test_noise_may_differ_from_that_of_earlier_streams_alone(tmp_path: Path) -> None:
+def test_what_earlier_streams_drew_may_differ(tmp_path: Path) -> None:
     class Noisy(Noise):
         def run(self, cell: Cell, progress: Any = None) -> Result:
             rng = Streams(cell.seed).noise("channel/x", "Laplace(1)")
             return replace(super().run(cell), metrics={**super().run(cell).metrics, "noise": rng.normal()})
 
+    class Redrawn(Noise):
+        def drawn_since(self, config: Any) -> int:
+            return 3
+
     changed: Any = lambda metrics: metrics | {"value": metrics["value"] + 0.1}  # noqa: E731
     for study, more, outcome in (
+        (Redrawn(), {"streams": 2}, REDRAWN),
+        (Redrawn(), {"streams": 3}, DIFFERENT),
         (Noisy(), {}, NOISE),
         (Noisy(), {"streams": 2}, DIFFERENT),
         (Noisy(), {"streams": 2, "others": [{"streams": 1}]}, NOISE),

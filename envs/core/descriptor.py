@@ -282,6 +282,7 @@ class Descriptor:
         trials: where runs are long, the number of trials of a "data" attack is divided by this.
         times_cartpole: how long a step of Gymnasium's form may take, in steps of CartPole; None: nothing is asked.
         pettingzoo: whether PettingZoo's registry lists it.
+        drawn_since: the version of the streams (`taciturn.envs.core.seeding`) since which a seed gives its runs.
         tolerance: the largest relative difference between its real numbers on two processors, whose sums have other
             last digits. What a seed decides, and counts, are the same on all.
     """
@@ -302,6 +303,7 @@ class Descriptor:
     trials: int = 1
     times_cartpole: float | None = None
     pettingzoo: bool = True
+    drawn_since: int = 1
     tolerance: float = 1e-9
 
     @property

@@ -10,8 +10,10 @@ import numpy as np
 
 from taciturn.validation import integer
 
-VERSION = 2
-"""Of the numbers that a seed gives; since 2, noise has numbers of its own in each configuration."""
+VERSION = 3
+"""Of the numbers that a seed gives; since 2, noise has numbers of its own in each configuration, and since 3 some
+environments draw others (`Descriptor.drawn_since`)."""
+NOISE_SINCE = 2
 CONFIGURED = set[str]()
 """The names of the streams of noise that this process has drawn from."""
 

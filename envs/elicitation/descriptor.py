@@ -33,6 +33,7 @@ WORLDS = (
         name="elicitation_v0",
         module="taciturn.envs.elicitation.world",
         small={"num_individuals": 5, "horizon": 12},
+        drawn_since=3,
         size="num_individuals",
         one_agent="taciturn.envs.elicitation.platform:platform_side",
         players={"individuals": "BestResponse"},

@@ -31,6 +31,7 @@ WORLDS = (
         name="recommender_v0",
         module="taciturn.envs.recommender.world",
         small={"num_agents": 3, "num_items": 20, "repository": 10, "growth": [(5, 0.4)], "horizon": 20},
+        drawn_since=3,
         size="num_agents",
         others="TPriDO",
         mechanisms={"statistics": "TreeAggregation:1"},

@@ -30,6 +30,7 @@ WORLDS = (
         name="social_bandit_v0",
         module="taciturn.envs.social_bandit.world",
         small={"num_agents": 6, "copies": 3, "walk_length": 4, "horizon": 20},
+        drawn_since=3,
         size="num_agents",
         others="PrivateSocialLearning",
         mechanisms={"preference": "BitwiseRandomizedResponse:1"},

@@ -159,6 +159,10 @@ class Study:
         and choices have none."""
         return entry(str(config["env"])).tolerance if "env" in config else Descriptor.tolerance
 
+    def drawn_since(self, config: Config) -> int:
+        """The version of the streams since which a cell's seed gives its runs."""
+        return entry(str(config["env"])).drawn_since if "env" in config else Descriptor.drawn_since
+
     def trains(self, config: Config) -> bool:
         """Whether a cell trains its agent. The last digits of sums decide what a network learns, so that it is another
         one on another processor."""

@@ -20,7 +20,9 @@ from taciturn.envs.core import seeding
 FRESH = 3_000_000
 """Fresh seeds are drawn from here on: no cell of a study has one, and no setting was tuned on one."""
 SAME, TRAINED, DIFFERENT = "the same bits", "trained on another processor, to other numbers", "different"
+REDRAWN = "of other draws, since the numbers that a seed gives to their environment have changed"
 NOISE = "of other noise, since the numbers that a seed gives to noise have changed"
+EXPECTED = NOISE, REDRAWN
 DREW_NOISE = "drew noise"  # a metric that `Again` adds
 AS_STORED = f"equal in the {KEPT_DIGITS} digits stored"
 ZERO = 1e-12
@@ -46,7 +48,7 @@ class Check(NamedTuple):
 
     Attributes:
         drawn: the stored cell.
-        outcome: `SAME`, `AS_STORED`, "equal to N digits", `TRAINED`, `NOISE` or `DIFFERENT`.
+        outcome: `SAME`, `AS_STORED`, "equal to N digits", `TRAINED`, `REDRAWN`, `NOISE` or `DIFFERENT`.
         differing: stored and new value of each metric that differs.
         inside: whether the study's score with a fresh seed lies within the range of the stored seeds; None if the study
             has no fresh seeds.
@@ -159,7 +161,9 @@ def checked(drawn: Drawn, again: dict[str, float], fresh: dict[str, float] | Non
     if differing:
         elsewhere = drawn.processor != environment()["processor"]
         outcome = TRAINED if elsewhere and study.trains(config) else DIFFERENT
-        if drawn.streams < seeding.VERSION and again.get(DREW_NOISE):
+        if drawn.streams < study.drawn_since(config):
+            outcome = REDRAWN
+        elif drawn.streams < seeding.NOISE_SINCE and again.get(DREW_NOISE):
             outcome = NOISE
     elif len(exact) == len(pairs):
         outcome = SAME
@@ -221,7 +225,7 @@ def told(checks: Sequence[Check]) -> dict[str, Any]:
                 "stored_and_now": one.differing,
             }
             for one in checks
-            if one.differing and one.outcome != NOISE
+            if one.differing and one.outcome not in EXPECTED
         ],
         "fresh": len(judged(checks)),
         "fresh_inside": sum(one.inside is True for one in checks),

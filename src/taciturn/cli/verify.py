@@ -45,7 +45,7 @@ def verify(
     import numpy as np
 
     from taciturn.bench.catalogue import load_studies
-    from taciturn.bench.verify import DIFFERENT, NOISE, apart, pool, told
+    from taciturn.bench.verify import DIFFERENT, EXPECTED, apart, pool, told
     from taciturn.bench.verify import verify as run_again
 
     files = [file.stem for file in sorted(kept.glob("*.json"))]
@@ -83,7 +83,7 @@ def verify(
             f"with fresh seeds:     {outcome['fresh_inside']} of {outcome['fresh']} within the range of the stored ones"
             f"; {outcome['fresh_expected_inside']:g} are expected, fewer than {outcome['fresh_fewest']} once in 1,000"
         )
-        for one in [one for one in checks if one.differing and one.outcome != NOISE][:SHOWN]:
+        for one in [one for one in checks if one.differing and one.outcome not in EXPECTED][:SHOWN]:
             name, (stored, now) = max(one.differing.items(), key=lambda item: apart(*item[1]))
             print(
                 f"{one.outcome}: {one.drawn.cell.label}: {name}: stored {stored:.10g}, recomputed {now:.10g} "

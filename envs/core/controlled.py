@@ -13,8 +13,8 @@ from taciturn.envs.core.around import Around
 from taciturn.envs.core.info import Info, latest, overlaid
 from taciturn.envs.core.population import Acts, One, Population, Rollout, Step, begin, filled
 from taciturn.envs.core.public import PublicView, declares
-from taciturn.envs.core.replicas import FEW, Replicas
-from taciturn.envs.core.roles import Role
+from taciturn.envs.core.replicas import Replicas
+from taciturn.envs.core.roles import FEW_ACTIONS, Role
 from taciturn.validation import Array, array_of, choice, integer
 
 TRIES = 1000  # of drawing a run in which a seat acts
@@ -166,7 +166,7 @@ class Controlled(Played):
             return super().step_one(actions, everyone)  # a subclass may step in a way of its own
         self._running()
         role, rows = self.roles[self.role], actions[self.role]
-        if self.rows(self.role) == len(rows) <= FEW and all(map(role.fits, rows)):
+        if self.rows(self.role) == len(rows) <= FEW_ACTIONS and all(map(role.fits, rows)):
             chosen = np.array([rows])
         else:
             chosen = role.check(array_of("action", rows)[None], (1, self.rows(self.role)))

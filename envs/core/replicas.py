@@ -19,14 +19,13 @@ from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, Call, NotC
 from taciturn.envs.core.info import Info, named
 from taciturn.envs.core.kernels import Loop
 from taciturn.envs.core.population import One, Population, S, Step
-from taciturn.envs.core.roles import Role
+from taciturn.envs.core.roles import FEW_ACTIONS, Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.validation import Array, array_of
 
 NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
 _MOMENT: Any = object  # makes markers of the state at one moment
 DRAW = 3  # numbers that are read in the time of a draw
-FEW = 16  # actions that are checked one by one
 COPIED = 2**14  # bytes of observations that are copied faster than the address of others is found out
 PART = 4096  # turns that make a thread worth while
 
@@ -279,6 +278,10 @@ class Replicas(Population[S]):
         kinds = [(key, np.asarray(value).dtype) for key, value in empty.items()]
         self._none, self._keys = np.array([tuple(empty.values())], np.dtype(kinds, align=True)), tuple(empty)
         self._no_arrays = {key: value for key, value in self.empty_info().items() if key not in empty}
+        self._nones: dict[str, tuple[str, Array]] = {}
+        for key, value in self._no_arrays.items():
+            ((role, none),) = value.items() if isinstance(value, Mapping) else [("", value)]
+            self._nones[key] = role, np.full(self.roles[role].num_agents, none) if role else np.array(none)
         self._columns, agents = {}, 0
         for role in self.roles.values():
             self._columns[role.name] = slice(agents, agents := agents + role.num_agents)
@@ -522,6 +525,8 @@ class Replicas(Population[S]):
     def look(self, role: str, rows: Array | None = None) -> Array:
         self._begun()
         turn = next(turn for turn, (_, then) in enumerate(self._order) if then == role)
+        if self.num_envs == 1 and rows is None:
+            return self._run_one(LOOK, turn, everyone=True)[role][None]
         who = self._nobody if rows is None else np.ascontiguousarray(rows, np.int64)
         return self._run(LOOK, self._everywhere, turn, who=who)[0]
 
@@ -693,10 +698,8 @@ class Replicas(Population[S]):
 
     def _none_of(self, key: str) -> Any:
         """What the info of the only replica holds under a key that has no meaning, an array or by agent."""
-        none = self._no_arrays[key]
-        if isinstance(none, Mapping):
-            return {role: np.full(self.roles[role].num_agents, value) for role, value in none.items()}
-        return np.array(none)
+        role, value = self._nones[key]
+        return {role: value.copy()} if role else value.copy()
 
     def _ended_one(self, over: list[bool]) -> list[bool]:
         """Do what happens between steps and at the end of a run; return whether the only run has ended."""
@@ -708,7 +711,7 @@ class Replicas(Population[S]):
     def _accept(self, actions: Any, role: Role, turn: int) -> None:
         """Check actions [rows, ...] of the only replica, and store them for `run`."""
         kept, fits = self._action[turn], role.fits
-        if len(actions) == kept.shape[1] <= FEW:
+        if len(actions) == kept.shape[1] <= FEW_ACTIONS:
             for row, action in enumerate(actions):
                 if not fits(action):
                     break
@@ -734,7 +737,7 @@ class Replicas(Population[S]):
             sent += int(channel.everyone[0]) * channel.num_senders
             if channel.each is not None:
                 each = channel.each[0]
-                sent += sum(each.tolist()) if len(each) <= FEW else int(each.sum())
+                sent += sum(each.tolist()) if len(each) <= FEW_ACTIONS else int(each.sum())
             tells = tells or channel.silence_tells or bool(channel.unbounded)
         if self.channels:
             info["messages"] = sent

@@ -9,6 +9,7 @@ import pettingzoo
 
 from taciturn.envs.core.info import Info, named
 from taciturn.envs.core.population import Population
+from taciturn.envs.core.roles import FEW_ACTIONS
 from taciturn.envs.core.views.agents import Agents
 from taciturn.validation import Array, array_of, shown
 
@@ -78,6 +79,8 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
             raise ValueError(f"actions must hold an action for every live agent, but {missing!r} is missing") from None
         if self._opening:
             for role, rows in taken.items():
+                if len(rows) <= FEW_ACTIONS and all(map(self.population.roles[role].fits, rows)):
+                    continue
                 given = array_of("actions", rows)[None]
                 taken[role] = self.population.roles[role].check(given, (1, len(rows)))[0]
         return taken

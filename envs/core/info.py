@@ -1,6 +1,6 @@
 """Combining the infos of several steps; infos are plain dicts."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,11 +9,6 @@ from taciturn.validation import Array
 
 Info = dict[str, Any]
 Told = Info | Callable[[], Info]  # a function where the value takes time to compute and may never be read
-
-
-def named(names: Iterable[str], values: Iterable[Any]) -> dict[str, Any]:
-    """The values by name, of which there are as many."""
-    return dict(zip(names, values))  # noqa: B905 - `strict` takes as long as all the rest
 
 
 def masked(info: Info, mask: Array) -> Info:

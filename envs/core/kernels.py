@@ -8,9 +8,9 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -53,6 +53,7 @@ class Loop:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._tables: dict[int, Table] = {}
+        self._bound: list[Any] = []
 
     def __call__(self, given: Any, thread: int = 0) -> None:
         table = self._tables.get(thread)
@@ -62,25 +63,13 @@ class Loop:
             table.enter(given)
         self._kernel(table)
 
-    def bound(self, given: Any, moving: str) -> "Bound":
-        return Bound(self._kernel, given, moving)
-
-
-class Bound:
-    """A kernel with what it is given, whose arrays stay where they are, except for one of them."""
-
-    def __init__(self, kernel: Kernel, given: Any, moving: str) -> None:
+    def bound(self, given: Any, moving: str) -> tuple[Array, int, Callable[[], int]]:
+        """The kernel with what it is given, whose arrays stay where they are, except for one: (the words of its table,
+        the word of the address of that array, a function that plays and returns a status; see `FINE`)."""
         table = Table(given)
-        self._function, self._words, self._place = kernel.function, table.words, table.word_of(moving)
-        self._addresses, self._kept = (table.returned, table.error, table.address), (kernel, given)
-
-    def __call__(self, first: int, moved: Array | None = None) -> None:
-        """Play with another first number, and with the array that moves, if it has."""
-        self._words[0] = first
-        if moved is not None:
-            self._words[self._place] = moved.ctypes.data
-        if self._function(*self._addresses) not in FINE:
-            failed()
+        self._bound.append((table, given))  # they live as long as this
+        play = partial(self._kernel.function, table.returned, table.error, table.address)
+        return table.words, table.word_of(moving), play
 
 
 def llvm() -> Any:

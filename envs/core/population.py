@@ -87,10 +87,6 @@ class _Telling:
         return self.population._all_told(info, self.live, spent)
 
 
-def _nobody() -> None:
-    """A dead reference: no step is held."""
-
-
 class Population(ABC, Generic[S]):
     """Base of the worlds. A world writes the hooks; `reset`, `step`, `advance` and the accounting are written here,
     once.
@@ -168,7 +164,7 @@ class Population(ABC, Generic[S]):
         self._unknown: set[str] = set()
         self._sent: list[Any] | None = None
         self._spent: Info = {}
-        self._telling: Callable[[], _Telling | None] = _nobody
+        self._telling: ref[_Telling] | None = None  # of the last step
         self._turn = 0
 
     # What a world writes.
@@ -384,7 +380,7 @@ class Population(ABC, Generic[S]):
         return f"<{type(self).__name__}: {self.num_envs} x {shown(self.params)}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_telling": _nobody}
+        return self.__dict__ | {"_telling": None}
 
     def _tell(self, told: Told, live: Array) -> _Telling:
         """The info of a step: what the world told and what was spent, with all keys and masks; masks are false
@@ -398,7 +394,7 @@ class Population(ABC, Generic[S]):
     def _settle(self) -> None:
         """Before more is spent, add up the spending of the last step, if somebody holds it and has not read its
         info."""
-        telling = self._telling()
+        telling = None if self._telling is None else self._telling()
         if telling is not None and telling.spent is None:
             telling.spent = self._spent_so_far()
 

@@ -16,8 +16,8 @@ import numpy as np
 from taciturn.envs.core import compiled, counter_streams, fields
 from taciturn.envs.core.channel import PLAIN
 from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, Call, NotCompiled, Turn, every, run
-from taciturn.envs.core.info import Info, named
-from taciturn.envs.core.kernels import Loop
+from taciturn.envs.core.info import Info
+from taciturn.envs.core.kernels import FINE, Loop, failed
 from taciturn.envs.core.population import One, Population, S, Step
 from taciturn.envs.core.roles import FEW_ACTIONS, Role
 from taciturn.envs.core.seeding import Streams
@@ -550,11 +550,11 @@ class Replicas(Population[S]):
             self.between(live)
         found = run_by((HEAR if self._splits else SAY | HEAR) | LOOK | more)
         self._turn = (self._turn + 1) % self._cycle
-        self._moved()
+        self._state, self._seen_state = _MOMENT(), None
         return found
 
     def _settle(self) -> None:
-        telling = self._telling()
+        telling = None if self._telling is None else self._telling()
         if telling is not None and callable(telling.info):
             telling.info = telling.info()
         super()._settle()
@@ -597,7 +597,7 @@ class Replicas(Population[S]):
                 [self._call(turn, who, reward, over, told) for turn in range(len(self._order))]
                 for who in (acting, self._nobody)
             ]
-            self._empty = named(self._keys, self._none.item())
+            self._empty = dict(zip(self._keys, self._none.item()))
             self._shown = None
             if type(self).told_arrays is Replicas.told_arrays:
                 own = self.tells_each
@@ -640,14 +640,14 @@ class Replicas(Population[S]):
         turn = self._turn
         name = self._order[turn][0]
         self._accept(actions[name], self.roles[name], turn)
-        if self._telling() is not None:
+        if self._telling is not None:
             self._settle()
-        seen = self._play(self._everywhere, lambda what: self._run_one(what, turn, everyone), TELL)
+        seen = self._play(self._everywhere, partial(self._run_one, turn=turn, everyone=everyone), TELL)
         reward, over, told = self._filled
         terminated, truncated = self._ended_one(over.tolist()) if self._closes else over.tolist()
         if terminated or truncated:
             self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
-        info = named(self._keys, told.item())
+        info = dict(zip(self._keys, told.item()))
         if self._no_arrays:
             self._add_arrays(info)
         if self.channels:
@@ -661,24 +661,23 @@ class Replicas(Population[S]):
     def _run_one(self, what: int, turn: int, everyone: bool = False) -> dict[str, Array]:
         """`run` of the only replica, whose actions are in `_action`: what agents of the next role observe, {role: [r,
         D]}, if asked for; rewards and the like are in `_filled`."""
-        play = self._loops.get((turn, everyone)) or self._bound(turn, everyone)
-        seen = self._calls[everyone][turn].seen
-        if not what & LOOK:
-            play(what)
-            return {}
-        if seen.nbytes <= COPIED:
-            play(what)
-            seen = seen.copy()
-        else:
-            play(what, seen := np.empty_like(seen))
-        return {self._order[turn][1]: seen[0]}
+        words, place, play = self._loops.get((turn, everyone)) or self._bound(turn, everyone)
+        words[0], seen = what, self._calls[everyone][turn].seen
+        fresh = np.empty_like(seen) if what & LOOK and place and seen.nbytes > COPIED else None
+        if fresh is not None:
+            words[place] = fresh.ctypes.data
+        if play() not in FINE:
+            failed()
+        return {self._order[turn][1]: (seen.copy() if fresh is None else fresh)[0]} if what & LOOK else {}
 
-    def _bound(self, turn: int, everyone: bool) -> Callable[..., None]:
-        """What plays a turn of the only replica, by the bits of what `run` is to do and the room for observations."""
+    def _bound(self, turn: int, everyone: bool) -> tuple[Array, int, Callable[[], int]]:
+        """What plays a turn of the only replica: words, the first of which takes the bits of what `run` is to do and
+        another the address of the observations, and a function that returns a status."""
         given = self._calls[everyone][turn]
         made = self._loop(turn, run, given)
         if not isinstance(made, Loop):  # perhaps not for long
-            return lambda what, seen=given.seen: made(given._replace(what=what, seen=seen))
+            words = np.zeros(1, np.int64)
+            return words, 0, lambda: made(given._replace(what=int(words[0]))) or 0
         self._loops[turn, everyone] = bound = made.bound(given, "seen")
         return bound
 

@@ -365,8 +365,11 @@ class FederatedBandit(Replicas[State]):
         return self.column("time").astype(np.float64)
 
     def action_mask(self, role: str) -> Array:
-        mask = np.ones((self.num_envs, self.params.num_agents, 2 * self.params.arms), np.int8)
-        mask[:, :, self.params.arms :] = self.may_upload()[:, :, None]
+        arms, free = self.params.arms, self.column("phase_left") == 0
+        mask = np.zeros((self.num_envs, self.params.num_agents, 2 * arms), np.int8)
+        mask[:, :, :arms] = 1
+        if free.any():
+            mask[:, :, arms:] = self.may_upload()[:, :, None]
         return mask
 
     def empty_info(self) -> dict[str, Any]:

@@ -401,6 +401,8 @@ def regret(arrays: Any) -> float:
 
 
 def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+    for k in range(len(arrays.holders)):
+        arrays.popularity[k] = arrays.holders[k] / params.num_agents
     info.time, info.all_zero, info.regret = state.time, state.all_zero, regret(arrays)
     if state.most_requests > 0:
         info.epsilon_per_requester = state.most_requests * params.epsilon
@@ -497,6 +499,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return dict.fromkeys(by_option, p.num_options) | {
             "preference": np.zeros(p.num_agents, np.int16),
             "requests": np.zeros(p.num_agents, np.int32),
+            "popularity": np.zeros(p.num_options),  # for infos; no State shows it
             "ticker": 1,
             "read_q": 1,
             "answered": p.num_agents if some_reply else 0,
@@ -532,9 +535,6 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         self.history.record(
             lambda: self.column("time").copy(), lambda: popularity(self.column("holders"), self.params.num_agents)
         )
-
-    def told_arrays(self) -> dict[str, Any]:
-        return {"popularity": popularity(self.column("holders"), self.params.num_agents)}
 
     def empty_info(self) -> dict[str, Any]:
         events = dict.fromkeys(("option", "signal", "consensus", "departure"), -1)

@@ -28,7 +28,8 @@ class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
         self._renderer.update()
 
     def step(self, action: Any) -> None:
-        self._check_live()
+        if not self.agents:
+            self._refuse()
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._bury(agent, action)

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
+from itertools import repeat
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
 
 from taciturn.envs.core import fields
-from taciturn.envs.core.info import Info, named
+from taciturn.envs.core.info import Info
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.views.single import OneReplica
 from taciturn.validation import Array
@@ -49,12 +50,10 @@ class Agents(OneReplica):
         if not self._begun:
             raise gymnasium.error.ResetNeeded(f"no run of {self.population.name} has begun: call reset() before {what}")
 
-    def _check_live(self) -> None:
-        if not self.agents:
-            self._check_begun("step()")
-            raise gymnasium.error.ResetNeeded(
-                f"every agent of {self.population.name} is done: call reset() before step()"
-            )
+    def _refuse(self) -> NoReturn:
+        """Refuse to step, as no agent is there."""
+        self._check_begun("step()")
+        raise gymnasium.error.ResetNeeded(f"every agent of {self.population.name} is done: call reset() before step()")
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
         return self.observation_spaces[agent]
@@ -78,7 +77,7 @@ class Agents(OneReplica):
         seen, rewards, terminated, truncated, told = self.population.step_one(actions, everyone)
         paid: dict[str, float] = {}
         for role, values in rewards.items():
-            paid |= named(self._actors[role], values)
+            paid |= dict(zip(self._actors[role], values))
         self._note(seen, told, everyone)
         return paid, terminated, truncated
 
@@ -90,10 +89,10 @@ class Agents(OneReplica):
             if rows is None:
                 continue
             names, who = self._of[role], rows[0].tolist()
-            self._acting[role], self._actors[role] = who, [names[i] for i in who]
+            self._acting[role], self._actors[role] = who, [*map(names.__getitem__, who)]
             told["acting"] = False
             if role in seen and not everyone:
-                self._shown |= named(self._actors[role], seen.pop(role))
+                self._shown |= dict(zip(self._actors[role], seen.pop(role)))
 
     def _full_observation(self, role: str) -> Array:
         """The observation that every agent of a role would get now, [N, D]."""
@@ -110,13 +109,13 @@ class Agents(OneReplica):
         if self._by_agent:
             told = {key: value for key, value in told.items() if key not in self._by_agent}
         places = self._places[role][some]
-        infos = [told.copy() for _ in places]
+        infos = [*map(dict.copy, repeat(told, len(places)))]
         for key in self._by_agent:
             if role in self._told[key]:
                 for info, value in zip(infos, self._told[key][role][some].tolist(), strict=True):
                     info[key] = value
         if self._masked and (mask := self._mask(role)) is not None:
-            for info, row in zip(infos, mask[some].astype(np.int8)):  # noqa: B905 - `strict` takes long
+            for info, row in zip(infos, mask[some].astype(np.int8)):
                 info["action_mask"] = row
         if self._some_act and "acting" in told and (not self._turns or role in self.population.turn):
             who = self._acting[role]
@@ -141,7 +140,7 @@ class Agents(OneReplica):
         """The infos of all agents."""
         infos: dict[str, Info] = {}
         for role, names in self._of.items():
-            found = named(names, self._infos_of(role))
+            found = dict(zip(names, self._infos_of(role)))
             infos = infos | found if infos else found
         return infos
 

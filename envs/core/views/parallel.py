@@ -7,7 +7,7 @@ from typing import Any
 
 import pettingzoo
 
-from taciturn.envs.core.info import Info, named
+from taciturn.envs.core.info import Info
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.roles import FEW_ACTIONS
 from taciturn.envs.core.views.agents import Agents
@@ -48,9 +48,11 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Info]]:
         population = self.population
-        self._check_live()
+        if not self.agents:
+            self._refuse()
         taken = self._taken(actions)
-        paid, terminated, truncated = self._play(self._of_those_who_act(taken), everyone=True)
+        acts = self._of_those_who_act(taken) if self._some_act or self._turns else taken
+        paid, terminated, truncated = self._play(acts, everyone=True)
         earned = paid if len(paid) == len(self._nothing) else self._nothing | paid
         if self._opening and not (terminated or truncated):
             for agent, more in self._open(taken, population.no_meaning()):
@@ -86,13 +88,11 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         return taken
 
     def _of_those_who_act(self, taken: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The actions of this turn."""
-        if not (self._some_act or self._turns):
-            return taken
+        """The actions of this turn, where some roles or agents wait."""
         chosen = {}
-        for role in self.population.turn:
+        for role in self.population.turn if self._turns else self._of:
             who = self._acting[role]
-            chosen[role] = taken[role] if who is None else [taken[role][i] for i in who]
+            chosen[role] = taken[role] if who is None else [*map(taken[role].__getitem__, who)]
         return chosen
 
     def _open(self, actions: Mapping[str, Any], unknown: set[str]) -> list[tuple[str, float]]:
@@ -110,6 +110,6 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
     def _observations(self) -> dict[str, Array]:
         observations: dict[str, Array] = {}
         for role, names in self._of.items():
-            found = named(names, self._full_observation(role))
+            found = dict(zip(names, self._seen[role] if role in self._seen else self._full_observation(role)))
             observations = observations | found if observations else found  # merging takes long if there are many
         return observations

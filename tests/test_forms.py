@@ -73,9 +73,9 @@ def test_aec_does_nothing_until_the_turn_is_full(monkeypatch: pytest.MonkeyPatch
     env = tiny.consensus_v0.env(num_agents=50)
     env.reset(seed=0)
     population: Any = env.population
-    step, run = Mock(wraps=population.step), Mock(wraps=population._run)
-    monkeypatch.setattr(population, "step", step)
-    monkeypatch.setattr(population, "_run", run)
+    step, run = Mock(wraps=population.step_one), Mock(wraps=population._run_one)
+    monkeypatch.setattr(population, "step_one", step)
+    monkeypatch.setattr(population, "_run_one", run)
     for agent in env.agents[:-1]:
         assert env.agent_selection == agent
         env.last()

@@ -250,7 +250,8 @@ def test_wrong_options_by_hand() -> None:
     social = social_bandit_v0.population(4, num_agents=5, qualities=(0.9, 0.9, 0.5))
     social.reset(seed=0)
     held = np.array([[0, 1, 2, 2, 3], [0, 0, 2, 2, 3], [3, 3, 3, 3, 3], [3, 3, 3, 3, 2]])
-    social._state = replace(social.state, preference=held)
+    social.column("holders")[:] = [np.bincount(row, minlength=4)[:3] for row in held]
+    social._moved()
     assert social.measure("wrong_option").tolist() == [True, False, False, True]
     assert social.metrics()["wrong_option"].tolist() == [1, 0, 0, 1]
 

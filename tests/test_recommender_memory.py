@@ -19,7 +19,7 @@ NOISE = {"statistics": TreeAggregation(1.0)}
 MOST_WHEN_DOUBLED = 2  # what is linear at most doubles, what is quadratic quadruples
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler takes more memory than these runs."""
     monkeypatch.setattr(compiled, "COMPILE_FROM", np.inf)
@@ -38,6 +38,7 @@ def peak(policy: Policy, graph: str, agents: int, rounds: int, privacy: Any) -> 
         tracemalloc.stop()
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("graph", ["ring", "star"])
 @pytest.mark.parametrize(
     ("policy", "privacy"),
@@ -50,6 +51,7 @@ def test_memory_is_linear_in_agents(policy: Policy, privacy: Any, graph: str) ->
         assert large < MOST_WHEN_DOUBLED * small, found
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_memory_is_linear_in_records() -> None:
     found = [peak(TPriDO(2.0), "ring", 4, rounds, None) for rounds in (150, 300, 600)]
     for few, many in pairwise(found):

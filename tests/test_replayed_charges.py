@@ -32,6 +32,7 @@ from taciturn.privacy.mechanisms import (
 )
 from taciturn.privacy.spending import spending
 from taciturn.testing.cases import chosen, random_actions
+from taciturn.testing.replays import Nothing
 from taciturn.wrappers import Churn, LossyChannel, MessageLimit, Stragglers
 
 FAULTS: dict[str, Fault] = {
@@ -412,7 +413,8 @@ def plays(env: Any, channel: str, config: ChannelConfig, seed: int) -> bool:
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.privacy])
 def test_worlds_are_charged_what_they_sent(name: str, dress: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each channel with each mechanism that fits, twice. Without a mechanism, where a world may count by itself, it
-    counts what it sends under `NoPrivacy`. Of the answers of a third party, it is taken from the world which were sent
+    counts what it sends under `NoPrivacy`, and levels that senders choose under a fault that does nothing. Of the
+    answers of a third party, it is taken from the world which were sent
     and which were paid for before. Noise: 6 standard errors."""
     replay, case = Replay(monkeypatch), CASES[name]
     env: Any = case.population(3)
@@ -422,14 +424,19 @@ def test_worlds_are_charged_what_they_sent(name: str, dress: str, monkeypatch: p
             config: Any = (dresses(mechanism) | ({"budget": ChannelConfig(None, Budget(1.5))} if own else {})).get(
                 dress
             )
+            counts_itself = own and dress == "alone"
+            if counts_itself:
+                config = ChannelConfig(faults=(Nothing(),))
             replay.noise.clear()
             for run in range(2 if config is not None else 0):
                 if not plays(env, channel, config, run):
                     break
                 replay.bills[channel].check(env.ledger, f"{channel}, {mechanism!r}, run {run}")
-                if isinstance(mechanism, NoPrivacy):
-                    sent = env.channels[channel].messages().copy()
-                    assert plays(env, channel, replace(config, mechanism=None), run)
+                if isinstance(mechanism, NoPrivacy) or counts_itself:
+                    sent, spent = env.channels[channel].messages().copy(), env.spending()
+                    assert plays(env, channel, replace(config, mechanism=None, faults=()), run)
                     np.testing.assert_array_equal(env.channels[channel].messages(), sent)
+                    if counts_itself:
+                        np.testing.assert_equal(env.spending(), spent)
             noise = np.concatenate([np.empty(0), *replay.noise])
             assert noise.size < 200 or abs(noise.mean() - 1) < 6 / math.sqrt(noise.size), (channel, mechanism)

@@ -48,7 +48,7 @@ def test_a_network_gets_normalised_observations(name: str, monkeypatch: pytest.M
         learner.act(observation, None)
         fields = observation.reshape(-1, observation.shape[-1])[:, : trained.shape[1]]
         expected = np.clip((fields - trained.mean(0)) / np.sqrt(trained.var(0) + 1e-8), -10, 10)
-        np.testing.assert_allclose(given[-1], expected, atol=0.02)  # one reset precedes the statistics
+        np.testing.assert_allclose(given[-1], expected, atol=0.03)  # one reset precedes the statistics
         assert np.abs(expected - fields).max() > 0.1
         observation = observation + 0.01
 

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(1, str(Path(__file__).parents[1] / "tests"))
 from environments import ROOT, called, environment
+from goals import BESIDE_NOTHING, RATES, RESETS
 from twins import TWINS
 
 from taciturn.envs import WORLDS
-from taciturn.envs.core import Replicas
 from taciturn.envs.core.descriptor import Descriptor
 
 RESULTS, PAGE = ROOT / "benchmarks/results", ROOT / "docs/speed.md"
@@ -97,6 +97,17 @@ def thousand(world: Descriptor) -> Row:
     )
 
 
+def entry(*keys: str) -> Callable[[Any], float]:
+    """What a script recorded under these keys."""
+
+    def found_in(found: Any) -> float:
+        for key in keys:
+            found = found[key]
+        return float(found)
+
+    return found_in
+
+
 def started(work: str, command: str, at_most: float) -> Amount:
     """A row of `import_time.py`."""
     return Amount(work, "import_time", lambda found: found["cpu_s"][command], "CPU s", at_most)
@@ -114,9 +125,7 @@ def federated(model: str, peer: str, script: str, at_least: float) -> Row:
 
 
 CROWDS = [one for one in WORLDS if one.name in TWINS and (one.others or one.one_agent)]
-COMPILED = [one for one in CROWDS if issubclass(one.world._population, Replicas)]
-ARRAYS = [one for one in CROWDS if one not in COMPILED]
-BY_REPLICA = ", ".join(one.title for one in COMPILED)
+TITLES = {one.name: one.title for one in WORLDS}
 FLOWER = "Flower's simulation, one worker; its start is not counted"
 ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
     Row("single step, RoundStopping-v0", "CartPole-v1", "steps", beginning("single, RoundStopping"), at_most=1.2),
@@ -127,32 +136,43 @@ ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
         beginning("DummyVecEnv, RoundStopping"),
         at_most=1.2,
     ),
-    Row("single step, ArmElimination-v0", "CartPole-v1", "steps", beginning("single, ArmElimination"), at_most=4),
-    Row("single step, Elicitation-v0", "CartPole-v1", "steps", beginning("single, Elicitation"), at_most=20),
+    Row("single step, ArmElimination-v0", "CartPole-v1", "steps", beginning("single, ArmElimination"), at_most=3.2),
+    Row("single step, Elicitation-v0", "CartPole-v1", "steps", beginning("single, Elicitation"), at_most=6),
     Row(
-        f"Parallel step, 3 agents, {BY_REPLICA}",
+        f"Parallel step, 3 agents, {', '.join(one.title for one in CROWDS if one.others)}",
         "simple_spread, N=3",
         "steps",
-        beginning(*(f"simple_spread, 3 agents, {one.name}" for one in COMPILED)),
+        beginning("simple_spread"),
         at_most=0.1,
-    ),
-    Row(
-        f"Parallel step, 3 agents, {', '.join(one.title for one in ARRAYS)}",
-        "simple_spread, N=3",
-        "steps",
-        beginning(*(f"simple_spread, 3 agents, {one.name}" for one in ARRAYS)),
-        at_most=0.5,
     ),
     *(
         Row(
-            f"{form} step, {agents:,} agents, {BY_REPLICA}",
+            f"{'Parallel' if form == 'parallel' else form} step, {agents:,} agents, {TITLES[name]}",
             "doing nothing, with the same spaces and agents",
             "steps",
-            beginning(f"{form.lower() if form == 'Parallel' else form}, {agents} agents"),
+            beginning(f"{form}, {agents} agents, {name}"),
             at_most=most,
         )
-        for form in ("Parallel", "AEC")
-        for agents, most in ((3, 3), (10, 2), (1000, 1.3))
+        for (form, name), goals in BESIDE_NOTHING.items()
+        for agents, most in goals.items()
+    ),
+    *(Amount(f"a reset, {name}", "steps", entry("reset_us", name), "us", most) for name, most in RESETS.items()),
+    *(
+        Amount(
+            f"array step, 2,000 replicas, {TITLES[name]}: of a million agents",
+            "steps",
+            entry("seconds_a_million", name),
+            "CPU s",
+            round(1 / least, 3),
+        )
+        for name, (_, least) in RATES.items()
+    ),
+    Amount(
+        "array step of the federated bandit with `out=`, 20,000 replicas of 20 agents: page faults",
+        "steps",
+        entry("page_faults", "out"),
+        "",
+        10,
     ),
     Row(
         "array step, gossip, 1,000,000 agents, one run",
@@ -166,7 +186,7 @@ ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
         "gossip",
         lambda found: found["billion_ticks_two_threads_wall_seconds"],
         "s",
-        35,
+        45,
     ),
     Amount(
         "compiling a world, once: the slowest", "compile_time", lambda found: max(found["once"].values()), "CPU s", 2
@@ -176,21 +196,17 @@ ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
         "compile_time",
         lambda found: max(found["cached"].values()),
         "CPU s",
-        0.4,
+        0.3,
     ),
-    Amount(
-        "PPO of Stable-Baselines3 on one environment: the share of its time in RoundStopping-v0",
-        "training_share",
-        lambda found: found["RoundStopping-v0_share_percent"],
-        "%",
-        10,
-    ),
-    Amount(
-        "PPO of Stable-Baselines3 on one environment: the share of its time in Elicitation-v0",
-        "training_share",
-        lambda found: found["Elicitation-v0_share_percent"],
-        "%",
-        10,
+    *(
+        Amount(
+            f"PPO of Stable-Baselines3 on one environment: the share of its time in {name}",
+            "training_share",
+            entry(f"{name}_share_percent"),
+            "%",
+            10,
+        )
+        for name in RESETS
     ),
     Row(
         "Parallel step, 1,000 agents who only vote",

@@ -15,6 +15,7 @@ whose name begins so; `--profile NAME` prints where the time of a row goes.
 import cProfile
 import json
 import pstats
+import resource
 import statistics
 import sys
 import time
@@ -29,21 +30,20 @@ import gymnasium
 import numpy as np
 import pettingzoo
 from common import record
+from goals import BESIDE_NOTHING, MORE, RATES, RESETS
 from mpe2 import simple_spread_v3
 from stable_baselines3.common.vec_env import DummyVecEnv
 from twins import TWINS
 
 import taciturn
 from taciturn.envs import WORLDS, gossip_bandit_v0
-from taciturn.envs.core import Replicas, compiled
+from taciturn.envs.core import compiled, replicas
 from taciturn.registry import make_world
 
 REPEATS, MILLISECONDS = 15, 60
 AGENTS = {one.name: one.size for one in WORLDS if one.name in TWINS and (one.others or one.one_agent)}
 """The parameter that says how many agents there are, of the worlds of many."""
 SINGLE = {one.id.removeprefix("taciturn/"): one.times_cartpole for one in WORLDS if not one.others}
-COMPILED = [name for name in AGENTS if issubclass(make_world(name)._population, Replicas)]
-BESIDE_NOTHING = {3: 3.0, 10: 2.0, 1000: 1.3}
 
 
 class Row(NamedTuple):
@@ -215,17 +215,16 @@ def rows() -> dict[str, Row]:
     for name in AGENTS:
         make = partial(of_world, "parallel_env", name, 3)
         spread = partial(played, parallel, partial(simple_spread_v3.parallel_env, N=3, max_cycles=1000))
-        most = 0.1 if name in COMPILED else None
         found[f"simple_spread, 3 agents, {name}"] = Row(
-            partial(played, parallel, make), spread, "simple_spread, N=3", most
+            partial(played, parallel, make), spread, "simple_spread, N=3", 0.1
         )
-    forms: Any = (("parallel", "parallel_env", parallel, NothingParallel), ("AEC", "env", cycles, NothingAEC))
-    for name in COMPILED:
-        for few, most in BESIDE_NOTHING.items():
-            for form, attribute, play, nothing in forms:
-                make = partial(of_world, attribute, name, few)
-                idle = partial(played, play, partial(like, nothing, make))
-                found[f"{form}, {few} agents, {name}"] = Row(partial(played, play, make), idle, "doing nothing", most)
+    forms: Any = {"parallel": ("parallel_env", parallel, NothingParallel), "AEC": ("env", cycles, NothingAEC)}
+    for (form, name), goals in BESIDE_NOTHING.items():
+        attribute, play, nothing = forms[form]
+        for few, most in goals.items():
+            make = partial(of_world, attribute, name, few)
+            idle = partial(played, play, partial(like, nothing, make))
+            found[f"{form}, {few} agents, {name}"] = Row(partial(played, play, make), idle, "doing nothing", most)
     found["array, gossip, 1,000,000 agents"] = Row(partial(ticks, 10**6), partial(ticks, 10**3), "1,000 agents", 2.0)
     return found
 
@@ -260,9 +259,55 @@ def measure(row: Row) -> dict[str, Any]:
     }
 
 
+def reset_us(name: str) -> float:
+    """CPU time of a reset, in microseconds."""
+    env = gymnasium.make(f"taciturn/{name}")
+    env.reset(seed=0)
+
+    def play(steps: int) -> None:
+        for _ in range(steps):
+            env.reset()
+
+    play(100)
+    return round(1e6 * statistics.median(seconds(play, 500) for _ in range(REPEATS)), 1)
+
+
+def seconds_a_million(name: str) -> float:
+    """CPU time of a million steps of single agents, as arrays of 2,000 replicas."""
+    env = make_world(name).population(2000, **RATES[name][0])
+    env.reset(seed=0)
+    (role,) = env.roles.values()
+    rng = np.random.default_rng(0)
+    shape, space = (2000, role.num_agents), role.action_space
+    most: Any = space.nvec if isinstance(space, gymnasium.spaces.MultiDiscrete) else space.n
+    actions = [rng.integers(0, most, (*shape, *space.shape)) for _ in range(4)]
+
+    def play(steps: int) -> None:
+        for i in range(steps):
+            env.step(actions[i % 4])
+
+    play(3)
+    return round(1e6 / (2000 * role.num_agents) * statistics.median(seconds(play, 8) for _ in range(REPEATS)), 3)
+
+
+def faults(with_buffer: bool) -> float:
+    """Page faults of an array step of the federated bandit, 20,000 replicas of 20 agents."""
+    env = make_world("federated_bandit_v0").population(20_000, num_agents=20, num_arms=5, horizon=10**6)
+    observation, _ = env.reset(seed=0)
+    actions = np.zeros((20_000, 20), np.int64)
+    out = np.empty_like(observation) if with_buffer else None
+    for _ in range(3):
+        env.step(actions, out=out)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(5):
+        env.step(actions, out=out)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 5
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     compiled.COMPILE_FROM = 0
+    vars(replicas)["num_threads"] = lambda: 1
     arguments = sys.argv[1:]
     if arguments[:1] == ["--profile"]:
         play = ROWS[arguments[1]].ours()
@@ -279,7 +324,16 @@ def main() -> None:
             wanted = "" if row.at_most is None else f" (at most {row.at_most})"
             print(f"{name}: {one['us']} us, {one['ratio']} of {row.peer}{wanted}", flush=True)
     kept = {name: found[name] for name in ROWS if name in found}
-    record("steps", {"repeats": REPEATS, "rows": kept}, ("taciturn", "numpy", "gymnasium", "pettingzoo", "mpe2"))
+    more: dict[str, Any] = {}
+    if not arguments or "more" in arguments:
+        more["reset_us"] = {name: reset_us(name) for name in RESETS}
+        more["seconds_a_million"] = {name: seconds_a_million(name) for name in RATES}
+        more["page_faults"] = {"fresh": faults(False), "out": faults(True)}
+        for what, values in more.items():
+            print(f"{what}: {values}", flush=True)
+    elif file.exists():
+        more = {key: one for key, one in json.loads(file.read_text(encoding="utf-8")).items() if key in MORE}
+    record("steps", {"repeats": REPEATS, "rows": kept} | more, ("taciturn", "numpy", "gymnasium", "pettingzoo", "mpe2"))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ ROWS, STEPS, REPEATS = 1024, 32, 5
 SETTINGS: dict[str, dict[str, Any]] = {"defaults": {}, "light": {"batch_size": ROWS * STEPS // 4, "n_epochs": 8}}
 
 
-ALONE, ALONE_STEPS = ("RoundStopping-v0", "Elicitation-v0"), 2048
+ALONE, ALONE_STEPS = ("RoundStopping-v0", "ArmElimination-v0", "Elicitation-v0"), 2048
 
 
 class TimedAlone(gymnasium.Wrapper[Any, Any, Any, Any]):

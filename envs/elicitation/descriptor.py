@@ -104,6 +104,6 @@ WORLDS = (
             Leak({"Wintall": {}, "TargetQuality": {}}, None, SIX),
             Leak({"Wintall": {}, "TargetQuality": {}}, None, SIX, budget={}),
         ),
-        times_cartpole=20,
+        times_cartpole=6,
     ),
 )

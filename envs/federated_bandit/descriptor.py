@@ -163,6 +163,6 @@ WORLDS = (
             totals=Totals(("means",), LAPLACE, {}, 1, ("LearnedElimination", {}), "one reward"),
         ),
         leaks=(Leak({"EliminationSchedule": {}}, LAPLACE, FOUR), Leak({"GrowingSchedule": {}}, LAPLACE, FOUR)),
-        times_cartpole=4,
+        times_cartpole=3.2,
     ),
 )

@@ -141,8 +141,13 @@ def kept(text: str, code: bytes, **known: Any) -> None:
     with suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as file:
-            file.write(head.encode() + b"\n" + code)
-        Path(file.name).replace(place)
+            part = Path(file.name)
+            try:
+                file.write(head.encode() + b"\n" + code)
+                file.flush()
+                part.replace(place)
+            finally:
+                part.unlink(missing_ok=True)
 
 
 def resolved(needs: list[str]) -> bool:

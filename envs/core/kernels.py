@@ -138,16 +138,17 @@ def kept(text: str, code: bytes, **known: Any) -> None:
     """Keep code on disk, whole or not at all. Where that is impossible, the next process makes it again."""
     place = file_of(text)
     head = json.dumps(known | {"sha256": hashlib.sha256(code).hexdigest()})
-    with suppress(OSError):
+    part = None
+    try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as file:
             part = Path(file.name)
-            try:
-                file.write(head.encode() + b"\n" + code)
-                file.flush()
-                part.replace(place)
-            finally:
-                part.unlink(missing_ok=True)
+            file.write(head.encode() + b"\n" + code)
+        part.replace(place)
+    except OSError:
+        with suppress(OSError):
+            if part is not None:
+                part.unlink()
 
 
 def resolved(needs: list[str]) -> bool:

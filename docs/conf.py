@@ -92,7 +92,7 @@ SECTIONS = {
     "privacy": ("Privacy", "src/taciturn/privacy", "taciturn.privacy", "*.py"),
     "wrappers": ("Wrappers", "wrappers", "taciturn.wrappers", "**/*.py"),
     "bench": ("Benchmark", "src/taciturn/bench", "taciturn.bench", "**/*.py"),
-    "core": ("Internals", "envs/core", "taciturn.envs.core", "*.py"),
+    "core": ("Internals", "envs/core", "taciturn.envs.core", "**/*.py"),
     "testing": ("Testing", "src/taciturn/testing", "taciturn.testing", "*.py"),
     "taciturn": ("Top level", "src/taciturn", "taciturn", "*.py"),
 }

@@ -447,7 +447,7 @@ def test_federated_training_averages_in_private(weighting: str, secure: bool) ->
         found.append((private.state.rounds.copy(), private.state.parameters.copy()))
         closed = private.state.rounds == 1
         senders = private.channels["update"].messages() > 0
-        sizes = private.sizes()
+        sizes = private.column("sizes")
     difference = (found[1][1] - found[0][1])[closed]
     weight = np.where(senders, sizes if weighting == "samples" else 1, 0)[closed]
     number = senders.sum(1)[closed]

@@ -47,6 +47,12 @@ def sources_of(
     return sources
 
 
+def generators_of(entropy: Any, purpose: str, name: str, replicas: Array) -> list[np.random.Generator]:
+    """NumPy generators of a source for the replicas with these numbers, of other numbers than the source itself."""
+    key = spawned(entropy, purpose, f"{name}/generator").generate_state(1, np.uint64)[0]
+    return [np.random.Generator(np.random.Philox(key=np.array([key, replica], np.uint64))) for replica in replicas]
+
+
 def wide(a: int, b: int) -> tuple[int, int]:
     """The upper and the lower 64 bits of a product of two numbers of 64 bits."""
     product = a * b

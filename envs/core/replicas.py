@@ -122,6 +122,7 @@ class Replicas(Population[S]):
         self._fresh: list[tuple[Array, Any]] = []  # arrays, and how runs begin with them
         self._calls: list[list[Any]] = []  # of `_run_one`, by whether everyone observes, and by turn
         self._drawn_from: Any = None
+        self._generators: dict[str, list[Any]] = {}
         self._seen_state: Any = None
         self.plain, self._splits = True, False
         self.closed_forms: dict[str, Any] = {}
@@ -180,6 +181,17 @@ class Replicas(Population[S]):
         heard, delivered = self.channels[channel].send(self.column(message), **named)
         self.column(into)[live] = heard[live]
         return delivered
+
+    def generators(self, name: str) -> list[np.random.Generator]:
+        """A NumPy generator for each replica, which gives it the same numbers among any number of replicas."""
+        assert self.streams is not None
+        if self._generators.get("", [None])[0] is not self.streams:
+            self._generators = {"": [self.streams]}
+        if name not in self._generators:
+            replicas = self.first_replica + np.arange(self.num_envs)
+            made = counter_streams.generators_of(self.streams.entropy, self.purpose, name, replicas)
+            self._generators[name] = made
+        return self._generators[name]
 
     def told_arrays(self) -> Info:
         """The entries of infos that are arrays or by agent, as fresh arrays [B, ...]; by default the fields that
@@ -245,6 +257,8 @@ class Replicas(Population[S]):
         if self._state is not None:  # a copy plays on independently
             kept["_arrays"] = {name: array.copy() for name, array in self._arrays._asdict().items()}
             kept |= {"_rows": self._rows.copy(), "_rngs": self._rngs.copy()}
+            own = {name: copy.deepcopy(made) for name, made in self._generators.items() if name}
+            kept["_generators"] = {key: self._generators[key] for key in self._generators if not key} | own
         return kept
 
     def __setstate__(self, state: dict[str, Any]) -> None:

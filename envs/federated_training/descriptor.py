@@ -55,6 +55,7 @@ def without_data(params: Params) -> Params:
 WORLDS = (
     Descriptor(
         name="federated_training_v0",
+        drawn_since=3,
         module="taciturn.envs.federated_training.world",
         small={**FEW_SLOTS, "clip_norm": 1.0},
         mechanisms={"update": "Gaussian:1,delta=1e-5"},

@@ -141,6 +141,7 @@ class State(round_stopping.State):
     """A training session, and the model of its server; seen from outside, each field leads with [B]."""
 
     samples: Ints = fields.own(role="client")  # [M, n]: each client's rows of the training set, padded with -1
+    sizes: Ints = fields.public()  # [M]: their number
     parameters: Array = fields.public()  # float32[D]: the server's
     loss: Floats = fields.public()  # held-out cross-entropy of `parameters`, in nats
     accuracy: Floats = fields.public()  # held-out
@@ -163,13 +164,13 @@ class FederatedTraining(RoundStopping):
     state_type: ClassVar[Any] = State
     observe_one, tell = staticmethod(observe), staticmethod(tell)
 
-    def __init__(self, params: Params, num_envs: int = 1) -> None:
+    def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
         self.data = _load(params.data)
         integer("num_clients", params.num_clients, at_least=1, at_most=len(self.data.train_y))
         integer("parts", params.num_parts, at_least=1, at_most=len(self.data.train_y))
         kind = Softmax if params.model == "softmax" else SmallCNN
         self.classifier: Classifier = kind(self.data.num_features, self.data.num_classes)
-        super().__init__(params, num_envs)
+        super().__init__(params, num_envs, first_replica)
 
     def make_roles(self) -> tuple[Role, ...]:
         (server,) = super().make_roles()
@@ -190,29 +191,26 @@ class FederatedTraining(RoundStopping):
         """Learners practise on held-out images: no ledger would count what they learned from the clients'."""
         return replace(self.params, data=practice_data(self.data))
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Any]:
         clients = self.params.num_clients
         return super().arrays() | {
+            "sizes": clients,
             "samples": np.zeros((clients, -(-len(self.data.train_y) // self.params.num_parts)), np.int64),
             "parameters": np.zeros(self.classifier.num_parameters, np.float32),
         }
 
     def begun(self, where: Bools) -> None:
-        p, replicas = self.params, range(self.num_envs)
-        samples = [
-            partition(self.data.train_y, p.num_parts, self.stream("partition"), p.concentration)[: p.num_clients]
-            for _ in replicas
-        ]
-        parameters = np.stack([self.classifier.initial(self.stream("parameters")) for _ in replicas])
+        p, begin = self.params, np.flatnonzero(where)
+        parts, starts = self.generators("partition"), self.generators("parameters")
+        samples = [partition(self.data.train_y, p.num_parts, parts[i], p.concentration)[: p.num_clients] for i in begin]
+        parameters = np.stack([self.classifier.initial(starts[i]) for i in begin])
         loss, accuracy = self.classifier.evaluate(parameters, self.data.test_x, self.data.test_y)
-        drawn = {
-            "samples": self.private(np.stack(samples)),
-            "parameters": parameters,
-            "loss": loss,
-            "accuracy": accuracy,
-        }
-        for name, values in drawn.items():
-            self.column(name)[where] = values[where]
+        drawn = self.column("samples")
+        drawn[where] = np.stack(samples)
+        self.column("sizes")[where] = (drawn[where] >= 0).sum(-1)
+        drawn[where] = self.private(drawn)[where]
+        for name, values in {"parameters": parameters, "loss": loss, "accuracy": accuracy}.items():
+            self.column(name)[where] = values
 
     def upload(self, who: Bools) -> tuple[Array, Bools]:
         """Train the clients whose updates arrived in the current round of the replicas `who` bool[B], and send their
@@ -222,7 +220,10 @@ class FederatedTraining(RoundStopping):
             (updates float32[B, M, D], delivered bool[B, M]), as the server receives them.
         """
         p, shape = self.params, (self.num_envs, self.params.num_clients)
-        place = self.stream("arrivals").random(shape).argsort(-1).argsort(-1)
+        drawn, streams = np.zeros(shape), self.generators("arrivals")
+        for b in np.flatnonzero(who):
+            drawn[b] = streams[b].random(p.num_clients)
+        place = drawn.argsort(-1).argsort(-1)
         senders = (place < self.column("received")[:, None]) & who[:, None]
         replica, client = np.nonzero(senders)
         with np.errstate(over="ignore", invalid="ignore"):  # whether training diverges is private; see `Channel.send`
@@ -230,7 +231,7 @@ class FederatedTraining(RoundStopping):
                 self.column("parameters")[replica],
                 self.data.train_x,
                 self.data.train_y,
-                epoch_order(self.column("samples")[replica, client], p.epochs, self.stream("training")),
+                self.orders(replica, client),
                 learning_rate=p.learning_rate,
                 batch_size=p.batch_size,
             )
@@ -241,13 +242,19 @@ class FederatedTraining(RoundStopping):
         updates[replica, client] = trained
         reach = None if p.clip_norm is None else 2 * p.clip_norm
         even = p.weighting == "uniform"
-        weights = None if even else self.sizes()[:, :, None]
+        weights = None if even else self.column("sizes")[:, :, None]
         # Averages of equal weights do not tell who is in them.
         return self.channels["update"].send(updates, senders, reach, norm=2, weights=weights, drawn=even)
 
-    def sizes(self) -> Ints:
-        """The number of samples of each client, int64[B, M]."""
-        return np.asarray((self.column("samples") >= 0).sum(-1))
+    def orders(self, replica: Ints, client: Ints) -> Ints:
+        """The order in which each of these clients goes through its samples, int64[n, E, S]."""
+        samples, streams = self.column("samples"), self.generators("training")
+        some = [client[replica == b] for b in np.unique(replica)]
+        found = [
+            epoch_order(samples[b, clients], self.params.epochs, streams[b])
+            for b, clients in zip(np.unique(replica), some, strict=True)
+        ]
+        return np.concatenate(found)
 
     def splits(self) -> bool:
         return True
@@ -261,7 +268,7 @@ class FederatedTraining(RoundStopping):
             return
         updates, delivered = self.upload(who)
         parameters, loss, accuracy = map(self.column, ("parameters", "loss", "accuracy"))
-        sizes = self.sizes() if self.params.weighting == "samples" else 1
+        sizes = self.column("sizes") if self.params.weighting == "samples" else 1
         parameters[who] = federated_average(parameters[who], updates[who], (delivered * sizes)[who])
         before = loss[who]
         loss[who], accuracy[who] = self.classifier.evaluate(parameters[who], self.data.test_x, self.data.test_y)

@@ -17,7 +17,7 @@ REPEATS = 3
 WORLDS = {
     "RoundStopping-v0": "round_stopping_v0", "GossipBandit": "gossip_bandit_v0",
     "FederatedBandit": "federated_bandit_v0", "ArmElimination-v0": "arm_elimination_v0",
-    "Elicitation": "elicitation_v0",
+    "Elicitation": "elicitation_v0", "SocialBandit": "social_bandit_v0", "Recommender": "recommender_v0",
 }  # fmt: skip
 RUN = """
 import resource, sys, time

@@ -130,7 +130,7 @@ class Study:
     colour, `rows` those that label it (none: all that vary). With `headline` the study is part of the standing
     benchmark: its `answers` and its first table open the report.
     Nested entries are named with dots: "policy_params.k". `figures` names the published figures and tables that the
-    study reproduces ("jiang2020/3.3"). With `only_own_seeds` there are cells for the seeds of `cells` alone.
+    study reproduces ("jiang2020/3.3"), `world` the environment, where configurations do not. With `only_own_seeds` there are cells for the seeds of `cells` alone.
     Studies and cells are pickled to reach worker processes.
     """
 
@@ -144,6 +144,7 @@ class Study:
     rows: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[bool] = False
     only_own_seeds: ClassVar[bool] = False
+    world: ClassVar[str] = ""
     figures: ClassVar[tuple[str, ...]] = ()
 
     def cells(self, quick: bool) -> list[Cell]:
@@ -161,7 +162,8 @@ class Study:
 
     def drawn_since(self, config: Config) -> int:
         """The version of the streams since which a cell's seed gives its runs."""
-        return entry(str(config["env"])).drawn_since if "env" in config else Descriptor.drawn_since
+        world = str(config.get("env", self.world))
+        return entry(world).drawn_since if world else Descriptor.drawn_since
 
     def trains(self, config: Config) -> bool:
         """Whether a cell trains its agent. The last digits of sums decide what a network learns, so that it is another

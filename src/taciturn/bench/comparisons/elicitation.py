@@ -48,6 +48,7 @@ def gain_over_target(platform: str, cost: str, num_individuals: int) -> float:
 @register
 class ElicitationStudy(Study):
     name = "elicitation"
+    world = "elicitation_v0"
     title = "Elicitation: payment rules compared"
     description = (
         "Four values with theta = (0.4, 0.3, 0.2, 0.1), target 1, and costs with derivative 0.02 at the target; 20 "

@@ -48,6 +48,7 @@ def exact(theta: str, cost: str, size: int) -> dict[str, float]:
 @register
 class WintallStudy(PaperStudy):
     name = "jiang2020-2"
+    world = "elicitation_v0"
     title = "Jiang 2020, Theorems 1 and 2: WINTALL against the number of individuals"
     description = (
         "WINTALL with target 1 under k-ary randomised response, everyone playing the target: payment relative to "

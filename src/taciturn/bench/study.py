@@ -130,7 +130,8 @@ class Study:
     colour, `rows` those that label it (none: all that vary). With `headline` the study is part of the standing
     benchmark: its `answers` and its first table open the report.
     Nested entries are named with dots: "policy_params.k". `figures` names the published figures and tables that the
-    study reproduces ("jiang2020/3.3"), `world` the environment, where configurations do not. With `only_own_seeds` there are cells for the seeds of `cells` alone.
+    study reproduces ("jiang2020/3.3"), `world` the environment, where configurations do not. With `only_own_seeds`
+    there are cells for the seeds of `cells` alone.
     Studies and cells are pickled to reach worker processes.
     """
 

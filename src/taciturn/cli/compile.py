@@ -2,7 +2,6 @@
 
 import json
 import logging
-import time
 from typing import Annotated
 
 from typer import Argument
@@ -28,13 +27,12 @@ def compile_(
     if not compiled.may_compile():
         raise ValueError("compiling needs numba, and TACITURN_COMPILE must not be 0")
     logging.getLogger("taciturn").setLevel(logging.ERROR)  # it would say what is printed here
-    took = {}
+    done = []
     for name in names or known:
-        begun = time.perf_counter()
         population = known[name].population(1)
         if isinstance(population, Replicas):
             population.build()
-            took[name] = round(time.perf_counter() - begun, 2)
+            done.append(name)
             if not as_json:
-                print(f"{name:22} {took[name]:6.2f} s", flush=True)
-    print(json.dumps({"seconds": took, "folder": str(kernels.folder())}) if as_json else f"kept in {kernels.folder()}")
+                print(f"{name} is compiled", flush=True)
+    print(json.dumps({"compiled": done, "folder": str(kernels.folder())}) if as_json else f"kept in {kernels.folder()}")

@@ -287,6 +287,23 @@ def test_partial_reset_waits_for_the_cycle_of_turns() -> None:
     assert population.turn == ("platform",)
 
 
+@pytest.mark.parametrize("stop", [ValueError, KeyboardInterrupt])
+def test_what_stops_a_partial_reset_leaves_the_turn_where_it_was(stop: type[BaseException]) -> None:
+    population = CASES["auction"].population(num_envs=2)
+    population.reset(seed=0)
+    population.step({"platform": np.full((2, 1, 1), 0.5)})
+    before = population.turn
+
+    def stopped() -> None:
+        with population.apart(np.array([True, False])):
+            assert population.turn == ("platform",)
+            raise stop
+
+    with pytest.raises(stop):
+        stopped()
+    assert population.turn == before != ("platform",)
+
+
 def test_views_refuse_wrong_actions_and_change_nothing() -> None:
     parallel, aec = tiny.auction_v0.parallel_env(), tiny.auction_v0.env()
     good = {"platform_0": np.array([0.5], np.float32)} | {f"individual_{i}": 1 for i in range(4)}

@@ -742,7 +742,7 @@ class Population(ABC, Generic[S]):
         waiting = bool((~where & ~self.done).any())
         try:
             yield
-        except Exception:
+        except BaseException:  # also at Ctrl-C
             self._turn = turn
             raise
         if waiting:

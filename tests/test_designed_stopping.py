@@ -105,11 +105,13 @@ def test_parts_of_the_images() -> None:
 
 
 def test_a_client_alone_learns_less() -> None:
-    alone = federated_training_v0.population(8, num_clients=1, parts=100, broadcast_time=1e-3)
-    together = federated_training_v0.population(8)
+    """Over 64 runs of another seed the losses differ by .70 and have deviations of .19 and .02; false alarms: 1e-4."""
+    runs = 32
+    alone = federated_training_v0.population(runs, num_clients=1, parts=100, broadcast_time=1e-3)
+    together = federated_training_v0.population(runs)
     less = taciturn.simulate(alone, FixedCount(1), seed=SEED).metrics["test_loss"]
     more = taciturn.simulate(together, FixedCount(2), seed=SEED).metrics["test_loss"]
-    assert less.mean() - more.mean() > 4 * less.std(ddof=1) / math.sqrt(8) + 0.2
+    assert less.mean() - more.mean() > 4 * less.std(ddof=1) / math.sqrt(runs) + 0.2
 
 
 def test_fewer_parts_than_clients_are_refused() -> None:

@@ -3,7 +3,7 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -37,6 +37,8 @@ class Acts(Protocol):
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         """Learn from one step: reward [B, rows], done bool[B]."""
+
+    # If it remembers anything, also `restart(where)`: see `taciturn.policies.Policy`.
 
 
 class Step:
@@ -818,6 +820,13 @@ def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
                     stacklevel=3,
                 )
                 return
+
+
+def restart(policies: Iterable[Any], where: Array) -> None:
+    """Tell policies that the replicas `where` bool[B] have been reset, while the others play on."""
+    for policy in policies:
+        if hasattr(policy, "restart"):
+            policy.restart(where)
 
 
 def _prescribed(env: Population[Any], policy: Any) -> dict[str, Any]:

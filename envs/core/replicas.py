@@ -16,10 +16,10 @@ import numpy as np
 from taciturn.envs.core import compiled, counter_streams, fields
 from taciturn.envs.core.channel import PLAIN
 from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, Call, NotCompiled, Turn, every, run
-from taciturn.envs.core.info import Info
+from taciturn.envs.core.info import Info, copied
 from taciturn.envs.core.kernels import Loop
 from taciturn.envs.core.population import Population, S, Step
-from taciturn.envs.core.roles import Role
+from taciturn.envs.core.roles import Actions, Role
 from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.single_steps import _MOMENT, SingleSteps
 from taciturn.validation import Array
@@ -196,8 +196,12 @@ class Replicas(SingleSteps[S]):
     def told_arrays(self) -> Info:
         """The entries of infos that are arrays or by agent, as fresh arrays [B, ...]; by default the fields that
         `tells_each` names, and otherwise the state's fields of the same names."""
-        each = {key: {role: self.column(field).copy()} for key, (role, field) in self.tells_each.items()}
-        return {key: self.column(key).copy() for key in self._no_arrays if key not in each} | each
+        return copied(self._told_fields())
+
+    def _told_fields(self) -> Info:
+        """The fields behind the entries of infos that are arrays or by agent."""
+        each = {key: {role: self.column(field)} for key, (role, field) in self.tells_each.items()}
+        return {key: each[key] if key in each else self.column(key) for key in self._no_arrays}
 
     def remember(self) -> None:
         """What is kept of the state before a turn, for pictures, while the population is `pictured`; by default
@@ -306,7 +310,7 @@ class Replicas(SingleSteps[S]):
         rows = {
             name: self._single[self.acts].size if self.acts else role.num_agents for name, role in self.roles.items()
         }
-        self._action = [np.zeros((1, rows[name], *spaces[name].shape), spaces[name].dtype) for name in turns]
+        self._actions = [Actions(self.roles[name], rows[name]) for name in turns]
         self._loops = {}
 
     @staticmethod
@@ -488,7 +492,7 @@ class Replicas(SingleSteps[S]):
         last, over = self._cycle - 1, np.zeros((self.num_envs, 2), np.bool_)
         what = BEGIN | HEAR if self.opens and not self._splits else BEGIN
         if begin == self.num_envs == 1:
-            self._run_one(what, last)
+            self._run_one(last, False, what)
         else:
             self._run(what, where, last, over=over)
         self._moved()
@@ -533,7 +537,7 @@ class Replicas(SingleSteps[S]):
         self._begun()
         turn = next(turn for turn, (_, then) in enumerate(self._order) if then == role)
         if self.num_envs == 1 and rows is None:
-            return self._run_one(LOOK, turn, everyone=True)[role][None]
+            return self._run_one(turn, True, LOOK)[role][None]
         who = self._nobody if rows is None else np.ascontiguousarray(rows, np.int64)
         return self._run(LOOK, self._everywhere, turn, who=who)[0]
 
@@ -588,10 +592,8 @@ class Replicas(SingleSteps[S]):
                 for who in (acting, self._nobody)
             ]
             self._empty = dict(zip(self._keys, self._none.item()))
-            self._shown = None
-            if type(self).told_arrays is Replicas.told_arrays:
-                own = self.tells_each
-                self._shown = {key: self.column(own[key][1] if key in own else key) for key in self._no_arrays}
+            ours = type(self).told_arrays is not Replicas.told_arrays
+            self._shown = None if ours else self._arrays_of_one(self._told_fields())
 
     def told(self) -> Info:
         """The info of the state as it is now, [B] each."""

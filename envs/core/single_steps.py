@@ -10,8 +10,8 @@ from taciturn.envs.core.compiled import HEAR, LOOK, SAY, TELL, Turn, run
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.kernels import FINE, Loop, failed
 from taciturn.envs.core.population import One, Population, S
-from taciturn.envs.core.roles import FEW_ACTIONS, Role
-from taciturn.validation import Array, array_of
+from taciturn.envs.core.roles import FEW_ACTIONS
+from taciturn.validation import Array
 
 COPIED = 2**14  # bytes of observations that are copied faster than the address of others is found out
 
@@ -57,7 +57,7 @@ class SingleSteps(Population[S]):
             self._everywhere,
             self._rows,
             self._arrays,
-            self._action[turn],
+            self._actions[turn].array,
             self._constants,
             self._rngs,
             reward,
@@ -75,17 +75,17 @@ class SingleSteps(Population[S]):
         self._restart(seed, options, None)
         info = self._empty | {key: self._none_of(key) for key in self._no_arrays}
         self._add_spent(info)
-        return self._run_one(LOOK, self._cycle - 1, everyone), info
+        return self._run_one(self._cycle - 1, everyone, LOOK), info
 
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
         if self._state is None or self.terminated[0] or self.truncated[0]:
             self._running()
         turn = self._turn
         name = self._order[turn][0]
-        self._accept(actions[name], self.roles[name], turn)
+        self._actions[turn].take(actions[name], "actions" if self._agents > 1 else "action")
         if self._telling is not None:
             self._settle()
-        seen = self._play(self._everywhere, partial(self._run_one, turn=turn, everyone=everyone), TELL)
+        seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), TELL)
         reward, over, told = self._filled
         terminated, truncated = self._ended_one(over.tolist()) if self._closes else over.tolist()
         if terminated or truncated:
@@ -101,42 +101,46 @@ class SingleSteps(Population[S]):
             return seen, by_role, terminated, truncated, info
         return seen, {name: paid}, terminated, truncated, info
 
-    def _run_one(self, what: int, turn: int, everyone: bool = False) -> dict[str, Array]:
-        """`run` of the only replica, whose actions are in `_action`: what agents of the next role observe, {role: [r,
+    def _run_one(self, turn: int, everyone: bool, what: int) -> dict[str, Array]:
+        """`run` of the only replica, whose actions are in `_actions`: what agents of the next role observe, {role: [r,
         D]}, if asked for; rewards and the like are in `_filled`."""
-        words, place, play = self._loops.get((turn, everyone)) or self._bound(turn, everyone)
-        words[0], seen = what, self._calls[everyone][turn].seen
+        words, place, play, seen, role = self._loops.get((turn, everyone)) or self._bound(turn, everyone)
+        words[0] = what
         fresh = np.empty_like(seen) if what & LOOK and place and seen.nbytes > COPIED else None
         if fresh is not None:
             words[place] = fresh.ctypes.data
         if play() not in FINE:
             failed()
-        return {self._order[turn][1]: (seen.copy() if fresh is None else fresh)[0]} if what & LOOK else {}
+        return {role: (seen.copy() if fresh is None else fresh)[0]} if what & LOOK else {}
 
-    def _bound(self, turn: int, everyone: bool) -> tuple[Array, int, Callable[[], int]]:
+    def _bound(self, turn: int, everyone: bool) -> tuple[Array, int, Callable[[], int], Array, str]:
         """What plays a turn of the only replica: words, the first of which takes the bits of what `run` is to do and
-        another the address of the observations, and a function that returns a status."""
-        given = self._calls[everyone][turn]
+        another the address of the observations; a function that returns a status; the observations, and whose they
+        are."""
+        given, role = self._calls[everyone][turn], self._order[turn][1]
         made = self._loop(turn, run, given)
         if not isinstance(made, Loop):  # perhaps not for long
             words = np.zeros(1, np.int64)
-            return words, 0, lambda: made(given._replace(what=int(words[0]))) or 0
-        self._loops[turn, everyone] = bound = made.bound(given, "seen")
+            return words, 0, lambda: made(given._replace(what=int(words[0]))) or 0, given.seen, role
+        self._loops[turn, everyone] = bound = *made.bound(given, "seen"), given.seen, role
         return bound
+
+    def _arrays_of_one(self, told: Info) -> list[tuple[str, str, Array, Array]]:
+        """Entries of infos that are arrays or by agent: (key; the role, if by agent; the array of the only replica;
+        whether it has a meaning, [1])."""
+        found = []
+        for key, values in told.items():
+            ((role, own),) = values.items() if type(values) is dict else [("", values)]
+            meant = self._rows[self.told_if[key]] if key in self.told_if else self._everywhere
+            found.append((key, role, own[0], meant))
+        return found
 
     def _add_arrays(self, info: Info) -> None:
         """Add to the info of the only replica the entries that are arrays or by agent."""
-        kept = self._shown
-        told = self.told_arrays() if kept is None else kept
-        for key, values in told.items():
-            if key in self.told_if and not self._rows[self.told_if[key]][0]:
-                info[key] = self._none_of(key)
-            elif type(values) is dict:
-                info[key] = {role: own[0] for role, own in values.items()}
-            elif key in self.tells_each:
-                info[key] = {self.tells_each[key][0]: values[0].copy()}
-            else:
-                info[key] = values[0] if kept is None else values[0].copy()
+        shown = self._arrays_of_one(self.told_arrays()) if self._shown is None else self._shown
+        for key, role, values, meant in shown:
+            own = values.copy() if meant[0] else self._nones[key][1].copy()
+            info[key] = {role: own} if role else own
 
     def _none_of(self, key: str) -> Any:
         """What the info of the only replica holds under a key that has no meaning, an array or by agent."""
@@ -149,19 +153,6 @@ class SingleSteps(Population[S]):
             self.ended(self._everywhere)
         stopped = any(c.config.budget is not None and c.stopped[0] for c in self.channels.values())
         return [over[0], over[1] or bool(stopped)]
-
-    def _accept(self, actions: Any, role: Role, turn: int) -> None:
-        """Check actions [rows, ...] of the only replica, and store them for `run`."""
-        kept, fits = self._action[turn], role.fits
-        if len(actions) == kept.shape[1] <= FEW_ACTIONS:
-            for row, action in enumerate(actions):
-                if not fits(action):
-                    break
-                kept[0, row] = action
-            else:
-                return
-        name = "actions" if self._agents > 1 else "action"
-        kept[...] = role.check(array_of(name, actions)[None], kept.shape[:2], name)
 
     def no_meaning(self) -> set[str]:
         return {key for key, field in self.told_if.items() if not self._rows[field][0]}
@@ -176,10 +167,10 @@ class SingleSteps(Population[S]):
             return
         sent, tells = 0, False
         for channel in self.channels.values():
-            sent += int(channel.everyone[0]) * channel.num_senders
+            sent += channel.everyone.item() * channel.num_senders
             if channel.each is not None:
-                each = channel.each[0]
-                sent += sum(each.tolist()) if len(each) <= FEW_ACTIONS else int(each.sum())
+                few = channel.num_senders <= FEW_ACTIONS
+                sent += sum(channel.each[0].tolist()) if few else int(np.add.reduce(channel.each, None))
             tells = tells or channel.silence_tells or bool(channel.unbounded)
         if self.channels:
             info["messages"] = sent

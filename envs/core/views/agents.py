@@ -115,7 +115,7 @@ class Agents(OneReplica):
                 for info, value in zip(infos, self._told[key][role][some].tolist(), strict=True):
                     info[key] = value
         if self._masked and (mask := self._mask(role)) is not None:
-            for info, row in zip(infos, mask[some].astype(np.int8)):
+            for info, row in zip(infos, mask[some].copy()):
                 info["action_mask"] = row
         if self._some_act and "acting" in told and (not self._turns or role in self.population.turn):
             who = self._acting[role]
@@ -138,6 +138,8 @@ class Agents(OneReplica):
 
     def _infos(self) -> dict[str, Info]:
         """The infos of all agents."""
+        if not (self._by_agent or self._masked or self._some_act):
+            return dict(zip(self.possible_agents, map(dict.copy, repeat(self._told))))
         infos: dict[str, Info] = {}
         for role, names in self._of.items():
             found = dict(zip(names, self._infos_of(role)))

@@ -101,5 +101,5 @@ class SingleEnv(OneReplica, gymnasium.Env[Array, Any]):
         for key in self._by_agent:
             info.pop(key, None)
         if self._masked and (mask := self.population.action_mask(self.role)) is not None:
-            info["action_mask"] = mask[0, 0].astype(np.int8)
+            info["action_mask"] = mask[0, 0].copy()
         return info

@@ -242,7 +242,7 @@ class ArmElimination(FederatedBandit):
         )
         return (Role("coordinator", 1, layout, gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)),)
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Any]:
         pair = self.params.num_agents, self.params.arms
         more = {"weight_before": np.zeros(pair), "private_before": np.zeros(pair), "mask": np.zeros((0, 0), np.int8)}
         return super().arrays() | more | {"order": np.zeros(self.params.num_agents, np.int64)}

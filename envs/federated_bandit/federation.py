@@ -230,8 +230,9 @@ def find_open(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     can upload."""
     find_active(state, arrays)
     for i in range(len(arrays.mask)):
+        can = may_upload(state, arrays, i)
         for k in range(params.num_arms):
-            arrays.mask[i, k], arrays.mask[i, params.num_arms + k] = 1, may_upload(state, arrays, i)
+            arrays.mask[i, params.num_arms + k] = can
 
 
 def end_slot(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:

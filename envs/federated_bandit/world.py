@@ -312,9 +312,9 @@ class FederatedBandit(Replicas[State]):
                 "asks": (agents,),
                 "delivered": split[:1],
             },
-            np.int8: {"mask": (agents, 2 * arms)},  # of actions
         }
-        return {name: np.zeros(shape, kind) for kind, some in shapes.items() for name, shape in some.items()}
+        made = {name: np.zeros(shape, kind) for kind, some in shapes.items() for name, shape in some.items()}
+        return made | {"mask": np.ones((agents, 2 * arms), np.int8)}  # of actions
 
     def between(self, live: Bools) -> None:
         """Send what agents say through the channel, message by message."""

@@ -115,7 +115,8 @@ class Agents(OneReplica):
                 for info, value in zip(infos, self._told[key][role][some].tolist(), strict=True):
                     info[key] = value
         if self._masked and (mask := self._mask(role)) is not None:
-            for info, row in zip(infos, mask[some].copy()):
+            fresh = len(infos) == len(mask) and mask.flags.writeable  # nobody else gets these rows
+            for info, row in zip(infos, mask if fresh else mask[some].copy()):
                 info["action_mask"] = row
         if self._some_act and "acting" in told and (not self._turns or role in self.population.turn):
             who = self._acting[role]

@@ -139,7 +139,8 @@ GIVEN: list[Any] = [
     [np.array([1]), np.array([1, 1, 1])], [[1, 1], (0, 1)], [np.array([1, 1]), np.array([0, 1], np.int32)],
     [np.array([1.0, 1.0]), np.array([0.0, 1.0])], [np.array([1, 2.5], np.float32), np.array([0, -1], np.float32)],
     [np.array([1, 2], np.float32), np.array([0, np.nan], np.float32)], [np.array([1, 2], np.float32)] * 2,
-    [np.array([-2, 1]), np.array([0, 2])], ["01", "11"], [None, None], [np.array(1), np.array(1)], [np.int64(1)] * 3, [],
+    [np.array([-2, 1]), np.array([0, 2])],
+    ["01", "11"], [None, None], [np.array(1), np.array(1)], [np.int64(1)] * 3, [],
     [{0: 1, 1: 1}] * 2,
 ]  # fmt: skip
 

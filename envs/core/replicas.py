@@ -132,16 +132,14 @@ class Replicas(SingleSteps[S]):
 
     def constants(self) -> Any:
         """What the functions know as `params`, a NamedTuple of numbers and arrays; made anew when the channels'
-        configurations change.
+        configurations change. By default `numbers`."""
+        return self.numbers()
 
-        By default, the world's parameters that are numbers or arrays.
-        """
-        numbers = (bool, int, float, np.ndarray)
-        known = {
-            f.name: value
-            for f in dataclasses.fields(self.params)
-            if isinstance(value := getattr(self.params, f.name), numbers)
-        }
+    def numbers(self, **more: Any) -> Any:
+        """The world's parameters that are numbers or arrays, and `more`, whose names may be among them."""
+        kinds = (bool, int, float, np.ndarray)
+        known = {one.name: getattr(self.params, one.name) for one in dataclasses.fields(self.params)}
+        known = {name: value for name, value in known.items() if isinstance(value, kinds)} | more
         return compiled.params_type(tuple(known))(**known)
 
     def arrays(self) -> dict[str, Any]:

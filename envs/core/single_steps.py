@@ -80,26 +80,47 @@ class SingleSteps(Population[S]):
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
         if self._state is None or self.terminated[0] or self.truncated[0]:
             self._running()
-        turn = self._turn
-        name = self._order[turn][0]
-        self._actions[turn].take(actions[name], "actions" if self._agents > 1 else "action")
+        turns = [self._turn]
+        for _ in range(1, len(actions)):
+            turns.append((turns[-1] + 1) % self._cycle)
+        for turn in turns:
+            self._actions[turn].take(actions[self._order[turn][0]], "actions" if self._agents > 1 else "action")
         if self._telling is not None:
             self._settle()
-        seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), TELL)
-        reward, over, told = self._filled
+        seen, info, ends = self._turn_of_one(turns[0], everyone)
+        reward = self._filled[0]
+        paid = reward if len(turns) == 1 else reward.copy()
+        unknown = self.no_meaning() if len(turns) > 1 else set()
+        for turn in turns[1:]:
+            if any(ends):
+                break
+            seen, told, ends = self._turn_of_one(turn, everyone, bool(unknown))
+            info |= {key: told[key] for key in unknown}
+            unknown = unknown and unknown & self.no_meaning()
+            paid += reward
+        earned = paid.tolist()
+        if len(self._columns) > 1:
+            return seen, {role: earned[columns] for role, columns in self._columns.items()}, *ends, info
+        return seen, {self._order[0][0]: earned}, *ends, info
+
+    def _turn_of_one(
+        self, turn: int, everyone: bool, tells: bool = True
+    ) -> tuple[dict[str, Array], Info, tuple[bool, bool]]:
+        """Play a turn of the only replica: what is observed, what is told (nothing without `tells`), and whether the
+        run has ended; rewards are in `_filled`."""
+        seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), TELL if tells else 0)
+        _, over, told = self._filled
         terminated, truncated = self._ended_one(over.tolist()) if self._closes else over.tolist()
         if terminated or truncated:
             self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
-        info = dict(zip(self._keys, told.item()))
-        if self._no_arrays:
-            self._add_arrays(info)
-        if self.channels:
-            self._add_spent(info)
-        paid = reward.tolist()
-        if len(self._columns) > 1:
-            by_role = {role: paid[columns] for role, columns in self._columns.items()}
-            return seen, by_role, terminated, truncated, info
-        return seen, {name: paid}, terminated, truncated, info
+        info: Info = {}
+        if tells:
+            info = dict(zip(self._keys, told.item()))
+            if self._no_arrays:
+                self._add_arrays(info)
+            if self.channels:
+                self._add_spent(info)
+        return seen, info, (terminated, truncated)
 
     def _run_one(self, turn: int, everyone: bool, what: int) -> dict[str, Array]:
         """`run` of the only replica, whose actions are in `_actions`: what agents of the next role observe, {role: [r,
@@ -155,7 +176,8 @@ class SingleSteps(Population[S]):
         return [over[0], over[1] or bool(stopped)]
 
     def no_meaning(self) -> set[str]:
-        return {key for key, field in self.told_if.items() if not self._rows[field][0]}
+        lacking = {field for field in {*self.told_if.values()} if not self._rows[field][0]}
+        return {key for key, field in self.told_if.items() if field in lacking} if lacking else set()
 
     def _add_spent(self, info: Info) -> None:
         """Add to the info of the only replica what was spent."""

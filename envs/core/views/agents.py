@@ -107,7 +107,9 @@ class Agents(OneReplica):
         """
         told = self._told
         if self._by_agent:
-            told = {key: value for key, value in told.items() if key not in self._by_agent}
+            told = told.copy()
+            for key in self._by_agent:
+                del told[key]
         places = self._places[role][some]
         infos = [*map(dict.copy, repeat(told, len(places)))]
         for key in self._by_agent:

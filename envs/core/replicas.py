@@ -277,6 +277,7 @@ class Replicas(SingleSteps[S]):
             first, then = turns
             self._order, self._cycle = [(first, first), (first, then)], 1  # the second only serves to observe
             self._single |= self._of_answers(self.roles[then])
+        self._before = {then: turn for turn, (_, then) in enumerate(self._order)}  # the turns before theirs
         everyone = sum(role.num_agents for role in self.roles.values())
         self._single["reward"] = np.zeros(self._single[self.acts].size if self.acts else everyone)
         made = {name: np.stack([array] * self.num_envs) for name, array in self._single.items()}
@@ -533,7 +534,7 @@ class Replicas(SingleSteps[S]):
 
     def look(self, role: str, rows: Array | None = None) -> Array:
         self._begun()
-        turn = next(turn for turn, (_, then) in enumerate(self._order) if then == role)
+        turn = self._before[role]
         if self.num_envs == 1 and rows is None:
             return self._run_one(turn, True, LOOK)[role][None]
         who = self._nobody if rows is None else np.ascontiguousarray(rows, np.int64)
@@ -575,7 +576,7 @@ class Replicas(SingleSteps[S]):
 
     def _prepare(self) -> None:
         """Prepare what single steps use, for runs with these parameters and channels."""
-        self._splits = self.splits()
+        self._splits, self._conditions = self.splits(), {*self.told_if.values()}
         self._closes = self._splits or type(self).ended is not Replicas.ended
         begins = ((self.column(name), one if one.any() else 0) for name, one in self._single.items() if one.size)
         numbers = [(self._rows.view(np.uint8).reshape(self.num_envs, -1), 0)]  # bytes are filled faster than fields

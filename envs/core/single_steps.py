@@ -80,9 +80,7 @@ class SingleSteps(Population[S]):
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
         if self._state is None or self.terminated[0] or self.truncated[0]:
             self._running()
-        turns = [self._turn]
-        for _ in range(1, len(actions)):
-            turns.append((turns[-1] + 1) % self._cycle)
+        turns = [(self._turn + place) % self._cycle for place in range(len(actions))]
         for turn in turns:
             self._actions[turn].take(actions[self._order[turn][0]], "actions" if self._agents > 1 else "action")
         if self._telling is not None:
@@ -176,7 +174,7 @@ class SingleSteps(Population[S]):
         return [over[0], over[1] or bool(stopped)]
 
     def no_meaning(self) -> set[str]:
-        lacking = {field for field in {*self.told_if.values()} if not self._rows[field][0]}
+        lacking = {field for field in self._conditions if not self._rows[field][0]}
         return {key for key, field in self.told_if.items() if field in lacking} if lacking else set()
 
     def _add_spent(self, info: Info) -> None:

@@ -5,7 +5,7 @@ import dataclasses
 import multiprocessing
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
@@ -27,6 +27,7 @@ from taciturn.validation import Array
 NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
 
 DRAW = 3  # numbers that are read in the time of a draw
+ALIGNED = 16  # bytes, to which NumPy aligns arrays
 PART = 4096  # turns that make a thread worth while
 
 
@@ -248,7 +249,7 @@ class Replicas(SingleSteps[S]):
         return bool(self.acts)
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = super().__getstate__() | {"_loops": {}, "_by_name": {}, "_fresh": [], "_calls": []}
+        kept = super().__getstate__() | {"_loops": {}, "_by_name": {}, "_fresh": [], "_whole": None, "_calls": []}
         if self._state is not None:  # a copy plays on independently
             kept["_arrays"] = {name: array.copy() for name, array in self._arrays._asdict().items()}
             kept |= {"_rows": self._rows.copy(), "_rngs": self._rngs.copy()}
@@ -281,8 +282,12 @@ class Replicas(SingleSteps[S]):
         everyone = sum(role.num_agents for role in self.roles.values())
         self._single["reward"] = np.zeros(self._single[self.acts].size if self.acts else everyone)
         made = {name: np.stack([array] * self.num_envs) for name, array in self._single.items()}
-        self._arrays = compiled.arrays_type(tuple(made))(**made)
         self._rows = np.zeros(self.num_envs, compiled.numbers_of(self.state_type, frozenset(made)))
+        self._whole: Any = None
+        if self.num_envs == 1 and self._rows.itemsize:  # a run then begins by one copy
+            self._whole, (self._rows, *beside) = side_by_side([self._rows, *made.values()])
+            made = dict(zip(made, beside))
+        self._arrays = compiled.arrays_type(tuple(made))(**made)
         self._name_fields()
         empty = {key: value for key, value in self.empty_info().items() if self._is_number(value)}
         kinds = [(key, np.asarray(value).dtype) for key, value in empty.items()]
@@ -486,7 +491,7 @@ class Replicas(SingleSteps[S]):
         begin = int(np.count_nonzero(where))
         self._played += begin * self._effort
         some: Any = ... if begin == self.num_envs else where  # much faster than a mask
-        for array, first in self._fresh:
+        for array, first in self._fresh if begin else ():
             array[some] = first
         last, over = self._cycle - 1, np.zeros((self.num_envs, 2), np.bool_)
         what = BEGIN | HEAR if self.opens and not self._splits else BEGIN
@@ -580,7 +585,7 @@ class Replicas(SingleSteps[S]):
         self._closes = self._splits or type(self).ended is not Replicas.ended
         begins = ((self.column(name), one if one.any() else 0) for name, one in self._single.items() if one.size)
         numbers = [(self._rows.view(np.uint8).reshape(self.num_envs, -1), 0)]  # bytes are filled faster than fields
-        self._fresh = [*(numbers if self._rows.itemsize else ()), *begins]
+        self._fresh = [*(numbers if self._rows.itemsize else ()), *begins] if self._whole is None else [self._whole]
         self._calls = [[]]
         if self.num_envs == 1:
             acting = self.column(self.acts) if self.acts else self._nobody
@@ -601,6 +606,16 @@ class Replicas(SingleSteps[S]):
         if self._no_arrays:
             info |= self.told_arrays()
         return info | {f"_{key}": self._rows[field].copy() for key, field in self.told_if.items()}
+
+
+def side_by_side(arrays: Sequence[Array]) -> tuple[tuple[Array, Array], list[Array]]:
+    """Copies of arrays that lie in one array of bytes: ((the bytes, what they are now), the copies)."""
+    places = np.cumsum([0, *(-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays)]).tolist()
+    whole, copies = np.zeros(places[-1], np.uint8), []
+    for array, place in zip(arrays, places):
+        copies.append(whole[place : place + array.nbytes].view(array.dtype).reshape(array.shape))
+        copies[-1][...] = array
+    return (whole, whole.copy()), copies
 
 
 @cache

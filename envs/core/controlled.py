@@ -168,7 +168,7 @@ class Controlled(Played):
             self._running()
         role, rows = self.roles[self.role], actions[self.role]
         if self.rows(self.role) == len(rows) <= FEW_ACTIONS and all(map(role.fits, rows)):
-            chosen = np.array([rows])
+            chosen = np.array(rows)[None]
         else:
             chosen = role.check(array_of("action", rows)[None], (1, self.rows(self.role)))
         if self._is_answered():

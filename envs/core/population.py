@@ -107,6 +107,7 @@ class Population(ABC, Generic[S]):
             (`Streams`).
         done: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
         pictured: whether a history for pictures is kept (of one replica, if it has a render mode).
+        tells_agents: whether infos of one replica need the values by agent, which views of one agent do not show.
         channel_configs: what every full reset installs on the channels, in addition to what its options ask for.
         ledger: what has been spent since the last full reset (`taciturn.privacy.ledger.Ledger`); None if no channel is
             private.
@@ -154,7 +155,7 @@ class Population(ABC, Generic[S]):
             channel.num_senders = channel.num_senders or self.roles[channel.sender].num_agents
         self.streams: Streams | None = None
         self.purpose = ""
-        self.pictured = True
+        self.pictured = self.tells_agents = True
         self.channel_configs: dict[str, ChannelConfig] = {}
         self.ledger: Any = None
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)

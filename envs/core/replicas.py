@@ -514,7 +514,7 @@ class Replicas(SingleSteps[S]):
         assert isinstance(streams, Streams)
         if whole:
             configs = [channel.config for channel in self.channels.values()]
-            asked = configs, self.closed_forms
+            asked = configs, self.closed_forms, self.tells_agents
             if self._made_for is None or self._made_for[0] is not self.params or self._made_for[1] != asked:
                 chosen = {name for name, channel in self.channels.items() if channel.chosen}
                 self.plain = all(config == PLAIN for config in configs) and chosen <= self.chosen.keys()

@@ -73,7 +73,8 @@ class SingleSteps(Population[S]):
         self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
     ) -> tuple[dict[str, Array], Info]:
         self._restart(seed, options, None)
-        info = self._empty | {key: self._none_of(key) for key in self._no_arrays}
+        empty = {key: self._none_of(key) for key, (role, _) in self._nones.items() if self.tells_agents or not role}
+        info = self._empty | empty
         self._add_spent(info)
         return self._run_one(self._cycle - 1, everyone, LOOK), info
 
@@ -150,6 +151,8 @@ class SingleSteps(Population[S]):
         found = []
         for key, values in told.items():
             ((role, own),) = values.items() if type(values) is dict else [("", values)]
+            if role and not self.tells_agents:
+                continue
             meant = self._rows[self.told_if[key]] if key in self.told_if else self._everywhere
             found.append((key, role, own[0], meant))
         return found

@@ -172,10 +172,11 @@ class Controlled(Played):
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
         if not isinstance(self.inner, Replicas) or type(self).step is not Controlled.step:
             return super().step_one(actions, everyone)  # a subclass may step in a way of its own
-        self._running()
+        if self._state is None or self.terminated[0] or self.truncated[0]:
+            self._running()
         role, rows = self.roles[self.role], actions[self.role]
         if self.rows(self.role) == len(rows) <= FEW_ACTIONS and all(map(role.fits, rows)):
-            chosen = np.array([rows])
+            chosen = np.array(rows)[None]
         else:
             chosen = role.check(array_of("action", rows)[None], (1, self.rows(self.role)))
         if self._is_answered():

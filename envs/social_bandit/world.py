@@ -189,10 +189,7 @@ class Params(OptionParams, SpeakingParams):
                 raise ValueError(f"slots has no effect without congestion, but it is {shown(self.slots)}: leave it out")
         integer("exact_below", self.exact_below, at_least=0)
         choice("signals", self.signals, ("shared", "per_agent"))
-        choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
-        choice("flat_actions", self.flat_actions, (False, True))
-        preferences.require_words(self)
-        preferences.require_preferences(self.initial_preferences, agents, self.num_options)
+        preferences.check_society(self)
         self.network.require_connected()
         if self.network.bipartite():
             raise ValueError(

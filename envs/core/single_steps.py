@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.compiled import HEAR, LOOK, SAY, TELL, Turn, run
+from taciturn.envs.core.compiled import HEAR, LOOK, SAY, TELL, Turn
+from taciturn.envs.core.hooks import Hooks, S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.kernels import FINE, Loop, failed
-from taciturn.envs.core.population import One, Population, S
+from taciturn.envs.core.population import One
 from taciturn.envs.core.roles import FEW_ACTIONS, Role
+from taciturn.envs.core.stored import Stored
 from taciturn.validation import Array, array_of
 
 COPIED = 2**14  # bytes of observations that are copied faster than the address of others is found out
@@ -19,7 +21,7 @@ COPIED = 2**14  # bytes of observations that are copied faster than the address 
 _MOMENT: Any = object  # makes markers of the state at one moment
 
 
-class SingleSteps(Population[S]):
+class SingleSteps(Stored[S]):
     """Plays the only replica of a world."""
 
     def acting(self, role: str) -> Array | None:
@@ -34,7 +36,7 @@ class SingleSteps(Population[S]):
         the last call does."""
         if self.pictured:
             self.remember()
-        self._played += self.num_envs * self._effort
+        self._loops.played += self.num_envs * self._effort
         for channel in self.channels.values():
             channel.live = live
             channel.times += self.plain or not self._splits  # then fields of the state count messages
@@ -46,28 +48,25 @@ class SingleSteps(Population[S]):
         self._state, self._seen_state = _MOMENT(), None
         return found
 
-    def _call(self, turn: int, who: Array, reward: Array, over: Array, told: Array) -> Turn:
-        """What `run` is given in a turn of the only replica if the agents `who` [1, r] observe (if empty, all)."""
-        then = self._order[turn][1]
-        role = self.roles[then]
-        return Turn(
-            0,
-            0,
-            1,
-            self._everywhere,
-            self._rows,
-            self._arrays,
-            self._action[turn],
-            self._constants,
-            self._rngs,
-            reward,
-            over,
-            who,
-            self._bounds[then],
-            np.empty((1, who.shape[1] or role.num_agents, role.layout.size), np.float32),
-            self._none,
-            told,
-        )
+    def _address(self) -> None:
+        """See `Stored`; also what single steps are given, by whether everyone observes, and by turn."""
+        super()._address()
+        self._closes = self._splits or type(self).ended is not Hooks.ended
+        self._empty = dict(zip(self._keys, self._none.item()))
+        if self.num_envs > 1:
+            return
+        reward, over, told = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
+        self._filled = reward[0], over[0], told
+        self._action: list[Array] = []
+        self._calls: tuple[list[Turn], list[Turn]] = [], []
+        for (now, then), turn in zip(self._order, self._turns):
+            space, role = self.roles[now].action_space, self.roles[then]
+            rows = self.column(self.acts).shape[1] if self.acts else self.roles[now].num_agents
+            self._action.append(np.zeros((1, rows, *space.shape), space.dtype))
+            given = turn._replace(actions=self._action[-1], reward=reward, over=over, told=told)
+            for who, calls in zip((given.who, self._nobody), self._calls):
+                seen = np.empty((1, who.shape[1] or role.num_agents, role.layout.size), np.float32)
+                calls.append(given._replace(who=who, seen=seen))
 
     def reset_one(
         self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
@@ -117,7 +116,7 @@ class SingleSteps(Population[S]):
         """What plays a turn of the only replica: words, the first of which takes the bits of what `run` is to do and
         another the address of the observations, and a function that returns a status."""
         given = self._calls[everyone][turn]
-        made = self._loop(turn, run, given)
+        made = self._loops.made(self, turn, given)
         if not isinstance(made, Loop):  # perhaps not for long
             words = np.zeros(1, np.int64)
             return words, 0, lambda: made(given._replace(what=int(words[0]))) or 0
@@ -126,21 +125,16 @@ class SingleSteps(Population[S]):
 
     def _add_arrays(self, info: Info) -> None:
         """Add to the info of the only replica the entries that are arrays or by agent."""
-        kept = self._shown
-        told = self.told_arrays() if kept is None else kept
-        for key, values in told.items():
+        for key, value in self._shown.items():
             if key in self.told_if and not self._rows[self.told_if[key]][0]:
                 info[key] = self._none_of(key)
-            elif type(values) is dict:
-                info[key] = {role: own[0] for role, own in values.items()}
-            elif key in self.tells_each:
-                info[key] = {self.tells_each[key][0]: values[0].copy()}
             else:
-                info[key] = values[0] if kept is None else values[0].copy()
+                role = self._no_arrays[key][0]
+                info[key] = {role: value[0].copy()} if role else value[0].copy()
 
     def _none_of(self, key: str) -> Any:
         """What the info of the only replica holds under a key that has no meaning, an array or by agent."""
-        role, value = self._nones[key]
+        role, value = self._no_arrays[key]
         return {role: value.copy()} if role else value.copy()
 
     def _ended_one(self, over: list[bool]) -> list[bool]:

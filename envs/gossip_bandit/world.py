@@ -226,7 +226,7 @@ class Constants(NamedTuple):
     epsilon: float  # of a reply, at most
 
 
-# One population, as `taciturn.envs.core.replicas.Replicas` says. These are its sources of random numbers.
+# One population, as `taciturn.envs.core.hooks.Hooks` says. These are its sources of random numbers.
 SOURCES = ("qualities", "preferences", "clock", "peers", "pulls", "rewards", "choices", "noise")
 QUALITIES, PREFERENCES, CLOCK, PEERS, PULLS, REWARDS, CHOICES, NOISE = range(len(SOURCES))
 

@@ -258,7 +258,7 @@ class Constants(NamedTuple):
     degrees: Ints  # and these are their numbers
 
 
-# One society, as `taciturn.envs.core.replicas.Replicas` says.
+# One society, as `taciturn.envs.core.hooks.Hooks` says.
 
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core.channel import Channel, ChannelConfig
-from taciturn.envs.core.population import Population
+from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.replies import reply_law, require_bits
 from taciturn.envs.core.roles import Layout
 from taciturn.envs.core.speaking import CHOSEN, Speech
@@ -132,7 +132,7 @@ def led_by_wrong(support: Array, best: Bools) -> Bools:
     return np.asarray(np.where(best, -1, support).max(1) > np.where(best, support, -1).max(1))
 
 
-class SocialPopulation(Population[S]):
+class SocialPopulation(Replicas[S]):
     """Base of the worlds of social learning: perturbed one-hot preferences on one channel, and a history of popularity
     for pictures.
 
@@ -180,7 +180,7 @@ class SocialPopulation(Population[S]):
         """(p, q): the probabilities that a bit of a message is read as 1 if it is 1 and if it is 0."""
         return reply_law(self.channels["preference"])
 
-    def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array | None:
+    def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array:
         begun = super()._restart(seed, options, where)
         if where is None:
             self.history = PopularityHistory()

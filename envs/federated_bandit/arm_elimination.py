@@ -126,7 +126,7 @@ def action(share: Any, threshold: Any, participation: Any) -> Array:
     return (2 * np.clip(np.stack(x, axis=-1), 0, 1) - 1).astype(np.float32)
 
 
-# One federation, epoch by epoch, as `taciturn.envs.core.replicas.Replicas` says.
+# One federation, epoch by epoch, as `taciturn.envs.core.hooks.Hooks` says.
 
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:

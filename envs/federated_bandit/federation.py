@@ -1,4 +1,4 @@
-"""One federation, slot by slot, as `taciturn.envs.core.replicas.Replicas` says: pulls, uploads and rounds."""
+"""One federation, slot by slot, as `taciturn.envs.core.hooks.Hooks` says: pulls, uploads and rounds."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""State and equations of Li & Song's federated bandit, for one federation, as `taciturn.envs.core.replicas.Replicas`
+"""State and equations of Li & Song's federated bandit, for one federation, as `taciturn.envs.core.hooks.Hooks`
 says.
 
 Shapes: M agents, K arms; B replicas, as seen from outside. Equation 3 of the paper defines differential privacy, and

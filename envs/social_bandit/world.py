@@ -227,7 +227,7 @@ class State:
     time: Ints = fields.public()  # rounds
 
 
-# One society, as `taciturn.envs.core.replicas.Replicas` says.
+# One society, as `taciturn.envs.core.hooks.Hooks` says.
 
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:

@@ -117,7 +117,7 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
     _check(env, channel, config)
     if isinstance(env, Around):
         return env.around(on_channel(env.inner, channel, config), copy.copy)
-    wrapped: Any = copy.copy(env)
+    wrapped = copy.copy(env)
     wrapped.channels = {name: copy.copy(one) for name, one in env.channels.items()}
     wrapped.channel_configs = join(env.channel_configs, {channel: config})
     wrapped.streams, wrapped._state, wrapped.ledger = None, None, None

@@ -35,7 +35,7 @@ class Around(Population[Any]):
 
     channels, channel_configs, ledger, hidden = map(_inners, ("channels", "channel_configs", "ledger", "hidden"))
     terminated, truncated, purpose, pictured = map(_inners, ("terminated", "truncated", "purpose", "pictured"))
-    some_act, _state, _fixed_spaces = map(_inners, ("some_act", "_state", "_fixed_spaces"))
+    streams, some_act, _state, _fixed_spaces = map(_inners, ("streams", "some_act", "_state", "_fixed_spaces"))
     look, acting, action_mask, column = map(_asked, ("look", "acting", "action_mask", "column"))
     stream, clock, fix_spaces, check_channel = map(_asked, ("stream", "clock", "fix_spaces", "check_channel"))
     measures, outcome, public, empty_info = map(_asked, ("measures", "outcome", "public", "empty_info"))

@@ -1,6 +1,7 @@
 """A world seen by one of its roles, while policies play the others."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from functools import partial, reduce
 from typing import Any, Self
@@ -95,7 +96,7 @@ class Controlled(Played):
         if where is None and isinstance(inner, Replicas):
             inner.closed_forms = self._closed_forms(inner)
         if where is not None and not inner._marked(where).all():
-            with inner.apart(where):  # the other roles open their cycle there
+            with apart(inner, where):  # the other roles open their cycle there
                 _, info = inner.reset(seed=seed, options=options, where=where)
                 _, steps = self._follow(where=where)
             return self.observe(), _together(steps, info)
@@ -158,7 +159,7 @@ class Controlled(Played):
         return Step(filled(out, self.observe()), reward, self.terminated, self.truncated, told)
 
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
-        if not self._is_answered() or type(self).step is not Controlled.step:
+        if not isinstance(self.inner, Replicas) or type(self).step is not Controlled.step:
             return super().step_one(actions, everyone)  # a subclass may step in a way of its own
         self._running()
         role, rows = self.roles[self.role], actions[self.role]
@@ -166,7 +167,16 @@ class Controlled(Played):
             chosen = np.array([rows])
         else:
             chosen = role.check(array_of("action", rows)[None], (1, self.rows(self.role)))
-        return self._answered_step(chosen)
+        if self._is_answered():
+            return self._answered_step(chosen)
+        told: Info = {}
+        step_by = partial(self._step_inner, told)
+        step = self._rollout.play({self.role: self.inner_action(chosen)}, step_by)
+        more, steps = self._follow(step_by)
+        seen = (steps[-1] if steps else step).observation
+        own = seen[self.role] if self.role in seen else self.observe()
+        reward = {self.role: self.own_reward(step.reward[self.role] + more)[0].tolist()}
+        return {self.role: own[0]}, reward, bool(self.terminated[0]), bool(self.truncated[0]), told
 
     def _is_answered(self) -> bool:
         """Whether the others' answers are part of the inner population's step."""
@@ -178,6 +188,16 @@ class Controlled(Played):
         reward = self.own_reward(np.array([rewards[self.role]]))[0].tolist()
         return seen, {self.role: reward}, terminated, truncated, info
 
+    def _step_inner(self, told: Info, actions: Mapping[str, Array]) -> Step:
+        """Step the inner population by `step_one`, and add what it tells to `told`."""
+        inner = self.inner
+        seen, rewards, _, _, info = inner.step_one({role: rows[0] for role, rows in actions.items()})
+        unknown = inner.no_meaning() if told else ()
+        told |= {key: value for key, value in info.items() if key not in unknown}
+        by_role = {role: np.array([values]) for role, values in rewards.items()}
+        shown = {role: rows[None] for role, rows in seen.items()}
+        return Step(shown, by_role, inner.terminated, inner.truncated, info)
+
     def own_reward(self, reward: Array) -> Array:
         """The role's reward here, from its reward in the inner population, [B, rows]."""
         return reward
@@ -186,17 +206,34 @@ class Controlled(Played):
         """The role's action in the inner population for an action here, [B, rows, ...] each."""
         return action
 
-    def _follow(self, where: Array | None = None) -> tuple[Any, list[Step]]:
+    def _follow(
+        self, step_by: Callable[[Any], Step] | None = None, where: Array | None = None
+    ) -> tuple[Any, list[Step]]:
         """Play the other roles, in the replicas `where`, until it is this role's turn again; return this role's summed
         reward, and their steps."""
         inner, reward, steps = self.inner, 0.0, []
         while self.role not in inner.turn and not (inner.done if where is None else inner.done | ~where).all():
-            step = self._rollout.play(where=where)
+            step = self._rollout.play(step_by=step_by, where=where)
             reward += step.reward.get(self.role, 0.0)
             steps.append(step)
         if self.role not in inner.turn and not inner.done.all():  # those that wait are at this role's turn
             inner._turn = next(place for place, turn in enumerate(inner.turns or ()) if self.role in turn)
         return reward, steps
+
+
+@contextmanager
+def apart(population: Population[Any], where: Array) -> Iterator[None]:
+    """Context in which the replicas `where` bool[B] are at the first turn of their cycle, and can be reset and played
+    (`step(where=...)`). Afterwards the other live replicas go on where they were."""
+    turn, population._turn = population._turn, 0
+    waiting = bool((~where & ~population.done).any())
+    try:
+        yield
+    except BaseException:  # also at Ctrl-C
+        population._turn = turn
+        raise
+    if waiting:
+        population._turn = turn
 
 
 def _together(steps: Sequence[Step], info: Info | None = None) -> Info:

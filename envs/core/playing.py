@@ -1,7 +1,7 @@
 """Policies that play in a population."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -120,9 +120,14 @@ class Rollout:
     def __repr__(self) -> str:
         return f"<Rollout of {self.env!r} by {dict(self.policies)!r}>"
 
-    def play(self, given: Mapping[str, Array] | None = None, where: Array | None = None) -> Step:
-        """Play one turn: policies act for their roles, and `given` holds the actions of the others. To policies,
-        replicas that do not play (`where`) look like ended ones."""
+    def play(
+        self,
+        given: Mapping[str, Array] | None = None,
+        step_by: Callable[[Any], Step] | None = None,
+        where: Array | None = None,
+    ) -> Step:
+        """Play one turn, by `env.step` unless another way is given: policies act for their roles, and `given` holds the
+        actions of the others. To policies, replicas that do not play (`where`) look like ended ones."""
         env, policies, turn = self.env, self.policies, self.env.turn
         single = len(env.roles) == 1
         # The result of the last step, if nothing else has happened since.
@@ -134,7 +139,7 @@ class Rollout:
             if role not in actions:
                 actions[role] = policies[role].act(seen[role], env.action_mask(role))
         chosen = actions[turn[0]] if single else actions
-        step = env.step(chosen, where)
+        step = env.step(chosen, where) if step_by is None else step_by(chosen)
         self._shown = (env._state, step.observation)
         for role in turn:
             if role in policies:

@@ -16,6 +16,7 @@ from taciturn.envs.core.info import Info
 from taciturn.envs.core.playing import Acts, Rollout, as_policies, note_players
 from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
+from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.telling import Step, all_told, measured, without_meaning
 from taciturn.privacy.composition import Method
 from taciturn.validation import Array, array_of, integer, shown
@@ -35,7 +36,7 @@ class Population(Hooks[S]):
         params: the parameters of the current run, whose `horizon` a reset may have replaced.
         roles: `{name: Role}`.
         channels: `{name: Channel}`, where private data leaves the agents.
-        state: the world's State; its arrays lead with [B].
+        streams: named random generators.
         purpose: what the runs are for; runs of different purposes share no random numbers, whatever their seeds
             (`Streams`).
         terminated, truncated: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
@@ -46,6 +47,7 @@ class Population(Hooks[S]):
     """
 
     channels: dict[str, Channel]
+    streams: Streams | None
     purpose: str
     terminated: Array
     truncated: Array
@@ -69,8 +71,6 @@ class Population(Hooks[S]):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_telling": None}
-
-    # Playing.
 
     @abstractmethod
     def reset(
@@ -282,12 +282,10 @@ class Population(Hooks[S]):
     def _without_meaning(self) -> Info:
         return without_meaning(self)
 
-    @property
+    @cached_property
     def told_by_agent(self) -> tuple[str, ...]:
         """The keys of infos with a value for each agent."""
-        return tuple(key for key, value in self._without_meaning.items() if isinstance(value, Mapping))
-
-    # What is refused.
+        return tuple(key for key, value in self.empty_info().items() if isinstance(value, Mapping))
 
     def _running(self, where: Array | None = None) -> Array:
         """The replicas that do not play in this turn, bool[B]; raises ResetNeeded if all are done."""

@@ -180,7 +180,7 @@ class SocialPopulation(Replicas[S]):
         """(p, q): the probabilities that a bit of a message is read as 1 if it is 1 and if it is 0."""
         return reply_law(self.channels["preference"])
 
-    def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array:
+    def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array | None:
         begun = super()._restart(seed, options, where)
         if where is None:
             self.history = PopularityHistory()

@@ -91,7 +91,8 @@ class Replicas(SingleSteps[S]):
         self._check_room(out)
         self._settle()
         live, turn = ~frozen, self._turn
-        over = np.stack([self.terminated, self.truncated], 1)
+        over = np.empty((self.num_envs, 2), np.bool_)
+        over[:, 0], over[:, 1] = self.terminated, self.truncated
         seen, reward, _ = self._play(live, lambda what: self._run(what, live, turn, checked, over, out=out))
         if type(self).ended is not Hooks.ended:
             self.ended(live & over.any(1))

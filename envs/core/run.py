@@ -2,8 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +16,12 @@ from taciturn.envs.core.playing import Acts
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import fast_form
 from taciturn.envs.core.seeding import Streams
+from taciturn.envs.core.telling import all_told
 from taciturn.validation import MOST_NUMBERS, Array, choice, integer, mapping, number, shown
 
 
 class Run(Population[S]):
-    """The runs of a world.
-
-    Attributes:
-        streams: named random generators.
-    """
+    """The runs of a world."""
 
     def __init__(self, params: Any, num_envs: int = 1) -> None:
         if not hasattr(params, "horizon"):
@@ -45,7 +41,7 @@ class Run(Population[S]):
             channel.num_senders = channel.num_senders or self.roles[channel.sender].num_agents
         senders = [channel.sender for channel in self.channels.values()]  # some of whom the world plays itself
         fields.check_roles(self.state_type, tuple(dict.fromkeys([*self.roles, *senders])))
-        self.streams: Streams | None = None
+        self.streams = None
         self.purpose = ""
         self.pictured = True
         self.channel_configs: dict[str, ChannelConfig] = {}
@@ -75,11 +71,11 @@ class Run(Population[S]):
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None, where: Array | None = None
     ) -> tuple[Any, Info]:
         begun = self._restart(seed, options, where)
-        observation = self.observe()
-        return observation, self._stepped(observation, None, dict, begun).info
+        live = np.ones(self.num_envs, np.bool_) if begun is None else begun.copy()
+        return self.observe(), all_told(self, dict, live)
 
-    def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array:
-        """`reset`, but returns the replicas that begin, bool[B]."""
+    def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array | None:
+        """`reset`, but returns the replicas that begin, bool[B]; None: all."""
         # Check everything before anything changes.
         if seed is not None:
             integer("seed", seed, at_least=0)
@@ -117,12 +113,14 @@ class Run(Population[S]):
                 channel.live = where.copy()
         if self.ledger is not None and where is not None:
             self.ledger.reset(where)
-        begun = np.ones(self.num_envs, np.bool_) if where is None else where.copy()
-        if begun.all():
-            self._turn = 0
-        self.terminated, self.truncated = self.terminated & ~begun, self.truncated & ~begun
-        self._begin_state(None if begun.all() else begun)
-        return begun
+        if where is None or where.all():
+            self._turn, where = 0, None
+            self.terminated = np.zeros(self.num_envs, np.bool_)
+            self.truncated = np.zeros(self.num_envs, np.bool_)
+        else:
+            self.terminated, self.truncated = self.terminated & ~where, self.truncated & ~where
+        self._begin_state(where)
+        return where
 
     @abstractmethod
     def _begin_state(self, where: Array | None) -> None:
@@ -193,17 +191,3 @@ class Run(Population[S]):
         self._settle()
         self.jump(forms, policies, until)
         return True
-
-    @contextmanager
-    def apart(self, where: Array) -> Iterator[None]:
-        """Context in which the replicas `where` bool[B] are at the first turn of their cycle, and can be reset and
-        played (`step(where=...)`). Afterwards the other live replicas go on where they were."""
-        turn, self._turn = self._turn, 0
-        waiting = bool((~where & ~self.done).any())
-        try:
-            yield
-        except BaseException:  # also at Ctrl-C
-            self._turn = turn
-            raise
-        if waiting:
-            self._turn = turn

@@ -196,23 +196,21 @@ class Stored(Run[S]):
 
         The agents `who` [B, r] observe, into `out` if that is given; by default those that act next.
         """
-        given = self._turns[turn]._replace(what=what, live=live)
-        role = self.roles[self._order[turn][1]]
-        if actions is not None:
-            given = given._replace(actions=actions)
-        if over is not None:
-            given = given._replace(over=over)
-        if who is not None:
-            given = given._replace(who=who)
+        idle, role = self._turns[turn], self.roles[self._order[turn][1]]
+        seen, reward, told = idle.seen, idle.reward, idle.told
+        actions, over = idle.actions if actions is None else actions, idle.over if over is None else over
+        who = idle.who if who is None else who
         if what & LOOK:
-            shape = self.num_envs, given.who.shape[1] or role.num_agents, role.layout.size
-            given = given._replace(seen=np.empty(shape, np.float32) if out is None else out)
+            shape = self.num_envs, who.shape[1] or role.num_agents, role.layout.size
+            seen = np.empty(shape, np.float32) if out is None else out
         if what & (SAY | HEAR):
-            given = given._replace(reward=self._arrays.reward)
+            reward = self._arrays.reward
         if what & TELL:
-            given = given._replace(told=np.empty(self.num_envs, self._none.dtype))
+            told = np.empty(self.num_envs, self._none.dtype)
+        state = what, 0, self.num_envs, live, idle.rows, idle.arrays, actions, idle.params, idle.rngs
+        given = Turn(*state, reward, over, who, idle.bounds, seen, idle.none, told)
         self._loops.call(self, turn, given, self._effort)
-        return given.seen, given.reward.copy() if what & HEAR else given.reward, given.told
+        return seen, reward.copy() if what & HEAR else reward, told
 
     def apply(self, function: Any, live: Array, params: Any, turns: float) -> None:
         """Call `function(state, arrays, params, rng)`, compiled like the others, in the replicas `live` bool[B].

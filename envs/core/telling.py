@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taciturn.envs.core.info import Info, Told, picked
+from taciturn.envs.core.info import Info, Told, copied, picked
 from taciturn.validation import Array, shown, some
 
 if TYPE_CHECKING:
@@ -53,10 +53,14 @@ def filled(out: Array | None, observation: Any) -> Any:
 def all_told(population: "Population[Any]", told: Callable[[], Info], live: Array) -> Info:
     """An info of what the world told and of what was spent, with all keys and masks; masks are false outside `live`
     bool[B]."""
-    world, info, masks = told(), {}, {}
+    world, everywhere, info, masks = told(), bool(live.all()), {}, {}
     for key, none in population._without_meaning.items():
-        mask = world.get(f"_{key}", live) & live if key in world else np.zeros_like(live)
-        info[key] = world[key] if mask.all() else picked(mask, world.get(key, none), none)
+        if key not in world:
+            info[key], masks[f"_{key}"] = copied(none), np.zeros_like(live)
+            continue
+        mask = world.get(f"_{key}", live)
+        mask = mask if mask is live else mask & live
+        info[key] = world[key] if mask is live and everywhere else picked(mask, world[key], none)
         masks[f"_{key}"] = mask
     spent = {key: value.copy() for key, value in population._spent_so_far().items()}
     return info | spent | masks | {f"_{key}": live for key in spent}

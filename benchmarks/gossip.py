@@ -22,7 +22,7 @@ from common import record
 
 import taciturn
 from taciturn.envs import gossip_bandit_v0
-from taciturn.envs.core import Array, compiled, replicas
+from taciturn.envs.core import Array, compiled, loops
 from taciturn.policies import PPCL
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 
@@ -111,7 +111,7 @@ def jump_seconds(
 ) -> tuple[float, float, Any]:
     """(seconds, ticks, metrics) of a simulation by the fast form; with several threads, seconds on the wall."""
     compiled.COMPILE_FROM = 0 if fast else 10**18
-    vars(replicas)["num_threads"] = lambda: threads
+    vars(loops)["num_threads"] = lambda: threads
     clock = time.process_time if threads == 1 else time.perf_counter
     env = gossip_bandit_v0.population(num_envs=runs, num_agents=agents, qualities=QUALITIES)
     started = clock()

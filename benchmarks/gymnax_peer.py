@@ -25,7 +25,7 @@ import numpy as np
 from common import record
 
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, round_stopping_v0
-from taciturn.envs.core import compiled, replicas
+from taciturn.envs.core import compiled, loops
 from taciturn.policies import PPCL
 
 REPLICAS, STEPS, REPEATS = 10_000, 50, 21
@@ -92,7 +92,7 @@ def peer() -> Callable[[int], None]:
 
 def main() -> None:
     compiled.COMPILE_FROM = 0
-    vars(replicas)["num_threads"] = lambda: 1  # as the peer
+    vars(loops)["num_threads"] = lambda: 1  # as the peer
     plays = {PEER: peer(), "round stopping": stopping(), "federated bandit, 1 agent, 2 arms": bandit()}
     plays[COMPILED] = gossip()
     for play in plays.values():

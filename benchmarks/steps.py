@@ -37,7 +37,7 @@ from twins import TWINS
 
 import taciturn
 from taciturn.envs import WORLDS, gossip_bandit_v0
-from taciturn.envs.core import compiled, replicas
+from taciturn.envs.core import compiled, loops
 from taciturn.registry import make_world
 
 REPEATS, MILLISECONDS = 15, 60
@@ -307,7 +307,7 @@ def faults(with_buffer: bool) -> float:
 def main() -> None:
     warnings.simplefilter("ignore")
     compiled.COMPILE_FROM = 0
-    vars(replicas)["num_threads"] = lambda: 1
+    vars(loops)["num_threads"] = lambda: 1
     arguments = sys.argv[1:]
     if arguments[:1] == ["--profile"]:
         play = ROWS[arguments[1]].ours()

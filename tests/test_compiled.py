@@ -16,7 +16,7 @@ import pytest
 from gymnasium.spaces import Discrete
 
 from taciturn.envs import federated_bandit_v0, round_stopping_v0
-from taciturn.envs.core import Layout, NotCompiled, Replicas, Role, compiled, fields, replicas
+from taciturn.envs.core import Layout, NotCompiled, Replicas, Role, compiled, fields, loops
 from taciturn.envs.round_stopping.world import WAIT, RoundStopping
 from taciturn.validation import Floats, Ints
 from taciturn.wrappers import Laplace, Privatize
@@ -88,14 +88,14 @@ def test_without_numba_worlds_say_once_that_they_are_slow(monkeypatch: pytest.Mo
 def test_the_environment_says_how_many_threads(asked: str, found: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TACITURN_THREADS", asked)
     monkeypatch.setattr("multiprocessing.parent_process", lambda: None)
-    replicas.num_threads.cache_clear()
+    loops.num_threads.cache_clear()
     try:
-        assert replicas.num_threads() == (found or len(os.sched_getaffinity(0)))
-        replicas.num_threads.cache_clear()
+        assert loops.num_threads() == (found or len(os.sched_getaffinity(0)))
+        loops.num_threads.cache_clear()
         monkeypatch.setattr("multiprocessing.parent_process", lambda: "a pool")
-        assert replicas.num_threads() == (found or 1), "processes of a pool share the cores"
+        assert loops.num_threads() == (found or 1), "processes of a pool share the cores"
     finally:
-        replicas.num_threads.cache_clear()
+        loops.num_threads.cache_clear()
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
@@ -146,7 +146,7 @@ for world in ({}):
     env = world.population(2, horizon=10.0)
     env.reset(seed=0)
     env.step(np.ones((2, 1), np.int64))
-    assert env._compiles
+    assert env._loops.compiles
 """
 
 

@@ -38,6 +38,7 @@ from taciturn.envs.core import (
     number,
     vector,
 )
+from taciturn.envs.core.controlled import apart
 from taciturn.policies import FixedCount, Policy, Random
 from taciturn.simulation import Run
 from taciturn.testing.cases import fingerprint
@@ -295,7 +296,7 @@ def test_what_stops_a_partial_reset_leaves_the_turn_where_it_was(stop: type[Base
     before = population.turn
 
     def stopped() -> None:
-        with population.apart(np.array([True, False])):
+        with apart(population, np.array([True, False])):
             assert population.turn == ("platform",)
             raise stop
 

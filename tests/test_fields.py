@@ -124,7 +124,7 @@ def test_nothing_else_is_passed_to_observations(what: str, error: Any, message: 
 @pytest.mark.slow
 def test_compiled_observations_see_the_same() -> None:
     env = copycat()
-    env._played = 1e18  # compiled at once
+    env._loops.played = 1e18  # compiled at once
     plain, actions = copycat(), np.zeros((2, 4), np.int64)
     assert np.array_equal(env.reset(seed=0)[0], plain.reset(seed=0)[0])
     for _ in range(5):

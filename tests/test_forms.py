@@ -11,7 +11,7 @@ import worlds as tiny
 from cases import CASES
 
 from taciturn.envs.core import World
-from taciturn.envs.core.population import Population
+from taciturn.envs.core.around import Around
 from taciturn.testing.cases import by_agent, random_actions, seen
 
 
@@ -40,11 +40,32 @@ def test_parallel_step_of_a_phased_world_is_a_campaign() -> None:
         env.step(by_agent(actions))
 
 
+class AsArrays(Around):
+    """A world whose single steps are played as arrays, as those of populations around a world are."""
+
+    name = "as_arrays"
+    turn = property(lambda self: self.inner.turn)
+    default_action = property(lambda self: self.inner.default_action)
+
+    def make_roles(self) -> Any:
+        return tuple(self.inner.roles.values())
+
+    def around(self, inner: Any, duplicate: Any) -> Any:
+        raise NotImplementedError
+
+    def reset(self, **options: Any) -> Any:
+        return self.inner.reset(**options)
+
+    def step(self, *given: Any, **named: Any) -> Any:
+        return self.inner.step(*given, **named)
+
+
 @pytest.mark.parametrize("name", ["auction", "elicitation_v0"])
 def test_a_single_step_plays_several_turns(name: str) -> None:
     """Its own way, that of arrays, and turn by turn: rewards add up, later infos fill in what had no meaning, and
     nothing is played after the end, nor if a later turn's action is refused."""
-    at_once, as_arrays, apart = (CASES[name].population(1) for _ in range(3))
+    at_once, inner, apart = (CASES[name].population(1) for _ in range(3))
+    as_arrays = AsArrays(inner)
     rng = np.random.default_rng(0)
     for env in (at_once, as_arrays, apart):
         env.reset(seed=1)
@@ -54,7 +75,7 @@ def test_a_single_step_plays_several_turns(name: str) -> None:
         with pytest.raises(ValueError, match="of role 'platform' must lie in"):
             at_once.step_one({"individual": actions["individual"], "platform": actions["platform"] - 1e9})
         found = at_once.step_one(actions)
-        np.testing.assert_equal(Population.step_one(as_arrays, actions), found)
+        np.testing.assert_equal(as_arrays.step_one(actions), found)
         seen, rewards, *ends, info = apart.step_one({"individual": actions["individual"]})
         unknown = apart.no_meaning()
         if not any(ends):

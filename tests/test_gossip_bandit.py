@@ -18,7 +18,7 @@ from scipy import stats
 
 import taciturn
 from taciturn.envs import gossip_bandit_v0
-from taciturn.envs.core import Array, compiled, picture, replicas
+from taciturn.envs.core import Array, compiled, loops, picture
 from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
 from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, choose, hear_noise, option_to_pull, reply_noise
@@ -404,8 +404,8 @@ def test_leaps_give_the_same_bits_compiled_or_not(name: str, monkeypatch: pytest
     results = []
     for compile_from, threads in ((math.inf, 1), (0, 1), (0, 3)):
         monkeypatch.setattr(compiled, "COMPILE_FROM", compile_from)
-        monkeypatch.setattr(replicas, "num_threads", lambda threads=threads: threads)
-        monkeypatch.setattr(replicas, "PART", 1)
+        monkeypatch.setattr(loops, "num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(loops, "PART", 1)
         env, until = population(40, **params), [1.0, 1.5]
         run = taciturn.simulate(env, policy, seed=4, until=until, record=["preference"], privacy=privacy)
         results.append((run.trace["preference"], run.metrics))

@@ -11,7 +11,7 @@ import pytest
 
 import taciturn
 from taciturn.envs import recommender_v0
-from taciturn.envs.core import Array, ChannelConfig, compiled, replicas
+from taciturn.envs.core import Array, ChannelConfig, compiled, loops
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies import ACR, DSC, DTPriDO, Policy, TPriDO
 from taciturn.policies.families import cluster_rounds
@@ -79,8 +79,8 @@ def test_the_same_bits_compiled_and_in_threads(name: str, monkeypatch: pytest.Mo
     found = []
     for compile_from, threads in ((math.inf, 1), (0, 1), (0, 3)):
         monkeypatch.setattr(compiled, "COMPILE_FROM", compile_from)
-        monkeypatch.setattr(replicas, "num_threads", lambda threads=threads: threads)
-        monkeypatch.setattr(replicas, "PART", 1)
+        monkeypatch.setattr(loops, "num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(loops, "PART", 1)
         found.append(played(0, 7, **VARIANTS[name]))
     np.testing.assert_equal(found[1], found[0])
     np.testing.assert_equal(found[2], found[0])

@@ -115,6 +115,7 @@ class Consensus(Tiny):
     state_type: ClassVar[Any] = Opinions
     sources = ("opinions", "luck")
     tells: ClassVar[tuple[str, ...]] = ("time", "votes")
+    tells_each: ClassVar[dict[str, tuple[str, str]]] = {"luck": ("agent", "luck")}
     told_if: ClassVar[dict[str, str]] = {"votes": "some_votes"}
     begin, said, heard = staticmethod(think), staticmethod(vote), staticmethod(sway)
     observe_one: ClassVar[Any] = staticmethod(observe_opinions)
@@ -136,12 +137,6 @@ class Consensus(Tiny):
         self.column("sums")[live], self.column("votes")[live] = sums[live], received[live]
         delivered = self.deliver("opinion", "opinion", "delivered", live, senders=votes > 0, sensitivity=1.0)
         self.column("arrived")[live] = delivered.sum(1)[live]
-
-    def empty_info(self) -> dict[str, Any]:
-        return super().empty_info() | {"luck": {"agent": 0.0}}
-
-    def told_arrays(self) -> dict[str, Any]:
-        return {"luck": {"agent": self.column("luck").copy()}}
 
 
 def vote_by_chance(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:

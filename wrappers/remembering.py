@@ -14,15 +14,15 @@ from taciturn.envs.core import (
     Population,
     PublicView,
     Role,
+    Seat,
     SingleEnv,
     Step,
     VectorView,
 )
-from taciturn.envs.core.controlled import Seat
 from taciturn.envs.core.info import Info
-from taciturn.envs.core.population import filled
 from taciturn.envs.core.preferences import heard, split_plan
 from taciturn.envs.core.replies import distinct, unbiased
+from taciturn.envs.core.telling import filled
 from taciturn.envs.federated_bandit.model import noise_of_sums
 from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
 from taciturn.envs.gossip_bandit.world import GossipBandit
@@ -277,18 +277,16 @@ class RememberingPopulation(Played):
             self._memory = memory_of(self.inner, self.role)
         else:
             self._memory.forget(where)
-        self._keep_up()
         self._hear(~self.done if where is None else where & ~self.done)
         return self.observe(), info
 
     def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
-        _, frozen = self._running(where)
+        frozen = self._running(where)
         chosen = self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))
         self._check_room(out)
         agents = self._agents(self.acting(self.role))
         step = self.inner.step(chosen, where)
         self._memory.learn(chosen, step.reward, agents, ~frozen)
-        self._keep_up()
         self._hear(~frozen & ~self.done)
         return Step(filled(out, self.observe()), step.reward, self.terminated, self.truncated, lambda: step.info)
 

@@ -4,23 +4,19 @@ from taciturn.envs.core import fields
 from taciturn.envs.core.around import Around
 from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
 from taciturn.envs.core.compiled import NotCompiled, private
-from taciturn.envs.core.controlled import Controlled, Played, Seat
+from taciturn.envs.core.controlled import Controlled, Played
 from taciturn.envs.core.counter_streams import fill, uniform
-from taciturn.envs.core.population import (
-    Acts,
-    NotPrivate,
-    Population,
-    Rollout,
-    Step,
-    as_policies,
-    begin,
-)
+from taciturn.envs.core.hooks import Chosen
+from taciturn.envs.core.playing import Acts, NotPrivate, Rollout, as_policies, begin
+from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import Fast, HiddenTruth, PublicView
 from taciturn.envs.core.render import picture
-from taciturn.envs.core.replicas import Chosen, Replicas
+from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.roles import Layout, Role
+from taciturn.envs.core.seat import Seat
 from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.speaking import Speaking, SpeakingParams, Speech
+from taciturn.envs.core.telling import Step
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 from taciturn.envs.core.world import World
 from taciturn.validation import Array, choice, integer, number, vector

@@ -1,12 +1,16 @@
 """Populations around a population: what they pass on to the inner one."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
+from operator import add
 from typing import Any, Self
 
-from taciturn.envs.core.channel import ChannelConfig
-from taciturn.envs.core.population import Population
+import numpy as np
+
+from taciturn.envs.core.info import Info
+from taciturn.envs.core.population import One, Population
+from taciturn.validation import Array, array_of
 
 
 def _asked(method: str) -> Any:
@@ -18,7 +22,7 @@ def _asked(method: str) -> Any:
     return ask
 
 
-def _shared(name: str) -> Any:
+def _inners(name: str) -> Any:
     """An attribute that is the inner population's."""
     return property(lambda self: getattr(self.inner, name), lambda self, value: setattr(self.inner, name, value))
 
@@ -30,18 +34,19 @@ class Around(Population[Any]):
         inner: the whole world.
     """
 
+    channels, channel_configs, ledger, hidden = map(_inners, ("channels", "channel_configs", "ledger", "hidden"))
+    terminated, truncated, purpose = map(_inners, ("terminated", "truncated", "purpose"))
+    pictured, tells_agents = map(_inners, ("pictured", "tells_agents"))
+    streams, some_act, _state, _fixed_spaces = map(_inners, ("streams", "some_act", "_state", "_fixed_spaces"))
+    look, acting, action_mask, column = map(_asked, ("look", "acting", "action_mask", "column"))
+    stream, clock, fix_spaces, check_channel = map(_asked, ("stream", "clock", "fix_spaces", "check_channel"))
+    measures, outcome, public, empty_info = map(_asked, ("measures", "outcome", "public", "empty_info"))
+    describe, draw, make_ledger = map(_asked, ("describe", "draw", "make_ledger"))
+
     def __init__(self, population: Population[Any]) -> None:
-        self.inner, kept = population, (population.purpose, population.pictured, population.tells_agents)
+        self.inner = population
+        self._unknown: set[str] = set()
         super().__init__(population.params, population.num_envs)
-        self.purpose, self.pictured, self.tells_agents = kept
-        self.channels, self.hidden = population.channels, population.hidden
-        self.channel_configs = population.channel_configs
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.channels = self.inner.channels  # a copy of the inner population has channels of its own
-
-    purpose, pictured, tells_agents = map(_shared, ("purpose", "pictured", "tells_agents"))
 
     @abstractmethod
     def around(self, inner: Population[Any], duplicate: Callable[[Any], Any]) -> Self:
@@ -51,30 +56,56 @@ class Around(Population[Any]):
         """See `PublicView.practice`; copies of the policies play the others."""
         return self.around(self.inner.practice(num_envs, kind, **changes), deepcopy)
 
-    def check_channel(self, channel: str, config: ChannelConfig) -> None:
-        self.inner.check_channel(channel, config)
-
-    def fix_spaces(self) -> None:
-        super().fix_spaces()
-        self.inner.fix_spaces()
-
-    def _keep_up(self) -> None:
-        """Take over the state of the inner population."""
-        inner = self.inner
-        self._state, self.terminated, self.truncated, self.ledger = (
-            inner._begun(),
-            inner.terminated,
-            inner.truncated,
-            inner.ledger,
-        )
-
     @property
     def state(self) -> Any:
         """The inner population's."""
         self._begun()
         return self.inner.state
 
-    look, _begin_state = map(_asked, ("look", "_begin_state"))
-    acting, action_mask, stream, clock = map(_asked, ("acting", "action_mask", "stream", "clock"))
-    measures, outcome, public, empty_info = map(_asked, ("measures", "outcome", "public", "empty_info"))
-    describe, draw = map(_asked, ("describe", "draw"))
+    def reset_one(
+        self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
+    ) -> tuple[dict[str, Array], Info]:
+        observation, info = self.reset(seed=seed, options=options)
+        return self._seen_in_one(observation, everyone), self._told_of_one(info)
+
+    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
+        name = "actions" if len(self.possible_agents) > 1 else "action"
+        given = {role: array_of(name, rows)[None] for role, rows in actions.items()}
+        if len(given) > len(self.turn):  # what a later turn refused would come too late
+            given = {role: self.roles[role].check(rows, rows.shape[:2]) for role, rows in given.items()}
+        only = next(iter(self.roles)) if len(self.roles) == 1 else None
+        info: Info = {}
+        paid: dict[str, list[float]] = {}
+        unknown: set[str] | None = None
+        while given and (unknown is None or not self.done[0]):
+            now = {role: given.pop(role) for role in self.turn if role in given}
+            step = self.step(now if only is None else now[only])
+            for role, (values,) in ({only: step.reward} if only else step.reward).items():
+                paid[role] = [*map(add, paid[role], values.tolist())] if role in paid else values.tolist()
+            told = self._told_of_one(step.info)
+            info |= told if unknown is None else {key: told[key] for key in unknown}
+            unknown = self._unknown if unknown is None else unknown & self._unknown
+        ends = bool(step.terminated[0]), bool(step.truncated[0])
+        return self._seen_in_one(step.observation, everyone), paid, *ends, info
+
+    def no_meaning(self) -> set[str]:
+        return self._unknown
+
+    def _seen_in_one(self, observation: Any, everyone: bool) -> dict[str, Array]:
+        """Observations by role, without the axis of replicas."""
+        seen = {}
+        for role, rows in ({next(iter(self.roles)): observation} if len(self.roles) == 1 else observation).items():
+            whole = everyone and self.acting(role) is not None
+            seen[role] = (self.look(role, np.arange(self.roles[role].num_agents)[None]) if whole else rows)[0]
+        return seen
+
+    def _told_of_one(self, info: Info) -> Info:
+        """An info without masks and the axis of replicas; notes which keys have no meaning."""
+        self._unknown = {key for key in info if key[0] != "_" and not info[f"_{key}"][0]}
+        plain: Info = {}
+        for key, value in info.items():
+            if isinstance(value, Mapping):
+                plain[key] = {role: own[0] for role, own in value.items()}
+            elif key[0] != "_":
+                plain[key] = value.item() if value.ndim == 1 else value[0].copy()
+        return plain

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.compiled import HEAR, LOOK, SAY, TELL, Turn, run
+from taciturn.envs.core.compiled import HEAR, LOOK, SAY, TELL, Turn
+from taciturn.envs.core.hooks import Hooks, S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.kernels import FINE, Loop, failed
-from taciturn.envs.core.population import One, Population, S
-from taciturn.envs.core.roles import FEW_ACTIONS
+from taciturn.envs.core.population import One
+from taciturn.envs.core.roles import FEW_ACTIONS, Actions
+from taciturn.envs.core.stored import Stored
 from taciturn.validation import Array
 
 COPIED = 2**14  # bytes of observations that are copied faster than the address of others is found out
@@ -19,7 +21,7 @@ COPIED = 2**14  # bytes of observations that are copied faster than the address 
 _MOMENT: Any = object  # makes markers of the state at one moment
 
 
-class SingleSteps(Population[S]):
+class SingleSteps(Stored[S]):
     """Plays the only replica of a world."""
 
     def acting(self, role: str) -> Array | None:
@@ -34,7 +36,7 @@ class SingleSteps(Population[S]):
         the last call does."""
         if self.pictured:
             self.remember()
-        self._played += self.num_envs * self._effort
+        self._loops.played += self.num_envs * self._effort
         for channel in self.channels.values():
             channel.live = live
             channel.times += self.plain or not self._splits  # then fields of the state count messages
@@ -46,35 +48,39 @@ class SingleSteps(Population[S]):
         self._state, self._seen_state = _MOMENT(), None
         return found
 
-    def _call(self, turn: int, who: Array, reward: Array, over: Array, told: Array) -> Turn:
-        """What `run` is given in a turn of the only replica if the agents `who` [1, r] observe (if empty, all)."""
-        then = self._order[turn][1]
-        role = self.roles[then]
-        return Turn(
-            0,
-            0,
-            1,
-            self._everywhere,
-            self._rows,
-            self._arrays,
-            self._actions[turn].array,
-            self._constants,
-            self._rngs,
-            reward,
-            over,
-            who,
-            self._bounds[then],
-            np.empty((1, who.shape[1] or role.num_agents, role.layout.size), np.float32),
-            self._none,
-            told,
-        )
+    def _address(self) -> None:
+        """See `Stored`; also what single steps are given, by whether everyone observes, and by turn."""
+        super()._address()
+        self._closes = self._splits or type(self).ended is not Hooks.ended
+        self._empty = dict(zip(self._keys, self._none.item()))
+        self._conditions = {*self.told_if.values()}
+        if self.num_envs > 1:
+            return
+        reward, over, told = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
+        self._filled = reward[0], over[0], told
+        self._actions: list[Actions] = []
+        self._calls: tuple[list[Turn], list[Turn]] = [], []
+        for (now, then), turn in zip(self._order, self._turns):
+            role = self.roles[then]
+            rows = self.column(self.acts).shape[1] if self.acts else self.roles[now].num_agents
+            self._actions.append(Actions(self.roles[now], rows))
+            given = turn._replace(actions=self._actions[-1].array, reward=reward, over=over, told=told)
+            for who, calls in zip((given.who, self._nobody), self._calls):
+                seen = np.empty((1, who.shape[1] or role.num_agents, role.layout.size), np.float32)
+                calls.append(given._replace(who=who, seen=seen))
+        # Entries of infos that are arrays or by agent: (key, role, array, array without meaning, whether it has one).
+        self._entries: list[tuple[str, str, Array, Array, Array]] = []
+        for key, (entry_role, none) in self._no_arrays.items():
+            if entry_role and not self.tells_agents:
+                continue
+            meant = self._rows[self.told_if[key]] if key in self.told_if else self._everywhere
+            self._entries.append((key, entry_role, self._shown[key][0], none, meant))
 
     def reset_one(
         self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
     ) -> tuple[dict[str, Array], Info]:
         self._restart(seed, options, None)
-        empty = {key: self._none_of(key) for key, (role, _) in self._nones.items() if self.tells_agents or not role}
-        info = self._empty | empty
+        info = self._empty | {key: self._none_of(key) for key, *_ in self._entries}
         self._add_spent(info)
         return self._run_one(self._cycle - 1, everyone, LOOK), info
 
@@ -115,7 +121,7 @@ class SingleSteps(Population[S]):
         info: Info = {}
         if tells:
             info = dict(zip(self._keys, told.item()))
-            if self._no_arrays:
+            if self._entries:
                 self._add_arrays(info)
             if self.channels:
                 self._add_spent(info)
@@ -138,35 +144,22 @@ class SingleSteps(Population[S]):
         another the address of the observations; a function that returns a status; the observations, and whose they
         are."""
         given, role = self._calls[everyone][turn], self._order[turn][1]
-        made = self._loop(turn, run, given)
+        made = self._loops.made(self, turn, given)
         if not isinstance(made, Loop):  # perhaps not for long
             words = np.zeros(1, np.int64)
             return words, 0, lambda: made(given._replace(what=int(words[0]))) or 0, given.seen, role
         self._loops[turn, everyone] = bound = *made.bound(given, "seen"), given.seen, role
         return bound
 
-    def _arrays_of_one(self, told: Info) -> list[tuple[str, str, Array, Array]]:
-        """Entries of infos that are arrays or by agent: (key; the role, if by agent; the array of the only replica;
-        whether it has a meaning, [1])."""
-        found = []
-        for key, values in told.items():
-            ((role, own),) = values.items() if type(values) is dict else [("", values)]
-            if role and not self.tells_agents:
-                continue
-            meant = self._rows[self.told_if[key]] if key in self.told_if else self._everywhere
-            found.append((key, role, own[0], meant))
-        return found
-
     def _add_arrays(self, info: Info) -> None:
         """Add to the info of the only replica the entries that are arrays or by agent."""
-        shown = self._arrays_of_one(self.told_arrays()) if self._shown is None else self._shown
-        for key, role, values, meant in shown:
-            own = values.copy() if meant[0] else self._nones[key][1].copy()
+        for key, role, value, none, meant in self._entries:
+            own = (value if meant[0] else none).copy()
             info[key] = {role: own} if role else own
 
     def _none_of(self, key: str) -> Any:
         """What the info of the only replica holds under a key that has no meaning, an array or by agent."""
-        role, value = self._nones[key]
+        role, value = self._no_arrays[key]
         return {role: value.copy()} if role else value.copy()
 
     def _ended_one(self, over: list[bool]) -> list[bool]:

@@ -12,9 +12,10 @@ import numpy as np
 from taciturn.envs.core.around import Around
 from taciturn.envs.core.channel import ChannelConfig, join
 from taciturn.envs.core.info import Info
-from taciturn.envs.core.population import Population, Step, filled
+from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import Passing, has_public_schedule
 from taciturn.envs.core.roles import Layout, Role
+from taciturn.envs.core.telling import Step, filled
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.mechanisms import ChosenLevels, Mechanism
 from taciturn.validation import Array, Floats, choice, number, shown, vector
@@ -219,12 +220,11 @@ class Speaking(Around):
             if not self._fixed_spaces:
                 self.roles = {role.name: role for role in self.make_roles()}
         self._earned = np.where(True if where is None else where, 0.0, self._earned)
-        self._keep_up()
         self._turn = 0
         return self.observe(), info
 
     def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
-        _, frozen = self._running(where)
+        frozen = self._running(where)
         checked, live = self._checked(actions), ~frozen
         self._check_room(out)
         self._settle()
@@ -232,10 +232,9 @@ class Speaking(Around):
             self._choose(checked[SPEAKER], live)
             self._turn = 1
             paid = {SPEAKER: np.zeros((self.num_envs, self.roles[SPEAKER].num_agents))}
-            return Step(filled(out, self.observe()), paid, self.terminated, self.truncated, self._tell({}, live))
+            return self._stepped(filled(out, self.observe()), paid, dict, live)
         (role,) = checked
         step = self.inner.step(checked[role], where)
-        self._keep_up()
         self._turn = 0
         self._earned = self._earned + step.reward.sum(1) / self.roles[role].num_agents
         pays = (self._earned * (live & self.done))[:, None]
@@ -282,10 +281,6 @@ class Speaking(Around):
 
     def acting(self, role: str) -> Array | None:
         return None if role == SPEAKER else self.inner.acting(role)
-
-    @property
-    def some_act(self) -> bool:
-        return self.inner.some_act
 
     def action_mask(self, role: str) -> Array | None:
         """Of speakers: the levels that fit into what is left, int8[B, N, levels]; None without a total."""

@@ -65,7 +65,7 @@ def option_to_pull(
     return np.where(tries, anything, option) if explore else option
 
 
-# The same for one agent, for `taciturn.envs.core.replicas.Replicas`, and the noise of the replies that it hears.
+# The same for one agent, for `taciturn.envs.core.hooks.Hooks`, and the noise of the replies that it hears.
 
 
 class Behaviour(NamedTuple):

@@ -1,4 +1,4 @@
-"""A population of gossiping agents, tick by tick, as `taciturn.envs.core.replicas.Replicas` says."""
+"""A population of gossiping agents, tick by tick, as `taciturn.envs.core.hooks.Hooks` says."""
 
 import math
 from dataclasses import dataclass

@@ -145,11 +145,8 @@ class Params(OptionParams, SpeakingParams):
             at_most=2.0**53,
         )
         choice("asks", self.asks, ("all", "one"))
-        choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
         choice("reward", self.reward, ("pull", "preference"))
-        preferences.require_words(self)
-        choice("flat_actions", self.flat_actions, (False, True))
-        preferences.require_preferences(self.initial_preferences, self.num_agents, self.num_options)
+        preferences.check_society(self)
         if not isinstance(self.initial_preferences, str):
             object.__setattr__(self, "initial_preferences", tuple(np.asarray(self.initial_preferences).tolist()))
 

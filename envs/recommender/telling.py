@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Channel, ChannelConfig, Replicas
-from taciturn.envs.core.population import S
+from taciturn.envs.core.hooks import S
 from taciturn.envs.core.public import Passing
 from taciturn.envs.recommender.sharing import CHANNELS, OWN_NAMES, STREAMS, Reader, Released, Request, ThirdParty
 from taciturn.validation import Array, Bools, Floats, Ints

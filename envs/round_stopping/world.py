@@ -182,7 +182,7 @@ class Constants(NamedTuple):
     computing: tuple[float, float]
 
 
-# One session, as `taciturn.envs.core.replicas.Replicas` says. `UPLOADS` and `COMPUTING` are its sources of random
+# One session, as `taciturn.envs.core.hooks.Hooks` says. `UPLOADS` and `COMPUTING` are its sources of random
 # numbers.
 
 

@@ -3,7 +3,7 @@ they receive.
 
 The end of a copy is drawn by its random walk (equation 2 of Tao et al.; `walk`, `walk_complete`, `queue`), uniformly,
 which is the limit of long walks (`throw`), or through the normal approximation of the uniform distribution
-(`aggregate`). The functions are compiled (`taciturn.envs.core.replicas.Replicas`), and the cost of
+(`aggregate`). The functions are compiled (`taciturn.envs.core.hooks.Hooks`), and the cost of
 none but the walks grows with the number of copies. Equal messages are spread together, as a group.
 """
 

@@ -161,7 +161,7 @@ class Ledger:
         for kept in self._kept.values():
             kept.sent, kept.epsilon = kept.sent.copy(), kept.epsilon.copy()
             kept.squares, kept.largest = kept.squares.copy(), kept.largest.copy()
-        made = object.__new__(Ledger)
+        made = object.__new__(type(self))
         vars(made).update(vars(self), channels=dict(channels), accounts=[], _found={}, _levels={}, _kept={}, _spent={})
         return made
 

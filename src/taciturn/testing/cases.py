@@ -12,7 +12,7 @@ import numpy as np
 
 from taciturn import registry
 from taciturn.envs.core import AECView, Array, Controlled, ParallelView, Population, SingleEnv, VectorView
-from taciturn.envs.core.population import NotPrivate
+from taciturn.envs.core.playing import NotPrivate
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import Random
 from taciturn.wrappers import Faulty, LossyChannel, Privatize

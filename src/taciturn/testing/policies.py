@@ -13,7 +13,7 @@ import taciturn
 from taciturn import registry
 from taciturn.agents import bring
 from taciturn.envs.core import Array, Fast, HiddenTruth, Population, PublicView, Rollout, Step, as_policies, begin
-from taciturn.envs.core.population import restart
+from taciturn.envs.core.playing import restart
 from taciturn.envs.core.public import HARMLESS, fast_form
 from taciturn.policies import Policy
 from taciturn.pooling import pooling, replicas_for

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taciturn.envs.core import Array, Fault, PublicView
-from taciturn.envs.core.population import restart
+from taciturn.envs.core.playing import restart
 from taciturn.envs.core.public import has_public_schedule
 from taciturn.policies import Policy
 from taciturn.policies.external.separate import Separate

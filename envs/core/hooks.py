@@ -1,0 +1,268 @@
+"""What a world writes."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from taciturn.envs.core import compiled, fields
+from taciturn.envs.core.channel import Channel, ChannelConfig
+from taciturn.envs.core.info import Info
+from taciturn.envs.core.public import Fast, Passing
+from taciturn.envs.core.roles import Role
+from taciturn.validation import Array
+
+S = TypeVar("S")
+
+
+class Chosen(NamedTuple):
+    """The fields in which a world counts the messages of a channel whose senders choose their levels.
+
+    Attributes:
+        messages: the number field of those of all agents.
+        dearest: the number field of the largest level of all.
+        counted: int64[N, 2], of each agent, and those at a level above 0.
+        spent: float64[N, 3], sums of the levels of each agent and of their squares, and the largest.
+    """
+
+    messages: str
+    dearest: str
+    counted: str
+    spent: str
+
+
+class Hooks(ABC, Generic[S]):
+    """What a world writes, for one replica.
+
+    It gives these functions. Only `heard` returns anything, and they refer only to numbers, arrays, other such
+    functions and `taciturn.envs.core.counter_streams`:
+
+    - `begin(state, arrays, params, rng)` begins a run; all numbers are 0 before it.
+    - `said(state, arrays, actions, params, rng)` plays a turn, or, if agents send messages, its first half, up to what
+      they say; `actions` has a row for each agent that acts.
+    - `heard(state, arrays, params, rng, reward)` plays the rest, and returns (terminated, truncated).
+    - `observe_one(seen, params, out)` fills `out` float32[D]; the core clips it to its bounds. `seen` holds what the
+      agent number `seen.agent` may observe, by the names of fields: its own entries, what it received, and public
+      fields (`taciturn.envs.core.fields`); `params` lacks what is `hidden`.
+    - `tell(state, arrays, params, info)` sets the numbers of `info`, which begins as `empty_info` says.
+
+    `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the world's State; `rng`
+    goes to `uniform(rng, source)` and the like, where `source` is a place in `sources`. A number that is assigned keeps
+    the type of its field. Rewards go into `reward` [agents], which is 0 when a turn begins; `said` knows it as
+    `arrays.reward`. What an agent privately observes passes through `private`.
+
+    Messages: `said` leaves in the state what agents say; `between` sends it through the channel, for all replicas at
+    once, and leaves in the state what is heard. Where nothing stands on the channel (`plain`), agents hear what was
+    said: a world whose `counts` or `chosen` name fields that count its messages is then played without `between`, in
+    one loop.
+
+    In a world of turns, `said`, `heard` and `observe_one` are dicts by role, and `reward` has the agents of all roles
+    in order.
+
+    Class attributes:
+        name: of the world.
+        state_type: the dataclass State. Its annotations are Ints, Floats or Bools, [B] or [B, ...] as seen from
+            outside.
+        sources: names of the sources of random numbers.
+        noise: `{source: channel}`, for sources of the noise of a channel's mechanism.
+        clock_unit: what the clock counts; "step" if every step adds one.
+        aliases: alternative names of parameters, `{"time_budget": "horizon"}`.
+        hidden: the attributes of the parameters, and of `constants`, that agents must not know. The State itself
+            declares the owners of its fields.
+        turns: the roles in the order of their turns; None if all act at once.
+        acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
+        tells: the number fields of the state that infos show; a world with other entries writes `empty_info` and
+            `tell`.
+        tells_each: `{key of info: (role, field of the state)}`, for entries by agent.
+        told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
+        counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
+            each)}`, either of which may be empty.
+        chosen: `{channel: fields}`, the same for channels whose senders choose their levels.
+        opens: whether agents send messages as a run begins: these pass `between`, and `heard` is played.
+        compile: whether to compile; if not, functions may do anything, and may be methods.
+        jumps: the types of fast forms that the world can play, `{role: type}`; see `jump`.
+        jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism,
+            budget or fault may be installed on them.
+        passes: which functions of `public` agents say and hear something through, `{name: Passing}`.
+    """
+
+    name: ClassVar[str]
+    state_type: ClassVar[Any]
+    sources: ClassVar[tuple[str, ...]]
+    noise: ClassVar[Mapping[str, str]] = {}
+    clock_unit: str = "step"
+    aliases: Mapping[str, str] = {}
+    hidden: frozenset[str] = frozenset()
+    turns: tuple[tuple[str, ...], ...] | None = None
+    acts: ClassVar[str] = ""
+    tells: ClassVar[tuple[str, ...]] = ()
+    tells_each: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    told_if: ClassVar[Mapping[str, str]] = {}
+    counts: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    chosen: ClassVar[Mapping[str, Chosen]] = {}
+    opens: ClassVar[bool] = False
+    compile: bool = True
+    jumps: Mapping[str, type[Fast]] = {}
+    jump_sends_messages: bool = False
+    passes: Mapping[str, Passing] = {}
+    begin: Callable[..., None]
+    said: ClassVar[Any]
+    heard: ClassVar[Any]
+    observe_one: ClassVar[Any]
+    tell: Callable[..., None] | None = None
+    params: Any
+    num_envs: int
+    plain = True  # whether nothing stands on the channels of this run
+
+    @property
+    @abstractmethod
+    def state(self) -> S:
+        """The State as it is now; it does not change when the run goes on."""
+
+    @abstractmethod
+    def column(self, name: str) -> Array:
+        """A field of the state of all replicas, [B, ...], to be read and written."""
+
+    @abstractmethod
+    def make_roles(self) -> tuple[Role, ...]:
+        """The roles of the agents that act."""
+
+    def make_channels(self) -> tuple[Channel, ...]:
+        """The channels through which private data leaves the agents."""
+        return ()
+
+    def check_channel(self, channel: str, config: ChannelConfig) -> None:
+        """Raise ValueError if this world cannot work with `config` on that channel."""
+
+    def constants(self) -> Any:
+        """What the functions know as `params`, a NamedTuple of numbers and arrays; made anew when the channels'
+        configurations change. By default `numbers`."""
+        return self.numbers()
+
+    def numbers(self, **more: Any) -> Any:
+        """The world's parameters that are numbers or arrays, and `more`, whose names may be among them."""
+        values = {one.name: getattr(self.params, one.name) for one in dataclasses.fields(self.params)}
+        known = {name: value for name, value in values.items() if isinstance(value, bool | int | float | np.ndarray)}
+        known |= more
+        return compiled.params_type(tuple(known))(**known)
+
+    def arrays(self) -> dict[str, Any]:
+        """The arrays of one replica before it begins, by field; a size or shape stands for zeros.
+
+        By default the fields of the State that were declared with a shape.
+        """
+        return fields.shapes_of(self.state_type, self.params)
+
+    def draws(self) -> float:
+        """About how many numbers a turn draws, where these are many more than the arrays hold."""
+        return 0.0
+
+    def begun(self, where: Array) -> None:
+        """What else happens as the replicas `where` bool[B] begin."""
+
+    def remember(self) -> None:
+        """What is kept of the state before a turn, for pictures, while the population is `pictured`."""
+
+    def between(self, live: Array) -> None:
+        """What happens to messages between the two halves of a turn, in the replicas `live` bool[B]."""
+
+    def splits(self) -> bool:
+        """Whether something happens in `between` in this run."""
+        return type(self).between is not Hooks.between and not (self.plain and (self.counts or self.chosen))
+
+    def ended(self, where: Array) -> None:
+        """What else happens as the replicas `where` bool[B] end."""
+
+    def empty_info(self) -> Info:
+        """Every key that infos may have, with what one replica is told where the key has no meaning.
+
+        Each is a bool, an int or a float, an array [K] of them, or `{role: number}` for one number per agent, and fixes
+        the key's type. It is shown, with `_key` False, before the first step and in turns that leave out the key.
+        """
+        arrays = self.arrays()
+        kinds = compiled.numbers_of(self.state_type, frozenset(arrays))
+        each = {
+            key: {role: compiled.array_of_field(self.state_type, field, arrays[field]).dtype.type().item()}
+            for key, (role, field) in self.tells_each.items()
+        }
+        return {name: np.zeros((), kinds[name]).item() for name in self.tells} | each
+
+    def action_mask(self, role: str) -> Array | None:
+        """The actions that have an effect now, int8[B, rows, n]; None if all do."""
+        return None
+
+    def private(self, drawn: Array, agents: Array | None = None) -> Array:
+        """What agents privately observe, [B, N, ...] (or [B, rows, ...] by the `agents` int[B, rows]): here, what was
+        drawn.
+
+        A world passes all such data through this hook, so that an audit can play two worlds that differ in one agent's
+        data.
+        """
+        return drawn
+
+    def can_jump(self, until: float) -> bool:
+        """Whether the law that `jump` draws from holds in the current state, for a run up to time `until` (inf: to the
+        end)."""
+        return True
+
+    def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Any], until: float) -> None:
+        """Play all events of every live replica up to time `until` (inf: to the end) at once, by the law of their sum.
+
+        Called only if the policies have fast forms of the types in `jumps`, `can_jump` is true, and nothing on the
+        channels breaks the law. `forms` holds the fast form of each role's policy, None for
+        a policy that must be asked by `act`. A jump counts and charges what steps would have counted and charged.
+        """
+        raise NotImplementedError
+
+    def default_action(self, role: str) -> Array:
+        """A role's action before its policy first chooses, [B, rows, ...]; it opens the first cycle of a phased world's
+        Parallel view."""
+        raise ValueError(f"{self.name} has no default action for role {role!r}")
+
+    def clock(self) -> Array:
+        """The time that has passed, float64[B], in the unit `clock_unit`; by default the state's `time`."""
+        state: Any = self.state
+        return np.asarray(state.time, np.float64)
+
+    @classmethod
+    def length_of_cycles(cls, params: Any) -> tuple[float, str]:
+        """About how much one step adds to a clock that does not count steps, and ", if ..." in words if that depends on
+        actions."""
+        raise NotImplementedError
+
+    def measures(self) -> dict[str, Callable[[], Array]]:
+        """The quantities that `measure` can read during a run: `{name: function that returns [B, ...]}`; by default the
+        fields that infos show."""
+        return {name: partial(self.column, name) for name in self.tells}
+
+    def outcome(self) -> dict[str, Array]:
+        """The metrics of a finished run, apart from what it spent: `{name: [B]}`; by default the measures of that
+        shape."""
+        values = {name: np.array(measure(), np.float64) for name, measure in self.measures().items()}
+        return {name: value for name, value in values.items() if value.ndim == 1}
+
+    def public(self) -> dict[str, Any]:
+        """What else policies may know or do: further attributes of their `PublicView`."""
+        return {}
+
+    def practice_params(self) -> Any:
+        """The parameters of worlds in which to train; their instances must not be the one that is being played."""
+        return self.params
+
+    def speech(self) -> Any:
+        """How agents speak at levels that they choose, a `taciturn.envs.core.speaking.Speech`, where the parameter
+        `speaks` allows it."""
+        raise NotImplementedError
+
+    def describe(self, replica: int = 0) -> str:
+        """One replica as a few lines of text."""
+        values = {name: np.round(measure()[replica], 4) for name, measure in self.measures().items()}
+        return f"{self.name} " + " ".join(f"{name}={value}" for name, value in values.items())
+
+    def draw(self, axes: Any, replica: int = 0) -> None:
+        """Draw one replica on a matplotlib `axes`."""
+        axes.text(0.5, 0.5, self.describe(replica), ha="center", va="center", wrap=True)
+        axes.set_axis_off()

@@ -1,0 +1,141 @@
+"""Which loop plays a turn: when it is compiled, from which functions, and in how many threads."""
+
+import math
+import multiprocessing
+import os
+import warnings
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from taciturn.envs.core import compiled, fields
+from taciturn.envs.core.compiled import NotCompiled, every, run
+from taciturn.envs.core.hooks import Hooks
+from taciturn.envs.core.kernels import Loop
+from taciturn.validation import Array
+
+PART = 4096  # turns that make a thread worth while
+
+
+class Loops(dict[Any, Any]):
+    """The loops of a world by turn, and those of its further functions by function: compiled, or loaded from disk, once
+    enough has been played.
+
+    Attributes:
+        played: turns of a replica so far, or as many as take as long.
+        compiles: whether the world compiles.
+    """
+
+    def __init__(self, compiles: bool, played: float = 0.0) -> None:
+        self.compiles, self.played = compiles, played
+        self._built = 0  # whether loops may be loaded (1), or compiled (2), as well
+
+    def compile(self) -> None:
+        """From now on, compile at once."""
+        self.played = math.inf
+
+    def made(self, world: Any, key: Any, given: Any) -> Any:
+        """The loop of that key for what it is given."""
+        enough = compiled.COMPILE_FROM
+        may = 2 if self.played >= enough else int(self.played >= compiled.LOADS_AT * enough)
+        if may > self._built:
+            self._built = may
+            self.clear()
+        if key not in self:
+            self[key] = self._make(world, key, given)
+        return self[key]
+
+    def _make(self, world: Any, key: Any, given: Any) -> Any:
+        loop = every if callable(key) else run
+        own = compiled.own_arrays(world._arrays._fields)
+        functions = {"one": key, "own": own} if loop is every else functions_of(world, key) | {"own": own}
+        watched = watching(world)
+        if self._built and self.compiles and not watched:
+            try:
+                found = compiled.compiled(loop, functions, given, world.name * (self._built > 1))
+            except Exception as error:  # the compiler raises many kinds
+                why = compiled.why_not(error, compiled.all_functions(functions))
+                warnings.warn(f"{world.name} plays uncompiled: {why}", NotCompiled, stacklevel=2)
+                self.compiles = False
+            else:
+                if found is not None:
+                    return found
+        return compiled.interpreted(loop, functions | watched)
+
+    def call(self, world: Any, key: Any, given: Any, effort: float) -> None:
+        """Call the loop of that key, in threads if it is long enough."""
+        made = self.made(world, key, given)
+        parts = min(num_threads(), world.num_envs, int(world.num_envs * effort / PART))
+        if parts < 2 or not isinstance(made, Loop):
+            made(given)
+        else:
+            places = np.linspace(0, world.num_envs, parts + 1).astype(int).tolist()
+            shares = [given._replace(first=first, last=last) for first, last in pairwise(places)]
+            list(threads().map(made, shares, range(parts)))
+
+
+def functions_of(world: Any, turn: int) -> dict[str, Any]:
+    """A world's functions under the names that `run` uses: `said` and `heard` of this turn's role, `observe` of the
+    next turn's."""
+    now, then = world._order[turn]
+    by_role = {"said": (world.said, now), "heard": (world.heard, now), "observe": (world.observe_one, then)}
+    found = {name: given[role] if isinstance(given, Mapping) else given for name, (given, role) in by_role.items()}
+    # A run begins as after the last turn; compiling `begin` into the other turns too would take long.
+    found["begin"] = world.begin if turn == world._cycle - 1 else compiled.begins_not
+    found["tell"] = world.tell or compiled.tell_of(world.tells)
+    found |= {"sight": sight_of(world, then), "known": compiled.known_of(world._constants._fields, world.hidden)}
+    return found | answering(world, found, now) if turn < world._cycle and world._inside else found
+
+
+def answering(world: Any, found: Mapping[str, Any], first: str) -> dict[str, Any]:
+    """`said` and `heard` of a turn and the next one, whose agents answer by a closed form."""
+    ((then, answer),) = world._inside.items()
+    used = {"said": world.said[first], "heard": world.heard[first], "known": found["known"], "answer": answer}
+    used |= {"sight": sight_of(world, then), "observe": world.observe_one[then], "answered_said": world.said[then]}
+    return {"said": compiled.answered_turn(tuple(used.items())), "heard": world.heard[then]}
+
+
+def sight_of(world: Any, role: str) -> Any:
+    """The function that picks what an agent of a role may observe."""
+    arrays = world._single
+    seen = {name: one for name, one in fields.owners(world.state_type).items() if one.seen_by(role)}
+    rows = [name for name, one in seen.items() if one.each and name in arrays and arrays[name].size]
+    whole = [name for name, one in seen.items() if not one.each and name in arrays]
+    return compiled.sight_of(tuple(rows), tuple(whole), tuple(name for name in seen if name not in arrays))
+
+
+def watching(world: Any) -> dict[str, Any]:
+    """The function in place of `private`, if the population overrides that hook."""
+    if type(world).private is Hooks.private:
+        return {}
+
+    def private(agent: int, drawn: Any) -> Any:
+        seen: Array = world.private(np.array([[drawn]]), np.array([[agent]]))
+        return seen[0, 0].item()
+
+    return {"private": private}
+
+
+@cache
+def num_threads() -> int:
+    """How many threads a loop may use: `TACITURN_THREADS`; by default one per core, but 1 in a child process."""
+    asked = os.environ.get("TACITURN_THREADS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    if multiprocessing.parent_process() is not None:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def pool(process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(num_threads())
+
+
+def threads() -> ThreadPoolExecutor:
+    """The threads of this process; a forked process has none of its parent's."""
+    return pool(os.getpid())

@@ -1,0 +1,164 @@
+"""Policies that play in a population."""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from taciturn.envs.core.public import PublicView, has_public_schedule
+from taciturn.envs.core.telling import Step
+from taciturn.validation import Array, shown
+
+if TYPE_CHECKING:
+    from taciturn.envs.core.population import Population
+
+SHARED_MIND = "agents share a mind, so they send one another's private data"
+
+
+class Acts(Protocol):
+    """What a policy must do to act in a population."""
+
+    def reset(self, env: PublicView, rng: np.random.Generator, role: str | None = None) -> None:
+        """Prepare to act as `role` in a fresh run of the world whose public view is `env`."""
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        """Choose actions [B, rows, ...] for observations [B, rows, D]."""
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        """Learn from one step: reward [B, rows], done bool[B]."""
+
+    # If it remembers anything, also `restart(where)`: see `taciturn.policies.Policy`.
+
+
+def as_policies(env: "Population[Any]", policy: Any) -> dict[str, Acts]:
+    """`{role: policy}` from a policy or such a dict; ValueError if a role has none."""
+    if len(env.roles) == 1 and not isinstance(policy, Mapping):
+        policy = dict.fromkeys(env.roles, policy)
+    if not isinstance(policy, Mapping) or set(policy) != set(env.roles):
+        given = list(policy) if isinstance(policy, Mapping) else type(policy).__name__
+        raise ValueError(f"policy must be a dict with the roles {list(env.roles)}, not {given}")
+    for one in policy.values():
+        if not (hasattr(one, "reset") and hasattr(one, "act")):
+            raise ValueError(f"policy must have the methods reset and act, which {shown(one)} has not")
+    return dict(policy)
+
+
+def note_players(env: "Population[Any]", casts: Sequence[Mapping[str, Acts]]) -> None:
+    """See `Population.played_by`."""
+    roles: dict[int, set[str]] = {}
+    for cast in casts:
+        for role, policy in cast.items():
+            roles.setdefault(id(policy), set()).add(role)
+    several = any(len(played) > 1 for played in roles.values())
+    for channel in env.channels.values():
+        actors = [cast[channel.sender] for cast in casts if channel.sender in cast]
+        if actors and channel.agents_decide:
+            channel.silence_tells = not (env._public_schedule or all(map(has_public_schedule, actors)))
+        if several or any(getattr(actor, "pools", False) for actor in actors):
+            channel.unbounded = SHARED_MIND
+
+
+class NotPrivate(UserWarning):
+    """A policy carries an epsilon for the mechanism that its paper prescribes, but acts where none is installed."""
+
+
+def begin(env: "Population[Any]", policies: Mapping[str, Acts]) -> None:
+    """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own.
+
+    ValueError if a budget stands on a channel where silence tells, since it bounds nothing there. Warns once
+    (`NotPrivate`) of a policy that carries an epsilon if nothing was said of its channel.
+    """
+    for role, policy in policies.items():
+        policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
+    env.played_by(policies)
+    for name, channel in env.channels.items():
+        if channel.config.budget is not None and channel.silence_tells:
+            raise ValueError(
+                f"budget on channel {name!r} of {env.name} must be None, not {channel.config.budget!r}: whether, when "
+                "or what about agents send may depend on their private data here, which no budget bounds (see "
+                "`Policy.public_schedule`)"
+            )
+    for policy in policies.values():
+        for name, mechanism in _prescribed(env, policy).items():
+            if env.channels[name].config.mechanism is None:
+                warnings.warn(
+                    f"{policy!r} acts on the channel {name!r} of {env.name}, which nobody made private: its epsilon "
+                    "adds no noise there. Its paper installs "
+                    f"{mechanism!r}: simulate(..., privacy='paper'), --privacy paper, or Privatize(env, {name!r}, "
+                    f"...); NoPrivacy() there says that none is wanted",
+                    NotPrivate,
+                    stacklevel=3,
+                )
+                return
+
+
+def restart(policies: Iterable[Any], where: Array) -> None:
+    """Tell policies that the replicas `where` bool[B] have been reset, while the others play on."""
+    for policy in policies:
+        if hasattr(policy, "restart"):
+            policy.restart(where)
+
+
+def _prescribed(env: "Population[Any]", policy: Any) -> dict[str, Any]:
+    """The mechanisms that a policy's paper prescribes here, by channel; empty if it has no such method, or that
+    refuses."""
+    if not hasattr(policy, "prescribes"):
+        return {}
+    try:
+        found: dict[str, Any] = policy.prescribes(env.view(policy))
+    except ValueError:
+        return {}
+    return found
+
+
+class Rollout:
+    """Plays policies in a population. A policy learns the outcome of an action at its next turn, or when the run is
+    done.
+
+    Args:
+        env: the population.
+        policies: `{role: policy}`; the actions of the other roles are passed to `play`.
+    """
+
+    def __init__(self, env: "Population[Any]", policies: Mapping[str, Acts]) -> None:
+        self.env, self.policies = env, policies
+        self._open: dict[str, tuple[Array, Array, Array]] = {}
+        self._shown: tuple[Any, Any] = (None, None)
+
+    def __repr__(self) -> str:
+        return f"<Rollout of {self.env!r} by {dict(self.policies)!r}>"
+
+    def play(
+        self,
+        given: Mapping[str, Array] | None = None,
+        step_by: Callable[[Any], Step] | None = None,
+        where: Array | None = None,
+    ) -> Step:
+        """Play one turn, by `env.step` unless another way is given: policies act for their roles, and `given` holds the
+        actions of the others. To policies, replicas that do not play (`where`) look like ended ones."""
+        env, policies, turn = self.env, self.policies, self.env.turn
+        single = len(env.roles) == 1
+        # The result of the last step, if nothing else has happened since.
+        fresh = self._shown[0] is env._state and (single or turn[0] in self._shown[1])
+        observation = self._shown[1] if fresh else env.observe()
+        seen = {turn[0]: observation} if single else observation
+        actions = dict(given or {})
+        for role in turn:
+            if role not in actions:
+                actions[role] = policies[role].act(seen[role], env.action_mask(role))
+        chosen = actions[turn[0]] if single else actions
+        step = env.step(chosen, where) if step_by is None else step_by(chosen)
+        self._shown = (env._state, step.observation)
+        for role in turn:
+            if role in policies:
+                self._open[role] = (seen[role], actions[role], np.zeros(actions[role].shape[:2]))
+        for role, reward in ({turn[0]: step.reward} if single else step.reward).items():
+            if role in self._open:
+                obs, action, before = self._open[role]
+                self._open[role] = (obs, action, before + reward)
+        done = env.done if where is None else env.done | ~where
+        for role in turn if single else [r for r in self._open if r in env.turn or done.all()]:
+            obs, action, reward = self._open.pop(role)
+            policies[role].update(obs, action, reward, done)
+        return step

@@ -1,0 +1,106 @@
+"""What is told of a run: steps and their infos, and what is measured."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taciturn.envs.core.info import Info, Told, copied, picked
+from taciturn.validation import Array, shown, some
+
+if TYPE_CHECKING:
+    from taciturn.envs.core.population import Population
+
+
+class Step:
+    """What `Population.step` returns; with several roles, observation and reward are dicts by role.
+
+    It unpacks and indexes as (observation, reward, terminated, truncated, info). The info is a plain dict, computed
+    when it is first read, which most loops over arrays never do.
+    """
+
+    __slots__ = ("__weakref__", "_told", "observation", "reward", "terminated", "truncated")
+
+    def __init__(self, observation: Any, reward: Any, terminated: Array, truncated: Array, told: Told) -> None:
+        self.observation, self.reward, self.terminated, self.truncated = observation, reward, terminated, truncated
+        self._told = told
+
+    @property
+    def info(self) -> Info:
+        if callable(self._told):
+            self._told = self._told()
+        return self._told
+
+    def __getitem__(self, place: int) -> Any:
+        return getattr(self, ("observation", "reward", "terminated", "truncated", "info")[place])
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.__getitem__, range(5))
+
+    def __reduce__(self) -> Any:
+        return Step, tuple(self)
+
+
+def filled(out: Array | None, observation: Any) -> Any:
+    """An observation, in `out` if that is given."""
+    if out is None:
+        return observation
+    for rows in observation.values() if isinstance(observation, Mapping) else [observation]:
+        out[...] = rows
+    return dict.fromkeys(observation, out) if isinstance(observation, Mapping) else out
+
+
+def all_told(population: "Population[Any]", told: Callable[[], Info], live: Array) -> Info:
+    """An info of what the world told and of what was spent, with all keys and masks; masks are false outside `live`
+    bool[B]."""
+    world, everywhere, info, masks = told(), bool(live.all()), {}, {}
+    for key, none in population._without_meaning.items():
+        if key not in world:
+            info[key], masks[f"_{key}"] = copied(none), np.zeros_like(live)
+            continue
+        mask = world.get(f"_{key}", live)
+        mask = mask if mask is live else mask & live
+        info[key] = world[key] if mask is live and everywhere else picked(mask, world[key], none)
+        masks[f"_{key}"] = mask
+    spent = {key: value.copy() for key, value in population._spent_so_far().items()}
+    return info | spent | masks | {f"_{key}": live for key in spent}
+
+
+def without_meaning(population: "Population[Any]") -> Info:
+    """The values of `empty_info` for all replicas: [B], [B, K], or `{role: [B, N]}`."""
+    replicas, found = population.num_envs, dict[str, Any]()
+    for key, value in population.empty_info().items():
+        if isinstance(value, Mapping):
+            agents = {role: population.roles[role].num_agents for role in value}
+            found[key] = {role: np.full((replicas, agents[role]), one) for role, one in value.items()}
+        else:
+            found[key] = np.broadcast_to(value, (replicas, *np.shape(value)))
+    return found
+
+
+def measured(population: "Population[Any]", name: Any) -> Array:
+    """See `Population.measure`."""
+    known, channels = population.measures(), list(population.channels.values())
+    if channels:
+        spent = ("messages", "epsilon_message", "epsilon_basic", "epsilon_zcdp")
+        known = {name: lambda name=name: population.spending(("basic", "zcdp"))[name] for name in spent} | known
+        if len({channel.sender for channel in channels}) == 1:
+            own = {"agent_messages": lambda: messages_of(population), "agent_epsilon": lambda: epsilon_of(population)}
+            known = own | known
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(f"{population.name} measures {some(known, name) or 'nothing'}, not {shown(name)}")
+    return known[name]()
+
+
+def messages_of(population: "Population[Any]") -> Array:
+    """The messages of each sender, int64[B, N]."""
+    return np.sum([channel.messages() for channel in population.channels.values()], axis=0)
+
+
+def epsilon_of(population: "Population[Any]") -> Array:
+    """What each sender has spent by basic composition, float64[B, N]."""
+    if population.ledger is None:
+        return np.where(messages_of(population) > 0, np.inf, 0.0)
+    sender = next(iter(population.channels.values())).sender
+    total: Array = population.ledger.total(delta=0.0, method="basic", role=sender)
+    return total

@@ -45,7 +45,8 @@ class OneReplica:
         self.population = population
         population.fix_spaces()
         self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
-        population.pictured, population.tells_agents = render_mode is not None, True
+        population.pictured = render_mode is not None
+        population.tells_agents = True
         self._masked = type(population).action_mask is not Population.action_mask
         self._by_agent: tuple[str, ...] = ()  # the keys of infos with a value for each agent, known as a run begins
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10, "name": population.name, **metadata}

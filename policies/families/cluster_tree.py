@@ -350,13 +350,13 @@ class ClusterTree:
         middle = int(np.searchsorted(t.codes[replica], 1 << (DEPTH - 1)))
         mine = slice(replica * len(self.owners), (replica + 1) * len(self.owners))
         t.leaf_lo[mine, :2], t.leaf_hi[mine, :2] = (0, middle), (middle, len(order))
-        t.leaf_depth[mine, :2], t.leaf_name[mine, :2], t.num_leaves[mine] = 1, (2, 3), 2
+        t.leaf_name[mine], t.num_leaves[mine] = 0, 2  # names of an earlier run go
+        t.leaf_depth[mine, :2], t.leaf_name[mine, :2] = 1, (2, 3)
         t.leaf_of[mine, :middle], t.leaf_of[mine, middle:], t.mean[mine] = 0, 1, 0
 
     def restart(self, fresh: Bools, codes: Ints) -> None:
         """Start afresh in the replicas `fresh` bool[B], with a catalogue of these item codes [B, K]."""
-        t = self.arrays
-        t.time[fresh] = 0
+        t, self.time[fresh] = self.arrays, 0
         nodes = np.flatnonzero((t.node_model > 0) & fresh[np.maximum(t.node_model - 1, 0) // len(self.owners)])
         for table in (t.counts, t.sums, t.own_counts, t.own_sums, *t.released, t.arrivals, t.first):
             table[nodes] = 0

@@ -21,7 +21,7 @@ from taciturn.envs import recommender_v0
 from taciturn.envs.core import compiled
 from taciturn.envs.core.graph import random_graph
 from taciturn.policies import TPriDO
-from taciturn.policies.families import cluster_rounds
+from taciturn.policies.families import cluster_tree
 
 AGENTS, ROUNDS, FEW, REPEATS = 8, 20_000, 150, 3
 LARGE = {1_000: 500, 10_000: 50}  # agents and rounds
@@ -96,14 +96,14 @@ def main() -> None:
     found: dict[str, Any] = {"agents": AGENTS, "rounds": ROUNDS, "few_rounds": FEW}
     # Numba looks for the package `coverage`, and would find the benchmark of that name.
     sys.path.pop(0)
-    compiled.COMPILE_FROM = vars(cluster_rounds)["COMPILE_FROM"] = 0
+    compiled.COMPILE_FROM = vars(cluster_tree)["COMPILE_FROM"] = 0
     seconds(TPriDO(2.0), 100)  # compiles
     found["compiled_us"] = per_agent_round(TPriDO(2.0), ROUNDS)
     found["compiled_few_us"] = per_agent_round(TPriDO(2.0), FEW)
     found["large"] = {f"{agents} agents, {name}": large(agents, name) for agents in LARGE for name in SPARSE}
     found["kilobytes_an_agent"] = kilobytes_an_agent(10_000)
     found["peak_mib_by_rounds"] = {str(rounds): peak_mib(rounds) for rounds in (10_000, 20_000, 40_000)}
-    compiled.COMPILE_FROM = vars(cluster_rounds)["COMPILE_FROM"] = 10**12
+    compiled.COMPILE_FROM = vars(cluster_tree)["COMPILE_FROM"] = 10**12
     found["uncompiled_us"] = per_agent_round(TPriDO(2.0), FEW, num_items=200, repository=100)
     recounts = twin()
     slow = seconds(recounts(TPriDO(2.0)), FEW, num_items=200, repository=100)

@@ -219,7 +219,7 @@ class Watching(TPriDO):
 
     def choose(self, obs: Array, luck: Array) -> Array:
         items = super().choose(obs, luck)
-        self.seen.append((self._index.copy(), self._leaf.tolist()))
+        self.seen.append((self.tree.index.copy(), self.tree.leaf.tolist()))
         return items
 
 

@@ -20,6 +20,7 @@ from taciturn.validation import Array
 NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
 DRAW = 3  # numbers that are read in the time of a draw
 ALIGNED = 16  # bytes, to which NumPy aligns arrays
+SMALL = 2**16  # bytes of a run that are kept twice
 
 
 class Stored(Run[S]):
@@ -128,7 +129,8 @@ class Stored(Run[S]):
         made = {name: np.stack([array] * self.num_envs) for name, array in self._single.items()}
         self._rows = np.zeros(self.num_envs, compiled.numbers_of(self.state_type, frozenset(made)))
         self._whole = None
-        if self.num_envs == 1 and self._rows.itemsize:  # a run then begins by one copy
+        size = sum(array.nbytes for array in made.values())
+        if self.num_envs == 1 and self._rows.itemsize and size <= SMALL:  # a run then begins by one copy
             self._whole, (self._rows, *beside) = side_by_side([self._rows, *made.values()])
             made = dict(zip(made, beside, strict=True))
         self._arrays = compiled.arrays_type(tuple(made))(**made)

@@ -40,11 +40,13 @@ def place(out: Any, centres: Any, spread: float, anywhere: float, luck: Any) -> 
     """A point in the unit cube from uniform numbers `luck`: uniform with probability `anywhere`, else Gaussian around
     one of `centres` [c, d], clipped; in single precision, as observations show it."""
     c = min(int(max(luck[0] - anywhere, 0.0) / (1.0 - anywhere) * len(centres)), len(centres) - 1)
+    radius = angle = 0.0
     for d in range(len(out)):
-        x, pair = luck[1 + d], d - d % 2
+        x = luck[1 + d]
         if luck[0] >= anywhere:  # both variates of Box & Muller, from two numbers
-            radius, angle = math.sqrt(-2.0 * math.log1p(-luck[1 + pair])), 2.0 * math.pi * luck[2 + pair]
-            x = centres[c, d] + spread * radius * (math.cos(angle) if pair == d else math.sin(angle))
+            if d % 2 == 0:
+                radius, angle = spread * math.sqrt(-2.0 * math.log1p(-x)), 2.0 * math.pi * luck[2 + d]
+            x = centres[c, d] + radius * (math.cos(angle) if d % 2 == 0 else math.sin(angle))
         out[d] = np.float32(min(max(x, 0.0), 1.0))
 
 

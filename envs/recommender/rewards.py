@@ -15,6 +15,7 @@ FAMILIES = ("peak", "bumps", "linear")
 FLOOR, SPAN, RADIUS = 0.05, 0.9, 0.65
 WEIGHTS = (1.0, 0.8, 0.6, 0.4, 0.2)
 BUMPS = ((1.0, 0.65), (0.8, 0.4), (0.7, 0.4), (0.6, 0.4))  # heights and radii; the highest is `peak`
+BLOCK, ROUNDING = 16, 1e-9  # of searches for the best item: the items of a block, and the error of what it can reach
 OWN, LINEAR = -1, 0  # instead of a number of bumps: a function of the user's own, and the linear family
 
 Instance = dict[str, Array]
@@ -69,53 +70,115 @@ def means(family: Any, contexts: Floats, items: Floats, instance: Instance) -> F
 
 
 def arrange(arrays: Any, params: Any) -> None:
-    """The items as searches take them, `columns` [6, K]: weighted, and half their squared length; for the linear
-    family as they are, and 0."""
+    """Prepare searches among the items: a k-d tree puts near ones into one block.
+
+    `order` holds the items block by block, the last one again where it fills up a block, and `place` their places in
+    it; `near` [blocks, 5, BLOCK] their features, `least` and `greatest` [5, blocks] the bounds of these, and `scale`
+    what searches multiply features by.
+    """
     if params.bumps == OWN:
         return
-    for k in range(len(arrays.items)):
-        half = 0.0
+    for d in range(ITEM_DIMS):
+        arrays.scale[d] = 1.0 if params.bumps == LINEAR else arrays.weights[d]
+    order, width = arrays.order, BLOCK
+    for k in range(params.num_items):
+        order[k] = k
+    while width < params.num_items:
+        width *= 2
+    while width > BLOCK:
+        for start in range(0, params.num_items - width // 2, width):
+            halve(arrays, start, min(start + width, params.num_items) - 1, start + width // 2)
+        width //= 2
+    for at in range(len(order)):
+        order[at] = order[min(at, params.num_items - 1)]
+        arrays.place[order[at]] = at
+        block, k = at // BLOCK, at % BLOCK
         for d in range(ITEM_DIMS):
-            weight = 1.0 if params.bumps == LINEAR else arrays.weights[d]
-            arrays.columns[d, k] = weight * arrays.items[k, d]
-            half += arrays.columns[d, k] ** 2 / 2.0
-        arrays.columns[ITEM_DIMS, k] = 0.0 if params.bumps == LINEAR else half
+            arrays.near[block, d, k] = x = arrays.items[order[at], d]
+            arrays.least[d, block] = x if k == 0 else min(x, arrays.least[d, block])
+            arrays.greatest[d, block] = x if k == 0 else max(x, arrays.greatest[d, block])
+
+
+def halve(arrays: Any, low: int, high: int, middle: int) -> None:
+    """Rearrange `order` from `low` to `high`, so that what lies from `middle` on is not less than the rest, in the
+    dimension in which these items lie furthest apart (Hoare 1961, FIND)."""
+    order, items, widest, along = arrays.order, arrays.items, -1.0, 0
+    for d in range(ITEM_DIMS):
+        least = greatest = items[order[low], d]
+        for at in range(low + 1, high + 1):
+            least, greatest = min(least, items[order[at], d]), max(greatest, items[order[at], d])
+        if arrays.scale[d] * (greatest - least) > widest:
+            widest, along = arrays.scale[d] * (greatest - least), d
+    while low < high:
+        pivot, i, j = items[order[middle], along], low, high
+        while i <= j:
+            while items[order[i], along] < pivot:
+                i += 1
+            while items[order[j], along] > pivot:
+                j -= 1
+            if i <= j:
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+        low, high = i if j < middle else low, j if middle < i else high
 
 
 def mean_reward(arrays: Any, params: Any, i: int, item: int) -> float:
     """mu of an item in the context of agent i, whose `goals` are known."""
     if params.bumps == OWN:
         return float(arrays.values[i, item])
+    block, k = int(arrays.place[item]) // BLOCK, int(arrays.place[item]) % BLOCK
     if params.bumps == LINEAR:
         total = 0.0
         for d in range(ITEM_DIMS):
-            total += (2.0 * arrays.columns[d, item] - 1.0) * arrays.goals[i, 0, d]
+            total += (2.0 * (arrays.scale[d] * arrays.near[block, d, k]) - 1.0) * arrays.goals[i, 0, d]
         return 0.5 + 0.45 * total
     highest = 0.0
     for bump in range(params.bumps):
         squared = 0.0
         for d in range(ITEM_DIMS):
-            squared += (arrays.columns[d, item] - arrays.goals[i, bump, d]) ** 2
+            squared += (arrays.scale[d] * arrays.near[block, d, k] - arrays.goals[i, bump, d]) ** 2
         height, radius = params.heights[bump], params.radii[bump]
         highest = max(highest, height * max(0.0, 1.0 - math.sqrt(squared) / radius))
     return FLOOR + SPAN * highest
 
 
-def best_by_score(columns: Any, goal: Any, held: Any, at_hand: int, score: Any) -> int:
-    """Of the first `at_hand` items of `held`, the one with the largest product with `goal`, less its half length.
+def best_at_hand(arrays: Any, params: Any, i: int, goal: Any) -> int:
+    """Of the items of agent i, the one nearest to `goal`, both weighted, or, for the linear family, the one furthest
+    along it.
 
-    The nearest item to g maximises (wx)(wg) - |wx|^2 / 2. All items are scored first, which processors do several at a
-    time.
+    The nearest x to g maximises xg - |x|^2 / 2. No item of a block reaches more than the point within its bounds that
+    reaches most. The search begins with the most promising block, and passes over those that cannot reach what it has
+    found.
     """
-    a, b, c, d, e = goal[0], goal[1], goal[2], goal[3], goal[4]
-    for k in range(len(score)):
-        score[k] = (
-            a * columns[0, k] + b * columns[1, k] + c * columns[2, k] + d * columns[3, k] + e * columns[4, k]
-        ) - columns[5, k]
+    reach, score, near, order, scale = arrays.reach, arrays.score, arrays.near, arrays.order, arrays.scale
+    half, far = (0.0, 1e9) if params.bumps == LINEAR else (0.5, 1.0)
+    for block in range(len(reach)):
+        most = ROUNDING
+        for d in range(ITEM_DIMS):
+            x = min(max(far * goal[d], scale[d] * arrays.least[d, block]), scale[d] * arrays.greatest[d, block])
+            most += goal[d] * x - half * (x * x)
+        reach[block] = most
+    first, top = 0, reach[0]
+    for block in range(len(reach)):
+        if reach[block] > top:
+            first, top = block, reach[block]
     best, top = 0, -math.inf
-    for m in range(at_hand):
-        if score[held[m]] > top:
-            best, top = held[m], score[held[m]]
+    for turn in range(-1, len(reach)):
+        block = first if turn < 0 else turn
+        if reach[block] < top or turn == first:
+            continue
+        for k in range(BLOCK):
+            along, squares = 0.0, 0.0
+            for d in range(ITEM_DIMS):
+                x = scale[d] * near[block, d, k]
+                along += goal[d] * x
+                squares += x * x
+            score[k] = along - half * squares
+        for k in range(BLOCK):
+            item = order[BLOCK * block + k]
+            if score[k] >= top and arrays.active[i, item] and (score[k] > top or item < best):
+                best, top = item, score[k]
     return int(best)
 
 
@@ -137,7 +200,7 @@ def look_ahead(state: Any, arrays: Any, params: Any, i: int) -> None:
                 value = arrays.weights[d] * (0.5 + 0.42 * math.sin(math.pi * value))
             arrays.goals[i, bump, d] = value
     for bump in range(max(params.bumps, 1)):
-        item = best_by_score(arrays.columns, arrays.goals[i, bump], arrays.held[i], state.at_hand, arrays.score)
+        item = best_at_hand(arrays, params, i, arrays.goals[i, bump])
         mu = mean_reward(arrays, params, i, item)
         if mu > arrays.most[i]:
             arrays.best[i], arrays.most[i] = item, mu

@@ -131,6 +131,7 @@ from taciturn.envs.recommender.instances import (
     numbers_of_an_instance,
 )
 from taciturn.envs.recommender.rewards import (
+    BLOCK,
     BUMPS,
     FAMILIES,
     ITEM_DIMS,
@@ -253,7 +254,14 @@ class State:
     items: Floats = fields.public(lambda p: (p.num_items, ITEM_DIMS))  # the catalogue's features
     codes: Ints = fields.public(lambda p: p.num_items)  # see `geometry.item_code`
     middles: Floats = fields.hidden(lambda p: (ITEM_CLUSTERS, ITEM_DIMS))  # of the clusters of items
-    columns: Floats = fields.hidden()  # [6, K]: see `rewards.arrange`; without rows for a family of the user's own
+    order: Array = fields.hidden()  # this and the next three: see `rewards.arrange`; empty for a family of one's own
+    place: Array = fields.hidden()
+    scale: Floats = fields.hidden(lambda p: ITEM_DIMS)
+    near: Array = fields.hidden()
+    least: Array = fields.hidden()
+    greatest: Array = fields.hidden()
+    reach: Floats = fields.hidden()  # [blocks], and the next: see `rewards.best_at_hand`
+    score: Floats = fields.hidden(lambda p: BLOCK)
     held: Array = fields.hidden()  # unsigned[W, repository]: the agents' items in the order of their arrival
     at_hand: Ints = fields.public()  # the number of them that have arrived
     active: Bools = fields.public()  # [W, K]: these items
@@ -267,7 +275,6 @@ class State:
     centres: Floats = fields.hidden(lambda p: (CONTEXT_CLUSTERS, p.context_dim))  # of the clusters of contexts
     contexts: Floats = fields.public(lambda p: agents(p, p.context_dim))  # of the users to be served
     goals: Floats = fields.hidden()  # [W, bumps, 5]: see `rewards.look_ahead`
-    score: Floats = fields.hidden(lambda p: p.num_items)  # of the search for the best item
     values: Floats = fields.hidden()  # [W, K]: mean rewards in these contexts, of a family of the user's own
     best: Ints = fields.hidden(agents)  # each agent's best item at hand in them,
     most: Floats = fields.hidden(agents)  # and its mean reward
@@ -512,9 +519,16 @@ class Recommender(Telling[State]):
 
     def arrays(self) -> dict[str, Any]:
         p, bumps = self.params, number_of_bumps(self.params.family)
+        searched = 0 if bumps == OWN else p.num_items
+        blocks = -(-searched // BLOCK)
         held = np.uint16 if p.num_items <= 2**16 else np.uint32
         return super().arrays() | {
-            "columns": (0 if bumps == OWN else ITEM_DIMS + 1, p.num_items),
+            "order": np.zeros(blocks * BLOCK, held),
+            "place": np.zeros(searched, held),
+            "near": np.zeros((blocks, ITEM_DIMS, BLOCK), np.float32),
+            "least": np.zeros((ITEM_DIMS, blocks), np.float32),
+            "greatest": np.zeros((ITEM_DIMS, blocks), np.float32),
+            "reach": blocks,
             "goals": (p.num_agents, max(bumps, 1), ITEM_DIMS),
             "values": (p.num_agents, p.num_items if bumps == OWN else 0),
             # Without memory, as there is a number for each agent and item.

@@ -8,6 +8,7 @@ import numpy as np
 from taciturn.envs.core import choice, integer, number
 from taciturn.envs.recommender.geometry import DEPTH, deepest_level
 from taciturn.policies.families.cluster_policy import ClusterPolicy
+from taciturn.policies.families.cluster_tree import expand
 from taciturn.validation import Bools, Floats
 
 
@@ -26,15 +27,17 @@ class _FixedClusters(ClusterPolicy):
         raise NotImplementedError
 
     def prepare(self, fresh: Bools) -> None:
-        tree = self._tree
+        self._tree.make_room(0)
         for model in np.flatnonzero(np.repeat(fresh, len(self._owners))):
             for _ in range(self.clusters - 2):
+                tree = self._tree.arrays
                 count = int(tree.num_leaves[model])
                 size = tree.leaf_hi[model, :count] - tree.leaf_lo[model, :count]
                 size = np.where(tree.leaf_depth[model, :count] < DEPTH, size, 0)
                 if size.max() < 2:
                     break
-                tree.expand(int(model), int(size.argmax()))
+                expand(tree, int(model), int(size.argmax()), 0)
+                self._tree.make_room(0)
 
 
 class DSC(_FixedClusters):

@@ -1,8 +1,9 @@
-"""The statistics of T-PriDO: trees of item clusters and cells of contexts that are refined as records come in.
+"""The tree of T-PriDO: clusters of items and cells of contexts that are refined as records come in, and a round on it.
 
 A model belongs to one agent: the leaves of its tree of item clusters, the leaves of its partition of the context space,
-and for every pair (cell, leaf) the sum and number of feedbacks, of its group (itself included) and of itself alone. All
-models, of all replicas, share flat arrays. Statistics are whole numbers, so they equal a recount of the raw history.
+and for every pair (cell, leaf) the sum and number of feedbacks, of its group (itself included) and of itself alone.
+Statistics are whole numbers, so they equal a recount of the raw history. The functions of a round are compiled once
+enough has been played, and give the same bits uncompiled.
 """
 
 from collections.abc import Iterator
@@ -10,12 +11,432 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.recommender.geometry import CONTEXT_BITS, DEPTH, deepest_level
+from taciturn.envs.core.compiled import COMPILE_FROM, arrays_type, function_of, may_compile
+from taciturn.envs.recommender.geometry import CONTEXT_BITS, DEPTH, deepest_level, digit_of
 from taciturn.envs.recommender.sharing import Reader
-from taciturn.policies.families.cluster_rounds import Rules, Tree, call, expand, find
 from taciturn.validation import Array, Bools, Floats, Ints
 
+BEST, ANY = -1, -2  # ways to choose a leaf, see `judge`
+LOOK_UP, JUDGE, LEARN = 1, 2, 4  # the parts of a round, see `play`
+PLAYED = [0]  # agent-rounds in this process, in a list that all share
+ENTRIES: list[Any] = []  # `play`, compiled
 MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+RULES = (
+    "bonus",  # by depth of a leaf, of its index,
+    "explored",  # and the records, over ln n, that expand it
+    "crowded",  # by level of a cell, the arrivals, over ln n, that split it
+    "biased",  # whether actors that do not ask divide their own sum by the neighbourhood's count
+    "bisect",  # whether cells are halved in one dimension at a time
+    "deepest",  # level of a cell
+    "width",  # the number of sub-cells of a cell
+    "num_agents",
+    "owner_actor",  # [J]: the owner of each model
+    "model_of",  # [A]: the model that each actor follows
+    "pair_from",  # [J + 1]: where each model's group begins
+    "pair_actor",  # in this list of the actors whose records enter it
+)
+ARRAYS: dict[str, tuple[str, Any]] = {
+    # Of K items in B replicas, in the order of their codes.
+    "codes": ("BK", np.int64),
+    "order": ("BK", np.int64),  # the items
+    "place": ("BK", np.int64),  # the place of each item in this order
+    "below": ("AP", np.int32),  # P = K + 1: how many items of each actor lie below each place
+    # Of J models, with L leaves at most.
+    "leaf_lo": ("JL", np.int32),  # the first place of a leaf,
+    "leaf_hi": ("JL", np.int32),  # and the one behind the last
+    "leaf_depth": ("JL", np.int32),
+    "leaf_name": ("JL", np.int64),  # 2^h + i - 1
+    "leaf_of": ("JK", np.int32),  # the leaf of each place
+    "num_leaves": ("J", np.int64),
+    "mean": ("J", np.float64),  # of the owner's own feedbacks where it acted last
+    # Of N cells, of which the first J are the roots.
+    "node_model": ("N", np.int64),  # 1 + the model, 0: free
+    "node_name": ("N", np.int64),  # 1, or that of the cell that was split, times its number of sub-cells, plus a digit
+    "node_level": ("N", np.int64),
+    "node_steps": ("Nd", np.uint16),  # a context in the cell
+    "first": (
+        "N",
+        np.int64,
+    ),  # the first sub-cell; 0: it is not split, -1: there is none yet. They are made for records
+    "following": ("N", np.int64),  # the next sub-cell of the same cell, or 0
+    "counts": ("NL", np.int32),  # the records of a cell and a leaf,
+    "sums": ("NL", np.int32),  # and their feedbacks,
+    "own_counts": ("NL", np.int32),  # and of the owner alone
+    "own_sums": ("NL", np.int32),
+    "arrivals": ("N", np.int64),  # the owner's records
+    "released": ("RNL", np.int32),  # by reader, the round before which all have been released (`Request.entered`)
+    "size": ("2", np.int64),  # the cells below which none is free, and the leaves of the model that has most
+    # The records of A actors in T rounds.
+    "time": ("B", np.int64),  # rounds so far
+    "log_place": ("AT", np.int32),  # what was shown, -1: nothing
+    "log_likes": ("AT", np.int8),
+    "log_steps": ("ATd", np.uint16),  # the contexts
+    # A round.
+    "contexts": ("Ad", np.float32),
+    "steps": ("Ad", np.int64),  # the contexts in steps of 2^-CONTEXT_BITS
+    "node": ("A", np.int64),  # their cells, -1 where there are no records yet
+    "answered": ("A", np.bool_),  # who knows the statistics of its group, not only its model's owner's
+    "known_sums": ("AL", np.float64),  # what the actors know,
+    "known_counts": ("AL", np.float64),
+    "index": ("AL", np.float64),  # and make of it
+    "possible": ("AL", np.bool_),  # the leaves that hold items of the actor
+    "luck": ("A2", np.float64),  # uniform
+    "log_n": ("B", np.float64),
+    "wide": ("B", np.float64),  # xi ln n / 8
+    "leaf": ("A", np.int64),  # what is chosen, see `judge`
+    "item": ("A", np.int64),  # what is shown
+    "reward": ("A", np.float64),
+    "live": ("B", np.bool_),  # the replicas that play
+}
+Tree = arrays_type((*RULES, *ARRAYS), "Tree")
+
+
+def shift_of(tree: Any, level: int, i: int) -> int:
+    """log2 of the side of a cell of that level in dimension i, in steps."""
+    dims = tree.steps.shape[1]
+    return CONTEXT_BITS - ((level + dims - 1 - i) // dims if tree.bisect else level)
+
+
+def sub_cell(tree: Any, node: int, digit: int) -> int:
+    """The sub-cell of a cell that was split; 0 or less if there is none."""
+    kid = tree.first[node]
+    while kid > 0 and tree.node_name[kid] % tree.width != digit:
+        kid = tree.following[kid]
+    return int(kid)
+
+
+def walk(tree: Any, node: int, steps: Array) -> int:
+    """The cell in which a context lies, from a root; -1 if it has no records."""
+    while tree.first[node] != 0:
+        node = sub_cell(tree, node, digit_of(steps, tree.node_level[node], tree.bisect))
+        if node <= 0:
+            return -1
+    return node
+
+
+def look_up(tree: Any) -> None:
+    """What the actors know of each leaf in the cells of their contexts: the statistics of their group if they are
+    `answered`, else those of their model's owner alone."""
+    for a in range(len(tree.node)):
+        m = tree.model_of[a]
+        for i in range(tree.steps.shape[1]):
+            tree.steps[a, i] = min(int(tree.contexts[a, i] * (1 << CONTEXT_BITS)), (1 << CONTEXT_BITS) - 1)
+        tree.node[a] = node = walk(tree, m, tree.steps[a])
+        for s in range(tree.index.shape[1]):
+            tree.known_sums[a, s], tree.known_counts[a, s] = 0.0, 0.0
+            if node >= 0 and s < tree.num_leaves[m]:
+                whole = tree.answered[a]
+                tree.known_sums[a, s] = tree.sums[node, s] if whole else tree.own_sums[node, s]
+                tree.known_counts[a, s] = tree.counts[node, s] if whole or tree.biased else tree.own_counts[node, s]
+
+
+def judge(tree: Any) -> None:
+    """The index of each leaf, inf without records; the leaf that each actor chooses; and the item that it shows.
+
+    `leaf` says how to choose: BEST, the highest index, where ties are broken at random; ANY, a random one; or a given
+    leaf.
+    """
+    for a in range(len(tree.leaf)):
+        b, m, below = a // tree.num_agents, tree.model_of[a], tree.below[a]
+        best, ties, some = -np.inf, 0, 0
+        for s in range(tree.index.shape[1]):
+            tree.possible[a, s] = s < tree.num_leaves[m] and below[tree.leaf_hi[m, s]] > below[tree.leaf_lo[m, s]]
+            q, value = tree.known_counts[a, s], np.inf
+            if q > 0:
+                value = tree.known_sums[a, s] / q + np.sqrt(tree.wide[b] / q) + tree.bonus[tree.leaf_depth[m, s]]
+            tree.index[a, s] = value
+            if tree.possible[a, s]:
+                some += 1
+                if value > best:
+                    best, ties = value, 0
+                if value == best:
+                    ties += 1
+        slot = tree.leaf[a]
+        if slot < 0:
+            anything = slot == ANY
+            turn, slot = int(tree.luck[a, 0] * (some if anything else ties)), 0
+            for s in range(tree.index.shape[1]):
+                if tree.possible[a, s] and (anything or tree.index[a, s] == best):
+                    if turn == 0:
+                        slot = s
+                    turn -= 1
+        tree.leaf[a] = slot
+        start, end = tree.leaf_lo[m, slot], tree.leaf_hi[m, slot]
+        nth = below[start] + int(tree.luck[a, 1] * (below[end] - below[start]))
+        while end - start > 1:  # the place below which there are n of the actor's items, and which holds the next
+            middle = (start + end) // 2
+            start, end = (middle, end) if below[middle] <= nth else (start, middle)
+        tree.item[a] = tree.order[b, start]
+
+
+def enter(tree: Any, m: int, node: int, leaf: int, a: int, like: int, by: int) -> None:
+    """Add a record of an actor to a cell and a leaf, or take it away, by -1."""
+    tree.counts[node, leaf] += by
+    tree.sums[node, leaf] += by * like
+    if tree.owner_actor[m] == a:
+        tree.own_counts[node, leaf] += by
+        tree.own_sums[node, leaf] += by * like
+        tree.arrivals[node] += by
+
+
+def cell_for(tree: Any, m: int, node: int, steps: Array) -> int:
+    """The cell of a record, from one that contains it; sub-cells that are not there are made."""
+    while tree.first[node] != 0:
+        digit = digit_of(steps, tree.node_level[node], tree.bisect)
+        kid = sub_cell(tree, node, digit)
+        if kid <= 0:
+            kid = tree.size[0]
+            while tree.node_model[kid] > 0:
+                kid += 1
+            tree.size[0] = kid + 1
+            tree.node_model[kid], tree.node_level[kid] = 1 + m, tree.node_level[node] + 1
+            tree.node_name[kid] = tree.node_name[node] * tree.width + digit
+            for i in range(len(steps)):
+                tree.node_steps[kid, i] = steps[i]
+            tree.following[kid] = max(tree.first[node], 0)
+            tree.first[kid], tree.first[node] = 0, kid
+        node = kid
+    return node
+
+
+def split(tree: Any, m: int, node: int, when: int) -> None:
+    """Split a cell into sub-cells, but only where there are records, and recount them."""
+    tree.first[node] = -1
+    for s in range(tree.counts.shape[1]):
+        tree.counts[node, s] = tree.sums[node, s] = tree.own_counts[node, s] = tree.own_sums[node, s] = 0
+    for p in range(tree.pair_from[m], tree.pair_from[m + 1]):
+        a = tree.pair_actor[p]
+        for t in range(when):
+            inside, i, steps = tree.log_place[a, t] >= 0, 0, tree.log_steps[a, t]
+            while inside and i < len(steps):
+                inside = int(steps[i] ^ tree.node_steps[node, i]) >> shift_of(tree, tree.node_level[node], i) == 0
+                i += 1
+            if inside:
+                kid = cell_for(tree, m, node, steps)
+                enter(tree, m, kid, tree.leaf_of[m, tree.log_place[a, t]], a, tree.log_likes[a, t], 1)
+
+
+def expand(tree: Any, m: int, leaf: int, when: int) -> None:
+    """Replace a leaf by its two children, and recount its records. The left child takes the leaf's place, the right
+    child a new one."""
+    new, codes = tree.num_leaves[m], tree.codes[tree.owner_actor[m] // tree.num_agents]
+    depth, name = tree.leaf_depth[m, leaf] + 1, tree.leaf_name[m, leaf] * 2
+    mark = ((name + 1) ^ (np.int64(1) << depth)) << (DEPTH - depth)
+    middle, hi = tree.leaf_lo[m, leaf], tree.leaf_hi[m, leaf]
+    while middle < hi and codes[middle] < mark:
+        middle += 1
+    tree.num_leaves[m] += 1
+    tree.size[1] = max(tree.size[1], tree.num_leaves[m])
+    tree.leaf_hi[m, leaf], tree.leaf_lo[m, new], tree.leaf_hi[m, new] = middle, middle, hi
+    tree.leaf_depth[m, leaf] = tree.leaf_depth[m, new] = depth
+    tree.leaf_name[m, leaf], tree.leaf_name[m, new] = name, name + 1
+    for k in range(middle, hi):
+        tree.leaf_of[m, k] = new
+    for reader in range(len(tree.released)):
+        for node in range(len(tree.node_model)):
+            if tree.node_model[node] == 1 + m:
+                tree.released[reader, node, leaf] = tree.released[reader, node, new] = 0
+    for p in range(tree.pair_from[m], tree.pair_from[m + 1]):
+        a = tree.pair_actor[p]
+        for t in range(when):
+            if middle <= tree.log_place[a, t] < hi:
+                node, like = walk(tree, m, tree.log_steps[a, t]), tree.log_likes[a, t]
+                enter(tree, m, node, new, a, like, 1)
+                enter(tree, m, node, leaf, a, like, -1)
+
+
+def learn(tree: Any) -> None:
+    """Add the round of records that `time` counts already, then split cells and expand leaves, at most one a model.
+
+    Actors that show an item which they do not have, or whose replica is not live, have no record in this round.
+    """
+    for a in range(len(tree.item)):
+        b = a // tree.num_agents
+        if tree.live[b]:
+            now, place = tree.time[b] - 1, tree.place[b, tree.item[a] % tree.place.shape[1]]
+            tree.log_place[a, now] = place if tree.below[a, place + 1] > tree.below[a, place] else -1
+            tree.log_likes[a, now] = tree.reward[a] > 0
+            for i in range(tree.steps.shape[1]):
+                tree.log_steps[a, now, i] = tree.steps[a, i]
+    for m in range(len(tree.owner_actor)):
+        owner = tree.owner_actor[m]
+        b = owner // tree.num_agents
+        now = tree.time[b] - 1
+        for p in range(tree.pair_from[m], tree.pair_from[m + 1] if tree.live[b] else 0):
+            a = tree.pair_actor[p]
+            if tree.log_place[a, now] >= 0:
+                node, s = cell_for(tree, m, m, tree.steps[a]), tree.leaf_of[m, tree.log_place[a, now]]
+                enter(tree, m, node, s, a, tree.log_likes[a, now], 1)
+        if tree.live[b] and tree.log_place[owner, now] >= 0:
+            refine(tree, m, owner, now, tree.log_n[b])
+
+
+def refine(tree: Any, m: int, owner: int, now: int, log_n: float) -> None:
+    """Split the cell and expand the leaf of the owner's record of this round, if they have enough."""
+    node, s = walk(tree, m, tree.steps[owner]), tree.leaf_of[m, tree.log_place[owner, now]]
+    tree.mean[m] = tree.own_sums[node, s] / tree.own_counts[node, s]
+    level, depth = tree.node_level[node], tree.leaf_depth[m, s]
+    crowd, most = tree.crowded[level], tree.explored[depth]  # inf: never, where ln n is 0 too
+    if level < tree.deepest and crowd < np.inf and tree.arrivals[node] >= crowd * log_n:
+        split(tree, m, node, now + 1)
+    held = tree.below[owner, tree.leaf_hi[m, s]] - tree.below[owner, tree.leaf_lo[m, s]]
+    if depth < DEPTH and held > 1 and most < np.inf and tree.known_counts[owner, s] >= most * log_n:
+        expand(tree, m, s, now + 1)
+
+
+def play(tree: Any, what: int) -> None:
+    """The parts of a round that the bits of `what` say."""
+    if what & LOOK_UP:
+        look_up(tree)
+    if what & JUDGE:
+        judge(tree)
+    if what & LEARN:
+        learn(tree)
+
+
+class ClusterTree:
+    """The models of W agents in B replicas: of G owners, J = B * G models, and A = B * W actors.
+
+    Args:
+        codes: of the items, [B, K].
+        dims: dimensions of contexts, d.
+        groups: [G, W], a SciPy CSR array; row g has an entry for each agent whose records enter model g, in increasing
+            order.
+        owners: int[G], the agent that keeps each model.
+        longest: rounds of a run.
+        **rules: the first five `RULES`, and `model_of`.
+
+    Attributes:
+        arrays: the `Tree`, whose fields are attributes here, too.
+    """
+
+    def __init__(self, codes: Ints, dims: int, groups: Any, owners: Ints, longest: int, **rules: Any) -> None:
+        (size, items), (models, agents) = codes.shape, groups.shape
+        self.owners, self.longest, self.readers = owners, longest, dict[Reader, int]()
+        replica, j, a = np.arange(size)[:, None], size * models, size * agents
+        bisect = rules["bisect"]
+        rules |= {"deepest": deepest_level(dims, bisect), "width": 2 if bisect else 1 << dims, "num_agents": agents}
+        rules["owner_actor"] = (replica * agents + owners).ravel().astype(np.int64)
+        rules["pair_from"] = np.append(0, replica * groups.nnz + groups.indptr[1:]).astype(np.int64)
+        rules["pair_actor"] = (replica * agents + groups.indices).ravel().astype(np.int64)
+        sizes = {"A": a, "B": size, "J": j, "K": items, "P": items + 1, "N": 4 * j, "L": 16, "T": 64}
+        sizes |= {"d": dims, "R": 0, "2": 2}
+        made = {name: np.zeros([sizes[axis] for axis in axes], kind) for name, (axes, kind) in ARRAYS.items()}
+        self.arrays = Tree(**rules, **made)
+        self.arrays.node_model[:j], self.arrays.node_name[:j], self.arrays.size[:] = np.arange(1, j + 1), 1, (j, 2)
+        for b in range(size):
+            self._begin(b, codes[b])
+
+    def __getattr__(self, name: str) -> Any:
+        if name in Tree._fields:
+            return getattr(self.arrays, name)
+        raise AttributeError(name)
+
+    def play(self, what: int) -> None:
+        """`play`, compiled if this process has played enough."""
+        if PLAYED[0] < COMPILE_FROM or not may_compile():
+            play(self.arrays, what)
+            return
+        if not ENTRIES:
+            ENTRIES.append(function_of(play, (self.arrays, what)))
+        ENTRIES[0](self.arrays, what)
+
+    def _begin(self, replica: int, codes: Ints) -> None:
+        """Begin the trees of a replica with the clusters (1, 1) and (1, 2)."""
+        t, order = self.arrays, codes.argsort(kind="stable")
+        t.order[replica], t.codes[replica] = order, codes[order]
+        t.place[replica, order] = np.arange(len(order))
+        middle = int(np.searchsorted(t.codes[replica], 1 << (DEPTH - 1)))
+        mine = slice(replica * len(self.owners), (replica + 1) * len(self.owners))
+        t.leaf_lo[mine, :2], t.leaf_hi[mine, :2] = (0, middle), (middle, len(order))
+        t.leaf_name[mine], t.num_leaves[mine] = 0, 2  # names of an earlier run go
+        t.leaf_depth[mine, :2], t.leaf_name[mine, :2] = 1, (2, 3)
+        t.leaf_of[mine, :middle], t.leaf_of[mine, middle:], t.mean[mine] = 0, 1, 0
+
+    def restart(self, fresh: Bools, codes: Ints) -> None:
+        """Start afresh in the replicas `fresh` bool[B], with a catalogue of these item codes [B, K]."""
+        t, self.time[fresh] = self.arrays, 0
+        nodes = np.flatnonzero((t.node_model > 0) & fresh[np.maximum(t.node_model - 1, 0) // len(self.owners)])
+        for table in (t.counts, t.sums, t.own_counts, t.own_sums, *t.released, t.arrivals, t.first):
+            table[nodes] = 0
+        gone = nodes[nodes >= len(t.owner_actor)]
+        t.node_model[gone], t.size[0] = 0, min([t.size[0], *gone])
+        for b in np.flatnonzero(fresh).tolist():
+            self._begin(b, codes[b])
+
+    def have(self, active: Bools) -> None:
+        """Note which items the agents have, bool[B, W, K]."""
+        by_place = np.take_along_axis(active, self.order[:, None], 2).reshape(-1, active.shape[2])
+        np.cumsum(by_place, axis=1, out=self.below[:, 1:])
+
+    def boxes(self, model: int) -> Floats:
+        """The cells of a model's partition by their corners, float64[C, 2, d], low and high; sub-cells without records
+        are among them."""
+        t, dims, found = self.arrays, self.steps.shape[1], list[Any]()
+        left = [(np.zeros(dims), np.ones(dims), model)]
+        while left:
+            low, high, node = left.pop()
+            if node < 0 or t.first[node] == 0:
+                found.append((low, high))
+                continue
+            halved = (np.arange(dims) == t.node_level[node] % dims) | (not t.bisect)
+            for digit in range(t.width):
+                upper = halved & (digit >> np.arange(dims) * (not t.bisect) & 1 > 0)
+                middle, kid = (low + high) / 2, sub_cell(t, node, digit)
+                part = np.where(upper, middle, low), np.where(halved & ~upper, middle, high)
+                left.append((*part, kid if kid > 0 else -1))
+        return np.array(found)
+
+    def streams(self, models: Ints, nodes: Ints, width: int) -> Array:
+        """The names of the streams of cells of models, uint64[n, width]."""
+        owner, cell = self.owners[models % len(self.owners)], np.where(nodes >= 0, self.node_name[nodes], 0)
+        return _name(owner[:, None], cell[:, None], self.leaf_name[models, :width])
+
+    def entered(self, models: Ints, nodes: Ints, reader: Reader) -> Iterator[tuple[Array, Array, Array]]:
+        """The records that answers about these cells release to `reader` for the first time in their streams:
+        replicas, agents and rounds.
+
+        They then count as released. The owner's own records are included: it knows them, but other readers of its
+        answers do not.
+        """
+        if reader not in self.readers:
+            self.readers[reader] = len(self.readers)
+            self._grow("R", 1)
+        t, until = self.arrays, self.released[self.readers[reader]]
+        for model, node in dict.fromkeys(zip(models.tolist(), nodes.tolist(), strict=True)):
+            if node < 0:
+                continue
+            width, when = int(t.num_leaves[model]), int(t.time[model // len(self.owners)])
+            before, actors = until[node, :width], t.pair_actor[t.pair_from[model] : t.pair_from[model + 1]]
+            since = int(before.min())
+            places = t.log_place[actors, since:when]
+            fresh = (places >= 0) & (np.arange(since, when) >= before[t.leaf_of[model, places]])
+            member, rounds = np.nonzero(fresh)
+            actor, rounds = actors[member], rounds + since
+            shifts = [shift_of(t, t.node_level[node], i) for i in range(t.steps.shape[1])]
+            here = (t.log_steps[actor, rounds] >> shifts == t.node_steps[node] >> shifts).all(1)
+            replica, agent = np.divmod(actor[here], t.num_agents)
+            yield replica, agent, rounds[here]
+            until[node, :width] = when
+
+    def make_room(self, rounds: int) -> None:
+        """Make room for a round, of which there have been `rounds` at most before."""
+        t = self.arrays
+        spare = len(t.pair_actor) + len(t.owner_actor) * t.width
+        if np.count_nonzero(t.node_model == 0) < spare:
+            self._grow("N", max(len(t.first), spare))
+        if rounds >= (now := t.log_place.shape[1]):
+            self._grow("T", min(max(2 * now, rounds + 1), max(self.longest, rounds + 1)) - now)
+        if t.size[1] + 1 > t.leaf_lo.shape[1]:
+            self._grow("L", t.leaf_lo.shape[1])
+
+    def _grow(self, axis: str, more: int) -> None:
+        """Make the arrays longer along an axis, by zeros."""
+        for name, (axes, _) in ARRAYS.items():
+            if axis in axes:
+                longer = np.pad(getattr(self.arrays, name), [(0, more * (one == axis)) for one in axes])
+                self.arrays = self.arrays._replace(**{name: longer})
 
 
 def _name(*parts: Array) -> Array:
@@ -27,236 +448,3 @@ def _name(*parts: Array) -> Array:
         h = (h ^ (h >> np.uint64(27))) * MIX[2]
         h = h ^ (h >> np.uint64(31))
     return h >> np.uint64(1)
-
-
-class ClusterTree:
-    """The models of W agents in B replicas: J = B * G models, A = B * W actors, R rows of statistics and at most L
-    leaves.
-
-    Args:
-        codes: of the items, [B, K].
-        dims: dimensions of contexts, d.
-        groups: [G, W], a SciPy CSR array; row g has an entry for each agent whose records enter model g, in increasing
-            order.
-        owners: int[G], the agent that keeps each model.
-        rules: of the policy.
-        bisect: whether cells are halved in one dimension at a time.
-        longest: rounds of a run.
-
-    Attributes:
-        arrays: `Tree`, of these:
-        leaf_lo, leaf_hi: int32[J, L], the items of a leaf by their places in the order of their codes.
-        leaf_depth: int32[J, L]; `leaf_name` int64[J, L], 2^h + i - 1.
-        num_leaves: int64[J].
-        leaf_of: int32[J, K], the leaf of each item, by its place.
-        order: int64[B, K], the items by place; `place` int64[B, K], the place of each item.
-        own: int32[A, most], the places of each actor's items; `below` int32[A, K + 1], how many lie below each place.
-        node_level, node_row, node_kids, node_name: of the cells; the first J are the roots. A cell has either a row of
-            statistics or kids.
-        node_low: int64[nodes, d], its lower corner.
-        kids: int32[splits, 2^d], the sub-cells of a cell that was split, -1 where there is none yet.
-        counts, sums, own_counts, own_sums: int32[R, L].
-        arrivals: int64[R], the owner's records in the cell.
-        released: by reader (see `Request.entered`), int32[readers, R, L], the round before which all records of a
-            stream have been released to it.
-        log_place: int32[A, T], log_steps: uint16[A, T, d], log_likes: int8[A, T], the records.
-        time: int64[B], rounds recorded.
-        pair_model, pair_actor: int64[P], a model and an actor whose records enter it; the pairs of model m begin at
-            `pair_from[m]`.
-    """
-
-    def __init__(
-        self,
-        codes: Ints,
-        dims: int,
-        groups: Any,
-        owners: Ints,
-        rules: Rules,
-        bisect: bool = False,
-        longest: int = 1024,
-    ) -> None:
-        size, items = codes.shape
-        models, agents = groups.shape
-        self.dims, self.rules, self.owners, self.longest = dims, rules, owners, longest
-        self.num_agents, self.num_models = agents, models
-        self.width = 2 if bisect else 1 << dims
-        self.readers: dict[Reader, int] = {}
-        j, a, leaves = size * models, size * agents, 16
-        rows, replica, members = 4 * j, np.arange(size)[:, None], np.diff(groups.indptr)
-        pair_model = (replica * models + np.repeat(np.arange(models), members)).ravel()
-
-        def ints(*shape: int, fill: int = 0, kind: Any = np.int32) -> Any:
-            return np.full(shape, fill, kind)
-
-        long: Any = np.int64
-        arrays: Any = (
-            *(ints(j, leaves) for _ in range(3)), ints(j, leaves, kind=long), ints(j, kind=long), ints(j, items),
-            ints(rows), ints(rows, fill=-1), ints(rows, fill=-1), ints(rows, kind=long), ints(rows, dims, kind=long),
-            ints(4, self.width, fill=-1), *(ints(rows, leaves) for _ in range(4)), ints(0, rows, leaves),
-            ints(rows, kind=long), ints(rows, fill=-1), ints(rows, fill=1, kind=long),
-            ints(a, 64), ints(a, 64, kind=np.int8), ints(a, 64, dims, kind=np.uint16),
-            *(ints(size, items, kind=long) for _ in range(3)), ints(a, 1), ints(a, items + 1),
-            pair_model, (replica * agents + groups.indices).ravel().astype(long),
-            np.append(0, np.cumsum(np.tile(members, size))).astype(long), np.zeros_like(pair_model), ints(a, kind=long),
-            (replica * agents + owners).ravel().astype(long), ints(size, kind=long), ints(rows, kind=long),
-            np.array([j, j, 0, 0, 0, 2]), bisect, deepest_level(dims, bisect), agents, models,
-        )  # fmt: skip
-        self.arrays = Tree(*arrays)
-        self.arrays.node_name[:j], self.arrays.node_row[:j], self.arrays.row_model[:j] = 1, np.arange(j), np.arange(j)
-        for b in range(size):
-            self._begin(b, codes[b])
-
-    def __getattr__(self, name: str) -> Any:
-        if name in Tree._fields:
-            return getattr(self.arrays, name)
-        raise AttributeError(name)
-
-    def _begin(self, replica: int, codes: Ints) -> None:
-        """Begin the trees of a replica with the clusters (1, 1) and (1, 2)."""
-        t, order = self.arrays, codes.argsort(kind="stable")
-        t.order[replica], t.codes[replica] = order, codes[order]
-        t.place[replica, order] = np.arange(len(order))
-        middle = int(np.searchsorted(t.codes[replica], 1 << (DEPTH - 1)))
-        mine = slice(replica * self.num_models, (replica + 1) * self.num_models)
-        t.leaf_name[mine] = 0  # of an earlier run
-        t.leaf_lo[mine, :2], t.leaf_hi[mine, :2] = (0, middle), (middle, len(order))
-        t.leaf_depth[mine, :2], t.leaf_name[mine, :2], t.num_leaves[mine] = 1, (2, 3), 2
-        t.leaf_of[mine, :middle], t.leaf_of[mine, middle:] = 0, 1
-
-    def restart(self, fresh: Bools, codes: Ints) -> None:
-        """Start afresh in the replicas `fresh` bool[B], with a catalogue of these item codes [B, K]."""
-        t, size = self.arrays, self.arrays.size
-        for b in np.flatnonzero(fresh).tolist():
-            t.time[b] = 0
-            for model in range(b * self.num_models, (b + 1) * self.num_models):
-                for row in np.flatnonzero(t.row_model[: size[1]] == model):
-                    for table in (t.counts, t.sums, t.own_counts, t.own_sums, *t.released):
-                        table[row] = 0
-                    t.arrivals[row], t.row_model[row], t.free[size[3]] = 0, -1, row
-                    size[3] += 1
-                size[3] -= 1  # a model with cells had at least one row
-                # The old cells below the root stay in memory, unreachable.
-                root = t.free[size[3]]
-                t.node_kids[model], t.node_row[model], t.row_model[root], t.row_name[root] = -1, root, model, 1
-            self._begin(b, codes[b])
-
-    def have(self, active: Bools) -> None:
-        """Note which items the agents have, bool[B, W, K]."""
-        size, agents, items = active.shape
-        by_place = np.take_along_axis(active, self.order[:, None], 2).reshape(-1, items)
-        np.cumsum(by_place, axis=1, out=self.below[:, 1:])
-        own = np.zeros((size * agents, max(int(self.below[:, -1].max()), 1)), np.int32)
-        for actor, there in enumerate(by_place):
-            places = np.flatnonzero(there)
-            own[actor, : len(places)] = places
-        self.arrays = self.arrays._replace(own=own)
-
-    def rows(self, models: Ints, steps: Array) -> Ints:
-        """The rows of statistics of contexts [P, d], int64[P], -1 where there are no records yet."""
-        found = np.zeros(len(models), np.int64)
-        call(find, self.arrays, np.ascontiguousarray(models), np.ascontiguousarray(steps, np.int64), found)
-        return found
-
-    def expand(self, model: int, leaf: int) -> None:
-        """Expand a leaf before the first round."""
-        self.make_room(0)
-        expand(self.arrays, model, leaf, 0, int(self.owner_actor[model]))
-
-    def shifts(self, level: int) -> list[int]:
-        """log2 of the sides of a cell of that level, in steps."""
-        if not self.bisect:
-            return [CONTEXT_BITS - level] * self.dims
-        return [CONTEXT_BITS - (level + self.dims - 1 - i) // self.dims for i in range(self.dims)]
-
-    def boxes(self, model: int) -> Floats:
-        """The cells of a model's partition by their corners, float64[C, 2, d], low and high; sub-cells without records
-        are among them."""
-        found, left = [], [(self.node_low[model], int(self.node_level[model]), model)]
-        while left:
-            low, level, node = left.pop()
-            if node < 0 or self.node_kids[node] < 0:
-                found.append((low, low + (1 << np.array(self.shifts(level)))))
-                continue
-            shifts, kids = np.array(self.shifts(level + 1)), self.kids[self.node_kids[node]]
-            for digit in range(self.width):
-                halved = np.where(np.arange(self.dims) == level % self.dims, digit, 0)
-                bits = halved if self.bisect else digit >> np.arange(self.dims) & 1
-                left.append((low + (bits << shifts), level + 1, int(kids[digit])))
-        return np.array(found) / 2.0**CONTEXT_BITS
-
-    # Accounting of answers.
-
-    def streams(self, models: Ints, rows: Ints, width: int) -> Array:
-        """The names of the streams of rows of models, uint64[n, width]."""
-        owner = self.owners[models % self.num_models]
-        cell = np.where(rows >= 0, self.row_name[rows], 0)
-        return _name(owner[:, None], cell[:, None], self.leaf_name[models, :width])
-
-    def entered(self, models: Ints, rows: Ints, reader: Reader) -> Iterator[tuple[Array, Array, Array]]:
-        """The records that answers about these rows release to `reader` for the first time in their streams: replicas,
-        agents and rounds.
-
-        They then count as released. The owner's own records are included: it knows them, but other readers of its
-        answers do not.
-        """
-        if reader not in self.readers:
-            self.readers[reader] = len(self.readers)
-            more = np.zeros((1, *self.counts.shape), np.int32)
-            self.arrays = self.arrays._replace(released=np.concatenate([self.released, more]))
-        until = self.released[self.readers[reader]]
-        for model, row in dict.fromkeys(zip(models.tolist(), rows.tolist(), strict=True)):
-            if row < 0:
-                continue
-            width, when = int(self.num_leaves[model]), int(self.time[model // self.num_models])
-            before, actors = until[row, :width], self.pair_actor[self.pair_from[model] : self.pair_from[model + 1]]
-            since = int(before.min())
-            if since < when:
-                places = self.log_place[actors, since:when]
-                fresh = (places >= 0) & (np.arange(since, when) >= before[self.leaf_of[model, places]])
-                member, rounds = np.nonzero(fresh)
-                actor, rounds = actors[member], rounds + since
-                here = self.rows(np.full(rounds.size, model), self.log_steps[actor, rounds]) == row
-                replica, agent = np.divmod(actor[here], self.num_agents)
-                yield replica, agent, rounds[here]
-            until[row, :width] = when
-
-    # Memory.
-
-    def make_room(self, rounds: int) -> None:
-        """Make room for a round, of which there have been `rounds` at most before."""
-        t, longer = self.arrays, dict[str, Any]()
-        nodes, rows, splits, _, _, leaves = t.size.tolist()
-        models, pairs = len(t.owner_actor), len(t.pair_model)
-        spare = pairs + models * self.width
-        if nodes + spare > len(t.node_level):
-            fills = {"node_level": 0, "node_row": -1, "node_kids": -1, "node_name": 0, "node_low": 0}
-            longer |= {name: _longer(getattr(t, name), fill, nodes + spare) for name, fill in fills.items()}
-        if rows + spare > len(t.counts):
-            tables = ("counts", "sums", "own_counts", "own_sums", "arrivals", "row_name", "free")
-            longer |= {name: _longer(getattr(t, name), 0, rows + spare) for name in tables}
-            longer["row_model"] = _longer(t.row_model, -1, rows + spare)
-            longer["released"] = np.swapaxes(_longer(np.swapaxes(t.released, 0, 1), 0, rows + spare), 0, 1)
-        if splits + models > len(t.kids):
-            longer["kids"] = _longer(t.kids, -1, splits + models)
-        if rounds >= t.log_place.shape[1]:
-            room = min(max(2 * t.log_place.shape[1], rounds + 1), max(self.longest, rounds + 1))
-            for name in ("log_place", "log_likes", "log_steps"):
-                old = getattr(t, name)
-                longer[name] = np.zeros((old.shape[0], room, *old.shape[2:]), old.dtype)
-                longer[name][:, : old.shape[1]] = old
-        if leaves + 1 > t.leaf_lo.shape[1]:
-            for name in ("leaf_lo", "leaf_hi", "leaf_depth", "leaf_name", *TABLES):
-                table = longer.get(name, getattr(t, name))
-                longer[name] = np.concatenate([table, np.zeros_like(table)], -1)
-        if longer:
-            made: Any = {name: np.ascontiguousarray(array) for name, array in longer.items()}
-            self.arrays = t._replace(**made)
-
-
-TABLES = ("counts", "sums", "own_counts", "own_sums", "released")
-
-
-def _longer(array: Array, fill: int, least: int) -> Array:
-    """The array with at least twice as much room, filled with `fill`."""
-    more: Any = np.full((max(2 * len(array), least) - len(array), *array.shape[1:]), fill, array.dtype)
-    return np.concatenate([array, more])

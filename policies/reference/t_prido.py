@@ -10,9 +10,9 @@ from taciturn.envs.core import PublicView, choice, number
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender.geometry import DEPTH, deepest_level
 from taciturn.policies.families.cluster_policy import ClusterPolicy
-from taciturn.policies.families.cluster_rounds import ANY
+from taciturn.policies.families.cluster_tree import ANY
 from taciturn.privacy.mechanisms import Exponential, Mechanism, TreeAggregation
-from taciturn.validation import Bools, Floats, Ints
+from taciturn.validation import Bools, Ints
 
 PRESETS: dict[str, dict[str, float]] = {
     "tuned": {"xi": 0.2, "psi": 0.3, "gamma": 0.8, "rate": 20.0},
@@ -162,7 +162,7 @@ class DTPriDO(TPriDO):
         self._owners, self._follows = dominating_set(self._network)
 
     def who_asks(self) -> Bools:
-        means = self._mean[self._model_of]
+        means = self._tree.mean[self._model_of]
         bad = (
             (means < self.threshold) | ~self.leads()
             if self.follow == "model"
@@ -170,12 +170,11 @@ class DTPriDO(TPriDO):
         )
         return np.asarray(bad & self._may_ask)
 
-    def reconsider(self, log_n: Floats) -> bool:
-        noisy = super().reconsider(log_n)
+    def reconsider(self) -> bool:
+        noisy, tree = super().reconsider(), self._tree.arrays
         if self.follow == "model":
             return noisy
-        leads = self.leads()
-        copied = self._leaf[self._tree.owner_actor[self._model_of]]
-        has = self._possible[np.arange(len(copied)), copied]
-        self._leaf[:] = np.where(leads, self._leaf, np.where(has, copied, ANY))
+        copied = tree.leaf[tree.owner_actor[self._model_of]]
+        has = tree.possible[np.arange(len(copied)), copied]
+        tree.leaf[:] = np.where(self.leads(), tree.leaf, np.where(has, copied, ANY))
         return True

@@ -18,6 +18,11 @@ def _asked(method: str) -> Any:
     return ask
 
 
+def _shared(name: str) -> Any:
+    """An attribute that is the inner population's."""
+    return property(lambda self: getattr(self.inner, name), lambda self, value: setattr(self.inner, name, value))
+
+
 class Around(Population[Any]):
     """Base of the populations around a population, whose channels, state and random numbers are the inner one's.
 
@@ -26,9 +31,9 @@ class Around(Population[Any]):
     """
 
     def __init__(self, population: Population[Any]) -> None:
-        self.inner, kept = population, (population.purpose, population.pictured)
+        self.inner, kept = population, (population.purpose, population.pictured, population.tells_agents)
         super().__init__(population.params, population.num_envs)
-        self.purpose, self.pictured = kept
+        self.purpose, self.pictured, self.tells_agents = kept
         self.channels, self.hidden = population.channels, population.hidden
         self.channel_configs = population.channel_configs
 
@@ -36,23 +41,7 @@ class Around(Population[Any]):
         vars(self).update(state)
         self.channels = self.inner.channels  # a copy of the inner population has channels of its own
 
-    @property
-    def purpose(self) -> str:
-        """See `Population`; all random numbers are the inner population's."""
-        return self.inner.purpose
-
-    @purpose.setter
-    def purpose(self, value: str) -> None:
-        self.inner.purpose = value
-
-    @property
-    def pictured(self) -> bool:
-        """See `Population`."""
-        return self.inner.pictured
-
-    @pictured.setter
-    def pictured(self, value: bool) -> None:
-        self.inner.pictured = value
+    purpose, pictured, tells_agents = map(_shared, ("purpose", "pictured", "tells_agents"))
 
     @abstractmethod
     def around(self, inner: Population[Any], duplicate: Callable[[Any], Any]) -> Self:

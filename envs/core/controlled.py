@@ -11,7 +11,7 @@ import numpy as np
 
 from taciturn.envs.core.around import Around
 from taciturn.envs.core.info import Info, latest, overlaid
-from taciturn.envs.core.population import Acts, One, Population, Rollout, Step, begin, filled
+from taciturn.envs.core.population import Acts, One, Population, Rollout, Step, begin, filled, restart
 from taciturn.envs.core.public import PublicView, declares
 from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.roles import FEW_ACTIONS, Role
@@ -25,7 +25,8 @@ class Played(Around):
 
     Attributes:
         role: of the agents that are left to act.
-        others: `{role: policy}` that play the others; a full reset resets these policies, a partial one does not.
+        others: `{role: policy}` that play the others; a full reset resets these policies, a partial one restarts them
+            in its replicas (`Policy.restart`).
     """
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
@@ -55,6 +56,10 @@ class Played(Around):
         self._rollout = Rollout(self.inner, played)
         begin(self.inner, played)
 
+    def _restart_others(self, where: Array) -> None:
+        """Let the others forget what they remember of the replicas `where` bool[B], which have just been reset."""
+        restart(self.others.values(), where)
+
     def _follow_params(self) -> None:
         """Take over the inner population's parameters, which its reset may have replaced."""
         if self.inner.params is not self.params:
@@ -68,7 +73,7 @@ class Controlled(Played):
     Args:
         population: a world with several roles.
         role: the one that is left to act.
-        others: `{role: policy}` for every other role; a full reset resets these policies, a partial one does not.
+        others: `{role: policy}` for every other role; see `Played`.
     """
 
     name = "controlled"
@@ -99,11 +104,14 @@ class Controlled(Played):
         if where is not None and not inner._marked(where).all():
             with inner.apart(where):  # the other roles open their cycle there
                 _, info = inner.reset(seed=seed, options=options, where=where)
+                self._restart_others(where)
                 _, steps = self._follow(where=where)
             return self.observe(), _together(steps, info)
         _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
             self._begin_others()
+        else:
+            self._restart_others(where)
         _, steps = self._follow()
         return self.observe(), _together(steps, info)
 
@@ -164,10 +172,11 @@ class Controlled(Played):
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
         if not isinstance(self.inner, Replicas) or type(self).step is not Controlled.step:
             return super().step_one(actions, everyone)  # a subclass may step in a way of its own
-        self._running()
+        if self._state is None or self.terminated[0] or self.truncated[0]:
+            self._running()
         role, rows = self.roles[self.role], actions[self.role]
         if self.rows(self.role) == len(rows) <= FEW_ACTIONS and all(map(role.fits, rows)):
-            chosen = np.array([rows])
+            chosen = np.array(rows)[None]
         else:
             chosen = role.check(array_of("action", rows)[None], (1, self.rows(self.role)))
         if self._is_answered():
@@ -256,14 +265,17 @@ class _Guided:
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         self.policy.update(obs, action, reward, done)
 
+    def restart(self, where: Array) -> None:
+        restart([self.policy], where)
+
 
 class Seat(Played):
     """A world seen by one of its agents, while policies play all others, those of its own role included.
 
     Where the agents act one at a time, the world plays on until it is the agent's turn: a step is one turn of the agent
-    and what follows. Replicas at the agent's turn are frozen until all are. Policies must not rely on remembering their
-    actions then (`Acts.update` marks waiting replicas like ended ones). Runs that end before the
-    agent ever acts are drawn again.
+    and what follows. Replicas at the agent's turn are frozen until all are; policies are asked there too, but what they
+    do has no effect, and `update` marks these replicas like ended ones. Runs that end before the agent ever acts are
+    drawn again.
 
     Args:
         population: a world whose agents do not act in phases.
@@ -307,12 +319,15 @@ class Seat(Played):
         _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
             self._begin({**self.others, self.role: _Guided(self.others[self.role], self)})
+        else:
+            self._restart_others(where)
         fresh = np.ones(self.num_envs, np.bool_) if where is None else where
         _, info = self._follow(info)
         for _ in range(TRIES):
             if not (again := fresh & inner.done).any():
                 return self.observe(), info
             _, begun = inner.reset(where=again)
+            self._restart_others(again)
             _, info = self._follow(overlaid(again, begun, info))
         raise ValueError(
             f"horizon must be long enough for {self.role}_{self.agent} to act, not {self.horizon:g}: it did not in "

@@ -3,9 +3,10 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import add
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from weakref import ref
 
@@ -37,6 +38,8 @@ class Acts(Protocol):
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         """Learn from one step: reward [B, rows], done bool[B]."""
+
+    # If it remembers anything, also `restart(where)`: see `taciturn.policies.Policy`.
 
 
 class Step:
@@ -106,6 +109,7 @@ class Population(ABC, Generic[S]):
             (`Streams`).
         done: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
         pictured: whether a history for pictures is kept (of one replica, if it has a render mode).
+        tells_agents: whether infos of one replica need the values by agent, which views of one agent do not show.
         channel_configs: what every full reset installs on the channels, in addition to what its options ask for.
         ledger: what has been spent since the last full reset (`taciturn.privacy.ledger.Ledger`); None if no channel is
             private.
@@ -153,7 +157,7 @@ class Population(ABC, Generic[S]):
             channel.num_senders = channel.num_senders or self.roles[channel.sender].num_agents
         self.streams: Streams | None = None
         self.purpose = ""
-        self.pictured = True
+        self.pictured = self.tells_agents = True
         self.channel_configs: dict[str, ChannelConfig] = {}
         self.ledger: Any = None
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)
@@ -638,7 +642,9 @@ class Population(ABC, Generic[S]):
         """`step` of the only replica, by role and in plain numbers; the interfaces of one replica are played by it.
 
         Args:
-            actions: `{role: [rows, ...]}` of the agents that act.
+            actions: `{role: [rows, ...]}` of the agents that act; in a world of turns also of those that act in the
+                next turns, which are played too, unless the run ends. Their rewards add up, and what later turns tell
+                counts where a key had no meaning before.
             everyone: whether all agents of the roles that act next observe, or only those that act.
 
         Returns:
@@ -647,12 +653,22 @@ class Population(ABC, Generic[S]):
         """
         name = "actions" if len(self.possible_agents) > 1 else "action"
         given = {role: array_of(name, rows)[None] for role, rows in actions.items()}
+        if len(given) > len(self.turn):  # what a later turn refused would come too late
+            given = {role: self.roles[role].check(rows, rows.shape[:2]) for role, rows in given.items()}
         only = next(iter(self.roles)) if len(self.roles) == 1 else None
-        step = self.step(given if only is None else given[only])
-        rewards = step.reward if only is None else {only: step.reward}
-        paid = {role: values[0].tolist() for role, values in rewards.items()}
+        info: Info = {}
+        paid: dict[str, list[float]] = {}
+        unknown: set[str] | None = None
+        while given and (unknown is None or not self.done[0]):
+            now = {role: given.pop(role) for role in self.turn if role in given}
+            step = self.step(now if only is None else now[only])
+            for role, (values,) in ({only: step.reward} if only else step.reward).items():
+                paid[role] = [*map(add, paid[role], values.tolist())] if role in paid else values.tolist()
+            told = self._told_of_one(step.info)
+            info |= told if unknown is None else {key: told[key] for key in unknown}
+            unknown = self._unknown if unknown is None else unknown & self._unknown
         ends = bool(step.terminated[0]), bool(step.truncated[0])
-        return self._seen_in_one(step.observation, everyone), paid, *ends, self._told_of_one(step.info)
+        return self._seen_in_one(step.observation, everyone), paid, *ends, info
 
     def no_meaning(self) -> set[str]:
         """The keys that have no meaning in the last info of `step_one`."""
@@ -818,6 +834,13 @@ def begin(env: Population[Any], policies: Mapping[str, Acts]) -> None:
                     stacklevel=3,
                 )
                 return
+
+
+def restart(policies: Iterable[Any], where: Array) -> None:
+    """Tell policies that the replicas `where` bool[B] have been reset, while the others play on."""
+    for policy in policies:
+        if hasattr(policy, "restart"):
+            policy.restart(where)
 
 
 def _prescribed(env: Population[Any], policy: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import dataclasses
 import multiprocessing
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
@@ -16,17 +16,18 @@ import numpy as np
 from taciturn.envs.core import compiled, counter_streams, fields
 from taciturn.envs.core.channel import PLAIN
 from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, Call, NotCompiled, Turn, every, run
-from taciturn.envs.core.info import Info
-from taciturn.envs.core.kernels import FINE, Loop, failed
-from taciturn.envs.core.population import One, Population, S, Step
-from taciturn.envs.core.roles import FEW_ACTIONS, Role
+from taciturn.envs.core.info import Info, copied
+from taciturn.envs.core.kernels import Loop
+from taciturn.envs.core.population import Population, S, Step
+from taciturn.envs.core.roles import Actions, Role
 from taciturn.envs.core.seeding import Streams
-from taciturn.validation import Array, array_of
+from taciturn.envs.core.single_steps import _MOMENT, SingleSteps
+from taciturn.validation import Array
 
 NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
-_MOMENT: Any = object  # makes markers of the state at one moment
+
 DRAW = 3  # numbers that are read in the time of a draw
-COPIED = 2**14  # bytes of observations that are copied faster than the address of others is found out
+ALIGNED = 16  # bytes, to which NumPy aligns arrays
 PART = 4096  # turns that make a thread worth while
 
 
@@ -46,7 +47,7 @@ class Chosen(NamedTuple):
     spent: str
 
 
-class Replicas(Population[S]):
+class Replicas(SingleSteps[S]):
     """Base of the worlds that are written for one replica.
 
     A world gives these functions. Only `heard` returns anything, and they refer only to numbers, arrays, other such
@@ -132,16 +133,14 @@ class Replicas(Population[S]):
 
     def constants(self) -> Any:
         """What the functions know as `params`, a NamedTuple of numbers and arrays; made anew when the channels'
-        configurations change.
+        configurations change. By default `numbers`."""
+        return self.numbers()
 
-        By default, the world's parameters that are numbers or arrays.
-        """
-        numbers = (bool, int, float, np.ndarray)
-        known = {
-            f.name: value
-            for f in dataclasses.fields(self.params)
-            if isinstance(value := getattr(self.params, f.name), numbers)
-        }
+    def numbers(self, **more: Any) -> Any:
+        """The world's parameters that are numbers or arrays, and `more`, whose names may be among them."""
+        kinds = (bool, int, float, np.ndarray)
+        known = {one.name: getattr(self.params, one.name) for one in dataclasses.fields(self.params)}
+        known = {name: value for name, value in known.items() if isinstance(value, kinds)} | more
         return compiled.params_type(tuple(known))(**known)
 
     def arrays(self) -> dict[str, Any]:
@@ -196,8 +195,12 @@ class Replicas(Population[S]):
     def told_arrays(self) -> Info:
         """The entries of infos that are arrays or by agent, as fresh arrays [B, ...]; by default the fields that
         `tells_each` names, and otherwise the state's fields of the same names."""
-        each = {key: {role: self.column(field).copy()} for key, (role, field) in self.tells_each.items()}
-        return {key: self.column(key).copy() for key in self._no_arrays if key not in each} | each
+        return copied(self._told_fields())
+
+    def _told_fields(self) -> Info:
+        """The fields behind the entries of infos that are arrays or by agent."""
+        each = {key: {role: self.column(field)} for key, (role, field) in self.tells_each.items()}
+        return {key: each[key] if key in each else self.column(key) for key in self._no_arrays}
 
     def remember(self) -> None:
         """What is kept of the state before a turn, for pictures, while the population is `pictured`; by default
@@ -241,19 +244,12 @@ class Replicas(Population[S]):
             self._seen_state = self.state_type(**{name: self.column(name).copy() for name in names})
         return self._seen_state
 
-    def acting(self, role: str) -> Array | None:
-        if not self.acts:
-            return None
-        if self._state is None:
-            self._begun()
-        return self._by_name[self.acts].copy()
-
     @property
     def some_act(self) -> bool:
         return bool(self.acts)
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = super().__getstate__() | {"_loops": {}, "_by_name": {}, "_fresh": [], "_calls": []}
+        kept = super().__getstate__() | {"_loops": {}, "_by_name": {}, "_fresh": [], "_whole": None, "_calls": []}
         if self._state is not None:  # a copy plays on independently
             kept["_arrays"] = {name: array.copy() for name, array in self._arrays._asdict().items()}
             kept |= {"_rows": self._rows.copy(), "_rngs": self._rngs.copy()}
@@ -282,11 +278,16 @@ class Replicas(Population[S]):
             first, then = turns
             self._order, self._cycle = [(first, first), (first, then)], 1  # the second only serves to observe
             self._single |= self._of_answers(self.roles[then])
+        self._before = {then: turn for turn, (_, then) in enumerate(self._order)}  # the turns before theirs
         everyone = sum(role.num_agents for role in self.roles.values())
         self._single["reward"] = np.zeros(self._single[self.acts].size if self.acts else everyone)
         made = {name: np.stack([array] * self.num_envs) for name, array in self._single.items()}
-        self._arrays = compiled.arrays_type(tuple(made))(**made)
         self._rows = np.zeros(self.num_envs, compiled.numbers_of(self.state_type, frozenset(made)))
+        self._whole: Any = None
+        if self.num_envs == 1 and self._rows.itemsize:  # a run then begins by one copy
+            self._whole, (self._rows, *beside) = side_by_side([self._rows, *made.values()])
+            made = dict(zip(made, beside))
+        self._arrays = compiled.arrays_type(tuple(made))(**made)
         self._name_fields()
         empty = {key: value for key, value in self.empty_info().items() if self._is_number(value)}
         kinds = [(key, np.asarray(value).dtype) for key, value in empty.items()]
@@ -313,7 +314,7 @@ class Replicas(Population[S]):
         rows = {
             name: self._single[self.acts].size if self.acts else role.num_agents for name, role in self.roles.items()
         }
-        self._action = [np.zeros((1, rows[name], *spaces[name].shape), spaces[name].dtype) for name in turns]
+        self._actions = [Actions(self.roles[name], rows[name]) for name in turns]
         self._loops = {}
 
     @staticmethod
@@ -490,12 +491,12 @@ class Replicas(Population[S]):
         begin = int(np.count_nonzero(where))
         self._played += begin * self._effort
         some: Any = ... if begin == self.num_envs else where  # much faster than a mask
-        for array, first in self._fresh:
+        for array, first in self._fresh if begin else ():
             array[some] = first
         last, over = self._cycle - 1, np.zeros((self.num_envs, 2), np.bool_)
         what = BEGIN | HEAR if self.opens and not self._splits else BEGIN
         if begin == self.num_envs == 1:
-            self._run_one(what, last)
+            self._run_one(last, False, what)
         else:
             self._run(what, where, last, over=over)
         self._moved()
@@ -513,7 +514,7 @@ class Replicas(Population[S]):
         assert isinstance(streams, Streams)
         if whole:
             configs = [channel.config for channel in self.channels.values()]
-            asked = configs, self.closed_forms
+            asked = configs, self.closed_forms, self.tells_agents
             if self._made_for is None or self._made_for[0] is not self.params or self._made_for[1] != asked:
                 chosen = {name for name, channel in self.channels.items() if channel.chosen}
                 self.plain = all(config == PLAIN for config in configs) and chosen <= self.chosen.keys()
@@ -538,9 +539,9 @@ class Replicas(Population[S]):
 
     def look(self, role: str, rows: Array | None = None) -> Array:
         self._begun()
-        turn = next(turn for turn, (_, then) in enumerate(self._order) if then == role)
+        turn = self._before[role]
         if self.num_envs == 1 and rows is None:
-            return self._run_one(LOOK, turn, everyone=True)[role][None]
+            return self._run_one(turn, True, LOOK)[role][None]
         who = self._nobody if rows is None else np.ascontiguousarray(rows, np.int64)
         return self._run(LOOK, self._everywhere, turn, who=who)[0]
 
@@ -549,23 +550,6 @@ class Replicas(Population[S]):
         turn = (self._turn - 1) % self._cycle
         seen = self._run(LOOK, self._everywhere, turn)[0]
         return seen if len(self.roles) == 1 else {self._order[turn][1]: seen}
-
-    def _play(self, live: Array, run_by: Callable[[int], Any], more: int = 0) -> Any:
-        """Play a turn in the replicas `live` bool[B]: call `run_by` with the bits of what `run` is to do; returns what
-        the last call does."""
-        if self.pictured:
-            self.remember()
-        self._played += self.num_envs * self._effort
-        for channel in self.channels.values():
-            channel.live = live
-            channel.times += self.plain or not self._splits  # then fields of the state count messages
-        if self._splits:
-            run_by(SAY)
-            self.between(live)
-        found = run_by((HEAR if self._splits else SAY | HEAR) | LOOK | more)
-        self._turn = (self._turn + 1) % self._cycle
-        self._state, self._seen_state = _MOMENT(), None
-        return found
 
     def _settle(self) -> None:
         telling = None if self._telling is None else self._telling()
@@ -597,11 +581,11 @@ class Replicas(Population[S]):
 
     def _prepare(self) -> None:
         """Prepare what single steps use, for runs with these parameters and channels."""
-        self._splits = self.splits()
+        self._splits, self._conditions = self.splits(), {*self.told_if.values()}
         self._closes = self._splits or type(self).ended is not Replicas.ended
         begins = ((self.column(name), one if one.any() else 0) for name, one in self._single.items() if one.size)
         numbers = [(self._rows.view(np.uint8).reshape(self.num_envs, -1), 0)]  # bytes are filled faster than fields
-        self._fresh = [*(numbers if self._rows.itemsize else ()), *begins]
+        self._fresh = [*(numbers if self._rows.itemsize else ()), *begins] if self._whole is None else [self._whole]
         self._calls = [[]]
         if self.num_envs == 1:
             acting = self.column(self.acts) if self.acts else self._nobody
@@ -612,158 +596,8 @@ class Replicas(Population[S]):
                 for who in (acting, self._nobody)
             ]
             self._empty = dict(zip(self._keys, self._none.item()))
-            self._shown = None
-            if type(self).told_arrays is Replicas.told_arrays:
-                own = self.tells_each
-                self._shown = {key: self.column(own[key][1] if key in own else key) for key in self._no_arrays}
-
-    def _call(self, turn: int, who: Array, reward: Array, over: Array, told: Array) -> Turn:
-        """What `run` is given in a turn of the only replica if the agents `who` [1, r] observe (if empty, all)."""
-        then = self._order[turn][1]
-        role = self.roles[then]
-        return Turn(
-            0,
-            0,
-            1,
-            self._everywhere,
-            self._rows,
-            self._arrays,
-            self._action[turn],
-            self._constants,
-            self._rngs,
-            reward,
-            over,
-            who,
-            self._bounds[then],
-            np.empty((1, who.shape[1] or role.num_agents, role.layout.size), np.float32),
-            self._none,
-            told,
-        )
-
-    def reset_one(
-        self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
-    ) -> tuple[dict[str, Array], Info]:
-        self._restart(seed, options, None)
-        info = self._empty | {key: self._none_of(key) for key in self._no_arrays}
-        self._add_spent(info)
-        return self._run_one(LOOK, self._cycle - 1, everyone), info
-
-    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
-        if self._state is None or self.terminated[0] or self.truncated[0]:
-            self._running()
-        turn = self._turn
-        name = self._order[turn][0]
-        self._accept(actions[name], self.roles[name], turn)
-        if self._telling is not None:
-            self._settle()
-        seen = self._play(self._everywhere, partial(self._run_one, turn=turn, everyone=everyone), TELL)
-        reward, over, told = self._filled
-        terminated, truncated = self._ended_one(over.tolist()) if self._closes else over.tolist()
-        if terminated or truncated:
-            self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
-        info = dict(zip(self._keys, told.item()))
-        if self._no_arrays:
-            self._add_arrays(info)
-        if self.channels:
-            self._add_spent(info)
-        paid = reward.tolist()
-        if len(self._columns) > 1:
-            by_role = {role: paid[columns] for role, columns in self._columns.items()}
-            return seen, by_role, terminated, truncated, info
-        return seen, {name: paid}, terminated, truncated, info
-
-    def _run_one(self, what: int, turn: int, everyone: bool = False) -> dict[str, Array]:
-        """`run` of the only replica, whose actions are in `_action`: what agents of the next role observe, {role: [r,
-        D]}, if asked for; rewards and the like are in `_filled`."""
-        words, place, play = self._loops.get((turn, everyone)) or self._bound(turn, everyone)
-        words[0], seen = what, self._calls[everyone][turn].seen
-        fresh = np.empty_like(seen) if what & LOOK and place and seen.nbytes > COPIED else None
-        if fresh is not None:
-            words[place] = fresh.ctypes.data
-        if play() not in FINE:
-            failed()
-        return {self._order[turn][1]: (seen.copy() if fresh is None else fresh)[0]} if what & LOOK else {}
-
-    def _bound(self, turn: int, everyone: bool) -> tuple[Array, int, Callable[[], int]]:
-        """What plays a turn of the only replica: words, the first of which takes the bits of what `run` is to do and
-        another the address of the observations, and a function that returns a status."""
-        given = self._calls[everyone][turn]
-        made = self._loop(turn, run, given)
-        if not isinstance(made, Loop):  # perhaps not for long
-            words = np.zeros(1, np.int64)
-            return words, 0, lambda: made(given._replace(what=int(words[0]))) or 0
-        self._loops[turn, everyone] = bound = made.bound(given, "seen")
-        return bound
-
-    def _add_arrays(self, info: Info) -> None:
-        """Add to the info of the only replica the entries that are arrays or by agent."""
-        kept = self._shown
-        told = self.told_arrays() if kept is None else kept
-        for key, values in told.items():
-            if key in self.told_if and not self._rows[self.told_if[key]][0]:
-                info[key] = self._none_of(key)
-            elif type(values) is dict:
-                info[key] = {role: own[0] for role, own in values.items()}
-            elif key in self.tells_each:
-                info[key] = {self.tells_each[key][0]: values[0].copy()}
-            else:
-                info[key] = values[0] if kept is None else values[0].copy()
-
-    def _none_of(self, key: str) -> Any:
-        """What the info of the only replica holds under a key that has no meaning, an array or by agent."""
-        role, value = self._nones[key]
-        return {role: value.copy()} if role else value.copy()
-
-    def _ended_one(self, over: list[bool]) -> list[bool]:
-        """Do what happens between steps and at the end of a run; return whether the only run has ended."""
-        if any(over):
-            self.ended(self._everywhere)
-        stopped = any(c.config.budget is not None and c.stopped[0] for c in self.channels.values())
-        return [over[0], over[1] or bool(stopped)]
-
-    def _accept(self, actions: Any, role: Role, turn: int) -> None:
-        """Check actions [rows, ...] of the only replica, and store them for `run`."""
-        kept, fits = self._action[turn], role.fits
-        if len(actions) == kept.shape[1] <= FEW_ACTIONS:
-            for row, action in enumerate(actions):
-                if not fits(action):
-                    break
-                kept[0, row] = action
-            else:
-                return
-        name = "actions" if self._agents > 1 else "action"
-        kept[...] = role.check(array_of(name, actions)[None], kept.shape[:2], name)
-
-    def no_meaning(self) -> set[str]:
-        return {key for key, field in self.told_if.items() if not self._rows[field][0]}
-
-    def _add_spent(self, info: Info) -> None:
-        """Add to the info of the only replica what was spent."""
-        if not self.plain:
-            info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
-            return
-        if self.chosen:
-            self._add_chosen(info)
-            return
-        sent, tells = 0, False
-        for channel in self.channels.values():
-            sent += int(channel.everyone[0]) * channel.num_senders
-            if channel.each is not None:
-                each = channel.each[0]
-                sent += sum(each.tolist()) if len(each) <= FEW_ACTIONS else int(each.sum())
-            tells = tells or channel.silence_tells or bool(channel.unbounded)
-        if self.channels:
-            info["messages"] = sent
-            info["epsilon_message"] = np.inf if sent else 0.0
-            info["epsilon_basic"] = np.inf if sent or tells else 0.0
-
-    def _add_chosen(self, info: Info) -> None:
-        """`_add_spent` on the only channel, whose senders choose their levels."""
-        ((name, made),) = self.chosen.items()
-        channel, dearest = self.channels[name], float(self._rows[made.dearest][0])
-        total = dearest if channel.disjoint else float(self.column(made.spent)[0, :, 0].max())
-        info["messages"], info["epsilon_message"] = int(self._rows[made.messages][0]), dearest
-        info["epsilon_basic"] = np.inf if channel.silence_tells or channel.unbounded else total
+            ours = type(self).told_arrays is not Replicas.told_arrays
+            self._shown = None if ours else self._arrays_of_one(self._told_fields())
 
     def told(self) -> Info:
         """The info of the state as it is now, [B] each."""
@@ -772,6 +606,16 @@ class Replicas(Population[S]):
         if self._no_arrays:
             info |= self.told_arrays()
         return info | {f"_{key}": self._rows[field].copy() for key, field in self.told_if.items()}
+
+
+def side_by_side(arrays: Sequence[Array]) -> tuple[tuple[Array, Array], list[Array]]:
+    """Copies of arrays that lie in one array of bytes: ((the bytes, what they are now), the copies)."""
+    places = np.cumsum([0, *(-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays)]).tolist()
+    whole, copies = np.zeros(places[-1], np.uint8), []
+    for array, place in zip(arrays, places):
+        copies.append(whole[place : place + array.nbytes].view(array.dtype).reshape(array.shape))
+        copies[-1][...] = array
+    return (whole, whole.copy()), copies
 
 
 @cache

@@ -66,7 +66,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Fast, Layout, Role, World, fields
+from taciturn.envs.core import Fast, Layout, Population, Role, World, fields
 from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.federated_bandit.federation import PARTICIPATION, communicate, pull_plan, say
@@ -225,6 +225,7 @@ class ArmElimination(FederatedBandit):
     state_type: ClassVar[Any] = State
     begin, said, heard = staticmethod(begin), staticmethod(epoch), staticmethod(end_epoch)
     observe_one, tell = staticmethod(observe), staticmethod(tell)
+    action_mask = Population.action_mask
 
     @classmethod
     def length_of_cycles(cls, params: Any) -> tuple[float, str]:
@@ -241,16 +242,13 @@ class ArmElimination(FederatedBandit):
         )
         return (Role("coordinator", 1, layout, gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)),)
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Any]:
         pair = self.params.num_agents, self.params.arms
-        more = {"weight_before": np.zeros(pair), "private_before": np.zeros(pair)}
+        more = {"weight_before": np.zeros(pair), "private_before": np.zeros(pair), "mask": np.zeros((0, 0), np.int8)}
         return super().arrays() | more | {"order": np.zeros(self.params.num_agents, np.int64)}
 
     def empty_info(self) -> dict[str, Any]:
         return super().empty_info() | {"slots": 0, "pulls": 0}
-
-    def action_mask(self, role: str) -> None:  # type: ignore[override]
-        return None
 
 
 class _World(World[P, Q, K]):

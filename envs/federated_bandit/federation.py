@@ -50,7 +50,7 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     """Draw the means of the arms."""
     fill_rows(arrays.quality, params.law, rng, QUALITY)
     fill_gaps(arrays)
-    find_active(state, arrays)
+    find_open(state, arrays, params, rng)
 
 
 def mean_of(arrays: Any, agent: int, arm: int) -> float:
@@ -225,15 +225,20 @@ def end_round(state: Any, arrays: Any, params: Any) -> None:
         arrays.uploaded[i] = False
 
 
-def note_active(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """`find_active`, after many slots."""
+def find_open(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Find the arms that agents still play, and the actions that have an effect: all pulls, and uploads of agents that
+    can upload."""
     find_active(state, arrays)
+    for i in range(len(arrays.mask)):
+        can = may_upload(state, arrays, i)
+        for k in range(params.num_arms):
+            arrays.mask[i, params.num_arms + k] = can
 
 
 def end_slot(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
     """Pay each agent what it has earned; (terminated, truncated)."""
     communicate(state, arrays, params, rng)
-    find_active(state, arrays)
+    find_open(state, arrays, params, rng)
     for i in range(params.num_agents):
         reward[i] = arrays.earned[i]
     return False, state.time >= params.horizon

@@ -313,7 +313,8 @@ class FederatedBandit(Replicas[State]):
                 "delivered": split[:1],
             },
         }
-        return {name: np.zeros(shape, kind) for kind, some in shapes.items() for name, shape in some.items()}
+        made = {name: np.zeros(shape, kind) for kind, some in shapes.items() for name, shape in some.items()}
+        return made | {"mask": np.ones((agents, 2 * arms), np.int8)}  # of actions
 
     def between(self, live: Bools) -> None:
         """Send what agents say through the channel, message by message."""
@@ -348,10 +349,6 @@ class FederatedBandit(Replicas[State]):
         senders = None if live.all() else np.broadcast_to(live[:, None], x.shape[:2])
         return self.channels["exchange"].send(x, senders)
 
-    def may_upload(self) -> Bools:
-        """Agents that can upload now, bool[B, M]."""
-        return np.asarray((self.column("phase_left") == 0)[:, None] & ~self.column("uploaded"))
-
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
         jump(self, forms["agent"].plan, policies["agent"], until)
         self.channels["means"].times += 1
@@ -364,13 +361,8 @@ class FederatedBandit(Replicas[State]):
         self._begun()
         return self.column("time").astype(np.float64)
 
-    def action_mask(self, role: str) -> Array:
-        arms, free = self.params.arms, self.column("phase_left") == 0
-        mask = np.zeros((self.num_envs, self.params.num_agents, 2 * arms), np.int8)
-        mask[:, :, :arms] = 1
-        if free.any():
-            mask[:, :, arms:] = self.may_upload()[:, :, None]
-        return mask
+    def action_mask(self, role: str) -> Array | None:
+        return self.column("mask").copy()
 
     def empty_info(self) -> dict[str, Any]:
         counts = ("transmissions", "upload", "broadcast", "neighbour", *KINDS, "rounds", "phase", "active_arms")

@@ -19,7 +19,7 @@ help:
 	@echo "make record     run all tests and write which are slow (before a release, and if the budget is spent)"
 	@echo "make lint       ruff: rules and format        make format   apply both"
 	@echo "make types      mypy --strict                 make docs     build the HTML pages"
-	@echo "make examples   run every example             make build    wheel and sdist in dist/"
+	@echo "make examples   run every example             make build    wheels and sdists in dist/"
 	@echo "make libraries  run the examples with learning libraries, in environments of their own, and make their page"
 	@echo "make speed      run all benchmarks of speed beside their peers, and print their table"
 	@echo "make clean      remove all that but results/"
@@ -76,24 +76,25 @@ speed: $(VENV)/.dev
 	$(BIN)/python benchmarks/speed.py $(SPEED)
 
 build: $(VENV)/.dev
-	rm -rf dist build
+	rm -rf dist build papers/build
 	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/python -m build --no-isolation --outdir dist papers
 
 clean:
-	rm -rf $(VENV) .venv-* build dist docs/_build docs/api .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* build papers/build dist docs/_build docs/api .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "taciturn needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.bench: pyproject.toml papers/pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) setuptools
-	$(PIP) --no-build-isolation --editable '.[bench,data,fast,rl]'
+	$(PIP) --no-build-isolation --editable '.[bench,data,fast,rl]' --editable ./papers
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.dev: pyproject.toml papers/pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing the development environment into $(VENV) (a few minutes the first time)"
 	$(PIP) setuptools
-	$(PIP) --no-build-isolation --editable '.[dev]'
+	$(PIP) --no-build-isolation --editable '.[dev]' --editable ./papers
 	@touch $(VENV)/.bench $@

@@ -46,7 +46,8 @@ from scipy.stats import binomtest
 
 ROOT = Path(__file__).parents[1]
 HERE = Path(__file__).parent
-FOLDERS = ("envs", "policies", "wrappers", "src/taciturn")
+FOLDERS = ("envs", "policies", "wrappers", "src/taciturn", "papers/src")
+TESTS = ("tests", "papers/tests")
 RESULTS = HERE / "results" / "mutants.json"
 NOT_RUN = "tests/test_mutations.py"
 PAIRS = (
@@ -184,7 +185,7 @@ class Places(cst.CSTVisitor):
 
 
 def module_of(file: Path) -> str:
-    return ".".join(file.with_suffix("").parts).removeprefix("src.").removesuffix(".__init__")
+    return ".".join(file.with_suffix("").parts).removeprefix("papers.").removeprefix("src.").removesuffix(".__init__")
 
 
 def files(root: Path) -> list[Path]:
@@ -233,6 +234,12 @@ def names_of(mutant: Mutant, text: str) -> bool:
     return any(re.search(rf"\b{name}\b", text) for name in names_in(module_of(mutant.file)))
 
 
+def texts(root: Path) -> dict[str, str]:
+    """The files of tests below `root`."""
+    found = sorted(file for folder in TESTS for file in (root / folder).glob("test_*.py"))
+    return {str(test.relative_to(root)): test.read_text(encoding="utf-8") for test in found}
+
+
 class Map:
     """Which tests run which lines, and how long they take."""
 
@@ -241,7 +248,7 @@ class Map:
         noted = json.loads((folder / "tests.json").read_text(encoding="utf-8"))
         self.seconds = {test: one["seconds"] for test, one in noted.items() if not one["failed"]}
         self.data = folder / "coverage"
-        self.texts = {str(test.relative_to(root)): test.read_text("utf-8") for test in root.glob("tests/test_*.py")}
+        self.texts = texts(root)
 
     def running(self, file: Path, lines: set[int]) -> set[str]:
         """The tests that run one of these lines of a file."""
@@ -249,7 +256,7 @@ class Map:
             rows = data.execute(
                 "SELECT context.context, numbits FROM line_bits JOIN context ON context.id = context_id "
                 "JOIN file ON file.id = file_id WHERE file.path LIKE ?",
-                (f"%/{file.as_posix().removeprefix('src/')}",),
+                (f"%/{file.as_posix().removeprefix('papers/').removeprefix('src/')}",),
             ).fetchall()
         return {test for test, bits in rows if test in self.seconds and lines & set(numbits_to_nums(bits))}
 
@@ -295,7 +302,7 @@ def measure(folder: Path, root: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     include = ",".join(f"{root}/{part}/*" for part in FOLDERS)
     command = [sys.executable, "-m", "coverage", "run", f"--include={include}", *pytest(), "-m", "not slow"]
-    watched = [*command, "--watch", str(folder / "tests.json"), "--ignore", NOT_RUN, "tests"]
+    watched = [*command, "--watch", str(folder / "tests.json"), "--ignore", NOT_RUN, *TESTS]
     subprocess.run(watched, cwd=root, env=environment(root) | {"COVERAGE_FILE": str(folder / "coverage")}, check=False)
 
 
@@ -304,7 +311,11 @@ def pytest() -> list[str]:
 
 
 def environment(root: Path) -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": f"{root / 'src'}{os.pathsep}{HERE}", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(map(str, (root / "src", root / "papers/src", HERE))),
+        "OMP_NUM_THREADS": "1",
+        "MPLBACKEND": "Agg",
+    }
 
 
 # Planting
@@ -466,7 +477,7 @@ def again() -> None:
     """What the tests that have changed since see of the mistakes that survived."""
     results = kept()
     commit = git(ROOT, "rev-parse", "--short=12", "HEAD")
-    changed = git(ROOT, "diff", "--name-only", "--diff-filter=d", results["commit"], "HEAD", "--", "tests").split()
+    changed = git(ROOT, "diff", "--name-only", "--diff-filter=d", results["commit"], "HEAD", "--", *TESTS).split()
     tests = [test for test in changed if Path(test).name.startswith("test_") and test != NOT_RUN]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -492,13 +503,13 @@ def sample(count: int, seed: int, workers: int) -> None:
         for i in range(workers):
             clones.put(Path(folder) / str(i))
             mutants = redrawn(Path(folder) / str(i), results, commit)
-        texts = {str(test.relative_to(ROOT)): test.read_text("utf-8") for test in sorted(ROOT.glob("tests/test_*.py"))}
+        known = texts(ROOT)
 
         def plant(mutant: Mutant, found: dict[str, Any]) -> dict[str, Any]:
             root = clones.get()
             first = found["by"].partition("::")[0]
-            naming = [test for test, text in texts.items() if names_of(mutant, text) and test not in (NOT_RUN, first)]
-            there, rounds = applied(root, mutant), [[found["by"]], [first]] if first in texts else []
+            naming = [test for test, text in known.items() if names_of(mutant, text) and test not in (NOT_RUN, first)]
+            there, rounds = applied(root, mutant), [[found["by"]], [first]] if first in known else []
             rounds = [*rounds, naming] if there and found["caught"] else []
             by = next((by for some in rounds if some and (by := seen_by(root, some, 1200.0)[0])), "")
             git(root, "checkout", "--quiet", ".")

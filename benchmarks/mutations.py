@@ -52,12 +52,12 @@ def definitions(root: Path) -> list[tuple[str, Path, int, int]]:
                 found.append((inside, file, first, child.end_lineno or first))
             add(child, inside, file)
 
-    for folder in ("envs", "policies", "wrappers", "src/taciturn"):
+    for folder in ("envs", "policies", "wrappers", "src/taciturn", "papers/src"):
         for file in sorted((root / folder).rglob("*.py")):
             if file.resolve() != file.absolute():
                 continue  # the links to packages in src/taciturn
             text = file.read_text(encoding="utf-8")
-            name = ".".join(file.relative_to(root).with_suffix("").parts).removeprefix("src.")
+            name = ".".join(file.relative_to(root).with_suffix("").parts).removeprefix("papers.").removeprefix("src.")
             found.append((name, file, 1, text.count("\n") + 1))
             add(ast.parse(text), name, file)
     return found
@@ -119,7 +119,7 @@ def plant(root: Path, mistake: dict[str, str]) -> tuple[Path, str]:
 def caught(root: Path, tests: str) -> bool:
     """Whether the tests fail on the code below `root`; no test at all sees nothing."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow"]
-    env = os.environ | {"PYTHONPATH": str(root / "src")}
+    env = os.environ | {"PYTHONPATH": f"{root / 'src'}{os.pathsep}{root / 'papers/src'}"}
     done = subprocess.run(
         [*command, *shlex.split(tests)], cwd=root, env=env, capture_output=True, text=True, check=False
     )

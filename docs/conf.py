@@ -72,7 +72,7 @@ OTHERS = (
 )
 nitpick_ignore_regex = [
     ("py:.*", rf"({OTHERS})\..+"),
-    ("py:(class|obj)", r"\w+|taciturn\..+\.([A-Z]|_\w+)"),
+    ("py:(class|obj)", r"\w+|taciturn(_papers)?\..+\.([A-Z]|_\w+)"),
 ]
 
 # Further pictures on the pages of worlds, `_static/<name>.png`, and their captions.
@@ -92,6 +92,7 @@ SECTIONS = {
     "privacy": ("Privacy", "src/taciturn/privacy", "taciturn.privacy", "*.py"),
     "wrappers": ("Wrappers", "wrappers", "taciturn.wrappers", "**/*.py"),
     "bench": ("Benchmark", "src/taciturn/bench", "taciturn.bench", "**/*.py"),
+    "papers": ("Papers", "papers/src/taciturn_papers", "taciturn_papers", "**/*.py"),
     "core": ("Internals", "envs/core", "taciturn.envs.core", "**/*.py"),
     "testing": ("Testing", "src/taciturn/testing", "taciturn.testing", "*.py"),
     "taciturn": ("Top level", "src/taciturn", "taciturn", "*.py"),

@@ -29,6 +29,7 @@ class Noise(Study):
     score = Score("reward")
     reference: ClassVar[Config] = {"policy": "Clever", "privacy": {"epsilon": None}}
     facets = ("world.agents",)
+    figures = ("noise2024/1",)
 
     def cells(self, quick: bool) -> list[Cell]:
         configs = [

@@ -1,4 +1,5 @@
-"""What must work where only the wheel is installed, without any extra: `python smoke.py WHEEL`, run by `.ci/run`."""
+"""What must work where only the suite's wheel is installed: `python smoke.py WHEEL` without any extra, and `python
+smoke.py WHEEL commands` with `bench` and `rl`; run by `.ci/run`."""
 
 import math
 import subprocess
@@ -46,16 +47,42 @@ def worlds_can_be_made_and_stepped() -> None:
         print(f"{name}: made and stepped")
 
 
-def the_command_runs_or_names_the_extra() -> None:
+def told(*words: str) -> subprocess.CompletedProcess[str]:
     command = Path(sysconfig.get_path("scripts")) / "taciturn"
-    done = subprocess.run([command, "list"], capture_output=True, text=True, check=False)
+    return subprocess.run([command, *words], capture_output=True, text=True, check=False)
+
+
+def the_command_runs_or_names_the_extra() -> None:
+    done = told("list")
     assert "Traceback" not in done.stderr, done.stderr
     assert done.returncode == 0 or "pip install '.[bench]'" in done.stderr, done.stderr
     print(f"taciturn list: {done.stderr.strip() or 'runs'}")
 
 
+def commands_work_and_reproduce_names_the_papers() -> None:
+    for words in (
+        "list",
+        "show social-learning",
+        "run gossip_bandit --policy PPCL --until 20 --runs 2",
+        "train round_stopping --steps 64 --out agent",
+        "bench --quick --yes --where env=round_stopping_v0 --out results",
+        "report results",
+    ):
+        done = told(*words.split())
+        assert done.returncode == 0, (words, done.stderr)
+        print(f"taciturn {words}: runs")
+    done = told("reproduce", "--quick")
+    assert (done.returncode, done.stdout) == (1, ""), done
+    assert len(done.stderr.splitlines()) == 1
+    assert "taciturn-papers" in done.stderr
+    print(done.stderr.strip())
+
+
 if __name__ == "__main__":
     assert "site-packages" in taciturn.__file__, taciturn.__file__
-    wheel_holds_only_taciturn(Path(sys.argv[1]))
-    worlds_can_be_made_and_stepped()
-    the_command_runs_or_names_the_extra()
+    if sys.argv[2:] == ["commands"]:
+        commands_work_and_reproduce_names_the_papers()
+    else:
+        wheel_holds_only_taciturn(Path(sys.argv[1]))
+        worlds_can_be_made_and_stepped()
+        the_command_runs_or_names_the_extra()

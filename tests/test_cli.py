@@ -21,6 +21,7 @@ import pytest
 from scipy import stats
 
 from taciturn import cli, current_folder, simulate
+from taciturn.bench import catalogue
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Progress, Result
@@ -80,9 +81,7 @@ def test_list_names_everything(run: Run) -> None:
     assert "taciturn/RoundStopping-v0" in found["environments"]
     assert {"OptimalStopping", "LearnedStopping"} <= set(found["policies"])
     assert {"round-stopping", "federated-training"} <= set(found["studies"])
-    assert {"jiang2020/3.2", "jiang2020/3.3", "li2022/4", "li2022/table-1", "chen2021/1", "tao2023/2"} <= set(
-        found["figures"]
-    )
+    assert "tiny2024/9.9" in found["figures"]
     assert {"Laplace", "BitwiseRandomizedResponse"} <= set(found["mechanisms"])
     shown = run("list")[1]
     found["tasks"] = [task["id"] for task in found["tasks"] if task["total"] == "none"]
@@ -310,9 +309,9 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["bench", "rond-stopping"], ["rond-stopping", "round-stopping"]),
         (["bench", "tiny", "--backend", "threads"], ["threads", "process"]),
         (["bench", "tiny", "--workers", "0"], ["workers", "0"]),
-        (["reproduce", "li2202/4"], ["figure", "li2202/4", "li2022/4"]),
-        (["reproduce", "li2020"], ["figure", "li2020", "li2022"]),
-        (["reproduce", "3.2"], ["figure", "3.2", "jiang2020/3.2"]),
+        (["reproduce", "tiny2042/9.9"], ["figure", "tiny2042/9.9", "tiny2024/9.9"]),
+        (["reproduce", "tiny2020"], ["figure", "tiny2020", "tiny2024"]),
+        (["reproduce", "9.9"], ["figure", "9.9", "tiny2024/9.9"]),
         (["report", "nothing-here"], ["nothing-here"]),
         (["logged", "ratings", "nothing-here.csv", "--policy", "Random"], ["nothing-here.csv"]),
         (["logged", "ratings", "nothing-here.csv", "--policy", "Rndom"], ["Rndom", "Random"]),
@@ -599,6 +598,20 @@ def test_reproduce_selects_by_figure_chapter_or_paper(run: Run, name: str) -> No
     assert list(json.loads(out)["studies"]) == ["tiny"]
 
 
+def test_without_the_papers_it_is_said_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What needs none of their studies works."""
+    monkeypatch.setitem(vars(catalogue.STUDY_PLUGINS), "entries", {})
+    monkeypatch.delitem(STUDIES, "tiny")
+    for words in ("reproduce --quick", "reproduce li2022/4", "verify --cells 1"):
+        code, out, err = run(*words.split())
+        assert (code, out) == (1, "")
+        assert err == (
+            "taciturn: the papers' figures need taciturn-papers: run pip install ./papers in a clone of taciturn\n"
+        )
+    assert json.loads(run("list", "figures", "--json")[1]) == {"figures": {}}
+    assert "agents" in json.loads(run("list", "studies", "--json")[1])["studies"]
+
+
 def test_a_papers_own_privacy(run: Run) -> None:
     sizes = ("--set", "num_agents=10", "--set", "horizon=2", "--seeds", "2", "--json")
     code, out, _ = run(
@@ -688,9 +701,11 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path) -> None:
     """No finished cell is run again (its file is the same file, untouched), and none is lost."""
     out = tmp_path / "out"
     words = [
-        "reproduce",
-        "jiang2020/3.2",
+        "bench",
+        "federated-training",
         "--quick",
+        "--where",
+        "policy=Random",
         "--out",
         str(out),
         "--workers",
@@ -713,7 +728,7 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path) -> None:
     assert 3 <= len(kept) < found["cells"] == 10
     assert found["reused"] == len(kept)
     assert {cell: (cell.stat().st_ino, cell.stat().st_mtime_ns) for cell in kept} == kept
-    assert [len(group["seeds"]) for group in found["studies"]["jiang2020-3-2"]["groups"]] == [5, 5]
+    assert [len(group["seeds"]) for group in found["studies"]["federated-training"]["groups"]] == [5, 5]
 
 
 def test_an_infinite_total_of_private_messages_is_not_for_want_of_privacy(run: Run) -> None:

@@ -21,7 +21,7 @@ from taciturn.bench.results import Group, Results
 from taciturn.bench.study import STUDIES
 from taciturn.policies.trust import VARIABLE
 
-FIGURES = "reproduce li2022/4 --json"
+FIGURES = "reproduce noise2024/1 --json"
 AUDIT = "audit Laplace:1 --trials 400 --json"
 WORLD = f"{AUDIT} --env worlds:consensus_v0 --policy Random --channel vote --set horizon=2".replace(
     "Laplace", "BitwiseRandomizedResponse"
@@ -97,8 +97,8 @@ COMMANDS: dict[str, tuple[str, dict[str, str | tuple[str, str]]]] = {
     ),
     "reproduce": (
         FIGURES,
-        {"names": (FIGURES, FIGURES.replace("/4", "/3")), "out": "--out other", **RUNS}
-        | {"where": "--where policy=PPCL", "as_json": ("reproduce li2022/4", FIGURES)}
+        {"names": (FIGURES, FIGURES.replace("/1", "/2")), "out": "--out other", **RUNS}
+        | {"where": "--where policy=Clever", "as_json": ("reproduce noise2024/1", FIGURES)}
         | {"yes": ("reproduce --yes", "reproduce")},
     ),
     "verify": (

@@ -24,7 +24,11 @@ def wrong_with(mistake: dict[str, str]) -> str:
         return str(error)
     if after == before:
         return "it changes nothing"
-    files = [part.partition("::")[0] for part in shlex.split(mistake["tests"]) if part.startswith("tests/")]
+    files = [
+        part.partition("::")[0]
+        for part in shlex.split(mistake["tests"])
+        if part.startswith(("tests/", "papers/tests/"))
+    ]
     missing = [test for test in files if not (ROOT / test).is_file()]
     return f"there is no {missing}" if missing else "" if files else "it names no tests"
 
@@ -80,8 +84,6 @@ def test_there_are_mistakes_in_every_part() -> None:
     parts = {str(file.parent.relative_to(ROOT)) for file in files}
     worlds = {f"envs/{file.parent.name}" for file in (ROOT / "envs").glob("*/*.py")}
     policies = {f"policies/{kind}" for kind in ("reference", "classic", "learned", "families")}
-    papers = {
-        f"src/taciturn/bench/papers/{file.parent.name}" for file in (ROOT / "src/taciturn/bench/papers").glob("*/*.py")
-    }
+    papers = {str(file.parent.relative_to(ROOT)) for file in (ROOT / "papers/src").glob("taciturn_papers/*/*.py")}
     others = {"wrappers", "src/taciturn", "src/taciturn/privacy", "src/taciturn/bench"}
     assert worlds | policies | papers | others <= parts

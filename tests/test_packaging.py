@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +18,7 @@ FOLDERS = {
     "taciturn.policies": "policies",
     "taciturn.wrappers": "wrappers",
 }
+PAPERS = "papers/src/taciturn_papers"
 FLOORS = [
     (
         "taciturn.current_folder",
@@ -39,9 +40,9 @@ FLOORS = [
 HEAVY = ["matplotlib", "networkx", "numba", "pandas", "pyarrow", "pygame", "rich", "scipy", "sklearn", "torch", "typer"]
 
 
-def modules() -> Iterator[tuple[str, Path]]:
+def modules(folders: Mapping[str, str] = FOLDERS) -> Iterator[tuple[str, Path]]:
     """Every module of taciturn: its dotted name and its file."""
-    for package, folder in FOLDERS.items():
+    for package, folder in folders.items():
         base = ROOT / folder
         for file in sorted(base.rglob("*.py")):
             relative = file.relative_to(base).with_suffix("")
@@ -51,6 +52,7 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 
 MODULES = dict(modules())
+OF_PAPERS = dict(modules({"taciturn_papers": PAPERS}))
 
 
 def floor(module: str) -> int:
@@ -68,10 +70,10 @@ def imported(file: Path) -> list[str]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             full = [f"{node.module}.{alias.name}" for alias in node.names]
-            names = [name if name in MODULES else node.module for name in full]
+            names = [name if name in MODULES | OF_PAPERS else node.module for name in full]
         else:
             continue
-        found += [name for name in names if name.split(".")[0] == "taciturn"]
+        found += [name for name in names if name.split(".")[0] in ("taciturn", "taciturn_papers")]
     return found
 
 
@@ -93,9 +95,23 @@ def test_every_other_file_of_a_package_is_packaged() -> None:
     assert not [file for file in others if not any(file.match(pattern) for pattern in setup["package-data"]["*"])]
 
 
+def test_the_papers_are_a_distribution_of_the_same_version_that_the_suite_does_not_know() -> None:
+    import taciturn
+
+    setup = tomllib.loads((ROOT / "papers/pyproject.toml").read_text(encoding="utf-8"))
+    assert setup["project"]["version"] == taciturn.__version__
+    (needed,) = setup["project"]["dependencies"]
+    assert re.fullmatch(rf"taciturn\[[a-z,]*bench[a-z,]*\]=={re.escape(taciturn.__version__)}", needed)
+    packages = [module for module, file in OF_PAPERS.items() if file.name == "__init__.py"]
+    assert sorted(setup["tool"]["setuptools"]["packages"]) == sorted(packages)
+    naming = [module for module, file in MODULES.items() if "taciturn_papers" in file.read_text(encoding="utf-8")]
+    assert not naming, "the suite finds studies by entry points alone"
+
+
 def test_there_is_no_circle() -> None:
     """Imports inside functions count too: a module that needs another at run time depends on it all the same."""
-    arrows = {module: set(imported(file)) & set(MODULES) - {module} for module, file in MODULES.items()}
+    every = MODULES | OF_PAPERS
+    arrows = {module: set(imported(file)) & set(every) - {module} for module, file in every.items()}
     for module in arrows:
         # A package stands for its own exports only: its modules may import one another.
         arrows[module] = {name for name in arrows[module] if not f"{module}.".startswith(f"{name}.")}
@@ -127,7 +143,8 @@ def test_kinds_of_policies_do_not_import_each_other(folder: str) -> None:
 
 def test_every_generator_is_seeded() -> None:
     unseeded = re.compile(r"(?:default_rng|SeedSequence|PCG64|Philox)\(\s*\)")
-    found = [module for module, file in MODULES.items() if unseeded.search(file.read_text(encoding="utf-8"))]
+    every = MODULES | OF_PAPERS
+    found = [module for module, file in every.items() if unseeded.search(file.read_text(encoding="utf-8"))]
     assert not found, found
 
 
@@ -202,6 +219,4 @@ def test_the_citation_names_this_version() -> None:
     assert released
     assert released[1] == taciturn.__version__
     cited = [f"{one['authors'][0]['family-names'].lower()}{one['year']}" for one in citation["references"]]
-    assert sorted(cited) == sorted(
-        file.parent.name for file in (ROOT / "src").glob("taciturn/bench/papers/*/__init__.py")
-    )
+    assert sorted(cited) == sorted(file.parent.name for file in (ROOT / PAPERS).glob("*/__init__.py"))

@@ -8,7 +8,6 @@ import pytest
 from scipy import optimize, special, stats
 
 import taciturn
-from taciturn.bench.papers.azize2022.claims import upper_bound
 from taciturn.envs import federated_bandit_v0
 from taciturn.policies import DPIMED, DPKLUCB, DPUCB, AdaPKLUCB, AdaPUCB, DPSuccessiveElimination
 from taciturn.policies.classic import private_bandits, private_indices
@@ -74,11 +73,6 @@ def test_lower_bounds_by_hand() -> None:
     for epsilon, private in ((1.0, False), (0.01, True)):
         by_hand = sum(gap / (6 * epsilon * gap if private else kl(0.8 - gap, 0.8)) for gap in (0.7, 0.3))
         assert private_indices.first_lower_bound(means, epsilon) == pytest.approx(by_hand)
-
-
-def test_the_bound_of_theorem_7_by_hand() -> None:
-    """Gaps of 1/8, 1/4, 3/8 and 1/2, alpha = 3.1, and ln 10^7."""
-    assert upper_bound() == pytest.approx(16 * 3.1 * 7 * np.log(10) * (8 + 4 + 8 / 3 + 2) + 4 * 3.1 / 0.1)
 
 
 def played(policy: Any, rewards: Floats, replicas: int = 1) -> tuple[Array, Floats, Floats]:

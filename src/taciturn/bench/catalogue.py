@@ -1,9 +1,10 @@
-"""Every study of the package, and the published figures that they reproduce, by name."""
+"""Every study of the package and of others, and the published figures that they reproduce, by name."""
 
 import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping
 
+from taciturn.bench import comparisons
 from taciturn.bench.study import STUDIES, STUDY_NAMES, Study
 from taciturn.plugins import Plugins
 from taciturn.registry import UnknownName
@@ -18,12 +19,9 @@ STUDY_PLUGINS = Plugins(
 
 
 def own_studies() -> dict[str, Study]:
-    """Import every module of `taciturn.bench.comparisons` and `taciturn.bench.papers`; return the registered studies by
-    name."""
-    for name in ("taciturn.bench.comparisons", "taciturn.bench.papers"):
-        package = importlib.import_module(name)
-        for module in sorted(pkgutil.walk_packages(package.__path__, f"{name}."), key=lambda module: module.name):
-            importlib.import_module(module.name)
+    """Import every module of `taciturn.bench.comparisons`; return the registered studies by name."""
+    for module in pkgutil.iter_modules(comparisons.__path__, f"{comparisons.__name__}."):
+        importlib.import_module(module.name)
     return STUDIES
 
 
@@ -47,8 +45,15 @@ def _study(name: str, known: Iterable[str]) -> Study:
 
 
 def studies_of_figures(names: Iterable[str]) -> list[Study]:
-    """The studies that reproduce these figures; all figures if there are none. Raises UnknownName."""
+    """The studies that reproduce these figures; all figures if there are none.
+
+    Raises:
+        UnknownName: no figure is called that.
+        ImportError: no installed package reproduces any.
+    """
     known = figures(load_studies())
+    if not known:
+        raise no_papers()
     chosen = [figure for name in names for figure in matching(name, known)] or list(known)
     return list({known[figure].name: known[figure] for figure in chosen}.values())
 
@@ -56,6 +61,11 @@ def studies_of_figures(names: Iterable[str]) -> list[Study]:
 def figures(studies: Mapping[str, Study]) -> dict[str, Study]:
     """`{figure: study}` of every published figure and table."""
     return {figure: study for study in studies.values() for figure in study.figures}
+
+
+def no_papers() -> ImportError:
+    """What to raise where the studies of papers are needed and not installed."""
+    return ImportError("the papers' figures need taciturn-papers: run pip install ./papers in a clone of taciturn")
 
 
 def matching(name: str, known: Iterable[str]) -> list[str]:

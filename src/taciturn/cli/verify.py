@@ -44,7 +44,7 @@ def verify(
     """
     import numpy as np
 
-    from taciturn.bench.catalogue import load_studies
+    from taciturn.bench.catalogue import figures, load_studies, no_papers
     from taciturn.bench.verify import DIFFERENT, EXPECTED, apart, pool, told
     from taciturn.bench.verify import verify as run_again
 
@@ -55,6 +55,8 @@ def verify(
     rng = np.random.default_rng(drawn_by)
     studies = load_studies()
     if others := [name for name in files if name not in studies]:
+        if not figures(studies):
+            raise no_papers()
         raise ValueError(
             f"kept must be a folder of files STUDY.json, and {kept} has {others[0]}.json, which is of none"
         )

@@ -3,16 +3,24 @@ algorithms."""
 
 from typing import Any, ClassVar
 
+from taciturn.bench.comparisons.federated_cells import run
 from taciturn.bench.figures import plot_pareto, plot_privacy, plot_scores
-from taciturn.bench.papers.li2022.cells import run
 from taciturn.bench.play import HOW_LEARNERS_ARE_JUDGED, config, evaluate, learns
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import mean_text, number, privacy_text, standard_tables
+from taciturn.envs.core.graph import Graph
 
 SHORT = {"participation": "p", "rounds": "R"}
 SLOTS, EPOCHS = "federated_bandit_v0", "arm_elimination_v0"
 ALONE = ("UCB1", "KLUCB", "ThompsonSampling")
+
+
+def topology(name: str, num_agents: int) -> str | Graph | list[Graph]:
+    """The world's `topology` for the name of one in the configurations."""
+    if name == "two rings":
+        return [Graph.of("ring", num_agents // 2)] * 2
+    return name if name == "server" else Graph.of(name, num_agents)
 
 
 @register
@@ -64,7 +72,7 @@ class ComparisonStudy(Study):
         return self.sweep(found, range(seeds))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        return run(cell, 20)
+        return run(cell, 20, topology)
 
     def row_label(self, group: Group, results: Results) -> str:
         own = ", ".join(f"{SHORT.get(name, name)}={value}" for name, value in group.config["policy_params"].items())

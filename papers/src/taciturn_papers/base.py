@@ -1,0 +1,54 @@
+"""What the papers' studies have in common: settings, seeds and claims."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from taciturn.bench.results import Cell, Config, Results
+from taciturn.bench.study import Study, Verdict
+from taciturn_papers.claims import Claim, verdicts
+
+
+class PaperStudy(Study):
+    """Published figures: a curve per setting, and the paper's claims about them.
+
+    `configs` are the configurations of the figures; a study that has others in quick runs overrides `settings`. `seeds`
+    and `runs` hold two numbers each, for quick and for full runs; `runs`, if given, becomes the entry "runs" of every
+    configuration.
+    """
+
+    configs: ClassVar[tuple[Config, ...]]
+    seeds: ClassVar[tuple[int, int]] = (5, 20)
+    runs: ClassVar[tuple[int, int] | None] = None
+    claims: ClassVar[Sequence[Claim]] = ()
+
+    def settings(self, quick: bool) -> list[Config]:
+        """The configurations of the figures, without "runs"."""
+        return list(self.configs)
+
+    def cells(self, quick: bool) -> list[Cell]:
+        return self.sweep(self.with_runs(self.settings(quick), quick), range(self.seeds[not quick]))
+
+    def with_runs(self, configs: Iterable[Config], quick: bool) -> list[Config]:
+        """The configurations, with the entry "runs" if this study has one."""
+        own = {} if self.runs is None else {"runs": self.runs[not quick]}
+        return [{**config, **own} for config in configs]
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        return verdicts(self.claims, results)
+
+
+def bitwise(epsilon: float | None) -> str:
+    """The mechanism of Chen et al. and Tao et al., as a configuration names it; None: no privacy."""
+    return "NoPrivacy" if epsilon is None else f"BitwiseRandomizedResponse:{epsilon:g}"
+
+
+def epsilon_of(config: Config) -> float | None:
+    """The epsilon of a configuration whose mechanism is from `bitwise`."""
+    _, _, level = config["privacy"].partition(":")
+    return float(level) if level else None
+
+
+def flip_probability(epsilon: float | None) -> float:
+    """Probability q that bitwise randomised response flips a bit, at epsilon per reply."""
+    return 0.0 if epsilon is None else 1 / (math.exp(epsilon / 2) + 1)

@@ -1,0 +1,350 @@
+"""The claims of Chowdhury & Zhou 2023, sections 1 and 4 to 7. Figure 1 holds no readable numbers: the paper's numbers
+are from the text, that of the anonymous submission."""
+
+import functools
+import math
+
+import numpy as np
+
+from taciturn.bench import statistics
+from taciturn.bench.results import Results
+from taciturn.bench.statistics import Estimate
+from taciturn.bench.tables import number
+from taciturn.policies.classic.private_indices import skellam_renyi
+from taciturn.validation import Floats
+from taciturn_papers.chowdhury2023.settings import (
+    DELTA,
+    EASY,
+    HARD,
+    LEVELS,
+    LOCAL,
+    NAMES,
+    SCALES,
+    bandit,
+)
+from taciturn_papers.claims import (
+    Claim,
+    above,
+    alike,
+    at_least,
+    at_most,
+    group_of,
+    not_reversed,
+    number_of,
+    ratio_of,
+    read,
+    untested,
+)
+
+CENTRAL, OURS = "DPSuccessiveElimination", "DistDPSE"
+BOTH = tuple((instance, level) for instance in (EASY, HARD) for level in LEVELS)
+PANELS = ((EASY, 0.1), (EASY, 0.5), (HARD, 0.1))
+"""The top of Figure 1, which ends at epsilon = 0.5."""
+PLACES, SHOWN = (tuple(f"{a}, epsilon = {b:g}" for a, b in some) for some in (BOTH, PANELS))
+Places = tuple[tuple[str, float], ...]
+TIMES = {"early": "at T/100", "late": "at T/10"}
+USERS = 64  # of a batch whose laws are computed
+
+
+def over(one: str, other: str, results: Results, metric: str = "regret", places: Places = BOTH) -> list[Estimate]:
+    """A metric of one algorithm over that of another, for each kind of instance and epsilon."""
+    return [ratio_of(results, bandit(one, *place), bandit(other, *place), metric) for place in places]
+
+
+def ratios(one: str, other: str, level: float, results: Results, metric: str) -> Floats:
+    """The same on easy instances, seed by seed."""
+    first, second = (group_of(results, bandit(name, EASY, level)) for name in (one, other))
+    a, b = first.paired(second, metric)
+    return a / b
+
+
+def fall(one: str, other: str, results: Results, metric: str) -> Estimate:
+    """By how much that ratio falls from epsilon = 0.1 to 0.5, which Figure 1 shows."""
+    return statistics.difference(*(ratios(one, other, level, results, metric) for level in (0.1, 0.5)))
+
+
+def regrets(results: Results) -> str:
+    """Every regret on easy instances, at a tenth of the horizon."""
+    found = []
+    for level in LEVELS:
+        each = [
+            f"{name} {number(number_of(results, bandit(key, EASY, level), 'late').value)}"
+            for key, name in NAMES.items()
+        ]
+        found.append(f"epsilon = {level:g}: {', '.join(each)}")
+    return f"regret on easy instances at a tenth of the horizon: {'; '.join(found)}"
+
+
+def per_pull(results: Results) -> str:
+    """What both lose at the horizon for each pull, which is what the figure shows."""
+    found = []
+    for place, (instance, level) in zip(PLACES, BOTH, strict=True):
+        horizon = bandit(OURS, instance, level)["env_params"]["horizon"]
+        each = (number_of(results, bandit(name, instance, level), "regret").value / horizon for name in (OURS, CENTRAL))
+        found.append(f"{place}: {' and '.join(map(number, each))}")
+    return (
+        "the figure shows regret per pull, which goes to 0 for both as T grows, whatever the ratio: "
+        f"{'; '.join(found)}. Its radii allow (sqrt(2 x) + x) / epsilon for the noise, those of DP-SE x / epsilon"
+    )
+
+
+def gaps(results: Results) -> str:
+    """The quotients of early and late regret at every epsilon."""
+    found = []
+    for metric, when in TIMES.items():
+        quotients = zip(PLACES, over(OURS, CENTRAL, results, metric), strict=True)
+        found.append(f"{when} {', '.join(f'{place}: {x.value:.3f}' for place, x in quotients)}")
+    return f"over the regret of DP-SE, {'; '.join(found)}. Figure 1 ends at epsilon = 0.5"
+
+
+def published_variance(epsilon: float) -> float:
+    """The variance of the noise that the published code adds to a sum of a batch, over that of discrete Laplace noise
+    (fact 1)."""
+    step = epsilon / math.ceil(epsilon * math.sqrt(USERS))
+    drawn, meant = math.exp(-step), -math.expm1(-step)  # of a geometric number, the chance to stop
+    return (1 - drawn) / drawn**2 / ((1 - meant) / meant**2)
+
+
+def skellam_tail_share() -> float:
+    """The largest P(|X| > bound(p)) / p of proposition 1, for some variances and p."""
+    from scipy.stats import skellam
+
+    found = []
+    for variance in (0.5, 4.0, 64.0, 1024.0):
+        for p in (0.5, 0.1, 1e-3, 1e-6):
+            bound = 2 * math.sqrt(variance * math.log(2 / p)) + math.sqrt(2) * math.log(2 / p)
+            found.append(2 * skellam.sf(math.floor(bound), variance / 2, variance / 2) / p)
+    return float(max(found))
+
+
+@functools.cache
+def renyi_share(epsilon: float, scale: float) -> float:
+    """The largest divergence of order 2, 4 or 8 of the sums of two neighbouring batches, over what theorem 2 allows."""
+    from scipy.special import ive, logsumexp
+
+    step = math.ceil(scale * epsilon * math.sqrt(USERS))
+    variance = (step / epsilon) ** 2
+    reach = math.ceil(40 * math.sqrt(variance)) + step
+    x = np.arange(-reach, reach + 1)
+    with np.errstate(divide="ignore"):
+        first, second = (np.log(ive(np.abs(x - shift), variance)) for shift in (0, step))
+    seen = np.isfinite(first) & np.isfinite(second)
+    orders = (2, 4, 8)
+    exact = (logsumexp(a * first[seen] + (1 - a) * second[seen]) / (a - 1) for a in orders)
+    return float(max(one / skellam_renyi(a, epsilon, scale) for a, one in zip(orders, exact, strict=True)))
+
+
+CLAIMS = (
+    Claim(
+        "Section 7, Figure 1: as T becomes large, Dist-DP-SE matches DP-SE's regret (at the horizon, over it)",
+        "Section 7: 'as T becomes large, the regret performance of Dist-DP-SE matches the regret of DP-SE'",
+        "matches",
+        lambda r: over(OURS, CENTRAL, r),
+        alike(1.0, 0.1, "'matches'"),
+        1.0,
+        2.0,
+        per_pull,
+        PLACES,
+    ),
+    Claim(
+        "Section 7, Figure 1: for small T the regret of Dist-DP-SE is greater (over that of DP-SE)",
+        "Section 7: 'The slight gap in small T regime is the cost that we pay to achieve distributed privacy using "
+        "discrete noise'",
+        "a slight gap",
+        lambda r: [one for metric in TIMES for one in over(OURS, CENTRAL, r, metric, PANELS)],
+        above(1.0),
+        1.1,
+        0.9,
+        gaps,
+        tuple(f"{place}, {when}" for when in TIMES.values() for place in SHOWN),
+    ),
+    Claim(
+        "Section 7: for higher epsilon this gap is even smaller (fall of that ratio from 0.1 to 0.5, easy)",
+        "Section 7: 'for higher ε value, this gap is even smaller'",
+        "smaller",
+        lambda r: [fall(OURS, CENTRAL, r, metric) for metric in TIMES],
+        above(0.0),
+        0.1,
+        0.0,
+        gaps,
+        tuple(TIMES.values()),
+    ),
+    Claim(
+        "Section 7: s = 10 gains considerably over pure DP (regret of Dist-DP-SE over that of Dist-RDP-SE)",
+        "Section 7: 'a relatively small scaling factor (s = 10) provides a considerable gain in regret under RDP "
+        "compared to pure DP'",
+        "a considerable gain",
+        lambda r: over(OURS, "DistRDPSE", r, places=PANELS),
+        above(1.0),
+        1.2,
+        1.0,
+        "",
+        SHOWN,
+    ),
+    Claim(
+        "Section 7: especially when epsilon is small (fall of that ratio from 0.1 to 0.5, easy)",
+        "Section 7: 'especially when ε is small (i.e., when the cost of privacy is not dominated by the non-private "
+        "part of regret)'",
+        "especially",
+        lambda r: fall(OURS, "DistRDPSE", r, "regret"),
+        above(0.0),
+        0.1,
+        0.0,
+    ),
+    Claim(
+        "Theorem 2: as s increases, regret improves (Dist-RDP-SE with s = 10 over s = 100)",
+        "Section 5: 'If s increases, both privacy and regret performances improve'",
+        "improves",
+        lambda r: [
+            ratio_of(r, bandit("DistRDPSE", *place), bandit("DistRDPSE", *place, scale=SCALES[1]), "regret")
+            for place in BOTH
+        ],
+        (above(1.0), *(not_reversed(1.0),) * (len(BOTH) - 1)),
+        1.05,
+        0.9,
+        "the private part of the regret, which alone depends on s, is largest in the first",
+        PLACES,
+    ),
+    Claim(
+        "Theorem 2: as s increases, privacy improves (its bound of order 2 at s = 10 over that at s = 100)",
+        "Section 5: 'If s increases, both privacy and regret performances improve'",
+        "improves",
+        lambda _: [skellam_renyi(2, level, SCALES[0]) / skellam_renyi(2, level, SCALES[1]) for level in LEVELS],
+        above(1.0),
+        1.01,
+        1.0,
+        "",
+        tuple(f"epsilon = {level:g}" for level in LEVELS),
+    ),
+    Claim(
+        f"Theorem 2: the Renyi privacy of Dist-RDP-SE (exact divergence over the bound, batches of {USERS})",
+        "Theorem 2: 'Algorithm 1 achieves (α, ε(α))-RDP in the distributed model for all α = 2, 3, …'",
+        "at most 1",
+        lambda _: [renyi_share(level, scale) for scale in SCALES for level in LEVELS],
+        at_most(1.0 + 1e-9),
+        1.0,
+        2.0,
+        "orders 2, 4 and 8",
+        tuple(f"s = {scale:g}, epsilon = {level:g}" for scale in SCALES for level in LEVELS),
+    ),
+    Claim(
+        "Proposition 1: the tail of Skellam noise (largest exact probability over the bound's)",
+        "Proposition 1: 'with probability at least 1 - p, |X| ≤ 2σ√log(2/p) + √2 log(2/p)'",
+        "at most 1",
+        lambda _: skellam_tail_share(),
+        at_most(1.0),
+        1.0,
+        2.0,
+    ),
+    Claim(
+        "Table 1: pure DP by secure sums has less regret than approximate DP by a shuffler (over Dist-DP-SE's)",
+        "Section 1: 'The cost of privacy is a multiplicative √log(1/δ) factor away from that of central model, leading "
+        "to a higher regret bound'",
+        "higher",
+        lambda r: over("ShuffleElimination", OURS, r),
+        above(1.0),
+        math.sqrt(math.log(1 / DELTA)),
+        1.0,
+        f"both with the same batches; the shuffled noise is the least with which a sum is private at delta = {DELTA:g}",
+        PLACES,
+    ),
+    untested(
+        "Table 1: in the local model regret has the factor 1/epsilon^2",
+        "Section 1: 'under the local model, private MAB algorithms have to incur a multiplicative 1/ε² factor in the "
+        "regret rather than the additive one in the central model'",
+        "1/epsilon^2",
+        "an order as T grows and epsilon falls; what regrets are at finite T is among our own checks",
+    ),
+    Claim(
+        "Section 1: the local model costs more than the distributed one (LDP-UCB-B over Dist-DP-SE, T/10, easy)",
+        "Section 1: 'This ensures a stronger privacy protection, but leads to a high cost in utility due to large "
+        "aggregated noise from all users'",
+        "a high cost",
+        lambda r: [ratio_of(r, bandit(LOCAL, *place), bandit(OURS, *place), "late") for place in BOTH[: len(LEVELS)]],
+        above(1.0),
+        4.0,
+        1.0,
+        regrets,
+        PLACES[: len(LEVELS)],
+    ),
+    untested(
+        "Theorem 1: the regret matches the lower bound as T grows",
+        "Section 4: 'it matches the lower bound obtained under pure DP in Shariff & Sheffet (2018), indicating the "
+        "bound is indeed tight'",
+        "matches, in the limit",
+        "a limit, up to constants that are not given",
+    ),
+    untested(
+        "Lemma 1: the regret of Algorithm 1 for noise with a given tail",
+        "Lemma 1: 'Algorithm 1 enjoys expected regret'",
+        "an upper bound",
+        "its constants are not given",
+    ),
+    untested(
+        "Theorem 1: the regret of Dist-DP-SE",
+        "Theorem 1: 'it enjoys expected regret'",
+        "an upper bound",
+        "its constants are not given",
+    ),
+    untested(
+        "Theorem 3: pure DP by shuffling (appendix C.2), of which remark 1 tells",
+        "Remark 1: 'we also establish pure DP under shuffling while again maintaining the same regret bound as the "
+        "central model'",
+        "pure DP",
+        "the appendix was not at hand",
+    ),
+    untested(
+        "Remark 2: Renyi privacy by discrete Gaussian noise (appendix E)",
+        "Remark 2: 'Algorithm 1 with discrete Gaussian noise can guarantee RDP with a similar regret bound'",
+        "RDP",
+        "the appendix was not at hand",
+    ),
+    untested(
+        "Section 4: users send O(log m) bits to the secure protocol",
+        "Section 4: 'Algorithm 1 needs to communicate O(log m) bits per user to the secure protocol'",
+        "O(log m)",
+        "nothing is sent here: the sum's law is drawn",
+    ),
+    untested(
+        "Section 7, Figure 1, bottom: instances from MSLR-WEB10K",
+        "Section 7: 'we generate bandit instances from Microsoft Learning to Rank dataset MSLR-WEB10K'",
+        "as in the top",
+        "the data set is not at hand",
+    ),
+    Claim(
+        "The published code draws the noise of theorem 1 (variance in the sum of 64 users, over fact 1's)",
+        "",
+        "the same",
+        lambda _: [published_variance(level) for level in LEVELS],
+        read(1.0, 0.01, "ours"),
+        1.0,
+        0.5,
+        "it draws Polya(1/n, 1 - e^(-epsilon/g)) numbers instead of Polya(1/n, e^(-epsilon/g)), so that its sums have "
+        "hardly any noise, and an audit refutes their epsilon; radii decide most of the regret",
+        tuple(f"epsilon = {level:g}" for level in LEVELS),
+        own=True,
+    ),
+    Claim(
+        "Regret over ln T at the horizon, over the lower bound of Azize et al. 2025",
+        "",
+        "at least 1 in the limit",
+        lambda r: [number_of(r, bandit(name, *place), "times_bound") for name in (CENTRAL, OURS) for place in BOTH],
+        at_least(1.0),
+        1.0,
+        0.0,
+        "for Bernoulli rewards; the paper cites the bound of Shariff & Sheffet 2018",
+        tuple(f"{NAMES[name]}, {place}" for name in (CENTRAL, OURS) for place in PLACES),
+        own=True,
+    ),
+    Claim(
+        "Regret of LDP-UCB-B at epsilon = 0.5 over that at 1 (easy)",
+        "",
+        "at most 3.56",
+        lambda r: ratio_of(r, bandit(LOCAL, EASY, 0.5), bandit(LOCAL, EASY, 1.0), "late"),
+        at_most((math.tanh(0.5) / math.tanh(0.25)) ** 2),
+        3.5,
+        4.0,
+        "as T grows, that of its answers' noise, (tanh(1/2) / tanh(1/4))^2",
+        own=True,
+    ),
+)

@@ -1,0 +1,351 @@
+"""Exact numbers.
+
+Chapter 2: the bound of Theorem 1, and the best response to a belief (Theorem 2). Chapter 3: the stated model, M = 100,
+t0 = 3 s, tau = 10 ms, mu = 5/8, p = 1/500, R(k) = c - a/(k+1), c = 0.04, a = 0.018, and smaller ones in which every
+state can be solved. R(k) = c - a/k, which the paper does not state, is solved too: most of the reported numbers follow
+from it.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from taciturn.bench.statistics import Floats
+from taciturn.envs.round_stopping.model import Hyperbolic, Model, evaluate, parameters
+from taciturn.policies import FixedCount, OptimalStopping, WaitForAll
+from taciturn.policies.reference.optimal_stopping import Solution, threshold_table
+from taciturn_papers.jiang2020.settings import COSTS, PAPER_RULE, THETAS
+
+COVERED = tuple(name for name in COSTS if name != "logarithmic")
+"""The costs for which Theorem 2 holds."""
+TARGETS = (0.3, 1.0, 3.0)
+LAMBDAS = (0.3, 1.0)  # prices of time, over a model's optimal rate
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Exact values in the stated model, and what R(k) = c - a/k gives."""
+
+    optimal_rate: float  # lambda*, by the solver's dynamic programme
+    rates: dict[
+        str, float
+    ]  # reward per second of "(10, 8)", "k=10", "k=100" and "optimal", from each rule's Markov chain
+    durations: dict[str, float]  # mean seconds per round of the same rules
+    optimal_reward: float  # mean reward per round of the optimal rule
+    thresholds: tuple[int, int]  # (k*, k0*)
+    bounds: tuple[float, float]  # of the optimal rate, Corollaries 1 and 2
+    fixed_rates: tuple[float, ...]  # of k = 1, ..., M
+    best_fixed: tuple[int, float]  # k of the best fixed count, and its rate
+    ready_thresholds: tuple[int, int]  # with R(k) = c - a/k and clients that are always ready (p = 1)
+    ready_rate: float  # max R(k)/(t0 + k tau), Corollary 2's bound with R(k) = c - a/k
+    busy_rate: tuple[float, int]  # max R(k)/(t0 + k tau/mu), with a queue that never empties, and its k
+    later_rate: float  # max R(k)/(t0 + (k+1) tau/mu)
+
+
+@lru_cache
+def solve() -> Exact:
+    """Solve and evaluate the stated model."""
+    model, solution = Model(), OptimalStopping.solve()
+    known, clients = parameters(model), model.num_clients
+    tau, t0, mu = model.slot_time, model.broadcast_time, model.upload_probability
+    tables = {
+        "(10, 8)": threshold_table(clients, *PAPER_RULE),
+        "k=10": FixedCount(10).table(clients),
+        "k=100": WaitForAll().table(clients),
+    }
+    found = {name: evaluate(table, **known) for name, table in tables.items()}
+    found["optimal"] = solution.evaluate(solution.table)
+    fixed = [evaluate(FixedCount(k).table(clients), **known).rate for k in range(1, clients + 1)]
+    k = np.arange(1, clients + 1)
+    moved = 0.04 - 0.018 / k
+    ready = OptimalStopping.solve(**known | {"reward": np.append(0.0, moved), "compute_probability": 1.0})
+    busy = moved / (t0 + tau * (k / mu))
+    return Exact(
+        optimal_rate=solution.rate,
+        rates={name: one.rate for name, one in found.items()},
+        durations={name: one.expected_duration for name, one in found.items()},
+        optimal_reward=found["optimal"].expected_reward,
+        thresholds=solution.thresholds,
+        bounds=solution.bounds,
+        fixed_rates=tuple(fixed),
+        best_fixed=(int(np.argmax(fixed)) + 1, max(fixed)),
+        ready_thresholds=ready.thresholds,
+        ready_rate=float((moved / (t0 + tau * k)).max()),
+        busy_rate=(float(busy.max()), int(np.argmax(busy)) + 1),
+        later_rate=float((moved / (t0 + tau * ((k + 1) / mu))).max()),
+    )
+
+
+# Chapter 2.
+
+
+def informativeness(theta: tuple[float, ...], epsilon: Floats) -> Floats:
+    """A(eps, theta) of (2.14) under k-ary response: (M t - 1) / ((eps + M)(eps t + 1)), t = max theta."""
+    values, most = len(theta), max(theta)
+    return (values * most - 1) / ((epsilon + values) * (epsilon * most + 1))
+
+
+def bounds_of_theorem_1(theta: str, cost: str, target: float) -> tuple[float, float]:
+    """The least of g' A over eps >= target, as (2.13) prints the bound, and the least of g' / A, as (2.19) does."""
+    epsilon = target * np.concatenate([np.linspace(1, 20, 20_001), np.geomspace(20, 1e6, 2_001)])
+    marginal, a = COSTS[cost].marginal(epsilon), informativeness(THETAS[theta], epsilon)
+    with np.errstate(over="ignore"):
+        return float((marginal * a).min()), float((marginal / a).min())
+
+
+def printed_over_written(cost: str) -> Floats:
+    """(2.13) over (2.19), for the distributions and targets."""
+    pairs = (bounds_of_theorem_1(theta, cost, target) for theta in THETAS for target in TARGETS)
+    return np.array([printed / written for printed, written in pairs])
+
+
+def trusted_response(cost: str, draws: int = 50) -> float:
+    """The budget that is best for an individual that is certain of a drawn belief, over the target: the one farthest
+    from 1.
+
+    It expects the platform's estimate to be its belief, and so WINTALL to pay g'(target) / (dP/d eps) for the report
+    that is most probable by it.
+    """
+    from scipy.optimize import minimize_scalar
+
+    g, rng, found = COSTS[cost], np.random.Generator(np.random.PCG64(4)), []
+    for values, target in itertools.product((2, 4, 10), TARGETS):
+        for belief in rng.dirichlet(np.ones(values), draws):
+            most = float(belief.max())
+            slope = (values * most - 1) / (target + values) ** 2
+            paid = float(g.marginal(target)) / slope
+
+            def loss(epsilon: float, paid: float = paid, most: float = most, values: int = values) -> float:
+                return float(g(epsilon)) - paid * (epsilon * most + 1) / (epsilon + values)
+
+            best = minimize_scalar(loss, bounds=(0, 10 * target), method="bounded", options={"xatol": 1e-9}).x
+            found.append(float(best) / target)
+    return max(found, key=lambda ratio: abs(ratio - 1))
+
+
+# Chapter 3.
+
+
+def slowest_geometric_sd() -> float:
+    """The standard deviation, in seconds, of the slowest of 100 geometric computing times, which a round of k=100 waits
+    for: 500 sqrt(sum 1/i^2) slots of 10 ms, to first order in p."""
+    return 0.01 * 500 * math.sqrt(sum(1 / i**2 for i in range(1, 101)))
+
+
+def slowest_pareto_round() -> float:
+    """A lower bound of the mean round of k=100 under Pareto times, in seconds: the slowest of 100 clients, and one
+    upload.
+
+    The largest of 100 Pareto(2, 250) times has mean 250 Gamma(101) Gamma(1/2) / Gamma(100.5), and infinite variance.
+    """
+    last = 250 * math.exp(math.lgamma(101) + math.lgamma(0.5) - math.lgamma(100.5))
+    transmission = 0.5 * 1.454 / 0.454
+    return float(3 + 0.01 * (last + transmission))
+
+
+def actions(model: dict[str, Any], price: float) -> tuple[Floats, Floats]:
+    """The values of stopping, [M + 1], and of waiting a slot and then acting best, [M + 1, M + 2], in the states (k,
+    beta) of (3.2) at n = 0: the Bellman equations, with their self-loops solved."""
+    known = Model(**model)
+    clients, mu, p = known.num_clients, known.upload_probability, known.compute_probability
+    stop = known.rewards - price * known.broadcast_time
+    waiting = np.full((clients + 1, clients + 2), -np.inf)
+    values = waiting.copy()
+    for k in range(clients, -1, -1):
+        for beta in range(clients - k, -1, -1):
+            left = clients - k - beta
+            done = [math.comb(left, i) * p**i * (1 - p) ** (left - i) for i in range(left + 1)]
+            success = mu if beta else 0.0
+            wait = sum(
+                chance
+                * (
+                    success * (values[k + 1, beta - 1 + i] if beta else 0.0)
+                    + (1 - success) * (values[k, beta + i] if i else 0.0)
+                )
+                for i, chance in enumerate(done)
+            )
+            stay = (1 - success) * done[0]
+            if stay < 1:
+                waiting[k, beta] = (wait - price * known.slot_time) / (1 - stay)
+            values[k, beta] = max(stop[k], waiting[k, beta])
+    return stop, waiting
+
+
+def best_values(model: dict[str, Any], price: float) -> Floats:
+    """V(k, beta) of (3.2) at n = 0 for every state, under the best of all rules."""
+    stop, waiting = actions(model, price)
+    known = np.isfinite(waiting)
+    known[-1, 0] = True
+    return np.where(known, np.maximum(stop[:, None], waiting), -np.inf)
+
+
+def top(model: Model, price: float) -> int:
+    """k* of Theorem 4."""
+    enough = np.flatnonzero(np.diff(model.rewards) <= price * model.slot_time / model.upload_probability)
+    return int(enough[0]) if enough.size else model.num_clients
+
+
+def small_models() -> Iterator[tuple[dict[str, Any], Solution]]:
+    """Models small enough for `best_values`, and their solutions."""
+    for clients, mu, p, a in itertools.product((4, 7), (0.2, 0.9), (0.02, 0.3), (0.018, 0.035)):
+        model = {
+            "num_clients": clients,
+            "upload_probability": mu,
+            "compute_probability": p,
+            "broadcast_time": 0.5,
+            "slot_time": 0.05,
+            "reward": Hyperbolic(0.04, a),
+        }
+        yield model, OptimalStopping.solve(**model)
+
+
+def priced_models() -> Iterator[tuple[dict[str, Any], Solution, float]]:
+    """`small_models` at each price of time."""
+    for model, solution in small_models():
+        for factor in LAMBDAS:
+            yield model, solution, factor * solution.rate
+
+
+def theorem_4() -> float:
+    """1 plus by how much V of the best threshold rule exceeds V of the best rule, over R(M): the value farthest from 1
+    over models."""
+    ratios = []
+    for model, solution, price in priced_models():
+        scale = float(solution.model.rewards[-1])
+        ratios.append(1 - (best_values(model, price)[0, 0] - solution.value(price)) / scale)
+    return max(ratios, key=lambda ratio: abs(ratio - 1))
+
+
+def theorem_3() -> tuple[float, float]:
+    """At the optimal rate of the stated model: |V| over R(M), and the rate of the rule that is optimal for that price
+    over it."""
+    solution = OptimalStopping.solve()
+    rule = solution.evaluate(solution.table)
+    return abs(solution.value(solution.rate)) / float(solution.model.rewards[-1]), rule.rate / solution.rate
+
+
+def lemma_1() -> float:
+    """By how much V rises with an update, over lambda tau/mu, where enough clients have computed, in a model of 12
+    clients: the value farthest from the -1 of Lemma 1 as printed."""
+    model = {
+        "num_clients": 12,
+        "upload_probability": 0.5,
+        "compute_probability": 0.1,
+        "broadcast_time": 3.0,
+        "slot_time": 0.05,
+        "reward": Hyperbolic(0.04, 0.035),
+    }
+    solution = OptimalStopping.solve(**model)
+    known, price, (most, _) = solution.model, solution.rate, solution.thresholds
+    values, unit = best_values(model, price), price * known.slot_time / known.upload_probability
+    states = [(k, beta) for k in range(most) for beta in range(most - k, known.num_clients - k + 1)]
+    steps = [float(values[k + 1, beta - 1] - values[k, beta]) / unit for k, beta in states]
+    return max(steps, key=lambda step: abs(step + 1))
+
+
+def lemma_2() -> tuple[float, float]:
+    """The largest slope and the smallest second difference of V over prices of time, relative to those of a straight
+    line to R(M)."""
+    solution = OptimalStopping.solve()
+    prices = np.linspace(0.1, 3, 59) * solution.rate
+    values = np.array([solution.value(float(price)) for price in prices]) / float(solution.model.rewards[-1])
+    slopes = np.diff(values) / np.diff(prices / solution.rate)
+    return float(slopes.max()), float(np.diff(slopes).min())
+
+
+def values_over_time(known: Model, price: float, slots: int) -> tuple[list[tuple[int, int]], Floats, Floats]:
+    """The states (k, beta), and V(k, beta, n) at n = 0 and at n = 1, by backward induction over time from the slot at
+    which every round ends."""
+    clients, mu, p = known.num_clients, known.upload_probability, known.compute_probability
+    states = [(k, beta) for k in range(clients + 1) for beta in range(clients - k + 1)]
+    place = {state: i for i, state in enumerate(states)}
+    moves = np.zeros((len(states),) * 2)
+    for (k, beta), i in place.items():
+        left = clients - k - beta
+        for done in range(left + 1):
+            chance = math.comb(left, done) * p**done * (1 - p) ** (left - done)
+            if beta:
+                moves[i, place[k + 1, beta - 1 + done]] += mu * chance
+                moves[i, place[k, beta + done]] += (1 - mu) * chance
+            else:
+                moves[i, place[k, done]] += chance
+    rewards = known.rewards[[k for k, _ in states]]
+    later = values = rewards - price * (slots * known.slot_time + known.broadcast_time)
+    for n in range(slots - 1, -1, -1):
+        later = values
+        values = np.maximum(rewards - price * (n * known.slot_time + known.broadcast_time), moves @ later)
+    return states, values, later
+
+
+def lemma_3() -> float:
+    """V(k, beta, 1) - V(k, beta, 0) over -lambda tau: the value farthest from 1 over states of the models whose rounds
+    end long before the slot at which time ends."""
+    found = []
+    for _, solution, price in priced_models():
+        known = solution.model
+        if known.num_clients == 4 and known.compute_probability > 0.1:
+            _, first, second = values_over_time(known, price, 4000)
+            steps = (second - first) / (-price * known.slot_time)
+            found.append(float(steps[np.abs(steps - 1).argmax()]))
+    return max(found, key=lambda step: abs(step - 1))
+
+
+def lemmas_4_and_5() -> tuple[float, float]:
+    """What waiting is worth more than stopping, over R(M): the most where k >= k*, and the least where k < k* and an
+    update is queued."""
+    most, least = [], []
+    for model, solution, price in priced_models():
+        known, k_star = solution.model, top(solution.model, price)
+        stop, waiting = actions(model, price)
+        gain = (waiting - stop[:, None]) / float(known.rewards[-1])
+        for k in range(known.num_clients):
+            for beta in range(known.num_clients - k + 1):
+                if k >= k_star:
+                    most.append(float(gain[k, beta]))
+                elif beta:
+                    least.append(float(gain[k, beta]))
+    return max(most), min(least)
+
+
+def lemma_6() -> int:
+    """States (k, 0) with k < k* at which waiting is best, while stopping is at (k - 1, 0)."""
+    count = 0
+    for model, solution, price in priced_models():
+        stop, waiting = actions(model, price)
+        waits = [bool(waiting[k, 0] > stop[k]) for k in range(top(solution.model, price))]
+        count += sum(later and not earlier for earlier, later in itertools.pairwise(waits))
+    return count
+
+
+def terms(clients: int) -> int:
+    """Terms of the sums in Algorithm 1's Bellman equations at the optimal rate: M - k - beta + 1 in each state with k +
+    beta < k*."""
+    k_star = OptimalStopping.solve(num_clients=clients).thresholds[0]
+    return sum(clients - k - beta + 1 for k in range(k_star) for beta in range(k_star - k))
+
+
+def corollaries() -> tuple[float, float, float]:
+    """The largest, over models around the stated one, of: Corollary 1's bound over the optimal rate, that rate over
+    Corollary 2's bound, and k* over Corollary 3's."""
+    found = []
+    for clients, mu, p, a in itertools.product((10, 100), (0.2, 0.625, 1.0), (0.002, 0.1, 1.0), (0.018, 0.035)):
+        solution = OptimalStopping.solve(
+            num_clients=clients,
+            upload_probability=mu,
+            compute_probability=p,
+            reward=Hyperbolic(0.04, a),
+            broadcast_time=3.0,
+            slot_time=0.01,
+        )
+        k = np.arange(clients + 1)
+        lower = (0.04 - a / 2) / ((1 / mu + 1 / p) * 0.01 + 3.0)
+        upper = float(((0.04 - a / (k + 1)) / (k * 0.01 + 3.0)).max())
+        most = math.sqrt(a / (0.04 - a / 2) * (1 + mu / p + mu * 3.0 / 0.01))
+        found.append((lower / solution.rate, solution.rate / upper, solution.thresholds[0] / most))
+    first, second, third = (max(one) for one in zip(*found, strict=True))
+    return first, second, third

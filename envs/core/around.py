@@ -5,7 +5,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Self
 
-from taciturn.envs.core.channel import ChannelConfig
+from taciturn.envs.core.channel_config import ChannelConfig
 from taciturn.envs.core.population import Population
 
 

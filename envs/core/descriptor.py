@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core.channel import Fault
-from taciturn.envs.core.faults import Byzantine, LossyChannel, MessageLimit
+from taciturn.envs.core.faults import Byzantine, Fault, LossyChannel, MessageLimit
 
 Params = dict[str, Any]
 TUNED = "tuned"

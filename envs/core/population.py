@@ -12,7 +12,8 @@ from weakref import ref
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core.channel import PLAIN, Channel, ChannelConfig, asked_channels, join
+from taciturn.envs.core.channel import Channel
+from taciturn.envs.core.channel_config import PLAIN, ChannelConfig, asked_channels, join, require_fit
 from taciturn.envs.core.info import Info, Told, copied, picked
 from taciturn.envs.core.public import Fast, Passing, PublicView, fast_form, has_public_schedule
 from taciturn.envs.core.roles import Role
@@ -292,7 +293,7 @@ class Population(ABC, Generic[S]):
     def check_config(self, channel: str, config: ChannelConfig) -> None:
         """Raise ValueError if the world or the channel does not accept `config` on that channel."""
         self.check_channel(channel, config)
-        self.channels[channel].check(config)
+        require_fit(self.channels[channel], config)
 
     @property
     def state(self) -> S:

@@ -395,9 +395,9 @@ def test_partial_resets_forget_in_their_replicas_only() -> None:
     np.testing.assert_array_equal(brief.send(ones)[1].all(1), where)
     away = channel(Churn(1.0, 0.0), shape=shape)
     away.send(ones)
-    assert not away._fault_memory[0]["present"].any()
+    assert not away.faults.memory[0]["present"].any()
     away.reset(40, where)
-    np.testing.assert_array_equal(away._fault_memory[0]["present"].all(1), where)
+    np.testing.assert_array_equal(away.faults.memory[0]["present"].all(1), where)
     assert not channel(Churn(1.0, 0.0), shape=shape).send(ones)[1].any()
 
 
@@ -406,14 +406,14 @@ def test_done_replicas_stand_still() -> None:
     x = np.ones(shape)
     one = channel(*FAULTS.values(), shape=shape)
     one.send(x)
-    memory = copy.deepcopy(one._fault_memory)
+    memory = copy.deepcopy(one.faults.memory)
     one.live = np.array([True, False])
     _, delivered = one.send(x)
     assert not delivered[1].any()
-    for before, after in zip(memory, one._fault_memory, strict=True):
+    for before, after in zip(memory, one.faults.memory, strict=True):
         for name in before:
             np.testing.assert_array_equal(before[name][1], after[name][1])
-    assert (memory[0]["present"][0] != one._fault_memory[0]["present"][0]).any()
+    assert (memory[0]["present"][0] != one.faults.memory[0]["present"][0]).any()
 
 
 def test_reset_reseeds_faults() -> None:

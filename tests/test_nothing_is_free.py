@@ -61,7 +61,7 @@ def test_a_lie_shares_no_noise_with_the_truth(strategy: Any) -> None:
 
     def listening(party: ThirdParty, request: Request, *rest: Any) -> Any:
         found = answer(party, request, *rest)
-        liars = env.channels["statistics"]._fault_memory[0]["liars"]
+        liars = env.channels["statistics"].faults.memory[0]["liars"]
         for b, row in enumerate(liars):
             true = [n for n in range(4) if n not in row and found[2][b, n]]
             pairs = ((n, m) for n in true for m in row if found[2][b, m])

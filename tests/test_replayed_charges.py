@@ -11,6 +11,7 @@ import pytest
 from cases import CASES
 
 from taciturn.envs.core import Array, Channel, ChannelConfig, Fault, Streams
+from taciturn.envs.core.channel_config import require_fit
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import (
@@ -190,7 +191,7 @@ class Bill:
 
 def fits(channel: Channel, config: ChannelConfig) -> bool:
     try:
-        channel.check(config)
+        require_fit(channel, config)
     except ValueError:
         return False
     return True

@@ -327,16 +327,16 @@ def observed(plain: Any, agent: Policy, turned: int | None, script: list[Any]) -
 
     population = plain.alike(3, private=private)
     channel, speaker = population.channel, Reads()
-    pass_on, recorded, place = channel._through_faults, bool(script), [0]
+    pass_on, recorded, place = channel._delivered, bool(script), [0]
 
-    def through(x: Array, *rest: Any) -> Any:
-        found = pass_on(x, *rest)
+    def through(y: Array, sent: Array) -> Any:
+        found = pass_on(y, sent)
         if not recorded:
             script.append(found)
         place[0] += 1
         return script[place[0] - 1]
 
-    channel._through_faults = through
+    channel._delivered = through
     configs = plain.channel_configs
     population.reset(seed=0, options={"channels": configs, "public_schedule": True})
     policies = {"agent": agent, "speaker": speaker}

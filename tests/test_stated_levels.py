@@ -12,6 +12,7 @@ from scipy.stats import binom
 import taciturn
 from taciturn import policies
 from taciturn.envs.core import Channel, ChannelConfig, Streams
+from taciturn.envs.core.channel_config import require_fit
 from taciturn.policies import (
     CDPMAB,
     DDPMAB,
@@ -215,7 +216,7 @@ def test_one_message_is_charged_at_the_epsilon_and_delta_of_its_mechanism(mechan
         one for one in ("one_hot", "categorical", "bounded", "stream", "scores") if one in mechanism.payloads
     )
     channel = Channel("x", payload, observer="server", unit="event", num_senders=2, averaged=mechanism.averages)
-    channel.check(ChannelConfig(mechanism))
+    require_fit(channel, ChannelConfig(mechanism))
     for seed in range(2):
         ledger = Ledger(1, 2, [channel])
         channel.install(ChannelConfig(mechanism), ledger)

@@ -17,6 +17,7 @@ from taciturn.envs import (
     gossip_bandit_v0,
 )
 from taciturn.envs.core import Array, Channel, ChannelConfig, Fault, Streams, begin
+from taciturn.envs.core.channel_config import require_fit
 from taciturn.policies import EliminationSchedule, FixedCount, GrowingSchedule, PublicPlan
 from taciturn.privacy import sums
 from taciturn.privacy.mechanisms import Exponential, Scheduled
@@ -222,7 +223,7 @@ def test_liars_losses_and_a_reader_share_one_allowance(senders: int, dropouts: i
     channel = Channel("sum", "vector", observer="server", unit="event", averaged=True, num_senders=senders)
     ledger = Ledger(len(cases), senders, [channel])
     config = ChannelConfig(DistributedSum(1.0, dropouts), faults=(Struck((kinds == 1) | (kinds == 3), kinds >= 2),))
-    channel.check(config)
+    require_fit(channel, config)
     channel.install(config, ledger)
     channel.draw_from(Streams(0))
     channel.reset(len(cases))

@@ -19,8 +19,7 @@ from taciturn.envs.core import (
     integer,
     join,
 )
-from taciturn.envs.core.channel import Fault
-from taciturn.envs.core.faults import Memory
+from taciturn.envs.core.faults import Fault, Memory
 from taciturn.privacy.channels import Payload, Unit
 from taciturn.privacy.composition import Method
 from taciturn.privacy.ledger import Ledger

@@ -25,7 +25,7 @@ from taciturn.envs.core import (
     integer,
     join,
 )
-from taciturn.envs.core.channel import Fault
+from taciturn.envs.core.faults import Fault
 from taciturn.privacy.attackers import special
 from taciturn.privacy.composition import Method
 from taciturn.privacy.mechanisms import NoPrivacy

@@ -2,10 +2,12 @@
 
 from taciturn.envs.core import fields
 from taciturn.envs.core.around import Around
-from taciturn.envs.core.channel import Channel, ChannelConfig, Fault, join
+from taciturn.envs.core.channel import Channel
+from taciturn.envs.core.channel_config import ChannelConfig, join
 from taciturn.envs.core.compiled import NotCompiled, private
 from taciturn.envs.core.controlled import Controlled, Played
 from taciturn.envs.core.counter_streams import fill, uniform
+from taciturn.envs.core.faults import Fault
 from taciturn.envs.core.hooks import Chosen
 from taciturn.envs.core.playing import Acts, NotPrivate, Rollout, as_policies, begin
 from taciturn.envs.core.population import Population

@@ -193,15 +193,9 @@ class Graph:
         """Whether the nodes can be split into two sets without an edge inside either."""
         if self.edges is None:
             return self.num_nodes <= 2
-        from scipy.sparse.csgraph import breadth_first_order
+        import networkx as nx
 
-        matrix, colour = self.matrix(), np.full(self.num_nodes, -1)
-        for start in np.unique(self.components, return_index=True)[1]:
-            order, before = breadth_first_order(matrix, start, directed=False)
-            colour[start] = 0
-            for node in order[1:]:
-                colour[node] = 1 - colour[before[node]]
-        return bool((colour[self.edges[:, 0]] != colour[self.edges[:, 1]]).all())
+        return bool(nx.is_bipartite(nx.from_scipy_sparse_array(self.matrix())))
 
 
 def _star_triangle(n: int) -> Graph:
@@ -217,7 +211,13 @@ SHAPES: dict[str, Callable[[int], Graph]] = {
     "star": lambda n: Graph._of_edges([(0, i) for i in range(1, n)], n, "graph"),
     "star_triangle": _star_triangle,
 }
-GRAPHS = (*SHAPES, "erdos_renyi", "watts_strogatz", "barabasi_albert")
+# The function of networkx that draws a random graph, and its parameters in their order.
+FAMILIES: dict[str, tuple[str, Callable[[int], dict[str, float]]]] = {
+    "erdos_renyi": ("fast_gnp_random_graph", lambda n: {"probability": min(1.0, 2 * np.log(max(n, 2)) / n)}),
+    "watts_strogatz": ("watts_strogatz_graph", lambda n: {"degree": 4, "rewiring": 0.1}),
+    "barabasi_albert": ("barabasi_albert_graph", lambda n: {"attachments": 2}),
+}
+GRAPHS = (*SHAPES, *FAMILIES)
 
 
 def random_graph(kind: str, num_nodes: int, seed: int = 0, **parameters: Any) -> Graph:
@@ -235,11 +235,8 @@ def random_graph(kind: str, num_nodes: int, seed: int = 0, **parameters: Any) ->
     """
     choice("kind", kind, GRAPHS)
     n = integer("num_nodes", num_nodes, at_least=1)
-    known = {
-        "erdos_renyi": {"probability": min(1.0, 2 * np.log(max(n, 2)) / n)},
-        "watts_strogatz": {"degree": 4, "rewiring": 0.1},
-        "barabasi_albert": {"attachments": 2},
-    }.get(kind, {})
+    draw, usual = FAMILIES.get(kind, ("", lambda n: {}))
+    known = usual(n)
     for name in parameters:
         if name not in known:
             raise ValueError(f"{kind} graphs have no parameter {name!r}; they have {', '.join(known) or 'none'}")
@@ -251,15 +248,9 @@ def random_graph(kind: str, num_nodes: int, seed: int = 0, **parameters: Any) ->
     rng = np.random.default_rng(integer("seed", seed, at_least=0))
     for _ in range(100):
         try:
-            if kind == "erdos_renyi":
-                drawn = nx.fast_gnp_random_graph(n, p["probability"], seed=rng)
-            elif kind == "watts_strogatz":
-                drawn = nx.watts_strogatz_graph(n, p["degree"], p["rewiring"], seed=rng)
-            else:
-                drawn = nx.barabasi_albert_graph(n, p["attachments"], seed=rng)
+            graph = Graph.of(getattr(nx, draw)(n, *p.values(), seed=rng))
         except nx.NetworkXError as error:
             raise ValueError(f"no {kind} graph has {n} nodes and {p}: {error}") from error
-        graph = Graph.of(drawn)
         if graph.connected():
             return graph
     raise ValueError(f"{kind} graphs of {n} nodes with {p} are too rarely connected: none of 100 draws was")

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from taciturn.envs.core import compiled, fields
-from taciturn.envs.core.channel import Channel, ChannelConfig
+from taciturn.envs.core.channel import Channel
+from taciturn.envs.core.channel_config import ChannelConfig
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.public import Fast, Passing
 from taciturn.envs.core.roles import Role

@@ -10,7 +10,8 @@ from weakref import ref
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core.channel import Channel, ChannelConfig
+from taciturn.envs.core.channel import Channel
+from taciturn.envs.core.channel_config import ChannelConfig, require_fit
 from taciturn.envs.core.hooks import Hooks, S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.playing import Acts, Rollout, as_policies, note_players
@@ -243,7 +244,7 @@ class Population(Hooks[S]):
     def check_config(self, channel: str, config: ChannelConfig) -> None:
         """Raise ValueError if the world or the channel does not accept `config` on that channel."""
         self.check_channel(channel, config)
-        self.channels[channel].check(config)
+        require_fit(self.channels[channel], config)
 
     # What a run has spent, and infos.
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core.channel import Channel, ChannelConfig
+from taciturn.envs.core.channel import Channel
+from taciturn.envs.core.channel_config import ChannelConfig
 from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.replies import reply_law, require_bits
 from taciturn.envs.core.roles import Layout

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core.around import Around
-from taciturn.envs.core.channel import ChannelConfig, join
+from taciturn.envs.core.channel_config import ChannelConfig, join
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import Passing, has_public_schedule
@@ -229,7 +229,8 @@ class Speaking(Around):
         self._check_room(out)
         self._settle()
         if self.turn == (SPEAKER,):
-            self._choose(checked[SPEAKER], live)
+            if self.channel.takes_levels:
+                self.channel.levels[live] = self.grid[checked[SPEAKER]][live]
             self._turn = 1
             paid = {SPEAKER: np.zeros((self.num_envs, self.roles[SPEAKER].num_agents))}
             return self._stepped(filled(out, self.observe()), paid, dict, live)
@@ -240,11 +241,6 @@ class Speaking(Around):
         pays = (self._earned * (live & self.done))[:, None]
         paid = {role: step.reward, SPEAKER: np.repeat(pays, self.roles[SPEAKER].num_agents, 1)}
         return Step(filled(out, self.observe()), paid, self.terminated, self.truncated, partial(getattr, step, "info"))
-
-    def _choose(self, actions: Array, live: Array) -> None:
-        """Take the levels of the next messages [B, N] from actions, in the replicas `live` bool[B]."""
-        if self.channel.takes_levels:
-            self.channel.levels[live] = self.grid[actions][live]
 
     def spent(self) -> Floats:
         """The sum of the levels of each agent's messages so far, float64[B, N]."""

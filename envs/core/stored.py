@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import compiled, counter_streams
-from taciturn.envs.core.channel import PLAIN
+from taciturn.envs.core.channel_config import PLAIN
 from taciturn.envs.core.compiled import HEAR, LOOK, SAY, TELL, Call, Turn
 from taciturn.envs.core.hooks import S
 from taciturn.envs.core.loops import Loops

@@ -226,7 +226,7 @@ def bits(population: Population[Any]) -> bytes:
     """Everything that a reset may change, byte by byte."""
     inner = population.inner if isinstance(population, Controlled) else population
     channels = {
-        name: (c.everyone, c.each, c.live, c.stopped, c.config, c._memory, c._fault_memory)
+        name: (c.everyone, c.each, c.live, c.stopped, c.config, c.memory, c.faults.memory)
         for name, c in inner.channels.items()
     }
     spaces = {name: (role.layout.low, role.layout.high, str(role.action_space)) for name, role in inner.roles.items()}

@@ -17,8 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 import numpy as np
 
-from taciturn.envs.core.channel import Fault
-from taciturn.envs.core.faults import Byzantine, Churn, LossyChannel, MessageLimit, Stragglers
+from taciturn.envs.core.faults import Byzantine, Churn, Fault, LossyChannel, MessageLimit, Stragglers
 from taciturn.validation import choice, integer, mapping, number, shown
 
 Params = dict[str, Any]

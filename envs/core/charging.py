@@ -1,0 +1,63 @@
+"""What the messages on a channel cost: who can afford one, and what the ledger is charged."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taciturn.privacy.sampling import SampledLoss
+from taciturn.validation import Array
+
+if TYPE_CHECKING:
+    from taciturn.envs.core.channel import Channel
+
+
+def loss(
+    channel: "Channel", sensitivity: float | None = None, *, shuffled: int | None = None, rate: float = 1.0
+) -> Any:
+    """The loss of a message, which may be `shuffled` among those of so many senders, or be sent by a random share
+    `rate` of all agents."""
+    key = sensitivity, shuffled, rate
+    if key not in channel.losses:
+        mechanism: Any = channel.config.mechanism
+        if shuffled is not None:  # where senders read the messages, each knows its own
+            found = mechanism.summed_loss(max(shuffled - (channel.observer in ("neighbour", "public")), 1))
+        else:
+            found = mechanism.loss(sensitivity) if rate >= 1 else SampledLoss(loss(channel), rate)
+        channel.losses[key] = found
+    return channel.losses[key]
+
+
+def admit(channel: "Channel", who: Array, cost: Any) -> Array:
+    """Those of the agents `who` bool[B, N] that the budget does not stop from sending at this cost, a loss or levels
+    [B, N]."""
+    if channel.config.budget is not None:
+        who, ended = channel.config.budget.admit(channel.ledger, cost, who, channel.name)
+        channel.stopped = channel.stopped | ended
+    return who
+
+
+def charge(channel: "Channel", who: Array, cost: Any, events: int | None = None, everyone: bool = False) -> None:
+    """Charge a message of the agents `who` bool[B, N], which are all those of the live replicas if `everyone`."""
+    mechanism: Any = channel.config.mechanism
+    if not mechanism.shuffles:
+        counted = {"everyone": channel.live} if everyone else {"each": who}
+        channel.ledger.charge(channel.name, cost, **counted, events=events)
+        return
+    number = who.sum(1)
+    for senders in np.unique(number[number > 0]).tolist():
+        each = who & (number == senders)[:, None]
+        channel.ledger.charge(channel.name, loss(channel, shuffled=senders), each=each, events=events)
+
+
+def charge_drawn(channel: "Channel", who: Array, events: int | None) -> Array:
+    """Charge all agents alike for an average whose senders `who` bool[B, N] were drawn at random, if their budgets
+    admit it; returns who sends."""
+    number, agents = who.sum(1), who.shape[1]
+    for senders in np.unique(number[number > 0]).tolist():
+        there = number == senders
+        # A fellow who reads knows whether it was drawn: if not, the senders are among one fewer.
+        cost = loss(channel, rate=min(senders / max(agents - 1, 1), 1.0))
+        admitted = admit(channel, np.broadcast_to(there[:, None], who.shape), cost).all(1)
+        who = who & (admitted | (number != senders))[:, None]
+        channel.ledger.charge(channel.name, cost, everyone=there & admitted, events=events)
+    return who

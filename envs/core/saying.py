@@ -1,0 +1,148 @@
+"""How the messages on a channel are said: plainly, perturbed, at chosen levels, or as one average.
+
+Each function takes the messages x [B, N, ...] that the agents `who` bool[B, N] would send, all in live replicas, lets
+budgets stop some, perturbs, counts and charges the others, and returns the messages and who has sent one.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taciturn.envs.core.charging import admit, charge, charge_drawn, loss
+from taciturn.privacy.mechanisms import NoPrivacy
+from taciturn.validation import Array
+
+if TYPE_CHECKING:
+    from taciturn.envs.core.channel import Channel
+
+
+def of(who: Array, y: Array) -> Array:
+    """The messages y [B, N, ...] of the agents `who` bool[B, N], 0 for the others."""
+    return np.where(who.reshape(*who.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype))
+
+
+def plainly(channel: "Channel", x: Array, who: Array, levels: Array | None, everyone: bool) -> tuple[Array, Array]:
+    """Messages without a mechanism, or perturbed by their senders at `levels`."""
+    if levels is not None and channel.ledger is not None:
+        who = admit(channel, who, levels)
+        channel.ledger.charge_levels(channel.name, np.where(who, levels, 0.0), kind=channel.chosen)
+    channel.count(*((channel.live, None) if everyone else (None, who)))
+    return of(who, x), who
+
+
+def perturbed(
+    channel: "Channel", x: Array, who: Array, sensitivity: Any, events: int | None, everyone: bool
+) -> tuple[Array, Array]:
+    """Messages that a mechanism perturbs one by one."""
+    mechanism: Any = channel.config.mechanism
+    apart = isinstance(sensitivity, np.ndarray)
+    cost = loss(channel, None if apart else sensitivity)
+    if mechanism.stateful:
+        return gone_on(channel, x, who, cost, sensitivity, events)
+    who = admit(channel, who, cost)
+    if apart:
+        axes = x.ndim - mechanism.payload_dims  # along which messages differ
+        sensitivity = np.broadcast_to(sensitivity, (*x.shape[:axes], *[1] * mechanism.payload_dims))[who]
+    mechanism.check_sensitivity(sensitivity)
+    channel.count(None, who)
+    message = mechanism.perturb(x[who], channel.rng, sensitivity)
+    charge(channel, who, cost, events, everyone)
+    y = np.zeros((*x.shape[:2], *message.shape[1:]), message.dtype)
+    y[who] = message
+    return y, who
+
+
+def gone_on(
+    channel: "Channel", x: Array, who: Array, cost: Any, sensitivity: Any, events: int | None
+) -> tuple[Array, Array]:
+    """Messages of a mechanism with memory: repeating an answer is free, and so is going on with a stream that was
+    charged as a whole.
+
+    Under a budget a memoised answer is kept even if the value changes, since a new answer would reveal the change.
+    """
+    mechanism: Any = channel.config.mechanism
+    mechanism.check_sensitivity(sensitivity)
+    if channel.memory is None:
+        channel.memory = mechanism.start(x.shape[:2], sensitivity=sensitivity)
+    if channel.config.budget is not None:
+        begun = channel.memory.begun
+        if mechanism.changes_tell and begun.any():
+            x = np.where(begun.reshape(*begun.shape, *[1] * (x.ndim - 2)), channel.memory.values, x)
+        who = admit(channel, who & ~begun, cost) | (who & begun)
+    channel.count(None, who)
+    y = mechanism.step(x, channel.rng, channel.memory, where=who, sensitivity=sensitivity)
+    # The charge for a stream covers one event.
+    charge(channel, channel.memory.fresh & who, cost, None if mechanism.per_stream else events)
+    return of(who, y), who
+
+
+def at_levels(channel: "Channel", x: Array, who: Array, sensitivity: Any, events: int | None) -> tuple[Array, Array]:
+    """Messages at `Channel.levels`; one that a budget has no room for is sent at level 0."""
+    mechanism: Any = channel.config.mechanism
+    if channel.memory is None:
+        channel.memory = mechanism.start(x.shape[:2])
+    levels, budget = np.where(who, channel.levels, 0.0), channel.config.budget
+    if budget is not None:
+        levels = np.where(budget.allows(channel.ledger, levels, channel.name), levels, 0.0)
+    y, spoke = mechanism.say(x, levels, who, channel.noise, channel.memory, sensitivity)
+    channel.count(None, spoke)
+    channel.ledger.charge_levels(channel.name, levels, kind=mechanism.kind, zcdp=mechanism.zcdp, events=events)
+    return y, spoke
+
+
+def note(channel: "Channel", y: Array, delivered: Array) -> None:
+    """Note what was read in the live replicas, and at which levels."""
+    numbers, some = y.reshape(*y.shape[:2], -1), channel.live
+    if channel.read.shape[1] != numbers.shape[2]:
+        channel.read = np.zeros((len(y), numbers.shape[2]))
+    total = of(delivered, numbers).sum(1) / np.maximum(delivered.sum(1), 1)[:, None]
+    channel.read[some] = total[some]
+    channel.standing[some] = np.where(delivered, channel.memory.standing, 0.0)[some]
+
+
+def on_average(
+    channel: "Channel",
+    x: Array,
+    who: Array,
+    lying: Array | None,
+    sensitivity: Any,
+    events: int | None,
+    weights: Array | None,
+    drawn: bool,
+) -> tuple[Array, Array]:
+    """One average, which is delivered as a message of every sender who is in it.
+
+    Messages are lost before they are added up. Observers read the average, and not who is in it.
+    """
+    mechanism: Any = channel.config.mechanism
+    mechanism.check_sensitivity(sensitivity)
+    unseen = drawn and mechanism.hides_senders and all(fault.observes for fault in channel.faults.kinds)
+    who = charge_drawn(channel, who, events) if unseen else admit(channel, who, loss(channel))
+    channel.count(None, who)
+    x, arrived = channel.faults.deliver(x, who, (False,))
+    arrived = arrived & who  # whoever announced nothing has no share of the noise
+    mean, released = mechanism.average(x, who, arrived, channel.rng, sensitivity, weights)
+    if not unseen:
+        channel.ledger.charge(channel.name, loss(channel), each=who, events=events)
+        if lying is not None:  # where too few of those in it are honest, it hides nothing
+            broken = released & ~mechanism.holds(who, arrived & ~lying)
+            if broken.any():
+                channel.ledger.charge(channel.name, NoPrivacy().loss(), each=who & broken[:, None], events=events)
+    told, inside = channel.faults.show(mean, released, who.shape[1]), arrived & released[:, None]
+    return of(inside, told), inside
+
+
+def in_sum(channel: "Channel", histogram: Array, zeros: Array | None) -> tuple[Array, Array]:
+    """Everyone's one-hot messages as counts, drawn by the law of their sum (`Channel.tally`)."""
+    mechanism: Any = channel.config.mechanism
+    channel.count(channel.live, None)
+    if mechanism is not None:
+        everybody = np.broadcast_to(channel.live[:, None], (len(channel.live), channel.num_senders))
+        charge(channel, everybody, loss(channel), everyone=True)
+    named = histogram.shape[-1]
+    if zeros is not None:
+        histogram = np.concatenate([histogram, zeros[:, None]], 1)
+    for fault, rng in zip(channel.faults.kinds, channel.faults.rngs, strict=True):
+        histogram = fault.thin(histogram, rng)
+    received, histogram = histogram.sum(-1), histogram[..., :named]
+    return histogram if mechanism is None else mechanism.perturb_counts(histogram, channel.rng, received), received

@@ -39,7 +39,7 @@ class Around(Population[Any]):
     look, acting, action_mask, column = map(_asked, ("look", "acting", "action_mask", "column"))
     stream, clock, fix_spaces, check_channel = map(_asked, ("stream", "clock", "fix_spaces", "check_channel"))
     measures, outcome, public, empty_info = map(_asked, ("measures", "outcome", "public", "empty_info"))
-    describe, draw = map(_asked, ("describe", "draw"))
+    describe, draw, make_ledger = map(_asked, ("describe", "draw", "make_ledger"))
 
     def __init__(self, population: Population[Any]) -> None:
         self.inner = population

@@ -56,6 +56,7 @@ class Population(Hooks[S]):
     ledger: Any
     _state: Any  # another object after each change; None before the first run
     _fixed_spaces: bool
+    make_ledger: Callable[[], Any]
     _public_schedule = False  # declared by a reset option
 
     def __init__(self, params: Any, num_envs: int = 1) -> None:

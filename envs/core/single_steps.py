@@ -60,7 +60,8 @@ class SingleSteps(Stored[S]):
         self._action: list[Array] = []
         self._calls: tuple[list[Turn], list[Turn]] = [], []
         for (now, then), turn in zip(self._order, self._turns):
-            space, role = self.roles[now].action_space, self.roles[then]
+            space: Any = self.roles[now].action_space
+            role = self.roles[then]
             rows = self.column(self.acts).shape[1] if self.acts else self.roles[now].num_agents
             self._action.append(np.zeros((1, rows, *space.shape), space.dtype))
             given = turn._replace(actions=self._action[-1], reward=reward, over=over, told=told)

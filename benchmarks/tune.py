@@ -41,7 +41,7 @@ from taciturn.bench.tasks import (
     sign,
     under,
 )
-from taciturn.envs.core.descriptor import TUNED
+from taciturn.bench.tasks.contest import TUNED
 
 TRIALS, SECONDS = 24, 30.0
 RUNS, MOST, FINALISTS, FINAL = 40, 400, 3, 4

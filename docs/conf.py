@@ -180,17 +180,17 @@ def make_pages() -> None:
     for section, (title, folder, package, pattern) in SECTIONS.items():
         rows: list[tuple[str, str]] = []
         for file in sorted((ROOT / folder).glob(pattern)):
-            if file.name.startswith("_") or (section == "worlds" and file.parent.name == "core"):
-                continue
             tree = ast.parse(file.read_text(encoding="utf-8"))
+            defines = any(isinstance(node, ast.ClassDef | ast.FunctionDef) for node in tree.body)
+            if (file.name.startswith("_") and not defines) or (section == "worlds" and file.parent.name == "core"):
+                continue
             docstring = ast.get_docstring(tree) or ""
-            parts = file.relative_to(ROOT / folder).with_suffix("").parts
+            parts = (file.parent if file.stem == "__init__" else file.with_suffix("")).relative_to(ROOT / folder).parts
             module, name = ".".join([package, *parts]), ".".join(parts)
             # The page of a world takes the name of its folder; pages of the other files of that folder name both.
             *outer, last = parts[:-1] if len(parts) > 1 and parts[-1] == "world" else parts
             label = " ".join([last.replace("_", " ").capitalize(), *(f"({part.replace('_', ' ')})" for part in outer)])
             code = f".. code-block:: python\n\n   {usage(file, ROOT / folder, package, module)}\n\n"
-            defines = any(isinstance(node, ast.ClassDef | ast.FunctionDef) for node in tree.body)
             if module in WORLDS:
                 world = WORLDS[module]
                 pages |= {FILMS / f"{world}.{end}": content for end, content in films(world).items()}

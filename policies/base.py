@@ -84,7 +84,14 @@ class Policy(metaclass=NamesUnknown):
         raise NotImplementedError
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        """Learn from a step: taking `action` at `obs` earned `reward` [B, rows]; `done` bool[B]."""
+        """Learn from a step: taking `action` at `obs` earned `reward` [B, rows]; `done` bool[B] marks replicas that
+        have ended or did not play."""
+
+    def restart(self, where: Array) -> None:
+        """Forget what is remembered of the replicas `where` bool[B]: they were reset, while the others play on.
+
+        Needed only where observations do not show that a run begins.
+        """
 
     def prescribes(self, view: PublicView) -> dict[str, Any]:
         """`{channel: mechanism}` that the policy's paper prescribes, for `simulate(privacy="paper")`; ValueError if

@@ -14,34 +14,42 @@ EXAMPLE = (ROOT / "examples/contextual_world.py").read_text(encoding="utf-8")
 WORLD, POLICY = EXAMPLE.partition("\n\nclass SharedGreedy")[::2]
 DESCRIPTOR = '''"""What others must know of `contextual_bandit_v0`."""
 
-from taciturn.envs.core.descriptor import Contest, Descriptor, Example, Leak, Totals, Variant, lost
-
-SMALL = {"num_agents": 3, "period": 5, "horizon": 40}
+from taciturn.envs.core.descriptor import Descriptor, Example
 
 WORLDS = (
     Descriptor(
         name="contextual_bandit_v0",
         module="taciturn.envs.contextual_bandit.world",
-        small=SMALL,
+        small={"num_agents": 3, "period": 5, "horizon": 40},
         size="num_agents",
         others="SharedGreedy",
         mechanisms={"counts": "Laplace:1"},
         example=Example(
             "SharedGreedy", "num_envs=20", ("SharedGreedy()", 'privacy={"counts": Laplace(1.0)}'), "Laplace"
         ),
-        contest=Contest(
-            measure="regret",
-            steps=20_000,
-            classic=(("SharedGreedy", {}),),
-            paper=(),
-            tuned=(("SharedPPO", {}),),
-            variants={"crowd": Variant("100 agents instead of 20", {"num_agents": 100}), "lost": lost("counts")},
-            totals=Totals(("counts",), "Laplace:{}", {}, 1, None, "one count"),
-        ),
-        leaks=(Leak({"SharedGreedy": {}}, "Laplace:{}", SMALL),),
     ),
 )
 '''
+TASKS = """measure = "regret"
+steps = 20_000
+classic = ["SharedGreedy"]
+tuned = ["SharedPPO"]
+
+[variants]
+crowd = { what = "100 agents instead of 20", params = { num_agents = 100 } }
+lost = { what = "half of the messages are lost", faults.counts = ["LossyChannel", { probability = 0.5 }] }
+
+[totals]
+channels = ["counts"]
+mechanism = "Laplace:{}"
+messages = 1
+protects = "one count"
+
+[attacks]
+mechanism = "Laplace:{}"
+params = { num_agents = 3, period = 5, horizon = 40 }
+runs = [{ policies = ["SharedGreedy"] }]
+"""
 CHANGED = {
     "envs/__init__.py": (
         ('    "elicitation",\n', '    "elicitation",\n    "contextual_bandit",\n'),
@@ -86,6 +94,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "__init__.py").write_text('"""A contextual bandit."""\n', encoding="utf-8")
     (folder / "world.py").write_text(world.rstrip() + "\n", encoding="utf-8")
     (folder / "descriptor.py").write_text(DESCRIPTOR, encoding="utf-8")
+    (root / "src/taciturn/bench/tasks/contextual_bandit_v0.toml").write_text(TASKS, encoding="utf-8")
     policy = POLICY.partition('\n\nif __name__ == "__main__"')[0]
     (root / "policies/classic/contextual_bandit.py").write_text(
         '"""A baseline for `contextual_bandit_v0`."""\n\nimport numpy as np\n\n'

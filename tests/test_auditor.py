@@ -21,7 +21,7 @@ from taciturn.bench.comparisons import leakage
 from taciturn.bench.results import Group
 from taciturn.envs import federated_training_v0, gossip_bandit_v0
 from taciturn.envs.core import Array
-from taciturn.envs.federated_training.descriptor import without_data
+from taciturn.envs.federated_training.datasets import without_data
 from taciturn.policies import PPCL, FixedCount
 from taciturn.privacy import attackers as looks
 from taciturn.privacy.attackers import attackers, lowest_share

@@ -292,7 +292,7 @@ def test_where_it_cannot_act(given: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("policy", [HoldTheBest(), HoldTheBestTogether(), Listener(None, moment=1.0)], ids=repr)
 def test_a_run_that_is_over_is_forgotten(policy: Any) -> None:
-    """In its replica alone."""
+    """In its replica alone, once it is told."""
     env = gossip_bandit_v0.population(2, num_agents=5, horizon=8.0)
     obs, _ = env.reset(seed=0)
     policy.reset(env, np.random.default_rng(0))
@@ -302,6 +302,7 @@ def test_a_run_that_is_over_is_forgotten(policy: Any) -> None:
         policy.update(obs, actions, step.reward, env.done)
         obs = step.observation
     memory = [policy._counted, policy._ticks, *([policy._heard] if isinstance(policy, Listener) else [])]
+    policy.restart(env.done)
     for values in memory:
         assert not values[env.done].any()
         assert env.done.all() or values[~env.done].any()

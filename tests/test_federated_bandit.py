@@ -473,7 +473,8 @@ def test_a_round_on_a_graph_takes_its_delay() -> None:
     paid = -(first.reward - np.array([[1, 1, 0, 0, 1]]))[0]
     np.testing.assert_allclose(paid, 2.0 * (sharing.adv + sharing.req + sharing.data)[0])
     for slot in (1, 2, 3):
-        assert (env.action_mask("agent")[0, :, 2:] == 0).all()
+        mask: Any = env.action_mask("agent")
+        assert (mask[0, :, 2:] == 0).all()
         layout = env.roles["agent"].layout
         held = layout.unpack(env.observe())["coverage"][0]
         np.testing.assert_allclose(held, sharing.known(slot).sum(1) / 5)

@@ -11,6 +11,7 @@ import worlds as tiny
 from cases import CASES
 
 from taciturn.envs.core import World
+from taciturn.envs.core.around import Around
 from taciturn.testing.cases import by_agent, random_actions, seen
 
 
@@ -37,6 +38,51 @@ def test_parallel_step_of_a_phased_world_is_a_campaign() -> None:
     assert env.agents == []
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(by_agent(actions))
+
+
+class AsArrays(Around):
+    """A world whose single steps are played as arrays, as those of populations around a world are."""
+
+    name = "as_arrays"
+    turn = property(lambda self: self.inner.turn)
+    default_action = property(lambda self: self.inner.default_action)
+
+    def make_roles(self) -> Any:
+        return tuple(self.inner.roles.values())
+
+    def around(self, inner: Any, duplicate: Any) -> Any:
+        raise NotImplementedError
+
+    def reset(self, **options: Any) -> Any:
+        return self.inner.reset(**options)
+
+    def step(self, *given: Any, **named: Any) -> Any:
+        return self.inner.step(*given, **named)
+
+
+@pytest.mark.parametrize("name", ["auction", "elicitation_v0"])
+def test_a_single_step_plays_several_turns(name: str) -> None:
+    """Its own way, that of arrays, and turn by turn: rewards add up, later infos fill in what had no meaning, and
+    nothing is played after the end, nor if a later turn's action is refused."""
+    at_once, inner, apart = (CASES[name].population(1) for _ in range(3))
+    as_arrays = AsArrays(inner)
+    rng = np.random.default_rng(0)
+    for env in (at_once, as_arrays, apart):
+        env.reset(seed=1)
+        env.step({"platform": env.default_action("platform")})
+    while not apart.done[0]:
+        actions = {role: rows[0] for role, rows in random_actions(apart, rng).items()}
+        with pytest.raises(ValueError, match="of role 'platform' must lie in"):
+            at_once.step_one({"individual": actions["individual"], "platform": actions["platform"] - 1e9})
+        found = at_once.step_one(actions)
+        np.testing.assert_equal(as_arrays.step_one(actions), found)
+        seen, rewards, *ends, info = apart.step_one({"individual": actions["individual"]})
+        unknown = apart.no_meaning()
+        if not any(ends):
+            seen, more, *ends, told = apart.step_one({"platform": actions["platform"]})
+            rewards = {role: np.add(paid, more[role]).tolist() for role, paid in rewards.items()}
+            info |= {key: told[key] for key in unknown}
+        np.testing.assert_equal((seen, rewards, *ends, info), found)
 
 
 def test_parallel_step_reports_an_end_in_the_opening_turn() -> None:

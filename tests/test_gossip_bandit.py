@@ -21,9 +21,9 @@ from taciturn.envs import gossip_bandit_v0
 from taciturn.envs.core import Array, compiled, loops, picture
 from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
-from taciturn.envs.gossip_bandit import world as gossip_world
 from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, choose, hear_noise, option_to_pull, reply_noise
-from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit, nobody_counts
+from taciturn.envs.gossip_bandit.ticks import nobody_counts, play
+from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit
 from taciturn.policies import (
     CBL,
     PPCL,
@@ -435,7 +435,7 @@ def test_a_run_that_is_recorded_often_is_compiled_once_it_is_long(monkeypatch: p
     env = started(policy, 10, RR(3.0), num_agents=100)
     for until in range(1, 11):
         env.advance(policy, until=float(until))
-        seen.append(not hasattr(env._loops[gossip_world.play], "__code__"))
+        seen.append(not hasattr(env._loops[play], "__code__"))
     assert seen == sorted(seen)
     assert 3 <= sum(seen) <= 8
 

@@ -19,9 +19,9 @@ from taciturn.bench.results import Cell, Config, Group, Results
 from taciturn.bench.study import Score, Study
 from taciturn.bench.tables import standard_tables
 from taciturn.bench.tasks import CLASSIC, CONTESTS, KINDS, PAPER, TASK_AGENT, TASKS, YOURS, sign
+from taciturn.bench.tasks.contest import PLAIN_PPO
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Population
-from taciturn.envs.core.descriptor import PLAIN_PPO
 from taciturn.policies import FixedCount, Learner
 from taciturn.registry import worlds
 from taciturn.wrappers.sb3 import RowsVecEnv

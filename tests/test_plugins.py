@@ -20,11 +20,12 @@ import taciturn
 from taciturn import plugins, registry
 from taciturn.bench.catalogue import STUDY_PLUGINS, studies_named
 from taciturn.bench.play import learns
+from taciturn.bench.tasks import TABLE_PLUGINS
 from taciturn.mechanism_names import MECHANISM_PLUGINS, named_mechanisms, parse_mechanism
 from taciturn.plugins import PluginError, PluginWarning
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "plugin"
-GROUPS = (registry.WORLD_PLUGINS, registry.POLICY_PLUGINS, MECHANISM_PLUGINS, STUDY_PLUGINS)
+GROUPS = (registry.WORLD_PLUGINS, registry.POLICY_PLUGINS, MECHANISM_PLUGINS, STUDY_PLUGINS, TABLE_PLUGINS)
 # Another package, of which one thing in each group can be used, and these cannot, for these reasons.
 BROKEN = {
     "taciturn.worlds": {
@@ -37,6 +38,15 @@ BROKEN = {
         "Sceptic": ("rumour:Sceptic", "has a name that is taken already"),
     },
     "taciturn.mechanisms": {"Hush": ("rumour:Hush", "cannot be imported: AttributeError: ")},
+    "taciturn.tasks": {
+        "gossip_bandit_v0": ("rumour:TASKS", "has a name that is taken already"),
+        "nowhere_v0": ("rumour:TASKS", "cannot be used: unknown environment 'nowhere_v0': "),
+        "sounds_v0": (
+            "rumour:KNOWN",
+            "must be a table as in taciturn.bench.tasks, a mapping or a text in TOML, and is ",
+        ),
+        "rumours_v0": ("rumour:__doc__", "cannot be used: Expected '=' after a key in a key/value pair (at line 1, "),
+    },
     "taciturn.studies": {
         "gossip": ("rumour_study:Rumours", "must be a subclass of taciturn.bench.study.Study of that name")
     },
@@ -55,7 +65,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     broken = folder / "zz_broken-1.0.dist-info"
     broken.mkdir()
     (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: zz-broken\nVersion: 1.0\n")
-    lines = (f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, (v, _) in some.items()) for group, some in BROKEN.items())
+    said = {group: {name: value for name, (value, _) in some.items()} for group, some in BROKEN.items()}
+    said["taciturn.worlds"] |= {"quiet_v0": "rumour:rumour_v0"}  # which can be used, and has no table of tasks
+    lines = (f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in some.items()) for group, some in said.items())
     (broken / "entry_points.txt").write_text("\n".join(lines))
     return folder
 
@@ -79,6 +91,7 @@ def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for known in (gymnasium.registry, *(getattr(pettingzoo, name, {}) for name in names)):
         known.pop("taciturn/Rumour-v0", None)
         known.pop("taciturn/Lost-v0", None)
+        known.pop("taciturn/Quiet-v0", None)
 
 
 def played(world: str, policy: str, mechanism: str) -> Any:
@@ -166,6 +179,8 @@ def test_the_list_has_a_line_for_each_that_is_broken_and_all_the_others(site: Pa
     assert {f"taciturn/Rumour-v0/{name}" for name in ("standard", "crowd", "lost")} <= {
         task["id"] for task in found["tasks"]
     }
+    assert found["environments"]["taciturn/Quiet-v0"] == "quiet_v0"
+    assert not [task for task in found["tasks"] if task["id"].startswith("taciturn/Quiet")]
     assert "Sceptic" in found["policies"]
     assert "Shrug" in found["mechanisms"]
     assert "rumours" in found["studies"]

@@ -135,7 +135,7 @@ def test_phases_of_gosine_end_on_time_and_replace_the_worse_option() -> None:
     less pulled."""
     policy = ready(GosInE(growth=1.0), num_agents=ROWS, qualities=(0.9, 0.8, 0.7, 0.6, 0.5))
     ended, exchange = [], policy.exchange
-    policy.exchange = lambda obs: ended.append(policy._round)
+    policy.exchange = lambda obs, ends: ended.append(policy._round[0])
     obs = heard(policy, [0, 0, 0, 0, 9], 9, -1)
     for _ in range(17):
         policy.act(obs)
@@ -143,9 +143,11 @@ def test_phases_of_gosine_end_on_time_and_replace_the_worse_option() -> None:
     # Agent 0 owns option 0 and has 1 and 2, which it has pulled 10 and 12 times, 1 and 9 of them before this phase.
     policy._pulls[0, 0, 1:3], policy._before[0, 0, 1:3] = (10, 12), (1, 9)
     assert policy._extra[0, 0].tolist() == [1, 2]
-    exchange(obs)
+    others = np.arange(len(policy._extra)) > 0
+    exchange(obs, ~others)
     assert policy._extra[0, 0].tolist() == [1, 4]
-    np.testing.assert_array_equal(policy._before, policy._pulls)
+    np.testing.assert_array_equal(policy._before[0], policy._pulls[0])
+    assert (policy._extra[others] == policy._two).all(), "their phase goes on"
 
 
 def test_pooled_rounds_are_the_last_ones_of_this_run() -> None:

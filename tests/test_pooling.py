@@ -31,12 +31,16 @@ from taciturn.bench.store import Store
 from taciturn.bench.submission import merged, packed, unpacked
 from taciturn.bench.tasks import YOURS, tasks_of
 from taciturn.cli import main
-from taciturn.envs import federated_bandit_v0, gossip_bandit_v0
-from taciturn.envs.core import Array, PublicView
+from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0
+from taciturn.envs.core import Array, Controlled, PublicView, Seat
 from taciturn.policies import (
     UCB1,
     CentralisedOracle,
+    HoldTheBest,
     IsolatedThompson,
+    IsolatedUCB,
+    Listener,
+    OneAnswerOracle,
     Policy,
     TargetQuality,
     ThompsonSampling,
@@ -44,7 +48,7 @@ from taciturn.policies import (
 )
 from taciturn.policies.external.rows import Predictor
 from taciturn.policies.external.separate import Separate
-from taciturn.testing.policies import Play, each_agent_has_a_mind_of_its_own
+from taciturn.testing.policies import Play, a_second_run_owes_nothing_to_the_first, each_agent_has_a_mind_of_its_own
 from taciturn.wrappers import Exponential, NoPrivacy
 from taciturn.wrappers.sb3 import RowsVecEnv
 
@@ -82,6 +86,87 @@ def test_policies_of_the_package_say_whether_they_pool(name: str, monkeypatch: p
         assert bool(found) == made.pools
         monkeypatch.setattr(one, "pooling", lambda: found)  # once is enough
         each_agent_has_a_mind_of_its_own(one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_policy_remembers_an_earlier_run(name: str) -> None:
+    a_second_run_owes_nothing_to_the_first(own_play(name))
+
+
+class Forgetful(Policy):
+    """Acts by the number of its turns so far, which observations do not show."""
+
+    def begin(self, view: PublicView) -> None:
+        self.turns = np.zeros((view.num_envs, 1), np.int64)
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        self.turns += 1
+        return np.broadcast_to(self.turns % 4, obs.shape[:2])
+
+    def restart(self, where: Array) -> None:
+        self.turns[where] = 0
+
+
+class Unforgetting(Forgetful):
+    """Takes no notice of a new run."""
+
+    def restart(self, where: Array) -> None: ...
+
+
+class Copies(Separate):
+    """`Unforgetting` as a copy for each agent."""
+
+    def __init__(self) -> None:
+        super().__init__(Unforgetting())
+
+
+def test_memory_of_an_earlier_run_is_found() -> None:
+    """Copies, one for each agent, are made anew."""
+    for policy in (Forgetful, Copies):
+        a_second_run_owes_nothing_to_the_first(Play(policy, "federated_bandit_v0", ARMS | {"horizon": 30}))
+    with pytest.raises(AssertionError):
+        a_second_run_owes_nothing_to_the_first(Play(Unforgetting, "federated_bandit_v0", ARMS | {"horizon": 30}))
+
+
+class UCBCopies(Separate):
+    """`IsolatedUCB` as a copy for each agent."""
+
+    def __init__(self) -> None:
+        super().__init__(IsolatedUCB())
+
+    def turns(self) -> Array:
+        """Of each agent, [B, N]."""
+        return np.vectorize(lambda copy: copy._pulls.sum())(self._copies)
+
+
+@pytest.mark.parametrize("seat", [False, True])
+def test_the_others_restart_where_a_run_ends(seat: bool) -> None:
+    """In a vector environment, whose replicas begin again by themselves."""
+    policy: Any = UCB1() if seat else Truthful()
+    restarted: list[Any] = []
+    policy.restart = lambda where: restarted.append(where.tolist())
+    world: Any = federated_bandit_v0.population(2, **ARMS) if seat else elicitation_v0.population(2, **MARKET)
+    view = Seat(world, "agent", 0, {"agent": policy}) if seat else Controlled(world, "platform", {"individual": policy})
+    view.reset(seed=0)
+    view.reset(where=np.array([True, False]))
+    view.reset(where=np.array([True, True]))
+    assert restarted == [[True, False], [True, True]]
+
+
+@pytest.mark.parametrize("policy", [IsolatedUCB, HoldTheBest, Listener, OneAnswerOracle, UCBCopies])
+def test_partners_learn_nothing_while_their_replica_waits(policy: Any) -> None:
+    """Replicas wait until it is the seat's turn in all of them; each partner remembers the turns that it has had."""
+    world = gossip_bandit_v0.population(5, **TICKS)
+    partner = policy()
+    seat = Seat(world, "agent", 0, {"agent": partner})
+    seat.reset(seed=0)
+    for _ in range(6):
+        seat.step(np.zeros((5, 1, 3), np.int64))
+    turns = partner.turns() if policy is UCBCopies else getattr(partner, "_ticks", None)
+    turns = partner._pulls.sum(-1) if turns is None else turns
+    assert len(set(world.clock().tolist())) > 1
+    np.testing.assert_array_equal(turns[:, 1:], world.state.requests[:, 1:])
 
 
 @pytest.mark.parametrize("name", ["TPriDO", "NeuralBandit"])

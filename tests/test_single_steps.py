@@ -1,13 +1,18 @@
 """What single steps and arrays keep from one step to the next: buffers of observations, and the history of pictures."""
 
+import copy
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from cases import CASES
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
-from taciturn.envs.core import ChannelConfig, ParallelView, picture
+from taciturn.envs.core import ChannelConfig, Layout, ParallelView, Role, picture
+from taciturn.envs.core.roles import Actions
 from taciturn.testing.cases import chosen, dressed, dresses, fingerprint, random_actions
+from taciturn.validation import array_of
 
 
 def rows_of(observation: Any) -> dict[str, Any]:
@@ -119,3 +124,40 @@ def trail(env: ParallelView) -> list[Any]:
     for i, agent in enumerate(env.possible_agents):
         env.action_space(agent).seed(i)
     return [env.step({a: env.action_space(a).sample() for a in env.possible_agents}) for _ in range(5) if env.agents]
+
+
+SPACES = [
+    Discrete(3),
+    Discrete(3, start=-1),
+    MultiDiscrete([3, 2]),
+    MultiDiscrete([3, 2], start=[-2, 1]),
+    Box(-1, 2, (2,)),
+]
+GIVEN: list[Any] = [
+    [np.int64(1), np.int64(1)], [np.int64(2), np.int64(3)], [np.int64(-1), np.int64(0)], [1, True], [np.int32(1), 1],
+    [np.array([1, 1]), np.array([0, 1])], [np.array([0, 1]), np.array([-2, 2])], [np.array([2, 1]), np.array([2, 2])],
+    [np.array([1]), np.array([1, 1, 1])], [[1, 1], (0, 1)], [np.array([1, 1]), np.array([0, 1], np.int32)],
+    [np.array([1.0, 1.0]), np.array([0.0, 1.0])], [np.array([1, 2.5], np.float32), np.array([0, -1], np.float32)],
+    [np.array([1, 2], np.float32), np.array([0, np.nan], np.float32)], [np.array([1, 2], np.float32)] * 2,
+    [np.array([-2, 1]), np.array([0, 2])],
+    ["01", "11"], [None, None], [np.array(1), np.array(1)], [np.int64(1)] * 3, [],
+    [{0: 1, 1: 1}] * 2,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+def test_quick_checks_accept_what_the_check_of_arrays_does(space: Any) -> None:
+    role = Role("agent", 2, Layout(x=(1, 0, 1)), space)
+    taken = 0
+    for given in GIVEN:
+        actions = copy.deepcopy(Actions(role, 2))
+        try:
+            wanted = role.check(array_of("actions", given)[None], (1, 2))
+        except ValueError as error:
+            with pytest.raises(ValueError, match=re.escape(str(error))):
+                actions.take(given, "actions")
+            continue
+        actions.take(given, "actions")
+        np.testing.assert_array_equal(actions.array, wanted)
+        taken += 1
+    assert taken >= 2

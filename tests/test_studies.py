@@ -16,7 +16,7 @@ from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store
 from taciturn.bench.study import DIFFERS, IN_KIND
 from taciturn.bench.tables import ours
-from taciturn.envs.core.descriptor import PLAIN_PPO
+from taciturn.bench.tasks.contest import PLAIN_PPO
 from taciturn.policies import OptimalStopping
 from taciturn.registry import entry
 from taciturn.testing import check_study

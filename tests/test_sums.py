@@ -473,7 +473,7 @@ def test_whole_runs_of_averages_are_audited() -> None:
 
 def test_whole_sessions_of_training_are_audited() -> None:
     """A client's images are all of one class, or of another."""
-    from taciturn.envs.federated_training.descriptor import samples_of_class
+    from taciturn.envs.federated_training.datasets import samples_of_class
 
     env = federated_training_v0.population(num_clients=3, clip_norm=0.1, compute_probability=0.5, horizon=4.0)
     private = Privatize(env, "update", CentralSum(Gaussian.from_rho(20.0)))

@@ -2,6 +2,7 @@
 alone to together."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,13 @@ from taciturn.bench.tasks import (
     TOGETHER,
     TUNED_LEARNER,
     Task,
+    own_contests,
     tasks_of,
     totals_of,
 )
+from taciturn.bench.tasks.contest import PLAIN_PPO, Variant, read
 from taciturn.bench.tuned import settings
 from taciturn.cli import main
-from taciturn.envs.core.descriptor import PLAIN_PPO, Variant
 from taciturn.policies import Learner, Policy
 from taciturn.policies.external.rows import RowFunction
 from taciturn.registry import entry, worlds
@@ -48,7 +50,7 @@ HELD_OUT = [task for task in TASKS.values() if task.held_out and task.total == N
 
 
 def test_every_world_has_held_out_tasks_and_totals() -> None:
-    assert set(CONTESTS) == set(worlds())
+    assert set(CONTESTS) == set(own_contests()) == set(worlds())
     assert "taciturn/GossipBandit-v0/liars@3" in TASKS
     for env in worlds():
         standard, *others = tasks_of(env)
@@ -57,6 +59,56 @@ def test_every_world_has_held_out_tasks_and_totals() -> None:
         assert sum(task.held_out for task in others) >= 4 or CONTESTS[env].alone is None, env
         assert totals_of(env) == ((NO_LIMIT, 10.0, 3.0, 1.0) if env in PROTECTED else (NO_LIMIT,))
         assert all(len(tasks_of(env, total)) == len(others) + 1 for total in totals_of(env))
+
+
+MISTAKES = {
+    "steps = 'many'": "steps must be an integer >= 0, not 'many'",
+    "world = 3": "world must be a table, not 3",
+    "higher = 1": "higher must be true or false, not 1",
+    "side = true": "side must be a text, not True",
+    "hears = 'votes'": "hears must be an array, not 'votes'",
+    "bounds = [0.0]": "bounds must be an array of 2, not [0.0]",
+    "bounds = [0.0, inf]": "bounds[1] must be a finite number, not inf",
+    "classics = []": "a key of the table must be one of 'classic', ",
+    "classic = [['Voter', 'searched']]": "classic[0][1] must be a table or \"tuned\", not 'searched'",
+    "search.PPCL.alpha = [0.1, 1.0, 'cubic']": "search.PPCL.alpha.scale must be one of 'linear', 'log', not 'cubic'",
+    "search.PPCL.a = [0, 1, 'log', [], 5]": "search.PPCL.a must have at most 4 entries, not [0, 1, 'log', [], 5]",
+    "variants.lost = {}": "variants.lost must have the key 'what', and has none",
+    "variants.lost = { what = 'loss', runs = -1 }": "variants.lost.runs must be an integer >= 0, not -1",
+    "variants.lost = { what = 'loss', size = 'big' }": "variants.lost.size must be true or false, not 'big'",
+    "variants.lost = { what = 'loss', faults.c = ['Loss', {}] }": "variants.lost.faults.c[0] must be one of ",
+    "variants.lost = { what = 'loss', faults.c = ['LossyChannel', { probability = 2 }] }": (
+        "variants.lost.faults.c must be a fault: probability must be a finite number >= 0 and <= 1, not 2"
+    ),
+    "variants.lost = { what = 'loss', faults.c = ['LossyChannel', {}] }": "variants.lost.faults.c must be a fault: ",
+    "attacks.runs = [{ policies = ['Voter'], attack = 'guess' }]": (
+        "attacks.runs[0].attack must be one of 'data', 'messages', 'one run', not 'guess'"
+    ),
+    "steps =": "Invalid value (at ",
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_in_a_table_is_told_by_its_key_its_value_and_what_is_allowed(line: str) -> None:
+    table = 'measure = "regret"\n' + "steps = 10\n" * (not line.startswith("steps"))
+    with pytest.raises(ValueError, match=f"^{re.escape(MISTAKES[line])}"):
+        read(table + line)
+
+
+def test_a_mistake_in_a_file_is_told_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dice_v0.toml").write_text('measure = "regret"\n', encoding="utf-8")
+    monkeypatch.setattr("taciturn.bench.tasks.files", lambda _: tmp_path)
+    with pytest.raises(ValueError, match=r"^dice_v0.toml: the table must have the key 'steps', and has "):
+        own_contests.__wrapped__()
+
+
+def test_what_a_table_leaves_out_is_as_its_type_says_and_its_arrays_are_tuples() -> None:
+    contest = read(
+        {"measure": "regret", "steps": 10, "world": {"means": [0.5, [1]]}, "tuned": [["A", {"b": [2]}], "B"]}
+    )
+    assert contest.world == {"means": (0.5, (1,))}
+    assert contest.tuned == (("A", {"b": (2,)}), ("B", {}))
+    assert (contest.runs, contest.totals, contest.search, contest.attacks.runs) == (40, None, {}, ())
 
 
 def players(env: str) -> list[tuple[Config, Any]]:
@@ -332,7 +384,7 @@ def test_learners_do_not_play_among_strangers_who_cannot_act_in_their_form() -> 
     """DTPriDO shows items, and learners of the recommender choose clusters."""
     task, contest = TASKS["taciturn/Recommender-v0/strangers"], CONTESTS["recommender_v0"]
     for form, expected in ((contest.for_learners, False), ({}, True)):
-        one = config(task.env, "Random", {}, **contest.world | (form or {}))
+        one = config(task.env, "Random", {}, **contest.world, **form)
         assert playing.fits(task, bring("Random"), one) is expected
     gossip = TASKS["taciturn/GossipBandit-v0/strangers"]
     assert playing.fits(gossip, bring("Random"), config(gossip.env, "Random", {}, **CONTESTS[gossip.env].world))

@@ -15,7 +15,7 @@ from taciturn.bench.comparisons.playing import first_within, judged, played, pop
 from taciturn.bench.levels import level_of, own_way, ways
 from taciturn.bench.results import RUNS, Cell
 from taciturn.bench.tasks import CONTESTS, DELTA, PROTECTED, TASKS, under
-from taciturn.envs.core.descriptor import PLAIN_PPO
+from taciturn.bench.tasks.contest import PLAIN_PPO
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import PPCL, BlockListener, Listener, PublicPlan
 from taciturn.registry import entry, make_world
@@ -205,7 +205,7 @@ def test_totals_are_the_ledgers_of_the_declared_channels_and_unit(env: str, monk
     name, unit, channels, left_out = COVERED[env]
     task, worlds = TASKS[f"{entry(env).id}/standard@3"], []
     one = playing.task_config(task, name)
-    one["env_params"] |= CONTESTS[env].quick or {}
+    one["env_params"] |= CONTESTS[env].quick
 
     def recorded(*args: Any) -> Any:
         worlds.append(population(*args))

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -34,7 +35,8 @@ class Around(Population[Any]):
     """
 
     channels, channel_configs, ledger, hidden = map(_inners, ("channels", "channel_configs", "ledger", "hidden"))
-    terminated, truncated, purpose, pictured = map(_inners, ("terminated", "truncated", "purpose", "pictured"))
+    terminated, truncated, purpose = map(_inners, ("terminated", "truncated", "purpose"))
+    pictured, tells_agents = map(_inners, ("pictured", "tells_agents"))
     streams, some_act, _state, _fixed_spaces = map(_inners, ("streams", "some_act", "_state", "_fixed_spaces"))
     look, acting, action_mask, column = map(_asked, ("look", "acting", "action_mask", "column"))
     stream, clock, fix_spaces, check_channel = map(_asked, ("stream", "clock", "fix_spaces", "check_channel"))
@@ -69,12 +71,22 @@ class Around(Population[Any]):
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
         name = "actions" if len(self.possible_agents) > 1 else "action"
         given = {role: array_of(name, rows)[None] for role, rows in actions.items()}
+        if len(given) > len(self.turn):  # what a later turn refused would come too late
+            given = {role: self.roles[role].check(rows, rows.shape[:2]) for role, rows in given.items()}
         only = next(iter(self.roles)) if len(self.roles) == 1 else None
-        step = self.step(given if only is None else given[only])
-        rewards = step.reward if only is None else {only: step.reward}
-        paid = {role: values[0].tolist() for role, values in rewards.items()}
+        info: Info = {}
+        paid: dict[str, list[float]] = {}
+        unknown: set[str] | None = None
+        while given and (unknown is None or not self.done[0]):
+            now = {role: given.pop(role) for role in self.turn if role in given}
+            step = self.step(now if only is None else now[only])
+            for role, (values,) in ({only: step.reward} if only else step.reward).items():
+                paid[role] = [*map(add, paid[role], values.tolist())] if role in paid else values.tolist()
+            told = self._told_of_one(step.info)
+            info |= told if unknown is None else {key: told[key] for key in unknown}
+            unknown = self._unknown if unknown is None else unknown & self._unknown
         ends = bool(step.terminated[0]), bool(step.truncated[0])
-        return self._seen_in_one(step.observation, everyone), paid, *ends, self._told_of_one(step.info)
+        return self._seen_in_one(step.observation, everyone), paid, *ends, info
 
     def no_meaning(self) -> set[str]:
         return self._unknown

@@ -10,7 +10,7 @@ import numpy as np
 
 from taciturn.envs.core.around import Around
 from taciturn.envs.core.info import Info, latest
-from taciturn.envs.core.playing import Acts, Rollout, begin
+from taciturn.envs.core.playing import Acts, Rollout, begin, restart
 from taciturn.envs.core.population import One, Population
 from taciturn.envs.core.public import declares
 from taciturn.envs.core.replicas import Replicas
@@ -24,7 +24,8 @@ class Played(Around):
 
     Attributes:
         role: of the agents that are left to act.
-        others: `{role: policy}` that play the others; a full reset resets these policies, a partial one does not.
+        others: `{role: policy}` that play the others; a full reset resets these policies, a partial one restarts them
+            in its replicas (`Policy.restart`).
     """
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
@@ -67,7 +68,7 @@ class Controlled(Played):
     Args:
         population: a world with several roles.
         role: the one that is left to act.
-        others: `{role: policy}` for every other role; a full reset resets these policies, a partial one does not.
+        others: `{role: policy}` for every other role; see `Played`.
     """
 
     name = "controlled"
@@ -98,11 +99,14 @@ class Controlled(Played):
         if where is not None and not inner._marked(where).all():
             with apart(inner, where):  # the other roles open their cycle there
                 _, info = inner.reset(seed=seed, options=options, where=where)
+                restart(self.others.values(), where)
                 _, steps = self._follow(where=where)
             return self.observe(), _together(steps, info)
         _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
             self._begin_others()
+        else:
+            restart(self.others.values(), where)
         _, steps = self._follow()
         return self.observe(), _together(steps, info)
 
@@ -161,10 +165,11 @@ class Controlled(Played):
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
         if not isinstance(self.inner, Replicas) or type(self).step is not Controlled.step:
             return super().step_one(actions, everyone)  # a subclass may step in a way of its own
-        self._running()
+        if self._state is None or self.terminated[0] or self.truncated[0]:
+            self._running()
         role, rows = self.roles[self.role], actions[self.role]
         if self.rows(self.role) == len(rows) <= FEW_ACTIONS and all(map(role.fits, rows)):
-            chosen = np.array([rows])
+            chosen = np.array(rows)[None]
         else:
             chosen = role.check(array_of("action", rows)[None], (1, self.rows(self.role)))
         if self._is_answered():

@@ -182,11 +182,11 @@ class Graph:
                 f"and {apart}"
             )
 
-    def distances(self) -> Ints:
-        """Numbers of edges on shortest paths, [N, N]; -1 if there is no path."""
+    def distances(self, nodes: Ints | None = None) -> Ints:
+        """Numbers of edges on shortest paths, [N, N], or [n, N] from the `nodes` int64[n]; -1 if there is no path."""
         from scipy.sparse.csgraph import shortest_path
 
-        hops = shortest_path(self.matrix(), unweighted=True, directed=False)
+        hops = shortest_path(self.matrix(), unweighted=True, directed=False, indices=nodes)
         return np.where(np.isinf(hops), -1, hops).astype(np.int64)
 
     def bipartite(self) -> bool:

@@ -139,12 +139,14 @@ class Hooks(ABC, Generic[S]):
 
     def constants(self) -> Any:
         """What the functions know as `params`, a NamedTuple of numbers and arrays; made anew when the channels'
-        configurations change.
+        configurations change. By default `numbers`."""
+        return self.numbers()
 
-        By default, the world's parameters that are numbers or arrays.
-        """
+    def numbers(self, **more: Any) -> Any:
+        """The world's parameters that are numbers or arrays, and `more`, whose names may be among them."""
         values = {one.name: getattr(self.params, one.name) for one in dataclasses.fields(self.params)}
         known = {name: value for name, value in values.items() if isinstance(value, bool | int | float | np.ndarray)}
+        known |= more
         return compiled.params_type(tuple(known))(**known)
 
     def arrays(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Policies that play in a population."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -27,6 +27,8 @@ class Acts(Protocol):
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         """Learn from one step: reward [B, rows], done bool[B]."""
+
+    # If it remembers anything, also `restart(where)`: see `taciturn.policies.Policy`.
 
 
 def as_policies(env: "Population[Any]", policy: Any) -> dict[str, Acts]:
@@ -89,6 +91,13 @@ def begin(env: "Population[Any]", policies: Mapping[str, Acts]) -> None:
                     stacklevel=3,
                 )
                 return
+
+
+def restart(policies: Iterable[Any], where: Array) -> None:
+    """Tell policies that the replicas `where` bool[B] have been reset, while the others play on."""
+    for policy in policies:
+        if hasattr(policy, "restart"):
+            policy.restart(where)
 
 
 def _prescribed(env: "Population[Any]", policy: Any) -> dict[str, Any]:

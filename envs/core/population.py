@@ -41,6 +41,7 @@ class Population(Hooks[S]):
             (`Streams`).
         terminated, truncated: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
         pictured: whether a history for pictures is kept (of one replica, if it has a render mode).
+        tells_agents: whether infos of one replica need the values by agent, which views of one agent do not show.
         channel_configs: what every full reset installs on the channels, in addition to what its options ask for.
         ledger: what has been spent since the last full reset (`taciturn.privacy.ledger.Ledger`); None if no channel is
             private.
@@ -52,6 +53,7 @@ class Population(Hooks[S]):
     terminated: Array
     truncated: Array
     pictured: bool
+    tells_agents: bool
     channel_configs: dict[str, ChannelConfig]
     ledger: Any
     _state: Any  # another object after each change; None before the first run
@@ -115,13 +117,19 @@ class Population(Hooks[S]):
         """`step` of the only replica, by role and in plain numbers; the interfaces of one replica are played by it.
 
         Args:
-            actions: `{role: [rows, ...]}` of the agents that act.
+            actions: `{role: [rows, ...]}` of the agents that act; in a world of turns also of those that act in the
+                next turns, which are played too, unless the run ends. Their rewards add up, and what later turns tell
+                counts where a key had no meaning before.
             everyone: whether all agents of the roles that act next observe, or only those that act.
 
         Returns:
             ({role: observations [r, D]}, {role: rewards [rows]}, terminated, truncated, info), in which a value is a
             number, an array [K], or `{role: [N]}` for one number per agent.
         """
+
+    @abstractmethod
+    def make_ledger(self) -> Any:
+        """An empty ledger of the population's senders and channels."""
 
     @abstractmethod
     def no_meaning(self) -> set[str]:

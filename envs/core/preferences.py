@@ -23,8 +23,18 @@ InitialPreferences = str | Sequence[int] | Array
 S = TypeVar("S")
 
 
-def require_preferences(given: InitialPreferences, num_agents: int, num_options: int) -> None:
-    """Raise ValueError unless `given` is "even", "random", "none", or one option per agent (K: none)."""
+def check_society(params: Any) -> None:
+    """Check the parameters of preferences and messages, and of speaking; ValueError if one is out of range, or agents
+    choose levels where silence would tell what noise hides."""
+    choice("without_preference", params.without_preference, (SILENT, ZEROS))
+    choice("flat_actions", params.flat_actions, (False, True))
+    params.check_speaking()
+    if params.speaks == CHOSEN and params.without_preference != ZEROS:
+        raise ValueError(
+            f"without_preference must be {ZEROS!r} if speaks is {CHOSEN!r}, not {params.without_preference!r}: who is "
+            "silent would tell more than the levels allow"
+        )
+    given, num_agents, num_options = params.initial_preferences, params.num_agents, params.num_options
     if isinstance(given, str):
         choice("initial_preferences", given, ("even", "random", "none"))
         return
@@ -37,17 +47,6 @@ def require_preferences(given: InitialPreferences, num_agents: int, num_options:
         raise ValueError(
             f"initial_preferences must be 'even', 'random', 'none' or {num_agents} options from 0 to {num_options} "
             f"({num_options}: none), not {shown(given)}"
-        )
-
-
-def require_words(params: Any) -> None:
-    """Check the parameters of speaking; ValueError if agents choose levels where silence would tell what noise
-    hides."""
-    params.check_speaking()
-    if params.speaks == CHOSEN and params.without_preference != ZEROS:
-        raise ValueError(
-            f"without_preference must be {ZEROS!r} if speaks is {CHOSEN!r}, not {params.without_preference!r}: who is "
-            "silent would tell more than the levels allow"
         )
 
 

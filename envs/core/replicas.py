@@ -53,12 +53,12 @@ class Replicas(SingleSteps[S]):
         begin = int(np.count_nonzero(where))
         self._loops.played += begin * self._effort
         some: Any = ... if begin == self.num_envs else where  # much faster than a mask
-        for array, first in self._fresh:
+        for array, first in self._fresh if begin else ():
             array[some] = first
         last, over = self._cycle - 1, np.zeros((self.num_envs, 2), np.bool_)
         what = BEGIN | HEAR if self.opens and not self._splits else BEGIN
         if begin == self.num_envs == 1:
-            self._run_one(what, last)
+            self._run_one(last, False, what)
         else:
             self._run(what, where, last, over=over)
         self._moved()
@@ -72,9 +72,9 @@ class Replicas(SingleSteps[S]):
 
     def look(self, role: str, rows: Array | None = None) -> Array:
         self._begun()
-        turn = next(turn for turn, (_, then) in enumerate(self._order) if then == role)
+        turn = self._before[role]
         if self.num_envs == 1 and rows is None:
-            return self._run_one(LOOK, turn, everyone=True)[role][None]
+            return self._run_one(turn, True, LOOK)[role][None]
         who = self._nobody if rows is None else np.ascontiguousarray(rows, np.int64)
         return self._run(LOOK, self._everywhere, turn, who=who)[0]
 

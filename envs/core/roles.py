@@ -8,7 +8,7 @@ import numpy as np
 
 from taciturn.validation import Array, array_of
 
-FEW_ACTIONS = 16  # up to so many, fewer calls matter more than fewer passes
+FEW_ACTIONS = 32  # up to so many, fewer calls matter more than fewer passes
 
 
 class Layout:
@@ -125,3 +125,53 @@ class Role:
                 f"{name} of role {self.name!r} must lie in {space}, but {name}{list(where)} is {array[where]}"
             )
         return array
+
+
+class Actions:
+    """The actions of those agents of a role that act, in an array that stays where it is, for single steps.
+
+    Attributes:
+        array: [1, rows, ...].
+    """
+
+    def __init__(self, role: Role, rows: int) -> None:
+        space: Any = role.action_space
+        self.array = np.zeros((1, rows, *space.shape), space.dtype)
+        self._role, self._numbers = role, self.array.reshape(-1)
+        kind, shape, low, high = role._quick  # type: ignore[attr-defined]
+        # What all actions that are checked quickly have in common: (its function, its value).
+        self._alike: Any = (type, {np.int64} if space.dtype == np.int64 else None) if kind is None else (len, {*shape})
+        low, high = (np.tile(np.array(bound, space.dtype), rows) for bound in (low, high))
+        # Whether each number is at most its upper bound, and at least the lower one; bytes are searched fastest.
+        self._fits = bytearray(b"\1" * 2 * low.size)
+        below, above = np.frombuffer(self._fits, np.bool_).reshape(2, -1)
+        self._tests = [(self._numbers, high, below), (low, self._numbers, above)]
+        if space.dtype == np.int64 and not low.any():  # as natural numbers, negative ones are above the upper bound
+            self._tests = [(self._numbers.view(np.uint64), high.view(np.uint64), below)]
+
+    def __reduce__(self) -> Any:  # a copy has views of its own array
+        return Actions, (self._role, self.array.shape[1])
+
+    def take(self, actions: Any, name: str) -> None:
+        """Store actions [rows, ...]; ValueError if any lies outside the space."""
+        rows = self.array.shape[1]
+        if len(actions) == rows == 1 and self._role.fits(actions[0]):
+            self.array[0, 0] = actions[0]
+        elif not (len(actions) == rows > 1 and self._take_many(actions)):
+            self.array[...] = self._role.check(array_of(name, actions)[None], self.array.shape[:2], name)
+
+    def _take_many(self, actions: Any) -> bool:
+        """Store actions; False if that takes a slower check."""
+        common, value = self._alike
+        try:
+            if {*map(common, actions)} != value:
+                return False
+            if common is type:
+                self._numbers[:] = actions
+            else:
+                np.concatenate(actions, out=self._numbers, casting="no")
+        except (TypeError, ValueError, OverflowError):
+            return False
+        for less, more, fits in self._tests:
+            np.less_equal(less, more, fits)
+        return 0 not in self._fits

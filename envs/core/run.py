@@ -43,7 +43,7 @@ class Run(Population[S]):
         fields.check_roles(self.state_type, tuple(dict.fromkeys([*self.roles, *senders])))
         self.streams = None
         self.purpose = ""
-        self.pictured = True
+        self.pictured = self.tells_agents = True
         self.channel_configs: dict[str, ChannelConfig] = {}
         self.ledger: Any = None
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)

@@ -8,7 +8,7 @@ import numpy as np
 
 from taciturn.envs.core.controlled import Played
 from taciturn.envs.core.info import Info, latest, overlaid
-from taciturn.envs.core.playing import Acts
+from taciturn.envs.core.playing import Acts, restart
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
@@ -43,14 +43,17 @@ class _Guided:
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         self.policy.update(obs, action, reward, done)
 
+    def restart(self, where: Array) -> None:
+        restart([self.policy], where)
+
 
 class Seat(Played):
     """A world seen by one of its agents, while policies play all others, those of its own role included.
 
     Where the agents act one at a time, the world plays on until it is the agent's turn: a step is one turn of the agent
-    and what follows. Replicas at the agent's turn are frozen until all are. Policies must not rely on remembering their
-    actions then (`Acts.update` marks waiting replicas like ended ones). Runs that end before the
-    agent ever acts are drawn again.
+    and what follows. Replicas at the agent's turn are frozen until all are; policies are asked there too, but what they
+    do has no effect, and `update` marks these replicas like ended ones. Runs that end before the agent ever acts are
+    drawn again.
 
     Args:
         population: a world whose agents do not act in phases.
@@ -94,12 +97,15 @@ class Seat(Played):
         _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
             self._begin({**self.others, self.role: _Guided(self.others[self.role], self)})
+        else:
+            restart(self.others.values(), where)
         fresh = np.ones(self.num_envs, np.bool_) if where is None else where
         _, info = self._follow(info)
         for _ in range(TRIES):
             if not (again := fresh & inner.done).any():
                 return self.observe(), info
             _, begun = inner.reset(where=again)
+            restart(self.others.values(), again)
             _, info = self._follow(overlaid(again, begun, info))
         raise ValueError(
             f"horizon must be long enough for {self.role}_{self.agent} to act, not {self.horizon:g}: it did not in "

@@ -11,9 +11,9 @@ from taciturn.envs.core.hooks import Hooks, S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.kernels import FINE, Loop, failed
 from taciturn.envs.core.population import One
-from taciturn.envs.core.roles import FEW_ACTIONS, Role
+from taciturn.envs.core.roles import FEW_ACTIONS, Actions
 from taciturn.envs.core.stored import Stored
-from taciturn.validation import Array, array_of
+from taciturn.validation import Array
 
 COPIED = 2**14  # bytes of observations that are copied faster than the address of others is found out
 
@@ -53,85 +53,109 @@ class SingleSteps(Stored[S]):
         super()._address()
         self._closes = self._splits or type(self).ended is not Hooks.ended
         self._empty = dict(zip(self._keys, self._none.item()))
+        self._conditions = {*self.told_if.values()}
         if self.num_envs > 1:
             return
         reward, over, told = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
         self._filled = reward[0], over[0], told
-        self._action: list[Array] = []
+        self._actions: list[Actions] = []
         self._calls: tuple[list[Turn], list[Turn]] = [], []
         for (now, then), turn in zip(self._order, self._turns):
-            space: Any = self.roles[now].action_space
             role = self.roles[then]
             rows = self.column(self.acts).shape[1] if self.acts else self.roles[now].num_agents
-            self._action.append(np.zeros((1, rows, *space.shape), space.dtype))
-            given = turn._replace(actions=self._action[-1], reward=reward, over=over, told=told)
+            self._actions.append(Actions(self.roles[now], rows))
+            given = turn._replace(actions=self._actions[-1].array, reward=reward, over=over, told=told)
             for who, calls in zip((given.who, self._nobody), self._calls):
                 seen = np.empty((1, who.shape[1] or role.num_agents, role.layout.size), np.float32)
                 calls.append(given._replace(who=who, seen=seen))
+        # Entries of infos that are arrays or by agent: (key, role, array, array without meaning, whether it has one).
+        self._entries: list[tuple[str, str, Array, Array, Array]] = []
+        for key, (entry_role, none) in self._no_arrays.items():
+            if entry_role and not self.tells_agents:
+                continue
+            meant = self._rows[self.told_if[key]] if key in self.told_if else self._everywhere
+            self._entries.append((key, entry_role, self._shown[key][0], none, meant))
 
     def reset_one(
         self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
     ) -> tuple[dict[str, Array], Info]:
         self._restart(seed, options, None)
-        info = self._empty | {key: self._none_of(key) for key in self._no_arrays}
+        info = self._empty | {key: self._none_of(key) for key, *_ in self._entries}
         self._add_spent(info)
-        return self._run_one(LOOK, self._cycle - 1, everyone), info
+        return self._run_one(self._cycle - 1, everyone, LOOK), info
 
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
         if self._state is None or self.terminated[0] or self.truncated[0]:
             self._running()
-        turn = self._turn
-        name = self._order[turn][0]
-        self._accept(actions[name], self.roles[name], turn)
+        turns = [(self._turn + place) % self._cycle for place in range(len(actions))]
+        for turn in turns:
+            self._actions[turn].take(actions[self._order[turn][0]], "actions" if self._agents > 1 else "action")
         if self._telling is not None:
             self._settle()
-        seen = self._play(self._everywhere, partial(self._run_one, turn=turn, everyone=everyone), TELL)
-        reward, over, told = self._filled
+        seen, info, ends = self._turn_of_one(turns[0], everyone)
+        reward = self._filled[0]
+        paid = reward if len(turns) == 1 else reward.copy()
+        unknown = self.no_meaning() if len(turns) > 1 else set()
+        for turn in turns[1:]:
+            if any(ends):
+                break
+            seen, told, ends = self._turn_of_one(turn, everyone, bool(unknown))
+            info |= {key: told[key] for key in unknown}
+            unknown = unknown and unknown & self.no_meaning()
+            paid += reward
+        earned = paid.tolist()
+        if len(self._columns) > 1:
+            return seen, {role: earned[columns] for role, columns in self._columns.items()}, *ends, info
+        return seen, {self._order[0][0]: earned}, *ends, info
+
+    def _turn_of_one(
+        self, turn: int, everyone: bool, tells: bool = True
+    ) -> tuple[dict[str, Array], Info, tuple[bool, bool]]:
+        """Play a turn of the only replica: what is observed, what is told (nothing without `tells`), and whether the
+        run has ended; rewards are in `_filled`."""
+        seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), TELL if tells else 0)
+        _, over, told = self._filled
         terminated, truncated = self._ended_one(over.tolist()) if self._closes else over.tolist()
         if terminated or truncated:
             self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
-        info = dict(zip(self._keys, told.item()))
-        if self._no_arrays:
-            self._add_arrays(info)
-        if self.channels:
-            self._add_spent(info)
-        paid = reward.tolist()
-        if len(self._columns) > 1:
-            by_role = {role: paid[columns] for role, columns in self._columns.items()}
-            return seen, by_role, terminated, truncated, info
-        return seen, {name: paid}, terminated, truncated, info
+        info: Info = {}
+        if tells:
+            info = dict(zip(self._keys, told.item()))
+            if self._entries:
+                self._add_arrays(info)
+            if self.channels:
+                self._add_spent(info)
+        return seen, info, (terminated, truncated)
 
-    def _run_one(self, what: int, turn: int, everyone: bool = False) -> dict[str, Array]:
-        """`run` of the only replica, whose actions are in `_action`: what agents of the next role observe, {role: [r,
+    def _run_one(self, turn: int, everyone: bool, what: int) -> dict[str, Array]:
+        """`run` of the only replica, whose actions are in `_actions`: what agents of the next role observe, {role: [r,
         D]}, if asked for; rewards and the like are in `_filled`."""
-        words, place, play = self._loops.get((turn, everyone)) or self._bound(turn, everyone)
-        words[0], seen = what, self._calls[everyone][turn].seen
+        words, place, play, seen, role = self._loops.get((turn, everyone)) or self._bound(turn, everyone)
+        words[0] = what
         fresh = np.empty_like(seen) if what & LOOK and place and seen.nbytes > COPIED else None
         if fresh is not None:
             words[place] = fresh.ctypes.data
         if play() not in FINE:
             failed()
-        return {self._order[turn][1]: (seen.copy() if fresh is None else fresh)[0]} if what & LOOK else {}
+        return {role: (seen.copy() if fresh is None else fresh)[0]} if what & LOOK else {}
 
-    def _bound(self, turn: int, everyone: bool) -> tuple[Array, int, Callable[[], int]]:
+    def _bound(self, turn: int, everyone: bool) -> tuple[Array, int, Callable[[], int], Array, str]:
         """What plays a turn of the only replica: words, the first of which takes the bits of what `run` is to do and
-        another the address of the observations, and a function that returns a status."""
-        given = self._calls[everyone][turn]
+        another the address of the observations; a function that returns a status; the observations, and whose they
+        are."""
+        given, role = self._calls[everyone][turn], self._order[turn][1]
         made = self._loops.made(self, turn, given)
         if not isinstance(made, Loop):  # perhaps not for long
             words = np.zeros(1, np.int64)
-            return words, 0, lambda: made(given._replace(what=int(words[0]))) or 0
-        self._loops[turn, everyone] = bound = made.bound(given, "seen")
+            return words, 0, lambda: made(given._replace(what=int(words[0]))) or 0, given.seen, role
+        self._loops[turn, everyone] = bound = *made.bound(given, "seen"), given.seen, role
         return bound
 
     def _add_arrays(self, info: Info) -> None:
         """Add to the info of the only replica the entries that are arrays or by agent."""
-        for key, value in self._shown.items():
-            if key in self.told_if and not self._rows[self.told_if[key]][0]:
-                info[key] = self._none_of(key)
-            else:
-                role = self._no_arrays[key][0]
-                info[key] = {role: value[0].copy()} if role else value[0].copy()
+        for key, role, value, none, meant in self._entries:
+            own = (value if meant[0] else none).copy()
+            info[key] = {role: own} if role else own
 
     def _none_of(self, key: str) -> Any:
         """What the info of the only replica holds under a key that has no meaning, an array or by agent."""
@@ -145,21 +169,9 @@ class SingleSteps(Stored[S]):
         stopped = any(c.config.budget is not None and c.stopped[0] for c in self.channels.values())
         return [over[0], over[1] or bool(stopped)]
 
-    def _accept(self, actions: Any, role: Role, turn: int) -> None:
-        """Check actions [rows, ...] of the only replica, and store them for `run`."""
-        kept, fits = self._action[turn], role.fits
-        if len(actions) == kept.shape[1] <= FEW_ACTIONS:
-            for row, action in enumerate(actions):
-                if not fits(action):
-                    break
-                kept[0, row] = action
-            else:
-                return
-        name = "actions" if self._agents > 1 else "action"
-        kept[...] = role.check(array_of(name, actions)[None], kept.shape[:2], name)
-
     def no_meaning(self) -> set[str]:
-        return {key for key, field in self.told_if.items() if not self._rows[field][0]}
+        lacking = {field for field in self._conditions if not self._rows[field][0]}
+        return {key for key, field in self.told_if.items() if field in lacking} if lacking else set()
 
     def _add_spent(self, info: Info) -> None:
         """Add to the info of the only replica what was spent."""
@@ -171,10 +183,10 @@ class SingleSteps(Stored[S]):
             return
         sent, tells = 0, False
         for channel in self.channels.values():
-            sent += int(channel.everyone[0]) * channel.num_senders
+            sent += channel.everyone.item() * channel.num_senders
             if channel.each is not None:
-                each = channel.each[0]
-                sent += sum(each.tolist()) if len(each) <= FEW_ACTIONS else int(each.sum())
+                few = channel.num_senders <= FEW_ACTIONS
+                sent += sum(channel.each[0].tolist()) if few else int(np.add.reduce(channel.each, None))
             tells = tells or channel.silence_tells or bool(channel.unbounded)
         if self.channels:
             info["messages"] = sent

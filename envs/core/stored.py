@@ -2,7 +2,7 @@
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from taciturn.validation import Array
 
 NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
 DRAW = 3  # numbers that are read in the time of a draw
+ALIGNED = 16  # bytes, to which NumPy aligns arrays
 
 
 class Stored(Run[S]):
@@ -40,6 +41,7 @@ class Stored(Run[S]):
         self._drawn_from: Any = None
         self._generators: dict[str, list[np.random.Generator]] = {}
         self._by_name: dict[str, Array] = {}
+        self._whole: tuple[Array, Array] | None = None  # the bytes of the only replica, and how runs begin with them
         self._seen_state: Any = None
 
     @property
@@ -67,8 +69,10 @@ class Stored(Run[S]):
         kept = super().__getstate__() | {"_loops": Loops(self._loops.compiles, self._loops.played)}
         if self._state is not None:  # a copy plays on independently
             kept["_arrays"] = {name: array.copy() for name, array in self._arrays._asdict().items()}
-            kept |= {"_rows": self._rows.copy(), "_rngs": self._rngs.copy()}
-            kept |= dict.fromkeys(("_by_name", "_shown", "_fresh", "_turns", "_calls", "_filled"))
+            kept |= {"_rows": self._rows.copy(), "_rngs": self._rngs.copy(), "_whole": None}
+            kept |= dict.fromkeys(
+                ("_by_name", "_shown", "_fresh", "_turns", "_calls", "_filled", "_actions", "_entries")
+            )
             kept["_generators"] = copy.deepcopy(self._generators)
         return kept
 
@@ -92,7 +96,7 @@ class Stored(Run[S]):
             self._rngs[...], self._drawn_from, self._generators = drawn, streams, {}
         if whole:
             configs = [channel.config for channel in self.channels.values()]
-            asked = configs, self.closed_forms
+            asked = configs, self.closed_forms, self.tells_agents
             if self._made_for is None or self._made_for[0] is not self.params or self._made_for[1] != asked:
                 chosen = {name for name, channel in self.channels.items() if channel.chosen}
                 self.plain = all(config == PLAIN for config in configs) and chosen <= self.chosen.keys()
@@ -115,14 +119,19 @@ class Stored(Run[S]):
             first, then = turns
             self._order, self._cycle = [(first, first), (first, then)], 1  # the second only serves to observe
             self._single |= of_answers(self.roles[then])
+        self._before = {then: turn for turn, (_, then) in enumerate(self._order)}  # the turns before theirs
         self._columns, self._agents = {}, 0
         for role in self.roles.values():
             self._columns[role.name] = slice(self._agents, self._agents + role.num_agents)
             self._agents += role.num_agents
         self._single["reward"] = np.zeros(self._single[self.acts].size if self.acts else self._agents)
         made = {name: np.stack([array] * self.num_envs) for name, array in self._single.items()}
-        self._arrays = compiled.arrays_type(tuple(made))(**made)
         self._rows = np.zeros(self.num_envs, compiled.numbers_of(self.state_type, frozenset(made)))
+        self._whole = None
+        if self.num_envs == 1 and self._rows.itemsize:  # a run then begins by one copy
+            self._whole, (self._rows, *beside) = side_by_side([self._rows, *made.values()])
+            made = dict(zip(made, beside, strict=True))
+        self._arrays = compiled.arrays_type(tuple(made))(**made)
         self._everywhere, self._nobody = np.ones(self.num_envs, np.bool_), np.zeros((0, 0), np.int64)
         self._list_entries()
         self._address()
@@ -139,7 +148,8 @@ class Stored(Run[S]):
         self._shown = {key: self.column(self.tells_each.get(key, ("", key))[1]) for key in self._no_arrays}
         begins = ((self.column(name), one if one.any() else 0) for name, one in self._single.items() if one.size)
         numbers = [(self._rows.view(np.uint8).reshape(self.num_envs, -1), 0)]  # bytes are filled faster than fields
-        self._fresh: list[tuple[Array, Any]] = [*(numbers if self._rows.itemsize else ()), *begins]
+        apart = [*(numbers if self._rows.itemsize else ()), *begins]
+        self._fresh: list[tuple[Array, Any]] = apart if self._whole is None else [self._whole]
         self._turns = [self._without_call(now, self.roles[then]) for now, then in self._order]
 
     def _list_entries(self) -> None:
@@ -225,6 +235,16 @@ class Stored(Run[S]):
     def _moved(self) -> None:
         """Note that the state has changed."""
         self._state, self._seen_state = object(), None
+
+
+def side_by_side(arrays: Sequence[Array]) -> tuple[tuple[Array, Array], list[Array]]:
+    """Copies of arrays that lie in one array of bytes: ((the bytes, what they are now), the copies)."""
+    places = np.cumsum([0, *(-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays)]).tolist()
+    whole, copies = np.zeros(places[-1], np.uint8), []
+    for array, place in zip(arrays, places, strict=False):
+        copies.append(whole[place : place + array.nbytes].view(array.dtype).reshape(array.shape))
+        copies[-1][...] = array
+    return (whole, whole.copy()), copies
 
 
 def of_answers(role: Role) -> dict[str, Array]:

@@ -14,7 +14,7 @@ from taciturn.envs.core.compiled import private
 from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.core.qualities import QualityLaw, fill_qualities
 from taciturn.envs.elicitation.costs import OTHER, cost_of, marginal_of
-from taciturn.envs.elicitation.payments import AGREEMENT, POSTED_PRICE, SERUM, WINTALL, k_ary_bound, wintall_amount
+from taciturn.envs.elicitation.payments import AGREEMENT, SERUM, WINTALL, k_ary_bound, rule_payment, wintall_amount
 from taciturn.envs.elicitation.reporting import bit_chances, debiased_share
 from taciturn.validation import Ints
 
@@ -22,42 +22,42 @@ from taciturn.validation import Ints
 SUMS = ("payment", "payment_ratio", "error", "shortfall", "level", "participation", "utility", "degenerate", "paid")
 PAYMENT, RATIO, ERROR, SHORTFALL, LEVEL, PARTICIPATION, UTILITY, DEGENERATE, PAID = range(len(SUMS))
 
-# Sums over the individuals of a campaign.
-TOTALS = ("paid", "cost", "shortfall", "level", "joined")
-ALL_PAID, ALL_COSTS, ALL_SHORTFALL, ALL_LEVELS, ALL_JOINED = range(len(TOTALS))
+# Sums over the individuals of a campaign, the mean payment to those who join, its ratio to the bound, and the error.
+TOTALS = ("paid", "cost", "shortfall", "level", "joined", "mean", "ratio", "error")
+ALL_PAID, ALL_COSTS, ALL_SHORTFALL, ALL_LEVELS, ALL_JOINED, MEAN, TO_BOUND, SQUARED_ERROR = range(len(TOTALS))
 
 SOURCES = ("theta", "beliefs", "costs", "targets", "data", "reports", "ties", "peers")
 THETA, BELIEFS, COSTS, TARGETS, DATA, REPORTS, TIES, PEERS = range(len(SOURCES))
 
 
 class Constants(NamedTuple):
-    """What the functions of a market know as `params`."""
+    """What the functions of a market know as `params`; those first are the world's parameters of the same names."""
 
     num_individuals: int
     horizon: int
-    law: QualityLaw  # of theta
-    concentration: float  # of beliefs; inf: everyone knows theta
-    spread: float  # of costs
-    cost: float  # c
-    kind: int  # of cost
+    belief_concentration: float
+    cost_spread: float
     max_epsilon: float
     max_scale: float
+    penalty: float
+    payment_cap: float
+    show_reports: bool
+    law: QualityLaw  # of theta
+    c: float  # of cost,
+    kind: int  # and of which kind it is
     low: float  # the lowest desired budget
     high: float
     first_rule: int
-    rules: Ints  # the positions in RULES of those allowed
-    places: Ints  # the place of each rule among those allowed
+    allowed: Ints  # the positions in RULES of the rules allowed
+    places: Ints  # the place of each rule among them
     least: float  # the smallest target
     k_ary: bool
     bounded: bool  # whether Theorem 1's bound is computed here
     bare: bool  # whether nothing stands on the channel, so that reports arrive and are charged here
     symmetric: bool  # RAPPOR among the unary encodings
     by_quality: bool  # the objective
-    penalty: float
-    cap: float  # of a payment
     prices: bool  # whether a price may be posted
     serum: bool  # whether payments may depend on past shares
-    shows: bool  # whether the platform observes who reported what
 
 
 # The beginning.
@@ -98,35 +98,34 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     the marginal cost there as scale."""
     theta = arrays.theta
     if params.law.drawn:
-        for k in range(len(theta)):
-            theta[k] = 1.0
+        theta[:] = 1.0
         fill_dirichlet(theta, theta, 1.0, rng, THETA)
     else:
         fill_qualities(theta, params.law, rng, THETA)
     for i in range(len(arrays.belief)):
-        if params.concentration < math.inf:
-            fill_dirichlet(arrays.belief[i], theta, params.concentration, rng, BELIEFS)
+        if params.belief_concentration < math.inf:
+            fill_dirichlet(arrays.belief[i], theta, params.belief_concentration, rng, BELIEFS)
         else:
-            for k in range(len(theta)):
-                arrays.belief[i, k] = theta[k]
+            arrays.belief[i, :] = theta
     for i in range(params.num_individuals):
         arrays.factor[i], arrays.budget[i] = 1.0, -1.0
-        if params.spread > 0.0:
-            arrays.factor[i] = 1.0 + params.spread * (2.0 * uniform(rng, COSTS) - 1.0)
-    for i in range(len(arrays.reports)):
-        arrays.reports[i] = -1
+        if params.cost_spread > 0.0:
+            arrays.factor[i] = 1.0 + params.cost_spread * (2.0 * uniform(rng, COSTS) - 1.0)
+    arrays.reports[:] = -1
     state.desired = params.low
     if params.high > params.low:
         state.desired = params.low + (params.high - params.low) * uniform(rng, TARGETS)
     state.target, state.rule, state.winner = state.desired, params.first_rule, -1
     if params.kind != OTHER:
-        state.scale = min(max(marginal_of(params.kind, params.cost, state.desired), 0.0), params.max_scale)
+        state.scale = min(max(marginal_of(params.kind, params.c, state.desired), 0.0), params.max_scale)
     price(state, arrays, params)
 
 
 def price(state: Any, arrays: Any, params: Any) -> None:
     """Theorem 1's bound at the announced target."""
-    state.bound = k_ary_bound(arrays.theta, state.target, params.kind, params.cost) if params.bounded else math.nan
+    state.bound = math.nan
+    if params.bounded:
+        state.bound = k_ary_bound(arrays.theta.max(), state.target, params.kind, params.c, len(arrays.theta))
 
 
 # The platform's turn.
@@ -139,8 +138,8 @@ def announce(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> No
         state.target = target
         price(state, arrays, params)
     state.scale, place = np.float64(actions[0, 1]), 2
-    if len(params.rules) > 1:
-        state.rule = params.rules[min(int(actions[0, place]), len(params.rules) - 1)]
+    if len(params.allowed) > 1:
+        state.rule = params.allowed[min(int(actions[0, place]), len(params.allowed) - 1)]
         place += 1
     if params.prices:
         state.value = min(int(actions[0, place]), len(arrays.counts) - 1)
@@ -213,8 +212,7 @@ def charge(state: Any, arrays: Any, i: int) -> None:
 
 def tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     """Count the reports that arrived."""
-    for x in range(len(arrays.counts)):
-        arrays.counts[x] = 0
+    arrays.counts[:] = 0
     for i in range(params.num_individuals):
         if arrays.delivered[i]:
             arrays.counts[arrays.received[i]] += 1
@@ -261,16 +259,12 @@ def fill_prizes(state: Any, arrays: Any, params: Any) -> None:
     total, kinds = arrays.counts.sum(), len(arrays.counts)
     past = arrays.past.sum()
     for x in range(kinds):
-        prize, chance = state.scale, 1.0
-        if state.rule == WINTALL:
-            prize = arrays.won[0] if x == state.winner else 0.0
-        elif state.rule == POSTED_PRICE and x != state.value:
-            prize = 0.0
-        elif state.rule == SERUM:
-            prize = state.scale / (kinds * reference(arrays.past, past, x))
+        won, share = arrays.won[0] if x == state.winner else 0.0, reference(arrays.past, past, x)
+        prize = rule_payment(state.rule, state.scale, won, x == state.value, share, kinds)
+        chance = 1.0
         if state.rule >= AGREEMENT:
             chance = max((arrays.counts[x] - 1.0) / max(total - 1.0, 1.0), 0.0)
-        arrays.prize[x], arrays.chance[x] = min(prize, params.cap), chance
+        arrays.prize[x], arrays.chance[x] = min(prize, params.payment_cap), chance
     state.degenerate = state.degenerate and state.rule == WINTALL
 
 
@@ -278,16 +272,20 @@ def settle(state: Any, arrays: Any, params: Any) -> None:
     """Close a campaign whose sums over individuals are in `arrays.totals`: pay the platform's reward, and add to the
     run's sums."""
     n, totals, sums = params.num_individuals, arrays.totals, arrays.sums
-    paid, joined = totals[ALL_PAID], totals[ALL_JOINED]
-    error = squared_error(arrays)
+    for k in range(len(arrays.theta)):
+        gap = arrays.estimate[k] - arrays.theta[k]
+        totals[SQUARED_ERROR] += gap * gap
+    paid, error = totals[ALL_PAID], totals[SQUARED_ERROR]
+    totals[MEAN] = paid / max(totals[ALL_JOINED], 1.0)
+    totals[TO_BOUND] = totals[MEAN] / state.bound if state.bound > 0.0 else 0.0
     arrays.reward[0] = -(paid + params.penalty * (totals[ALL_SHORTFALL] if params.by_quality else n * error))
     state.paid = paid
-    sums[PAYMENT] += mean_payment(totals)
-    sums[RATIO] += ratio_to(mean_payment(totals), state.bound)
+    sums[PAYMENT] += totals[MEAN]
+    sums[RATIO] += totals[TO_BOUND]
     sums[ERROR] += error
     sums[SHORTFALL] += totals[ALL_SHORTFALL] / n
     sums[LEVEL] += totals[ALL_LEVELS] / n
-    sums[PARTICIPATION] += joined / n
+    sums[PARTICIPATION] += totals[ALL_JOINED] / n
     sums[UTILITY] += (paid - totals[ALL_COSTS]) / n
     sums[DEGENERATE] += state.degenerate
     sums[PAID] += paid
@@ -297,25 +295,6 @@ def settle(state: Any, arrays: Any, params: Any) -> None:
     state.closed = True
 
 
-def mean_payment(totals: Any) -> float:
-    """Per participant."""
-    return float(totals[ALL_PAID] / max(totals[ALL_JOINED], 1.0))
-
-
-def ratio_to(payment: float, bound: float) -> float:
-    """A payment over Theorem 1's bound; 0 where that is infinite."""
-    return payment / bound if bound > 0.0 else 0.0
-
-
-def squared_error(arrays: Any) -> float:
-    """The estimate's squared error, summed over values."""
-    error = 0.0
-    for k in range(len(arrays.theta)):
-        gap = arrays.estimate[k] - arrays.theta[k]
-        error += gap * gap
-    return error
-
-
 def pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
     """Tally the reports that arrived, pay for them, and close the campaign; (terminated, truncated)."""
     if params.k_ary:
@@ -323,14 +302,13 @@ def pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bo
         judge_k_ary(state, arrays, params, rng)
     fill_prizes(state, arrays, params)
     totals = arrays.totals
-    for kind in range(len(totals)):
-        totals[kind] = 0.0
+    totals[:] = 0.0
     for i in range(params.num_individuals):
         if params.kind != OTHER:
             arrays.costs[i] = 0.0
         if arrays.joins[i]:
             if params.kind != OTHER:
-                arrays.costs[i] = arrays.factor[i] * cost_of(params.kind, params.cost, arrays.budget[i])
+                arrays.costs[i] = arrays.factor[i] * cost_of(params.kind, params.c, arrays.budget[i])
             if params.bare:
                 charge(state, arrays, i)
         paid = 0.0
@@ -345,7 +323,7 @@ def pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bo
         totals[ALL_SHORTFALL] += max(state.desired - max(arrays.budget[i], 0.0), 0.0)
         totals[ALL_LEVELS] += arrays.level[i]
         totals[ALL_JOINED] += arrays.joins[i]
-    if params.shows:
+    if params.show_reports:
         for i in range(params.num_individuals):
             arrays.reports[i] = arrays.received[i] if arrays.delivered[i] else -1
     settle(state, arrays, params)
@@ -358,7 +336,7 @@ def pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bo
 def show_announcement(seen: Any, params: Any, out: Any) -> int:
     """Fill the fields of an announcement; returns the place after them."""
     out[0], out[1], place = seen.target, seen.scale, 2
-    if len(params.rules) > 1:
+    if len(params.allowed) > 1:
         out[place] = params.places[seen.rule]
         place += 1
     if params.prices:
@@ -390,7 +368,7 @@ def observe_individual(seen: Any, params: Any, out: Any) -> None:
         for x in range(kinds):
             out[place + x] = reference(seen.past, past, x) if seen.rule == SERUM else 0.0
         place += kinds
-    out[place] = params.cost * seen.factor
+    out[place] = params.c * seen.factor
     for k in range(len(seen.belief)):
         out[place + 1 + k] = seen.belief[k]
 
@@ -399,7 +377,6 @@ def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
     info.lower_bound = state.bound
     if state.closed:
         info.winner, info.tie, info.degenerate = state.winner, state.tie, state.degenerate
-        info.error, info.total_payment = squared_error(arrays), state.paid
-        info.payment = mean_payment(arrays.totals)
-        info.payment_ratio = ratio_to(mean_payment(arrays.totals), state.bound)
+        info.error, info.total_payment = arrays.totals[SQUARED_ERROR], state.paid
+        info.payment, info.payment_ratio = arrays.totals[MEAN], arrays.totals[TO_BOUND]
         info.participation = arrays.totals[ALL_JOINED] / params.num_individuals

@@ -3,12 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import log1p
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.elicitation.elementary import exp, expm1, log1p, of_arrays
+from taciturn.envs.elicitation.elementary import exp, expm1, of_arrays
 from taciturn.validation import Floats, number, shown
 
 QUADRATIC, LINEAR, EXPONENTIAL, LOGARITHMIC, OTHER = range(5)
@@ -61,14 +62,12 @@ class _Scaled(Cost):
         number("c", self.c, above=0)
 
     def __call__(self, epsilon: ArrayLike) -> Floats:
-        return self._of_arrays(cost_of, epsilon)
+        with np.errstate(over="ignore"):
+            return np.asarray(of_arrays(cost_of)(self.kind, self.c, np.asarray(epsilon, np.float64)))
 
     def marginal(self, epsilon: ArrayLike) -> Floats:
-        return self._of_arrays(marginal_of, epsilon)
-
-    def _of_arrays(self, function: Any, epsilon: ArrayLike) -> Floats:
         with np.errstate(over="ignore"):
-            return np.asarray(of_arrays(function)(self.kind, self.c, np.asarray(epsilon, np.float64)))
+            return np.asarray(of_arrays(marginal_of)(self.kind, self.c, np.asarray(epsilon, np.float64)))
 
 
 class QuadraticCost(_Scaled):
@@ -97,10 +96,7 @@ class LogCost(_Scaled):
 
 def kind_of(cost: Cost) -> int:
     """Which of the functions above a cost is; OTHER for a derived class, which may be another function."""
-    return cost.kind if isinstance(cost, _Scaled) and type(cost) in _KINDS else OTHER
-
-
-_KINDS = (QuadraticCost, LinearCost, ExponentialCost, LogCost)
+    return vars(type(cost)).get("kind", OTHER) if isinstance(cost, _Scaled) else OTHER
 
 
 @dataclass(frozen=True)

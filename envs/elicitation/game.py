@@ -7,14 +7,22 @@ Jiang 2020, chapter 2; Theorem 2 is about the limit of this game.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from math import asinh, log1p, sinh, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from taciturn.envs.elicitation.costs import LINEAR, LOGARITHMIC, QUADRATIC, Cost, as_cost, cost_of, kind_of
-from taciturn.envs.elicitation.elementary import arcsinh, log1p, maximum, minimum, of_arrays, sinh, sqrt, where
-from taciturn.envs.elicitation.payments import AGREEMENT, ROUNDING, RULES, distribution, rule_payments, wintall_payment
+from taciturn.envs.elicitation.elementary import of_arrays, where
+from taciturn.envs.elicitation.payments import (
+    AGREEMENT,
+    RULES,
+    distribution,
+    rule_payment,
+    winner_amount,
+    wintall_payment,
+)
 from taciturn.envs.elicitation.reporting import KaryReport, Reporting, share_slope
 from taciturn.validation import Floats, Ints, choice, integer, number, shown
 
@@ -133,9 +141,9 @@ class Announcement:
             counts = np.arange(others + 2)
             paid = wintall_payment(counts, others + 1, values, self.target, self.scale)
             return wins(laws, sizes) @ np.minimum(paid, self.payment_cap)
-        rule = np.array(RULES.index(self.rule))
+        rule, posted = RULES.index(self.rule), np.arange(values) == self.value
         reference = np.full(values, 1 / values) if self.reference is None else self.reference
-        paid = rule_payments(rule, np.array(self.scale), np.zeros(values), np.array(self.value), reference)
+        paid = of_arrays(rule_payment)(rule, self.scale, 0.0, posted, reference, values)
         agreement = sizes @ laws / max(others, 1) if rule >= AGREEMENT else 1.0
         return np.minimum(paid, self.payment_cap) * agreement
 
@@ -146,13 +154,13 @@ def quadratic_best(ratio: Any, m: int, at_most: float) -> Any:
     With eps = (2 M / 3) (cosh(2 a) - 1) the cubic equation is cosh(6 a) = 1 + 27 ratio / (4 M^2), since
     cosh(3 b) = 4 cosh(b)^3 - 3 cosh(b); and cosh(2 a) - 1 = 2 sinh(a)^2, without cancellation.
     """
-    root = sinh(arcsinh(sqrt(27 / 8 * ratio) / m) / 3)
-    return minimum(4 * m / 3 * (root * root), at_most)
+    root = sinh(asinh(sqrt(27 / 8 * ratio) / m) / 3)
+    return min(4 * m / 3 * (root * root), at_most)
 
 
 def linear_best(ratio: Any, m: int, at_most: float) -> Any:
     """The root sqrt(ratio M) - M of ratio M / (eps + M)^2 = 1, or an end."""
-    return minimum(maximum(m * (ratio - m) / (sqrt(ratio * m) + m), 0.0), at_most)
+    return min(max(m * (ratio - m) / (sqrt(ratio * m) + m), 0.0), at_most)
 
 
 def log_best(ratio: Any, m: int, at_most: float) -> Any:
@@ -161,8 +169,8 @@ def log_best(ratio: Any, m: int, at_most: float) -> Any:
 
     If ratio < M, the payoff first falls and then rises to that root, where it may still be below its value at 0.
     """
-    difference = sqrt(m * ratio) * sqrt(maximum(m * ratio - 4 * (m - 1), 0.0))
-    best = minimum(maximum((m * (ratio - 2) + difference) / 2, 0.0), at_most)
+    difference = sqrt(m * ratio) * sqrt(max(m * ratio - 4 * (m - 1), 0.0))
+    best = min(max((m * (ratio - 2) + difference) / 2, 0.0), at_most)
     return where((ratio >= m) | (ratio * (best / (best + m)) >= log1p(best)), best, 0.0)
 
 
@@ -184,36 +192,24 @@ def payoff_at(epsilon: Any, mean: Any, gain: Any, m: int, costs: Any) -> Any:
     return mean + epsilon / (epsilon + m) * gain - costs
 
 
-class Market(NamedTuple):
-    """What an individual knows of a market: M, the kind of the cost and its c, and the bounds of payments and
-    budgets."""
-
-    values: int
-    kind: int
-    c: float
-    cap: float
-    most: float
-
-
-def answer_to_winner(most: float, target: float, scale: float, factor: float, market: Market, kept: Any) -> float:
+def answer_to_winner(most: float, m: int, target: float, scale: float, factor: float, params: Any, kept: Any) -> float:
     """The best budget, or -1 (stay away), of an individual that expects WINTALL to pay for reports of the value that it
-    believes in, with probability `most`, at the price of equation 2.18.
+    believes in, with probability `most` among M, at the price of equation 2.18.
 
     Below the cap, `gain` is scale (e + M)^2 / M whatever the belief, so that one root serves all with the same cost:
-    `kept` float64[2] holds the last ratio and its root, zeros at first.
+    `kept` float64[2] holds the last ratio and its root, zeros at first. `params` are the world's constants.
     """
-    m = market.values
     slope = share_slope(most, target, m)
-    paid = scale / slope if slope > ROUNDING else 0.0
-    gain = scale * (target + m) * (target + m) / m if slope > ROUNDING else 0.0
-    if paid > market.cap:
-        paid = market.cap
+    paid = winner_amount(scale, slope)
+    gain = scale * (target + m) * (target + m) / m if paid > 0.0 else 0.0
+    if paid > params.payment_cap:
+        paid = params.payment_cap
         gain = paid * (most - 1.0 / m)
-    ratio = max(gain, 0.0) / factor / market.c
+    ratio = max(gain, 0.0) / factor / params.c
     if ratio != kept[0]:
-        kept[0], kept[1] = ratio, closed_best(market.kind, ratio, m, market.most)
+        kept[0], kept[1] = ratio, closed_best(params.kind, ratio, m, params.max_epsilon)
     best = kept[1]
-    payoff = payoff_at(best, paid / m, gain, m, factor * cost_of(market.kind, market.c, best))
+    payoff = payoff_at(best, paid / m, gain, m, factor * cost_of(params.kind, params.c, best))
     return float(best) if payoff >= 0.0 else -1.0
 
 

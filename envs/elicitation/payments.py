@@ -1,20 +1,16 @@
-"""Payments for private data (Jiang 2020, section 2.3): Theorem 1's lower bound, WINTALL, other rules, and how a
-platform announces them."""
+"""Payments for private data (Jiang 2020, section 2.3): Theorem 1's lower bound, WINTALL and other rules."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from math import sqrt
 from typing import Any
 
-import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
 from taciturn.envs.elicitation.costs import LOGARITHMIC, OTHER, Cost, as_cost, kind_of, marginal_of
-from taciturn.envs.elicitation.elementary import maximum, of_arrays, sqrt
+from taciturn.envs.elicitation.elementary import of_arrays, where
 from taciturn.envs.elicitation.reporting import KaryReport, Reporting, reported_share, share_slope
-from taciturn.validation import Array, Floats, Ints, shown, vector
+from taciturn.validation import Floats, Ints, shown, vector
 
 RULES = ("wintall", "flat_rate", "posted_price", "output_agreement", "peer_truth_serum")
 WINTALL, FLAT_RATE, POSTED_PRICE, AGREEMENT, SERUM = range(5)
@@ -62,18 +58,16 @@ def cheapest_k_ary(most: Any, target: Any, kind: int, num_values: int) -> Any:
     """The budget of at least `target` at which g' / A is smallest, under k-ary response and a cost of this kind; `most`
     is the largest entry of theta."""
     if kind == LOGARITHMIC:
-        return maximum(target, sqrt((num_values - 1) * (1.0 - most) / most) - 1.0)
+        return max(target, sqrt((num_values - 1) * (1.0 - most) / most) - 1.0)
     return target
 
 
-def k_ary_bound(theta: Any, target: float, kind: int, c: float) -> float:
-    """`payment_lower_bound` under k-ary response and a cost of this kind, for theta [M]."""
-    most, values = 0.0, len(theta)
-    for k in range(values):
-        most = max(most, theta[k])
-    at = cheapest_k_ary(most, target, kind, values)
-    information = share_slope(most, at, values) / reported_share(most, at, values)
-    return float(marginal_of(kind, c, at) / information) if information > ROUNDING else math.inf
+def k_ary_bound(most: Any, target: Any, kind: int, c: float, num_values: int) -> Any:
+    """`payment_lower_bound` under k-ary response and a cost of this kind; `most` is the largest entry of theta."""
+    at = cheapest_k_ary(most, target, kind, num_values)
+    information = share_slope(most, at, num_values) / reported_share(most, at, num_values)
+    informed = information > ROUNDING
+    return where(informed, marginal_of(kind, c, at) / where(informed, information, 1.0), math.inf)
 
 
 def cheapest_epsilon(
@@ -90,8 +84,10 @@ def cheapest_epsilon(
     target = np.broadcast_to(target, theta.shape[:-1])
     reporting = reporting or KaryReport(theta.shape[-1])
     if isinstance(reporting, KaryReport) and (kind := kind_of(cost)) != OTHER:
-        chosen = of_arrays(cheapest_k_ary)(theta.max(-1), target, kind, theta.shape[-1])
-        return chosen, price(theta, chosen[..., None], cost, reporting)[..., 0]
+        most, m = theta.max(-1), theta.shape[-1]
+        with np.errstate(over="ignore"):
+            least = of_arrays(k_ary_bound)(most, target, kind, cost.c, m)
+        return np.where(least < np.inf, of_arrays(cheapest_k_ary)(most, target, kind, m), target), least
     grid = target[..., None] + np.concatenate([[0.0], np.geomspace(1e-3, 1e4, 120)])
     chosen, least, inside = target, np.full(target.shape, np.inf), np.ones(target.shape, np.bool_)
     for _ in range(13):
@@ -143,48 +139,43 @@ def winning_report(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting | 
     return best, np.where(rises.any(-1), np.take_along_axis(slope, best[..., None], -1)[..., 0], 0.0)
 
 
-def wintall_amount(count: int, num_reports: int, num_values: int, epsilon: float, marginal_cost: float) -> float:
+def wintall_amount(count: Any, num_reports: Any, num_values: int, epsilon: Any, marginal_cost: Any) -> Any:
     """WINTALL's payment to each report of the winner, g'(e) (M + e) e / (M f - 1), f = count / num_reports
     [Jiang 2.22].
 
     It is 0 for a degenerate tally, in which M count <= num_reports. (Equation 2.1 is the same.)
     """
     excess = num_values * count - num_reports
-    return marginal_cost * (num_values + epsilon) * epsilon * num_reports / excess if excess > 0 else 0.0
+    paid = marginal_cost * (num_values + epsilon) * epsilon * num_reports / where(excess > 0, excess, 1)
+    return where(excess > 0, paid, 0.0)
 
 
-_wintall = np.vectorize(wintall_amount, otypes=[np.float64])
+wintall_payment = of_arrays(wintall_amount)
 
 
-def wintall_payment(
-    count: ArrayLike, num_reports: ArrayLike, num_values: int, epsilon: ArrayLike, marginal_cost: ArrayLike
-) -> Floats:
-    """`wintall_amount` of arrays, which broadcast."""
-    return np.asarray(_wintall(count, num_reports, num_values, epsilon, marginal_cost))
+def winner_amount(marginal_cost: Any, slope: Any) -> Any:
+    """The payment for the winning report, g'(e) / (dP_X / d eps) [Jiang 2.18]; 0 where no report is informative."""
+    rises = slope > ROUNDING
+    return where(rises, marginal_cost / where(rises, slope, 1.0), 0.0)
 
 
-def winner_payment(marginal_cost: ArrayLike, slope: ArrayLike) -> Floats:
-    """The payment for the winning report, g'(e) / (dP_X / d eps) [Jiang 2.18]; 0 where the slope is 0. Arguments
-    broadcast."""
-    slope = np.asarray(slope, np.float64)
-    shape = np.broadcast_shapes(np.shape(marginal_cost), slope.shape)
-    return np.divide(marginal_cost, slope, out=np.zeros(shape), where=slope > 0)
+winner_payment = of_arrays(winner_amount)
 
 
-def rule_payments(rule: Ints, scale: Floats, winners: Floats, value: Ints, reference: Floats) -> Floats:
-    """The payment for each report, [..., x]; under output agreement and peer truth serum, if it agrees with a peer's.
+def rule_payment(rule: Any, scale: Any, won: Any, posted: Any, reference: Any, kinds: int) -> Any:
+    """The payment for a report, one of so many `kinds`; under output agreement and peer truth serum, if it agrees with
+    a peer's.
 
     Args:
-        rule: position in `RULES`, [...].
-        scale: announced, [...].
-        winners: the payments under WINTALL, [..., x].
-        value: the report for which a price is posted, [...].
-        reference: shares of the reports, for peer truth serum, [..., x] (0: unused).
+        rule: position in `RULES`.
+        scale: announced.
+        won: the payment for it under WINTALL.
+        posted: whether the price is posted for it.
+        reference: its share, for peer truth serum (0: unused).
     """
-    flat, kinds = np.broadcast_to(scale[..., None], winners.shape), winners.shape[-1]
-    posted = flat * (np.arange(kinds) == value[..., None])
-    serum = np.divide(flat, kinds * reference, out=np.zeros(flat.shape), where=reference > 0)
-    return np.choose(rule[..., None], [winners, flat, posted, flat, serum])
+    serum = scale / (kinds * where(reference > 0.0, reference, 1.0))
+    paid = where(rule == SERUM, serum, where((rule == POSTED_PRICE) & (posted == 0), 0.0, scale))
+    return where(rule == WINTALL, won, paid)
 
 
 def estimator_error(theta: ArrayLike, epsilon: float, num_individuals: int, played: float | None = None) -> Floats:
@@ -215,59 +206,3 @@ def theorem_2_holds(cost: Any, epsilon: float, num_values: int) -> bool:
         slope = float(cost.marginal(epsilon)) * ((epsilon + num_values) / (at + num_values)) ** 2 - cost.marginal(at)
         falls = np.diff(slope) < 0
     return bool(falls[np.isfinite(slope[1:])].all())
-
-
-@dataclass(frozen=True)
-class Announcements:
-    """The announcements that a platform may make, and their encoding as actions `[target, scale, (rule), (value)]`.
-
-    Args:
-        rules: the rules of payment allowed; the action has `rule` if there are several.
-        num_reports: the number of possible reports; the action has `value` if "posted_price" is allowed.
-        max_epsilon, max_scale: upper bounds of the target and the scale.
-    """
-
-    rules: Sequence[str]
-    num_reports: int
-    max_epsilon: float
-    max_scale: float
-
-    @cached_property
-    def layout(self) -> dict[str, tuple[int, float, float]]:
-        """`{field: (size, low, high)}`, as `Layout` takes them."""
-        fields = {"target": (1, 0.0, self.max_epsilon), "scale": (1, 0.0, self.max_scale)}
-        if len(self.rules) > 1:
-            fields["rule"] = (1, 0.0, len(self.rules))
-        if "posted_price" in self.rules:
-            fields["value"] = (1, 0.0, self.num_reports)
-        return fields
-
-    @cached_property
-    def space(self) -> gymnasium.spaces.Box:
-        """The platform's action space."""
-        high = np.array([high for _, _, high in self.layout.values()], np.float32)
-        return gymnasium.spaces.Box(np.zeros(high.size, np.float32), high, dtype=np.float32)
-
-    @cached_property
-    def positions(self) -> Ints:
-        """The positions in `RULES` of the allowed rules."""
-        return np.array([RULES.index(rule) for rule in self.rules])
-
-    def encode(self, rule: str, target: ArrayLike, scale: ArrayLike, value: ArrayLike, num_envs: int) -> Array:
-        """Actions float32[B, 1, D] within the space; `target`, `scale` and `value` are numbers or [B].
-
-        Raises:
-            ValueError: a rule that is not allowed.
-        """
-        if rule not in self.rules:
-            raise ValueError(
-                f"rule must be one of {', '.join(map(repr, self.rules))}, not {rule!r}: see the world's parameter rules"
-            )
-        fields = {
-            "target": target,
-            "scale": scale,
-            "rule": self.rules.index(rule) + 0.5,
-            "value": np.asarray(value) + 0.5,
-        }
-        action = np.stack([np.broadcast_to(np.asarray(fields[name], np.float64), num_envs) for name in self.layout], -1)
-        return np.clip(action[:, None].astype(np.float32), self.space.low, self.space.high)

@@ -51,11 +51,11 @@ class PlatformSide(Controlled):
         return np.asarray(reward / self.params.num_individuals)
 
     def inner_action(self, action: Array) -> Array:
-        announced = np.empty((len(action), 1, len(self._half)), np.float32)
-        own = int(self.fixed_target)
-        announced[:, :, own:] = (action + ONE) * self._half[own:]
-        if self.fixed_target:
-            announced[:, 0, 0] = self.inner.column("desired")
+        if not self.fixed_target:
+            return (action + ONE) * self._half
+        announced = np.empty((len(action), 1, 2), np.float32)
+        announced[:, 0, 0] = self.inner.column("desired")
+        announced[:, :, 1:] = (action + ONE) * self._half[1]
         return announced
 
 

@@ -3,9 +3,7 @@
 As in Jiang 2020, chapter 2, a budget is eps = e^level - 1, where `level` is the epsilon of differential privacy.
 """
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.privacy.mechanisms import UnaryEncoding
 from taciturn.validation import Bools, Floats, choice, integer
 
 REPORTING = ("k_ary", "rappor", "oue")
@@ -49,11 +46,14 @@ class Reporting(ABC):
 
     Attributes:
         num_values: M.
-        num_reports: the number of possible reports x.
     """
 
     num_values: int
-    num_reports: int
+
+    @property
+    def num_reports(self) -> int:
+        """The number of possible reports x."""
+        return self.num_values
 
     @abstractmethod
     def table(self, epsilon: ArrayLike) -> Floats:
@@ -78,35 +78,10 @@ class Reporting(ABC):
 
 
 @dataclass(frozen=True)
-class TableReport(Reporting):
-    """A mechanism given by its table and its derivative, functions of eps [...] that return [..., x, s]."""
-
-    tables: Callable[[Floats], Floats]
-    slopes: Callable[[Floats], Floats]
-
-    def __post_init__(self) -> None:
-        shape = self.tables(np.ones(())).shape
-        if len(shape) != 2 or self.slopes(np.ones(())).shape != shape:
-            raise ValueError(f"tables and slopes must both return [..., x, s], not {shape} and another shape")
-        object.__setattr__(self, "num_reports", shape[0])
-        object.__setattr__(self, "num_values", shape[1])
-
-    def table(self, epsilon: ArrayLike) -> Floats:
-        return self.tables(np.asarray(epsilon, np.float64))
-
-    def slope(self, epsilon: ArrayLike) -> Floats:
-        return self.slopes(np.asarray(epsilon, np.float64))
-
-
-@dataclass(frozen=True)
 class KaryReport(Reporting):
     """k-ary randomised response: P(same) = (eps+1) / (eps+M), P(other) = 1 / (eps+M), in closed form."""
 
     num_values: int
-
-    @property
-    def num_reports(self) -> int:  # type: ignore[override]
-        return self.num_values
 
     def table(self, epsilon: ArrayLike) -> Floats:
         e = np.asarray(epsilon, np.float64)[..., None, None]
@@ -131,7 +106,8 @@ class KaryReport(Reporting):
 
 @dataclass(frozen=True)
 class BitwiseReport(Reporting):
-    """Unary encoding (`UnaryEncoding`) at level log(1 + eps): bit k is 1 with probability p if the value is k, else q.
+    """Unary encoding (`taciturn.wrappers.UnaryEncoding`) at level log(1 + eps): bit k is 1 with probability p if the
+    value is k, else q.
 
     A report is the bit string as a binary number, bit 0 the lowest.
 
@@ -148,7 +124,7 @@ class BitwiseReport(Reporting):
         choice("variant", self.variant, ("symmetric", "optimised"))
 
     @property
-    def num_reports(self) -> int:  # type: ignore[override]
+    def num_reports(self) -> int:
         return int(2**self.num_values)
 
     @cached_property
@@ -189,10 +165,6 @@ class BitwiseReport(Reporting):
         """(share of bit k - q) / (p - q)."""
         p, q = self.probabilities(epsilon)
         return (shares @ self.bits - q[..., None]) / (p - q)[..., None]
-
-    def mechanism(self, epsilon: float) -> UnaryEncoding:
-        """This mechanism as one of `taciturn.wrappers`, at a budget > 0."""
-        return UnaryEncoding(math.log1p(epsilon), self.variant)
 
 
 def make_reporting(name: str, num_values: int) -> Reporting:

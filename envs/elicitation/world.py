@@ -107,7 +107,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 import gymnasium
 import numpy as np
@@ -120,15 +120,7 @@ from taciturn.envs.elicitation import campaign, drawing, payments
 from taciturn.envs.elicitation.campaign import Constants
 from taciturn.envs.elicitation.costs import OTHER, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost, kind_of
 from taciturn.envs.elicitation.game import Announcement, expected_payment, exploitability
-from taciturn.envs.elicitation.payments import (
-    MIN_TARGET,
-    RULES,
-    Announcements,
-    distribution,
-    payment_lower_bound,
-    winner_payment,
-    winning_report,
-)
+from taciturn.envs.elicitation.payments import MIN_TARGET, RULES, distribution, payment_lower_bound
 from taciturn.envs.elicitation.reporting import REPORTING, make_reporting
 from taciturn.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
 from taciturn.validation import (
@@ -295,7 +287,14 @@ class Elicitation(Replicas[State]):
 
     def make_roles(self) -> tuple[Role, ...]:
         p, m, x = self.params, self.params.num_values, self.reporting.num_reports
-        self.announcements = Announcements(tuple(p.rules), x, p.max_epsilon, p.max_scale)
+        announced: dict[str, tuple[int, float, float]] = {
+            "target": (1, 0, p.max_epsilon), "scale": (1, 0, p.max_scale)
+        }  # fmt: skip
+        if len(p.rules) > 1:
+            announced["rule"] = (1, 0, len(p.rules))
+        if "posted_price" in p.rules:
+            announced["value"] = (1, 0, x)
+        high = np.array([high for _, _, high in announced.values()], np.float32)
         last: dict[str, tuple[int, float, float]] = {
             "desired": (1, 0, p.max_epsilon),
             "shares": (x, 0, 1), "participation": (1, 0, 1), "payment": (1, 0, p.payment_cap), "degenerate": (1, 0, 1),
@@ -305,9 +304,10 @@ class Elicitation(Replicas[State]):
             last["reports"] = (p.num_individuals, -1, x)
         own: dict[str, tuple[int, float, float]] = {"reference": (x, 0, 1)} if "peer_truth_serum" in p.rules else {}
         own |= {"cost": (1, 0, self.cost.c * (1 + p.cost_spread)), "belief": (m, 0, 1)}
-        budgets, announced = gymnasium.spaces.Box(-1.0, p.max_epsilon, (1,), np.float32), self.announcements.layout
+        budgets = gymnasium.spaces.Box(-1.0, p.max_epsilon, (1,), np.float32)
+        announcements = gymnasium.spaces.Box(np.zeros(high.size, np.float32), high, dtype=np.float32)
         return (
-            Role("platform", 1, Layout(**announced, **last), self.announcements.space),
+            Role("platform", 1, Layout(**announced, **last), announcements),
             Role("individual", p.num_individuals, Layout(**announced, **own), budgets),
         )
 
@@ -335,21 +335,17 @@ class Elicitation(Replicas[State]):
         rules = np.array([RULES.index(rule) for rule in p.rules])
         places = np.zeros(len(RULES), np.int64)
         places[rules] = np.arange(len(rules))
-        low, high = p.targets
+        low, high = map(float, p.targets)
+        same = {name: kind(getattr(p, name)) for name, kind in get_type_hints(Constants).items() if hasattr(p, name)}
         return Constants(
-            num_individuals=int(p.num_individuals),
-            horizon=int(p.horizon),
+            **same,
             law=QualityLaw(given, drawn, bool(p.shuffle)),
-            concentration=float(p.belief_concentration),
-            spread=float(p.cost_spread),
-            cost=float(self.cost.c),
+            c=float(self.cost.c),
             kind=kind_of(self.cost),
-            max_epsilon=float(p.max_epsilon),
-            max_scale=float(p.max_scale),
-            low=float(low),
-            high=float(high),
+            low=low,
+            high=high,
             first_rule=int(rules[0]),
-            rules=rules,
+            allowed=rules,
             places=places,
             least=float(np.float32(MIN_TARGET)),
             k_ary=p.reporting == "k_ary",
@@ -357,11 +353,8 @@ class Elicitation(Replicas[State]):
             bare=self.plain,
             symmetric=p.reporting == "rappor",
             by_quality=p.objective == "quality",
-            penalty=float(p.penalty),
-            cap=float(p.payment_cap),
             prices="posted_price" in p.rules,
             serum="peer_truth_serum" in p.rules,
-            shows=bool(p.show_reports),
         )
 
     def arrays(self) -> dict[str, Any]:
@@ -402,7 +395,10 @@ class Elicitation(Replicas[State]):
         """Compute the bounds that are missing."""
         bound = self.column("bound")
         if (stale := np.isnan(bound)).any():
-            bound[stale] = self.bounds(self.column("theta")[stale], self.column("target")[stale])
+            cases = np.column_stack([self.column("theta")[stale], self.column("target")[stale]])
+            cases, of = np.unique(cases, axis=0, return_inverse=True)
+            found = payment_lower_bound(cases[:, :-1], cases[:, -1], self.cost, self.reporting)
+            bound[stale] = found[of.ravel()]
 
     def send(self, live: Array) -> None:
         """Send the reports; an individual that a budget stops counts as having stayed away."""
@@ -421,26 +417,26 @@ class Elicitation(Replicas[State]):
         """The estimate, the winner, and the payment to it [Jiang 2.15-2.18], of tallies under other mechanisms than
         k-ary response."""
         counts, target = self.column("counts")[live], self.column("target")[live]
-        total, estimate = counts.sum(-1), self.estimate(counts, target)
-        winner, slope = winning_report(estimate, target, self.reporting)
-        found = {
-            "estimate": estimate,
-            "winner": np.where(total > 0, winner, -1),
-            "degenerate": (slope == 0) | (total == 0),
-            "won": winner_payment(self.column("scale")[live], slope)[:, None],
-        }
-        for name, values in found.items():
-            self.column(name)[live] = values
-
-    def bounds(self, theta: Floats, target: Floats) -> Floats:
-        """Theorem 1's bound in each replica, [B]."""
-        if len(theta) > 1 and (theta == theta[0]).all() and (target == target[0]).all():
-            return np.full(len(theta), payment_lower_bound(theta[0], target[0], self.cost, self.reporting))
-        return np.asarray(payment_lower_bound(theta, target, self.cost, self.reporting))
+        nobody, estimate = counts.sum(-1) == 0, self.estimate(counts, target)
+        winner, slope = payments.winning_report(estimate, target, self.reporting)
+        self.column("estimate")[live], self.column("winner")[live] = estimate, np.where(nobody, -1, winner)
+        self.column("degenerate")[live] = (slope == 0) | nobody
+        self.column("won")[live, 0] = payments.winner_payment(self.column("scale")[live], slope)
 
     def announce(self, rule: str, target: ArrayLike, scale: ArrayLike, value: ArrayLike = 0) -> Array:
-        """The platform's action float32[B, 1, D] for an announcement; see `Announcements.encode`."""
-        return self.announcements.encode(rule, target, scale, value, self.num_envs)
+        """The platform's action float32[B, 1, D] for an announcement of numbers or [B], within its space; ValueError
+        for a rule that is not allowed."""
+        rules = tuple(self.params.rules)
+        if rule not in rules:
+            raise ValueError(
+                f"rule must be one of {', '.join(map(repr, rules))}, not {rule!r}: see the world's parameter rules"
+            )
+        given = [target, scale]
+        given += [rules.index(rule) + 0.5] if len(rules) > 1 else []
+        given += [np.asarray(value) + 0.5] if "posted_price" in rules else []
+        action = np.stack([np.broadcast_to(np.asarray(one, np.float64), self.num_envs) for one in given], -1)
+        space: Any = self.roles["platform"].action_space
+        return np.clip(action[:, None].astype(np.float32), space.low, space.high)
 
     def default_action(self, role: str) -> Array:
         """The first rule at the desired budget, with the marginal cost there as scale."""

@@ -66,14 +66,14 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Fast, Layout, Role, World, fields
+from taciturn.envs.core import Fast, Layout, Population, Role, World, fields
 from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.federated_bandit.federation import PARTICIPATION, communicate, pull_plan, say
 from taciturn.envs.federated_bandit.federation import begin as begin_federation
 from taciturn.envs.federated_bandit.federation import tell as tell_federation
+from taciturn.envs.federated_bandit.model import AGENTS, PAIRS, stays, turns
 from taciturn.envs.federated_bandit.model import State as BanditState
-from taciturn.envs.federated_bandit.model import stays, turns
 from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
 from taciturn.envs.federated_bandit.world import Params as BanditParams
 from taciturn.validation import Array, Floats, Ints, shown
@@ -100,9 +100,9 @@ class State(BanditState):
     """A federation; `active` holds the arms that are not eliminated. Seen from outside, each field leads with [B]."""
 
     threshold: Floats = fields.public()  # how far below the best an arm is eliminated
-    order: Ints = fields.public()  # [M]: the agents in random order; the first ones upload
-    weight_before: Floats = fields.hidden()  # [M, K]: `weight` and
-    private_before: Floats = fields.hidden()  # [M, K]: `private` before the epoch
+    order: Ints = fields.public(AGENTS)  # the agents in random order; the first ones upload
+    weight_before: Floats = fields.hidden(PAIRS)  # `weight` and
+    private_before: Floats = fields.hidden(PAIRS)  # `private` before the epoch
 
 
 def pulls_per_arm(share: float, most: int) -> int:
@@ -225,6 +225,7 @@ class ArmElimination(FederatedBandit):
     state_type: ClassVar[Any] = State
     begin, said, heard = staticmethod(begin), staticmethod(epoch), staticmethod(end_epoch)
     observe_one, tell = staticmethod(observe), staticmethod(tell)
+    action_mask = Population.action_mask
 
     @classmethod
     def length_of_cycles(cls, params: Any) -> tuple[float, str]:
@@ -241,16 +242,11 @@ class ArmElimination(FederatedBandit):
         )
         return (Role("coordinator", 1, layout, gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)),)
 
-    def arrays(self) -> dict[str, Array]:
-        pair = self.params.num_agents, self.params.arms
-        more = {"weight_before": np.zeros(pair), "private_before": np.zeros(pair)}
-        return super().arrays() | more | {"order": np.zeros(self.params.num_agents, np.int64)}
+    def arrays(self) -> dict[str, Any]:
+        return super().arrays() | {"mask": np.zeros((0, 0), np.int8)}
 
     def empty_info(self) -> dict[str, Any]:
         return super().empty_info() | {"slots": 0, "pulls": 0}
-
-    def action_mask(self, role: str) -> None:  # type: ignore[override]
-        return None
 
 
 class _World(World[P, Q, K]):

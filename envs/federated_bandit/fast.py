@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Fast
-from taciturn.envs.federated_bandit.federation import communicate, note_active, pull_arms, pull_plan, say
+from taciturn.envs.federated_bandit.federation import communicate, find_open, pull_arms, pull_plan, say
 from taciturn.validation import Array, Bools, Floats, Ints
 
 
@@ -67,7 +67,8 @@ def jump(
     one.
     """
     params, channel, live = population.params, population.channels["means"], ~population.done
-    time, phase_left, slots, asking = map(population.column, ("time", "phase_left", "slots", "asks"))
+    fields = "time", "phase_left", "slots", "asks", "uploaded"
+    time, phase_left, slots, asking, uploaded = map(population.column, fields)
     knowledge = AgentKnowledge(population)
     clock = np.repeat(time[:, None], params.num_agents, axis=1)
     end: Array = np.where(live, int(min(params.horizon, until + 1e-9)), 0)[:, None]
@@ -95,11 +96,11 @@ def jump(
             slots[:], time[:] = each.max(1), clock.max(1)
         if np.count_nonzero(asks) or np.count_nonzero(phase_left):
             channel.live = live
-            asking[:] = asks & (room > 0) & population.may_upload()
+            asking[:] = asks & (room > 0) & (phase_left == 0)[:, None] & ~uploaded
             population.play_on(say, live)
             if not population.plain:
                 population.between(live)
             population.play_on(communicate, live)
             live = live & ~channel.stopped
             end = np.where(live[:, None], end, 0)
-    population.play_on(note_active, ~population.done)
+    population.play_on(find_open, ~population.done)

@@ -1,10 +1,10 @@
 """One federation, slot by slot, as `taciturn.envs.core.hooks.Hooks` says: pulls, uploads and rounds."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from taciturn.envs.core.compiled import private
 from taciturn.envs.core.counter_streams import binomial, uniform
-from taciturn.envs.core.qualities import QualityLaw, fill_rows
+from taciturn.envs.core.qualities import fill_rows
 from taciturn.envs.federated_bandit.model import (
     average,
     communication_cost,
@@ -15,30 +15,6 @@ from taciturn.envs.federated_bandit.model import (
     regret,
     renewed,
 )
-from taciturn.validation import Ints
-
-
-class Constants(NamedTuple):
-    """What the functions of a federation know as `params`."""
-
-    num_agents: int
-    num_arms: int
-    horizon: int
-    law: QualityLaw
-    server_price: float
-    link_price: float
-    graph: bool  # whether agents share means over links: the topology is a graph or components
-    receivers: int  # of the server's broadcasts
-    delay: int
-    slots: int  # of a round's protocols
-    sent: Ints  # [4, slots + 1]: messages by all agents in the first 0, 1, ... slots, by kind as in `KINDS`
-    by_agent: Ints  # [slots + 1, M]: by each agent
-    coverage: Ints  # [slots + 1, M]: the number of agents whose means each agent holds
-    sinks: Ints  # [Q]: agents that upload to the server
-    group: Ints  # [M]: agents whose means have the weight of one component; all the same: they weigh by size
-    by_pulls: bool  # whether agents' means weigh by their numbers of pulls
-    plain: bool  # whether nothing stands on the channel
-
 
 # The sources of random numbers.
 SOURCES = ("qualities", "rewards", "participation")
@@ -50,7 +26,7 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     """Draw the means of the arms."""
     fill_rows(arrays.quality, params.law, rng, QUALITY)
     fill_gaps(arrays)
-    find_active(state, arrays)
+    find_open(state, arrays, params, rng)
 
 
 def mean_of(arrays: Any, agent: int, arm: int) -> float:
@@ -225,15 +201,20 @@ def end_round(state: Any, arrays: Any, params: Any) -> None:
         arrays.uploaded[i] = False
 
 
-def note_active(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """`find_active`, after many slots."""
+def find_open(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Find the arms that agents still play, and the actions that have an effect: all pulls, and uploads of agents that
+    can upload."""
     find_active(state, arrays)
+    for i in range(len(arrays.mask)):
+        can = may_upload(state, arrays, i)
+        for k in range(params.num_arms):
+            arrays.mask[i, params.num_arms + k] = can
 
 
 def end_slot(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
     """Pay each agent what it has earned; (terminated, truncated)."""
     communicate(state, arrays, params, rng)
-    find_active(state, arrays)
+    find_open(state, arrays, params, rng)
     for i in range(params.num_agents):
         reward[i] = arrays.earned[i]
     return False, state.time >= params.horizon

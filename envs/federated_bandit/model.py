@@ -7,6 +7,7 @@ its equations 7 to 11 are bounds of theorems; the schedule of the algorithms is 
 """
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -25,45 +26,49 @@ IDENTIFIED_SHARE = 0.9
 """Share of the pulls since the last round at which a best arm counts as identified."""
 
 
+# The shapes of fields: [M], [K] and [M, K].
+AGENTS, ARMS, PAIRS = attrgetter("num_agents"), attrgetter("arms"), attrgetter("num_agents", "arms")
+
+
 @dataclass(frozen=True)
 class State:
     """A federation; seen from outside, each field leads with [B]."""
 
-    quality: Floats = fields.hidden()  # [1 or M, K]: the arms' means, one row per agent where agents differ
-    gap: Floats = fields.hidden()  # [K]: Delta_k, from the best mean over agents
-    counts: Ints = fields.own(role="agent")  # [M, K]: pulls
-    sums: Ints = fields.own(role="agent")  # [M, K]: rewards
-    pulled: Ints = fields.public()  # [K]: pulls by all agents
-    # [M, K]: pulls that enter no further mean, because they were uploaded or made during a round
-    used_counts: Ints = fields.own(role="agent")
-    used_sums: Ints = fields.own(role="agent")  # [M, K]: their rewards
-    weight: Floats = fields.public()  # [M, K]: S, the number of pulls behind `private`
-    private: Floats = fields.received(role="agent")  # [M, K]: ybar_i, the mean over all that each agent has uploaded
-    missed_rounds: Ints = fields.public()  # [M]: rounds since the agent's last upload
-    uploaded: Bools = fields.public()  # [M]: agents that have uploaded for the next round or the one under way
-    reported: Bools = fields.public()  # [M, K]: the arms in those uploads
-    broadcast: Floats = fields.public()  # [K]: ybar, the last round's average
-    last_round: Ints = fields.public()  # [K]: the round in which the arm's average was last renewed
-    counts_at_round: Ints = fields.public()  # [K]: pulls by all agents when the last round ended
-    active: Bools = fields.public()  # [K]: arms that are still played
+    # The arms' means, one row per agent where agents differ.
+    quality: Floats = fields.hidden(lambda p: p.law.given.shape)
+    gap: Floats = fields.hidden(ARMS)  # Delta_k, from the best mean over agents
+    counts: Ints = fields.own(PAIRS, role="agent")  # pulls
+    sums: Ints = fields.own(PAIRS, role="agent")  # rewards
+    pulled: Ints = fields.public(ARMS)  # pulls by all agents
+    # Pulls that enter no further mean, because they were uploaded or made during a round
+    used_counts: Ints = fields.own(PAIRS, role="agent")
+    used_sums: Ints = fields.own(PAIRS, role="agent")  # their rewards
+    weight: Floats = fields.public(PAIRS)  # S, the number of pulls behind `private`
+    private: Floats = fields.received(PAIRS, role="agent")  # ybar_i, the mean over all that an agent has uploaded
+    missed_rounds: Ints = fields.public(AGENTS)  # rounds since the agent's last upload
+    uploaded: Bools = fields.public(AGENTS)  # who has uploaded for the next round or the one under way
+    reported: Bools = fields.public(PAIRS)  # the arms in those uploads
+    broadcast: Floats = fields.public(ARMS)  # ybar, the last round's average
+    last_round: Ints = fields.public(ARMS)  # the round in which the arm's average was last renewed
+    counts_at_round: Ints = fields.public(ARMS)  # pulls by all agents when the last round ended
+    active: Bools = fields.public(ARMS)  # arms that are still played
     time: Ints = fields.public()
     round_time: Ints = fields.public()  # when the last round ended
     rounds: Ints = fields.public()  # that have ended
     phase_left: Ints = fields.public()  # slots until the round under way ends; 0 if there is none
     uploads: Ints = fields.public()  # to the server
     neighbour: Ints = fields.public()  # messages to neighbours outside of rounds
-    asks: Bools = fields.public()  # [M]: agents that upload now
+    asks: Bools = fields.public(AGENTS)  # agents that upload now
     slots: Ints = fields.public()  # played since agents last could
     pulls: Ints = fields.public()  # of each active arm, where a coordinator says how many
-    arms: Ints = fields.hidden()  # [M]: what agents pull in the next slot,
-    plan: Ints = fields.hidden()  # [M, K]: or how often in the next slots
-    earned: Floats = fields.own(role="agent")  # [M]: rewards of the last slot minus the cost of links
-    sent_messages: Ints = fields.public()  # [M]: where nothing stands on the channel
-    # Where something does, [M, K]:
-    mean: Floats = fields.own(role="agent")  # what each agent has to say,
-    share: Floats = fields.public()  # about how many pulls,
-    heard: Floats = fields.received(role="agent")  # and what was received
-    delivered: Bools = fields.public()  # [M]: from whom
+    arms: Ints = fields.hidden(AGENTS)  # what agents pull in the next slot,
+    plan: Ints = fields.hidden(PAIRS)  # or how often in the next slots
+    earned: Floats = fields.own(AGENTS, role="agent")  # rewards of the last slot minus the cost of links
+    sent_messages: Ints = fields.public(AGENTS)  # where nothing stands on the channel; where something does,
+    mean: Floats = fields.own(PAIRS, role="agent")  # what each agent has to say,
+    share: Floats = fields.public(PAIRS)  # about how many pulls,
+    heard: Floats = fields.received(PAIRS, role="agent")  # and what was received
+    delivered: Bools = fields.public(AGENTS)  # from whom
 
 
 # Arm means.

@@ -127,7 +127,7 @@ from taciturn.envs.core.public import Passing
 from taciturn.envs.core.qualities import QualityLaw
 from taciturn.envs.federated_bandit import drawing, federation, model
 from taciturn.envs.federated_bandit.fast import EpochPlan, jump
-from taciturn.envs.federated_bandit.federation import KINDS, SOURCES, Constants, listen
+from taciturn.envs.federated_bandit.federation import KINDS, SOURCES, listen
 from taciturn.envs.federated_bandit.model import QUALITIES, State, communication_cost
 from taciturn.envs.federated_bandit.protocol import DELAYS, RoundTraffic, is_hybrid, read_components
 from taciturn.privacy.mechanisms import Laplace
@@ -140,13 +140,7 @@ MEAN_BOUNDS = (-10.0, 11.0)  # of noisy means in observations
 
 @dataclass(frozen=True, kw_only=True)
 class Params(SpeakingParams):
-    """The world's parameters.
-
-    Attributes:
-        num_agents, num_arms, qualities, shuffle, horizon, topology, server_link_cost, agent_link_cost, delay,
-            weighting: as in the world's docstring; after construction `num_arms` is a number, and given qualities are
-            an array.
-        components: the graph, or the components of a hybrid; empty for the server alone.
+    """See 'Arguments' above. After construction `num_arms` is a number, and given qualities are an array.
 
     Raises:
         ValueError: a parameter is out of range, or a graph is not connected or does not have M agents.
@@ -200,6 +194,7 @@ class Params(SpeakingParams):
 
     @cached_property
     def components(self) -> tuple[Graph, ...]:
+        """The graph, or the components of a hybrid; empty for the server alone."""
         return read_components(self.topology, self.num_agents)
 
 
@@ -270,50 +265,33 @@ class FederatedBandit(Replicas[State]):
         neighbours on a graph."""
         return {"delay": self.traffic.delay, "neighbour_exchange": self.neighbour_exchange}
 
-    def constants(self) -> Constants:
+    def constants(self) -> Any:
         p, t = self.params, self.traffic
-        group = t.group if p.hybrid and p.weighting == "components" else np.zeros(p.num_agents, np.int64)
-        return Constants(
-            p.num_agents,
-            p.arms,
-            p.horizon,
-            p.law,
-            float(p.server_link_cost),
-            float(p.agent_link_cost),
-            bool(p.components),
-            p.num_agents if p.hybrid or not p.components else 0,
-            t.delay,
-            t.slots,
-            np.stack([t.sent[kind] for kind in KINDS]),
-            t.by_agent,
-            t.coverage,
-            t.sinks,
-            group,
-            p.weighting == "pulls",
-            self.plain,
+        by_component = p.hybrid and p.weighting == "components"
+        return self.numbers(
+            law=p.law,
+            server_price=float(p.server_link_cost),
+            link_price=float(p.agent_link_cost),
+            graph=bool(p.components),  # whether agents share means over links: on a graph or in components
+            receivers=p.num_agents if p.hybrid or not p.components else 0,  # of the server's broadcasts
+            delay=t.delay,
+            slots=t.slots,
+            sent=np.stack([t.sent[kind] for kind in KINDS]),  # [4, slots + 1]
+            by_agent=t.by_agent,
+            coverage=t.coverage,
+            sinks=t.sinks,
+            # [M]: agents whose means have the weight of one component; all the same: they weigh by size
+            group=t.group if by_component else np.zeros(p.num_agents, np.int64),
+            by_pulls=p.weighting == "pulls",
+            plain=self.plain,
         )
 
-    def arrays(self) -> dict[str, Array]:
-        agents, arms = self.params.num_agents, self.params.arms
-        single, rows = agents if self.plain else 0, len(self.params.law.given)
-        pair: tuple[int, ...] = agents, arms
-        split = (0, 0) if self.plain else pair
-        shapes: dict[Any, dict[str, tuple[int, ...]]] = {
-            np.float64: {"quality": (rows, arms), "weight": pair, "private": pair, "earned": (agents,)}
-            | dict.fromkeys(("gap", "broadcast"), (arms,))
-            | dict.fromkeys(("mean", "share", "heard"), split),
-            np.int64: dict.fromkeys(("counts", "sums", "used_counts", "used_sums", "plan"), pair)
-            | dict.fromkeys(("pulled", "last_round", "counts_at_round"), (arms,))
-            | {"missed_rounds": (agents,), "arms": (agents,), "sent_messages": (single,)},
-            np.bool_: {
-                "uploaded": (agents,),
-                "reported": pair,
-                "active": (arms,),
-                "asks": (agents,),
-                "delivered": split[:1],
-            },
-        }
-        return {name: np.zeros(shape, kind) for kind, some in shapes.items() for name, shape in some.items()}
+    def arrays(self) -> dict[str, Any]:
+        unused: dict[str, Any] = {"sent_messages": 0}
+        if self.plain:
+            unused = dict.fromkeys(("mean", "share", "heard"), (0, 0)) | {"delivered": 0}
+        mask = np.ones((self.params.num_agents, 2 * self.params.arms), np.int8)
+        return super().arrays() | unused | {"mask": mask}
 
     def between(self, live: Bools) -> None:
         """Send what agents say through the channel, message by message."""
@@ -348,10 +326,6 @@ class FederatedBandit(Replicas[State]):
         senders = None if live.all() else np.broadcast_to(live[:, None], x.shape[:2])
         return self.channels["exchange"].send(x, senders)
 
-    def may_upload(self) -> Bools:
-        """Agents that can upload now, bool[B, M]."""
-        return np.asarray((self.column("phase_left") == 0)[:, None] & ~self.column("uploaded"))
-
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
         jump(self, forms["agent"].plan, policies["agent"], until)
         self.channels["means"].times += 1
@@ -364,13 +338,8 @@ class FederatedBandit(Replicas[State]):
         self._begun()
         return self.column("time").astype(np.float64)
 
-    def action_mask(self, role: str) -> Array:
-        arms, free = self.params.arms, self.column("phase_left") == 0
-        mask = np.zeros((self.num_envs, self.params.num_agents, 2 * arms), np.int8)
-        mask[:, :, :arms] = 1
-        if free.any():
-            mask[:, :, arms:] = self.may_upload()[:, :, None]
-        return mask
+    def action_mask(self, role: str) -> Array | None:
+        return self.column("mask").copy()
 
     def empty_info(self) -> dict[str, Any]:
         counts = ("transmissions", "upload", "broadcast", "neighbour", *KINDS, "rounds", "phase", "active_arms")

@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +72,18 @@ def practice_data(data: Dataset, seed: int = 0) -> Dataset:
     rest = rest if len(rest) else shown
     drawn = rng.choice(shown, len(data.train_y))
     return Dataset(data.test_x[drawn], data.test_y[drawn], data.test_x[rest], data.test_y[rest])
+
+
+def samples_of_class(population: Any, kind: int) -> Array:
+    """Samples of one class, as many as a client of a federated training has, int64[n]."""
+    labels = population.data.train_y
+    return np.resize(np.flatnonzero(labels == kind), -(-len(labels) // population.params.num_parts))
+
+
+def without_data(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of sessions with nothing to learn: one sample per client, of one pixel and two classes."""
+    labels = np.arange(params["num_clients"]) % 2
+    return {**params, "data": Dataset(np.zeros((len(labels), 1)), labels, np.zeros((2, 1)), labels[:2])}
 
 
 def load_digits(held_out: float = 0.2, seed: int = 0) -> Dataset:

@@ -106,7 +106,7 @@ Version history
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -124,7 +124,7 @@ from taciturn.envs.core import (
 )
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, best_options, led_by_wrong
-from taciturn.envs.core.qualities import Instances, OptionParams, QualityLaw, fill_qualities
+from taciturn.envs.core.qualities import Instances, OptionParams, fill_qualities
 from taciturn.envs.core.replies import read_law
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.social_bandit import drawing
@@ -189,10 +189,7 @@ class Params(OptionParams, SpeakingParams):
                 raise ValueError(f"slots has no effect without congestion, but it is {shown(self.slots)}: leave it out")
         integer("exact_below", self.exact_below, at_least=0)
         choice("signals", self.signals, ("shared", "per_agent"))
-        choice("without_preference", self.without_preference, (preferences.SILENT, preferences.ZEROS))
-        choice("flat_actions", self.flat_actions, (False, True))
-        preferences.require_words(self)
-        preferences.require_preferences(self.initial_preferences, agents, self.num_options)
+        preferences.check_society(self)
         self.network.require_connected()
         if self.network.bipartite():
             raise ValueError(
@@ -228,34 +225,6 @@ class State:
     hops: Floats = fields.hidden()  # moves of copies between agents
     slots: Ints = fields.public()  # used by the last dissemination
     time: Ints = fields.public()  # rounds
-
-
-class Constants(NamedTuple):
-    """What the functions of a society know as `params`."""
-
-    num_agents: int
-    num_options: int
-    copies: int
-    walk_length: int
-    slot_limit: int
-    exact_below: int
-    horizon: int
-    law: QualityLaw
-    first: Ints  # [N]: the preferences at the start, K for none
-    random: bool  # instead of these
-    zeros: bool  # whether agents without preference send messages that name no option
-    shared: bool  # whether all agents see the same signals
-    plain: bool  # whether nothing stands on the channel
-    one_hot: bool  # whether copies carry the preferences themselves, or the bits that passed the channel
-    fresh: bool  # whether noise is added to each copy
-    tokens: int  # messages that an agent sends in a round
-    moves: float  # mean number of moves of an agent's copies, where they are not counted
-    p: float  # the probabilities that the mechanism answers 1 if a bit is 1
-    q: float  # and if it is 0
-    complete: bool  # the graph: whether all are neighbours; otherwise
-    neighbours: Ints  # those of agent i begin at
-    places: Ints  # place i,
-    degrees: Ints  # and these are their numbers
 
 
 # One society, as `taciturn.envs.core.hooks.Hooks` says.
@@ -399,34 +368,32 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
         """Whether each copy is a message of its own."""
         return self.params.perturbation == "per_token"
 
-    def constants(self) -> Constants:
+    def constants(self) -> Any:
         p, (one, zero), graph = self.params, self.reply_law, self.params.network
-        links = p.dissemination == "walk" and not graph.is_complete
+        walks = p.dissemination == "walk" and not graph.is_complete
         nothing = np.zeros(0, np.int64)
-        return Constants(
-            num_agents=p.num_agents,
-            num_options=p.num_options,
-            copies=p.copies,
-            walk_length=p.walk_length,
+        return self.numbers(
             slot_limit=2**62 if p.slots is None else p.slots,
-            exact_below=p.exact_below,
-            horizon=p.horizon,
             law=p.quality_law,
+            # [N]: the preferences at the start, K for none; or, if `random`, not these
             first=preferences.given_options(p.initial_preferences, p.num_agents, p.num_options),
             random=isinstance(p.initial_preferences, str) and p.initial_preferences == "random",
             zeros=self.zeros,
             shared=p.signals == "shared",
             plain=not self.splits(),
-            one_hot=self.fresh or not self.splits(),
-            fresh=self.fresh and (one, zero) != (1.0, 0.0),
-            tokens=p.copies if self.fresh else 1,
-            moves=0.0 if p.congestion or links else float(p.copies) * p.walk_length * mobility(graph),
+            one_hot=self.fresh
+            or not self.splits(),  # whether copies carry preferences, or bits that passed the channel
+            fresh=self.fresh and (one, zero) != (1.0, 0.0),  # whether noise is added to each copy
+            tokens=p.copies if self.fresh else 1,  # messages that an agent sends in a round
+            # The mean number of moves of an agent's copies, where they are not counted.
+            moves=0.0 if p.congestion or walks else float(p.copies) * p.walk_length * mobility(graph),
             p=float(one),
             q=float(zero),
             complete=graph.is_complete,
-            neighbours=graph.indices if links else nothing,
-            places=graph.indptr if links else nothing,
-            degrees=graph.degrees if links else nothing,
+            # Neighbours of agent i begin at place i of `neighbours`; their numbers are `degrees`.
+            neighbours=graph.indices if walks else nothing,
+            places=graph.indptr if walks else nothing,
+            degrees=graph.degrees if walks else nothing,
         )
 
     def arrays(self) -> dict[str, Any]:

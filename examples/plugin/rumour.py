@@ -23,7 +23,7 @@ from taciturn.envs.core import (
     private,
     uniform,
 )
-from taciturn.envs.core.descriptor import Contest, Descriptor, Leak, Variant, lost
+from taciturn.envs.core.descriptor import Descriptor
 from taciturn.policies import Policy
 from taciturn.privacy.base import Given, Mechanism
 from taciturn.privacy.losses import KaryLoss
@@ -120,7 +120,7 @@ class Rumour(Replicas[State]):
 
 rumour_v0 = World(Rumour, Params)
 
-# What others must know of it. An entry point may also name the bare world: then it has no tasks, and no rows in tables.
+# What others must know of it. An entry point may also name the bare world.
 KNOWN = Descriptor(
     name="rumour_v0",
     module="rumour",
@@ -128,18 +128,19 @@ KNOWN = Descriptor(
     size="num_agents",
     others="Sceptic",
     mechanisms={"vote": "Shrug:0.5"},
-    contest=Contest(
-        measure="right",
-        higher=True,
-        bounds=(0.0, 20.0),
-        steps=20_000,
-        classic=(("Sceptic", {}),),
-        paper=(),
-        tuned=(),
-        variants={"crowd": Variant("99 agents instead of 9", {"num_agents": 99}), "lost": lost("vote", "votes")},
-    ),
-    leaks=(Leak({"Sceptic": {}}, "Shrug:{}", {"num_agents": 4, "horizon": 12}),),
 )
+
+# Its part of the benchmark. Without it the world has no tasks, and no rows in tables.
+TASKS = """
+measure = "right"
+higher = true
+bounds = [0, 20]
+steps = 20_000
+classic = ["Sceptic"]
+variants.crowd = { what = "99 agents instead of 9", params = { num_agents = 99 } }
+variants.lost = { what = "half of the votes are lost", faults = { vote = ["LossyChannel", { probability = 0.5 }] } }
+attacks = { mechanism = "Shrug:{}", runs = [{ policies = ["Sceptic"], params = { num_agents = 4, horizon = 12 } }] }
+"""
 
 
 class Sceptic(Policy):

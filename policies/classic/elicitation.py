@@ -155,12 +155,18 @@ class _Learner(ExactIndividuals):
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         self._memory: Any = None
+        self._next: Any = ()  # the memory after this campaign
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         return self.answer(self._layout.unpack(obs))[..., None].astype(np.float32)
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        self._memory = tuple(np.where(done.reshape(-1, *[1] * (x.ndim - 1)), 0.0, x) for x in self._memory)
+        for old, new in zip(self._memory, self._next, strict=True):
+            old[~done] = new[~done]
+
+    def restart(self, where: Array) -> None:
+        for old in self._memory or ():
+            old[where] = 0.0
 
 
 class FictitiousPlay(_Learner):
@@ -175,7 +181,7 @@ class FictitiousPlay(_Learner):
         total, played = self._memory
         laws = np.where(played > 0, total / np.maximum(played, 1), view.reporting.law(common, target))
         budget, answer = self.best(seen, belief, self.expected(seen, laws[:, None]))
-        self._memory = total + view.reporting.law(common[:, None], budget).mean(1), played + 1
+        self._next = total + view.reporting.law(common[:, None], budget).mean(1), played + 1
         return answer
 
 
@@ -209,7 +215,7 @@ class Hedge(_Learner):
         payments = np.einsum("bnkx,bx->bnk", view.reporting.law(belief[:, :, None], budgets), prizes)
         payoffs = payments - self.cost_factors(seen)[..., None] * view.cost(budgets)
         extent = payoffs.max(-1, keepdims=True) - payoffs.min(-1, keepdims=True)
-        self._memory = total + payoffs / np.where(extent > 0, extent, 1.0), played + 1
+        self._next = total + payoffs / np.where(extent > 0, extent, 1.0), played + 1
         return chosen
 
 
@@ -252,3 +258,7 @@ class Mixture(Policy):
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         for policy, rows in self._blocks:
             policy.update(obs[:, rows], action[:, rows], reward[:, rows], done)
+
+    def restart(self, where: Array) -> None:
+        for policy, _ in self._blocks:
+            policy.restart(where)

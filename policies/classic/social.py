@@ -97,6 +97,9 @@ class Isolated(SocialPolicy):
         self._delayed = issubclass(view.world, SocialBandit)
         self._chosen = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
+    def restart(self, where: Array) -> None:
+        self._pulls[where], self._signals[where] = 0, 0
+
     def index(self, pulls: Array, signals: Array) -> Floats:
         """Index of each option, [B, rows, K]; the agent pulls an option with the largest."""
         raise NotImplementedError
@@ -111,7 +114,7 @@ class Isolated(SocialPolicy):
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         agents, option = self._chosen
-        rows, columns = np.nonzero(option >= 0)
+        rows, columns = np.nonzero((option >= 0) & ~done[:, None])
         at = rows, agents[rows, columns], option[rows, columns]
         self._pulls[at] += 1
         self._signals[at] += reward[rows, columns].astype(np.int32)
@@ -174,7 +177,12 @@ class GosInE(IsolatedUCB):
         two = (np.arange(agents)[:, None] + [1, 2]) % options
         self._extra: Array = np.broadcast_to(two, (*self._shape, 2)).copy()
         self._before = self._pulls.copy()
-        self._round, self._phase = 0, 1
+        self._two = two
+        self._round, self._phase = np.zeros(self._shape[0], np.int64), np.ones(self._shape[0], np.int64)
+
+    def restart(self, where: Array) -> None:
+        super().restart(where)
+        self._extra[where], self._before[where], self._round[where], self._phase[where] = self._two, 0, 0, 1
 
     def active(self) -> Bools:
         """The options of each agent, [B, N, K]."""
@@ -187,17 +195,19 @@ class GosInE(IsolatedUCB):
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         self._round += 1
-        if self._round >= np.ceil((1 + self._phase) ** (1 + self.growth)):
-            self._phase += 1
-            self.exchange(obs)
+        ends = self._round >= np.ceil((1 + self._phase) ** (1 + self.growth))
+        if ends.any():
+            self._phase += ends
+            self.exchange(obs, ends)
         return super().act(obs, mask)
 
-    def exchange(self, obs: Array) -> None:
-        """End a phase: replace the less pulled of the two variable options by a recommendation."""
+    def exchange(self, obs: Array, ends: Bools) -> None:
+        """End a phase in the replicas `ends` bool[B]: replace the less pulled of the two variable options by a
+        recommendation."""
         heard = self.heard(obs)
         advice, known = sample(np.maximum(unbiased(heard.counts, heard.received, *self._law), 0.0), self.rng)
-        news = known & ~np.take_along_axis(self.active(), advice[..., None], -1)[..., 0]
+        news = ends[:, None] & known & ~np.take_along_axis(self.active(), advice[..., None], -1)[..., 0]
         worse = np.argmin(np.take_along_axis(self._pulls - self._before, self._extra, -1), -1)[..., None]
         kept = np.take_along_axis(self._extra, worse, -1)
         np.put_along_axis(self._extra, worse, np.where(news[..., None], advice[..., None], kept), -1)
-        self._before = self._pulls.copy()
+        self._before[ends] = self._pulls[ends]

@@ -129,14 +129,12 @@ class Remembering(SocialPolicy):
         return self.plan(option, on_zero, on_one)
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        self._count(self._last.held if self._rounds else self._last.option, reward == 0)
-        if done.any():
-            self.forget(done)
+        option = self._last.held if self._rounds else self._last.option
+        self._count(np.where(done[:, None], -1, option), reward == 0)
 
-    def forget(self, over: Bools) -> None:
-        """Clear the memory of the runs that are over, bool[B]: the next ones begin without a word."""
-        self._counted[over], self._ticks[over] = 0, 0
-        self._last.told[over] = False
+    def restart(self, where: Array) -> None:
+        self._counted[where], self._ticks[where] = 0, 0
+        self._last.told[where] = False
 
 
 def always(option: Ints) -> tuple[Bools, Bools]:
@@ -431,9 +429,9 @@ class Listener(Remembering):
         answers = self.temper * distinct(copies, total, share)
         return np.concatenate([bits / np.maximum(copies, 1e-300) * answers, answers], -1)
 
-    def forget(self, over: Bools) -> None:
-        super().forget(over)
-        self._heard[over] = 0
+    def restart(self, where: Array) -> None:
+        super().restart(where)
+        self._heard[where] = 0
 
     def log_weights(self, ones: Ints, zeros: Ints, answers: Floats) -> Floats:
         """log w of each world, [B, rows, WORLDS], of signals [B, rows, K] and answers as `listen` returns them. In
@@ -491,7 +489,8 @@ class OneAnswerOracle(Listener):
             self._at = mechanism.at
         self._silent = self._rounds and view.params.without_preference == SILENT
         # All begin with a random option, which those do not show who have not acted yet.
-        self._holds = self.rng.integers(0, self._options, self._shape)
+        self._first = self.rng.integers(0, self._options, self._shape)
+        self._holds = self._first.copy()
         self._adopts = always(self._last.option)
         self._drawn = np.zeros((self._shape[0], self._options + 1))  # bits set, and answers
         self._waits = np.ones(self._shape[0], np.bool_)
@@ -511,9 +510,9 @@ class OneAnswerOracle(Listener):
             self._waits &= ~due
         return np.broadcast_to(self.temper * self._drawn[:, None], (*counts.shape[:2], self._options + 1))
 
-    def forget(self, over: Bools) -> None:
-        super().forget(over)
-        self._drawn[over], self._waits[over] = 0, True
+    def restart(self, where: Array) -> None:
+        super().restart(where)
+        self._drawn[where], self._waits[where], self._holds[where] = 0, True, self._first[where]
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         self._holds[self.at()] = self.heard(obs).own
@@ -526,6 +525,7 @@ class OneAnswerOracle(Listener):
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         if not self._rounds:  # where the reward is the signal
             adopted = np.where(reward == 0, *self._adopts)
-            where = np.arange(len(self._holds))[:, None], self._last.agents
-            self._holds[where] = np.where(adopted, self._last.option, self._last.held)
+            at = np.arange(len(self._holds))[:, None], self._last.agents
+            held = np.where(adopted, self._last.option, self._last.held)
+            self._holds[at] = np.where(done[:, None], self._holds[at], held)
         super().update(obs, action, reward, done)

@@ -134,6 +134,9 @@ class Predictor(RowPolicy):
         self._state: Any = None
         self._fresh = np.ones(view.num_envs * self._agents, np.bool_)  # who has not acted yet
 
+    def restart(self, where: Array) -> None:
+        self._fresh |= np.repeat(where, self._agents)
+
     def choose(self, rows: Array, masks: Array | None) -> Array:
         places = self.places()
         here = slice(None) if places is None else places

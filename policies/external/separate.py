@@ -54,9 +54,20 @@ class Separate(Policy):
         agents = view.roles[self.role].num_agents
         self._shape = view.roles[self.role].action_space.shape or ()
         self._copies = np.empty((view.num_envs, agents), object)
-        for place, own in zip(np.ndindex(self._copies.shape), rng.spawn(self._copies.size), strict=True):
-            self._copies[place] = copy = deepcopy(self.agent)
-            copy.reset(view.of_one(self.role, place[0]), own, self.role)
+        self._view = view
+        self._luck = dict(zip(np.ndindex(self._copies.shape), rng.spawn(self._copies.size), strict=True))
+        for place in self._luck:
+            self._renew(place)
+
+    def restart(self, where: Array) -> None:
+        """Replace the copies in these replicas by new ones."""
+        for place in np.ndindex(self._copies.shape):
+            if where[place[0]]:
+                self._renew(place)
+
+    def _renew(self, place: tuple[int, ...]) -> None:
+        self._copies[place] = copy = deepcopy(self.agent)
+        copy.reset(self._view.of_one(self.role, place[0]), self._luck[place], self.role)
 
     def begin(self, view: PublicView) -> None:
         self._acting = partial(view.acting, self.role)

@@ -118,6 +118,7 @@ class ClusterTree:
         t.place[replica, order] = np.arange(len(order))
         middle = int(np.searchsorted(t.codes[replica], 1 << (DEPTH - 1)))
         mine = slice(replica * self.num_models, (replica + 1) * self.num_models)
+        t.leaf_name[mine] = 0  # of an earlier run
         t.leaf_lo[mine, :2], t.leaf_hi[mine, :2] = (0, middle), (middle, len(order))
         t.leaf_depth[mine, :2], t.leaf_name[mine, :2], t.num_leaves[mine] = 1, (2, 3), 2
         t.leaf_of[mine, :middle], t.leaf_of[mine, middle:] = 0, 1

@@ -120,9 +120,10 @@ class LearnedListener(SocialPolicy, Evolved):
         return known["hits"] + count * quality, known["misses"] + count * (1 - quality), known["answers"] > 0
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        self._memory.learn(action, reward, self._acting, self._all)
-        if done.any():
-            self._memory.forget(done)
+        self._memory.learn(action, reward, self._acting, ~done)
+
+    def restart(self, where: Array) -> None:
+        self._memory.forget(where)
 
 
 class LearnedPlan(Evolved, DividedPlan):

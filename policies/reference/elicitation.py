@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from taciturn.envs.core import Array, PublicView, number
 from taciturn.envs.elicitation import payments
 from taciturn.envs.elicitation.costs import Cost, as_cost, kind_of
-from taciturn.envs.elicitation.game import CLOSED, Announcement, Market, answer_to_winner, best_epsilon, best_of_gain
+from taciturn.envs.elicitation.elementary import of_arrays
+from taciturn.envs.elicitation.game import CLOSED, Announcement, answer_to_winner, best_epsilon, best_of_gain
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
 from taciturn.validation import Floats
@@ -56,7 +57,8 @@ class Wintall(Platform):
         Returns:
             float, or float64[...].
         """
-        paid = payments.wintall_payment(count, num_reports, num_values, epsilon, marginal_cost)
+        given = count, num_reports, num_values, epsilon, marginal_cost
+        paid = np.asarray(payments.wintall_payment(*map(np.asarray, given)))
         return float(paid) if paid.ndim == 0 else paid
 
 
@@ -112,10 +114,11 @@ class BestResponse(Individuals):
         if tuple(view.params.rules) == ("wintall",):
             return np.minimum(certain, view.params.payment_cap)
         rule = self.rules(seen)
-        value = seen.get("value", np.zeros(rule.shape)).astype(np.int64)
+        rule, scale, reports = rule[..., None], scale[..., None], np.arange(wins.shape[-1])
+        posted = reports == seen.get("value", np.zeros(target.shape)).astype(np.int64)[..., None]
         reference = seen.get("reference", np.zeros(wins.shape))
-        paid = payments.rule_payments(rule, scale, certain, value, reference)
-        agreement = np.where(rule[..., None] >= payments.AGREEMENT, view.reporting.law(belief, target), 1.0)
+        paid = of_arrays(payments.rule_payment)(rule, scale, certain, posted, reference, reports.size)
+        agreement = np.where(rule >= payments.AGREEMENT, view.reporting.law(belief, target), 1.0)
         return np.minimum(paid, view.params.payment_cap) * agreement
 
 
@@ -130,9 +133,8 @@ def answer_one(seen: Any, params: Any, kept: Any, action: Any) -> None:
     for k in range(values):
         belief = np.float64(seen[3 + k])
         most, total = max(most, belief), total + belief
-    market = Market(values, params.kind, params.cost, params.cap, params.max_epsilon)
-    factor = np.float64(seen[2]) / params.cost
-    action[0] = answer_to_winner(most / total, np.float64(seen[0]), np.float64(seen[1]), factor, market, kept)
+    target, scale, factor = np.float64(seen[0]), np.float64(seen[1]), np.float64(seen[2]) / params.c
+    action[0] = answer_to_winner(most / total, values, target, scale, factor, params, kept)
 
 
 class FiniteBestResponse(ExactIndividuals):

@@ -28,7 +28,8 @@ class Plugins:
         group: "taciturn.worlds", for instance.
         names: a regular expression that names in the group match.
         kind: what an object of the group is, for messages.
-        fits: whether an object, given with its declared name or `module:name`, is of that kind.
+        fits: whether an object, given with its declared name or `module:name`, is of that kind; it may raise ValueError
+            to say why not.
         own: the names that are taken already.
     """
 
@@ -88,7 +89,11 @@ class Plugins:
         except Exception as error:
             text = " ".join(str(error).split()) or "no reason given"
             raise PluginError(self._said(entry, f"cannot be imported: {type(error).__name__}: {text}")) from error
-        if not self._fits(found, entry.name):
+        try:
+            fits = self._fits(found, entry.name)
+        except ValueError as error:
+            raise PluginError(self._said(entry, f"cannot be used: {error}")) from error
+        if not fits:
             raise PluginError(self._said(entry, f"must be {self._kind}, and is {shown(found)}"))
         return found
 

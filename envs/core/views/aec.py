@@ -62,10 +62,11 @@ class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
         """Begin a turn of the agents that act, or of all at the end of the run."""
         self.__dict__.pop("infos", None)
         self._last_infos: dict[str, Info] = {}
-        self._collected: dict[str, list[Any]] = {role: [] for role in self.population.turn}
+        self._collected: dict[str, list[Any]] = {}
         self._order: list[str] = list(self.agents) if over else []
-        for role in () if over else self._collected:
-            self._order += self._actors[role]
+        for role in self.population.turn if self._turns else self._of:
+            self._collected[role] = []
+            self._order += () if over else self._actors[role]
         self._given = 0
         self.agent_selection = self._order[0]
 

@@ -40,7 +40,8 @@ class Agents(OneReplica):
         self._actors = self._of.copy()  # their names
         self._seen: dict[str, Array] = {}  # what all agents of a role observe,
         self._shown: dict[str, Array] = {}  # and what single agents do
-        self._told: Info = {}
+        self._told: Info = {}  # without the values by agent,
+        self._each: dict[str, list[tuple[str, Array]]] = {}  # which are here, by role: (key, values [N])
         self._masks: dict[str, Array | None] = {}
         self._begun = False
         self.truth_in_state = False
@@ -77,13 +78,18 @@ class Agents(OneReplica):
         seen, rewards, terminated, truncated, told = self.population.step_one(actions, everyone)
         paid: dict[str, float] = {}
         for role, values in rewards.items():
-            paid |= dict(zip(self._actors[role], values))
+            of_role = dict(zip(self._actors[role], values))
+            paid = paid | of_role if paid else of_role
         self._note(seen, told, everyone)
         return paid, terminated, truncated
 
     def _note(self, seen: dict[str, Array], told: Info, everyone: bool) -> None:
         """Store what is observed and told at this moment, and who acts."""
         self._told, self._masks, self._seen, self._shown = told, {}, seen, {}
+        self._each = {role: [] for role in self._of} if self._by_agent else {}
+        for key in self._by_agent:
+            for role, values in told.pop(key).items():
+                self._each[role].append((key, values))
         for role in self._of if self._some_act else ():
             rows = self.population.acting(role)
             if rows is None:
@@ -105,24 +111,25 @@ class Agents(OneReplica):
         """The infos of a slice of a role's agents, a separate dict for each: the values of the replica, the agent's
         entry of values by role, and its mask. Where only some act at a time, `acting` says whether the agent acts next.
         """
-        told = self._told
-        if self._by_agent:
-            told = {key: value for key, value in told.items() if key not in self._by_agent}
-        places = self._places[role][some]
-        infos = [*map(dict.copy, repeat(told, len(places)))]
-        for key in self._by_agent:
-            if role in self._told[key]:
-                for info, value in zip(infos, self._told[key][role][some].tolist(), strict=True):
-                    info[key] = value
+        infos = [*map(dict.copy, repeat(self._told, len(self._places[role][some])))]
+        self._add_own(infos, role, some)
+        return infos
+
+    def _add_own(self, infos: list[Info], role: str, some: slice = slice(None)) -> None:
+        """Add to the infos of a slice of a role's agents what is each agent's own."""
+        for key, values in self._each.get(role, ()):
+            own = values if len(infos) == len(values) else values[some]
+            for info, value in zip(infos, own.tolist()):
+                info[key] = value
         if self._masked and (mask := self._mask(role)) is not None:
-            for info, row in zip(infos, mask[some].astype(np.int8)):
+            fresh = len(infos) == len(mask) and mask.flags.writeable  # nobody else gets these rows
+            for info, row in zip(infos, mask if fresh else mask[some].copy()):
                 info["action_mask"] = row
-        if self._some_act and "acting" in told and (not self._turns or role in self.population.turn):
-            who = self._acting[role]
+        if self._some_act and "acting" in self._told and (not self._turns or role in self.population.turn):
+            who, places = self._acting[role], self._places[role][some]
             for place in places if who is None else who:
                 if place in places:
                     infos[place - places.start]["acting"] = True
-        return infos
 
     def _mask(self, role: str) -> Array | None:
         """The actions of a role's agents that have an effect, [N, n]; None if all have."""
@@ -138,11 +145,10 @@ class Agents(OneReplica):
 
     def _infos(self) -> dict[str, Info]:
         """The infos of all agents."""
-        infos: dict[str, Info] = {}
-        for role, names in self._of.items():
-            found = dict(zip(names, self._infos_of(role)))
-            infos = infos | found if infos else found
-        return infos
+        infos, first = [*map(dict.copy, repeat(self._told, len(self.possible_agents)))], 0
+        for role, places in self._places.items() if self._by_agent or self._masked or self._some_act else ():
+            self._add_own(infos[first : (first := first + len(places))], role)
+        return dict(zip(self.possible_agents, infos))
 
     def state(self) -> Array:
         """The world's whole state, in `state_space`; central critics learn from it (Gymnasium's and PettingZoo's

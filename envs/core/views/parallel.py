@@ -9,9 +9,8 @@ import pettingzoo
 
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.population import Population
-from taciturn.envs.core.roles import FEW_ACTIONS
 from taciturn.envs.core.views.agents import Agents
-from taciturn.validation import Array, array_of, shown
+from taciturn.validation import Array, shown
 
 
 def pick(names: list[str], given: Mapping[str, Any]) -> Sequence[Any]:
@@ -40,24 +39,19 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         self._begin(seed, options, everyone=True)
         if self._opening:
             first = {role: population.default_action(role)[0] for turn in self._opening for role in turn}
-            self._open(first, self._told.keys() - population._spent_so_far().keys())
+            self._play(first, everyone=True)
         self._renderer.update()
         return self._observations(), self._infos()
 
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Info]]:
-        population = self.population
         if not self.agents:
             self._refuse()
         taken = self._taken(actions)
-        acts = self._of_those_who_act(taken) if self._some_act or self._turns else taken
+        acts = self._of_those_who_act(taken) if self._some_act else taken
         paid, terminated, truncated = self._play(acts, everyone=True)
         earned = paid if len(paid) == len(self._nothing) else self._nothing | paid
-        if self._opening and not (terminated or truncated):
-            for agent, more in self._open(taken, population.no_meaning()):
-                earned[agent] += more
-            terminated, truncated = bool(population.terminated[0]), bool(population.truncated[0])
         if terminated or truncated:
             self.agents = []
         if self.render_mode is not None:
@@ -66,8 +60,7 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         return self._observations(), earned, *ends, self._infos()
 
     def _taken(self, actions: Any) -> dict[str, Sequence[Any]]:
-        """The actions of all agents by role, [N, ...]; in a world of turns checked, since what a later turn refused
-        would come too late."""
+        """The actions of all agents by role, [N, ...]."""
         if type(actions) is not dict:
             if not isinstance(actions, Mapping):
                 raise ValueError(f"actions must be a dict {{agent: action}}, not {shown(actions)}")
@@ -79,33 +72,14 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         except KeyError:
             missing = next(agent for agent in self.agents if agent not in actions)
             raise ValueError(f"actions must hold an action for every live agent, but {missing!r} is missing") from None
-        if self._opening:
-            for role, rows in taken.items():
-                if len(rows) <= FEW_ACTIONS and all(map(self.population.roles[role].fits, rows)):
-                    continue
-                given = array_of("actions", rows)[None]
-                taken[role] = self.population.roles[role].check(given, (1, len(rows)))[0]
         return taken
 
     def _of_those_who_act(self, taken: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The actions of this turn, where some roles or agents wait."""
+        """The actions of the agents that act, where some wait."""
         chosen = {}
-        for role in self.population.turn if self._turns else self._of:
-            who = self._acting[role]
+        for role, who in self._acting.items():
             chosen[role] = taken[role] if who is None else [*map(taken[role].__getitem__, who)]
         return chosen
-
-    def _open(self, actions: Mapping[str, Any], unknown: set[str]) -> list[tuple[str, float]]:
-        """Play all turns of a cycle except the last; return the rewards. What they tell fills in the keys `unknown` of
-        the last info."""
-        rewards: list[tuple[str, float]] = []
-        for _ in self._opening:
-            before = self._told
-            paid, _, _ = self._play(self._of_those_who_act(actions), everyone=True)
-            self._told = self._told | {key: value for key, value in before.items() if key not in unknown}
-            unknown = unknown & self.population.no_meaning()
-            rewards += paid.items()
-        return rewards
 
     def _observations(self) -> dict[str, Array]:
         observations: dict[str, Array] = {}

@@ -46,6 +46,7 @@ class OneReplica:
         population.fix_spaces()
         self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
         population.pictured = render_mode is not None
+        population.tells_agents = True
         self._masked = type(population).action_mask is not Population.action_mask
         self._by_agent: tuple[str, ...] = ()  # the keys of infos with a value for each agent, known as a run begins
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10, "name": population.name, **metadata}
@@ -67,6 +68,7 @@ class SingleEnv(OneReplica, gymnasium.Env[Array, Any]):
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
         self.role = sole_role(population, "SingleEnv")
         super().__init__(population, render_mode)
+        population.tells_agents = False
         role = population.roles[self.role]
         self.observation_space, self.action_space = role.layout.space(), role.action_space
 
@@ -101,5 +103,5 @@ class SingleEnv(OneReplica, gymnasium.Env[Array, Any]):
         for key in self._by_agent:
             info.pop(key, None)
         if self._masked and (mask := self.population.action_mask(self.role)) is not None:
-            info["action_mask"] = mask[0, 0].astype(np.int8)
+            info["action_mask"] = mask[0, 0].copy()
         return info

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taciturn.bench.tasks import DELTA, PROTECTED
+from taciturn.bench.tasks.contest import Totals
 from taciturn.envs.core import ChannelConfig, Population
-from taciturn.envs.core.descriptor import Totals
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.privacy.budget import ROUNDING
 from taciturn.validation import Floats

@@ -45,7 +45,7 @@ from taciturn.bench.tasks import (
     sign,
     totals_of,
 )
-from taciturn.envs.core.descriptor import PLAIN_PPO
+from taciturn.bench.tasks.contest import PLAIN_PPO
 from taciturn.registry import own_policies, policy_class
 
 MEMORYLESS, REMEMBERS, POOLED, TRUTH = "memoryless", "with memory", "pooled", "knows the truth"

@@ -152,7 +152,7 @@ def of_task(
     which learners play may be set."""
     if task.name != STANDARD:
         raise ValueError(f"world must be a world or a standard task, the only ones for training, not {task.id}")
-    fixed = {name: value for name, value in form.items() if name not in (CONTESTS[task.env].for_learners or {})}
+    fixed = {name: value for name, value in form.items() if name not in CONTESTS[task.env].for_learners}
     if fixed or privacy:
         raise ValueError(f"params and privacy must be left out in a task, which fixes the world, not {fixed | privacy}")
     found = playing.population(playing.task_config(task, algorithm, **form), EVALUATION_RUNS, "selection")

@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import Any
 
 from taciturn.bench.tasks import CONTESTS, NO_LIMIT, STANDARD, Task
-from taciturn.envs.core.descriptor import TUNED, Params
+from taciturn.bench.tasks.contest import TUNED, Params
 
 FILE = "tuned.json"
 

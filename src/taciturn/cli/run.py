@@ -158,7 +158,7 @@ def _task(
     from taciturn.bench.tuned import usual
 
     own, form = split_settings(settings)
-    free = CONTESTS[task.env].for_learners or {}
+    free = CONTESTS[task.env].for_learners
     fixed |= {f"--set {key}": value for key, value in form.items() if key not in free}
     for option, value in fixed.items():
         if value is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -11,7 +12,8 @@ import numpy as np
 import taciturn
 from taciturn import registry
 from taciturn.agents import bring
-from taciturn.envs.core import Array, Fast, HiddenTruth, Population, PublicView, Rollout, as_policies, begin
+from taciturn.envs.core import Array, Fast, HiddenTruth, Population, PublicView, Rollout, Step, as_policies, begin
+from taciturn.envs.core.playing import restart
 from taciturn.envs.core.public import HARMLESS, fast_form
 from taciturn.policies import Policy
 from taciturn.pooling import pooling, replicas_for
@@ -100,7 +102,8 @@ def declares_a_fast_form(kind: type[Any]) -> bool:
 
 def policy_checks(play: Play) -> list[Check]:
     """The checks that apply to a policy."""
-    found: list[tuple[Callable[[Play], None], bool]] = [(sees_nothing_hidden, False), (seed_decides_the_run, False)]
+    always = [sees_nothing_hidden, seed_decides_the_run, a_second_run_owes_nothing_to_the_first]
+    found: list[tuple[Callable[[Play], None], bool]] = [(one, False) for one in always]
     found.append((each_agent_has_a_mind_of_its_own, False))
     if declares_a_fast_form(type(play.make())):
         found += [(fast_form_is_used, False), (whoever_overrides_a_piece_is_played_by_act, False)]
@@ -122,6 +125,46 @@ def seed_decides_the_run(play: Play) -> None:
     first, _, again = (play.run(policy, population, seed=seed, fast=False).metrics for seed in (0, 1, 0))
     np.testing.assert_equal(again, first)
     assert " object at 0x" not in repr(policy)
+
+
+def a_second_run_owes_nothing_to_the_first(play: Play) -> None:
+    """After replicas were reset apart from others, a policy plays as one that has not played before, with the same
+    random numbers."""
+    runs = []
+    for first in (True, False):
+        population = play.population()
+        policies = as_policies(population, play.actors(play.make(), population))
+        private = {name: private_config(one) for name, one in (play.privacy or {}).items()}
+        population.reset(seed=0, options={"channels": private})
+        begin(population, policies)
+        rollout = Rollout(population, policies)
+        if first:
+            whole_run(rollout)
+        runs.append(rollout)
+    used, fresh = runs
+    everywhere = np.ones(used.env.num_envs, np.bool_)
+    for role in used.policies:
+        luck = used.env.stream(f"policy/{role}").bit_generator.state
+        fresh.env.stream(f"policy/{role}").bit_generator.state = luck
+    for rollout in runs:
+        rollout.env.reset(seed=1, where=everywhere)
+        restart(rollout.policies.values(), everywhere)
+    np.testing.assert_equal(whole_run(used), whole_run(fresh))
+
+
+def whole_run(rollout: Rollout) -> list[Any]:
+    """Play a run to its end; returns the actions, observations and rewards of each step."""
+    played: list[Any] = []
+    env = rollout.env
+
+    def step(actions: Any) -> Step:
+        found = env.step(actions)
+        played.append(deepcopy((actions, found.observation, found.reward)))
+        return found
+
+    while not env.done.all():
+        rollout.play(step_by=step)
+    return played
 
 
 def each_agent_has_a_mind_of_its_own(play: Play) -> None:

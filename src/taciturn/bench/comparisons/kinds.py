@@ -48,7 +48,6 @@ from taciturn.bench.store import StoreError
 from taciturn.bench.study import POOLS, Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
 from taciturn.bench.tasks import (
-    ALONE,
     CLASSIC,
     CONTESTS,
     DELTA,
@@ -65,7 +64,6 @@ from taciturn.bench.tasks import (
     SILENCED,
     STANDARD,
     TASK_AGENT,
-    TOGETHER,
     TUNED_LEARNER,
     YOURS,
     Task,
@@ -74,8 +72,8 @@ from taciturn.bench.tasks import (
     totals_of,
     under,
 )
+from taciturn.bench.tasks.contest import PLAIN_PPO, TUNED, Entry, Mark
 from taciturn.bench.tuned import settings
-from taciturn.envs.core.descriptor import PLAIN_PPO, TUNED, Entry, Mark
 from taciturn.policies import Learner
 
 QUICK: Config = {"replicas": 10, "messages": [5, 125], "tasks": [STANDARD]}
@@ -243,7 +241,7 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
     elif first and protected and protected.learner is not None:
         name, own = protected.learner
         assert not isinstance(own, str)
-        taught = (name, own | {"steps": QUICK_STEPS} if quick else own)
+        taught = (name, {**own, "steps": QUICK_STEPS} if quick else own)
         learners = {PLAIN if name == PLAIN_PPO else TUNED_LEARNER: (taught,)}
     agents: dict[str, tuple[Entry, ...]] = {TASK_AGENT: contest.designed, **learners}
     agents |= {RANDOM: (("Random", {}),)} if free else {}
@@ -259,7 +257,7 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
             params = (
                 contest.params(policy, learns=kind in LEARNED) | dict(task.variant.params) | under(task.env, task.total)
             )
-            params |= (contest.quick or {}) if quick else {}
+            params |= contest.quick if quick else {}
             one = config(task.env, policy, settings(task, policy, own), **params) | {"kind": kind, "total": task.total}
             one |= {} if first else {"size": task.name}
             if one not in found:  # nothing was searched
@@ -277,11 +275,11 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
 def marked(first: Task, kind: str) -> list[tuple[Mark, list[Task]]]:
     """The marks of a standard task and of its variants, each with the tasks that it plays. It hears nothing, or
     everything, so that it need not play where only messages are disturbed."""
-    usual = {ALONE: CONTESTS[first.env].alone, TOGETHER: CONTESTS[first.env].together}[kind]
     found: list[tuple[Mark, list[Task]]] = []
     for task in tasks_of(first.env, NO_LIMIT, first.size):
-        mark = task.variant.marks.get(kind, usual)
-        if mark is not None and (not task.variant.faults or kind in task.variant.marks):
+        own: Mark | None = getattr(task.variant, kind)
+        mark: Mark | None = own or getattr(CONTESTS[first.env], kind)
+        if mark is not None and (own or not task.variant.faults):
             known = next((tasks for other, tasks in found if other == mark), None)
             if known is None:
                 found.append((mark, [task]))
@@ -294,7 +292,7 @@ def mark_config(tasks: list[Task], kind: str, mark: Mark, quick: bool) -> Config
     """The configuration of a mark that plays these tasks."""
     contest, first = CONTESTS[tasks[0].env], tasks[0]
     params = contest.params(mark.policy, learns=False) | dict(first.variant.params if first.variant.size else {})
-    params |= (contest.quick or {}) if quick else {}
+    params |= contest.quick if quick else {}
     one = config(first.env, mark.policy, settings(first, mark.policy, mark.own), **params)
     one |= {"kind": kind, "total": NO_LIMIT, "tasks": [task.name for task in tasks]}
     one |= {"world": dict(mark.world)} if mark.world else {}
@@ -357,7 +355,7 @@ def found_places(agent: str, quick: bool = False) -> Iterator[Config]:
         if getattr(made, flag, False) is True:
             content[name] = True
     for env, field in CONTESTS.items():
-        for form in ({}, field.for_learners or {}):
+        for form in ({}, field.for_learners):
             one = config(env, agent, {}, **field.world | form) | {"kind": YOURS, "total": NO_LIMIT} | content
             if not refusal(agent, one):
                 yield one

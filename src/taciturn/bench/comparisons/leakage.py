@@ -10,11 +10,11 @@ from taciturn.bench.figures import COLORS
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import number
-from taciturn.bench.tasks import world_title
+from taciturn.bench.tasks import CONTESTS, world_title
 from taciturn.envs.core import ChannelConfig
 from taciturn.envs.core.descriptor import imported
 from taciturn.mechanism_names import parse_mechanism
-from taciturn.registry import descriptors, entry, make_policy
+from taciturn.registry import make_policy, make_world
 from taciturn.wrappers import Budget, MessageLimit, audit
 from taciturn.wrappers.channels import on_channel
 
@@ -42,17 +42,18 @@ def rows(attack: str, quick: bool, *, budgeted: bool = False) -> list[Config]:
     """Every world with a channel, with mechanisms of several levels where there is a choice."""
     levels, totals = LEVELS[attack][not quick], TOTALS[not quick] if budgeted else (math.nan,)
     found = []
-    for world in descriptors():
-        for leak in world.leaks:
+    for env, contest in CONTESTS.items():
+        attacks = contest.attacks
+        for leak in attacks.runs:
             if leak.attack != attack or (leak.budget is not None) != budgeted:
                 continue
-            row: Config = {"env": world.name, "env_params": dict(leak.params), "policies": dict(leak.policies)}
+            row: Config = {"env": env, "env_params": {**attacks.params, **leak.params}, "policies": dict(leak.policies)}
             row |= {"change": [0, 1], "attack": attack} | ({} if leak.limit is None else {"limit": leak.limit})
             for total in totals:
                 budget = {} if leak.budget is None else {"budget": {"epsilon": total, **leak.budget}}
-                chosen = [None] if leak.mechanism is None else leak.levels or levels
-                privacy = [None if level is None else leak.mechanism.format(level) for level in chosen]  # type: ignore[union-attr]
-                found += [row | budget | {"privacy": mechanism} for mechanism in privacy]
+                mechanism = leak.around + attacks.mechanism
+                privacy = [mechanism.format(level) for level in leak.levels or levels] if mechanism else [None]
+                found += [row | budget | {"privacy": one} for one in privacy]
     return found
 
 
@@ -87,10 +88,10 @@ class Leakage(Study):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         setting, trials, attack = cell.config, cell.config["trials"], cell.config["attack"]
-        world, params = entry(setting["env"]), setting["env_params"]
-        if attack != "data" and world.blank is not None:
-            params = imported(world.blank)(params)  # canaries replace trained updates
-        bare = world.world.population(1, **params)
+        attacks, params = CONTESTS[setting["env"]].attacks, setting["env_params"]
+        if attack != "data" and attacks.blank:
+            params = imported(attacks.blank)(params)  # canaries replace trained updates
+        bare = make_world(setting["env"]).population(1, **params)
         mechanism = None if setting["privacy"] is None else parse_mechanism(setting["privacy"])
         budget = Budget(**setting["budget"]) if "budget" in setting else None
         faults = (MessageLimit(setting["limit"]),) if "limit" in setting else ()
@@ -101,9 +102,9 @@ class Leakage(Study):
         given |= {"seed": cell.seed, "delta": LARGE_DELTA if attack == "messages" else DELTA}
         if attack == "data":
             change = setting["change"]
-            if world.private_data is not None:
-                change = [imported(world.private_data)(env, kind) for kind in change]
-            trials //= world.trials
+            if attacks.private_data:
+                change = [imported(attacks.private_data)(env, kind) for kind in change]
+            trials //= attacks.fewer
             given["change"] = tuple(change)
         else:
             site = Site(bare, given["policy"], channel)

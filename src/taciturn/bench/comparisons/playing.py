@@ -32,8 +32,8 @@ from taciturn.bench.tasks import (
     tasks_of,
     under,
 )
+from taciturn.bench.tasks.contest import PLAIN_PPO, Variant
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
-from taciturn.envs.core.descriptor import PLAIN_PPO, Variant
 from taciturn.policies import Learner, Mixture
 from taciturn.policies.external.rows import Predictor, RowPolicy
 from taciturn.pooling import pooling, replicas_for

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taciturn.envs.core import Array, Fault, PublicView
+from taciturn.envs.core.playing import restart
 from taciturn.envs.core.public import has_public_schedule
 from taciturn.policies import Policy
 from taciturn.policies.external.separate import Separate
@@ -71,6 +72,9 @@ class AmongStrangers(Policy):
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         for policy in self._all():
             policy.update(obs, action, reward, done)
+
+    def restart(self, where: Array) -> None:
+        restart(self._all(), where)
 
 
 @dataclass(frozen=True)

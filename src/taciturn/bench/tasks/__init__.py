@@ -2,14 +2,53 @@
 which nothing trains or is tuned; and each of these under totals of epsilon that an agent may spend over its run."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 from taciturn.bench.results import Config
-from taciturn.envs.core.descriptor import Contest, Descriptor, Totals, Variant
+from taciturn.bench.tasks.contest import Contest, Totals, Variant, read
+from taciturn.envs.core.descriptor import Descriptor
+from taciturn.plugins import Plugins
 from taciturn.registry import descriptors, entry, make_world
 from taciturn.wrappers import MessageLimit
 
-CONTESTS: dict[str, Contest] = {one.name: one.contest for one in descriptors() if one.contest is not None}
+
+@cache
+def own_contests() -> dict[str, Contest]:
+    """The contests of this package's worlds, by name: a file each. Raises ValueError, which names the file."""
+    found = {}
+    for file in files(__name__).iterdir():
+        world, _, kind = file.name.rpartition(".")
+        if kind == "toml":
+            try:
+                found[world] = read(file.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise ValueError(f"{file.name}: {error}") from error
+    return found
+
+
+def is_table(found: Any, world: str) -> bool:
+    """Whether a package declares a table for a world. Raises ValueError to say why it cannot be used."""
+    return isinstance(found, Mapping | str) and read(found) is not None and entry(world) is not None
+
+
+TABLE_PLUGINS = Plugins(
+    "taciturn.tasks",
+    r"[a-z][a-z0-9_]*_v\d+",
+    "a table as in taciturn.bench.tasks, a mapping or a text in TOML",
+    is_table,
+    own_contests,
+)
+
+
+def contests() -> dict[str, Contest]:
+    """The contests of the worlds that have one, with usable ones of other packages, in the order of the worlds."""
+    found = own_contests() | {name: read(table) for name, table in TABLE_PLUGINS.load_all().items()}
+    return {world.name: found[world.name] for world in descriptors() if world.name in found}
+
+
+CONTESTS = contests()
 PROTECTED: dict[str, Totals] = {env: contest.totals for env, contest in CONTESTS.items() if contest.totals is not None}
 HIGHER = {"return", *(contest.measure for contest in CONTESTS.values() if contest.higher)}
 """The measures of which more is better."""
@@ -77,7 +116,7 @@ class Task(NamedTuple):
     @property
     def control(self) -> bool:
         """Whether there is nothing to win in it."""
-        return self.name in CONTESTS[self.env].controls
+        return self.variant.control
 
     @property
     def facts(self) -> list[tuple[str, str]]:

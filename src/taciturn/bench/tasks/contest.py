@@ -1,0 +1,316 @@
+"""The benchmark's part of a world: what its table says, which lies beside this file (`gossip_bandit_v0.toml`) or which
+another package declares.
+
+A table has the attributes of a `Contest` as its keys, and so on inwards. Policies are named by their classes,
+mechanisms as on the command line ("Laplace:1"), and functions as "module:function". Numbers of things are whole. In
+place of a table may stand its first entries: an agent is `"Voter"`, `["FixedCount", { k = 5 }]` or `["PPCL", "tuned"]`,
+a fault `["Byzantine", { fraction = 0.2 }]`, and what a search draws from `[1.0, 4.0]` or `[1, 60, "log"]`.
+"""
+
+import inspect
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from taciturn.envs.core.channel import Fault
+from taciturn.envs.core.faults import Byzantine, Churn, LossyChannel, MessageLimit, Stragglers
+from taciturn.validation import choice, integer, mapping, number, shown
+
+Params = dict[str, Any]
+TUNED = "tuned"
+"""Stands for the parameters that a search found for a task and a total (`taciturn.bench.tuned`)."""
+Own = Mapping[str, Any] | str
+Entry = tuple[str, Own]
+"""A policy and its parameters, or `TUNED`."""
+PLAIN_PPO = "PPO, plain defaults"
+"""Stands where a policy's name could, for PPO with all arguments at their defaults."""
+FAULTS = {fault.__name__: fault for fault in (Byzantine, Churn, LossyChannel, MessageLimit, Stragglers)}
+
+
+class Mark(NamedTuple):
+    """A policy that marks an end of the scale of a world's tasks.
+
+    Attributes:
+        policy, own: its name, and its parameters, or `TUNED`.
+        world: parameters of the world that differ.
+        plays_in: the name of another world of the same instances and measure, if it plays there.
+    """
+
+    policy: str
+    own: Mapping[str, Any] | str = {}
+    world: Mapping[str, Any] = {}
+    plays_in: str = ""
+
+
+class Variant(NamedTuple):
+    """How a task differs from the one that learners train in.
+
+    Attributes:
+        what: the difference in words.
+        params: of the world.
+        faults: what goes wrong, by channel.
+        others: who plays the world's other side, as shares of policies; None: as in the standard task.
+        strangers: other policies among the agents, as shares of all agents.
+        size: whether it is a standard task of another size, for which designed agents are tuned by themselves.
+        runs: of each seed, where they are dearer than those of the standard task; 0: as there.
+        control: whether there is nothing to win in it.
+        alone, together: the marks of its scores, where they are not those of the world.
+    """
+
+    what: str
+    params: Mapping[str, Any] = {}
+    faults: Mapping[str, Fault] = {}
+    others: Mapping[str, float] | None = None
+    strangers: Mapping[str, float] = {}
+    size: bool = False
+    runs: int = 0
+    control: bool = False
+    alone: Mark | None = None
+    together: Mark | None = None
+
+
+class Span(NamedTuple):
+    """Where a search draws a parameter: between two numbers, on a scale, or among `values`."""
+
+    low: float = 0.0
+    high: float = 1.0
+    scale: Literal["linear", "log"] = "linear"
+    values: tuple[Any, ...] = ()
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """A value; whole numbers if both ends are."""
+        if self.values:
+            return self.values[int(rng.integers(len(self.values)))]
+        log = self.scale == "log"
+        low, high = (float(np.log(end)) if log else end for end in (self.low, self.high))
+        drawn = float(rng.uniform(low, high))
+        drawn = float(np.exp(drawn)) if log else drawn
+        whole = isinstance(self.low, int) and isinstance(self.high, int)
+        return round(drawn) if whole else float(f"{drawn:.3g}")
+
+
+class Totals(NamedTuple):
+    """The contest under a total of epsilon: the private channels, and who competes.
+
+    Attributes:
+        channels: those that get the mechanism.
+        messages: about how many an agent sends in a run if nothing stops it (of streams: in how many a value is
+            released). Learners train at an epsilon per message that pays for this many.
+        protects: what one unit is, in words; see `unit`.
+        mechanism: with `{}` for the epsilon of a message; empty where senders choose their levels and perturb their
+            messages themselves.
+        params: the world's parameters that differ if there is a mechanism.
+        learner: the learner that takes part; None where its schedule is not public, so it has no finite total.
+        unit: what the total protects, one "event" or a "user"'s whole history.
+        without: policies of the world that do not take part.
+        paper: the paper's algorithms that take part, if not the same as without a total.
+        left_out: the other channels of the world, which no total counts.
+    """
+
+    channels: tuple[str, ...]
+    messages: int
+    protects: str
+    mechanism: str = ""
+    params: Mapping[str, Any] = {}
+    learner: Entry | None = None
+    unit: Literal["event", "user"] = "event"
+    without: tuple[str, ...] = ()
+    paper: tuple[Entry, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def covers(self) -> str:
+        """What a total covers, and what it leaves out, in words."""
+        left = f" ({' and '.join(self.left_out)} left out)" if self.left_out else ""
+        return f"{self.protects}, on {' and '.join(self.channels)}{left}"
+
+
+class Leak(NamedTuple):
+    """Runs that are attacked: the attacker reads every message, its sender and its time.
+
+    Attributes:
+        policies: who acts, one a role.
+        around: what the mechanism is wrapped in, such as "Memoized:".
+        params: of the world, where they differ from those of the other runs.
+        levels: the epsilons to try; none: those of the study.
+        budget: parameters of a budget that stops an agent before it spends the study's total; None: nothing does.
+        limit: how many messages an agent may send.
+        attack: what differs between the two worlds: "data", all that one agent privately observes; "messages", all that
+            it sends, for which the best test is known; "one run", what every agent sends, by an independent coin each.
+    """
+
+    policies: tuple[Entry, ...]
+    around: str = ""
+    params: Mapping[str, Any] = {}
+    levels: tuple[float, ...] = ()
+    budget: Mapping[str, Any] | None = None
+    limit: int | None = None
+    attack: Literal["data", "messages", "one run"] = "data"
+
+
+class Attacks(NamedTuple):
+    """What the study `leakage` attacks.
+
+    Attributes:
+        runs: the runs.
+        mechanism: on the world's first channel, with `{}` for its epsilon; empty: agents choose their own.
+        params: of the world, in all runs.
+        private_data: a function that makes what one agent privately observes in the two worlds of an attack, from the
+            population and 0 or 1; empty: just 0 or 1.
+        blank: a function for the parameters of a world with nothing to learn, for attacks that set agents' messages;
+            empty: use the world itself.
+        fewer: where runs are long, the number of trials of a "data" attack is divided by this.
+    """
+
+    runs: tuple[Leak, ...] = ()
+    mechanism: str = ""
+    params: Mapping[str, Any] = {}
+    private_data: str = ""
+    blank: str = ""
+    fewer: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contest:
+    """The world's part of the standing benchmark: who competes, and on which measure.
+
+    Attributes:
+        world: parameters of the standard task, in which learners train.
+        measure: one of the metrics of a run, or "return".
+        higher: whether more of the measure is better.
+        bounds: (low, high) of the measure.
+        replicas, steps: how plain PPO trains; steps count all rows (below five minutes).
+        classic, paper, designed, tuned: textbook policies, the papers' algorithms, agents designed for the world's
+            tasks, and learners of this package.
+        alone, together: the marks 0 and 1 of scores: the best policy that uses no message, and the best that is given
+            what all agents observe, without privacy; None: the world has no scale.
+        oracle: a policy that gets all that others may say, as a reference under totals, and the designed one whose
+            settings it takes.
+        runs: of each seed in a standard task; held-out tasks have half as many.
+        search: for each policy with parameters that are searched, where to draw them.
+        hears: the channels through which agents hear what others observed.
+        side: the role that competes, where a world has two; `others` play the other, as shares of policies.
+        for_learners: what differs in the learners' form of the same world.
+        as_designed: learners that use the same form of the world as designed policies.
+        quick: what differs in quick runs.
+        for_policies: what differs for some policies, by name.
+        variants: the held-out tasks, by name.
+        totals: the contest under a total of epsilon; None: nothing private is sent.
+        attacks: the runs that are attacked.
+    """
+
+    world: Params = field(default_factory=dict)
+    measure: str
+    higher: bool = False
+    bounds: tuple[float, float] = (0.0, math.inf)
+    replicas: int = 1
+    steps: int
+    classic: tuple[Entry, ...] = ()
+    paper: tuple[Entry, ...] = ()
+    designed: tuple[Entry, ...] = ()
+    tuned: tuple[Entry, ...] = ()
+    alone: Mark | None = None
+    together: Mark | None = None
+    oracle: tuple[str, str] | None = None
+    runs: int = 40
+    search: Mapping[str, Mapping[str, Span]] = field(default_factory=dict)
+    hears: tuple[str, ...] = ()
+    side: str | None = None
+    others: Mapping[str, float] = field(default_factory=dict)
+    for_learners: Params = field(default_factory=dict)
+    as_designed: tuple[str, ...] = ()
+    quick: Params = field(default_factory=dict)
+    for_policies: Mapping[str, Params] = field(default_factory=dict)
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+    totals: Totals | None = None
+    attacks: Attacks = field(default_factory=Attacks)
+
+    def papers(self, *, free: bool) -> tuple[Entry, ...]:
+        """The paper's algorithms that take part without a total or (not `free`) under one: there as searched, where
+        that was done."""
+        if free:
+            return self.paper
+        some = (self.totals.paper if self.totals else ()) or self.paper
+        searched = {name for name, own in some if own == TUNED}
+        return tuple((name, own) for name, own in some if own == TUNED or name not in searched)
+
+    def params(self, policy: str, *, learns: bool) -> dict[str, Any]:
+        """Parameters of the world in the form in which a policy plays it."""
+        form = self.for_learners if learns and policy not in self.as_designed else {}
+        return {**self.world, **form, **self.for_policies.get(policy, {})}
+
+
+def read(table: Mapping[str, Any] | str) -> Contest:
+    """The contest of a table, or of a text in TOML. Raises ValueError, which names the key, its value and what is
+    allowed."""
+    return composed(Contest, tomllib.loads(table) if isinstance(table, str) else table, "")
+
+
+def composed(kind: Any, given: Any, key: str) -> Any:
+    """A `Contest`, or one of the named tuples that it holds, from a table or from its first entries."""
+    kinds, place = get_type_hints(kind), key or "the table"
+    first = [given] if isinstance(given, str) else given
+    if isinstance(first, list | tuple):
+        if len(first) > len(kinds):
+            raise ValueError(f"{place} must have at most {len(kinds)} entries, not {shown(given)}")
+        given = dict(zip(kinds, first, strict=False))
+    found = {}
+    for name, one in mapping(place, given, "a table").items():
+        choice(f"a key of {place}", name, kinds)
+        found[name] = value(kinds[name], one, f"{key}.{name}".removeprefix("."))
+    for name, one in inspect.signature(kind).parameters.items():
+        if one.default is one.empty and name not in found:
+            raise ValueError(f"{place} must have the key {name!r}, and has {', '.join(found) or 'none'}")
+    return kind(**found)
+
+
+def value(kind: Any, given: Any, key: str) -> Any:
+    """The value of a key as what `kind` says, its type in a `Contest`."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if NoneType in inner:  # which is the value of a key that is left out
+        return value(inner[0], given, key)
+    if kind == Own:
+        return given if given == TUNED else value(Mapping[str, Any], mapping(key, given, f'a table or "{TUNED}"'), key)
+    if kind == Entry and isinstance(given, str):
+        return given, {}
+    if kind is Fault:
+        name, params = value(tuple[str, Mapping[str, Any]], given, key)
+        choice(f"{key}[0]", name, FAULTS)
+        try:
+            return FAULTS[name](**params)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{key} must be a fault: {error}") from error
+    if origin is tuple:
+        any_number = Ellipsis in inner
+        if not isinstance(given, list | tuple) or not (any_number or len(given) == len(inner)):
+            raise ValueError(f"{key} must be an array{'' if any_number else f' of {len(inner)}'}, not {shown(given)}")
+        kinds = inner[:1] * len(given) if any_number else inner
+        return tuple(value(kinds[place], one, f"{key}[{place}]") for place, one in enumerate(given))
+    if origin in (dict, Mapping):
+        return {name: value(inner[1], one, f"{key}.{name}") for name, one in mapping(key, given, "a table").items()}
+    if origin is Literal:
+        return choice(key, given, inner)
+    if kind is Any:
+        return frozen(given)
+    if kind is int:
+        return integer(key, given, at_least=0)
+    if kind is float:
+        number(key, given)
+        return given
+    if kind in (str, bool):
+        if not isinstance(given, kind):
+            raise ValueError(f"{key} must be {'a text' if kind is str else 'true or false'}, not {shown(given)}")
+        return given
+    return composed(kind, given, key)
+
+
+def frozen(given: Any) -> Any:
+    """A value whose arrays are tuples."""
+    if isinstance(given, list | tuple):
+        return tuple(map(frozen, given))
+    return {name: frozen(one) for name, one in given.items()} if isinstance(given, dict) else given

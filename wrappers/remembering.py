@@ -22,7 +22,7 @@ from taciturn.envs.core import (
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.preferences import heard, split_plan
 from taciturn.envs.core.replies import distinct, unbiased
-from taciturn.envs.core.telling import filled
+from taciturn.envs.core.telling import check_room, filled
 from taciturn.envs.federated_bandit.model import noise_of_sums
 from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
 from taciturn.envs.gossip_bandit.world import GossipBandit
@@ -283,7 +283,7 @@ class RememberingPopulation(Played):
     def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         frozen = self._running(where)
         chosen = self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))
-        self._check_room(out)
+        check_room(self, out)
         agents = self._agents(self.acting(self.role))
         step = self.inner.step(chosen, where)
         self._memory.learn(chosen, step.reward, agents, ~frozen)

@@ -15,7 +15,7 @@ from taciturn.envs.core.population import One, Population
 from taciturn.envs.core.public import declares
 from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.roles import FEW_ACTIONS, Role
-from taciturn.envs.core.telling import Step, filled
+from taciturn.envs.core.telling import Step, check_room, filled
 from taciturn.validation import Array, array_of
 
 
@@ -151,7 +151,7 @@ class Controlled(Played):
     def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         self._running()
         chosen = self.roles[self.role].check(actions, (self.num_envs, self.rows(self.role)))
-        self._check_room(out)
+        check_room(self, out)
         if self._is_answered():
             step = self.inner.step({self.role: self.inner_action(chosen)}, where)
             reward, seen = self.own_reward(step.reward[self.role]), step.observation[self.role]

@@ -318,17 +318,3 @@ class Population(Hooks[S]):
             given = list(actions) if isinstance(actions, Mapping) else type(actions).__name__
             raise ValueError(f"actions must be a dict with the roles {list(turn)}, whose turn it is, not {given}")
         return {r: self.roles[r].check(actions[r], (self.num_envs, self.rows(r))) for r in turn}
-
-    def _check_room(self, out: Any) -> None:
-        """Raise ValueError unless the agents that act after this turn can observe into `out`."""
-        if out is None:
-            return
-        following = tuple(self.roles) if self.turns is None else self.turns[(self._turn + 1) % len(self.turns)]
-        role = self.roles[following[0]]
-        shape = self.num_envs, self.rows(role.name), role.layout.size
-        fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float32
-        if len(following) > 1 or not fits or not (out.flags.c_contiguous and out.flags.writeable):
-            given = f"{out.dtype}{list(out.shape)}" if isinstance(out, np.ndarray) else shown(out)
-            raise ValueError(
-                f"out must be a contiguous array float32{list(shape)}, the observations of one role, not {given}"
-            )

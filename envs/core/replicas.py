@@ -9,7 +9,7 @@ from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, TELL
 from taciturn.envs.core.hooks import Hooks, S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.single_steps import SingleSteps
-from taciturn.envs.core.telling import Step
+from taciturn.envs.core.telling import Step, check_room
 from taciturn.validation import Array
 
 
@@ -88,7 +88,7 @@ class Replicas(SingleSteps[S]):
         frozen = self._running(where)
         role = self.turn[0]
         checked = np.ascontiguousarray(self._checked(actions)[role], self.roles[role].action_space.dtype)
-        self._check_room(out)
+        check_room(self, out)
         self._settle()
         live, turn = ~frozen, self._turn
         over = np.empty((self.num_envs, 2), np.bool_)

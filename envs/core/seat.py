@@ -12,7 +12,7 @@ from taciturn.envs.core.playing import Acts, restart
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
-from taciturn.envs.core.telling import Step, filled
+from taciturn.envs.core.telling import Step, check_room, filled
 from taciturn.validation import Array, choice, integer
 
 TRIES = 1000  # of drawing a run in which a seat acts
@@ -115,7 +115,7 @@ class Seat(Played):
     def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         self._running()
         given = self.roles[self.role].check(actions, (self.num_envs, 1))
-        self._check_room(out)
+        check_room(self, out)
         self.given = given
         reward, info = self._play(where)
         self.given = None

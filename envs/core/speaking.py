@@ -15,7 +15,7 @@ from taciturn.envs.core.info import Info
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import Passing, has_public_schedule
 from taciturn.envs.core.roles import Layout, Role
-from taciturn.envs.core.telling import Step, filled
+from taciturn.envs.core.telling import Step, check_room, filled
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.mechanisms import ChosenLevels, Mechanism
 from taciturn.validation import Array, Floats, choice, number, shown, vector
@@ -226,7 +226,7 @@ class Speaking(Around):
     def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         frozen = self._running(where)
         checked, live = self._checked(actions), ~frozen
-        self._check_room(out)
+        check_room(self, out)
         self._settle()
         if self.turn == (SPEAKER,):
             if self.channel.takes_levels:

@@ -41,6 +41,22 @@ class Step:
         return Step, tuple(self)
 
 
+def check_room(population: "Population[Any]", out: Any) -> None:
+    """Raise ValueError unless the agents that act after this turn can observe into `out`."""
+    if out is None:
+        return
+    turns = population.turns or (tuple(population.roles),)
+    following = turns[(population._turn + 1) % len(turns)]
+    role = population.roles[following[0]]
+    shape = population.num_envs, population.rows(role.name), role.layout.size
+    fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float32
+    if len(following) > 1 or not fits or not (out.flags.c_contiguous and out.flags.writeable):
+        given = f"{out.dtype}{list(out.shape)}" if isinstance(out, np.ndarray) else shown(out)
+        raise ValueError(
+            f"out must be a contiguous array float32{list(shape)}, the observations of one role, not {given}"
+        )
+
+
 def filled(out: Array | None, observation: Any) -> Any:
     """An observation, in `out` if that is given."""
     if out is None:

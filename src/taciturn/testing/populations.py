@@ -26,7 +26,7 @@ from taciturn.envs.core import (
     Rollout,
     Seat,
     compiled,
-    replicas,
+    loops,
 )
 from taciturn.policies import Random
 from taciturn.testing.cases import (
@@ -404,7 +404,7 @@ def a_replica_is_the_same_run_in_every_population(case: Case) -> None:
 
     def played(num_envs: int, replica: int, compile_from: float, first: int = 0, threads: int = 1) -> list[Any]:
         compiles = mock.patch.object(compiled, "COMPILE_FROM", compile_from)
-        splits = mock.patch.multiple(replicas, num_threads=lambda: threads, PART=1)
+        splits = mock.patch.multiple(loops, num_threads=lambda: threads, PART=1)
         with compiles, splits:
             return run_of(kind(params, num_envs, first), replica)
 

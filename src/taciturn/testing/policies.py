@@ -258,7 +258,7 @@ class Guarded:
 
     def __init__(self, policy: Policy, played: Population[Any], patches: ExitStack) -> None:
         self.policy, self.played, self.inside = policy, played, False
-        state, stream = type(played).state, Population.stream
+        state, stream = type(played).state, type(played).stream
 
         def hidden_state(population: Population[Any]) -> Any:
             self.check(population)

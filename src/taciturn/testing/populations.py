@@ -497,7 +497,7 @@ def a_world_is_compiled(case: Case) -> None:
         warnings.simplefilter("error", NotCompiled)
         population.reset(seed=0)
         population.step(chosen(population, random_actions(population, np.random.default_rng(0)))).info  # noqa: B018
-        assert population._compiles is compiled.may_compile()
+        assert population._loops.compiles is compiled.may_compile()
 
         def broken(state: Any, arrays: Any, params: Any, info: Any) -> None:
             info.messages = vars(state)

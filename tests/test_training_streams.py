@@ -19,7 +19,8 @@ from taciturn.envs import (
     round_stopping_v0,
     social_bandit_v0,
 )
-from taciturn.envs.core import Population, Streams, counter_streams
+from taciturn.envs.core import Streams, counter_streams
+from taciturn.envs.core.run import Run
 from taciturn.policies import Learner
 from taciturn.registry import policies
 
@@ -99,7 +100,7 @@ def record(patch: pytest.MonkeyPatch, name: str, settings: dict[str, Any], world
     seed."""
     seen = Recorder(patch)
     learner: Any = policies()[name](**settings, seed=seed)
-    reset = Population.reset
+    reset = Run.reset
 
     def begin(population: Any, **given: Any) -> Any:
         # The rows that learn are of another class than the sessions in which a stage is tried.
@@ -109,7 +110,7 @@ def record(patch: pytest.MonkeyPatch, name: str, settings: dict[str, Any], world
             seen.phase = "training"
         return reset(population, **given)
 
-    patch.setattr(Population, "reset", begin)
+    patch.setattr(Run, "reset", begin)
     world.reset(seed=seed)
     seen.first.clear()
     seen.phase = "training"
@@ -154,7 +155,7 @@ def test_trainings_share_no_stream(name: str) -> None:
 def test_stages_train_on_runs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of each stage begin with other numbers."""
     begun: list[float] = []
-    reset = Population.reset
+    reset = Run.reset
 
     def begin(population: Any, **given: Any) -> Any:
         found = reset(population, **given)
@@ -162,7 +163,7 @@ def test_stages_train_on_runs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> N
             begun.append(float(population.stream("probe").random()))
         return found
 
-    monkeypatch.setattr(Population, "reset", begin)
+    monkeypatch.setattr(Run, "reset", begin)
     _, settings, world = CASES[0]
     learner: Any = policies()["LearnedStopping"](**{**settings, "stages": 3}, seed=SEED)
     world.reset(seed=SEED)

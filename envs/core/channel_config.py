@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from taciturn.envs.core.faults import Fault
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import mapping, shown
-
-if TYPE_CHECKING:
-    from taciturn.envs.core.channel import Channel
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ def join(standing: Mapping[str, ChannelConfig], more: Mapping[str, ChannelConfig
     return joined
 
 
-def require_fit(channel: "Channel", config: ChannelConfig) -> None:
+def require_fit(channel: Any, config: ChannelConfig) -> None:
     """Raise ValueError if the claim of the mechanism does not hold for the messages of a channel, or the budget cannot
     count it."""
     mechanism, budget = config.mechanism, config.budget

@@ -1,19 +1,14 @@
 """What the messages on a channel cost: who can afford one, and what the ledger is charged."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from taciturn.privacy.sampling import SampledLoss
 from taciturn.validation import Array
 
-if TYPE_CHECKING:
-    from taciturn.envs.core.channel import Channel
 
-
-def loss(
-    channel: "Channel", sensitivity: float | None = None, *, shuffled: int | None = None, rate: float = 1.0
-) -> Any:
+def loss(channel: Any, sensitivity: float | None = None, *, shuffled: int | None = None, rate: float = 1.0) -> Any:
     """The loss of a message, which may be `shuffled` among those of so many senders, or be sent by a random share
     `rate` of all agents."""
     key = sensitivity, shuffled, rate
@@ -27,7 +22,7 @@ def loss(
     return channel.losses[key]
 
 
-def admit(channel: "Channel", who: Array, cost: Any) -> Array:
+def admit(channel: Any, who: Array, cost: Any) -> Array:
     """Those of the agents `who` bool[B, N] that the budget does not stop from sending at this cost, a loss or levels
     [B, N]."""
     if channel.config.budget is not None:
@@ -36,7 +31,7 @@ def admit(channel: "Channel", who: Array, cost: Any) -> Array:
     return who
 
 
-def charge(channel: "Channel", who: Array, cost: Any, events: int | None = None, everyone: bool = False) -> None:
+def charge(channel: Any, who: Array, cost: Any, events: int | None = None, everyone: bool = False) -> None:
     """Charge a message of the agents `who` bool[B, N], which are all those of the live replicas if `everyone`."""
     mechanism: Any = channel.config.mechanism
     if not mechanism.shuffles:
@@ -49,7 +44,7 @@ def charge(channel: "Channel", who: Array, cost: Any, events: int | None = None,
         channel.ledger.charge(channel.name, loss(channel, shuffled=senders), each=each, events=events)
 
 
-def charge_drawn(channel: "Channel", who: Array, events: int | None) -> Array:
+def charge_drawn(channel: Any, who: Array, events: int | None) -> Array:
     """Charge all agents alike for an average whose senders `who` bool[B, N] were drawn at random, if their budgets
     admit it; returns who sends."""
     number, agents = who.sum(1), who.shape[1]

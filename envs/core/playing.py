@@ -2,16 +2,13 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from taciturn.envs.core.public import PublicView, has_public_schedule
 from taciturn.envs.core.telling import Step
 from taciturn.validation import Array, shown
-
-if TYPE_CHECKING:
-    from taciturn.envs.core.population import Population
 
 SHARED_MIND = "agents share a mind, so they send one another's private data"
 
@@ -31,7 +28,7 @@ class Acts(Protocol):
     # If it remembers anything, also `restart(where)`: see `taciturn.policies.Policy`.
 
 
-def as_policies(env: "Population[Any]", policy: Any) -> dict[str, Acts]:
+def as_policies(env: Any, policy: Any) -> dict[str, Acts]:
     """`{role: policy}` from a policy or such a dict; ValueError if a role has none."""
     if len(env.roles) == 1 and not isinstance(policy, Mapping):
         policy = dict.fromkeys(env.roles, policy)
@@ -44,7 +41,7 @@ def as_policies(env: "Population[Any]", policy: Any) -> dict[str, Acts]:
     return dict(policy)
 
 
-def note_players(env: "Population[Any]", casts: Sequence[Mapping[str, Acts]]) -> None:
+def note_players(env: Any, casts: Sequence[Mapping[str, Acts]]) -> None:
     """See `Population.played_by`."""
     roles: dict[int, set[str]] = {}
     for cast in casts:
@@ -63,7 +60,7 @@ class NotPrivate(UserWarning):
     """A policy carries an epsilon for the mechanism that its paper prescribes, but acts where none is installed."""
 
 
-def begin(env: "Population[Any]", policies: Mapping[str, Acts]) -> None:
+def begin(env: Any, policies: Mapping[str, Acts]) -> None:
     """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own.
 
     ValueError if a budget stands on a channel where silence tells, since it bounds nothing there. Warns once
@@ -100,7 +97,7 @@ def restart(policies: Iterable[Any], where: Array) -> None:
             policy.restart(where)
 
 
-def _prescribed(env: "Population[Any]", policy: Any) -> dict[str, Any]:
+def _prescribed(env: Any, policy: Any) -> dict[str, Any]:
     """The mechanisms that a policy's paper prescribes here, by channel; empty if it has no such method, or that
     refuses."""
     if not hasattr(policy, "prescribes"):
@@ -121,7 +118,7 @@ class Rollout:
         policies: `{role: policy}`; the actions of the other roles are passed to `play`.
     """
 
-    def __init__(self, env: "Population[Any]", policies: Mapping[str, Acts]) -> None:
+    def __init__(self, env: Any, policies: Mapping[str, Acts]) -> None:
         self.env, self.policies = env, policies
         self._open: dict[str, tuple[Array, Array, Array]] = {}
         self._shown: tuple[Any, Any] = (None, None)

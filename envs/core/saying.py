@@ -4,7 +4,7 @@ Each function takes the messages x [B, N, ...] that the agents `who` bool[B, N] 
 budgets stop some, perturbs, counts and charges the others, and returns the messages and who has sent one.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +12,13 @@ from taciturn.envs.core.charging import admit, charge, charge_drawn, loss
 from taciturn.privacy.mechanisms import NoPrivacy
 from taciturn.validation import Array
 
-if TYPE_CHECKING:
-    from taciturn.envs.core.channel import Channel
-
 
 def of(who: Array, y: Array) -> Array:
     """The messages y [B, N, ...] of the agents `who` bool[B, N], 0 for the others."""
     return np.where(who.reshape(*who.shape, *[1] * (y.ndim - 2)), y, np.zeros((), y.dtype))
 
 
-def plainly(channel: "Channel", x: Array, who: Array, levels: Array | None, everyone: bool) -> tuple[Array, Array]:
+def plainly(channel: Any, x: Array, who: Array, levels: Array | None, everyone: bool) -> tuple[Array, Array]:
     """Messages without a mechanism, or perturbed by their senders at `levels`."""
     if levels is not None and channel.ledger is not None:
         who = admit(channel, who, levels)
@@ -31,7 +28,7 @@ def plainly(channel: "Channel", x: Array, who: Array, levels: Array | None, ever
 
 
 def perturbed(
-    channel: "Channel", x: Array, who: Array, sensitivity: Any, events: int | None, everyone: bool
+    channel: Any, x: Array, who: Array, sensitivity: Any, events: int | None, everyone: bool
 ) -> tuple[Array, Array]:
     """Messages that a mechanism perturbs one by one."""
     mechanism: Any = channel.config.mechanism
@@ -52,9 +49,7 @@ def perturbed(
     return y, who
 
 
-def gone_on(
-    channel: "Channel", x: Array, who: Array, cost: Any, sensitivity: Any, events: int | None
-) -> tuple[Array, Array]:
+def gone_on(channel: Any, x: Array, who: Array, cost: Any, sensitivity: Any, events: int | None) -> tuple[Array, Array]:
     """Messages of a mechanism with memory: repeating an answer is free, and so is going on with a stream that was
     charged as a whole.
 
@@ -76,7 +71,7 @@ def gone_on(
     return of(who, y), who
 
 
-def at_levels(channel: "Channel", x: Array, who: Array, sensitivity: Any, events: int | None) -> tuple[Array, Array]:
+def at_levels(channel: Any, x: Array, who: Array, sensitivity: Any, events: int | None) -> tuple[Array, Array]:
     """Messages at `Channel.levels`; one that a budget has no room for is sent at level 0."""
     mechanism: Any = channel.config.mechanism
     if channel.memory is None:
@@ -90,7 +85,7 @@ def at_levels(channel: "Channel", x: Array, who: Array, sensitivity: Any, events
     return y, spoke
 
 
-def note(channel: "Channel", y: Array, delivered: Array) -> None:
+def note(channel: Any, y: Array, delivered: Array) -> None:
     """Note what was read in the live replicas, and at which levels."""
     numbers, some = y.reshape(*y.shape[:2], -1), channel.live
     if channel.read.shape[1] != numbers.shape[2]:
@@ -101,7 +96,7 @@ def note(channel: "Channel", y: Array, delivered: Array) -> None:
 
 
 def on_average(
-    channel: "Channel",
+    channel: Any,
     x: Array,
     who: Array,
     lying: Array | None,
@@ -132,7 +127,7 @@ def on_average(
     return of(inside, told), inside
 
 
-def in_sum(channel: "Channel", histogram: Array, zeros: Array | None) -> tuple[Array, Array]:
+def in_sum(channel: Any, histogram: Array, zeros: Array | None) -> tuple[Array, Array]:
     """Everyone's one-hot messages as counts, drawn by the law of their sum (`Channel.tally`)."""
     mechanism: Any = channel.config.mechanism
     channel.count(channel.live, None)

@@ -1,15 +1,12 @@
 """What is told of a run: steps and their infos, and what is measured."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from taciturn.envs.core.info import Info, Told, copied, picked
 from taciturn.validation import Array, shown, some
-
-if TYPE_CHECKING:
-    from taciturn.envs.core.population import Population
 
 
 class Step:
@@ -41,7 +38,7 @@ class Step:
         return Step, tuple(self)
 
 
-def check_room(population: "Population[Any]", out: Any) -> None:
+def check_room(population: Any, out: Any) -> None:
     """Raise ValueError unless the agents that act after this turn can observe into `out`."""
     if out is None:
         return
@@ -66,7 +63,7 @@ def filled(out: Array | None, observation: Any) -> Any:
     return dict.fromkeys(observation, out) if isinstance(observation, Mapping) else out
 
 
-def all_told(population: "Population[Any]", told: Callable[[], Info], live: Array) -> Info:
+def all_told(population: Any, told: Callable[[], Info], live: Array) -> Info:
     """An info of what the world told and of what was spent, with all keys and masks; masks are false outside `live`
     bool[B]."""
     world, everywhere, info, masks = told(), bool(live.all()), {}, {}
@@ -82,7 +79,7 @@ def all_told(population: "Population[Any]", told: Callable[[], Info], live: Arra
     return info | spent | masks | {f"_{key}": live for key in spent}
 
 
-def without_meaning(population: "Population[Any]") -> Info:
+def without_meaning(population: Any) -> Info:
     """The values of `empty_info` for all replicas: [B], [B, K], or `{role: [B, N]}`."""
     replicas, found = population.num_envs, dict[str, Any]()
     for key, value in population.empty_info().items():
@@ -94,7 +91,7 @@ def without_meaning(population: "Population[Any]") -> Info:
     return found
 
 
-def measured(population: "Population[Any]", name: Any) -> Array:
+def measured(population: Any, name: Any) -> Array:
     """See `Population.measure`."""
     known, channels = population.measures(), list(population.channels.values())
     if channels:
@@ -108,12 +105,12 @@ def measured(population: "Population[Any]", name: Any) -> Array:
     return known[name]()
 
 
-def messages_of(population: "Population[Any]") -> Array:
+def messages_of(population: Any) -> Array:
     """The messages of each sender, int64[B, N]."""
     return np.sum([channel.messages() for channel in population.channels.values()], axis=0)
 
 
-def epsilon_of(population: "Population[Any]") -> Array:
+def epsilon_of(population: Any) -> Array:
     """What each sender has spent by basic composition, float64[B, N]."""
     if population.ledger is None:
         return np.where(messages_of(population) > 0, np.inf, 0.0)

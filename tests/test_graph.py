@@ -6,7 +6,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from taciturn.envs.core.graph import GRAPHS, Graph, random_graph
@@ -23,6 +23,8 @@ def graphs(draw: st.DrawFn) -> nx.Graph:
 
 
 @given(graphs())
+@example(nx.cycle_graph(4))
+@example(nx.cycle_graph(5))
 def test_agrees_with_networkx(drawn: nx.Graph) -> None:
     graph = Graph.of(drawn)
     assert (graph.num_nodes, graph.num_edges) == (drawn.number_of_nodes(), drawn.number_of_edges())

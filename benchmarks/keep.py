@@ -117,9 +117,9 @@ def pages() -> dict[Path, str]:
         if judged:
             papers.setdefault(study.partition("-")[0], []).append(Judged(load_studies()[study], source, judged))
     every = [one for judged in papers.values() for one in judged]
-    found[ROOT / "src/taciturn/bench" / kept_verdicts.FILE] = kept_verdicts.summary((one[0], one[2]) for one in every)
-    found[ROOT / "src/taciturn/bench" / marks.FILE] = marks.summary(load("agents")[1])
-    found[ROOT / "src/taciturn/bench" / known.FILE] = known.summary(load("agents")[1])
+    found[ROOT / "bench" / kept_verdicts.FILE] = kept_verdicts.summary((one[0], one[2]) for one in every)
+    found[ROOT / "bench" / marks.FILE] = marks.summary(load("agents")[1])
+    found[ROOT / "bench" / known.FILE] = known.summary(load("agents")[1])
     found |= drawn()
     found[DOCS / "verdicts.md"] = overview(papers)
     found |= {DOCS / f"verdicts-{paper}.md": details(judged) for paper, judged in papers.items()}

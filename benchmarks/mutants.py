@@ -46,7 +46,7 @@ from scipy.stats import binomtest
 
 ROOT = Path(__file__).parents[1]
 HERE = Path(__file__).parent
-FOLDERS = ("envs", "policies", "wrappers", "src/taciturn", "papers/src")
+FOLDERS = ("envs", "policies", "wrappers", "bench", "src/taciturn", "papers/src")
 TESTS = ("tests", "papers/tests")
 RESULTS = HERE / "results" / "mutants.json"
 NOT_RUN = "tests/test_mutations.py"

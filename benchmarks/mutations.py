@@ -4,9 +4,9 @@ of a name ...]`.
 The mistakes are in `mistakes.toml`: the name of a function, class or module (as much of its dotted name as tells it
 from others), code that occurs there once, whatever its line breaks, the mistaken code, and the tests that should see
 it, as pytest takes them (slow ones only if they ask for them by `-m`, or name no others); `why` explains one that
-cannot be seen. Each is planted in a copy of the committed files, never in the working tree. A run over all of them takes about half an hour of
-two cores and is made by hand, where all tests pass: a test that fails anyway would count as one that sees the mistake.
-`results/mutations.json` says of each whether it was caught, and at which commit.
+cannot be seen. Each is planted in a copy of the committed files, never in the working tree. A run over all of them
+takes about half an hour of two cores and is made by hand, where all tests pass: a test that fails anyway would count as
+one that sees the mistake. `results/mutations.json` says of each whether it was caught, and at which commit.
 """
 
 import ast
@@ -52,7 +52,7 @@ def definitions(root: Path) -> list[tuple[str, Path, int, int]]:
                 found.append((inside, file, first, child.end_lineno or first))
             add(child, inside, file)
 
-    for folder in ("envs", "policies", "wrappers", "src/taciturn", "papers/src"):
+    for folder in ("envs", "policies", "wrappers", "bench", "src/taciturn", "papers/src"):
         for file in sorted((root / folder).rglob("*.py")):
             if file.resolve() != file.absolute():
                 continue  # the links to packages in src/taciturn

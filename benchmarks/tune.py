@@ -6,7 +6,7 @@ settings within `SECONDS` of one core. The first are those that stand and its de
 setting plays `RUNS` runs, or as many as a seed has where these are dearer, and up to `MOST` where time is left, in
 streams that no evaluation draws from, with seeds that no study may have; the best `FINALISTS` of the settings then play
 `FINAL` times as many, and the best of these is taken. Learners train once a setting, without privacy. What was tried
-goes to `benchmarks/results/tuning.json`, and what was chosen to `src/taciturn/bench/tuned.json`.
+goes to `benchmarks/results/tuning.json`, and what was chosen to `bench/tuned.json`.
 """
 
 import argparse
@@ -47,7 +47,7 @@ TRIALS, SECONDS = 24, 30.0
 RUNS, MOST, FINALISTS, FINAL = 40, 400, 3, 4
 TRIED = 20  # runs of each way to spend a total, at most
 RESULTS = Path(__file__).parent / "results" / "tuning.json"
-CHOSEN = Path(__file__).parents[1] / "src/taciturn/bench" / tuned.FILE
+CHOSEN = Path(__file__).parents[1] / "bench" / tuned.FILE
 
 
 def jobs() -> list[tuple[Task, str, str]]:

@@ -91,7 +91,7 @@ SECTIONS = {
     "logged": ("Logged data", "src/taciturn/logged", "taciturn.logged", "*.py"),
     "privacy": ("Privacy", "src/taciturn/privacy", "taciturn.privacy", "*.py"),
     "wrappers": ("Wrappers", "wrappers", "taciturn.wrappers", "**/*.py"),
-    "bench": ("Benchmark", "src/taciturn/bench", "taciturn.bench", "**/*.py"),
+    "bench": ("Benchmark", "bench", "taciturn.bench", "**/*.py"),
     "papers": ("Papers", "papers/src/taciturn_papers", "taciturn_papers", "**/*.py"),
     "core": ("Internals", "envs/core", "taciturn.envs.core", "**/*.py"),
     "testing": ("Testing", "src/taciturn/testing", "taciturn.testing", "*.py"),

@@ -94,7 +94,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "__init__.py").write_text('"""A contextual bandit."""\n', encoding="utf-8")
     (folder / "world.py").write_text(world.rstrip() + "\n", encoding="utf-8")
     (folder / "descriptor.py").write_text(DESCRIPTOR, encoding="utf-8")
-    (root / "src/taciturn/bench/tasks/contextual_bandit_v0.toml").write_text(TASKS, encoding="utf-8")
+    (root / "bench/tasks/contextual_bandit_v0.toml").write_text(TASKS, encoding="utf-8")
     policy = POLICY.partition('\n\nif __name__ == "__main__"')[0]
     (root / "policies/classic/contextual_bandit.py").write_text(
         '"""A baseline for `contextual_bandit_v0`."""\n\nimport numpy as np\n\n'

@@ -159,7 +159,7 @@ def test_a_task_is_played_as_the_benchmark_plays_it(run: Run, task: str, policy:
     cell = Cell("agents", config(one.env, policy, **CONTESTS[one.env].world) | {"kind": kind, "replicas": 4}, 3)
     found = json.loads(out)["metrics"]
     assert found[one.measure]["mean"] == pytest.approx(load_studies()["agents"].run(cell).metrics[one.metric])
-    kept = json.loads((ROOT / "src/taciturn/bench/marks.json").read_text(encoding="utf-8"))[one.plain]
+    kept = json.loads((ROOT / "bench/marks.json").read_text(encoding="utf-8"))[one.plain]
     alone, together = (np.mean(kept[name]["values"]) for name in ("alone", "together"))
     share = (found[one.measure]["mean"] - alone) / (together - alone)
     assert json.loads(out)["score"]["mean"] == pytest.approx(share, abs=1e-4)

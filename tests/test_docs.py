@@ -160,7 +160,7 @@ def test_pages_of_results_are_made_of_the_kept_results() -> None:
     marked = {page for page in (ROOT / "docs").glob("*.md") if keep.BEGIN in page.read_text(encoding="utf-8")}
     pages = keep.pages()
     assert {"leakage", "verdicts"} <= {page.stem for page in pages}
-    package = {ROOT / "src/taciturn/bench" / name for name in ("kept_verdicts.json", "known.json", "marks.json")}
+    package = {ROOT / "bench" / name for name in ("kept_verdicts.json", "known.json", "marks.json")}
     drawn = set((ROOT / "docs/_static").glob("together*"))
     assert len(drawn) == 2
     assert marked | set((ROOT / "docs").glob("verdicts*.md")) | package | drawn == set(pages)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("envs", "policies", "src/taciturn", "papers/src")
+FOLDERS = ("envs", "policies", "bench", "src/taciturn", "papers/src")
 TAG = re.compile(r"\[(Chen|Tao|Li|Jiang|Zhou) ([\w.]+)\]")
 
 # The numbered equations of each paper's model and algorithms. Those that only serve a proof have no function.

@@ -41,7 +41,7 @@ def test_a_control_is_one() -> None:
 
 
 def test_the_kept_marks_are_those_of_the_kept_results() -> None:
-    file = Path(__file__).parents[1] / "src/taciturn/bench/marks.json"
+    file = Path(__file__).parents[1] / "bench/marks.json"
     kept = json.loads(file.read_text(encoding="utf-8"))
     assert kept.keys() == scales_in(RESULTS).keys() == {task.plain for task in FREE}
 

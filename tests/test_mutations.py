@@ -85,5 +85,5 @@ def test_there_are_mistakes_in_every_part() -> None:
     worlds = {f"envs/{file.parent.name}" for file in (ROOT / "envs").glob("*/*.py")}
     policies = {f"policies/{kind}" for kind in ("reference", "classic", "learned", "families")}
     papers = {str(file.parent.relative_to(ROOT)) for file in (ROOT / "papers/src").glob("taciturn_papers/*/*.py")}
-    others = {"wrappers", "src/taciturn", "src/taciturn/privacy", "src/taciturn/bench"}
+    others = {"wrappers", "src/taciturn", "src/taciturn/privacy", "bench"}
     assert worlds | policies | papers | others <= parts

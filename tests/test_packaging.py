@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDERS = {
     "taciturn": "src/taciturn",
+    "taciturn.bench": "bench",
     "taciturn.envs": "envs",
     "taciturn.policies": "policies",
     "taciturn.wrappers": "wrappers",

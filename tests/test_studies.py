@@ -13,7 +13,7 @@ STUDIES = {name: study for name, study in own_studies().items() if type(study)._
 
 
 def test_every_study_is_found() -> None:
-    bench = Path(__file__).parents[1] / "src/taciturn/bench"
+    bench = Path(__file__).parents[1] / "bench"
     written = sum(file.read_text(encoding="utf-8").count("\n@register\n") for file in bench.rglob("*.py"))
     assert len(STUDIES) == written
     assert not [name for name, study in STUDIES.items() if study.figures], "papers have a distribution of their own"

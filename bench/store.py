@@ -392,7 +392,7 @@ def processor() -> str:
 def code() -> str:
     """Fingerprint of taciturn's own modules: the version does not distinguish states of the code between releases."""
     modules: dict[str, Path] = {}
-    for name in ("taciturn", "taciturn.envs", "taciturn.policies", "taciturn.wrappers"):
+    for name in ("taciturn", "taciturn.bench", "taciturn.envs", "taciturn.policies", "taciturn.wrappers"):
         folder = Path(importlib.import_module(name).__path__[0])
         prefix = name.removeprefix("taciturn").removeprefix(".")
         modules |= {

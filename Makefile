@@ -22,6 +22,7 @@ help:
 	@echo "make examples   run every example             make build    wheels and sdists in dist/"
 	@echo "make libraries  run the examples with learning libraries, in environments of their own, and make their page"
 	@echo "make speed      run all benchmarks of speed beside their peers, and print their table"
+	@echo "python tools    what maintainers do by hand: find settings, keep results, plant mistakes"
 	@echo "make clean      remove all that but results/"
 	@echo "PYTHON=python3.12 picks the interpreter of a new $(VENV)."
 

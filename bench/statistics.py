@@ -9,7 +9,7 @@ otherwise. Fewer than `FEWEST` runs give none: its bounds are NaN.
 Trainings may fail rarely, and ten without a failure are no proof that none does: no interval of their mean that is made
 from the scores alone holds then. Of trainings, `failures`, `median` and `guarded_mean` are shown instead.
 
-`benchmarks/interval_coverage.py` measures how often all of them hold. Scores must be finite: anything else is refused
+`tools/interval_coverage.py` measures how often all of them hold. Scores must be finite: anything else is refused
 with a ValueError.
 """
 

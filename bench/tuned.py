@@ -1,4 +1,4 @@
-"""Settings of agents that a search on training streams found, by task and total (`benchmarks/tune.py`)."""
+"""Settings of agents that a search on training streams found, by task and total (`python tools tune`)."""
 
 import json
 from functools import cache

@@ -92,7 +92,7 @@ class Pool(NamedTuple):
 
 def pool(studies: Iterable[Study], folder: Path, longest: float) -> Pool:
     """The stored cells of studies, but those that took more than `longest` seconds. Raises StoreError if a file is not
-    what `benchmarks/keep.py` writes."""
+    what `tools/keep.py` writes."""
     found, too_long, unknown = list[Drawn](), 0, 0
     for study in studies:
         known = {(canonical(cell.config), cell.seed): cell for cell in study.cells(quick=False)}

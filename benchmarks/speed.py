@@ -35,8 +35,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = dict.fromkeys(OURS, ()) | {
     "pfl_peer": ("torch==2.13.0", "pfl[pytorch]==0.6.0"),
     "flower_peer": ("torch==2.13.0", "flwr[simulation]==1.41.0"),
 }
-"""Each script, and the packages of its environment if that is not ours. (`kernels` is not here: it compares two
-versions of this one.)"""
+"""Each script, and the packages of its environment if that is not ours."""
 
 
 class Row(NamedTuple):

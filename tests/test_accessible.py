@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parent.parent
-KEPT = ROOT / "benchmarks/results/studies/agents.json"
+KEPT = ROOT / "tools/results/studies/agents.json"
 PAGES = ("index.md", "leaderboard.md", "api/worlds/gossip_bandit.world.rst")
 
 

@@ -80,7 +80,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("copy") / "taciturn"
     made = shutil.ignore_patterns(".*", "__pycache__", "_build", "results", "*.egg-info", "build", "dist")
     shutil.copytree(ROOT, root, symlinks=True, ignore=made)
-    shutil.copytree(ROOT / "benchmarks/results", root / "benchmarks/results")
+    for results in ("benchmarks/results", "tools/results"):
+        shutil.copytree(ROOT / results, root / results)
     for name, edits in CHANGED.items():
         text = (root / name).read_text(encoding="utf-8")
         for before, after in edits:

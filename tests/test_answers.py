@@ -15,7 +15,7 @@ from taciturn.bench.scores import Board, boards, learning
 from taciturn.bench.submission import unpacked
 from taciturn.bench.tasks import LISTENS, MESSAGES, NO_LIMIT, PAPER, STANDARD, TASKS, size_of, world_title
 
-KEPT = Path(__file__).parent.parent / "benchmarks/results/studies/agents.json"
+KEPT = Path(__file__).parent.parent / "tools/results/studies/agents.json"
 GOSSIP, ARMS = "gossip_bandit_v0", "arm_elimination_v0"
 
 

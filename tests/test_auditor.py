@@ -1,15 +1,14 @@
-"""What the auditor finds: a small draw of the catalogue of `benchmarks/auditor.py`, what only one of its attackers
+"""What the auditor finds: a small draw of the catalogue of `tools/auditor.py`, what only one of its attackers
 sees, one run with many canaries, and the best test's epsilon.
 
 Seeds are fixed. Right mechanisms are audited with such confidence that one is accused with probability 1e-4 at most.
 """
 
 import math
-import runpy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+import auditor
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -41,8 +40,7 @@ from taciturn.wrappers import (
     audit,
 )
 
-CATALOGUE = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks/auditor.py"))
-KINDS = {kind.__name__: kind for kind in CATALOGUE["KINDS"]}
+KINDS = {kind.__name__: kind for kind in auditor.KINDS}
 
 
 @pytest.mark.parametrize("name", KINDS)

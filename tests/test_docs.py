@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import gallery
+import interval_coverage
 import keep
+import messengers
 import numpy as np
 import pytest
 import summary
@@ -117,7 +119,7 @@ def hidden(population: Population[Any]) -> list[str]:
 def test_pages_give_what_was_measured_and_found() -> None:
     for file, name, part in summary.parts():
         text = file.read_text(encoding="utf-8")
-        assert summary.with_part(text, name, part) == text, f"{name} of {file}: python benchmarks/summary.py"
+        assert summary.with_part(text, name, part) == text, f"{name} of {file}: python tools summary"
 
 
 def test_the_readme_is_short_and_has_no_number_of_its_own() -> None:
@@ -145,10 +147,9 @@ def test_the_page_of_speed_gives_what_was_measured() -> None:
 def test_the_page_of_intervals_gives_the_measured_coverage() -> None:
     """And what is used holds at least 90% of the time from ten runs on, as is said; a plain mean is not used where a
     training may fail."""
-    measured = json.loads((ROOT / "benchmarks/results/interval_coverage.json").read_text(encoding="utf-8"))
+    measured = json.loads((ROOT / "tools/results/interval_coverage.json").read_text(encoding="utf-8"))
     text = (ROOT / "docs/intervals.md").read_text(encoding="utf-8")
-    table = runpy.run_path(str(ROOT / "benchmarks/interval_coverage.py"))["table"]()
-    assert table in text
+    assert interval_coverage.table() in text
     assert f"from {measured['repeats']:,} samples each" in text.replace("\n", " ")
     for name, laws in measured["coverage"].items():
         for law, shares in laws.items():
@@ -197,12 +198,10 @@ def subclasses(cls: type[Any]) -> set[type[Any]]:
 
 
 def test_the_page_of_messengers_gives_what_was_trained_and_judged() -> None:
-    script = runpy.run_path(str(ROOT / "benchmarks/messengers.py"))
-    tables = script["tables"]
-    found = json.loads((ROOT / "benchmarks/results/messengers.json").read_text(encoding="utf-8"))
+    found = json.loads((ROOT / "tools/results/messengers.json").read_text(encoding="utf-8"))
     text = (ROOT / "docs/messengers.md").read_text(encoding="utf-8")
-    assert all(table in text for table in tables(found))
-    panels = dict(zip(script["SETTINGS"], script["curves"](found).axes, strict=True))
+    assert all(table in text for table in messengers.tables(found))
+    panels = dict(zip(messengers.SETTINGS, messengers.curves(found).axes, strict=True))
     for name, world in found["worlds"].items():
         drawn = [list(line.get_ydata()) for line in panels[name].lines]
         assert [one["history"] for one in world["train"]] == drawn[: len(world["train"])]

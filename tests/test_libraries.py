@@ -11,7 +11,7 @@ from taciturn import registry
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "examples/libraries"
-KEPT = json.loads((ROOT / "benchmarks/results/libraries.json").read_text(encoding="utf-8"))
+KEPT = json.loads((ROOT / "examples/libraries/results.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from taciturn.bench.scores import Board, boards, compares, match, standing
 from taciturn.bench.submission import unpacked
 from taciturn.bench.tasks import CONTESTS, LISTENS, NO_LIMIT, TASKS, TOGETHER, sign, tasks_of
 
-KEPT = Path(__file__).parents[1] / "benchmarks/results/studies/agents.json"
+KEPT = Path(__file__).parents[1] / "tools/results/studies/agents.json"
 RESULTS = unpacked(KEPT).results
 BOARDS = boards(RESULTS)
 FREE = [task for task in TASKS.values() if task.total == NO_LIMIT]

@@ -35,7 +35,7 @@ WEIGHTS = {
     "before": 0.3, "before_fades": -0.5, "after": -0.4, "after_fades": 0.2,
 }  # fmt: skip
 ONCE = Scheduled(BitwiseRandomizedResponse(3.0), at=12)
-RESULTS = Path(__file__).parent.parent / "benchmarks" / "results" / "messengers.json"
+RESULTS = Path(__file__).parent.parent / "tools" / "results" / "messengers.json"
 
 
 def rotated(n: int) -> Array:

@@ -1,4 +1,4 @@
-"""What `benchmarks/mutants.py` draws: mistakes in code that runs, and none in what is only said."""
+"""What `tools/mutants.py` draws: mistakes in code that runs, and none in what is only said."""
 
 import ast
 import json

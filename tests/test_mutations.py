@@ -1,4 +1,4 @@
-"""The list of mistakes that `benchmarks/mutations.py` plants fits the code: a mistake that cannot be planted tests
+"""The list of mistakes that `tools/mutations.py` plants fits the code: a mistake that cannot be planted tests
 nothing."""
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 import mutations
 
 ROOT = Path(__file__).parents[1]
-MISTAKES = tomllib.loads((ROOT / "benchmarks" / "mistakes.toml").read_text(encoding="utf-8"))
+MISTAKES = tomllib.loads((ROOT / "tools" / "mistakes.toml").read_text(encoding="utf-8"))
 
 
 def wrong_with(mistake: dict[str, str]) -> str:
@@ -64,8 +64,8 @@ def test_code_is_found_however_its_lines_are_broken() -> None:
 
 
 def test_nearly_all_were_caught_and_the_others_are_explained() -> None:
-    """As `benchmarks/mutations.py` has recorded it."""
-    results = json.loads((ROOT / "benchmarks/results/mutations.json").read_text(encoding="utf-8"))["mistakes"]
+    """As `tools/mutations.py` has recorded it."""
+    results = json.loads((ROOT / "tools/results/mutations.json").read_text(encoding="utf-8"))["mistakes"]
     assert results.keys() == MISTAKES.keys(), "all have been planted"
     missed = {name for name, one in results.items() if not one["caught"]}
     assert len(missed) <= 0.05 * len(MISTAKES)

@@ -23,7 +23,7 @@ from taciturn.policies.learned import tuning
 from taciturn.policies.learned.tuning import FOLDER, settings_in, tuned
 
 FILES = sorted(FOLDER.glob("*.yml"))
-TUNING = Path(__file__).parent.parent / "benchmarks/results/learner_settings.json"
+TUNING = Path(__file__).parent.parent / "tools/results/learner_settings.json"
 OWN = """
 PPO:
   found: {command: taciturn train round_stopping, seeds: "7", budget: one try}
@@ -48,7 +48,7 @@ def test_every_file_is_of_a_world_and_every_entry_of_a_learner_that_takes_it() -
 
 
 def test_settings_that_were_tuned_are_those_that_won() -> None:
-    """As `benchmarks/tune.py` recorded them, with command, seeds and budget; those of the recommender were tried by
+    """As `tools/tune.py` recorded them, with command, seeds and budget; those of the recommender were tried by
     hand."""
     import yaml
 
@@ -75,7 +75,7 @@ def test_settings_that_were_tuned_are_those_that_won() -> None:
 
 
 def test_designed_and_published_agents_are_searched_alike_wherever_they_play() -> None:
-    """`benchmarks/results/tuning.json` has each agent with parameters to search, in each standard task and total, by
+    """`tools/results/tuning.json` has each agent with parameters to search, in each standard task and total, by
     one budget; what won is what the benchmark plays."""
     kept = json.loads((TUNING.parent / "tuning.json").read_text(encoding="utf-8"))
     wanted = {f"{task.id}:{policy}": (task, policy) for task, policy, _ in tune.jobs()}

@@ -3,12 +3,12 @@
 import io
 import json
 import re
-import runpy
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import keep
 import numpy as np
 import pytest
 from rich.console import Console
@@ -21,7 +21,7 @@ from taciturn.bench.study import Table
 from taciturn.bench.submission import ORIGIN, Submission, merged, packed, unpacked
 from taciturn.cli import main
 
-KEPT = Path(__file__).parent.parent / "benchmarks/results/studies/agents.json"
+KEPT = Path(__file__).parent.parent / "tools/results/studies/agents.json"
 CONFIG = {"env": "round_stopping_v0", "env_params": {}, "policy": "Mine", "policy_params": {}, "kind": "yours"}
 
 
@@ -154,14 +154,13 @@ def more(group: Group) -> Group:
 
 def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
     """New cells count, others stay, and what the study no longer has goes."""
-    keep = runpy.run_path(str(KEPT.parents[2] / "keep.py"))
     study, kept = KindsOfAgents(), unpacked(KEPT)
     mine = kept.results.one(policy="OptimalStopping", env="round_stopping_v0", kind="paper")
     again = replace(mine, metrics={name: values + 1 for name, values in mine.metrics.items()})
     gone = submission([0], 0.5).results
     kept = kept._replace(results=Results(more(group) for group in kept.results))
     new = kept._replace(results=Results([again]), origin=kept.origin | {"command": "new"})
-    found = keep["completed"](study, new, kept._replace(results=Results([*gone, *kept.results])))
+    found = keep.completed(study, new, kept._replace(results=Results([*gone, *kept.results])))
     configs = [group.config for group in found.results]
     assert configs == [group.config for group in kept.results]
     for one, before in zip(found.results, unpacked(KEPT).results, strict=True):
@@ -171,7 +170,7 @@ def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
     commands = [one["command"] for one in (kept.origin, *kept.origin["others"])]
     assert found.origin["command"] == "new"
     assert [one["command"] for one in found.origin["others"]] == commands
-    again_in_whole = keep["completed"](study, kept._replace(results=Results([again])), kept).origin
+    again_in_whole = keep.completed(study, kept._replace(results=Results([again])), kept).origin
     assert [one["command"] for one in again_in_whole["others"]] == commands[1:], (
         "the same command replaces what it gave"
     )

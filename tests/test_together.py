@@ -16,7 +16,7 @@ from taciturn.bench.submission import unpacked
 from taciturn.bench.tasks import NO_LIMIT, PAPER, STANDARD, TASK_AGENT, YOURS
 from taciturn.bench.together import FLOOR, PARTS, Row, Spot, picture, plots, row_of
 
-KEPT = Path(__file__).parent.parent / "benchmarks/results/studies/agents.json"
+KEPT = Path(__file__).parent.parent / "tools/results/studies/agents.json"
 GOSSIP = "gossip_bandit_v0"
 CROWDED = Row(
     "federated training", "100 individuals", True,

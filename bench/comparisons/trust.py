@@ -107,7 +107,7 @@ SIZES = {
 
 
 def searched() -> list[tuple[Task, Speaker]]:
-    """For whom that trusts somebody `benchmarks/tune.py` finds settings for this study, and in which tasks."""
+    """For whom that trusts somebody `python tools tune` finds settings for this study, and in which tasks."""
     found = []
     for env, speakers in SPEAKERS.items():
         tasks = [task_of(env, size, total) for size in SIZES[env] for total in LIMITS]

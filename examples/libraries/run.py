@@ -7,7 +7,7 @@ it.
 
 Environments are made in `.venv-libraries/`, one for each group of libraries whose pins agree. Each example runs, and
 `probe.py` plays a few hundred steps of each world through the library's own classes.
-`benchmarks/results/libraries.json` gets what came of it, for the page. With `--here`, the examples of the libraries
+`results.json` gets what came of it, for the page. With `--here`, the examples of the libraries
 that are installed beside this Python run in it, and nothing is written. CI does that, and `--check` for the others.
 """
 
@@ -30,7 +30,7 @@ from environments import ROOT, called, environment, last_error, quiet
 from taciturn.bench.store import processor
 
 HERE = Path(__file__).parent
-KEPT = ROOT / "benchmarks/results/libraries.json"
+KEPT = HERE / "results.json"
 PAGE = ROOT / "docs/libraries.md"
 TORCH = "torch==2.13.0"
 TOOLS = [
@@ -192,7 +192,7 @@ INTRODUCTION = """# Learning libraries
 
 Each library below trains in a world of this package and is then brought into `taciturn.simulate`, beside a policy of the package, by the
 route that any user has ({{doc}}`agents`). This page is made by `python examples/libraries/run.py` from
-`benchmarks/results/libraries.json`, on {processor} ({cpus} cores, shared with other work), with Python {python}. The trainings take
+`examples/libraries/results.json`, on {processor} ({cpus} cores, shared with other work), with Python {python}. The trainings take
 a minute or so: they show that the route works, not how well a library learns, so their scores are left out ({{doc}}`leaderboard` has those
 of full trainings). In Flower, which trains no agents, agents of this package act.
 

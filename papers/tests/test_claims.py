@@ -2,12 +2,12 @@
 
 import math
 import re
-import runpy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import claims as claims_tool
 import keep
 import numpy as np
 import pytest
@@ -96,11 +96,10 @@ def test_a_claim_quotes_its_paper_and_says_where_its_tolerance_comes_from() -> N
 def test_a_number_that_is_half_or_one_and_a_half_times_as_large_differs() -> None:
     """Numbers both ways and bounds one way, in 90% of the claims that have one; those that do not are listed, each with
     its reason."""
-    script = runpy.run_path(str(ROOT / "benchmarks/claims.py"))
-    some = [one for one in script["claims"]() if one.says != ORDER]
-    blind = [one for one in some if not (all if one.says == NUMBER else any)(script["sees"](one))]
+    some = [one for one in claims_tool.claims() if one.says != ORDER]
+    blind = [one for one in some if not (all if one.says == NUMBER else any)(claims_tool.sees(one))]
     print(f"{len(blind)} of {len(some)} claims with a number do not see it change by half:")
-    print("\n".join(f"{one.statement}: {script['reason'](one)}" for one in blind))
+    print("\n".join(f"{one.statement}: {claims_tool.reason(one)}" for one in blind))
     assert len(blind) <= 0.1 * len(some)
 
 

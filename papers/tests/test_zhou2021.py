@@ -20,7 +20,7 @@ from taciturn_papers.zhou2021 import claims, rivals, settings
 from taciturn_papers.zhou2021.figures import shorter
 
 STUDIES: Any = load_studies()
-TUNING = json.loads((Path(__file__).parents[2] / "benchmarks/results/recommender_tuning.json").read_text("utf-8"))
+TUNING = json.loads((Path(__file__).parents[2] / "tools/results/recommender_tuning.json").read_text("utf-8"))
 
 
 PATTERN = np.array([-1.0, 1.0] * 3)
@@ -61,7 +61,7 @@ def test_every_policy_was_tuned_on_the_same_budget_and_its_best_setting_is_playe
         best = min(found["tried"], key=lambda one: one["regret"])
         assert best["settings"] == found["settings"]
     assert set(TUNING["seeds"]) <= set(TUNING_SEEDS)
-    assert TUNING["command"] == "python benchmarks/recommender_tuning.py"
+    assert TUNING["command"] == "python tools recommender_tuning"
 
 
 @pytest.mark.parametrize("study", [name for name in STUDIES if name.startswith("zhou2021")])

@@ -14,7 +14,7 @@ LEARNERS: dict[str, type[Policy]] = {kind.__name__: kind for kind in (LearnedLis
 
 @cache
 def kept_agents() -> dict[str, dict[str, Any]]:
-    """`{name: {"policy", "task", "parameters"}}` of the trainings that `benchmarks/messengers.py train` has kept."""
+    """`{name: {"policy", "task", "parameters"}}` of the trainings that `tools/messengers.py train` has kept."""
     found: dict[str, Any] = json.loads((files("taciturn.policies.learned") / "kept.json").read_text(encoding="utf-8"))
     return found
 

@@ -94,7 +94,7 @@ def print_mine(store: "Store", agents: Sequence[str], *, everywhere: bool) -> No
             print_table(table)
         terminal().print(tables[0].note, highlight=False, markup=False)
         if not (KEPT / "agents.json").exists():
-            print("Ranks need the kept results, which a clone has in benchmarks/results.")
+            print("Ranks need the kept results, which a clone has in tools/results.")
         print()
         played = {group.config["env"] for group in own if group.config["policy"] == agent}
         for world, why in mine.elsewhere(agent, played) if everywhere else ():

@@ -11,7 +11,7 @@ from taciturn.cli.options import Json
 from taciturn.cli.output import print_json
 from taciturn.registry import UnknownName
 
-KEPT = Path(__file__).parents[3] / "benchmarks" / "results" / "studies"
+KEPT = Path(__file__).parents[3] / "tools" / "results" / "studies"
 PAGES = {"leaderboard": "agents", "privacy-totals": "agents"}
 """Pages of the docs that are not called like their study; `verdicts` is of all that judge a paper."""
 SHOWN = 5
@@ -50,7 +50,7 @@ def verify(
 
     files = [file.stem for file in sorted(kept.glob("*.json"))]
     if not files:
-        raise ValueError(f"kept must be a folder of stored results, benchmarks/results/studies of a clone, not {kept}")
+        raise ValueError(f"kept must be a folder of stored results, tools/results/studies of a clone, not {kept}")
     drawn_by = secrets.randbits(32) if seed is None else seed
     rng = np.random.default_rng(drawn_by)
     studies = load_studies()

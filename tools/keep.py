@@ -1,12 +1,16 @@
-"""Keep the results of full runs, and the pages of the docs that show them: `python benchmarks/keep.py [FOLDER ...]`.
+"""Keep the results of full runs, and make the pages of the docs that show them.
+
+`python tools keep [FOLDER ...]`
 
 Each FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce FIGURE --out FOLDER` wrote. Each of its
 studies goes to `results/studies/<study>.json`: every metric of every cell, with the command, the commit, the versions
-and the hours it took. A run of some cells (`--where`) replaces these and leaves
-the others as they were. Curves are left out, but not the scores of a learner's single runs. Pages are made from these
-files alone: `docs/<study>.md`, if there is one (or the page that `PAGES` names), gets the study's tables between its
-markers, `docs/verdicts.md` gets a line for each claim of a paper, and `docs/verdicts-<paper>.md` what stands behind it;
-the package gets what became of each paper's claims, for its report, and the marks of each task.
+and the hours it took. A run of some cells (`--where`) replaces these and leaves the others as they were. Curves are
+left out, but not the scores of a learner's single runs.
+
+Pages are made from these files alone: `docs/<study>.md`, if there is one (or the page that `PAGES` names), gets the
+study's tables between its markers, `docs/verdicts.md` gets a line for each claim of a paper, and
+`docs/verdicts-<paper>.md` what stands behind it; the package gets what became of each paper's claims, for its report,
+and the marks of each task.
 """
 
 import re
@@ -45,7 +49,7 @@ Claims of papers beside what full runs of `taciturn reproduce` gave, a line each
 tolerance comes from, every interval, an explanation, and our own checks, which are not counted here.
 
 """  # noqa: E501 - a page's own lines
-BEGIN, END = "<!-- results: written by benchmarks/keep.py -->\n", "<!-- end of results -->\n"
+BEGIN, END = "<!-- results: written by tools/keep.py -->\n", "<!-- end of results -->\n"
 
 
 def keep(folder: Path) -> list[str]:
@@ -254,9 +258,9 @@ def escaped(text: object) -> str:
     return str(text).replace("|", "\\|").replace("*", "\\*")
 
 
-if __name__ == "__main__":
+def main(arguments: list[str]) -> None:
     try:
-        for folder in sys.argv[1:]:
+        for folder in arguments:
             print("kept:", ", ".join(keep(Path(folder))))
     except ValueError as error:
         sys.exit(str(error))

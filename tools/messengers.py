@@ -1,4 +1,6 @@
-"""Messengers that learn, at a total of 3: `python benchmarks/messengers.py STEP [WORLD ...]`.
+"""Train and judge messengers that learn, at a total of 3.
+
+`python tools messengers STEP [WORLD ...]`
 
 `search` trains each learner once for each of its `SETTINGS`, with a seed that no study may have, and judges what it has
 learned by runs of its own; the best setting stands in `CHOSEN`. `train` trains it `TRAININGS` times with that setting,
@@ -7,12 +9,11 @@ them. `judge` plays each of them in `RUNS` runs of the task, in streams of evalu
 best designed agent, with the same seeds. `ablate` says what one training reaches with more steps, and in gossip and
 social told without noise, or given the posterior of the designed agent; `ppo` (for social), what PPO reaches on the
 same memory. `table` prints what came out, and draws the curves of the trainings, `docs/_static/messengers.png`. Results
-go to `benchmarks/results/messengers.json`.
+go to `results/messengers.json`.
 """
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -339,13 +340,11 @@ def shown(one: statistics.Estimate) -> str:
     return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]"
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("step", choices=("search", "train", "judge", "ablate", "ppo", "table"))
     parser.add_argument("worlds", nargs="*", default=[*SETTINGS])
-    given = parser.parse_args()
-    # Numba looks for the package `coverage`, and would find the benchmark of that name.
-    sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != FOLDER.resolve()]
+    given = parser.parse_args(arguments)
     if given.step == "table":
         found = json.loads(RESULTS.read_text(encoding="utf-8"))
         print("\n\n".join(tables(found)))
@@ -357,8 +356,5 @@ def main() -> None:
         old = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
         worlds = old.get("worlds", {})
         worlds.setdefault(name, {})[given.step] = found
-        record("messengers", {"worlds": worlds, "chosen": CHOSEN, "trainings": TRAININGS, "runs": RUNS})
-
-
-if __name__ == "__main__":
-    main()
+        result = {"worlds": worlds, "chosen": CHOSEN, "trainings": TRAININGS, "runs": RUNS}
+        record("messengers", result, folder=RESULTS.parent)

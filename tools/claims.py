@@ -1,15 +1,14 @@
-"""Whether verdicts can fail: `python benchmarks/claims.py`.
+"""Whether verdicts on papers' claims can fail.
 
 Every claim of a paper that can be computed is fed the paper's own numbers, a null, and the paper's numbers times .5 and
 1.5. Printed are how many hold, how many of those with a number do not see a change by half, each with its reason, and
 the verdicts of the kept full runs; beside them the same of the commit that `results/claims.json` holds, where verdicts
-had a second, wider tolerance. `python benchmarks/claims.py record` writes that file, with the code of the checkout that
-it is run in.
+had a second, wider tolerance. `python tools claims record` writes that file, with the code of
+the checkout that it is run in.
 """
 
 import json
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 from taciturn.bench.catalogue import load_studies
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = ROOT / "tools" / "results"
 FACTORS = (0.5, 1.5)
 
 
@@ -69,10 +68,10 @@ def counts() -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     now = counts()
     file = RESULTS / "claims.json"
-    if sys.argv[1:] == ["record"]:
+    if arguments == ["record"]:
         commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True, cwd=ROOT)
         file.write_text(json.dumps({"commit": commit.stdout.strip(), **now}, indent=1) + "\n", encoding="utf-8")
         return
@@ -90,7 +89,3 @@ def main() -> None:
         print(f"\n{kind}: {len(some)} claims; {len(some) - len(blind)} see half or 1.5 times, {len(half)} both")
         for one in blind * (kind != "order"):
             print(f"  {one.statement}: {reason(one)}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,16 +1,14 @@
-"""How often the 95% intervals of `taciturn.bench.statistics` hold the truth, for few runs: `python
-benchmarks/interval_coverage.py`.
+"""How often the 95% intervals of `taciturn.bench.statistics` hold the truth, for few runs.
 
 Shares of `REPEATS` samples. Scores are of four laws, of which in one a run in ten fails; failures count as `WORST`,
 where a statistic counts them. Ratios of means are of paired scores, 0.8 y + 0.3 z over y. Shares of wins and of runs
 above a threshold depend on how often X wins: each repeat draws that probability between 5% and 95%, because with few
 runs the coverage at one probability goes up and down with it. The four tasks of `4 tasks` share half of each run's
 luck. A sample for which no interval is given (`FEWEST`, or too few for the sign test) is not counted, and a dash stands
-where none has one. `python benchmarks/interval_coverage.py table` prints the docs' table from what was recorded.
+where none has one. `python tools interval_coverage table` prints the docs' table from what was recorded.
 """
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from scipy.special import ndtr
 from taciturn.bench import statistics
 
 Floats = NDArray[np.float64]
+RESULTS = Path(__file__).parent / "results"
 REPEATS = 6000
 RUNS = (3, 5, 10, 20)
 WORST = 4.0  # of random play, where the scores of others are near 10
@@ -163,7 +162,7 @@ def coverage(draw: Draw, law: str, runs: int, tasks: int) -> float | None:
 
 def table() -> str:
     """Markdown, in percent."""
-    recorded = json.loads((Path(__file__).parent / "results/interval_coverage.json").read_text(encoding="utf-8"))
+    recorded = json.loads((RESULTS / "interval_coverage.json").read_text(encoding="utf-8"))
     columns = [str(runs) for runs in recorded["runs"]]
     lines = [f"| statistic | scores | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
     for name, laws in recorded["coverage"].items():
@@ -176,7 +175,10 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f}"
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
+    if arguments == ["table"]:
+        print(table())
+        return
     found: dict[str, Any] = {}
     for name, (draw, tasks) in STATISTICS.items():
         found[name] = {}
@@ -184,11 +186,5 @@ def main() -> None:
             shares = {runs: coverage(draw, law, runs, tasks) for runs in RUNS}
             found[name][law] = {runs: share and round(share, 4) for runs, share in shares.items()}
             print(name, law, found[name][law], flush=True)
-    record("interval_coverage", {"repeats": REPEATS, "runs": RUNS, "coverage": found}, ("taciturn", "numpy", "scipy"))
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] == ["table"]:
-        print(table())
-    else:
-        main()
+    result = {"repeats": REPEATS, "runs": RUNS, "coverage": found}
+    record("interval_coverage", result, ("taciturn", "numpy", "scipy"), folder=RESULTS)

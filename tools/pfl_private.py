@@ -1,4 +1,4 @@
-"""Federated averaging with differential privacy, beside pfl's at the same epsilon: `python benchmarks/pfl_private.py`.
+"""Federated averaging with differential privacy, beside pfl's at the same epsilon.
 
 100 clients share the digits; 15 rounds of 12 random clients train softmax regression, updates are clipped to 0.1, and
 noise is added once to each average (`FewRounds(trust_model="central")`; pfl: `CentrallyAppliedPrivacyMechanism` with
@@ -6,13 +6,14 @@ Gaussian noise). Both are given epsilon at delta = 1e-5 for the whole run and fi
 promise the same: pfl's accountants assume that a client's data are added or removed and that each client takes part by
 a coin of its own, where this package assumes that the data are replaced, which may move an update twice as far, and
 counts the clients of a round. `pfl_with_our_noise` is pfl with the noise of this package, to compare the training
-alone. pfl lives in an environment of its own, as for `pfl_peer.py`.
+alone. pfl lives in an environment of its own, which `benchmarks/speed.py pfl_peer` makes.
 """
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,7 @@ def summary(losses: Any, noise: float) -> dict[str, Any]:
     return {"loss": round(float(values.mean()), 4), "half_width_95": round(float(error), 4), "noise": round(noise, 5)}
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     assert pytorch_ops is not None
     rows = {}
     for epsilon in LEVELS:
@@ -128,8 +129,5 @@ def main() -> None:
             "pfl_with_our_noise": summary([loss for loss, _ in same], noise),
         }
         print(epsilon, rows[f"epsilon {epsilon:g}"], flush=True)
-    record("pfl_private", {"task": __doc__.splitlines()[0], "rows": rows}, ("taciturn", "numpy", "torch", "pfl"))
-
-
-if __name__ == "__main__":
-    main()
+    result = {"task": __doc__.splitlines()[0], "rows": rows}
+    record("pfl_private", result, ("taciturn", "numpy", "torch", "pfl"), folder=Path(__file__).parent / "results")

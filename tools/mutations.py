@@ -1,5 +1,6 @@
-"""Plant semantic mistakes, one at a time, and see which of them the tests catch: `python benchmarks/mutations.py [part
-of a name ...]`.
+"""Plant semantic mistakes, one at a time, and see which of them the tests catch.
+
+`python tools mutations [part of a name ...]`
 
 The mistakes are in `mistakes.toml`: the name of a function, class or module (as much of its dotted name as tells it
 from others), code that occurs there once, whatever its line breaks, the mistaken code, and the tests that should see
@@ -29,6 +30,7 @@ from common import record
 
 ROOT = Path(__file__).parents[1]
 MISTAKES = Path(__file__).with_name("mistakes.toml")
+RESULTS = Path(__file__).parent / "results" / "mutations.json"
 
 
 def load(parts: list[str]) -> dict[str, dict[str, str]]:
@@ -136,8 +138,8 @@ def caught(root: Path, tests: str) -> bool:
     return done.returncode == 1
 
 
-def main(parts: list[str]) -> None:
-    mistakes = load(parts)
+def main(arguments: list[str]) -> None:
+    mistakes = load(arguments)
     copies: Queue[Path] = Queue()
 
     def seen(mistake: dict[str, str]) -> bool:
@@ -163,7 +165,7 @@ def main(parts: list[str]) -> None:
         for name, found in zip(mistakes, pool.map(seen, mistakes.values()), strict=True):
             print(f"{'caught' if found else 'MISSED'}  {name}", flush=True)
             results[name] = {"caught": found, "commit": head.stdout.strip()}
-            record("mutations", {"mistakes": dict(sorted(results.items()))})
+            record("mutations", {"mistakes": dict(sorted(results.items()))}, folder=RESULTS.parent)
     missed = [name for name, one in results.items() if not one["caught"]]
     print(
         f"caught {1 - len(missed) / len(results):.1%} of {len(results)} mistakes; missed: {', '.join(missed) or 'none'}"
@@ -172,10 +174,5 @@ def main(parts: list[str]) -> None:
 
 def earlier() -> dict[str, Any]:
     """What `results/mutations.json` holds."""
-    file = Path(__file__).with_name("results") / "mutations.json"
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["mistakes"] if file.exists() else {}
+    found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))["mistakes"] if RESULTS.exists() else {}
     return found
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

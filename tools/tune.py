@@ -1,4 +1,6 @@
-"""Settings of agents, found by random search on training streams: `python benchmarks/tune.py [TASK ...] [--policy P]`.
+"""Find settings of agents by random search on training streams.
+
+`python tools tune [TASK ...] [--policy P]`
 
 Every agent of the benchmark with parameters to search (`Contest.search`), designed, published or learned, gets the same
 for each standard task and total (agents that trust somebody once more, for the study `trust`): at most `TRIALS`
@@ -6,7 +8,7 @@ settings within `SECONDS` of one core. The first are those that stand and its de
 setting plays `RUNS` runs, or as many as a seed has where these are dearer, and up to `MOST` where time is left, in
 streams that no evaluation draws from, with seeds that no study may have; the best `FINALISTS` of the settings then play
 `FINAL` times as many, and the best of these is taken. Learners train once a setting, without privacy. What was tried
-goes to `benchmarks/results/tuning.json`, and what was chosen to `bench/tuned.json`.
+goes to `results/tuning.json`, and what was chosen to `bench/tuned.json`.
 """
 
 import argparse
@@ -141,12 +143,12 @@ def plain(value: float | None) -> float | None:
     return None if value is None or not np.isfinite(value) else float(f"{value:.6g}")
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tasks", nargs="*", metavar="TASK", help="ids, or beginnings of ids (default: all)")
     parser.add_argument("--policy", action="append", help="only this policy (repeatable)")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="searches at a time")
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     wanted = [
         job for job in jobs()
         if (not asked.tasks or any(re.match(rf"{re.escape(name)}(?!\d)", job[0].id) for name in asked.tasks))
@@ -167,9 +169,10 @@ def main() -> None:
             }
             record(
                 "tuning",
-                {"command": "python benchmarks/tune.py", "budget": budget},
+                {"command": "python tools tune", "budget": budget},
                 ("taciturn", "numpy", "torch", "stable-baselines3"),
                 entries,
+                RESULTS.parent,
             )
             known = json.loads(CHOSEN.read_text(encoding="utf-8"))
             known.setdefault(found["task"], {})[found["policy"]] = found["chosen"]
@@ -179,7 +182,3 @@ def main() -> None:
                 f"{found['cpu_seconds']} s",
                 flush=True,
             )
-
-
-if __name__ == "__main__":
-    main()

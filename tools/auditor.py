@@ -1,5 +1,8 @@
-"""What the auditor finds, at its default trials and confidence 95%: of 200 broken mechanisms that are drawn at random,
-and how many of 200 right ones it accuses.
+"""How many of 200 broken mechanisms the auditor finds, and how many of 200 right ones it accuses.
+
+`python tools auditor [--seed 0] [--keep]`
+
+It has its default trials, at a confidence of 95%, and mechanisms are drawn at random.
 
 A mechanism is one of `KINDS` with random parameters, of which `wrong`, from 0 to 1, says how wrong it is: at 0 it is
 right. The same kinds are drawn as broken and as right ones. For each broken one the true epsilon is known, and so is
@@ -8,8 +11,7 @@ no law; of its trials a quarter teaches it, a quarter selects what to guess by, 
 
 Noise is rounded to a grid after it is added, in exact arithmetic, so that each mistake must be found for what it is.
 
-Run `python benchmarks/auditor.py` (about eight CPU minutes); `--seed` draws other mechanisms, and `--keep` writes
-`benchmarks/results/auditor.json`.
+It takes about eight CPU minutes. `--seed` draws other mechanisms, and `--keep` writes `results/auditor.json`.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +31,7 @@ from taciturn.privacy.composition import gaussian_delta
 from taciturn.validation import Array
 from taciturn.wrappers.audit import MESSAGES, audit
 
+RESULTS = Path(__file__).parent / "results"
 Rng = np.random.Generator
 Law = tuple[Array, Array]  # probabilities of the same outcomes in the two worlds
 GRID = 64
@@ -615,12 +619,12 @@ def audited(mechanism: Drawn, seed: int, **more: Any) -> Any:
     return audit(mechanism, mechanism.pair, seed=seed, **more)
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--mechanisms", type=int, default=200, help="broken ones, and right ones")
-    parser.add_argument("--keep", action="store_true", help="write benchmarks/results/auditor.json")
-    given = parser.parse_args()
+    parser.add_argument("--keep", action="store_true", help="write results/auditor.json")
+    given = parser.parse_args(arguments)
     start = time.process_time()
     entries: dict[str, Any] = {}
     needs, caught = [], []
@@ -658,7 +662,7 @@ def main() -> None:
     print(f"{sum(caught)} of {total} found, {time.process_time() - start:.0f} CPU seconds")
     if given.keep:
         result = {
-            "command": f"python benchmarks/auditor.py --seed {given.seed} --keep",
+            "command": f"python tools auditor --seed {given.seed} --keep",
             "trials": MESSAGES,
             "confidence": 0.95,
             "found": sum(caught),
@@ -668,8 +672,4 @@ def main() -> None:
             "false_alarms": {"mechanisms": total, "accused": false, "interval": [low, high], "kinds": accused},
             "cpu_seconds": round(time.process_time() - start),
         }
-        record("auditor", result, ("taciturn", "numpy", "scipy"), by_line=entries)
-
-
-if __name__ == "__main__":
-    main()
+        record("auditor", result, ("taciturn", "numpy", "scipy"), by_line=entries, folder=RESULTS)

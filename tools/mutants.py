@@ -1,5 +1,6 @@
-"""How many mistakes that nobody thought of do the tests catch? `python benchmarks/mutants.py [--count 200] [--seed 0]
-[--workers 1]`.
+"""How many of the mistakes that are drawn at random the tests catch.
+
+`python tools mutants [--count 200] [--seed 0] [--workers 1]`
 
 `mutations.py` plants mistakes from a list; here they are drawn: each place of the package in which an operator of
 `mutants_at` changes something is as likely as any other, and so is each change at that place. The operators are those
@@ -469,7 +470,7 @@ def play(asked: argparse.Namespace) -> None:
         for found in pool.map(plant, mutants[len(done) :]):
             done.append(found)
             print(f"{'caught' if found['caught'] else 'MISSED'}  {found['name']}: {found['by']}", flush=True)
-            record("mutants", drawing | {"mutants": done})
+            record("mutants", drawing | {"mutants": done}, folder=RESULTS.parent)
     print(summary(done))
 
 
@@ -489,7 +490,7 @@ def again() -> None:
             found["later"] = {"commit": commit, "by": by, "still there": there}
             git(root, "checkout", "--quiet", ".")
             print(f"{'caught' if by else 'MISSED'}  {found['name']}: {by}", flush=True)
-            record("mutants", results)
+            record("mutants", results, folder=RESULTS.parent)
     print(summary(results["mutants"]))
 
 
@@ -524,7 +525,8 @@ def sample(count: int, seed: int, workers: int) -> None:
         outcomes = [one for one in pool.map(lambda pair: plant(*pair), pairs[:count]) if one["still there"]]
     before, after = sum(one["before"] for one in outcomes), sum(bool(one["by"]) for one in outcomes)
     print(f"before {share(before, len(outcomes))}; now {share(after, len(outcomes))}")
-    record("mutants", results | {"fast_part": {"commit": commit, "seed": seed, "sample": outcomes}})
+    result = results | {"fast_part": {"commit": commit, "seed": seed, "sample": outcomes}}
+    record("mutants", result, folder=RESULTS.parent)
 
 
 def redrawn(root: Path, results: dict[str, Any], commit: str) -> list[Mutant]:
@@ -542,7 +544,3 @@ def applied(root: Path, mutant: Mutant) -> bool:
     patch = "".join(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))
     done = subprocess.run(["git", "apply"], cwd=root, input=patch, text=True, capture_output=True, check=False)
     return done.returncode == 0
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

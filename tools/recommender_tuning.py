@@ -1,15 +1,12 @@
-"""Tunes every policy that the reproduction of Zhou et al. compares, each on the same budget: `python
-benchmarks/recommender_tuning.py`.
+"""Tune every policy that the reproduction of Zhou et al. compares, each on the same budget.
 
 Each gets `CONFIGURATIONS` settings, and each setting plays `RUNS` runs of `ROUNDS` rounds in each of the families
 `FAMILIES`, with contexts of two dimensions and eight agents on a star, from seeds that no study may use. The setting
 with the lowest mean regret is kept.
 """
 
-import argparse
 import itertools
 import json
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,10 +48,7 @@ def regret(name: str, own: dict[str, Any]) -> float:
     return round(float(np.mean(found)), 4)
 
 
-def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    # Numba looks for the package `coverage`, and would find the benchmark of that name.
-    sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).resolve().parent]
+def main(arguments: list[str]) -> None:
     methods: dict[str, Any] = {}
     for name, grid in GRIDS.items():
         begin = time.process_time()
@@ -71,13 +65,9 @@ def main() -> None:
     budget = {"configurations": CONFIGURATIONS, "runs": RUNS, "rounds": ROUNDS, "families": list(FAMILIES)}
     seeds = [TUNING_SEEDS[run] for run in range(RUNS)]
     found = {
-        "command": "python benchmarks/recommender_tuning.py",
+        "command": "python tools recommender_tuning",
         "seeds": seeds,
         "budget": budget,
         "policies": methods,
     }
-    record("recommender_tuning", found, ("taciturn", "numpy", "numba"))
-
-
-if __name__ == "__main__":
-    main()
+    record("recommender_tuning", found, ("taciturn", "numpy", "numba"), folder=Path(__file__).parent / "results")

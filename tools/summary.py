@@ -1,16 +1,16 @@
-"""What README, `docs/findings.md` and `docs/speed.md` say of the papers, the agents and speed, from what benchmarks and
-full runs have left in `results/`: python benchmarks/summary.py writes it into these pages."""
+"""Write what README, `docs/findings.md` and `docs/speed.md` say of the papers, the agents and speed.
+
+It comes from what benchmarks, tools and full runs have left in `benchmarks/results` and `tools/results`.
+"""
 
 import json
 import math
 import re
 import statistics
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
 from keep import load as kept
 
 from taciturn.bench import kept_verdicts
@@ -41,13 +41,13 @@ from taciturn.bench.tasks import (
     world_title,
 )
 
-RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parents[1]
 END = "<!-- end -->"
 
 
 def load(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    """What a benchmark of speed has recorded."""
+    found: dict[str, Any] = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
     return found
 
 
@@ -209,7 +209,7 @@ def without_memory(some: list[Board]) -> str:
 
 def searched() -> str:
     """How settings were found, of whom and how many."""
-    tuning = load("tuning")
+    tuning = json.loads((ROOT / "tools/results/tuning.json").read_text(encoding="utf-8"))
     reached: dict[str, list[int]] = {}
     for one in tuning["entries"].values():
         reached.setdefault(one["kind"], []).append(len(one["tried"]))
@@ -420,11 +420,11 @@ def parts() -> list[tuple[Path, str, str]]:
 
 def with_part(text: str, name: str, part: str) -> str:
     """A page with what must stand between the comments of this name."""
-    before, begin, rest = text.partition(f"<!-- {name}: written by benchmarks/summary.py -->\n")
+    before, begin, rest = text.partition(f"<!-- {name}: written by tools/summary.py -->\n")
     assert begin, name
     return f"{before}{begin}{part}\n{END}{rest.partition(END)[2]}"
 
 
-if __name__ == "__main__":
+def main(arguments: list[str]) -> None:
     for file, name, part in parts():
         file.write_text(with_part(file.read_text(encoding="utf-8"), name, part), encoding="utf-8")

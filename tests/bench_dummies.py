@@ -93,6 +93,21 @@ if __name__ == "__mp_main__" and "BENCH_BIRTHS" in os.environ:
     time.sleep(1)
 
 
+class Waiting(Study):
+    """Ten cells of a fifth of a second."""
+
+    name = "waiting"
+    title = "Cells that take a while"
+    score = Score("value")
+
+    def cells(self, quick: bool) -> list[Cell]:
+        return self.sweep([{"policy": "patient"}, {"policy": "hasty"}], range(5))
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        time.sleep(0.2)
+        return Result({"value": float(cell.seed)})
+
+
 class Failing(Study):
     """Odd seeds raise."""
 

@@ -321,10 +321,6 @@ def test_scores_of_one_panel_are_not_put_together(dummies: ModuleType, store: St
     assert relative_scores(dummies.Noise(), results.select(world={"agents": 10})) == {}
 
 
-def test_the_pareto_front_has_no_point_that_another_equals_or_betters() -> None:
-    assert figures.pareto_front([(2, 1), (1, 1), (3, 0), (0, 5), (4, 4)]) == [3, 1, 2]
-
-
 def test_a_metric_that_some_seed_lacks_is_left_out(dummies: ModuleType, tmp_path: Path) -> None:
     study, store = dummies.Failing(), Store(tmp_path)
     run_study([study], store)

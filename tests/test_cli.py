@@ -80,7 +80,7 @@ def test_list_names_everything(run: Run) -> None:
     assert code == 0
     assert "taciturn/RoundStopping-v0" in found["environments"]
     assert {"OptimalStopping", "LearnedStopping"} <= set(found["policies"])
-    assert {"round-stopping", "federated-training"} <= set(found["studies"])
+    assert {"agents", "trust"} <= set(found["studies"])
     assert "tiny2024/9.9" in found["figures"]
     assert {"Laplace", "BitwiseRandomizedResponse"} <= set(found["mechanisms"])
     shown = run("list")[1]
@@ -306,7 +306,7 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["audit", "TreeAggregation:1,horizon=1000000000000"], ["horizon", "1000000000000", "<= 1000000000"]),
         (["bench", "tiny", "--timeout", "0"], ["timeout", "0"]),
         (["bench", "tiny", "--timeout", "1", "--backend", "serial"], ["timeout", "process"]),
-        (["bench", "rond-stopping"], ["rond-stopping", "round-stopping"]),
+        (["bench", "leekage"], ["leekage", "leakage"]),
         (["bench", "tiny", "--backend", "threads"], ["threads", "process"]),
         (["bench", "tiny", "--workers", "0"], ["workers", "0"]),
         (["reproduce", "tiny2042/9.9"], ["figure", "tiny2042/9.9", "tiny2024/9.9"]),
@@ -702,10 +702,7 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = [
         "bench",
-        "federated-training",
-        "--quick",
-        "--where",
-        "policy=Random",
+        "bench_dummies:Waiting",
         "--out",
         str(out),
         "--workers",
@@ -713,7 +710,8 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path) -> None:
         "--json",
     ]
     command = [sys.executable, "-c", "from taciturn.cli import main; main()", *words]
-    first = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    first = subprocess.Popen(command, start_new_session=True, cwd=ROOT / "tests", **quiet)
     deadline = time.monotonic() + 120
     while len(list(out.glob("cells/*.parquet"))) < 3:
         assert first.poll() is None, "it ended before it was killed"
@@ -722,13 +720,15 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path) -> None:
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     kept = {cell: (cell.stat().st_ino, cell.stat().st_mtime_ns) for cell in out.glob("cells/*.parquet")}
-    second = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=120, check=False)
+    second = subprocess.run(
+        [*command, "--resume"], cwd=ROOT / "tests", capture_output=True, text=True, timeout=120, check=False
+    )
     assert second.returncode == 0, second.stderr
     found = json.loads(second.stdout)
     assert 3 <= len(kept) < found["cells"] == 10
     assert found["reused"] == len(kept)
     assert {cell: (cell.stat().st_ino, cell.stat().st_mtime_ns) for cell in kept} == kept
-    assert [len(group["seeds"]) for group in found["studies"]["federated-training"]["groups"]] == [5, 5]
+    assert [len(group["seeds"]) for group in found["studies"]["waiting"]["groups"]] == [5, 5]
 
 
 def test_an_infinite_total_of_private_messages_is_not_for_want_of_privacy(run: Run) -> None:

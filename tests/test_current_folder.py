@@ -86,8 +86,8 @@ def plant(folder: Path, names: list[str]) -> None:
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of results."""
     folder = tmp_path_factory.mktemp("results")
-    study = own_studies()["round-stopping"]
-    run_study([study], Store(folder), quick=True, progress=False, where={"policy": "FixedCount"})
+    study = own_studies()["social-recommender"]
+    run_study([study], Store(folder), quick=True, progress=False, where={"policy": "Random"})
     return folder
 
 

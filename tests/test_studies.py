@@ -29,8 +29,8 @@ def test_studies_have_enough_seeds(name: str) -> None:
     check_seeds(STUDIES[name])
 
 
-# Networks have names there, and clients no data.
-READ_OTHERWISE = {"federated-bandit", "leakage"}
+# Clients have no data there.
+READ_OTHERWISE = {"leakage"}
 
 
 @pytest.mark.parametrize("name", sorted(STUDIES.keys() - READ_OTHERWISE))
@@ -41,12 +41,10 @@ def test_every_setting_is_one_that_its_world_allows(name: str) -> None:
 @pytest.mark.parametrize(
     "cell",
     [
-        first(STUDIES["round-stopping"], policy="OptimalStopping"),
-        first(STUDIES["federated-training"], policy="Fraction"),
-        first(STUDIES["social-learning"], policy="PrivateSocialLearning"),
-        first(STUDIES["federated-bandit"], policy="UCB1"),
-        first(STUDIES["federated-bandit"], policy="HDPMAB"),
-        first(STUDIES["elicitation"], crowd="mixed", platform="PeerTruthSerum"),
+        first(STUDIES["agents"], policy="OptimalStopping"),
+        first(STUDIES["agents"], policy="Wintall"),
+        first(STUDIES["agents"], policy="DividedPlan", total=3.0),
+        first(STUDIES["social-recommender"], policy="TPriDO", level="noise on everything"),
     ],
     ids=lambda cell: f"{cell.study} {cell.config.get('policy', '')}".strip(),
 )

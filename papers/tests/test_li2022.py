@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from taciturn.bench.catalogue import load_studies
-from taciturn.bench.comparisons.federated_cells import run
-from taciturn.bench.figures import pareto_front
 from taciturn.bench.results import Cell, Config, Group, Results
 from taciturn.bench.study import DIFFERS, NOT_COMPUTED
 from taciturn.policies.reference.arm_elimination import samples, target_gap
 from taciturn_papers.li2022 import claims, formulas, settings
+from taciturn_papers.li2022.cells import run
 from taciturn_papers.li2022.formulas import (
     binding_agents,
     binding_epsilon,
@@ -21,6 +20,7 @@ from taciturn_papers.li2022.formulas import (
     instances,
     round_cost,
 )
+from taciturn_papers.li2022.fronts import pareto_front
 from taciturn_papers.li2022.settings import CASES, few_agents, in_components, on_graph, setting
 
 STUDIES: Any = load_studies()
@@ -28,7 +28,7 @@ GRID = instances("grid", 100)[0][0]
 
 
 def played(config: Config, runs: int = 10, seed: int = 0) -> dict[str, float]:
-    return dict(run(Cell("li2022-4", {**config, "runs": runs}, seed), 0, settings.topology).metrics)
+    return dict(run(Cell("li2022-4", {**config, "runs": runs}, seed), 0).metrics)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,7 @@ def test_who_tells_nothing_spends_nothing_and_who_tells_without_noise_all() -> N
 def test_a_front_is_what_nothing_beats_in_both() -> None:
     points = [(3.0, 1.0), (1.0, 5.0), (2.0, 6.0), (2.0, 2.0), (4.0, 1.0)]
     assert pareto_front(points) == [1, 3, 0]
+    assert pareto_front([(2, 1), (1, 1), (3, 0), (0, 5), (4, 4)]) == [3, 1, 2]
 
 
 def test_what_the_claims_say_of_graphs_is_of_these_graphs() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from taciturn.bench import statistics
-from taciturn.bench.figures import pareto_front
 from taciturn.bench.results import Config, Results
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.tables import interval
@@ -29,6 +28,7 @@ from taciturn_papers.claims import (
 )
 from taciturn_papers.li2022 import formulas, settings
 from taciturn_papers.li2022.formulas import binding_agents, binding_epsilon, expected, growth, same_ratio, waiting
+from taciturn_papers.li2022.fronts import pareto_front
 from taciturn_papers.li2022.settings import (
     ARMS,
     HORIZON,

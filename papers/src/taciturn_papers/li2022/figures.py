@@ -4,15 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from taciturn.bench.comparisons.federated_cells import run
 from taciturn.bench.figures import (
     COLORS,
     MARKERS,
     facet_axes,
     linestyle,
-    log_scale,
     plot_curves,
-    plot_pareto,
     plot_scores,
     shared_legend,
 )
@@ -20,6 +17,8 @@ from taciturn.bench.results import Cell, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score
 from taciturn_papers.base import PaperStudy
 from taciturn_papers.li2022 import claims, settings
+from taciturn_papers.li2022.cells import run
+from taciturn_papers.li2022.fronts import log_scale, plot_pareto
 from taciturn_papers.li2022.settings import (
     BOTH,
     LEVELS,
@@ -43,7 +42,7 @@ class FederatedFigure(PaperStudy):
     fronts: ClassVar[tuple[tuple[str, str, str, str], ...]] = ()
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        return run(cell, self.points, settings.topology)
+        return run(cell, self.points)
 
     def row_label(self, group: Group, results: Results) -> str:
         """The configuration, without what is standard."""

@@ -1,8 +1,6 @@
-"""Run a cell of a federated bandit."""
+"""How a cell of the figures is run."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -10,21 +8,19 @@ from taciturn.agents import bring
 from taciturn.bench.results import Cell, Result
 from taciturn.bench.statistics import Floats
 from taciturn.envs.federated_bandit.model import State
-from taciturn.mechanism_names import parse_mechanism
-from taciturn.policies import CentralisedOracle
 from taciturn.registry import make_world
 from taciturn.simulation import simulate
+from taciturn_papers.li2022.settings import topology
 
 
-def run(cell: Cell, points: int, topology: Callable[[str, int], Any]) -> Result:
+def run(cell: Cell, points: int) -> Result:
     """Means over the runs of a cell, epsilon per message, at event and at user level, and the regret at `points` times
-    (0: none). `topology` makes the world's, given the name in the configuration and the number of agents."""
+    (0: none)."""
     params = dict(cell.config["env_params"])
     params["topology"] = topology(params["topology"], params["num_agents"])
     world = make_world(cell.config["env"]).population(cell.config["runs"], **params)
     policy = bring(cell.config["policy"], **cell.config["policy_params"])
-    spec = cell.config["privacy"]
-    privacy: Any = None if spec == "none" else spec if spec == "paper" else {"means": parse_mechanism(spec)}
+    privacy = None if cell.config["privacy"] == "none" else "paper"
     times = np.linspace(0, params["horizon"], points + 1)[1:]
     names = ["regret_per_agent"] if points else []
     done = simulate(world, policy, seed=cell.seed, until=times if points else None, record=names, privacy=privacy)
@@ -36,8 +32,7 @@ def run(cell: Cell, points: int, topology: Callable[[str, int], Any]) -> Result:
     if params["qualities"] == "heterogeneous":
         metrics["local_regret_per_agent"] = float(done.metrics["local_regret"].mean()) / params["num_agents"]
     metrics["rewards_reported"] = float(world.state.weight.sum(-1).max(1).mean())
-    silent = metrics["transmissions"] == 0 and not isinstance(policy, CentralisedOracle)
-    # The oracle sees the pulls of all agents, which no channel carries.
+    silent = metrics["transmissions"] == 0
     if done.ledger is None or silent:
         levels = dict.fromkeys(("message", "event", "user"), 0.0 if silent else math.inf)
     else:

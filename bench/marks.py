@@ -17,10 +17,6 @@ from taciturn.bench.tasks import ALONE, MARKS, TASKS, TOGETHER, Task, sign, tota
 from taciturn.validation import Array
 
 FILE = "marks.json"
-LARGEST_RATIO = 2 / 3
-"""Where the measure is a regret, others matter if `together` is at most this share of `alone`."""
-CLEAR = 10.0
-"""Elsewhere they matter if the marks are at least so many half widths of their distance's interval apart."""
 
 
 class Mark(NamedTuple):
@@ -66,15 +62,6 @@ class Scale(NamedTuple):
         moves = [sorted(weight * (end - one.value) / gap for end in one[1:]) for one, weight in parts]
         down, up = (math.sqrt(sum(move[side] ** 2 for move in moves)) for side in (0, 1))
         return Estimate(score, score - down, score + up)
-
-    def others_matter(self, task: Task) -> bool:
-        """Whether being together is worth enough for a task: `together` is at most two thirds of `alone` where the
-        measure is a regret, and elsewhere their distance is `CLEAR` half widths of its interval, Student's."""
-        low, high = (np.array(mark.values) for mark in self)
-        better = sign(task.measure) * (high - low)
-        if "regret" in task.measure:
-            return bool(high.mean() <= LARGEST_RATIO * low.mean())
-        return bool(better.mean() >= CLEAR * statistics.half_width(better))
 
     def __str__(self) -> str:
         ends = (f"{mark.policy} ({mark.estimate.value:.4g})" for mark in self)

@@ -13,7 +13,6 @@ another agent if more than half of its trainings are, on the same instances (the
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -446,11 +445,11 @@ def over_tasks(
         return "0", NONE, NONE, NONE
     runs = min(map(len, mine))
     scores = np.stack([one[:runs] for one in mine], axis=1)
-    better = partial(statistics.probability_of_improvement, paired=True)
     won = NONE
     if pairs:
         both = min(len(one) for one, _ in pairs)
-        won = text_of(better(*(np.stack([pair[side][:both] for pair in pairs], axis=1) for side in (0, 1))))
+        ours, theirs = (np.stack([pair[side][:both] for pair in pairs], axis=1) for side in (0, 1))
+        won = text_of(statistics.probability_of_improvement(ours, theirs))
     mean = f"{number(scores.mean())} (too few trainings)" if trainings else text_of(statistics.mean(scores))
     return str(len(mine)), mean, text_of(statistics.iqm(scores)), won
 

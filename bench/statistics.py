@@ -139,12 +139,6 @@ def ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
     return share(x, y)
 
 
-def half_width(values: ArrayLike) -> float:
-    """Half the width of Student's 95% interval of the mean of `values[seeds]`."""
-    rows = _checked(values)
-    return float(_t(len(rows) - 1) * rows.std(ddof=1) / np.sqrt(len(rows)))
-
-
 def share(x: ArrayLike, y: ArrayLike) -> Estimate:
     """The same where single values of `y` may have any sign, such as the share of a gap between two policies."""
     a, b = (z.mean(axis=1) for z in _pair(x, y))
@@ -190,40 +184,11 @@ def _edge(inside: Callable[[float], float], side: float, scale: float) -> float:
     return float(brentq(inside, side * near, side * far))
 
 
-def probability_of_improvement(x: ArrayLike, y: ArrayLike, *, paired: bool = False) -> Estimate:
-    """`P(X > Y) + P(X = Y) / 2`, averaged over tasks: the probability that a run of X beats a run of Y (R, section
-    4.3).
-
-    Paired: the share of seeds on which X beats Y, with Wilson's interval. Unpaired: the share of all pairs of runs
-    (Mann-Whitney statistic), with the interval of method 5 of Newcombe 2006 (Statistics in Medicine 25, pages 559 to
-    573).
-    """
-    if paired:
-        a, b = _pair(x, y)
-        return _wilson(_wins(a, b))
-    a, b = _checked(x), _checked(y)
-    tasks = a.shape[1]
-    if tasks != b.shape[1]:
-        raise ValueError(f"x and y must have the same number of tasks, not {tasks} and {b.shape[1]}")
-    wins = _wins(a[:, None], b[None, :]).mean(axis=2)
-    value, runs = float(wins.mean()), min(wins.shape)
-    if runs < FEWEST:
-        return Estimate(value, np.nan, np.nan)
-    n = sum(wins.shape) / 2 - 1
-
-    def variance(p: float) -> float:
-        return p * (1 - p) * (1 + n * (1 - p) / (2 - p) + n * p / (1 + p)) / wins.size
-
-    ours = sum(wins.mean(axis=1 - axis).var(ddof=1) / wins.shape[axis] for axis in (0, 1))  # DeLong et al. 1988
-    alike, z = _gain(variance(value), ours, runs, tasks), _t(np.inf)
-
-    from scipy.optimize import brentq
-
-    def beyond(p: float) -> float:
-        return (value - p) ** 2 - z**2 * variance(p) / alike
-
-    low = brentq(beyond, 0, min(value, 1 - 1e-9)) if value > 0 else 0.0
-    return Estimate(value, low, brentq(beyond, max(value, 1e-9), 1) if value < 1 else 1.0)
+def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> Estimate:
+    """`P(X > Y) + P(X = Y) / 2`, averaged over tasks (R, section 4.3): the share of seeds on which the run of X beats
+    the run of Y, with Wilson's interval."""
+    a, b = _pair(x, y)
+    return _wilson((a > b) + 0.5 * (a == b))
 
 
 def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> tuple[Floats, Floats, Floats]:
@@ -334,10 +299,6 @@ def _pair(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     if a.shape != b.shape:
         raise ValueError(f"x and y must be paired, run by run, not of shapes {a.shape} and {b.shape}")
     return a, b
-
-
-def _wins(a: Floats, b: Floats) -> Floats:
-    return np.asarray((a > b) + 0.5 * (a == b))
 
 
 def _t(freedom: float) -> float:

@@ -194,7 +194,7 @@ def compare(statistic: Callable[[Floats, Floats], Estimate], group: Group, refer
 
 def _improvement(study: Study) -> Callable[[Floats, Floats], Estimate]:
     sign = 1 if study.score.higher_is_better else -1
-    return lambda x, y: statistics.probability_of_improvement(sign * x, sign * y, paired=True)
+    return lambda x, y: statistics.probability_of_improvement(sign * x, sign * y)
 
 
 def estimate_text(statistic: Callable[..., Estimate], *samples: Floats) -> str:

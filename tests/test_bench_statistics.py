@@ -149,21 +149,12 @@ def test_fieller_by_hand() -> None:
     )
 
 
-def test_wilson_and_newcombe_by_hand() -> None:
-    """Wilson: statsmodels 0.14 gives [0, 0.5615] and [0.2077, 0.9385] for 0 and 2 of 3. Newcombe's method 5 does not
-    collapse either when all runs win: its lower bound p has `(1 - p)^2 = z^2 V(p)`."""
-    assert statistics.probability_of_improvement([0, 0, 0], [1, 1, 1], paired=True) == pytest.approx(
-        (0, 0, 0.5615), abs=1e-4
-    )
-    two = statistics.probability_of_improvement([2, 2, 0], [1, 1, 1], paired=True)
+def test_wilson_by_hand() -> None:
+    """statsmodels 0.14 gives [0, 0.5615] and [0.2077, 0.9385] for 0 and 2 of 3."""
+    assert statistics.probability_of_improvement([0, 0, 0], [1, 1, 1]) == pytest.approx((0, 0, 0.5615), abs=1e-4)
+    two = statistics.probability_of_improvement([2, 2, 0], [1, 1, 1])
     assert two == pytest.approx((2 / 3, 0.2077, 0.9385), abs=1e-4)
-    value, low, high = statistics.probability_of_improvement([4, 5, 6, 7], [1, 2, 3])
-    assert (value, high) == (1, 1)
-    variance = low * (1 - low) / 12 * (1 + 2.5 * (1 - low) / (2 - low) + 2.5 * low / (1 + low))
-    assert 0.4 < low < 0.7
-    assert (1 - low) ** 2 == pytest.approx(1.959964**2 * variance, rel=1e-4)
-    mirrored = statistics.probability_of_improvement([1, 2, 3], [4, 5, 6, 7])
-    assert mirrored == pytest.approx((0, 0, 1 - low), abs=1e-6)
+    assert statistics.probability_of_improvement([1, 2, 3, 4], [1, 1, 4, 4]).value == 0.5, "ties count one half"
 
 
 def test_tasks_that_agree_tell_no_more_than_one_and_others_up_to_their_number() -> None:
@@ -173,13 +164,11 @@ def test_tasks_that_agree_tell_no_more_than_one_and_others_up_to_their_number() 
     widths = [
         high - low
         for _, low, high in (
-            statistics.probability_of_improvement(x, np.full_like(x, 0.5), paired=True) for x in (one, alike, apart)
+            statistics.probability_of_improvement(x, np.full_like(x, 0.5)) for x in (one, alike, apart)
         )
     ]
     assert widths[0] == pytest.approx(widths[1])
     assert 0.45 < widths[2] / widths[0] < 0.75
-    runs = [statistics.probability_of_improvement(x, rng.random(x.shape)) for x in (one, alike, apart)]
-    assert all(0 <= low < value < high <= 1 for value, low, high in runs)
 
 
 def test_holm_by_hand() -> None:
@@ -211,30 +200,7 @@ def test_paired_seeds_share_their_luck() -> None:
     assert 0.9 < difference.low < 1.0 < difference.high < 1.1
     ratio = statistics.ratio(x, y)
     assert 1.0 < ratio.low < ratio.value < ratio.high < 1.02
-    assert statistics.probability_of_improvement(x, y, paired=True) == pytest.approx((1.0, 0.8389, 1.0), abs=1e-4)
-    assert statistics.probability_of_improvement(x, y).value < 0.7
-
-
-def test_probability_of_improvement_is_the_mann_whitney_statistic() -> None:
-    rng = np.random.default_rng(5)
-    x, y = rng.integers(0, 6, size=(25, 3)), rng.integers(0, 5, size=(30, 3))
-    ours = statistics.probability_of_improvement(x, y)
-    u = [stats.mannwhitneyu(x[:, task], y[:, task]).statistic / (25 * 30) for task in range(3)]
-    assert ours.value == pytest.approx(np.mean(u))
-    assert ours.low < ours.value < ours.high
-    assert statistics.probability_of_improvement(x, x).value == pytest.approx(0.5)
-    assert statistics.probability_of_improvement([1, 2, 3, 4], [1, 1, 4, 4], paired=True).value == 0.5
-
-
-def test_probability_of_improvement_covers_the_truth() -> None:
-    """`P(X > Y) = Phi(1 / sqrt 2)` for unit normals one apart, 5 runs of one and 7 of the other (counts that differ,
-    and few). 1,500 repeats at 95% to 96%: outside 92.5% to 98.5% is over four standard errors (0.56 points): false
-    alarm below 1e-4."""
-    rng, truth, covered = np.random.default_rng(6), stats.norm.cdf(1 / math.sqrt(2)), 0
-    for _ in range(1500):
-        _, low, high = statistics.probability_of_improvement(rng.normal(1, 1, 5), rng.normal(0, 1, 7))
-        covered += low <= truth <= high
-    assert 0.925 < covered / 1500 < 0.985
+    assert statistics.probability_of_improvement(x, y) == pytest.approx((1.0, 0.8389, 1.0), abs=1e-4)
 
 
 def test_performance_profile_is_the_share_above() -> None:
@@ -252,8 +218,7 @@ def test_fewer_than_three_runs_have_no_interval_and_equal_ones_a_point() -> None
             statistics.difference(few, few),
             statistics.ratio(few, few),
         ]
-        estimates += [statistics.probability_of_improvement(few, few, paired=paired) for paired in (True, False)]
-        estimates += [statistics.probability_of_improvement(few, [1.0, 2.0, 3.0])]
+        estimates += [statistics.probability_of_improvement(few, few)]
         estimates += [Estimate(*(float(part[0]) for part in statistics.performance_profile(few, [0.0])))]
         for estimate in estimates:
             assert [math.isnan(part) for part in estimate] == [False, True, True]
@@ -279,19 +244,5 @@ def test_shapes_are_checked() -> None:
         statistics.mean([])
     with pytest.raises(ValueError, match="paired, run by run"):
         statistics.difference([1.0, 2.0], [1.0])
-    with pytest.raises(ValueError, match="same number of tasks"):
-        statistics.probability_of_improvement(np.ones((2, 2)), np.ones((2, 3)))
     with pytest.raises(ValueError, match="y must be positive"):
         statistics.ratio([1.0], [0.0])
-
-
-def test_the_half_width_is_that_of_students_interval() -> None:
-    low, high = stats.ttest_1samp([1.0, 2.0, 4.0, 4.5], 0.0).confidence_interval(0.95)
-    assert statistics.half_width([1.0, 2.0, 4.0, 4.5]) == pytest.approx((high - low) / 2, rel=1e-12)
-
-
-def test_what_is_0_or_1_has_an_interval_within_them() -> None:
-    exact = stats.binomtest(3, 10).proportion_ci(0.95, "exact")
-    assert statistics.of_runs([1, 1, 1, 0, 0, 0, 0, 0, 0, 0]) == pytest.approx((0.3, exact.low, exact.high))
-    for other in ([0, 0, 0], [1, 1, 1], [0, 1, 2]):
-        assert statistics.of_runs(other) == statistics.mean(other)

@@ -429,20 +429,6 @@ def test_scores_by_hand() -> None:
     assert alone.value == pytest.approx(0.5)
     assert alone.high - alone.value == pytest.approx(0.5 * 0.1837 / 0.4, rel=1e-3)
     assert board.scale.score(np.array([0.5, 0.1, 0.0])).tolist() == pytest.approx([0.0, 1.0, 1.25])
-    assert board.scale.others_matter(board.task)
-    near = marks.Scale(marks.Mark("A", {}, [0.6] * 3), marks.Mark("B", {}, [0.41] * 3))
-    assert not near.others_matter(board.task), "two thirds of .6 are .4"
-
-
-def test_where_more_is_better_marks_must_be_clearly_apart() -> None:
-    task = TASKS["taciturn/RoundStopping-v0/standard"]
-
-    def scale(*together: float) -> marks.Scale:
-        return marks.Scale(marks.Mark("A", {}, [1.0, 1.0, 1.0]), marks.Mark("B", {}, list(together)))
-
-    assert scale(2.0, 2.01, 2.02).others_matter(task)
-    assert not scale(1.5, 2.0, 2.5).others_matter(task)
-    assert not scale(0.5, 0.5, 0.5).others_matter(task), "together is worse"
 
 
 def test_the_best_is_chosen_by_one_half_of_the_seeds_and_judged_by_the_other() -> None:

@@ -58,7 +58,9 @@ def play(
     `also` computes further metrics from the whole run. The metrics of every run say what it spent
     (`taciturn.privacy.spending`). Studies with learners use `evaluate`.
     """
-    run = _run(cell, replicas, record, until, points)
+    names = list(record)
+    times = None if until is None else np.linspace(0, until, points + 1)[1:] if names else until
+    run = _run(cell, replicas, record=names, until=times)
     found = _means(run)
     return Result({**found.metrics, **also(run)}, found.curves) if also else found
 
@@ -68,35 +70,28 @@ def evaluate(
     score: str,
     *,
     replicas: int = FRESH,
-    record: Iterable[str] = (),
-    until: float | None = None,
-    points: int = 60,
     also: Callable[[Run], Mapping[str, float]] | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Run a cell of a study with learners, in the streams of evaluation, which the cell's seed determines as well.
 
     A learner is trained first, with the cell's seed, in the streams of training, and then plays `FRESH` runs, or as
-    many as the cell's configuration says under `replicas`; other policies play `replicas`. Beyond the result of `play`,
+    many as the cell's configuration says under `replicas`; other policies play `replicas`. Beyond the means of `play`,
     it holds the `score` of every run (the curve `RUNS`), for the table `taciturn.bench.tables.runs_table`.
     """
     if learns(cell.config["policy"]):
         replicas = cell.config.get("replicas", FRESH)
-    run = _run(cell, replicas, record, until, points, purpose="evaluation", progress=progress)
-    found = _means(run)
-    return Result(
-        {**found.metrics, **(also(run) if also else {})},
-        {**found.curves, RUNS: (np.arange(replicas), run.metrics[score])},
-    )
+    run = _run(cell, replicas, purpose="evaluation", progress=progress)
+    metrics = {**_means(run).metrics, **(also(run) if also else {})}
+    return Result(metrics, {RUNS: (np.arange(replicas), run.metrics[score])})
 
 
 def _run(
     cell: Cell,
     replicas: int,
-    record: Iterable[str],
-    until: float | None,
-    points: int,
     *,
+    record: Iterable[str] = (),
+    until: Any = None,
     purpose: str = "",
     progress: Progress | None = None,
 ) -> Run:
@@ -108,13 +103,11 @@ def _run(
     policy = bring(cell.config["policy"], **parameters)
     if isinstance(policy, Learner):
         policy.progress = progress
-    names = list(record)
-    times = None if until is None else np.linspace(0, until, points + 1)[1:] if names else until
     spec = cell.config.get("privacy")
     if spec not in (None, "paper"):
         given = spec if isinstance(spec, Mapping) else {next(iter(population.channels)): spec}
         spec = {channel: parse_mechanism(text) for channel, text in given.items()}
-    return simulate(population, policy, seed=cell.seed, until=times, record=names, privacy=spec)
+    return simulate(population, policy, seed=cell.seed, until=until, record=record, privacy=spec)
 
 
 def _means(run: Run) -> Result:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.metadata import metadata
+from importlib.resources import files as resources
 from pathlib import Path
 from types import MappingProxyType
 
@@ -26,111 +27,6 @@ from taciturn.terminal import aligned
 FEW = 12
 """The means of so many groups of a quick run are printed."""
 BADGES = {AGREES: "good", DIFFERS: "bad"}
-CSS = """
-:root { color-scheme: light dark; --text: #1c2126; --quiet: #5a646e; --page: #f6f7f8; --card: #fff; --line: #dde1e5;
-  --accent: #00588f; --good: #11653f; --good-back: #dcf3e6; --bad: #8a3b00; --bad-back: #fdeadb; }
-@media (prefers-color-scheme: dark) { :root { --text: #e4e7ea; --quiet: #9aa5af; --page: #14171a; --card: #1d2125;
-  --line: #343b42; --accent: #7cc0f2; --good: #8fe0b4; --good-back: #143524; --bad: #ffb98a; --bad-back: #43230c; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 86rem; padding: 1rem 1rem 4rem; background: var(--page); color: var(--text);
-  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-h1 { margin: 0; font-size: 1.6rem; line-height: 1.2; }
-h2 { margin: 0 0 .25rem; font-size: 1.4rem; line-height: 1.25; }
-h3 { margin: 2rem 0 .5rem; font-size: 1.05rem; }
-a { color: var(--accent); }
-p { max-width: 46rem; margin: .4rem 0; }
-ul { margin: .6rem 0; padding-left: 1.2rem; }
-li { margin: .25rem 0; }
-code { overflow-wrap: anywhere; }
-.quiet, figcaption { color: var(--quiet); font-size: .9rem; }
-.warning { background: var(--bad-back); color: var(--bad); border-radius: .4rem; padding: .5rem .8rem; }
-main { margin-top: .75rem; }
-main > h2 { margin-top: 2rem; }
-header p { max-width: none; }
-section, footer { margin-top: 2.5rem; padding-top: 1.5rem; border-top: 1px solid var(--line); }
-figure { margin: 1.25rem 0; }
-figcaption { margin-top: .4rem; }
-.plot { overflow-x: auto; background: #fff; border: 1px solid var(--line); border-radius: .5rem; padding: .5rem; }
-.plot svg { display: block; width: 100%; min-width: 26rem; max-width: 54rem; height: auto; margin: 0 auto; }
-.themed .plot { background: var(--card); }
-.themed svg { min-width: 0; max-width: 60rem; }
-svg.narrow { display: none; }
-.opening > ul { list-style: none; padding: 0; }
-.opening li { margin: 0 0 .6rem; font-size: .92rem; line-height: 1.42; }
-.opening b { display: block; }
-@media (min-width: 72rem) { .opening { display: grid; grid-template-columns: minmax(0, 13fr) minmax(0, 8fr);
-  gap: 2rem; } .opening figure, .opening ul { margin-top: 0; } }
-.csv { float: right; margin: .3rem 0 0 1rem; font-size: .8rem; }
-.scroll { overflow: auto; max-height: 85vh; background: var(--card); border: 1px solid var(--line);
-  border-radius: .5rem; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { padding: .4rem .55rem; text-align: right; vertical-align: top; font-variant-numeric: tabular-nums; }
-th { color: var(--quiet); font-weight: 600; vertical-align: bottom; position: sticky; top: 0; background: var(--card);
-  box-shadow: inset 0 -1px var(--line); }
-th button { all: unset; cursor: pointer; }
-th button:focus-visible { outline: 2px solid var(--accent); }
-th[aria-sort] { color: var(--accent); }
-th[aria-sort=ascending] button::after { content: " \\25B2"; }
-th[aria-sort=descending] button::after { content: " \\25BC"; }
-td { white-space: nowrap; }
-tbody tr + tr td { border-top: 1px solid var(--line); }
-tbody tr.why td { border-top: none; padding-top: 0; color: var(--quiet); }
-.why td { max-width: 1px; }
-.word { text-align: left; white-space: normal; overflow-wrap: break-word; }
-.short { white-space: nowrap; }
-.long { display: block; min-width: 16rem; }
-.badge { padding: .1rem .5rem; border-radius: 1rem; white-space: nowrap; border: 1px solid var(--line); }
-.good { background: var(--good-back); color: var(--good); border-color: transparent; }
-.bad { background: var(--bad-back); color: var(--bad); border-color: transparent; }
-@media (max-width: 40rem) {
-  svg.wide { display: none; } svg.narrow { display: block; }
-  thead { display: none; } table, tbody, tr { display: block; }
-  tbody tr { padding: .5rem 0; } tbody tr + tr { border-top: 1px solid var(--line); }
-  tbody tr.why { border-top: none; padding-top: 0; }
-  tbody td, tbody tr + tr td { display: block; border: none; padding: .15rem .6rem; text-align: left;
-    white-space: normal; max-width: none; overflow-wrap: anywhere; }
-  td[data-label] { display: grid; grid-template-columns: minmax(6rem, 2fr) 5fr; gap: .6rem; }
-  td[data-label]::before { content: attr(data-label); color: var(--quiet); }
-  .short { white-space: normal; } .long { min-width: 0; } .badge { justify-self: start; }
-}
-@media (prefers-color-scheme: dark) { .plot { background: var(--card); }
-  .plot svg:not(.wide, .narrow) { filter: invert(.88) hue-rotate(180deg); } }
-@media print { body { max-width: none; } section { break-before: page; } }
-"""
-# A click on a column's name sorts its table by it: by the first number of each cell where all have one, or by text.
-# Each table has a link to its rows as CSV.
-SCRIPT = """
-const quoted = cell => `"${cell.textContent.replaceAll('"', '""')}"`;
-const number = text => parseFloat(text.replace(/[, ]/g, "").replace("\u2212", "-").replace("\u221e", "Infinity"));
-for (const table of document.querySelectorAll("table")) {
-  const lines = [...table.rows].filter(row => row.className !== "why").map(row => [...row.cells].map(quoted).join(","));
-  const frame = table.parentElement, title = frame.previousElementSibling.textContent;
-  frame.after(Object.assign(document.createElement("a"), {className: "csv", textContent: "CSV",
-    ariaLabel: `${title} as CSV`, download: `${title}.csv`,
-    href: "data:text/csv;charset=utf-8," + encodeURIComponent(lines.join("\\r\\n"))}));
-  const heads = table.tHead ? [...table.tHead.rows[0].cells] : [];
-  heads.forEach((head, column) => {
-    const button = document.createElement("button");
-    button.append(...head.childNodes);
-    head.append(button);
-    button.addEventListener("click", () => {
-      const order = head.ariaSort === "ascending" ? "descending" : "ascending";
-      heads.forEach(other => other.removeAttribute("aria-sort"));
-      head.setAttribute("aria-sort", order);
-      const groups = [];  // a row, and the sentence below it
-      for (const row of table.tBodies[0].rows)
-        row.className === "why" ? groups.at(-1).push(row) : groups.push([row]);
-      const texts = new Map(groups.map(group => [group, group[0].cells[column].textContent]));
-      const known = groups.filter(group => !["", "\u2013"].includes(texts.get(group)));
-      const numeric = known.every(group => !isNaN(number(texts.get(group))));
-      known.sort((a, b) => (order === "ascending" ? 1 : -1) * (numeric
-        ? number(texts.get(a)) - number(texts.get(b)) : texts.get(a).localeCompare(texts.get(b))));
-      const rest = groups.filter(group => !known.includes(group));
-      table.tBodies[0].append(...known.flat(), ...rest.flat());
-    });
-  });
-}
-"""
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -208,8 +104,8 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     summed_up = overview(store, [study for study in studies if not study.headline])
     page = PAGE.format(
         version=escape(manifest["taciturn"]),
-        css=CSS,
-        script=SCRIPT,
+        css=_beside("report.css"),
+        script=_beside("report.js"),
         about=documentation("leaderboard", "How scores are computed") if standing else "",
         warning=_warning(f"A quick run: shorter than a full one, and {most} seeds at most.") if quick else "",
         opening=f"<div class=opening>{''.join(opening)}<ul>{''.join(told)}</ul></div>" if told else "",
@@ -281,33 +177,27 @@ def terminal() -> Console:
 def print_summary(store: Store, studies: Sequence[Study], console: Console | None = None) -> None:
     """Print who is best, if the studies answer that, and a line for each of the others; the report has their tables."""
     console = console or terminal()
-    answers = [study for study in studies if study.headline and len(store.results(study.name))]
-    if answers and store.manifest()["quick"]:
-        print_known(store, answers, console)
-        answers = []
-    for study in answers[:1]:
-        print_table(tables_of(study, store.results(study.name))[0], console)
-    if answers[1:]:
-        console.print(
-            f"in the report: {', '.join(study.title for study in answers[1:])}", highlight=False, markup=False
-        )
+    for study in studies:
+        results = store.results(study.name) if study.headline else Results([])
+        if len(results) and store.manifest()["quick"]:
+            print_known(study, results, console)
+        elif len(results):
+            print_table(tables_of(study, results)[0], console)
     others = [study for study in studies if not study.headline]
     if others:
         print_table(overview(store, others), console)
 
 
-def print_known(store: Store, studies: Sequence[Study], console: Console) -> None:
+def print_known(study: Study, results: Results, console: Console) -> None:
     """Print what full runs have shown, since a quick run has too few seeds to rank anybody."""
     found = known.table()
     print_table(found, console)
     console.print(found.note, highlight=False)
-    seeds = [len(group.seeds) for study in studies for group in store.results(study.name)]
+    seeds = [len(group.seeds) for group in results]
     each = "a seed" if max(seeds) == 1 else f"{max(seeds)} seeds"
     console.print(f"\nThis quick run: {sum(seeds):,} cells, {each} of each agent: not ranked.", highlight=False)
     rows = [
         (named(study, group, results), *(f"{number(group.mean(name))} {name}" for name in list(group.metrics)[:2]))
-        for study in studies
-        for results in [store.results(study.name)]
         for group in results
     ]
     if len(rows) <= FEW:
@@ -338,6 +228,11 @@ def best_of_panels(study: Study, results: Results) -> str:
     best = [group for _, panel in study.panels(results) if (group := study.best(panel)) is not None]
     found = Counter(str(group.flat.get(study.color) or study.label(group, results)) for group in best)
     return ", ".join(f"{label} ({count} of {len(best)})" for label, count in found.most_common(3)) or NONE
+
+
+def _beside(name: str) -> str:
+    """A file of the page that lies beside this one."""
+    return (resources("taciturn.bench") / name).read_text(encoding="utf-8")
 
 
 def _section(

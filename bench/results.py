@@ -111,6 +111,12 @@ class Group:
         """Mean of a metric over the seeds."""
         return float(self.metrics[metric].mean())
 
+    def at(self, places: Any) -> "Group":
+        """The cells at these positions."""
+        metrics = {name: values[places] for name, values in self.metrics.items()}
+        curves = {name: [curve[i] for i in places] for name, curve in self.curves.items()}
+        return Group(self.config, self.seeds[places], metrics, curves, self.wall_seconds[places])
+
     def shared_seeds(self, other: "Group") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions, in this group and in the other, of the seeds that both have finished."""
         _, mine, theirs = np.intersect1d(self.seeds, other.seeds, return_indices=True)

@@ -164,14 +164,7 @@ def halves(group: Group) -> tuple[Group, Group]:
     parts = [np.flatnonzero(group.seeds % 2 == half) for half in (0, 1)]
     if not parts[0].size or not parts[1].size:
         return group, group
-    return at(group, parts[0]), at(group, parts[1])
-
-
-def at(group: Group, places: Any) -> Group:
-    """A group with some of its seeds."""
-    metrics = {name: values[places] for name, values in group.metrics.items()}
-    curves = {name: [curve[i] for i in places] for name, curve in group.curves.items()}
-    return Group(group.config, group.seeds[places], metrics, curves, group.wall_seconds[places])
+    return group.at(parts[0]), group.at(parts[1])
 
 
 def total_of(group: Group) -> Any:

@@ -157,22 +157,21 @@ def merged(found: Iterable[Submission]) -> Results:
 def joined(one: Group, other: Group) -> Group:
     """The cells of a group, with those seeds of another group of the same configuration that it lacks, in increasing
     order of seed."""
-    new = np.flatnonzero(~np.isin(other.seeds, one.seeds))
-    if not new.size:
+    new = other.at(np.flatnonzero(~np.isin(other.seeds, one.seeds)))
+    if not new.seeds.size:
         return one
-    seeds = np.concatenate([one.seeds, other.seeds[new]])
-    order = np.argsort(seeds, kind="stable")
-    curves = {
-        name: [[*one.curves[name], *(other.curves[name][i] for i in new)][i] for i in order]
-        for name in one.curves.keys() & other.curves.keys()
-    }
-    metrics = {
-        name: np.concatenate([one.metrics[name], other.metrics[name][new]])[order]
-        for name in one.metrics
-        if name in other.metrics
-    }
-    seconds = np.concatenate([one.wall_seconds, other.wall_seconds[new]])[order]
-    return Group(one.config, seeds[order], metrics, curves, seconds)
+    whole = Group(
+        config=one.config,
+        seeds=np.concatenate([one.seeds, new.seeds]),
+        metrics={
+            name: np.concatenate([values, new.metrics[name]])
+            for name, values in one.metrics.items()
+            if name in new.metrics
+        },
+        curves={name: one.curves[name] + new.curves[name] for name in one.curves if name in new.curves},
+        wall_seconds=np.concatenate([one.wall_seconds, new.wall_seconds]),
+    )
+    return whole.at(np.argsort(whole.seeds, kind="stable"))
 
 
 def is_whole(group: dict[str, Any]) -> bool:

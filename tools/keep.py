@@ -26,7 +26,7 @@ import numpy as np
 from taciturn.bench import figures, kept_verdicts, known, marks
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.report import OWN
-from taciturn.bench.results import Group, Results, canonical
+from taciturn.bench.results import Results, canonical
 from taciturn.bench.scores import FREE, UNDER
 from taciturn.bench.store import Store
 from taciturn.bench.study import VERDICTS, Plot, Study, Table, Verdict
@@ -75,7 +75,11 @@ def completed(study: Study, found: Submission, kept: Submission) -> Submission:
     for cell in cells:
         seeds.setdefault(canonical(cell.config), []).append(cell.seed)
     order, known = list(seeds), merged([found, kept])
-    groups = [at_seeds(group, seeds[canonical(group.config)]) for group in known if canonical(group.config) in seeds]
+    groups = [
+        group.at(np.flatnonzero(np.isin(group.seeds, seeds[canonical(group.config)])))
+        for group in known
+        if canonical(group.config) in seeds
+    ]
     results = Results(sorted(groups, key=lambda group: order.index(canonical(group.config))))
     earlier = [kept.origin | {"others": []}, *kept.origin.get("others", [])]
     last = {
@@ -83,14 +87,6 @@ def completed(study: Study, found: Submission, kept: Submission) -> Submission:
     }  # what the same command gave before is replaced
     others = [one for one in last.values() if one is not found.origin]
     return Submission(study.name, found.origin | {"others": others[::-1]}, results)
-
-
-def at_seeds(group: Group, seeds: list[int]) -> Group:
-    """The cells of a group that have these seeds."""
-    places = np.flatnonzero(np.isin(group.seeds, seeds))
-    metrics = {name: values[places] for name, values in group.metrics.items()}
-    curves = {name: [curve[i] for i in places] for name, curve in group.curves.items()}
-    return Group(group.config, group.seeds[places], metrics, curves, group.wall_seconds[places])
 
 
 @cache

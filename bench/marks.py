@@ -105,8 +105,8 @@ def plain(value: Any) -> Any:
 
 
 def rounded(value: float) -> float | None:
-    """Six digits; None for NaN."""
-    return None if math.isnan(value) else float(f"{value:.6g}")
+    """Six digits; None for NaN and infinity."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def found_mark(groups: Iterable[Group], metrics: Iterable[str]) -> Mark | None:

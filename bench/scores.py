@@ -566,30 +566,17 @@ def trainings(results: Results) -> Table:
 
 
 def rows_of(results: Results) -> list[dict[str, Any]]:
-    """All agents of all tasks as JSON values, best first."""
+    """All agents of all tasks as JSON values, best first; null where a number is infinite or not known."""
     found = []
     for board in boards(results):
         for one in [*board.ranked(), *board.unranked()]:
             score = board.score(one) or Estimate(math.nan, math.nan, math.nan)
-            spent = {
-                name: rounded(one.mean(name)) if name in one.metrics and math.isfinite(one.mean(name)) else None
-                for name in (MESSAGES, EPSILON)
-            }
-            found.append(
-                {"task": board.task.id, "policy": board.label(one), "kind": one.config["kind"]}
-                | {"information": information(one), "total": board.task.total, "covers": board.task.covers}
-                | dict(
-                    zip(
-                        ("score", "low", "high"), (rounded(x) if math.isfinite(x) else None for x in score), strict=True
-                    )
-                )
-                | {
-                    "mean": rounded(board.mean(one)),
-                    **spent,
-                    **({EPSILON: None} if pools(one) else {}),
-                    "seeds": one.seeds.tolist(),
-                }
-            )
+            numbers = dict(zip(("score", "low", "high"), score, strict=True)) | {"mean": board.mean(one)}
+            numbers |= {name: one.mean(name) if name in one.metrics else math.nan for name in (MESSAGES, EPSILON)}
+            numbers |= {EPSILON: math.inf} if pools(one) else {}
+            about = {"task": board.task.id, "policy": board.label(one), "kind": one.config["kind"]}
+            about |= {"information": information(one), "total": board.task.total, "covers": board.task.covers}
+            found.append(about | {name: rounded(x) for name, x in numbers.items()} | {"seeds": one.seeds.tolist()})
     return found
 
 

@@ -376,12 +376,12 @@ def test_an_oracle_of_ones_own_is_marked_where_its_module_is_not_there(monkeypat
     """That it knows the truth is kept with its results."""
     monkeypatch.setitem(sys.modules, "theirs", sys.modules[__name__])
     monkeypatch.setattr(kinds, "CONTESTS", {"round_stopping_v0": CONTESTS["round_stopping_v0"]})  # one will do
-    config = places("theirs:Sees")[0]
+    config = next(places("theirs:Sees"))
     monkeypatch.delitem(sys.modules, "theirs")
     study = KindsOfAgents()
     assert study.knows_truth(config)
     assert not study.knows_truth(config | {"knows_truth": False})
-    assert "knows_truth" not in places("Random")[0]
+    assert "knows_truth" not in next(places("Random"))
 
 
 def test_text_of_a_submission_is_no_markup(

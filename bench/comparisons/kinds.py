@@ -328,7 +328,7 @@ def joined(studies: list[Study], agents: list[str]) -> list[Study]:
         if not isinstance(study, KindsOfAgents):
             raise ValueError(f"--agent is for the study agents, and {study.name!r} takes none")
         for name in names:
-            if next(found_places(name), None) is None:
+            if next(places(name), None) is None:
                 why = refusal(name, config(next(iter(CONTESTS)), name) | {"kind": YOURS})
                 raise ValueError(
                     f"--agent {name} fits none of the worlds {', '.join(CONTESTS)} as the study agents plays them; in "
@@ -340,16 +340,12 @@ def joined(studies: list[Study], agents: list[str]) -> list[Study]:
     return found
 
 
-def places(agent: str, quick: bool = False) -> list[Config]:
-    """The configurations of the worlds and totals in which an agent can play, with a hash of its saved file or folder.
+def places(agent: str, quick: bool = False) -> Iterator[Config]:
+    """The configurations of the worlds and totals in which an agent can play, one after another as they are found, with
+    a hash of its saved file or folder.
 
     It plays under totals where its schedule is public or agents do not decide when to send.
     """
-    return list(found_places(agent, quick))
-
-
-def found_places(agent: str, quick: bool = False) -> Iterator[Config]:
-    """The same, one after another as they are found."""
     content, made = digest(agent), bring(agent)
     for flag, name in (("needs_truth", "knows_truth"), ("memoryless", "memoryless")):
         if getattr(made, flag, False) is True:

@@ -11,9 +11,9 @@ from taciturn.bench.figures import COLORS, panels
 from taciturn.bench.levels import MESSAGES, Way, own_way, ways
 from taciturn.bench.marks import scale_of
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
+from taciturn.bench.scores import text_of
 from taciturn.bench.statistics import Estimate, mean
 from taciturn.bench.study import Plot, Score, Study, Table, register
-from taciturn.bench.tables import interval, number
 from taciturn.bench.tasks import CONTESTS, PROTECTED, TASKS, Task, covered, size_of, world_title
 from taciturn.bench.tuned import tuned
 from taciturn.mechanism_names import parse_mechanism
@@ -192,11 +192,13 @@ class TrustStudy(Study):
                 some = here.select(trust=trust)
                 if len(some):
                     best = [champion(some.select(total=total)) for total in LIMITS]
-                    rows.append([title, trust, *map(named, best), PROTECTED[env].covers])
+                    texts = [f"{text_of(score)} {name}" for name, score in best]
+                    rows.append([title, trust, *texts, PROTECTED[env].covers])
             for place in dict.fromkeys(g.config["speaker"] for g in here):
                 mine = here.select(speaker=place)
                 config = mine.groups[0].config
-                texts = [text(mine.select(total=total).groups[0]) for total in LIMITS]
+                scores = [mine.select(total=total).groups[0].metrics["score"] for total in LIMITS]
+                texts = [text_of(mean(one)) for one in scores]
                 standings.append(
                     [title, config["trust"], config["kind"], config["policy"], *texts, PROTECTED[env].covers]
                 )
@@ -273,15 +275,3 @@ def champion(groups: Results) -> tuple[str, Estimate]:
     chosen = best(0)
     scores = chosen.metrics["score"]
     return str(chosen.config["policy"]), mean(scores if best(1) is chosen else scores[chosen.seeds % 2 == 1])
-
-
-def named(best: tuple[str, Estimate]) -> str:
-    """An agent's score and name."""
-    name, found = best
-    return f"{number(found.value)} {interval(found[1:])} {name}"
-
-
-def text(group: Group) -> str:
-    """A score with its interval."""
-    found = mean(group.metrics["score"])
-    return f"{number(found.value)} {interval(found[1:])}"

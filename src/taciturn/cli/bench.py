@@ -136,8 +136,7 @@ def bench(
         list[str] | None,
         Argument(
             metavar="STUDY",
-            help="Studies to run, as taciturn list studies names them (default: the standing benchmark, agents and "
-            "privacy-totals).",
+            help="Studies to run, as taciturn list studies names them (default: the standing benchmark, agents).",
         ),
     ] = None,
     out: Out = Path("results"),

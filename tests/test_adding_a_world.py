@@ -111,7 +111,7 @@ def run(copy: Path, *arguments: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=copy,
-        env=os.environ | {"PYTHONPATH": str(copy / "src")},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(copy / "src"), str(copy / "papers/src")])},
         check=False,
         capture_output=True,
         text=True,

@@ -710,8 +710,8 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path) -> None:
         "--json",
     ]
     command = [sys.executable, "-c", "from taciturn.cli import main; main()", *words]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    first = subprocess.Popen(command, start_new_session=True, cwd=ROOT / "tests", **quiet)
+    home, quiet = ROOT / "tests", subprocess.DEVNULL
+    first = subprocess.Popen(command, start_new_session=True, cwd=home, stdout=quiet, stderr=quiet)
     deadline = time.monotonic() + 120
     while len(list(out.glob("cells/*.parquet"))) < 3:
         assert first.poll() is None, "it ended before it was killed"
@@ -720,9 +720,7 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path) -> None:
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     kept = {cell: (cell.stat().st_ino, cell.stat().st_mtime_ns) for cell in out.glob("cells/*.parquet")}
-    second = subprocess.run(
-        [*command, "--resume"], cwd=ROOT / "tests", capture_output=True, text=True, timeout=120, check=False
-    )
+    second = subprocess.run([*command, "--resume"], cwd=home, capture_output=True, text=True, timeout=120, check=False)
     assert second.returncode == 0, second.stderr
     found = json.loads(second.stdout)
     assert 3 <= len(kept) < found["cells"] == 10

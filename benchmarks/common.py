@@ -13,18 +13,18 @@ from taciturn.bench.store import processor
 
 
 def record(
-    name: str,
+    name: str | Path,
     result: dict[str, Any],
     packages: tuple[str, ...] = ("taciturn", "numpy", "gymnasium"),
     by_line: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Write `result` to `benchmarks/results/<name>.json`, with the machine and the versions it was measured on, and the
-    entries `by_line`, if there are any, as `entries`, a line each."""
+    """Write `result` to `benchmarks/results/<name>.json`, or to a file, with the machine and the versions it was
+    measured on, and the entries `by_line`, if there are any, as `entries`, a line each."""
     noted = result | {
         "machine": {"processor": processor(), "cpus": os.cpu_count(), "platform": platform.platform()},
         "versions": {"python": platform.python_version()} | {package: version(package) for package in packages},
     }
-    file = Path(__file__).parent / "results" / f"{name}.json"
+    file = name if isinstance(name, Path) else Path(__file__).parent / "results" / f"{name}.json"
     file.parent.mkdir(exist_ok=True)
     text = json.dumps(noted, indent=2)
     if by_line:

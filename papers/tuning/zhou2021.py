@@ -1,5 +1,5 @@
 """Tunes every policy that the reproduction of Zhou et al. compares, each on the same budget: `python
-benchmarks/recommender_tuning.py`.
+papers/tuning/zhou2021.py`.
 
 Each gets `CONFIGURATIONS` settings, and each setting plays `RUNS` runs of `ROUNDS` rounds in each of the families
 `FAMILIES`, with contexts of two dimensions and eight agents on a star, from seeds that no study may use. The setting
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import record
 
 from taciturn.agents import bring
 from taciturn.bench.results import TUNING_SEEDS
@@ -53,8 +52,10 @@ def regret(name: str, own: dict[str, Any]) -> float:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
-    # Numba looks for the package `coverage`, and would find the benchmark of that name.
-    sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).resolve().parent]
+    here = Path(__file__).parent
+    sys.path.append(str(here.parents[1] / "benchmarks"))
+    from common import record
+
     methods: dict[str, Any] = {}
     for name, grid in GRIDS.items():
         begin = time.process_time()
@@ -71,12 +72,12 @@ def main() -> None:
     budget = {"configurations": CONFIGURATIONS, "runs": RUNS, "rounds": ROUNDS, "families": list(FAMILIES)}
     seeds = [TUNING_SEEDS[run] for run in range(RUNS)]
     found = {
-        "command": "python benchmarks/recommender_tuning.py",
+        "command": "python papers/tuning/zhou2021.py",
         "seeds": seeds,
         "budget": budget,
         "policies": methods,
     }
-    record("recommender_tuning", found, ("taciturn", "numpy", "numba"))
+    record(here / "zhou2021.json", found, ("taciturn", "numpy", "numba"))
 
 
 if __name__ == "__main__":

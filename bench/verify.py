@@ -90,17 +90,17 @@ class Pool(NamedTuple):
     unknown: int
 
 
-def pool(studies: Iterable[Study], folder: Path, longest: float) -> Pool:
-    """The stored cells of studies, but those that took more than `longest` seconds. Raises StoreError if a file is not
-    what `tools/keep.py` writes."""
+def pool(stored: Iterable[tuple[Study, Path]], longest: float) -> Pool:
+    """The cells of studies that their files hold, but those that took more than `longest` seconds.
+    Raises StoreError if a file is not what `tools/keep.py` writes."""
     found, too_long, unknown = list[Drawn](), 0, 0
-    for study in studies:
+    for study, file in stored:
         known = {(canonical(cell.config), cell.seed): cell for cell in study.cells(quick=False)}
-        stored = unpacked(folder / f"{study.name}.json")
+        _, origin, results = unpacked(file)
         # Where results of several runs are stored, nothing says which processor a cell ran on.
-        on = "" if stored.origin.get("others") else str(stored.origin.get("processor", ""))
-        streams = min(one.get("streams", 1) for one in (stored.origin, *stored.origin.get("others", [])))
-        for group in stored.results:
+        on = "" if origin.get("others") else str(origin.get("processor", ""))
+        streams = min(one.get("streams", 1) for one in (origin, *origin.get("others", [])))
+        for group in results:
             for place, seed in enumerate(group.seeds):
                 cell = known.get((canonical(group.config), int(seed)))
                 unknown += cell is None

@@ -15,7 +15,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def record(
-    name: str,
+    name: str | Path,
     result: dict[str, Any],
     packages: tuple[str, ...] = ("taciturn", "numpy", "gymnasium"),
     by_line: Mapping[str, Any] = MappingProxyType({}),

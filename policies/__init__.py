@@ -18,7 +18,6 @@ from taciturn.policies.classic.cooperative_bandits import (
     PooledKLUCB,
     Synchronised,
 )
-from taciturn.policies.classic.distributed_bandits import DistDPSE, DistRDPSE, ShuffleElimination
 from taciturn.policies.classic.elicitation import (
     FictitiousPlay,
     FlatRate,
@@ -32,26 +31,8 @@ from taciturn.policies.classic.elicitation import (
     Truthful,
 )
 from taciturn.policies.classic.fed_ucb import FedUCB
-from taciturn.policies.classic.local_bandits import LDPUCBB, LDPUCBL
-from taciturn.policies.classic.partitions import ACR, DSC
-from taciturn.policies.classic.private_bandits import (
-    DPIMED,
-    DPKLUCB,
-    DPUCB,
-    AdaPKLUCB,
-    AdaPUCB,
-    DPSuccessiveElimination,
-)
-from taciturn.policies.classic.recommender import (
-    DUCB,
-    HCT,
-    HOO,
-    ContextualZooming,
-    GaussLinUCB,
-    ItemUCB1,
-    LinUCB,
-    OracleItem,
-)
+from taciturn.policies.classic.private_bandits import DPSuccessiveElimination
+from taciturn.policies.classic.recommender import ItemUCB1, LinUCB, OracleItem
 from taciturn.policies.classic.round_stopping import Deadline, FixedCount, Fraction, OneStepLookAhead, WaitForAll
 from taciturn.policies.classic.social import (
     CopyOnReward,
@@ -65,6 +46,7 @@ from taciturn.policies.classic.social import (
     Voter,
     WinStay,
 )
+from taciturn.policies.classic.tree_search import HOO
 from taciturn.policies.designed.arm_elimination import GrowingSchedule
 from taciturn.policies.designed.elicitation import BayesianPrice, InformedPlatform, UnderstatedTarget
 from taciturn.policies.designed.federated_bandit import DividedPlan, PublicPlan
@@ -93,19 +75,17 @@ from taciturn.policies.reference.private_social_learning import PrivateSocialLea
 from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 
 __all__ = [
-    "ACR", "CBL", "CDPMAB", "DDPMAB", "DDUCB", "DPIMED", "DPKLUCB", "DPUCB", "DSC", "DUCB", "HCT", "HDPMAB", "HOO",
-    "KLUCB", "LDPUCBB", "LDPUCBL", "MOSS", "PPCL", "UCB1", "AdaPKLUCB", "AdaPUCB", "BayesianPrice", "BestDeadline",
-    "BestResponse", "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB", "ConstantLevel",
-    "ContextualZooming", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DistDPSE",
-    "DistRDPSE", "DividedPlan", "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay",
-    "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider", "GaussLinUCB",
-    "Genie", "GosInE", "GossipUCB", "GrowingBatches", "GrowingSchedule", "Hedge", "HoldTheBest",
-    "HoldTheBestTogether", "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson",
-    "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedListener", "LearnedPlan", "LearnedPulls",
-    "LearnedStopping", "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit",
-    "OneAnswerOracle", "OneMoment", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption",
-    "OutputAgreement", "PeerTruthSerum", "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice",
-    "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "ShuffleElimination",
-    "SingleAgent", "SocialQ", "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality",
-    "ThompsonSampling", "Truthful", "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
+    "CBL", "CDPMAB", "DDPMAB", "DDUCB", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL", "UCB1", "BayesianPrice",
+    "BestDeadline", "BestResponse", "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB",
+    "ConstantLevel", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DividedPlan",
+    "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse", "FixedCount",
+    "FlatRate", "FollowMajority", "Fraction", "FreeRider", "Genie", "GosInE", "GossipUCB", "GrowingBatches",
+    "GrowingSchedule", "Hedge", "HoldTheBest", "HoldTheBestTogether", "HorizonKLUCB", "InformedPlatform",
+    "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedListener",
+    "LearnedPlan", "LearnedPulls", "LearnedStopping", "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit",
+    "Mixture", "NeuralBandit", "OneAnswerOracle", "OneMoment", "OneStepLookAhead", "OptimalStopping", "OracleItem",
+    "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice",
+    "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ",
+    "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful",
+    "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ import taciturn
 from taciturn.envs.core.graph import Graph, random_graph
 from taciturn.envs.federated_bandit.world import FederatedBandit, federated_bandit_v0
 from taciturn.envs.round_stopping.world import round_stopping_v0
-from taciturn.policies.classic import bandit_indices, private_bandits, private_indices
+from taciturn.policies.classic import bandit_indices
 from taciturn.policies.classic.bandits import (
     KLUCB,
     MOSS,
@@ -31,7 +31,7 @@ from taciturn.policies.classic.cooperative_bandits import (
     Synchronised,
     communication_matrix,
 )
-from taciturn.policies.classic.private_bandits import DPSuccessiveElimination
+from taciturn.policies.classic.private_bandits import DPSuccessiveElimination, dp_elimination_epoch
 from taciturn.wrappers import Faulty, Laplace, LossyChannel
 
 MEANS = (0.1, 0.3, 0.9, 0.5)
@@ -76,7 +76,7 @@ def test_better_than_chance(policy: Any) -> None:
 @each
 def test_planned_as_by_steps(policy: Any) -> None:
     # Equal random draws give equal runs. Phases of Fed2UCB and turns of private elimination are drawn as binomials, so
-    # that only the law is the same (the latter's: tests/test_private_bandits.py).
+    # that only the law is the same (the latter's: tests/test_fast_forms.py).
     planned = taciturn.simulate(world(policy), policy, seed=2, until=350)
     stepped = taciturn.simulate(by_steps(world(policy)), policy, seed=2, until=350)
     if isinstance(policy, Fed2UCB | DPSuccessiveElimination):
@@ -187,8 +187,8 @@ def test_private_elimination_by_its_epochs() -> None:
     rewards = np.tile([0.0, 1.0, 0.9], (12_000, 1))
     policy = DPSuccessiveElimination(1e6, 0.01)
     pulled = rows(policy, rewards)
-    first = int(private_indices.dp_elimination_epoch(np.array(1), np.array(3), 1e6, 0.01).pulls)
-    second = int(private_indices.dp_elimination_epoch(np.array(2), np.array(2), 1e6, 0.01).pulls)
+    first = int(dp_elimination_epoch(np.array(1), np.array(3), 1e6, 0.01).pulls)
+    second = int(dp_elimination_epoch(np.array(2), np.array(2), 1e6, 0.01).pulls)
     assert np.bincount(pulled).tolist() == [first, 12_000 - 2 * first - second, first + second]
 
 
@@ -196,16 +196,16 @@ def test_private_elimination_by_its_epochs() -> None:
 def test_private_elimination_draws_its_noise(scale: float, right: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     # An arm that lies the threshold and one noise scale s below survives if the difference of two Laplace(s) exceeds s:
     # with probability (1/4) (2 + 1) / e. False alarm rate 1e-4 (binomial); the test detects half the noise.
-    epoch = private_indices.dp_elimination_epoch(np.array(1), np.array(2), 0.02, 0.01)
+    epoch = dp_elimination_epoch(np.array(1), np.array(2), 0.02, 0.01)
     shape, pulls = (400, 5, 2), float(epoch.pulls)
     policy = DPSuccessiveElimination(0.02, 0.01)
     policy.rng = np.random.default_rng(0)
     policy.start(shape, 10**6)
-    means = np.broadcast_to(np.array([0.0, np.rint((epoch.threshold + epoch.scale) * pulls) / pulls]), shape)
+    away = epoch.threshold + 1 / (0.02 * pulls)
+    means = np.broadcast_to(np.array([0.0, np.rint(away * pulls) / pulls]), shape)
     policy.choose(np.zeros(shape), means)
-    true = private_indices.dp_elimination_epoch
-    scaled = lambda *a: (e := true(*a))._replace(scale=e.scale * scale)  # noqa: E731
-    monkeypatch.setattr(private_bandits, "dp_elimination_epoch", scaled)
+    monkeypatch.setattr(policy, "schedule", lambda *a: dp_elimination_epoch(*a, 0.02, 0.01))
+    monkeypatch.setattr(policy, "epsilon", 0.02 / scale)  # of the noise alone
     policy.choose(np.full(shape, pulls), means)
     survived = int((policy._active.sum(-1) == 2).sum())
     assert (stats.binomtest(survived, 2000, 0.75 / np.e).pvalue > 1e-4) == right

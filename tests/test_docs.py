@@ -28,7 +28,11 @@ from taciturn.envs.core import Population, Replicas, picture
 from taciturn.envs.core.hooks import Hooks
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("papers/docs/*.md")),
+]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +168,7 @@ def test_pages_of_results_are_made_of_the_kept_results() -> None:
     package = {ROOT / "bench" / name for name in ("kept_verdicts.json", "known.json", "marks.json")}
     drawn = set((ROOT / "docs/_static").glob("together*"))
     assert len(drawn) == 2
-    assert marked | set((ROOT / "docs").glob("verdicts*.md")) | package | drawn == set(pages)
+    assert marked | set(ROOT.glob("papers/docs/verdicts*.md")) | package | drawn == set(pages)
     for page, text in pages.items():
         assert page.read_text(encoding="utf-8") == text
 

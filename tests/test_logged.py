@@ -590,7 +590,7 @@ def test_draws_are_shares(softmax_log: BanditLog) -> None:
     assert many.mean_weight == pytest.approx(1, abs=0.15)
 
 
-@pytest.mark.parametrize("policy", ["TPriDO", "LinUCB", "HCT", "ContextualZooming"])
+@pytest.mark.parametrize("policy", ["TPriDO", "LinUCB"])
 def test_policies_of_the_recommender_play_on_logs(uniform_log: BanditLog, policy: str) -> None:
     found = evaluate(uniform_log, policy, estimator="all", seed=1)
     assert [one.estimator for one in found] == ["replay", "ips", "snips", "dr"]

@@ -66,7 +66,7 @@ def own_play(name: str) -> Play:
     """Where a policy of the package is checked: with something on each channel of the recommender, so that answers come
     through it."""
     one = play(name)
-    if one.world == "recommender_v0" and name != "DUCB":
+    if one.world == "recommender_v0":
         one.privacy = dict.fromkeys(("statistics", "counts", "selection"), NoPrivacy())
     if one.world == "federated_bandit_v0":
         one.params["horizon"] = min(one.params["horizon"], 60)

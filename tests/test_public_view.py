@@ -64,11 +64,11 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     ),
     **dict.fromkeys(("LearnedPulls", "LearnedPlan"), ("federated_bandit_v0", ARMS | {"horizon": 40}, {})),
     **dict.fromkeys(
-        ("DUCB", "HCT", "HOO", "ContextualZooming", "GaussLinUCB", "ItemUCB1", "LinUCB", "NeuralBandit", "OracleItem"),
+        ("HOO", "ItemUCB1", "LinUCB", "NeuralBandit", "OracleItem"),
         ("recommender_v0", SHOP, {}),
     ),
     **dict.fromkeys(
-        ("ACR", "DSC", "TPriDO", "DTPriDO", "LogisticBandit", "PooledLogistic", "BlockListener"),
+        ("TPriDO", "DTPriDO", "LogisticBandit", "PooledLogistic", "BlockListener"),
         ("recommender_v0", SHOP, {}),
     ),
     **dict.fromkeys(
@@ -108,7 +108,7 @@ OWN: dict[str, dict[str, Any]] = PARAMETERS | {
     "Mixture": {"parts": [(Truthful(), 1.0)]},
 }
 SETTINGS = OTHERS | {name: plays[0][:3] for name, plays in PLAYS.items()}
-for world in registry.WORLDS if registry.policies().keys() - {*SETTINGS} else ():  # those not named above
+for world in registry.WORLDS if registry.own_policies().keys() - {*SETTINGS} else ():  # those not named above
     for name in {one.partition("(")[0] for some in fitting(world.world).values() for one in some} - {*SETTINGS}:
         SETTINGS[name] = (world.name, dict(world.small), {})
 TRUTH = dict.fromkeys(SETTINGS, False) | dict.fromkeys(
@@ -132,7 +132,7 @@ def play(name: str, policy: Any = None) -> Play:
 
 
 def test_every_policy_is_here() -> None:
-    assert set(SETTINGS) == set(registry.policies())
+    assert set(SETTINGS) == set(registry.own_policies())
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ def test_a_policy_that_looks_behind_the_world_is_found() -> None:
 
 @pytest.mark.parametrize("name", ["OracleOption", "CommunicationEfficientCDPMAB"])
 def test_who_needs_the_truth_must_declare_it(name: str) -> None:
-    undeclared = type(name, (registry.policies()[name],), {"needs_truth": False})
+    undeclared = type(name, (registry.own_policies()[name],), {"needs_truth": False})
     one = play(name, undeclared)
     with pytest.raises(HiddenTruth, match="must declare `needs_truth = True`"):
         one.run(one.make(), one.population(), fast=False)

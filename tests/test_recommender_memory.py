@@ -11,7 +11,7 @@ from cases import AlwaysAsks
 import taciturn
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import compiled
-from taciturn.policies import DUCB, DTPriDO, Policy, TPriDO
+from taciturn.policies import DTPriDO, Policy, TPriDO
 from taciturn.policies.families import cluster_tree
 from taciturn.wrappers import TreeAggregation
 
@@ -42,8 +42,8 @@ def peak(policy: Policy, graph: str, agents: int, rounds: int, privacy: Any) -> 
 @pytest.mark.parametrize("graph", ["ring", "star"])
 @pytest.mark.parametrize(
     ("policy", "privacy"),
-    [(AlwaysAsks(), NOISE), (TPriDO(2.0), None), (DTPriDO(2.0), NOISE), (DUCB(), None)],
-    ids=["world", "T-PriDO", "DT-PriDO", "DUCB"],
+    [(AlwaysAsks(), NOISE), (TPriDO(2.0), None), (DTPriDO(2.0), NOISE)],
+    ids=["world", "T-PriDO", "DT-PriDO"],
 )
 def test_memory_is_linear_in_agents(policy: Policy, privacy: Any, graph: str) -> None:
     found = [peak(policy, graph, size, 2, privacy) for size in (100, 200, 400)]

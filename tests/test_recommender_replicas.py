@@ -13,7 +13,7 @@ import taciturn
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array, ChannelConfig, compiled, loops
 from taciturn.envs.recommender.world import Recommender
-from taciturn.policies import ACR, DSC, DTPriDO, Policy, TPriDO
+from taciturn.policies import DTPriDO, Policy, TPriDO
 from taciturn.policies.families import cluster_tree
 from taciturn.wrappers import TreeAggregation
 
@@ -165,8 +165,6 @@ TREES: dict[str, tuple[type[Policy], dict[str, Any], dict[str, Any], Any]] = {
     "noise": (TPriDO, {"threshold": 2.0, "rate": 0.5}, {}, {"statistics": TreeAggregation(1.0)}),
     "followers": (DTPriDO, {"rate": 0.5, "bisect": True}, {"context_dim": 3, "family": "linear"}, None),
     "leaves": (DTPriDO, {"follow": "leaf"}, {}, None),
-    "grid": (DSC, {"clusters": 8}, {"graph": "ring"}, None),
-    "adaptive": (ACR, {"clusters": 8, "rate": 0.5}, {}, None),
 }
 
 

@@ -2,12 +2,10 @@
 what the papers say, kept by itself."""
 
 import inspect
-import math
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 import taciturn
 from taciturn import policies
@@ -22,13 +20,11 @@ from taciturn.policies import (
     DividedPlan,
     EliminationSchedule,
     FewRounds,
-    GaussLinUCB,
     GrowingSchedule,
     Listener,
     OneAnswerOracle,
     PrivateSocialLearning,
     PublicPlan,
-    ShuffleElimination,
     TPriDO,
 )
 from taciturn.privacy.ledger import Ledger
@@ -49,9 +45,7 @@ from taciturn.wrappers import (
 )
 
 MEASURED = {
-    "tests/test_private_bandits.py": ["AdaPUCB", "AdaPKLUCB", "DPIMED", "DPKLUCB", "DPUCB", "DPSuccessiveElimination"],
-    "tests/test_local_bandits.py": ["LDPUCBB", "LDPUCBL"],
-    "tests/test_distributed_bandits.py": ["DistDPSE", "DistRDPSE"],
+    "tests/test_bandits.py": ["DPSuccessiveElimination"],
     "tests/test_designed_recommender.py": ["BlockListener"],
     "tests/test_train.py": ["LearnedListener"],
     "tests/test_speaking.py": ["ConstantLevel", "GrowingBatches", "OneMoment"],
@@ -59,7 +53,7 @@ MEASURED = {
 """Policies whose noise, or whose levels, are measured elsewhere."""
 NOT_PRIVACY = {
     "epsilon": {"IsolatedEpsilonGreedy", "SocialQ", "TabularQ"},  # probability of exploring
-    "delta": {"HCT", "SuccessiveElimination"},  # probability of failing
+    "delta": {"SuccessiveElimination"},  # probability of failing
     "e": {"Truthful"},  # an individual's own budget, paid for
     "prescribes": {"Replicator", "SingleAgent"},  # nothing
 }
@@ -147,7 +141,7 @@ def test_a_policy_spends_the_whole_total_at_its_delta(
 
 def test_every_policy_with_an_epsilon_or_a_delta_is_in_a_table() -> None:
     """Or derived from one that is."""
-    known = {type(row[2]).__name__ for row in (*RUNS, *WITHIN)} | {"GaussLinUCB", "ShuffleElimination"}
+    known = {type(row[2]).__name__ for row in (*RUNS, *WITHIN)}
     known = known.union(*MEASURED.values(), *NOT_PRIVACY.values())
     hooks = "prescribes", "within"
     for name, policy in vars(policies).items():
@@ -155,37 +149,6 @@ def test_every_policy_with_an_epsilon_or_a_delta_is_in_a_table() -> None:
             own = any(getattr(policy, hook) is not getattr(policies.Policy, hook) for hook in hooks)
             if own or {"epsilon", "delta"} & {*inspect.signature(policy).parameters}:
                 assert known & {base.__name__ for base in policy.__mro__}, name
-
-
-# Policies that add the noise themselves.
-
-
-@pytest.mark.parametrize("delta", [1e-3, None])
-def test_noise_on_gram_matrices_is_that_of_the_paper(delta: float | None) -> None:
-    """Shariff & Sheffet 2018, section 4.2: each of the m = floor(log2 T) + 1 levels of the tree has Gaussian noise of
-    variance 16 m L^4 ln(4 / delta)^2 / epsilon^2, where L^2 = 2 bounds the square of (z, y)."""
-    policy = GaussLinUCB(0.5, delta)
-    env = make_world("recommender").population(1, **SHOP)
-    env.reset(seed=0)
-    policy.reset(env, np.random.default_rng(0))
-    m, used = math.floor(math.log2(20)) + 1, 1 / 20 if delta is None else delta
-    assert policy.noise[0] ** 2 == pytest.approx(16 * m * 4 * math.log(4 / used) ** 2 / 0.5**2)
-
-
-@pytest.mark.parametrize("delta", [1e-2, 1e-6])
-@pytest.mark.parametrize("users", [3, 400])
-def test_noise_of_shuffled_bits_has_the_delta_stated(users: int, delta: float) -> None:
-    """The sum of one more or one less bit with that noise, summed over all outcomes; and less noise would not do."""
-    policy = ShuffleElimination(0.8, delta=delta)
-    bits, chance = (float(x[0]) for x in policy.noise_bits(np.array([users])))
-
-    def excess(bits: float, chance: float) -> float:
-        law = binom.pmf(np.arange(-1, bits + 2), bits, chance)
-        one, other = law[1:], law[:-1]
-        return max(float(np.maximum(p - math.exp(0.8) * q, 0).sum()) for p, q in ((one, other), (other, one)))
-
-    assert excess(bits, chance) <= delta * (1 + 1e-6)
-    assert (excess(bits - users, chance) if chance == 0.5 else excess(bits, chance * 0.99)) > delta
 
 
 # Mechanisms.

@@ -81,7 +81,7 @@ def kept(folder: Path, study: Study, change: Any = lambda metrics: metrics, **or
 
 
 def again(folder: Path, study: Study) -> list[Check]:
-    cells = pool([study], folder, 9.0).cells
+    cells = pool([(study, folder / f"{study.name}.json")], 9.0).cells
     assert len(cells) == 20
     return verify(cells, np.random.default_rng(0), backend="serial", progress=False)
 
@@ -166,7 +166,7 @@ def test_what_earlier_streams_drew_may_differ(tmp_path: Path) -> None:
 def test_the_processor_of_results_of_several_runs_is_not_known(tmp_path: Path) -> None:
     for others, on in (([], "VAX 9000"), ([{"command": "earlier"}], "")):
         kept(tmp_path, Noise(), processor="VAX 9000", others=others)
-        assert {one.processor for one in pool([Noise()], tmp_path, 9.0).cells} == {on}
+        assert {one.processor for one in pool([(Noise(), tmp_path / "noise2024-1.json")], 9.0).cells} == {on}
 
 
 def test_a_metric_that_changed_or_is_gone_differs_and_is_named(tmp_path: Path) -> None:
@@ -195,11 +195,11 @@ def test_studies_whose_seeds_are_paired_with_others_get_no_fresh_ones(tmp_path: 
 
 def test_what_takes_longer_and_what_is_of_another_version_is_counted(tmp_path: Path) -> None:
     kept(tmp_path, Noise())
-    found = pool([Noise()], tmp_path, 1.5)
+    found = pool([(Noise(), tmp_path / "noise2024-1.json")], 1.5)
     assert (len(found.cells), found.too_long, found.unknown) == (10, 10, 0)
     text = (tmp_path / "noise2024-1.json").read_text(encoding="utf-8")
     (tmp_path / "noise2024-1.json").write_text(text.replace('"level": 1', '"level": 2'), encoding="utf-8")
-    found = pool([Noise()], tmp_path, 9.0)
+    found = pool([(Noise(), tmp_path / "noise2024-1.json")], 9.0)
     assert (len(found.cells), found.too_long, found.unknown) == (10, 0, 10)
 
 

@@ -13,7 +13,7 @@ import pytest
 import taciturn
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array, ChannelConfig
-from taciturn.policies import DSC, BlockListener, DTPriDO, Random, TPriDO
+from taciturn.policies import BlockListener, DTPriDO, Random, TPriDO
 from taciturn.privacy.mechanisms import Blocks, Exponential, TreeAggregation
 
 SHOP: dict[str, Any] = {"num_agents": 4, "num_items": 40, "repository": 20, "horizon": 16, "graph": "complete"}
@@ -134,7 +134,6 @@ LISTENER = BlockListener(8, first=6, worlds=20, rounds=20)
 BY_ANSWERS: list[tuple[Any, Any]] = [
     (TPriDO(2.0, rate=2.0), TreeAggregation),
     (DTPriDO(2.0, rate=2.0), Blocks),
-    (DSC(level=1, clusters=4), Blocks),
     (Random(), TreeAggregation),
 ]
 """Policies that act on answers and public numbers alone."""

@@ -3,14 +3,14 @@
 `python tools keep [FOLDER ...]`
 
 Each FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce FIGURE --out FOLDER` wrote. Each of its
-studies goes to `results/studies/<study>.json`: every metric of every cell, with the command, the commit, the versions
-and the hours it took. A run of some cells (`--where`) replaces these and leaves the others as they were. Curves are
-left out, but not the scores of a learner's single runs.
+studies goes to `results/studies/<study>.json`, or those of papers to `papers/results/<study>.json`: every metric of
+every cell, with the command, the commit, the versions and the hours it took. A run of some cells (`--where`) replaces
+these and leaves the others as they were. Curves are left out, but not the scores of a learner's single runs.
 
 Pages are made from these files alone: `docs/<study>.md`, if there is one (or the page that `PAGES` names), gets the
-study's tables between its markers, `docs/verdicts.md` gets a line for each claim of a paper, and
-`docs/verdicts-<paper>.md` what stands behind it; the package gets what became of each paper's claims, for its report,
-and the marks of each task.
+study's tables between its markers, `papers/docs/verdicts.md` gets a line for each claim of a paper, and
+`papers/docs/verdicts-<paper>.md` what stands behind it; the package gets what became of each paper's claims, for its
+report, and the marks of each task.
 """
 
 import re
@@ -33,9 +33,9 @@ from taciturn.bench.study import VERDICTS, Plot, Study, Table, Verdict
 from taciturn.bench.submission import Submission, merged, of_folder, packed, unpacked
 from taciturn.bench.tables import MEANINGS, number, ours, ranges, stated, tables_of, verdict_tables, why
 
-KEPT = Path(__file__).parent / "results" / "studies"
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
+KEPT, DOCS = ROOT / "tools/results/studies", ROOT / "docs"
+KEPT_OF_PAPERS, DOCS_OF_PAPERS = ROOT / "papers/results", ROOT / "papers/docs"
 PAGES = {"agents": {"leaderboard": (UNDER,), "privacy-totals": (FREE,)}}
 """The pages of a study that are not called like it, with the titles of tables that they leave out."""
 ALONE = (
@@ -59,11 +59,15 @@ def keep(folder: Path) -> list[str]:
     if manifest["quick"] or manifest["finished"] is None:
         raise ValueError(f"{folder} must hold a finished run in full form, not a quick or unfinished one")
     for name in manifest["studies"]:
-        KEPT.mkdir(exist_ok=True)
-        study, file = load_studies()[name], KEPT / f"{name}.json"
+        study, file = load_studies()[name], file_of(name)
         found = of_folder(folder, study)
         file.write_text(packed(completed(study, found, unpacked(file)) if file.exists() else found), encoding="utf-8")
     return list(manifest["studies"])
+
+
+def file_of(study: str) -> Path:
+    """Where the results of a study are kept."""
+    return (KEPT_OF_PAPERS if load_studies()[study].figures else KEPT) / f"{study}.json"
 
 
 def completed(study: Study, found: Submission, kept: Submission) -> Submission:
@@ -92,7 +96,7 @@ def completed(study: Study, found: Submission, kept: Submission) -> Submission:
 @cache
 def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
     """The origin of a kept study, its results, and the verdicts on its paper's claims."""
-    found = unpacked(KEPT / f"{study}.json")
+    found = unpacked(file_of(study))
     return found.origin, found.results, load_studies()[study].verdicts(found.results)
 
 
@@ -101,7 +105,7 @@ def pages() -> dict[Path, str]:
     be."""
     found: dict[Path, str] = {}
     papers = dict[str, list[Judged]]()
-    for study in [path.stem for path in sorted(KEPT.glob("*.json"))]:
+    for study in sorted(path.stem for folder in (KEPT, KEPT_OF_PAPERS) for path in folder.glob("*.json")):
         origin, results, judged = load(study)
         source = source_of(origin, results)
         for name, without in PAGES.get(study, {study: ()}).items():
@@ -121,14 +125,14 @@ def pages() -> dict[Path, str]:
     found[ROOT / "bench" / marks.FILE] = marks.summary(load("agents")[1])
     found[ROOT / "bench" / known.FILE] = known.summary(load("agents")[1])
     found |= drawn()
-    found[DOCS / "verdicts.md"] = overview(papers)
-    found |= {DOCS / f"verdicts-{paper}.md": details(judged) for paper, judged in papers.items()}
+    found[DOCS_OF_PAPERS / "verdicts.md"] = overview(papers)
+    found |= {DOCS_OF_PAPERS / f"verdicts-{paper}.md": details(judged) for paper, judged in papers.items()}
     return found
 
 
 def opening(results: Results) -> str:
     """The figure of the standing benchmark, and what it found, a question and a sentence each."""
-    links = {kept_verdicts.answer(): " {doc}`The claims <verdicts>`.", OWN: " {doc}`More <agents>`."}
+    links = {kept_verdicts.answer(): " {doc}`The claims <papers/verdicts>`.", OWN: " {doc}`More <agents>`."}
     told = [*load_studies()["agents"].answers(results), *links]
     lines = [f"- **{question}?** {escaped(answer)}{links.get(text, '')}"
              for text in told for question, _, answer in [text.partition("? ")]]  # fmt: skip

@@ -371,7 +371,7 @@ def found() -> str:
     told = [
         f"Of {sum(counts.values())} claims of {len(papers)} papers {counts[AGREES]} hold to the number, "
         f"{counts[IN_KIND]} in the order they state, and {counts[DIFFERS]} do not; {counts[UNDECIDED]} are undecided, "
-        f"and for {counts[NOT_COMPUTED]} no number can be computed ([verdicts](docs/verdicts.md)).",
+        f"and for {counts[NOT_COMPUTED]} no number can be computed ([verdicts](papers/docs/verdicts.md)).",
         f"From 0 for the best agent that hears nobody to 1 for one that is given what all observe, the best agents "
         f"score {lowest:.2f} to {highest:.2f} without privacy, and {left:.2f} to {most:.2f} if each may spend a total "
         "epsilon of 1 ([what a total covers](docs/leaderboard.md)).",

@@ -438,7 +438,7 @@ def test_verdicts_hold_together() -> None:
 
 # Kept full results.
 
-FILES = [file for file in sorted(keep.KEPT.glob("*.json")) if file.stem in STUDIES]
+FILES = [file for file in sorted(keep.KEPT_OF_PAPERS.glob("*.json")) if file.stem in STUDIES]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -20,7 +20,7 @@ from taciturn_papers.zhou2021 import claims, rivals, settings
 from taciturn_papers.zhou2021.figures import shorter
 
 STUDIES: Any = load_studies()
-TUNING = json.loads((Path(__file__).parents[2] / "tools/results/recommender_tuning.json").read_text("utf-8"))
+TUNING = json.loads((Path(__file__).parents[1] / "tuning/zhou2021.json").read_text("utf-8"))
 
 
 PATTERN = np.array([-1.0, 1.0] * 3)
@@ -61,7 +61,7 @@ def test_every_policy_was_tuned_on_the_same_budget_and_its_best_setting_is_playe
         best = min(found["tried"], key=lambda one: one["regret"])
         assert best["settings"] == found["settings"]
     assert set(TUNING["seeds"]) <= set(TUNING_SEEDS)
-    assert TUNING["command"] == "python tools recommender_tuning"
+    assert TUNING["command"] == "python papers/tuning/zhou2021.py"
 
 
 @pytest.mark.parametrize("study", [name for name in STUDIES if name.startswith("zhou2021")])
@@ -245,14 +245,14 @@ def test_remark_2_on_the_second_term() -> None:
 
 def test_the_papers_reductions_and_table_1_contradict_each_other() -> None:
     """Average rewards of 0.60 and x that are a best mean less the regrets, of which one is r times the other, give a
-    best mean below the average reward of 0.88 in Table 1, as docs/zhou2021.md says."""
+    best mean below the average reward of 0.88 in Table 1, as papers/docs/zhou2021.md says."""
     best = {name: (0.60 - (1 - cut) * claims.EARLY[name][1]) / cut for name, cut in claims.REDUCTIONS.items()}
     assert min(best.values()) == pytest.approx(0.67, abs=0.005)
     assert max(best.values()) == pytest.approx(0.75, abs=0.005)
 
 
 def test_what_the_page_says_of_the_noise() -> None:
-    text = (Path(__file__).parents[2] / "docs/zhou2021.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[1] / "docs/zhou2021.md").read_text(encoding="utf-8")
     scale = 11 / 2.0  # floor(log2(8 * 210)) + 1 levels
     assert claims.noise_of_a_sum(2.0) == pytest.approx(scale * math.sqrt(6))
     assert settings.NOISY_ROUNDS == 210

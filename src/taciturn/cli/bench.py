@@ -11,7 +11,7 @@ from taciturn.cli.arguments import entries
 from taciturn.cli.options import CODE, Json, Trust, with_options_of
 from taciturn.cli.output import interrupted, print_json
 from taciturn.cli.report import print_report
-from taciturn.cli.verify import KEPT
+from taciturn.cli.verify import KEPT, KEPT_OF_PAPERS, stored_files
 from taciturn.registry import UnknownName
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ def kept_hours(study: "Study") -> float:
     """How long the kept full run of a study took, in hours of one core; 0 if it is not at hand."""
     from taciturn.bench.submission import unpacked
 
-    file = KEPT / f"{study.name}.json"
-    return sum(float(one.wall_seconds.sum()) for one in unpacked(file).results) / 3600 if file.exists() else 0.0
+    file = stored_files(KEPT, KEPT_OF_PAPERS).get(study.name)
+    return sum(float(one.wall_seconds.sum()) for one in unpacked(file).results) / 3600 if file else 0.0
 
 
 Yes = Annotated[bool, Option("--yes", help="Do not ask, if no names and no --out are given.")]

@@ -11,7 +11,9 @@ from taciturn.cli.options import Json
 from taciturn.cli.output import print_json
 from taciturn.registry import UnknownName
 
-KEPT = Path(__file__).parents[3] / "tools" / "results" / "studies"
+CHECKOUT = Path(__file__).parents[3]
+KEPT = CHECKOUT / "tools" / "results" / "studies"
+KEPT_OF_PAPERS = CHECKOUT / "papers" / "results"
 PAGES = {"leaderboard": "agents", "privacy-totals": "agents"}
 """Pages of the docs that are not called like their study; `verdicts` is of all that judge a paper."""
 SHOWN = 5
@@ -29,7 +31,7 @@ def verify(
     cells: Annotated[int, Option(help="How many cells to draw.", min=1, max=10_000)] = 20,
     longest: Annotated[float, Option(help="Draw no cell that took more seconds than this.", min=0.0)] = 60.0,
     seed: Annotated[int | None, Option(help="Seed for sampling cells (default: random, printed).", min=0)] = None,
-    kept: Annotated[Path, Option(help="Folder of the stored results.", show_default="that of this checkout")] = KEPT,
+    kept: Annotated[Path | None, Option(help="Folder of the stored results (default: those of this checkout).")] = None,
     strict: Annotated[
         bool, Option("--strict", help="Exit with code 1 if a cell differs, or if too few lie within the range.")
     ] = False,
@@ -48,9 +50,11 @@ def verify(
     from taciturn.bench.verify import DIFFERENT, EXPECTED, apart, pool, told
     from taciturn.bench.verify import verify as run_again
 
-    files = [file.stem for file in sorted(kept.glob("*.json"))]
+    files = stored_files(*((KEPT, KEPT_OF_PAPERS) if kept is None else (kept,)))
     if not files:
-        raise ValueError(f"kept must be a folder of stored results, tools/results/studies of a clone, not {kept}")
+        raise ValueError(
+            f"kept must be a folder of stored results, tools/results/studies of a clone, not {kept or KEPT}"
+        )
     drawn_by = secrets.randbits(32) if seed is None else seed
     rng = np.random.default_rng(drawn_by)
     studies = load_studies()
@@ -58,11 +62,12 @@ def verify(
         if not figures(studies):
             raise no_papers()
         raise ValueError(
-            f"kept must be a folder of files STUDY.json, and {kept} has {others[0]}.json, which is of none"
+            f"kept must be a folder of files STUDY.json, and {files[others[0]].parent} has {others[0]}.json, which is "
+            "of none"
         )
     papers = [name for name in files if getattr(studies[name], "claims", ())]
-    wanted = dict.fromkeys(one for name in names or files for one in chosen(name, files, papers))
-    found = pool([studies[name] for name in wanted], kept, longest)
+    wanted = dict.fromkeys(one for name in names or files for one in chosen(name, list(files), papers))
+    found = pool([(studies[name], files[name]) for name in wanted], longest)
     if not found.cells:
         raise ValueError(
             f"longest must leave cells of {', '.join(wanted)}, and all {found.too_long} take more than {longest:g} s"
@@ -98,6 +103,11 @@ def verify(
         )
     if strict and (outcome["outcomes"][DIFFERENT] or outcome["fresh_inside"] < outcome["fresh_fewest"]):
         raise Exit(1)
+
+
+def stored_files(*folders: Path) -> dict[str, Path]:
+    """The files of stored results in folders, by study."""
+    return dict(sorted((file.stem, file) for folder in folders for file in folder.glob("*.json")))
 
 
 def chosen(name: str, files: list[str], papers: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from taciturn.bench.results import Results
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.tables import number
 from taciturn.policies.classic.bandit_indices import bernoulli_divergence
-from taciturn.policies.classic.private_indices import first_lower_bound, regret_lower_bound
+from taciturn_papers.azize2022.indices import first_lower_bound, regret_lower_bound
 from taciturn_papers.azize2022.settings import (
     ALPHA,
     ALPHAS,

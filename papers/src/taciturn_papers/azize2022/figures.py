@@ -7,8 +7,8 @@ from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.statistics import mean
 from taciturn.bench.study import Plot, Score
-from taciturn.policies.classic.private_indices import first_lower_bound, regret_lower_bound
 from taciturn_papers.azize2022 import claims
+from taciturn_papers.azize2022.indices import first_lower_bound, regret_lower_bound
 from taciturn_papers.azize2022.settings import (
     ALPHA,
     ALPHAS,

@@ -10,8 +10,8 @@ from taciturn.bench import statistics
 from taciturn.bench.results import Results
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.tables import number
-from taciturn.policies.classic.private_indices import skellam_renyi
 from taciturn.validation import Floats
+from taciturn_papers.chowdhury2023.indices import skellam_renyi
 from taciturn_papers.chowdhury2023.settings import (
     DELTA,
     EASY,

@@ -9,9 +9,10 @@ from taciturn.bench.figures import plot_curves
 from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score
-from taciturn.policies.classic.private_indices import local_lower_bound, regret_lower_bound
+from taciturn_papers.azize2022.indices import regret_lower_bound
 from taciturn_papers.base import PaperStudy
 from taciturn_papers.chowdhury2023 import claims
+from taciturn_papers.chowdhury2023.indices import local_lower_bound
 from taciturn_papers.chowdhury2023.settings import (
     EASY,
     INSTANCES,

@@ -14,21 +14,22 @@ import numpy as np
 from taciturn.agents import bring
 from taciturn.envs.core import PublicView
 from taciturn.mechanism_names import parse_mechanism
-from taciturn.policies.classic.partitions import ACR
-from taciturn.policies.classic.recommender import HCT, LinUCB, features
+from taciturn.policies.classic.recommender import LinUCB, features
+from taciturn.policies.classic.tree_search import OptimisticTree
 from taciturn.policies.families.cluster_policy import ClusterPolicy
-from taciturn.policies.families.optimistic_tree import OptimisticTree
 from taciturn.validation import Bools, Floats, Ints
+from taciturn_papers.zhou2021.item_bandits import HCT, HighConfidenceTree
+from taciturn_papers.zhou2021.partitions import ACR
 
 
-class NoisyTree(OptimisticTree):
+class NoisyTree(HighConfidenceTree):
     """HCT's tree, where the sum of each cluster is the noisy one of a stream of its own; means are kept within [0,
     1]."""
 
     def __init__(self, codes: Ints, policy: HCT, law: Any, horizon: int) -> None:
         self.law, self.horizon, self.rng = law, horizon, policy.rng
         self.streams: dict[int, Any] = {}
-        super().__init__(codes, policy.nu, policy.rho, None, policy.c, policy.delta)
+        super().__init__(codes, policy.nu, policy.rho, policy.c, policy.delta)
 
     def learn(self, path: list[int], reward: float) -> None:
         end = path[-1]

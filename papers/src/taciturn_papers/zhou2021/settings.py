@@ -30,8 +30,8 @@ MANY = 40
 ADDED = round(80_800 / 282_800, 3)  # of the items, which arrive at 4/7 of the run
 GRID_LEVELS = (0, 1, 2, 3)
 
-# Found by `python tools recommender_tuning`, 8 settings for each policy, on seeds that no study may use; all
-# that was tried, and the budget, are in `tools/results/recommender_tuning.json`.
+# Found by `python papers/tuning/zhou2021.py`, 8 settings for each policy, on seeds that no study may use; all
+# that was tried, and the budget, are in `papers/tuning/zhou2021.json`.
 TUNED: dict[str, Config] = {
     "TPriDO": {"xi": 0.05, "psi": 0.15, "rate": 20.0},
     "DTPriDO": {"xi": 0.2, "psi": 0.15, "rate": 20.0},

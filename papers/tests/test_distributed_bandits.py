@@ -10,11 +10,16 @@ from scipy import special, stats
 
 import taciturn
 from taciturn.envs import federated_bandit_v0
-from taciturn.policies import DistDPSE, DistRDPSE, ShuffleElimination
-from taciturn.policies.classic import private_indices
-from taciturn.policies.classic.distributed_bandits import binomial_delta, noise_bits
 from taciturn.validation import Array, Floats, Ints
 from taciturn.wrappers import audit
+from taciturn_papers.chowdhury2023 import indices
+from taciturn_papers.chowdhury2023.distributed_bandits import (
+    DistDPSE,
+    DistRDPSE,
+    ShuffleElimination,
+    binomial_delta,
+    noise_bits,
+)
 
 ALL: tuple[Any, ...] = (DistDPSE, DistRDPSE, ShuffleElimination)
 FAR = 4000  # beyond which noise is negligible here
@@ -81,8 +86,8 @@ def test_skellam_noise_keeps_its_renyi_privacy(epsilon: float, scale: float) -> 
     seen = np.isfinite(first) & np.isfinite(second)
     for alpha in (2, 3, 8):
         exact = special.logsumexp(alpha * first[seen] + (1 - alpha) * second[seen]) / (alpha - 1)
-        assert 0.2 * alpha * epsilon**2 < exact <= private_indices.skellam_renyi(alpha, epsilon, scale)
-    assert private_indices.skellam_renyi(2, 0.5, 10.0) == pytest.approx(0.25 + 0.75 / 400 + 0.75 / 1000)
+        assert 0.2 * alpha * epsilon**2 < exact <= indices.skellam_renyi(alpha, epsilon, scale)
+    assert indices.skellam_renyi(2, 0.5, 10.0) == pytest.approx(0.25 + 0.75 / 400 + 0.75 / 1000)
 
 
 def test_sums_modulo_m_by_hand() -> None:
@@ -96,7 +101,7 @@ def test_sums_modulo_m_by_hand() -> None:
         heard = sum(messages) % modulo
         expected = (heard - modulo if heard > users * precision + reach else heard) / precision
         given = (np.array(x) for x in (rewards.sum(), shares.sum(), users, precision, reach))
-        assert private_indices.secure_sum(*given) == expected
+        assert indices.secure_sum(*given) == expected
         if abs(shares.sum()) <= reach:
             assert expected == pytest.approx(rewards.sum() + shares.sum() / precision)
 
@@ -126,11 +131,11 @@ def test_noise_stays_within_its_tail(kind: Any, p: float) -> None:
 
 
 def test_the_radius_by_hand() -> None:
-    found = private_indices.batch_radius(np.array([64]), np.array([3]), np.array([5]), 0.1, 2.0, 0.5)
+    found = indices.batch_radius(np.array([64]), np.array([3]), np.array([5]), 0.1, 2.0, 0.5)
     first, second = np.log(4 * 5 * 9 / 0.1), np.log(2 * 5 * 9 / 0.1)
     assert found[0] == pytest.approx(np.sqrt(first / 128) + (2 * np.sqrt(second) + second / 2) / 64)
-    assert private_indices.laplace_tail(0.5) == pytest.approx((2 * np.sqrt(2), 2.0))
-    assert private_indices.skellam_tail(0.5, 10.0) == pytest.approx((4 + np.sqrt(2) / 5, 0.2))
+    assert indices.laplace_tail(0.5) == pytest.approx((2 * np.sqrt(2), 2.0))
+    assert indices.skellam_tail(0.5, 10.0) == pytest.approx((4 + np.sqrt(2) / 5, 0.2))
 
 
 def test_delta_of_binomial_noise_is_that_of_its_definition() -> None:
@@ -248,6 +253,22 @@ def test_an_audit_tells_the_papers_noise_from_that_of_the_authors_code(published
 
     found = audit(sums, pair=(0, 1), trials=20_000, confidence=1 - 1e-4, claimed=epsilon)
     assert found.verdict == ("violated" if published else "consistent")
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-6])
+@pytest.mark.parametrize("users", [3, 400])
+def test_noise_of_shuffled_bits_has_the_delta_stated(users: int, delta: float) -> None:
+    """The sum of one more or one less bit with that noise, summed over all outcomes; and less noise would not do."""
+    policy = ShuffleElimination(0.8, delta=delta)
+    bits, chance = (float(x[0]) for x in policy.noise_bits(np.array([users])))
+
+    def excess(bits: float, chance: float) -> float:
+        law = stats.binom.pmf(np.arange(-1, bits + 2), bits, chance)
+        one, other = law[1:], law[:-1]
+        return max(float(np.maximum(p - np.exp(0.8) * q, 0).sum()) for p, q in ((one, other), (other, one)))
+
+    assert excess(bits, chance) <= delta * (1 + 1e-6)
+    assert (excess(bits - users, chance) if chance == 0.5 else excess(bits, chance * 0.99)) > delta
 
 
 @pytest.mark.parametrize(("kind", "trust"), [(DistDPSE, "distributed"), (ShuffleElimination, "shuffle")])

@@ -9,9 +9,10 @@ from scipy import optimize, special, stats
 
 import taciturn
 from taciturn.envs import federated_bandit_v0
-from taciturn.policies import DPIMED, DPKLUCB, DPUCB, AdaPKLUCB, AdaPUCB, DPSuccessiveElimination
-from taciturn.policies.classic import private_bandits, private_indices
+from taciturn.policies import DPSuccessiveElimination
 from taciturn.validation import Array, Floats
+from taciturn_papers.azize2022 import indices, policies
+from taciturn_papers.azize2022.policies import DPIMED, DPKLUCB, DPUCB, AdaPKLUCB, AdaPUCB
 
 EPISODES: tuple[Any, ...] = (AdaPUCB, AdaPKLUCB, DPKLUCB, DPIMED)
 ALL = (*EPISODES, DPUCB, DPSuccessiveElimination)
@@ -30,7 +31,7 @@ def divergence(p: float, q: float, epsilon: float) -> float:
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 3.0])
 @pytest.mark.parametrize(("p", "q"), [(0.1, 0.9), (0.4, 0.5), (0.02, 0.3), (0.6, 0.6)])
 def test_the_private_divergence_is_the_least_of_its_definition(p: float, q: float, epsilon: float) -> None:
-    found = private_indices.private_divergence(np.array(p), np.array(q), epsilon)
+    found = indices.private_divergence(np.array(p), np.array(q), epsilon)
     assert found == pytest.approx(divergence(p, q, epsilon), abs=1e-8)
 
 
@@ -39,29 +40,29 @@ def test_the_private_divergence_is_the_least_of_its_definition(p: float, q: floa
 @pytest.mark.parametrize("n", [5, 40, 3000])
 def test_the_private_bound_is_the_root_of_the_private_divergence(mean: float, n: int, epsilon: float) -> None:
     def excess(q: float) -> float:
-        return n * float(private_indices.private_divergence(np.array(mean), np.array(q), epsilon)) - 9.0
+        return n * float(indices.private_divergence(np.array(mean), np.array(q), epsilon)) - 9.0
 
-    (found,) = private_indices.private_upper_bound(np.array([n]), np.array([mean]), 9.0, epsilon)
+    (found,) = indices.private_upper_bound(np.array([n]), np.array([mean]), 9.0, epsilon)
     root = optimize.brentq(excess, mean + 1e-12, 1 - 1e-12) if excess(1 - 1e-12) > 0 else 1.0
     assert found == pytest.approx(root, abs=1e-7)
 
 
 def test_indices_by_hand() -> None:
     n, means = np.array([50, 0]), np.array([0.4, 0.9])
-    first, second = private_indices.adap_ucb_index(n, means, 100, 0.5, 3.1)
+    first, second = indices.adap_ucb_index(n, means, 100, 0.5, 3.1)
     assert first == pytest.approx(0.4 + np.sqrt(3.1 * np.log(200) / 100) + 3.1 * np.log(100) / 25)
     assert second == np.inf
     # The mean is raised to 1 by the noise's share, so that the bound is 1.
-    assert private_indices.adap_klucb_index(n, means, 100, 0.1, 3.1)[0] == 1.0
+    assert indices.adap_klucb_index(n, means, 100, 0.1, 3.1)[0] == 1.0
     raised = 0.4 + 3.1 * np.log(100) / 5000
     root = optimize.brentq(lambda q: 50 * kl(raised, q) - 3.1 * np.log(100), raised, 1 - 1e-12)
-    assert private_indices.adap_klucb_index(n, means, 100, 100.0, 3.1)[0] == pytest.approx(root, abs=1e-9)
-    bound = private_indices.tree_bound(1000, 2.0, 0.1)
+    assert indices.adap_klucb_index(n, means, 100, 100.0, 3.1)[0] == pytest.approx(root, abs=1e-9)
+    bound = indices.tree_bound(1000, 2.0, 0.1)
     assert bound == pytest.approx(np.log(10) * np.log(1000) ** 1.5 / 2)
-    assert private_indices.dp_ucb_index(n, means, 100, bound)[0] == pytest.approx(
+    assert indices.dp_ucb_index(n, means, 100, bound)[0] == pytest.approx(
         0.4 + np.sqrt(2 * np.log(100) / 50) + bound / 50
     )
-    best, worse = private_indices.dp_imed_index(np.array([20, 50]), np.array([0.7, 0.4]), 0.5)
+    best, worse = indices.dp_imed_index(np.array([20, 50]), np.array([0.7, 0.4]), 0.5)
     assert best == pytest.approx(np.log(20))
     assert worse == pytest.approx(50 * divergence(0.4, 0.7, 0.5) + np.log(50))
 
@@ -69,10 +70,10 @@ def test_indices_by_hand() -> None:
 def test_lower_bounds_by_hand() -> None:
     means = np.array([0.8, 0.1, 0.5])
     at_1 = 0.7 / divergence(0.1, 0.8, 1.0) + 0.3 / divergence(0.5, 0.8, 1.0)
-    assert private_indices.regret_lower_bound(means, 1.0) == pytest.approx(at_1)
+    assert indices.regret_lower_bound(means, 1.0) == pytest.approx(at_1)
     for epsilon, private in ((1.0, False), (0.01, True)):
         by_hand = sum(gap / (6 * epsilon * gap if private else kl(0.8 - gap, 0.8)) for gap in (0.7, 0.3))
-        assert private_indices.first_lower_bound(means, epsilon) == pytest.approx(by_hand)
+        assert indices.first_lower_bound(means, epsilon) == pytest.approx(by_hand)
 
 
 def played(policy: Any, rewards: Floats, replicas: int = 1) -> tuple[Array, Floats, Floats]:
@@ -200,9 +201,9 @@ def test_jumps_have_the_law_of_steps(policy: Any, wrong: Any) -> None:
     assert stats.ks_2samp(less, steps).pvalue < 1e-4
 
 
-def test_without_numba_the_stretches_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stretches_are_the_same_if_they_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     found = regrets(DPUCB(), (0.2, 0.8), 3, 5)
-    monkeypatch.setattr(private_bandits, "compiled", lambda function: function)
+    monkeypatch.setattr(policies, "compiled", lambda function: function)
     assert (regrets(DPUCB(), (0.2, 0.8), 3, 5) == found).all()
 
 

@@ -1,19 +1,21 @@
-"""Tune every policy that the reproduction of Zhou et al. compares, each on the same budget.
+"""Tunes every policy that the reproduction of Zhou et al. compares, each on the same budget: `python
+papers/tuning/zhou2021.py`.
 
 Each gets `CONFIGURATIONS` settings, and each setting plays `RUNS` runs of `ROUNDS` rounds in each of the families
 `FAMILIES`, with contexts of two dimensions and eight agents on a star, from seeds that no study may use. The setting
 with the lowest mean regret is kept.
 """
 
+import argparse
 import itertools
 import json
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import record
 
 from taciturn.agents import bring
 from taciturn.bench.results import TUNING_SEEDS
@@ -48,7 +50,12 @@ def regret(name: str, own: dict[str, Any]) -> float:
     return round(float(np.mean(found)), 4)
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    here = Path(__file__).parent
+    sys.path.append(str(here.parents[1] / "benchmarks"))
+    from common import record
+
     methods: dict[str, Any] = {}
     for name, grid in GRIDS.items():
         begin = time.process_time()
@@ -65,9 +72,13 @@ def main(arguments: list[str]) -> None:
     budget = {"configurations": CONFIGURATIONS, "runs": RUNS, "rounds": ROUNDS, "families": list(FAMILIES)}
     seeds = [TUNING_SEEDS[run] for run in range(RUNS)]
     found = {
-        "command": "python tools recommender_tuning",
+        "command": "python papers/tuning/zhou2021.py",
         "seeds": seeds,
         "budget": budget,
         "policies": methods,
     }
-    record("recommender_tuning", found, ("taciturn", "numpy", "numba"), folder=Path(__file__).parent / "results")
+    record("zhou2021", found, ("taciturn", "numpy", "numba"), folder=here)
+
+
+if __name__ == "__main__":
+    main()

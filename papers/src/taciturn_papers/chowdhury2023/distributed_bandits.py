@@ -13,15 +13,9 @@ import numpy as np
 
 from taciturn.envs.core import number
 from taciturn.policies.classic.bandits import ArmPolicy
-from taciturn.policies.classic.private_bandits import PrivateElimination
-from taciturn.policies.classic.private_indices import (
-    Batch,
-    batch_radius,
-    laplace_tail,
-    secure_sum,
-    skellam_tail,
-)
+from taciturn.policies.classic.private_bandits import Epoch, PrivateElimination
 from taciturn.validation import Array, Floats, Ints
+from taciturn_papers.chowdhury2023.indices import batch_radius, laplace_tail, secure_sum, skellam_tail
 
 LARGEST_BATCH = 2.0**40  # beyond every horizon
 LEAST_EPSILON = 1e-6  # whose noise is still counted in 64 bits
@@ -56,16 +50,16 @@ class DistDPSE(PrivateElimination):
         self.growth = number("growth", growth, above=1)
         self.beta = None if beta is None else number("beta", beta, above=0, below=1)
 
-    def schedule(self, epoch: Ints, active: Ints) -> Batch:
+    def schedule(self, epoch: Ints, active: Ints) -> Epoch:
         pulls = np.ceil(np.minimum(self.growth**epoch, LARGEST_BATCH)).astype(np.int64)
         sigma, h = self.tail(pulls)
-        return Batch(pulls, 2 * batch_radius(pulls, epoch, active, self.failure, sigma, h))
+        return Epoch(pulls, 2 * batch_radius(pulls, epoch, active, self.failure, sigma, h))
 
     def tail(self, pulls: Ints) -> tuple[Floats | float, float]:
         """sigma and h of the noise in the sum of a batch (`batch_radius`)."""
         return laplace_tail(self.epsilon)
 
-    def noisy(self, sums: Array, epoch: Batch) -> Floats:
+    def noisy(self, sums: Array, epoch: Epoch) -> Floats:
         pulls = epoch.pulls[:, None].astype(np.float64)
         precision = self.precision(pulls)
         noise = self.noise(precision, sums.shape)
@@ -87,7 +81,7 @@ class DistDPSE(PrivateElimination):
 
 class DistRDPSE(DistDPSE):
     """Dist-RDP-SE (Chowdhury & Zhou 2023, Algorithm 1 and theorem 2): as `DistDPSE`, with Skellam noise, of variance
-    g^2 / epsilon^2 in a sum. It is private in the sense of Renyi, by `private_indices.skellam_renyi`.
+    g^2 / epsilon^2 in a sum. It is private in the sense of Renyi, by `indices.skellam_renyi`.
 
     g = ceil(s epsilon sqrt(n)) and tau = ceil((2 g / epsilon) sqrt(ln(2 / beta)) + sqrt(2) ln(2 / beta)).
 
@@ -163,7 +157,7 @@ class ShuffleElimination(DistDPSE):
         bits, chances = self.noise_bits(pulls)
         return np.sqrt(2 * bits * chances * (1 - chances)), 1 / 3
 
-    def noisy(self, sums: Array, epoch: Batch) -> Floats:
+    def noisy(self, sums: Array, epoch: Epoch) -> Floats:
         bits, chances = self.noise_bits(epoch.pulls[:, None])
         noise = self.rng.binomial(bits, chances, sums.shape) - bits * chances
         return np.asarray((sums + noise) / epoch.pulls[:, None])

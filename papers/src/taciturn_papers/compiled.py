@@ -1,0 +1,14 @@
+"""Functions that are compiled when they are first needed."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from taciturn.current_folder import numba
+
+
+@functools.cache
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, compiled by Numba and cached on disk."""
+    found: Callable[..., Any] = numba().njit(function, cache=True)
+    return found

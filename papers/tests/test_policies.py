@@ -1,0 +1,39 @@
+"""The papers' own policies pass the checks of taciturn, by the names under which this package declares them."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taciturn.registry import own_policies, policies
+from taciturn.testing import Check, policy_checks
+from taciturn.wrappers import NoPrivacy
+
+DECLARED = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "entry-points"
+]["taciturn.policies"]
+ARMS: dict[str, Any] = {"num_agents": 3, "qualities": (0.9, 0.5, 0.2), "horizon": 60}
+SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 30}
+LONG = ("fast_form_has_the_law_of_steps", "schedule_is_public")
+
+
+def checks(name: str) -> list[Any]:
+    world = ("recommender_v0", SHOP) if "zhou2021" in DECLARED[name] else ("federated_bandit_v0", ARMS)
+    # What neighbours tell must pass a channel, where the check can hold it fixed.
+    privacy = dict.fromkeys(("statistics", "counts"), NoPrivacy()) if name == "DSC" else None
+    return [
+        pytest.param(check, id=f"{name}-{check.kind}", marks=[pytest.mark.slow] * (check.kind in LONG))
+        for check in policy_checks(name, *world, privacy=privacy)
+    ]
+
+
+@pytest.mark.parametrize("check", [one for name in DECLARED for one in checks(name)])
+def test_a_policy_passes_the_checks(check: Check) -> None:
+    check()
+
+
+def test_every_declared_policy_is_found_by_its_name() -> None:
+    found = policies()
+    assert {name: f"{found[name].__module__}:{found[name].__name__}" for name in DECLARED} == DECLARED
+    assert not DECLARED.keys() & own_policies().keys()

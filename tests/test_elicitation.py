@@ -24,7 +24,7 @@ from taciturn.envs.core import Array, ChannelConfig
 from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.elicitation import campaign as replica
 from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
-from taciturn.envs.elicitation.game import Announcement, best_epsilon, best_of_ratio, wins
+from taciturn.envs.elicitation.game import Announcement, wins
 from taciturn.envs.elicitation.payments import RULES, cheapest_epsilon, informativeness, winning_report
 from taciturn.envs.elicitation.reporting import REPORTING, BitwiseReport, KaryReport, Reporting
 from taciturn.envs.elicitation.world import Elicitation
@@ -45,6 +45,7 @@ from taciturn.policies import (
     Truthful,
     Wintall,
 )
+from taciturn.policies.families.best_response import best_epsilon, best_of_ratio, exploitability, theorem_2_holds
 from taciturn.wrappers import Budget, Byzantine, Faulty, KaryRandomizedResponse, LossyChannel, Privatize, UnaryEncoding
 
 THETA = (0.4, 0.3, 0.2, 0.1)
@@ -397,7 +398,7 @@ def test_finite_best_response(cost: Cost, theta: tuple[float, ...], others: list
     assert found == pytest.approx(expected, abs=1e-5)
     away = FiniteBestResponse.solve(theta, 1.0, cost, len(others) + 3, [*others, math.nan, math.nan])
     assert away == pytest.approx(expected, abs=1e-5)
-    gain = elicitation_v0.exploitability(
+    gain = exploitability(
         Announcement("wintall", 1.0, float(cost.marginal(1.0))), [*others, expected], theta=theta, cost=cost
     )
     assert gain > -1e-9
@@ -412,9 +413,9 @@ def test_finite_best_response_refuses_nonsense() -> None:
     with pytest.raises(ValueError, match="theta must be at least two numbers >= 0 that add up to 1"):
         FiniteBestResponse.solve((0.5, 0.6), 1.0, COSTS[0], 10)
     with pytest.raises(ValueError, match="profile must hold budgets >= 0"):
-        elicitation_v0.exploitability(Wintall(1.0), [-1.0], theta=THETA, cost=COSTS[0])
+        exploitability(Wintall(1.0), [-1.0], theta=THETA, cost=COSTS[0])
     with pytest.raises(ValueError, match="target must be given"):
-        elicitation_v0.exploitability(Wintall(), [1.0], theta=THETA, cost=COSTS[0])
+        exploitability(Wintall(), [1.0], theta=THETA, cost=COSTS[0])
 
 
 def test_finite_best_response_to_a_thousand() -> None:
@@ -430,7 +431,7 @@ def test_the_claimed_equilibrium_is_asymptotic(cost: Cost, theta: tuple[float, .
     announced = Announcement("wintall", 1.0, float(cost.marginal(1.0)))
 
     def gain(size: int, e: float) -> float:
-        return elicitation_v0.exploitability(announced, np.full(size, e), theta=theta, cost=cost) / bound
+        return exploitability(announced, np.full(size, e), theta=theta, cost=cost) / bound
 
     few, many = gain(5, 1.0), gain(30_000, 1.0)
     assert few > 2e-3
@@ -443,10 +444,10 @@ def test_the_cost_that_breaks_theorem_2() -> None:
     """g = log(1+eps): the target is no best response even in the limit; announced before, by a warning."""
     for cost in COSTS:
         for e, m in itertools.product((0.2, 1.0, 5.0), (2, 4, 10)):
-            assert elicitation_v0.theorem_2_holds(cost, e, m)
+            assert theorem_2_holds(cost, e, m)
     for e, m in itertools.product((0.2, 1.0, 5.0), (2, 4, 10)):
-        assert not elicitation_v0.theorem_2_holds(LogCost(0.1), e, m)
-    gain = elicitation_v0.exploitability(Wintall(1.0), np.full(30_000, 1.0), theta=THETA, cost=LogCost(1.0))
+        assert not theorem_2_holds(LogCost(0.1), e, m)
+    gain = exploitability(Wintall(1.0), np.full(30_000, 1.0), theta=THETA, cost=LogCost(1.0))
     assert gain > 0.01 * elicitation_v0.payment_lower_bound(THETA, 1.0, LogCost(1.0))
     population = market(cost=LogCost(0.1))
     with pytest.warns(UserWarning, match="Theorem 2 does not hold for LogCost"):
@@ -951,7 +952,7 @@ def test_platforms_elicit_what_they_aim_at(platform: Any) -> None:
     """The genie pays the bound; agreement makes the target an equilibrium; a posted price elicits something, here
     less."""
     announced = platform.announcement(np.array(THETA), QuadraticCost(0.01), 1.0)
-    gain = elicitation_v0.exploitability(platform, np.ones(50), theta=THETA, cost=QuadraticCost(0.01), target=1.0)
+    gain = exploitability(platform, np.ones(50), theta=THETA, cost=QuadraticCost(0.01), target=1.0)
     law = KaryReport(4).law(np.array(THETA), 1.0)
     bound = elicitation_v0.payment_lower_bound(THETA, 1.0, QuadraticCost(0.01))
     paid = float(law @ announced.prizes(law, np.array([49])))
@@ -965,12 +966,8 @@ def test_platforms_elicit_what_they_aim_at(platform: Any) -> None:
 
 def test_free_riders_are_what_a_flat_rate_gets() -> None:
     for n in (2, 50):
-        assert elicitation_v0.exploitability(
-            FlatRate(0.3), np.zeros(n), theta=THETA, cost=COSTS[0], target=1.0
-        ) == pytest.approx(0)
-        assert elicitation_v0.exploitability(
-            FlatRate(0.3), np.ones(n), theta=THETA, cost=COSTS[0], target=1.0
-        ) == pytest.approx(1.0)
+        assert exploitability(FlatRate(0.3), np.zeros(n), theta=THETA, cost=COSTS[0], target=1.0) == pytest.approx(0)
+        assert exploitability(FlatRate(0.3), np.ones(n), theta=THETA, cost=COSTS[0], target=1.0) == pytest.approx(1.0)
     with pytest.raises(ValueError, match="max_scale must be at least"):
         taciturn.simulate(market(max_scale=0.1), {"platform": OutputAgreement(), "individual": FreeRider()}, seed=0)
     with pytest.raises(ValueError, match="rule must be one of 'wintall'"):
@@ -994,7 +991,7 @@ def test_learners_converge(size: int) -> None:
     """To the symmetric equilibrium of the finite game, which lies below the target."""
     expected = symmetric_equilibrium(size)
     assert 0.5 < expected < 0.97
-    gain = elicitation_v0.exploitability(Wintall(1.0), np.full(size, expected), theta=THETA, cost=QuadraticCost(0.01))
+    gain = exploitability(Wintall(1.0), np.full(size, expected), theta=THETA, cost=QuadraticCost(0.01))
     assert gain < 1e-6
     population = market(num_individuals=size, belief_concentration=INF, horizon=250, rules=("wintall",))
     for learner, campaigns in ((FictitiousPlay(), 60), (Hedge(rate=10.0), 250)):
@@ -1235,7 +1232,7 @@ def test_the_contract() -> None:
     assert PeerTruthSerum().announcement(np.array(THETA), cost, 1.0).rule == "peer_truth_serum"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert elicitation_v0.theorem_2_holds(cost, 1.0, 4)
+        assert theorem_2_holds(cost, 1.0, 4)
 
 
 @pytest.mark.slow

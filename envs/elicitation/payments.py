@@ -191,18 +191,3 @@ def estimator_error(theta: ArrayLike, epsilon: float, num_individuals: int, play
     law = KaryReport(theta.size).law(theta, epsilon if played is None else played)
     bias = KaryReport(theta.size).estimate(law, epsilon) - theta
     return bias**2 + ((epsilon + theta.size) / epsilon) ** 2 * law * (1 - law) / num_individuals
-
-
-def theorem_2_holds(cost: Any, epsilon: float, num_values: int) -> bool:
-    """True if the payoff W P_X(x*; theta, eps) - g(eps) of Theorem 2 is strictly concave in eps under k-ary response,
-    for any theta.
-
-    Its derivative, g'(e) (e + M)^2 / (eps + M)^2 - g'(eps), does not depend on theta and must decrease; this is checked
-    on a grid.
-    """
-    cost = as_cost(cost)
-    at = np.concatenate([[0.0], np.geomspace(1e-4, 1e3, 1000) * max(epsilon, 1.0)])
-    with np.errstate(invalid="ignore"):
-        slope = float(cost.marginal(epsilon)) * ((epsilon + num_values) / (at + num_values)) ** 2 - cost.marginal(at)
-        falls = np.diff(slope) < 0
-    return bool(falls[np.isfinite(slope[1:])].all())

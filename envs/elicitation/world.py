@@ -9,9 +9,9 @@ Description
 
 Paper
     Jiang 2020 (dissertation), chapter 2: the model of section 2.2, and Theorem 1, WINTALL and Theorem 2 of section 2.3.
-    The equations of payment are in `taciturn.envs.elicitation.payments`, the exact solution of the game with finitely
-    many individuals in `taciturn.envs.elicitation.game`, and the mechanisms for reporting in
-    `taciturn.envs.elicitation.reporting`.
+    The equations of payment are in `taciturn.envs.elicitation.payments`, expected payments among finitely many
+    individuals in `taciturn.envs.elicitation.game`, best responses in `taciturn.policies.families.best_response`, and
+    the mechanisms for reporting in `taciturn.envs.elicitation.reporting`.
 
 Agents
     `platform_0`, then `individual_0 .. individual_{N-1}`: a campaign has two turns. In the Parallel form a step is a
@@ -119,7 +119,7 @@ from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.elicitation import campaign, drawing, payments
 from taciturn.envs.elicitation.campaign import Constants
 from taciturn.envs.elicitation.costs import OTHER, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost, kind_of
-from taciturn.envs.elicitation.game import Announcement, expected_payment, exploitability
+from taciturn.envs.elicitation.game import Announcement, expected_payment
 from taciturn.envs.elicitation.payments import MIN_TARGET, RULES, distribution, payment_lower_bound
 from taciturn.envs.elicitation.reporting import REPORTING, make_reporting
 from taciturn.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
@@ -489,8 +489,6 @@ class _World(World[P, Q, K]):
     payment_lower_bound = staticmethod(payment_lower_bound)
     expected_payment = staticmethod(expected_payment)
     estimator_error = staticmethod(payments.estimator_error)
-    theorem_2_holds = staticmethod(payments.theorem_2_holds)
-    exploitability = staticmethod(exploitability)
 
 
 elicitation_v0 = _World(Elicitation, Params)

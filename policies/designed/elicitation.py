@@ -8,11 +8,12 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, integer, number
 from taciturn.envs.elicitation.costs import Cost
-from taciturn.envs.elicitation.game import Announcement, best_of_ratio
+from taciturn.envs.elicitation.game import Announcement
 from taciturn.envs.elicitation.payments import MIN_TARGET
 from taciturn.envs.elicitation.world import Elicitation
 from taciturn.policies.base import Policy
 from taciturn.policies.classic.elicitation import FreeRider, Truthful
+from taciturn.policies.families.best_response import best_of_ratio
 from taciturn.policies.families.elicitation import Individuals, Platform
 from taciturn.policies.reference.elicitation import BestResponse, FiniteBestResponse, TargetQuality
 from taciturn.validation import Floats, Ints, shown

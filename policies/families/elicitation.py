@@ -5,11 +5,12 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, number
 from taciturn.envs.elicitation.costs import Cost
-from taciturn.envs.elicitation.game import Announcement, best_epsilon
+from taciturn.envs.elicitation.game import Announcement
 from taciturn.envs.elicitation.payments import MIN_TARGET, RULES
 from taciturn.envs.elicitation.reporting import Reporting
 from taciturn.envs.elicitation.world import Elicitation
 from taciturn.policies.base import Policy
+from taciturn.policies.families.best_response import best_epsilon
 from taciturn.validation import Floats, Ints
 
 

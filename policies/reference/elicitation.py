@@ -11,8 +11,15 @@ from taciturn.envs.core import Array, PublicView, number
 from taciturn.envs.elicitation import payments
 from taciturn.envs.elicitation.costs import Cost, as_cost, kind_of
 from taciturn.envs.elicitation.elementary import of_arrays
-from taciturn.envs.elicitation.game import CLOSED, Announcement, answer_to_winner, best_epsilon, best_of_gain
+from taciturn.envs.elicitation.game import Announcement
 from taciturn.envs.elicitation.reporting import KaryReport
+from taciturn.policies.families.best_response import (
+    CLOSED,
+    answer_to_winner,
+    best_epsilon,
+    best_of_gain,
+    theorem_2_holds,
+)
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
 from taciturn.validation import Floats
 
@@ -30,7 +37,7 @@ class Wintall(Platform):
     def check(self, view: PublicView) -> None:
         m = view.params.num_values
         aims = {self.aim(target) for target in view.params.targets}
-        if failing := sorted(e for e in aims if not payments.theorem_2_holds(view.cost, e, m)):
+        if failing := sorted(e for e in aims if not theorem_2_holds(view.cost, e, m)):
             warnings.warn(
                 f"Theorem 2 does not hold for {view.params.cost!r} at target {failing[0]:g} and M = {m}: the payoff is "
                 "not concave, and individuals may prefer another budget",

@@ -14,6 +14,7 @@ from taciturn.envs import elicitation_v0
 from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, QuadraticCost
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies import Mixture
+from taciturn.policies.families.best_response import exploitability
 from taciturn.registry import make_policy
 from taciturn.simulation import simulate
 
@@ -42,7 +43,7 @@ def gain_over_target(platform: str, cost: str, num_individuals: int) -> float:
     if platform == "PeerTruthSerum":
         announced = replace(announced, reference=law)
     profile = np.full(num_individuals, TARGET)
-    return float(elicitation_v0.exploitability(announced, profile, theta=THETA, cost=COSTS[cost]))
+    return float(exploitability(announced, profile, theta=THETA, cost=COSTS[cost]))
 
 
 @register

@@ -14,7 +14,6 @@ import taciturn
 from taciturn.envs.core import Array, Channel
 from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
 from taciturn.envs.federated_training.datasets import Dataset, _deal, load_digits, load_mnist, partition
-from taciturn.envs.federated_training.reward_curve import RewardCurve, fit_hyperbolic, measure_reward_curve
 from taciturn.envs.federated_training.world import FederatedTraining, federated_training_v0
 from taciturn.envs.round_stopping.world import round_stopping_v0
 from taciturn.policies import FixedCount, OptimalStopping, WaitForAll
@@ -382,83 +381,6 @@ class TestFederatedAverage:
             federated_average(np.zeros((1, 1)), np.zeros((1, 2, 1)), np.array([[1, bad]]))
 
 
-class TestRewardCurve:
-    def test_more_updates_earn_more_and_the_curve_is_hyperbolic(self, digits: Dataset) -> None:
-        curve = measure_reward_curve(
-            Softmax(), digits, np.random.default_rng(0), num_clients=50, rounds=10, replicas=10
-        )
-        assert curve.decrements.shape == (10, 10, 51)
-        mean = curve.mean
-        assert mean[0] == 0
-        assert mean[1] < mean[5] < mean[50]
-        assert (curve.half_width() < 0.01).all()
-        paper, second_order = fit_hyperbolic(mean), fit_hyperbolic(mean, offset=0)
-        assert paper.c > 0
-        assert paper.a > 0
-        assert paper.r_squared > 0.9
-        assert second_order.r_squared > 0.99
-
-    def test_label_skew_makes_single_updates_worse(self, digits: Dataset) -> None:
-        iid, skewed = (
-            measure_reward_curve(
-                Softmax(), digits, np.random.default_rng(0), num_clients=20, concentration=c, rounds=5, replicas=5
-            ).mean
-            for c in (None, 0.3)
-        )
-        assert skewed[1] < 0 < iid[1]
-
-    def test_last_point_is_what_a_full_round_earns(self, digits: Dataset) -> None:
-        model = Softmax()
-        curve = measure_reward_curve(
-            model, digits, np.random.default_rng(3), num_clients=10, rounds=1, replicas=1, learning_rate=0.2
-        )
-        rng = np.random.default_rng(3)
-        samples = partition(digits.train_y, 10, rng)
-        samples = samples[rng.permutation(10)]
-        parameters = np.zeros((10, 650), np.float32)
-        order = epoch_order(samples, 1, rng)
-        updates = model.local_update(
-            parameters, digits.train_x, digits.train_y, order, learning_rate=0.2, batch_size=10
-        )
-        after = federated_average(parameters[:1], updates[None], (samples >= 0).sum(-1)[None])
-        (before, later), _ = model.evaluate(np.concatenate([parameters[:1], after]), digits.test_x, digits.test_y)
-        assert curve.decrements[0, 0, 10] == pytest.approx(before - later, abs=1e-6)
-
-    def test_going_on_with_fewer_updates(self, digits: Dataset) -> None:
-        few, all_of_them = (
-            measure_reward_curve(
-                Softmax(), digits, np.random.default_rng(0), num_clients=5, rounds=2, replicas=1, updates_per_round=n
-            ).decrements[0]
-            for n in (1, None)
-        )
-        np.testing.assert_array_equal(few[0], all_of_them[0])
-        assert not np.array_equal(few[1], all_of_them[1])
-
-    def test_interval_against_its_definition(self) -> None:
-        curve = RewardCurve(np.array([1.0, 2.0, 6.0])[:, None, None] * np.ones((3, 4, 2)))
-        np.testing.assert_allclose(curve.mean, [3, 3])
-        np.testing.assert_allclose(curve.half_width(), 4.302653 * np.sqrt(7 / 3), rtol=1e-6)
-        with pytest.raises(ValueError, match="at least 2 replicas"):
-            RewardCurve(np.zeros((1, 4, 2))).half_width()
-
-    @pytest.mark.parametrize("name", ["num_clients", "rounds", "replicas", "updates_per_round"])
-    def test_settings_are_checked(self, digits: Dataset, name: str) -> None:
-        with pytest.raises(ValueError, match=f"{name} must be an integer >= 1"):
-            measure_reward_curve(Softmax(), digits, np.random.default_rng(0), **{name: 0})
-
-    @given(c=st.floats(-10, 10), a=st.floats(0.01, 10), offset=st.floats(-0.5, 3), num_clients=st.integers(3, 200))
-    def test_fit_finds_an_exact_hyperbola(self, c: float, a: float, offset: float, num_clients: int) -> None:
-        curve = np.append(0, c - a / (np.arange(1, num_clients + 1) + offset))
-        fit = fit_hyperbolic(curve, offset)
-        np.testing.assert_allclose(fit, (c, a, 1), rtol=1e-5, atol=1e-5)
-
-    def test_fit_is_checked(self) -> None:
-        with pytest.raises(ValueError, match="curve must be at least 4"):
-            fit_hyperbolic(np.array([0, 1, 2]))
-        with pytest.raises(ValueError, match="curve must be at least 4"):
-            fit_hyperbolic(np.array([0, 1, np.nan, 2]))
-
-
 # Ten clients that are done within some twenty slots, and rounds of 3.1 s or so: small, and every branch is met.
 SMALL: dict[str, Any] = {"num_clients": 10, "compute_probability": 0.1, "horizon": 20.0}
 
@@ -618,11 +540,6 @@ class TestWorld:
         assert (learned[0] > 2.7 * learned[1]).all()
         assert (np.diff(optimal.mean(1)) < 0).all()
         assert all((run.metrics["test_accuracy"] > 0.7).all() for run in runs.values())
-
-    def test_belief_is_a_fit_of_the_measured_curve(self) -> None:
-        env = federated_training_v0.population()
-        fit = fit_hyperbolic(env.reward_curve(0).mean)
-        np.testing.assert_allclose(env.params.rewards[1:], fit.c - fit.a / np.arange(2, 102), atol=1e-3)
 
     def test_convolutional_network_on_files(self, tmp_path: Path) -> None:
         write_idx(tmp_path)

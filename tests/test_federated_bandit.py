@@ -20,7 +20,7 @@ from taciturn.envs.core.graph import Graph, random_graph
 from taciturn.envs.federated_bandit import fast, federation
 from taciturn.envs.federated_bandit import world as federated_bandit
 from taciturn.envs.federated_bandit.fast import AgentKnowledge
-from taciturn.envs.federated_bandit.model import average, eliminate, historical_mean, identified, round_robin
+from taciturn.envs.federated_bandit.model import average, historical_mean, identified
 from taciturn.envs.federated_bandit.protocol import information_sharing
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies import CDPMAB, DDPMAB, HDPMAB, CommunicationEfficientCDPMAB, Random, SingleAgent
@@ -29,7 +29,9 @@ from taciturn.policies.reference import arm_elimination
 from taciturn.policies.reference.arm_elimination import (
     EpochElimination,
     confidence_radius,
+    eliminate,
     participants,
+    round_robin,
     samples,
     target_gap,
     whole_samples,

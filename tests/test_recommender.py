@@ -26,6 +26,7 @@ from taciturn.policies import (
     Random,
     TPriDO,
 )
+from taciturn.policies.families.context_cells import digit_of, grid
 from taciturn.policies.families.optimistic_tree import OptimisticTree
 from taciturn.policies.reference.t_prido import dominating_set, partition_rate
 from taciturn.privacy.stateful import address_laplace
@@ -50,10 +51,10 @@ def test_item_codes_by_hand() -> None:
 
 
 def test_cells_by_hand() -> None:
-    steps = geometry.grid(np.array([[0.8, 0.3], [1.0, 0.0]]))
+    steps = grid(np.array([[0.8, 0.3], [1.0, 0.0]]))
 
     def digits(level: int, bisect: bool) -> list[int]:
-        return [geometry.digit_of(one, level, bisect) for one in steps]
+        return [digit_of(one, level, bisect) for one in steps]
 
     assert digits(0, bisect=False) == [1, 1]
     assert digits(1, bisect=False) == [3, 1]

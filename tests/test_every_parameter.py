@@ -99,7 +99,6 @@ OTHERS: dict[str, Any] = {
     "penalty": ({"objective": "error"}, 2.0),
     "rules": ("wintall", "flat_rate"),
     "reporting": "rappor",
-    "show_reports": True,
     "data": digits(),
     "concentration": (LEARNS, 0.1),
     "parts": (LEARNS, 200),

@@ -41,7 +41,6 @@ class Constants(NamedTuple):
     max_scale: float
     penalty: float
     payment_cap: float
-    show_reports: bool
     law: QualityLaw  # of theta
     c: float  # of cost,
     kind: int  # and of which kind it is
@@ -111,7 +110,6 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
         arrays.factor[i], arrays.budget[i] = 1.0, -1.0
         if params.cost_spread > 0.0:
             arrays.factor[i] = 1.0 + params.cost_spread * (2.0 * uniform(rng, COSTS) - 1.0)
-    arrays.reports[:] = -1
     state.desired = params.low
     if params.high > params.low:
         state.desired = params.low + (params.high - params.low) * uniform(rng, TARGETS)
@@ -323,9 +321,6 @@ def pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bo
         totals[ALL_SHORTFALL] += max(state.desired - max(arrays.budget[i], 0.0), 0.0)
         totals[ALL_LEVELS] += arrays.level[i]
         totals[ALL_JOINED] += arrays.joins[i]
-    if params.show_reports:
-        for i in range(params.num_individuals):
-            arrays.reports[i] = arrays.received[i] if arrays.delivered[i] else -1
     settle(state, arrays, params)
     return False, state.campaign >= params.horizon
 
@@ -355,10 +350,7 @@ def observe_platform(seen: Any, params: Any, out: Any) -> None:
     out[place + kinds + 1] = total / params.num_individuals
     out[place + kinds + 2] = seen.paid / max(total, 1)
     out[place + kinds + 3] = seen.degenerate
-    place += 2 * kinds + 4
-    out[place] = 1.0 - seen.campaign / params.horizon
-    for i in range(len(seen.reports)):
-        out[place + 1 + i] = seen.reports[i]
+    out[place + 2 * kinds + 4] = 1.0 - seen.campaign / params.horizon
 
 
 def observe_individual(seen: Any, params: Any, out: Any) -> None:

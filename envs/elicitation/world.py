@@ -21,10 +21,9 @@ Agents
 Observation
     Box float32. Platform: its last announcement `[target, scale, (rule), (value)]`; `desired`, this run's desired
     budget; the last campaign's `shares` of the reports, `participation`, `payment` (mean per participant) and
-    `degenerate`; `past_shares` of all reports so far, `time_left` (share of the campaigns), and
-    `reports` (-1: none) if `show_reports`. Individuals: the current announcement, `reference` (0 under other rules than
-    `peer_truth_serum`), their own `cost` parameter and `belief` about theta. Nobody observes theta, and the platform
-    observes neither values nor budgets.
+    `degenerate`; `past_shares` of all reports so far, and `time_left` (share of the campaigns). Individuals: the
+    current announcement, `reference` (0 under other rules than `peer_truth_serum`), their own `cost` parameter and
+    `belief` about theta. Nobody observes theta, and the platform observes neither values nor budgets.
 
 Action
     Platform: Box float32 `[target, scale, (rule), (value)]`; `rule` (if several are allowed) and `value` (if prices may
@@ -83,7 +82,6 @@ Arguments
     - reporting: "k_ary", "rappor" or "oue". The latter two need M <= 10: a report is one of 2^M bit strings, as a
       number.
     - max_epsilon, max_scale: upper bounds of actions. payment_cap: upper bound of one payment.
-    - show_reports: whether the platform observes who reported what.
 
 Deviations from the paper
     The paper prints Theorem 1 with `g' A` for `g' / A`, as its equation 2.19 shows; the bound here is min over eps >=
@@ -159,7 +157,6 @@ class Params:
     max_epsilon: float = 10.0
     max_scale: float = 100.0
     payment_cap: float = 1e6
-    show_reports: bool = False
 
     def __post_init__(self) -> None:
         integer("num_individuals", self.num_individuals, at_least=1, at_most=MOST_NUMBERS)
@@ -197,7 +194,6 @@ class Params:
             integer("number of values under bitwise reporting", self.num_values, at_least=2, at_most=10)
         number("max_scale", self.max_scale, at_least=1 / LARGE, at_most=LARGE)
         number("payment_cap", self.payment_cap, at_least=1 / LARGE, at_most=LARGE)
-        choice("show_reports", self.show_reports, (False, True))
 
     @property
     def num_values(self) -> int:
@@ -241,8 +237,6 @@ class State:
     tie: Bools = fields.public()  # whether several values tied for it
     # eps in the last campaign; -1: stayed away
     budget: Floats = fields.own(lambda p: p.num_individuals, "individual")
-    # [N]: of the last campaign; -1: none ([0] unless they are shown)
-    reports: Ints = fields.received(lambda p: p.num_individuals * int(p.show_reports), "platform", each=False)
     campaign: Ints = fields.public()  # campaigns played
     closed: Bools = fields.public()  # whether the last turn closed one
     sums: Floats = fields.hidden(lambda p: len(campaign.SUMS))  # over the campaigns
@@ -300,8 +294,6 @@ class Elicitation(Replicas[State]):
             "shares": (x, 0, 1), "participation": (1, 0, 1), "payment": (1, 0, p.payment_cap), "degenerate": (1, 0, 1),
             "past_shares": (x, 0, 1), "time_left": (1, 0, 1),
         }  # fmt: skip
-        if p.show_reports:
-            last["reports"] = (p.num_individuals, -1, x)
         own: dict[str, tuple[int, float, float]] = {"reference": (x, 0, 1)} if "peer_truth_serum" in p.rules else {}
         own |= {"cost": (1, 0, self.cost.c * (1 + p.cost_spread)), "belief": (m, 0, 1)}
         budgets = gymnasium.spaces.Box(-1.0, p.max_epsilon, (1,), np.float32)

@@ -1,7 +1,5 @@
 """Federated averaging on real data: each function against its definition, by hand or by another library."""
 
-import gzip
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +66,6 @@ class TestData:
             Dataset(x, y, x, y - 1)
 
 
-IDX_NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-
-
 def images() -> tuple[Array, ...]:
     """A small stand-in for MNIST: x_train, y_train, x_test, y_test."""
     rng = np.random.default_rng(0)
@@ -78,10 +73,10 @@ def images() -> tuple[Array, ...]:
     return tuple(rng.integers(0, 256 if len(s) > 1 else 10, s, dtype=np.uint8) for s in shapes)
 
 
-def write_idx(folder: Path, pack: Callable[[bytes], bytes] = bytes, suffix: str = "") -> None:
-    for name, array in zip(IDX_NAMES, images(), strict=True):
-        header = bytes((0, 0, 8, array.ndim)) + np.array(array.shape, ">u4").tobytes()
-        (folder / f"{name}{suffix}").write_bytes(pack(header + array.tobytes()))
+def write_images(folder: Path) -> Path:
+    x_train, y_train, x_test, y_test = images()
+    np.savez(folder / "mnist.npz", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+    return folder / "mnist.npz"
 
 
 class TestMNIST:
@@ -94,22 +89,13 @@ class TestMNIST:
         assert data.train_x.dtype == np.float32
 
     def test_npz(self, tmp_path: Path) -> None:
-        x_train, y_train, x_test, y_test = images()
-        np.savez(tmp_path / "mnist.npz", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
-        self.check(load_mnist(tmp_path / "mnist.npz"))
-
-    def test_idx(self, tmp_path: Path) -> None:
-        write_idx(tmp_path)
-        self.check(load_mnist(tmp_path))
-
-    def test_gzipped_idx(self, tmp_path: Path) -> None:
-        write_idx(tmp_path, gzip.compress, ".gz")
-        self.check(load_mnist(str(tmp_path)))
+        self.check(load_mnist(write_images(tmp_path)))
+        self.check(load_mnist(str(tmp_path / "mnist.npz")))
 
     def test_missing(self, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError, match="does not exist"):
             load_mnist(tmp_path / "nowhere.npz")
-        with pytest.raises(FileNotFoundError, match="has no train-images"):
+        with pytest.raises(ValueError, match=r"not a readable \.npz file"):
             load_mnist(tmp_path)
 
     @pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 cut short"])
@@ -133,24 +119,8 @@ class TestMNIST:
     def test_npz_of_floats(self, tmp_path: Path) -> None:
         x_train, y_train, x_test, y_test = images()
         np.savez(tmp_path / "mnist.npz", x_train=x_train / 255, y_train=y_train, x_test=x_test, y_test=y_test)
-        with pytest.raises(ValueError, match=r"train_x in .* must be uint8 with 3 axes, not float64"):
+        with pytest.raises(ValueError, match=r"x_train in .* must be uint8 with 3 axes, not float64"):
             load_mnist(tmp_path / "mnist.npz")
-
-    @pytest.mark.parametrize(
-        ("damage", "message"),
-        [
-            (lambda content: content[:-1], "must hold 15680 bytes of data, not 15679"),
-            (lambda content: content[:7], "not an IDX file"),
-            (lambda content: b"\0\0\x0d\x03" + content[4:], "not an IDX file of unsigned bytes with 3 axes"),
-            (lambda content: gzip.compress(content)[:-20], "not a readable gzip file"),
-        ],
-    )
-    def test_corrupt_idx(self, tmp_path: Path, damage: Callable[[bytes], bytes], message: str) -> None:
-        write_idx(tmp_path)
-        path = tmp_path / IDX_NAMES[0]
-        path.write_bytes(damage(path.read_bytes()))
-        with pytest.raises(ValueError, match=message):
-            load_mnist(tmp_path)
 
 
 class TestPartition:
@@ -542,8 +512,7 @@ class TestWorld:
         assert all((run.metrics["test_accuracy"] > 0.7).all() for run in runs.values())
 
     def test_convolutional_network_on_files(self, tmp_path: Path) -> None:
-        write_idx(tmp_path)
-        env = federated_training_v0.population(2, **SMALL, data=tmp_path, model="cnn")
+        env = federated_training_v0.population(2, **SMALL, data=write_images(tmp_path), model="cnn")
         metrics = played(env, 5).metrics()
         assert env.classifier.num_parameters == 80 + 15_690
         assert np.isfinite(metrics["test_loss"]).all()

@@ -48,7 +48,7 @@ Arguments
 
     - reward: the R(k) that planning policies such as `OptimalStopping` assume. The world itself uses it only for the
       default price of time. The default was fitted to the curve measured with the other defaults.
-    - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST files (`load_mnist`), or a `Dataset`.
+    - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST (`load_mnist`), or a `Dataset`.
     - concentration: None for IID clients, > 0 for label skew (`partition`).
     - parts: in how many parts the training images are split, >= num_clients; each client holds one. None: num_clients.
       With parts=100 and num_clients=1, the server learns from one client's images in the time that all would have had.
@@ -116,7 +116,7 @@ class Params(round_stopping.Params):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.data, str | Path | Dataset):
-            raise ValueError(f"data must be 'digits', the path of MNIST files, or a Dataset, not {shown(self.data)}")
+            raise ValueError(f"data must be 'digits', the path of an MNIST file, or a Dataset, not {shown(self.data)}")
         if self.concentration is not None:
             number("concentration", self.concentration, above=0)
         if self.parts is not None:

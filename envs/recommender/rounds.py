@@ -1,7 +1,6 @@
 """One recommender, round by round, as `taciturn.envs.core.hooks.Hooks` says: what is shown, liked, asked and
 answered."""
 
-import math
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -164,21 +163,6 @@ def by_cluster(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> 
                     item = int(arrays.held[i, m])
                 place -= 1
         show(arrays, params, i, item, cluster, rng)
-    move_on(state, arrays, params)
-
-
-def by_point(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """A round, by points near which items are shown."""
-    for i in range(params.num_agents):
-        item, least = 0, math.inf
-        arrays.asks[i] = actions[i, ITEM_DIMS] >= 0.5
-        for m in range(state.at_hand):
-            away, k = 0.0, int(arrays.held[i, m])
-            for d in range(ITEM_DIMS):
-                away += (arrays.items[k, d] - float(actions[i, d])) ** 2
-            if away < least:
-                item, least = k, away
-        show(arrays, params, i, item, arrays.codes[item] >> params.shift, rng)
     move_on(state, arrays, params)
 
 

@@ -24,8 +24,6 @@ Action
     Discrete(2 K): show item `a mod K` of the catalogue; if `a >= K`, also ask for the neighbours' statistics in the
     next observation. Items that the agent does not have are masked; if one is chosen, nothing is shown. With
     `actions="cluster"`, Discrete(2 * 2^D): a random own item of that cluster, where clusters without any are masked.
-    With `actions="point"`, Box(6): the own item nearest to the first five numbers; the agent asks if the sixth is at
-    least 0.5.
 
 Reward
     The feedback, Bernoulli of the mean reward mu(context, item); 0 if nothing was shown.
@@ -82,7 +80,7 @@ Arguments
     - growth: [(round, fraction), ...]: this fraction of each repository arrives only at the beginning of that round
       (counted from 0).
     - cluster_depth: D, 1 to 8.
-    - actions: "item", "cluster" or "point".
+    - actions: "item" or "cluster".
     - horizon: number of rounds, at most 2^24.
 
 Deviations from the paper
@@ -121,7 +119,6 @@ from taciturn.envs.recommender.sharing import CHANNELS, Released, ThirdParty
 from taciturn.envs.recommender.telling import Telling
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
-ACTIONS = ("item", "cluster", "point")
 MAX_HORIZON = 2**24  # float32 represents every whole number of rounds up to here
 MOST_DIMS = 9
 
@@ -158,7 +155,7 @@ class Params:
             raise ValueError(f"repository must be at most num_items, which is {items}, not {shown(self.repository)}")
         choice("homogeneous", self.homogeneous, (False, True))
         integer("cluster_depth", self.cluster_depth, at_least=1, at_most=8)
-        choice("actions", self.actions, ACTIONS)
+        choice("actions", self.actions, ("item", "cluster"))
         integer("horizon", self.horizon, at_least=1, at_most=MAX_HORIZON)
         object.__setattr__(self, "growth", read_growth(self.growth))
         _ = self.network
@@ -245,7 +242,7 @@ class Recommender(Telling[State]):
 
     @property
     def said(self) -> Callable[..., None]:
-        return {"item": rounds.by_item, "cluster": rounds.by_cluster, "point": rounds.by_point}[self.params.actions]
+        return rounds.by_item if self.params.actions == "item" else rounds.by_cluster
 
     def constants(self) -> Constants:
         p, network = self.params, self.params.network
@@ -298,10 +295,7 @@ class Recommender(Telling[State]):
             counts=(self.params.clusters, 0, longest * p.num_agents),
             means=(self.params.clusters, 0, 1),
         )
-        if p.actions == "point":
-            space: Any = gymnasium.spaces.Box(0, 1, (ITEM_DIMS + 1,), np.float32)
-        else:
-            space = gymnasium.spaces.Discrete(2 * (p.num_items if p.actions == "item" else p.clusters))
+        space = gymnasium.spaces.Discrete(2 * (p.num_items if p.actions == "item" else p.clusters))
         return (Role("agent", p.num_agents, layout, space),)
 
     def public(self) -> dict[str, Any]:
@@ -405,11 +399,9 @@ class Recommender(Telling[State]):
 
     # Observations and metrics.
 
-    def action_mask(self, role: str) -> Array | None:
+    def action_mask(self, role: str) -> Array:
         """See `Population`; read-only, and the same array until items arrive."""
         p = self.params
-        if p.actions == "point":
-            return None
         self._begun()
         moment = self.column("at_hand").tobytes() if p.growth else b""
         if self._mask is None or self._mask[0] != moment:

@@ -21,9 +21,7 @@ from taciturn.bench import train as training
 from taciturn.bench.train import train
 from taciturn.envs import elicitation_v0, gossip_bandit_v0, round_stopping_v0
 from taciturn.envs.elicitation.costs import QuadraticCost
-from taciturn.envs.federated_training.classifiers import Softmax
 from taciturn.envs.federated_training.datasets import load_digits
-from taciturn.envs.federated_training.reward_curve import measure_reward_curve
 from taciturn.policies import PPCL, FreeRider, PostedPrice, Random, Truthful
 from taciturn.policies.external.saved import load_sb3
 from taciturn.registry import worlds
@@ -100,8 +98,6 @@ OTHERS: dict[str, Any] = {
     "target": (0.4, 1.0),
     "penalty": ({"objective": "error"}, 2.0),
     "rules": ("wintall", "flat_rate"),
-    "reporting": "rappor",
-    "show_reports": True,
     "data": digits(),
     "concentration": (LEARNS, 0.1),
     "parts": (LEARNS, 200),
@@ -278,34 +274,6 @@ def test_a_saved_model_is_asked_as_one_wishes(tmp_path: Path) -> None:
             agent.reset(round_stopping_v0.population(400, **STOPPING), np.random.default_rng(0), "server")
             spread[deterministic] = len(np.unique(agent.choose(rows, None)))
         assert spread == {True: 1, False: 2}, "400 equal rows; an untrained network prefers neither action by 2^-400"
-
-
-CURVE: dict[str, Any] = {
-    "num_clients": 4,
-    "parts": 7,
-    "concentration": 0.05,
-    "rounds": 3,
-    "replicas": 3,
-    "learning_rate": 0.05,
-    "epochs": 2,
-    "batch_size": 5,
-    "updates_per_round": 2,
-}
-
-
-def test_every_parameter_of_the_reward_curve() -> None:
-    assert set(inspect.signature(measure_reward_curve).parameters) == {"model", "data", "rng", *CURVE}
-    data = load_digits()
-    data = replace(data, train_x=data.train_x[:200], train_y=data.train_y[:200])
-    few: dict[str, Any] = {"num_clients": 5, "rounds": 2, "replicas": 2}
-
-    def measured(**changes: Any) -> bytes:
-        return measure_reward_curve(Softmax(), data, np.random.default_rng(0), **few | changes).decrements.tobytes()
-
-    base = measured()
-    assert base == measured()
-    for name, value in CURVE.items():
-        assert base != measured(**{name: value}), name
 
 
 # {parameter: (what else is given, another value)}, of audits of a mechanism and of runs.

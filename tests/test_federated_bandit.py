@@ -20,7 +20,7 @@ from taciturn.envs.core.graph import Graph, random_graph
 from taciturn.envs.federated_bandit import fast, federation
 from taciturn.envs.federated_bandit import world as federated_bandit
 from taciturn.envs.federated_bandit.fast import AgentKnowledge
-from taciturn.envs.federated_bandit.model import average, eliminate, historical_mean, identified, round_robin
+from taciturn.envs.federated_bandit.model import average, historical_mean, identified
 from taciturn.envs.federated_bandit.protocol import information_sharing
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies import CDPMAB, DDPMAB, HDPMAB, CommunicationEfficientCDPMAB, Random, SingleAgent
@@ -29,7 +29,9 @@ from taciturn.policies.reference import arm_elimination
 from taciturn.policies.reference.arm_elimination import (
     EpochElimination,
     confidence_radius,
+    eliminate,
     participants,
+    round_robin,
     samples,
     target_gap,
     whole_samples,
@@ -471,15 +473,15 @@ def test_a_round_on_a_graph_takes_its_delay() -> None:
     weight = state.weight.copy()
     np.testing.assert_array_equal(weight[0], [[2, 0], [1, 1], [1, 1], [0, 2], [2, 0]])
     paid = -(first.reward - np.array([[1, 1, 0, 0, 1]]))[0]
-    np.testing.assert_allclose(paid, 2.0 * (sharing.adv + sharing.req + sharing.data)[0])
+    np.testing.assert_allclose(paid, 2.0 * np.sum([*sharing.sent.values()], 0)[0])
     for slot in (1, 2, 3):
         mask: Any = env.action_mask("agent")
         assert (mask[0, :, 2:] == 0).all()
         layout = env.roles["agent"].layout
         held = layout.unpack(env.observe())["coverage"][0]
-        np.testing.assert_allclose(held, sharing.known(slot).sum(1) / 5)
+        np.testing.assert_allclose(held, (sharing.arrival <= slot).sum(1) / 5)
         step = env.step(np.array([[3, 3, 3, 3, 3]]))  # a masked upload is none
-        np.testing.assert_allclose(-step.reward[0], 2.0 * (sharing.adv + sharing.req + sharing.data)[slot])
+        np.testing.assert_allclose(-step.reward[0], 2.0 * np.sum([*sharing.sent.values()], 0)[slot])
     assert step.info["rounds"] == 1
     assert step.info["phase"] == 0
     np.testing.assert_allclose(env.state.broadcast[0], [1.0, 0.0])
@@ -528,7 +530,7 @@ def test_messages_on_random_graphs(kind: str) -> None:
     sharing = information_sharing(graph)
     env = world(2, num_agents=14, topology=graph, horizon=1000)
     run = taciturn.simulate(env, DDPMAB(0.5), seed=0, privacy="paper")
-    assert (sharing.known(sharing.slots)).all()
+    assert sharing.arrival.max() == sharing.slots
     assert env.traffic.delay == max(graph.distances().max() - 1, 0)
     rounds = run.metrics["rounds"]
     assert rounds.min() >= 1

@@ -21,7 +21,7 @@ from taciturn.envs import gossip_bandit_v0
 from taciturn.envs.core import Array, compiled, loops, picture
 from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
-from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, choose, hear_noise, option_to_pull, reply_noise
+from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, choose, hear_noise, reply_noise
 from taciturn.envs.gossip_bandit.ticks import nobody_counts, play
 from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit
 from taciturn.policies import (
@@ -39,6 +39,7 @@ from taciturn.policies import (
     Uniform,
     Voter,
 )
+from taciturn.policies.families.social import option_to_pull
 from taciturn.policies.reference import ppcl
 from taciturn.policies.reference.ppcl import clipped_estimate
 from taciturn.wrappers import (

@@ -15,7 +15,7 @@ from taciturn.bench.results import Cell
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array, Layout, picture
 from taciturn.envs.recommender.rewards import means
-from taciturn.envs.recommender.world import cell_of
+from taciturn.envs.recommender.rounds import cell_of
 from taciturn.policies import NeuralBandit, Random, SharedPPO, TPriDO
 from taciturn.policies.learned.training import Ranking
 from taciturn.validation import Bools, Floats, Ints

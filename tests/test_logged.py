@@ -18,10 +18,11 @@ import taciturn
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array
 from taciturn.envs.recommender import rewards
-from taciturn.envs.recommender.catalogue import Catalogue, Simulator
+from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.instances import CONTEXT_SPREAD, CONTEXT_UNIFORM
 from taciturn.logged import BanditLog, estimators, evaluate, fit_ratings, read_bandit
 from taciturn.logged.reading import with_signs
+from taciturn.logged.simulator import Simulator
 from taciturn.policies import ItemUCB1, LinUCB, Policy, Random
 
 # Of each statistical test; the numbers of logs in them follow from it.

@@ -217,13 +217,13 @@ def test_what_is_public_is_there() -> None:
 
 
 def test_one_role_practises_beside_copies_of_the_others() -> None:
-    world: Any = platform_side(2, individuals=BestResponse(), num_individuals=4, fixed_target=True)
+    world: Any = platform_side(2, individuals=BestResponse(), num_individuals=4)
     practice: Any = world.view().practice(5, num_individuals=6)
     practice.reset(seed=0)
     world.reset(seed=0)
     assert type(practice) is type(world)
     assert practice.others["individual"] is not world.others["individual"]
-    assert (practice.num_envs, practice.params.num_individuals, practice.fixed_target) == (5, 6, True)
+    assert (practice.num_envs, practice.params.num_individuals) == (5, 6)
     step = practice.step(np.full((5, 1, 1), 0.5, np.float32))
     assert step.reward.shape == (5, 1)
     drawn = [world.stream("probe").random(), practice.stream("probe").random()]

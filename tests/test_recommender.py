@@ -25,6 +25,7 @@ from taciturn.policies import (
     TPriDO,
 )
 from taciturn.policies.classic.tree_search import TruncatedTree
+from taciturn.policies.families.context_cells import digit_of, grid
 from taciturn.policies.reference.t_prido import dominating_set, partition_rate
 from taciturn.privacy.stateful import address_laplace
 from taciturn.wrappers import Exponential, Laplace, NoPrivacy, TreeAggregation
@@ -48,10 +49,10 @@ def test_item_codes_by_hand() -> None:
 
 
 def test_cells_by_hand() -> None:
-    steps = geometry.grid(np.array([[0.8, 0.3], [1.0, 0.0]]))
+    steps = grid(np.array([[0.8, 0.3], [1.0, 0.0]]))
 
     def digits(level: int, bisect: bool) -> list[int]:
-        return [geometry.digit_of(one, level, bisect) for one in steps]
+        return [digit_of(one, level, bisect) for one in steps]
 
     assert digits(0, bisect=False) == [1, 1]
     assert digits(1, bisect=False) == [3, 1]
@@ -221,17 +222,7 @@ def test_what_was_asked_for_is_in_the_next_observation(graph: Any) -> None:
             np.testing.assert_allclose(seen["means"][b, w], sums / np.maximum(counts, 1), rtol=1e-6)
 
 
-def test_points_and_clusters_show_own_items() -> None:
-    point = small(actions="point")
-    point.reset(seed=9)
-    state = point.state
-    aims = np.random.default_rng(0).random((2, 4, 6)).astype(np.float32)
-    point.step(aims)
-    np.testing.assert_array_equal(point.state.answered, (aims[..., 5] >= 0.5))
-    for b, w in itertools.product(range(2), range(4)):
-        own = np.flatnonzero(state.active[b, w])
-        away = ((state.items[b, own] - aims[b, w, :5]) ** 2).sum(-1)
-        assert point.state.shown[b, w] == own[away.argmin()]
+def test_clusters_show_own_items() -> None:
     cluster = small(actions="cluster")
     cluster.reset(seed=9)
     mask, state = cluster.action_mask("agent")[..., :8], cluster.state

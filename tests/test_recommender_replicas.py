@@ -30,15 +30,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "linear, alike": {"family": "linear", "homogeneous": True, "growth": [(3, 0.5)], "context_dim": 3},
     "own": {"family": nearness, "context_dim": 1, "graph": "complete"},
     "cluster": {"actions": "cluster", "cluster_depth": 2},
-    "point": {"actions": "point", "graph": "none"},
+    "alone": {"graph": "none"},
 }
 
 
 def actions(params: Any, replica: int, time: int) -> Array:
     """What the agents of a replica do, whatever batch it is in; items that they lack are among it."""
     rng = np.random.default_rng([replica, time])
-    if params.actions == "point":
-        return rng.random((params.num_agents, 6), np.float32)
     return rng.integers(0, 2 * (params.num_items if params.actions == "item" else 4), params.num_agents)
 
 
@@ -112,8 +110,7 @@ def test_the_same_bits_in_all_interfaces(name: str, private: bool) -> None:
             for key in ("mu", "regret", "cluster", "cell", "shared", "records"):
                 assert infos[agent][key] == aec.infos[agent][key] == step.info[key]["agent"][0, i], key
             assert infos[agent]["messages"] == aec.infos[agent]["messages"] == step.info["messages"][0]
-            if array.params.actions != "point":
-                np.testing.assert_array_equal(infos[agent]["action_mask"], mask_of(array)[0, i])
+            np.testing.assert_array_equal(infos[agent]["action_mask"], mask_of(array)[0, i])
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])

@@ -6,8 +6,7 @@ action a, Box [-1, 1], is the share (1 + a) / 2 of `max_scale`, by default four 
 desired budget. WINTALL's own scale is the marginal cost at the desired budget of the run,
 so that the best action differs from run to run. The reward is the platform's per individual.
 
-With `fixed_target=False` an action has two numbers: the announced target, as such a share of `max_epsilon` (four times
-the highest desired budget), and the scale. A platform that chooses both can mislead individuals who trust its
+The target is not part of the action, since a platform that chooses both can mislead individuals who trust its
 announcement: a low target with a high scale promises more than their tally will pay. Under objective "quality", which
 does not price the error of the estimate, learners find exactly this, and their scores mean nothing. The other
 parameters are those of `elicitation_v0`.
@@ -33,33 +32,29 @@ class PlatformSide(Controlled):
     Args:
         population: an elicitation population with WINTALL as the only rule.
         others: `{"individual": policy}`, as for `Controlled`.
-        fixed_target: True: the announced target is the desired budget, and the action is only the scale.
     """
 
-    def __init__(self, population: Elicitation, others: Mapping[str, Acts], fixed_target: bool = True) -> None:
+    def __init__(self, population: Elicitation, others: Mapping[str, Acts]) -> None:
         high: Any = population.roles["platform"].action_space
-        self._half, self.fixed_target = high.high / 2, fixed_target
+        self._half = high.high[1] / 2
         super().__init__(population, "platform", others)
         self.inner: Elicitation
 
     def make_roles(self) -> tuple[Role, ...]:
         (role,) = super().make_roles()
-        size = len(self._half) - self.fixed_target
-        return (replace(role, action_space=gymnasium.spaces.Box(-1.0, 1.0, (size,), np.float32)),)
+        return (replace(role, action_space=gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)),)
 
     def own_reward(self, reward: Array) -> Array:
         return np.asarray(reward / self.params.num_individuals)
 
     def inner_action(self, action: Array) -> Array:
-        if not self.fixed_target:
-            return (action + ONE) * self._half
         announced = np.empty((len(action), 1, 2), np.float32)
         announced[:, 0, 0] = self.inner.column("desired")
-        announced[:, :, 1:] = (action + ONE) * self._half[1]
+        announced[:, :, 1:] = (action + ONE) * self._half
         return announced
 
 
-def platform_side(num_envs: int = 1, *, individuals: Acts, fixed_target: bool = True, **params: Any) -> PlatformSide:
+def platform_side(num_envs: int = 1, *, individuals: Acts, **params: Any) -> PlatformSide:
     """`num_envs` replicas in which the platform is the only agent, and the policy `individuals` plays the others.
 
     Gymnasium's forms take names too, such as "BestResponse", "FiniteBestResponse" or "Truthful", or `{name: share}` for
@@ -72,4 +67,4 @@ def platform_side(num_envs: int = 1, *, individuals: Acts, fixed_target: bool = 
     highest = plain.targets[1]
     bounds = {"max_epsilon": 4 * highest, "max_scale": 4 * float(as_cost(plain.cost).marginal(highest))}
     inner = elicitation_v0.population(num_envs, **{"rules": ("wintall",)} | bounds | params)
-    return PlatformSide(inner, {"individual": individuals}, fixed_target)
+    return PlatformSide(inner, {"individual": individuals})

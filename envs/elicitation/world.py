@@ -3,15 +3,14 @@ reports?
 
 Description
     Individual i holds one of M values, `S_i ~ theta`. Before seeing it, it chooses a budget `eps_i` or stays away; it
-    then reports `X_i` by a mechanism `P(x | s; eps_i)`, at a cost `g_i(eps_i)`. The platform announces a target budget
+    then reports `X_i` by k-ary randomised response, at a cost `g_i(eps_i)`. The platform announces a target budget
     and a rule of payment; reports are drawn, payments are made, and `theta` is estimated as if everyone had chosen the
     target. A run is several such campaigns.
 
 Paper
     Jiang 2020 (dissertation), chapter 2: the model of section 2.2, and Theorem 1, WINTALL and Theorem 2 of section 2.3.
-    The equations of payment are in `taciturn.envs.elicitation.payments`, the exact solution of the game with finitely
-    many individuals in `taciturn.envs.elicitation.game`, and the mechanisms for reporting in
-    `taciturn.envs.elicitation.reporting`.
+    The equations of payment are in `taciturn.envs.elicitation.payments`, expected payments among finitely many
+    individuals in `taciturn.envs.elicitation.game`, and best responses in `taciturn.policies.families.best_response`.
 
 Agents
     `platform_0`, then `individual_0 .. individual_{N-1}`: a campaign has two turns. In the Parallel form a step is a
@@ -21,10 +20,9 @@ Agents
 Observation
     Box float32. Platform: its last announcement `[target, scale, (rule), (value)]`; `desired`, this run's desired
     budget; the last campaign's `shares` of the reports, `participation`, `payment` (mean per participant) and
-    `degenerate`; `past_shares` of all reports so far, `time_left` (share of the campaigns), and
-    `reports` (-1: none) if `show_reports`. Individuals: the current announcement, `reference` (0 under other rules than
-    `peer_truth_serum`), their own `cost` parameter and `belief` about theta. Nobody observes theta, and the platform
-    observes neither values nor budgets.
+    `degenerate`; `past_shares` of all reports so far, and `time_left` (share of the campaigns). Individuals: the
+    current announcement, `reference` (0 under other rules than `peer_truth_serum`), their own `cost` parameter and
+    `belief` about theta. Nobody observes theta, and the platform observes neither values nor budgets.
 
 Action
     Platform: Box float32 `[target, scale, (rule), (value)]`; `rule` (if several are allowed) and `value` (if prices may
@@ -38,8 +36,7 @@ Reward
 
 Rules of payment, for an announced `scale` and target e
     - `wintall`: each report of the winner is paid `scale (M+e) e / (M f - 1)`, where f is its share (equation 2.22) and
-      the scale stands for g'(e). Mechanisms other than k-ary response use equations 2.15 to 2.18 at the estimate of
-      theta. Degenerate tallies pay 0, and no payment exceeds `payment_cap`.
+      the scale stands for g'(e). Degenerate tallies pay 0, and no payment exceeds `payment_cap`.
     - `flat_rate`: `scale` for each report.
     - `posted_price`: `scale` for each report of the announced `value`.
     - `output_agreement`: `scale` for each report that equals that of a peer, drawn uniformly for each (von Ahn &
@@ -80,10 +77,7 @@ Arguments
       each reset.
     - objective: "quality" or "error"; penalty: >= 0.
     - rules: the rules of payment that may be announced.
-    - reporting: "k_ary", "rappor" or "oue". The latter two need M <= 10: a report is one of 2^M bit strings, as a
-      number.
     - max_epsilon, max_scale: upper bounds of actions. payment_cap: upper bound of one payment.
-    - show_reports: whether the platform observes who reported what.
 
 Deviations from the paper
     The paper prints Theorem 1 with `g' A` for `g' / A`, as its equation 2.19 shows; the bound here is min over eps >=
@@ -119,10 +113,10 @@ from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.elicitation import campaign, drawing, payments
 from taciturn.envs.elicitation.campaign import Constants
 from taciturn.envs.elicitation.costs import OTHER, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost, kind_of
-from taciturn.envs.elicitation.game import Announcement, expected_payment, exploitability
+from taciturn.envs.elicitation.game import Announcement, expected_payment
 from taciturn.envs.elicitation.payments import MIN_TARGET, RULES, distribution, payment_lower_bound
-from taciturn.envs.elicitation.reporting import REPORTING, make_reporting
-from taciturn.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
+from taciturn.envs.elicitation.reporting import KaryReport
+from taciturn.privacy.mechanisms import KaryRandomizedResponse
 from taciturn.validation import (
     MOST_ARMS,
     MOST_NUMBERS,
@@ -155,11 +149,9 @@ class Params:
     objective: str = "quality"
     penalty: float = 1.0
     rules: Sequence[str] = RULES
-    reporting: str = "k_ary"
     max_epsilon: float = 10.0
     max_scale: float = 100.0
     payment_cap: float = 1e6
-    show_reports: bool = False
 
     def __post_init__(self) -> None:
         integer("num_individuals", self.num_individuals, at_least=1, at_most=MOST_NUMBERS)
@@ -192,22 +184,13 @@ class Params:
                 f"rules must be a list of one or more distinct rules of payment ({', '.join(RULES)}), not "
                 f"{shown(given)}"
             )
-        choice("reporting", self.reporting, REPORTING)
-        if self.reporting != "k_ary":
-            integer("number of values under bitwise reporting", self.num_values, at_least=2, at_most=10)
         number("max_scale", self.max_scale, at_least=1 / LARGE, at_most=LARGE)
         number("payment_cap", self.payment_cap, at_least=1 / LARGE, at_most=LARGE)
-        choice("show_reports", self.show_reports, (False, True))
 
     @property
     def num_values(self) -> int:
         """M."""
         return int(self.theta) if isinstance(self.theta, int | np.integer) else len(self.theta)
-
-    @property
-    def num_reports(self) -> int:
-        """x: M, or the number of bit strings."""
-        return self.num_values if self.reporting == "k_ary" else int(2**self.num_values)
 
     @property
     def targets(self) -> tuple[float, float]:
@@ -217,8 +200,7 @@ class Params:
 
 @dataclass(frozen=True)
 class State:
-    """A market; seen from outside, each field leads with [B]. x is the number of possible reports, M under k-ary
-    response."""
+    """A market; seen from outside, each field leads with [B]."""
 
     theta: Floats = fields.hidden(lambda p: p.num_values)
     # [N, M], or [1, M] if everyone knows theta
@@ -232,17 +214,14 @@ class State:
     rule: Ints = fields.public()  # position in RULES
     value: Ints = fields.public()  # the report for which a price is posted
     bound: Floats = fields.hidden()  # Theorem 1's, at the target
-    # [x]: reports of the last campaign
-    counts: Ints = fields.received(lambda p: p.num_reports, "platform", each=False)
-    past: Ints = fields.public(lambda p: p.num_reports)  # of all campaigns, which the truth serum publishes
+    counts: Ints = fields.received(lambda p: p.num_values, "platform", each=False)  # reports of the last campaign
+    past: Ints = fields.public(lambda p: p.num_values)  # of all campaigns, which the truth serum publishes
     paid: Floats = fields.public()  # total payment of the last campaign
     degenerate: Bools = fields.public()  # last campaign
     winner: Ints = fields.public()  # of the last campaign; -1: none
     tie: Bools = fields.public()  # whether several values tied for it
     # eps in the last campaign; -1: stayed away
     budget: Floats = fields.own(lambda p: p.num_individuals, "individual")
-    # [N]: of the last campaign; -1: none ([0] unless they are shown)
-    reports: Ints = fields.received(lambda p: p.num_individuals * int(p.show_reports), "platform", each=False)
     campaign: Ints = fields.public()  # campaigns played
     closed: Bools = fields.public()  # whether the last turn closed one
     sums: Floats = fields.hidden(lambda p: len(campaign.SUMS))  # over the campaigns
@@ -282,27 +261,25 @@ class Elicitation(Replicas[State]):
 
     def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
         self.cost = as_cost(params.cost)
-        self.reporting = make_reporting(params.reporting, params.num_values)
+        self.reporting = KaryReport(params.num_values)
         super().__init__(params, num_envs, first_replica)
 
     def make_roles(self) -> tuple[Role, ...]:
-        p, m, x = self.params, self.params.num_values, self.reporting.num_reports
+        p, m = self.params, self.params.num_values
         announced: dict[str, tuple[int, float, float]] = {
             "target": (1, 0, p.max_epsilon), "scale": (1, 0, p.max_scale)
         }  # fmt: skip
         if len(p.rules) > 1:
             announced["rule"] = (1, 0, len(p.rules))
         if "posted_price" in p.rules:
-            announced["value"] = (1, 0, x)
+            announced["value"] = (1, 0, m)
         high = np.array([high for _, _, high in announced.values()], np.float32)
         last: dict[str, tuple[int, float, float]] = {
             "desired": (1, 0, p.max_epsilon),
-            "shares": (x, 0, 1), "participation": (1, 0, 1), "payment": (1, 0, p.payment_cap), "degenerate": (1, 0, 1),
-            "past_shares": (x, 0, 1), "time_left": (1, 0, 1),
+            "shares": (m, 0, 1), "participation": (1, 0, 1), "payment": (1, 0, p.payment_cap), "degenerate": (1, 0, 1),
+            "past_shares": (m, 0, 1), "time_left": (1, 0, 1),
         }  # fmt: skip
-        if p.show_reports:
-            last["reports"] = (p.num_individuals, -1, x)
-        own: dict[str, tuple[int, float, float]] = {"reference": (x, 0, 1)} if "peer_truth_serum" in p.rules else {}
+        own: dict[str, tuple[int, float, float]] = {"reference": (m, 0, 1)} if "peer_truth_serum" in p.rules else {}
         own |= {"cost": (1, 0, self.cost.c * (1 + p.cost_spread)), "belief": (m, 0, 1)}
         budgets = gymnasium.spaces.Box(-1.0, p.max_epsilon, (1,), np.float32)
         announcements = gymnasium.spaces.Box(np.zeros(high.size, np.float32), high, dtype=np.float32)
@@ -312,7 +289,7 @@ class Elicitation(Replicas[State]):
         )
 
     def make_channels(self) -> tuple[Channel, ...]:
-        kind = KaryRandomizedResponse.kind if self.params.reporting == "k_ary" else UnaryEncoding.kind
+        kind = KaryRandomizedResponse.kind
         named: Any = {"observer": "platform", "unit": "event", "sender": "individual"}
         return (Channel("report", "categorical", chosen=kind, disjoint=True, **named),)
 
@@ -348,10 +325,7 @@ class Elicitation(Replicas[State]):
             allowed=rules,
             places=places,
             least=float(np.float32(MIN_TARGET)),
-            k_ary=p.reporting == "k_ary",
-            bounded=p.reporting == "k_ary" and kind_of(self.cost) != OTHER,
             bare=self.plain,
-            symmetric=p.reporting == "rappor",
             by_quality=p.objective == "quality",
             prices="posted_price" in p.rules,
             serum="peer_truth_serum" in p.rules,
@@ -359,11 +333,11 @@ class Elicitation(Replicas[State]):
 
     def arrays(self) -> dict[str, Any]:
         """Beside the fields of the State the arrays between the halves of a campaign, which no State shows."""
-        p, n, m, x = self.params, self.params.num_individuals, self.params.num_values, self.params.num_reports
+        p, n, m = self.params, self.params.num_individuals, self.params.num_values
         passing: dict[str, Any] = {name: np.zeros(n, np.int64) for name in ("data", "sent", "received")}
         passing |= {name: np.zeros(n, np.bool_) for name in ("joins", "delivered")}
         passing |= {name: np.zeros(n) for name in ("level", "costs", "payments")}
-        passing |= {"prize": np.zeros(x), "chance": np.zeros(x), "estimate": np.zeros(m), "won": np.zeros(1)}
+        passing |= {"prize": np.zeros(m), "chance": np.zeros(m), "estimate": np.zeros(m), "won": np.zeros(1)}
         return fields.shapes_of(State, p) | passing | {"totals": np.zeros(len(campaign.TOTALS))}
 
     def begun(self, where: Array) -> None:
@@ -371,11 +345,10 @@ class Elicitation(Replicas[State]):
         if self._constants.kind == OTHER:
             desired = self.column("desired")[where]
             self.column("scale")[where] = np.clip(self.cost.marginal(desired), 0, self.params.max_scale)
-        if not self._constants.bounded:
             self.price()
 
     def splits(self) -> bool:
-        return not (self.plain and self._constants.bounded)
+        return not self.plain or self._constants.kind == OTHER
 
     def between(self, live: Array) -> None:
         if self.turn == ("platform",):
@@ -387,9 +360,6 @@ class Elicitation(Replicas[State]):
             budget, joins = self.column("budget"), self.column("joins")
             costs = self.column("factor") * self.cost(np.maximum(budget, 0.0)) * joins
             self.column("costs")[live] = costs[live]
-        if not self._constants.k_ary:
-            self.apply(campaign.tally, live, self._constants, 1)
-            self.judge(live)
 
     def price(self) -> None:
         """Compute the bounds that are missing."""
@@ -397,7 +367,7 @@ class Elicitation(Replicas[State]):
         if (stale := np.isnan(bound)).any():
             cases = np.column_stack([self.column("theta")[stale], self.column("target")[stale]])
             cases, of = np.unique(cases, axis=0, return_inverse=True)
-            found = payment_lower_bound(cases[:, :-1], cases[:, -1], self.cost, self.reporting)
+            found = payment_lower_bound(cases[:, :-1], cases[:, -1], self.cost)
             bound[stale] = found[of.ravel()]
 
     def send(self, live: Array) -> None:
@@ -410,18 +380,8 @@ class Elicitation(Replicas[State]):
             joins &= (channel.messages() > before) | ~live[:, None]
             budget[~joins], level[~joins] = -1.0, 0.0
         if channel.config.faults:  # a fault's lie may exceed an honest report
-            delivered = delivered & (received >= 0) & (received < self.reporting.num_reports)
+            delivered = delivered & (received >= 0) & (received < self.params.num_values)
         self.column("received")[live], self.column("delivered")[live] = received[live], delivered[live]
-
-    def judge(self, live: Array) -> None:
-        """The estimate, the winner, and the payment to it [Jiang 2.15-2.18], of tallies under other mechanisms than
-        k-ary response."""
-        counts, target = self.column("counts")[live], self.column("target")[live]
-        nobody, estimate = counts.sum(-1) == 0, self.estimate(counts, target)
-        winner, slope = payments.winning_report(estimate, target, self.reporting)
-        self.column("estimate")[live], self.column("winner")[live] = estimate, np.where(nobody, -1, winner)
-        self.column("degenerate")[live] = (slope == 0) | nobody
-        self.column("won")[live, 0] = payments.winner_payment(self.column("scale")[live], slope)
 
     def announce(self, rule: str, target: ArrayLike, scale: ArrayLike, value: ArrayLike = 0) -> Array:
         """The platform's action float32[B, 1, D] for an announcement of numbers or [B], within its space; ValueError
@@ -489,8 +449,6 @@ class _World(World[P, Q, K]):
     payment_lower_bound = staticmethod(payment_lower_bound)
     expected_payment = staticmethod(expected_payment)
     estimator_error = staticmethod(payments.estimator_error)
-    theorem_2_holds = staticmethod(payments.theorem_2_holds)
-    exploitability = staticmethod(exploitability)
 
 
 elicitation_v0 = _World(Elicitation, Params)

@@ -119,11 +119,6 @@ def fill_gaps(arrays: Any) -> None:
         arrays.gap[k] = best - arrays.gap[k]
 
 
-def smallest_gap(gap: Floats) -> Floats:
-    """Delta, the smallest positive gap, float64[B], of gaps [B, K]; 1 if all arms are best."""
-    return np.where(gap > EQUAL, gap, 1.0).min(-1)
-
-
 def regret(arrays: Any) -> float:
     """[Li 1], conditional on the pulls: the sum over agents and slots of mu* - mu_a."""
     total = 0.0
@@ -201,20 +196,6 @@ def turns(slots: Any, rank: Any, number: Any) -> Any:
     """How often the arm of that rank has its turn in the first `slots` slots of a phase that cycles through `number`
     arms."""
     return slots // number + (rank < slots % number)
-
-
-def eliminate(active: Bools, mean: Floats, threshold: Floats) -> Bools:
-    """Arms that stay active, bool[..., K], for a `threshold` [...]."""
-    best = np.where(active, mean, -np.inf).max(-1, keepdims=True)
-    return np.asarray(active & stays(best, mean, threshold[..., None]))
-
-
-def round_robin(active: Bools, played: Ints, slots: Ints) -> Ints:
-    """Pulls of each arm, int64[..., K], in the next `slots` of a phase that cycles through the active arms, after
-    `played` slots of it."""
-    number, rank = active.sum(-1, keepdims=True), np.cumsum(active, -1) - 1
-    until = turns((played + slots)[..., None], rank, number)
-    return np.where(active, until - turns(played[..., None], rank, number), 0)
 
 
 # Which arms are played.

@@ -13,30 +13,26 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core.graph import Graph
-from taciturn.validation import Bools, Ints, choice, integer, number
+from taciturn.validation import Ints, choice, integer
 
-ACCOUNTINGS = ("messages", "links", "edges")
 DELAYS = ("diameter-1", "diameter")
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a protocol among the M agents of a graph sent in its slots 0 .. slots - 1.
+    """What a protocol among the M agents of a graph sends in its slots 0 .. slots - 1.
 
     Attributes:
         slots: duration of the protocol.
-        links: edges over which anything was sent, int64[slots].
-        num_edges: edges of the graph.
+        sent: messages sent by each agent in each slot, by kind, int64[slots, M].
+        gathers: int64[G], the agents that hold all M vectors in the end.
+        arrival: int64[G, M], slots after which each of these holds the vector of agent j; 0 for its own.
     """
 
     slots: int
-    links: Ints
-    num_edges: int
-
-    @property
-    def sent(self) -> dict[str, Ints]:
-        """Messages sent by each agent in each slot, by kind, int64[slots, M]."""
-        raise NotImplementedError
+    sent: dict[str, Ints]
+    gathers: Ints
+    arrival: Ints
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -44,56 +40,8 @@ class Exchange:
         return {kind: int(sent.sum()) for kind, sent in self.sent.items()}
 
 
-@dataclass(frozen=True)
-class Sharing(Exchange):
-    """A round of Algorithm 2 (GIS), whose duration is the graph's diameter: everyone then holds all M vectors.
-
-    Attributes:
-        adv, req, data: messages sent, int64[slots, M].
-        vectors: vectors in the DATA messages sent, int64[slots, M].
-        arrival: int64[M, M], slots after which agent i holds the vector of agent j; 0 for its own.
-    """
-
-    adv: Ints
-    req: Ints
-    data: Ints
-    vectors: Ints
-    arrival: Ints
-
-    @property
-    def sent(self) -> dict[str, Ints]:
-        return {"adv": self.adv, "req": self.req, "data": self.data}
-
-    def known(self, slots: int) -> Bools:
-        """The vectors that each agent holds after `slots` slots, bool[M, M]."""
-        return np.asarray(self.arrival <= slots)
-
-
-@dataclass(frozen=True)
-class Collection(Exchange):
-    """One-way collection (SAC), whose duration is the sink's eccentricity: the sink then holds all M vectors.
-
-    Attributes:
-        sink: the agent that collects.
-        towards: int64[M], the agent to which each agent sends, its lowest-numbered neighbour nearer to the sink; for
-            the sink, itself.
-        hops: int64[M], hops of each agent's vector to the sink, each of which takes a slot. Their sum is the number of
-            messages, as in the proof of Theorem 4.
-        sac: vectors sent, each in a message of its own, int64[slots, M].
-    """
-
-    sink: int
-    towards: Ints
-    hops: Ints
-    sac: Ints
-
-    @property
-    def sent(self) -> dict[str, Ints]:
-        return {"sac": self.sac}
-
-
-def information_sharing(graph: Any) -> Sharing:
-    """Algorithm 2 (GIS), until every agent holds all M vectors.
+def information_sharing(graph: Any) -> Exchange:
+    """A round of Algorithm 2 (GIS), whose duration is the graph's diameter: every agent then holds all M vectors.
 
     In each slot, every agent that gained vectors in the slot before (in the first slot: its own) sends ADV with their
     labels to all its neighbours, including those it got them from. A neighbour that lacks some of them answers REQ, and
@@ -104,6 +52,9 @@ def information_sharing(graph: Any) -> Sharing:
 
     Args:
         graph: a connected `Graph` of M agents, or anything that `Graph.of` reads.
+
+    Returns:
+        The messages `adv`, `req` and `data`.
 
     Raises:
         ValueError: the graph is not connected.
@@ -124,23 +75,12 @@ def information_sharing(graph: Any) -> Sharing:
     slot, providers = hops[receivers, labels] - 1, towards[receivers, labels]
     pairs = np.sort((slot * m + receivers) * m + providers)
     requests, asked = np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], m)  # one request for all that an agent has
-    advertises = np.arange(slots)[:, None] <= last
-    return Sharing(
-        slots,
-        touched(graph, advertises),
-        graph.num_edges,
-        adv=graph.degrees * advertises,
-        req=by_agent(*np.divmod(requests, m)),
-        data=by_agent(requests // m, asked),
-        vectors=by_agent(slot, providers),
-        arrival=hops,
-    )
-
-
-def touched(graph: Graph, active: Bools) -> Ints:
-    """Number of edges with at least one end among the `active` bool[slots, M], int64[slots]."""
-    ends = np.repeat(np.arange(graph.num_nodes), graph.degrees), graph.indices
-    return np.array([np.count_nonzero(now[ends[0]] | now[ends[1]]) // 2 for now in active], np.int64)
+    sent = {
+        "adv": graph.degrees * (np.arange(slots)[:, None] <= last),
+        "req": by_agent(*np.divmod(requests, m)),
+        "data": by_agent(requests // m, asked),
+    }
+    return Exchange(slots, sent, np.arange(m), hops)
 
 
 def eccentricities(graph: Graph) -> Ints:
@@ -167,13 +107,19 @@ def sink_agents(components: Sequence[Any]) -> tuple[int, ...]:
     return tuple(int(eccentricities(graph).argmin()) for graph in graphs)
 
 
-def collection(graph: Any, sink: int) -> Collection:
-    """Collection of all agents' vectors at the sink (SAC, section VI-A2): each moves one hop per slot on a shortest
-    path.
+def collection(graph: Any, sink: int) -> Exchange:
+    """Collection of all agents' vectors at the sink (SAC, section VI-A2), whose duration is its eccentricity: each
+    vector moves one hop per slot on a shortest path, in a message of its own.
+
+    An agent sends to its lowest-numbered neighbour nearer to the sink. The number of messages is the sum of the hops,
+    as in the proof of Theorem 4.
 
     Args:
         graph: a connected `Graph`, or anything that `Graph.of` reads.
         sink: the number of an agent.
+
+    Returns:
+        The messages `sac`.
 
     Raises:
         ValueError: the graph is not connected, or has no such agent.
@@ -183,13 +129,11 @@ def collection(graph: Any, sink: int) -> Collection:
     sink = integer("sink", sink, at_least=0, at_most=m - 1)
     hops, towards = (found[:, 0] for found in shortest_paths(graph, np.array([sink])))
     slots = int(hops.max())
-    sac, links = np.zeros((slots, m), np.int64), np.zeros(slots, np.int64)
-    place = np.arange(m)
+    sac, place = np.zeros((slots, m), np.int64), np.arange(m)
     for slot in range(slots):
         sac[slot] = np.bincount(place[place != sink], minlength=m)
-        links[slot] = np.count_nonzero(sac[slot])
         place = towards[place]
-    return Collection(slots, links, graph.num_edges, sink, towards, hops, sac)
+    return Exchange(slots, {"sac": sac}, np.array([sink]), hops[None])
 
 
 def shortest_paths(graph: Graph, sinks: Ints) -> tuple[Ints, Ints]:
@@ -214,23 +158,6 @@ def delay(slots: int, count: str = "diameter-1") -> int:
     line 5 of Algorithm 4; cost in Theorem 3).
     """
     return max(slots - 1, 0) if choice("delay", count, DELAYS) == "diameter-1" else slots
-
-
-def link_cost(protocol: Exchange, price: float, accounting: str = "messages") -> float:
-    """The cost of the links between agents in one round.
-
-    Args:
-        protocol: what was sent.
-        price: c2 >= 0, per link.
-        accounting: what counts as a link. "messages": each message sent; "links": each edge in each slot in which
-            anything was sent over it (equation 2 of Li & Song); "edges": every edge in every slot, the paper's bound,
-            d_G sum_i d_i / 2 for GIS (Theorem 3).
-    """
-    number("price", price, at_least=0)
-    choice("accounting", accounting, ACCOUNTINGS)
-    if accounting == "edges":
-        return price * protocol.slots * protocol.num_edges
-    return price * (sum(protocol.counts.values()) if accounting == "messages" else int(protocol.links.sum()))
 
 
 def connected(graph: Any, name: str) -> Graph:
@@ -304,7 +231,7 @@ class RoundTraffic:
     def __init__(self, graphs: Sequence[Graph], hybrid: bool, num_agents: int, count: str) -> None:
         sizes = [graph.num_nodes for graph in graphs]
         first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        protocols: list[Sharing | Collection] = []
+        protocols: list[Exchange] = []
         self.sinks: Ints = np.zeros(0, np.int64)
         if hybrid:
             places = sink_agents(graphs)
@@ -315,9 +242,11 @@ class RoundTraffic:
         self.slots = max((protocol.slots for protocol in protocols), default=0)
         self.delay = delay(self.slots, count)
         self.group: Ints = np.repeat(np.arange(len(sizes)), sizes)
-        self.bound = sum(link_cost(protocol, 1.0, "edges") for protocol in protocols)
+        # Every edge in every slot: d_G sum_i d_i / 2 for GIS (Theorem 3).
+        edges = [protocol.slots * graph.num_edges for protocol, graph in zip(protocols, graphs, strict=True)]
+        self.bound = float(sum(edges))
         self.by_agent: Ints = np.zeros((self.slots + 1, num_agents), np.int64)
-        self.coverage: Ints = np.full((self.slots + 1, num_agents), 0 if graphs and not hybrid else 1)
+        self.coverage: Ints = np.ones((self.slots + 1, num_agents), np.int64)
         self.sent = {kind: np.zeros(self.slots + 1, np.int64) for kind in ("adv", "req", "data", "sac")}
         for protocol, start in zip(protocols, first, strict=False):
             for kind, sent in protocol.sent.items():
@@ -325,11 +254,6 @@ class RoundTraffic:
                 so_far = np.cumsum(np.pad(sent, ((1, self.slots - protocol.slots), (0, 0))), 0)
                 self.by_agent[:, start : start + sent.shape[1]] += so_far
                 self.sent[kind] += so_far.sum(1)
-            if isinstance(protocol, Sharing):
-                when, who = protocol.arrival, np.arange(num_agents)[:, None]
-            else:
-                when, who = protocol.hops, start + protocol.sink
-                self.coverage[:, who] = 0
-            arrivals = np.zeros_like(self.coverage)
-            np.add.at(arrivals, (when, np.broadcast_to(who, when.shape)), 1)
-            self.coverage += np.cumsum(arrivals, 0)
+            who, arrives = start + protocol.gathers, np.zeros_like(self.coverage)
+            np.add.at(arrives, (protocol.arrival, np.broadcast_to(who[:, None], protocol.arrival.shape)), 1)
+            self.coverage[:, who] = np.cumsum(arrives, 0)[:, who]

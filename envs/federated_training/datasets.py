@@ -1,7 +1,5 @@
 """Image data sets, and their partition among clients."""
 
-import gzip
-import math
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -108,65 +106,31 @@ def load_digits(held_out: float = 0.2, seed: int = 0) -> Dataset:
 
 
 def load_mnist(path: str | Path) -> Dataset:
-    """Load MNIST from the user's files; the held-out images are its 10,000 test images.
+    """Load MNIST from the user's file; the held-out images are its 10,000 test images.
 
     Args:
-        path: an `.npz` file with `x_train, y_train, x_test, y_test`, or the folder of the four IDX files, gzipped or
-            not.
+        path: an `.npz` file with `x_train, y_train, x_test, y_test`, as Keras has it.
 
     Raises:
-        FileNotFoundError: nothing at `path`, or an IDX file is missing.
-        ValueError: a file is truncated, not in the format of its name, or has arrays of wrong shapes.
+        FileNotFoundError: nothing at `path`.
+        ValueError: the file is damaged or of another format, or an array is missing or has a wrong shape.
     """
-    path = Path(path)
-    if path.is_dir():
-        names = ("train-images", "train-labels", "t10k-images", "t10k-labels")
-        arrays = [_read_idx(_find_idx(path, name), ndim=3 if name.endswith("images") else 1) for name in names]
-    elif path.is_file():
-        arrays = _read_npz(path)
-    else:
-        raise FileNotFoundError(f"path must be an .npz file or a folder of IDX files, but {str(path)!r} does not exist")
-    for name, array, ndim in zip(("train_x", "train_y", "test_x", "test_y"), arrays, (3, 1, 3, 1), strict=True):
-        if array.ndim != ndim or array.dtype != np.uint8:
-            raise ValueError(f"{name} in {str(path)!r} must be uint8 with {ndim} axes, not {array.dtype}{array.shape}")
-    train_x, test_x = (x.reshape(len(x), -1) / np.float32(255) for x in arrays[::2])
-    return Dataset(train_x, arrays[1], test_x, arrays[3])
-
-
-def _read_npz(path: Path) -> list[Array]:
-    names = ("x_train", "y_train", "x_test", "y_test")
+    path, names = Path(path), ("x_train", "y_train", "x_test", "y_test")
+    if not path.exists():
+        raise FileNotFoundError(f"path must be an .npz file, but {str(path)!r} does not exist")
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            missing = [name for name in names if name not in archive]
-            if not missing:
-                return [archive[name] for name in names]
+            found = {name: archive[name] for name in names if name in archive}
     except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{str(path)!r} is not a readable .npz file: {error}") from error
-    raise ValueError(f"{str(path)!r} must contain the arrays {', '.join(names)}, but has no {', '.join(missing)}")
-
-
-def _find_idx(folder: Path, name: str) -> Path:
-    found = sorted(folder.glob(f"{name}[-.]idx?-ubyte*"))
-    if not found:
-        raise FileNotFoundError(f"path must hold the four IDX files, but {str(folder)!r} has no {name}-idx*-ubyte[.gz]")
-    return found[0]
-
-
-def _read_idx(path: Path, ndim: int) -> Array:
-    """Read unsigned bytes in the IDX format: 0, 0, 8, ndim, then the sizes as big-endian 32-bit integers."""
-    content = path.read_bytes()
-    try:
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{str(path)!r} is not a readable gzip file: {error}") from error
-    if content[:4] != bytes((0, 0, 8, ndim)) or len(content) < 4 + 4 * ndim:
-        raise ValueError(f"{str(path)!r} is not an IDX file of unsigned bytes with {ndim} axes")
-    shape = tuple(int(size) for size in np.frombuffer(content, ">u4", ndim, offset=4))
-    data = np.frombuffer(content, np.uint8, offset=4 + 4 * ndim)
-    if data.size != math.prod(shape):
-        raise ValueError(f"{str(path)!r} must hold {math.prod(shape)} bytes of data, not {data.size}")
-    return data.reshape(shape)
+    if missing := [name for name in names if name not in found]:
+        raise ValueError(f"{str(path)!r} must contain the arrays {', '.join(names)}, but has no {', '.join(missing)}")
+    for name, array in found.items():
+        ndim = 3 if name.startswith("x") else 1
+        if array.ndim != ndim or array.dtype != np.uint8:
+            raise ValueError(f"{name} in {str(path)!r} must be uint8 with {ndim} axes, not {array.dtype}{array.shape}")
+    train_x, test_x = (found[name].reshape(len(found[name]), -1) / np.float32(255) for name in ("x_train", "x_test"))
+    return Dataset(train_x, found["y_train"], test_x, found["y_test"])
 
 
 def partition(labels: Array, num_clients: int, rng: np.random.Generator, concentration: float | None = None) -> Array:

@@ -47,9 +47,8 @@ Arguments
     Those of round stopping, and:
 
     - reward: the R(k) that planning policies such as `OptimalStopping` assume. The world itself uses it only for the
-      default price of time. The default was fitted to the curve measured with the other defaults
-      (`FederatedTraining.reward_curve`).
-    - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST files (`load_mnist`), or a `Dataset`.
+      default price of time. The default was fitted to the curve measured with the other defaults.
+    - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST (`load_mnist`), or a `Dataset`.
     - concentration: None for IID clients, > 0 for label skew (`partition`).
     - parts: in how many parts the training images are split, >= num_clients; each client holds one. None: num_clients.
       With parts=100 and num_clients=1, the server learns from one client's images in the time that all would have had.
@@ -85,10 +84,6 @@ import numpy as np
 from taciturn.envs.core import Channel, ChannelConfig, Layout, Role, World, fields
 from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
 from taciturn.envs.federated_training.datasets import Dataset, load_digits, load_mnist, partition, practice_data
-from taciturn.envs.federated_training.reward_curve import (
-    RewardCurve,
-    measure_reward_curve,
-)
 from taciturn.envs.round_stopping import world as round_stopping
 from taciturn.envs.round_stopping.model import Hyperbolic
 from taciturn.envs.round_stopping.world import RoundStopping
@@ -121,7 +116,7 @@ class Params(round_stopping.Params):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.data, str | Path | Dataset):
-            raise ValueError(f"data must be 'digits', the path of MNIST files, or a Dataset, not {shown(self.data)}")
+            raise ValueError(f"data must be 'digits', the path of an MNIST file, or a Dataset, not {shown(self.data)}")
         if self.concentration is not None:
             number("concentration", self.concentration, above=0)
         if self.parts is not None:
@@ -310,26 +305,6 @@ class FederatedTraining(RoundStopping):
         quality = self._quality()
         loss, accuracy = quality["test_loss"][replica], quality["test_accuracy"][replica]
         axes.set_title(f"{axes.get_title('left')}\nheld-out loss {loss:.4f}, accuracy {accuracy:.1%}", loc="left")
-
-    def reward_curve(
-        self, seed: int, *, rounds: int = 20, replicas: int = 20, updates_per_round: int | None = None
-    ) -> RewardCurve:
-        """The curve R(k) for this world's data, model and training, without clipping; see `measure_reward_curve`."""
-        p = self.params
-        return measure_reward_curve(
-            self.classifier,
-            self.data,
-            np.random.default_rng(integer("seed", seed, at_least=0)),
-            num_clients=p.num_clients,
-            concentration=p.concentration,
-            parts=p.num_parts,
-            rounds=rounds,
-            replicas=replicas,
-            learning_rate=p.learning_rate,
-            epochs=p.epochs,
-            batch_size=p.batch_size,
-            updates_per_round=updates_per_round,
-        )
 
 
 def _load(data: str | Path | Dataset) -> Dataset:

@@ -9,7 +9,7 @@ import numpy as np
 from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.core.public import Fast
 from taciturn.envs.core.replies import ReplySums
-from taciturn.validation import Array, Floats, Ints
+from taciturn.validation import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -33,39 +33,7 @@ class GossipRule(Fast):
     adopts: tuple[bool, bool] = (False, True)
 
 
-def option_to_pull(
-    weights: Floats, own: Array, uniform: Floats, threshold: float = np.inf, explore: float = 0.0
-) -> Ints:
-    """The option that each agent pulls, [...], K for none: drawn from its share Fhat of the total weight [Chen 8].
-
-    Args:
-        weights: [..., K], >= 0; the Ftilde of the paper.
-        own: int[...], the agents' preferences, -1 for none.
-        uniform: [...], a uniform number for each agent.
-        threshold, explore: see `GossipRule`.
-    """
-    options = weights.shape[-1]
-    total = weights[..., 0].copy()
-    for k in range(1, options):
-        total += weights[..., k]
-    some = total > 0
-    mine = np.take_along_axis(weights, np.maximum(own, 0)[..., None].astype(np.int64), -1)[..., 0]
-    keeps = (own >= 0) & (mine / np.where(some, total, 1.0) >= threshold)
-    if explore:
-        tries = (own < 0) & (uniform < explore)
-        anything = np.minimum((uniform / explore * options).astype(np.int64), options - 1)
-        rest = (uniform - explore) / (1.0 - explore) if explore < 1 else uniform
-        uniform = np.where(own < 0, rest, uniform)
-    mark, below = uniform * total, np.zeros(total.shape)
-    option = np.zeros(total.shape, np.int64)
-    for k in range(options - 1):
-        below += weights[..., k]
-        option += below <= mark
-    option = np.where(some & ~keeps, option, options)
-    return np.where(tries, anything, option) if explore else option
-
-
-# The same for one agent, for `taciturn.envs.core.hooks.Hooks`, and the noise of the replies that it hears.
+# One agent, for `taciturn.envs.core.hooks.Hooks`, and the noise of the replies that it hears.
 
 
 class Behaviour(NamedTuple):
@@ -79,7 +47,10 @@ class Behaviour(NamedTuple):
 
 
 def choose(counts: Any, own: int, rule: Any, drawn: float) -> int:
-    """`option_to_pull` for one agent that hears `counts` int64[K] and draws the uniform number `drawn`."""
+    """The option that an agent pulls, K for none, if it hears `counts` int64[K] and draws the uniform number `drawn`.
+
+    `taciturn.policies.families.social.option_to_pull` is the same for many agents.
+    """
     options, total = len(counts), 0.0
     for k in range(options):
         total += rule.weights[counts[k]]

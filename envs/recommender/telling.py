@@ -15,14 +15,8 @@ IMPOSSIBLE = -1e9  # the score of what cannot be selected
 
 
 class Telling(Replicas[S]):
-    """The channels of a recommender, and the third party.
+    """The channels of a recommender, and the third party."""
 
-    Attributes:
-        clusters, cells: numbers of clusters of items, and of cells of contexts, that answers tell apart.
-    """
-
-    clusters: int
-    cells: int
     third_party: ThirdParty
     _released: dict[str, Released]
 
@@ -70,7 +64,7 @@ class Telling(Replicas[S]):
         """What the third party answers the agents in `asks` bool[B, W] for the contexts to be served: who has an
         answer [B, W], counts and means [B, W, clusters]."""
         p, network, time = self.params, self.params.network, self.column("time")
-        nothing = np.zeros((*asks.shape, self.clusters))
+        nothing = np.zeros((*asks.shape, p.clusters))
         asks = asks & (time < p.horizon)[:, None] & (network.degrees > 0)
         if not asks.any():
             return asks, nothing, nothing
@@ -80,8 +74,8 @@ class Telling(Replicas[S]):
             np.take_along_axis(network.neighbour_sums(own), cell[:, :, None, None], 2)[:, :, 0]
             for own in (self.column("own_sums"), own_counts)
         ]
-        streams = (np.arange(p.num_agents) * self.cells + cell)[:, :, None] * self.clusters
-        names = OWN_NAMES + (streams + np.arange(self.clusters)).astype(np.uint64)
+        streams = (np.arange(p.num_agents) * p.cells + cell)[:, :, None] * p.clusters
+        names = OWN_NAMES + (streams + np.arange(p.clusters)).astype(np.uint64)
 
         def messages(who: Bools) -> Ints:
             return network.neighbour_sums(who.astype(np.int64))

@@ -24,8 +24,6 @@ Action
     Discrete(2 K): show item `a mod K` of the catalogue; if `a >= K`, also ask for the neighbours' statistics in the
     next observation. Items that the agent does not have are masked; if one is chosen, nothing is shown. With
     `actions="cluster"`, Discrete(2 * 2^D): a random own item of that cluster, where clusters without any are masked.
-    With `actions="point"`, Box(6): the own item nearest to the first five numbers; the agent asks if the sixth is at
-    least 0.5.
 
 Reward
     The feedback, Bernoulli of the mean reward mu(context, item); 0 if nothing was shown.
@@ -82,7 +80,7 @@ Arguments
     - growth: [(round, fraction), ...]: this fraction of each repository arrives only at the beginning of that round
       (counted from 0).
     - cluster_depth: D, 1 to 8.
-    - actions: "item", "cluster" or "point".
+    - actions: "item" or "cluster".
     - horizon: number of rounds, at most 2^24.
 
 Deviations from the paper
@@ -101,52 +99,26 @@ Version history
     v0: first version.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Layout, Role, World, fields, private, uniform
-from taciturn.envs.core.counter_streams import fill
+from taciturn.envs.core import Layout, Role, World
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.recommender import drawing
+from taciturn.envs.recommender import drawing, rounds
 from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.geometry import DEPTH
-from taciturn.envs.recommender.instances import (
-    CENTRES,
-    CONTEXT_CLUSTERS,
-    ITEM_CLUSTERS,
-    ITEMS,
-    REWARDS,
-    SOURCES,
-    draw_catalogue,
-    draw_instance,
-    draw_repositories,
-    next_user,
-    numbers_of_a_point,
-    numbers_of_an_instance,
-)
-from taciturn.envs.recommender.rewards import (
-    BLOCK,
-    BUMPS,
-    FAMILIES,
-    ITEM_DIMS,
-    OWN,
-    arrange,
-    look_ahead,
-    mean_reward,
-    means,
-    number_of_bumps,
-)
+from taciturn.envs.recommender.instances import SOURCES
+from taciturn.envs.recommender.rewards import BLOCK, BUMPS, FAMILIES, ITEM_DIMS, OWN, means, number_of_bumps
+from taciturn.envs.recommender.rounds import Constants, State
 from taciturn.envs.recommender.sharing import CHANNELS, Released, ThirdParty
 from taciturn.envs.recommender.telling import Telling
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
-ACTIONS = ("item", "cluster", "point")
 MAX_HORIZON = 2**24  # float32 represents every whole number of rounds up to here
 MOST_DIMS = 9
 
@@ -183,7 +155,7 @@ class Params:
             raise ValueError(f"repository must be at most num_items, which is {items}, not {shown(self.repository)}")
         choice("homogeneous", self.homogeneous, (False, True))
         integer("cluster_depth", self.cluster_depth, at_least=1, at_most=8)
-        choice("actions", self.actions, ACTIONS)
+        choice("actions", self.actions, ("item", "cluster"))
         integer("horizon", self.horizon, at_least=1, at_most=MAX_HORIZON)
         object.__setattr__(self, "growth", read_growth(self.growth))
         _ = self.network
@@ -207,6 +179,16 @@ class Params:
         if isinstance(self.graph, str) and self.graph == "none":
             return Graph(self.num_agents, np.zeros((0, 2), np.int64))
         return Graph.of(self.graph, self.num_agents)
+
+    @property
+    def clusters(self) -> int:
+        """The number of clusters of items of depth D."""
+        return 1 << self.cluster_depth
+
+    @property
+    def cells(self) -> int:
+        """The number of cells of contexts for which statistics can be asked."""
+        return 1 << min(self.context_dim, 2)
 
     def available(self, time: Ints) -> Ints:
         """The number of items that an agent has in round `time`, of its shape; at least one."""
@@ -233,238 +215,6 @@ def read_growth(growth: Any) -> tuple[tuple[int, float], ...]:
     return tuple(found)
 
 
-def agents(p: Params, *more: int) -> tuple[int, ...]:
-    return (p.num_agents, *more)
-
-
-def clusters(p: Params) -> int:
-    """The number of clusters of items of depth D."""
-    return 1 << p.cluster_depth
-
-
-def cells(p: Params) -> int:
-    """The number of cells of contexts for which statistics can be asked."""
-    return 1 << min(p.context_dim, 2)
-
-
-@dataclass(frozen=True)
-class State:
-    """A recommender with its next users; seen from outside, each field leads with [B]."""
-
-    items: Floats = fields.public(lambda p: (p.num_items, ITEM_DIMS))  # the catalogue's features
-    codes: Ints = fields.public(lambda p: p.num_items)  # see `geometry.item_code`
-    middles: Floats = fields.hidden(lambda p: (ITEM_CLUSTERS, ITEM_DIMS))  # of the clusters of items
-    order: Array = fields.hidden()  # this and the next three: see `rewards.arrange`; empty for a family of one's own
-    place: Array = fields.hidden()
-    scale: Floats = fields.hidden(lambda p: ITEM_DIMS)
-    near: Array = fields.hidden()
-    least: Array = fields.hidden()
-    greatest: Array = fields.hidden()
-    reach: Floats = fields.hidden()  # [blocks], and the next: see `rewards.best_at_hand`
-    score: Floats = fields.hidden(lambda p: BLOCK)
-    held: Array = fields.hidden()  # unsigned[W, repository]: the agents' items in the order of their arrival
-    at_hand: Ints = fields.public()  # the number of them that have arrived
-    active: Bools = fields.public()  # [W, K]: these items
-    item_luck: Floats = fields.hidden(lambda p: numbers_of_a_point(ITEM_DIMS))  # of one item, and of one user
-    instance_luck: Floats = fields.hidden(lambda p: numbers_of_an_instance(p.context_dim))
-    user_luck: Floats = fields.hidden(lambda p: numbers_of_a_point(p.context_dim))
-    weights: Floats = fields.hidden(lambda p: ITEM_DIMS)  # this and the next three: `rewards.Instance`
-    directions: Floats = fields.hidden(lambda p: (len(BUMPS), ITEM_DIMS, p.context_dim))
-    phases: Floats = fields.hidden(lambda p: (len(BUMPS), ITEM_DIMS))
-    matrix: Floats = fields.hidden(lambda p: (ITEM_DIMS, p.context_dim + 1))
-    centres: Floats = fields.hidden(lambda p: (CONTEXT_CLUSTERS, p.context_dim))  # of the clusters of contexts
-    contexts: Floats = fields.public(lambda p: agents(p, p.context_dim))  # of the users to be served
-    goals: Floats = fields.hidden()  # [W, bumps, 5]: see `rewards.look_ahead`
-    values: Floats = fields.hidden()  # [W, K]: mean rewards in these contexts, of a family of the user's own
-    best: Ints = fields.hidden(agents)  # each agent's best item at hand in them,
-    most: Floats = fields.hidden(agents)  # and its mean reward
-    served: Floats = fields.public(lambda p: agents(p, p.context_dim))  # the contexts of the last round
-    shown: Ints = fields.public(agents)  # what was shown in it, -1: nothing;
-    cluster: Ints = fields.public(agents)  # the cluster of that item,
-    cell: Ints = fields.public(agents)  # the cell of the context,
-    mu: Floats = fields.hidden(agents)  # the mean reward,
-    lost: Floats = fields.hidden(agents)  # and how much less it is than that of the best item
-    knew: Bools = fields.public(agents)  # whether the agent had statistics of its neighbours in the last round
-    records: Ints = fields.public(agents)  # and the number of feedbacks that it could know of
-    asks: Bools = fields.public(agents)  # whether it asked for the next one
-    consulted: Bools = fields.public(agents)  # whether the third party has already answered in this round
-    selected: Bools = fields.public()  # whether what is shown next was selected through the channel
-    bare: Bools = fields.public()  # whether what was shown last was not
-    own_counts: Ints = fields.own(lambda p: agents(p, cells(p), clusters(p)))  # feedbacks so far
-    own_sums: Ints = fields.own(lambda p: agents(p, cells(p), clusters(p)))
-    answered: Bools = fields.received(agents)
-    counts: Floats = fields.received(lambda p: agents(p, clusters(p)))  # the answer
-    means: Floats = fields.received(lambda p: agents(p, clusters(p)))
-    exposed: Ints = fields.public()  # items shown without selection, by each agent
-    sent: Ints = fields.public(agents)  # messages about feedbacks
-    earned: Floats = fields.hidden()  # sums over agents and rounds
-    expected_reward: Floats = fields.hidden()
-    regret: Floats = fields.hidden()
-    shared: Ints = fields.hidden()  # agent-rounds with an answer
-    time: Ints = fields.public()
-
-
-class Constants(NamedTuple):
-    """What the functions of a recommender know as `params`."""
-
-    num_agents: int
-    num_items: int
-    shift: int  # a code without its last bits names the item's cluster
-    horizon: int
-    homogeneous: bool
-    starts: Ints  # [G]: the rounds in which items arrive,
-    sizes: Ints  # [G + 1]: and how many each agent then has
-    goods: Floats  # [K, 5]: the items of a catalogue that was not drawn; empty without one
-    users: Floats  # [n, d]: and its contexts
-    bumps: int  # see `rewards.number_of_bumps`
-    heights: Floats
-    radii: Floats
-    first: Ints  # [W + 1]: where each agent's neighbours begin,
-    neighbours: Ints  # in this list
-    plain: bool  # whether nothing stands on the channels
-
-
-# One recommender, as `taciturn.envs.core.Replicas` says.
-
-
-def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    draw_catalogue(arrays, params, rng)
-    draw_repositories(state, arrays, params, rng)
-    draw_instance(arrays, rng)
-    fill(arrays.centres, rng, CENTRES)
-    arrange(arrays, params)
-    for i in range(params.num_agents):
-        next_user(arrays, params, i, rng)
-        for d in range(arrays.contexts.shape[1]):
-            arrays.served[i, d] = arrays.contexts[i, d]
-        arrays.shown[i] = -1
-        if params.bumps != OWN:
-            look_ahead(state, arrays, params, i)
-
-
-def cell_of(context: Any) -> int:
-    """The cell of a context for which statistics can be asked: it halves the first two dimensions."""
-    cell = 1 if context[0] >= 0.5 else 0
-    return cell + 2 if len(context) > 1 and context[1] >= 0.5 else cell
-
-
-def show(arrays: Any, params: Any, i: int, item: int, cluster: int, rng: Any) -> None:
-    """Agent i shows an item (-1, or one that it does not have: nothing) to its user, and the next user comes."""
-    shows = item >= 0 and arrays.active[i, max(item, 0)]
-    mu = mean_reward(arrays, params, i, item) if shows else 0.0
-    likes = 1 if private(i, uniform(rng, REWARDS) < mu) and shows else 0
-    cell = cell_of(arrays.contexts[i])
-    arrays.own_counts[i, cell, cluster] += 1 if shows else 0
-    arrays.own_sums[i, cell, cluster] += likes
-    arrays.shown[i], arrays.cluster[i], arrays.cell[i] = item if shows else -1, cluster, cell
-    arrays.mu[i], arrays.lost[i], arrays.reward[i] = mu, arrays.most[i] - mu, likes
-    for d in range(arrays.contexts.shape[1]):
-        arrays.served[i, d] = arrays.contexts[i, d]
-    next_user(arrays, params, i, rng)
-
-
-def by_item(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """A round, by the numbers of items."""
-    for i in range(params.num_agents):
-        item = int(actions[i] % params.num_items)
-        arrays.asks[i] = actions[i] >= params.num_items
-        show(arrays, params, i, item, arrays.codes[item] >> params.shift, rng)
-    move_on(state, arrays, params)
-
-
-def by_cluster(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """A round, by the numbers of clusters, of which random items are shown."""
-    clusters = arrays.counts.shape[1]
-    for i in range(params.num_agents):
-        cluster, luck, inside, item = int(actions[i] % clusters), uniform(rng, ITEMS), 0, -1
-        arrays.asks[i] = actions[i] >= clusters
-        for m in range(state.at_hand):
-            inside += arrays.codes[arrays.held[i, m]] >> params.shift == cluster
-        place = int(luck * inside)
-        for m in range(state.at_hand):
-            if arrays.codes[arrays.held[i, m]] >> params.shift == cluster:
-                if place == 0:
-                    item = int(arrays.held[i, m])
-                place -= 1
-        show(arrays, params, i, item, cluster, rng)
-    move_on(state, arrays, params)
-
-
-def by_point(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """A round, by points near which items are shown."""
-    for i in range(params.num_agents):
-        item, least = 0, math.inf
-        arrays.asks[i] = actions[i, ITEM_DIMS] >= 0.5
-        for m in range(state.at_hand):
-            away, k = 0.0, int(arrays.held[i, m])
-            for d in range(ITEM_DIMS):
-                away += (arrays.items[k, d] - float(actions[i, d])) ** 2
-            if away < least:
-                item, least = k, away
-        show(arrays, params, i, item, arrays.codes[item] >> params.shift, rng)
-    move_on(state, arrays, params)
-
-
-def move_on(state: Any, arrays: Any, params: Any) -> None:
-    """Add up the round; the items that are due arrive."""
-    for i in range(params.num_agents):
-        arrays.knew[i] = arrays.answered[i] or arrays.consulted[i]
-        arrays.consulted[i] = False
-        state.shared += arrays.knew[i]
-        degree = params.first[i + 1] - params.first[i]
-        arrays.records[i] = state.time * (1 + degree) if arrays.knew[i] else state.time
-        state.earned += arrays.reward[i]
-        state.expected_reward += arrays.mu[i]
-        state.regret += arrays.lost[i]
-    state.bare, state.selected = not state.selected, False
-    state.exposed += state.bare
-    state.time += 1
-    for g in range(len(params.starts)):
-        if state.time == params.starts[g]:
-            state.at_hand = params.sizes[g + 1]
-            for i in range(params.num_agents):
-                for m in range(state.at_hand):
-                    arrays.active[i, arrays.held[i, m]] = True
-
-
-def answer(arrays: Any, params: Any, i: int, cell: int) -> None:
-    """What the neighbours of agent i know of a cell, exactly."""
-    clusters = arrays.counts.shape[1]
-    for c in range(clusters):
-        arrays.counts[i, c], arrays.means[i, c] = 0.0, 0.0
-    if not arrays.answered[i]:
-        return
-    for at in range(params.first[i], params.first[i + 1]):
-        j = params.neighbours[at]
-        arrays.sent[j] += 1
-        for c in range(clusters):
-            arrays.counts[i, c] += arrays.own_counts[j, cell, c]
-            arrays.means[i, c] += arrays.own_sums[j, cell, c]
-    for c in range(clusters):
-        arrays.means[i, c] /= max(arrays.counts[i, c], 1.0)
-
-
-def listen(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
-    """Answer those who ask, for their next users, unless the third party has (`Recommender.between`)."""
-    over = state.time >= params.horizon
-    for i in range(params.num_agents):
-        if params.plain:
-            arrays.answered[i] = arrays.asks[i] and params.first[i + 1] > params.first[i] and not over
-            answer(arrays, params, i, cell_of(arrays.contexts[i]))
-        if params.bumps != OWN:
-            look_ahead(state, arrays, params, i)
-    return False, over
-
-
-def observe(seen: Any, params: Any, out: Any) -> None:
-    dims, clusters = seen.contexts.shape[1], len(seen.counts)
-    for d in range(dims):
-        out[d] = seen.contexts[seen.agent, d]
-    out[dims], out[dims + 1] = seen.time, seen.answered
-    for c in range(clusters):
-        out[dims + 2 + c], out[dims + 2 + clusters + c] = seen.counts[c], seen.means[c]
-
-
 class Recommender(Telling[State]):
     __doc__ = __doc__
     name = "recommender"
@@ -479,10 +229,10 @@ class Recommender(Telling[State]):
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {
         "statistics": ("", "sent"), "counts": ("", "sent"), "selection": ("exposed", ""),
     }  # fmt: skip
-    begin, heard, observe_one = staticmethod(begin), staticmethod(listen), staticmethod(observe)
+    begin, heard = staticmethod(rounds.begin), staticmethod(rounds.listen)
+    observe_one = staticmethod(rounds.observe)
 
     def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
-        self.clusters, self.cells = clusters(params), cells(params)
         super().__init__(params, num_envs, first_replica)
         self.third_party = ThirdParty(num_envs, params.num_agents)
         self._released: dict[str, Released] = {}
@@ -492,7 +242,7 @@ class Recommender(Telling[State]):
 
     @property
     def said(self) -> Callable[..., None]:
-        return {"item": by_item, "cluster": by_cluster, "point": by_point}[self.params.actions]
+        return rounds.by_item if self.params.actions == "item" else rounds.by_cluster
 
     def constants(self) -> Constants:
         p, network = self.params, self.params.network
@@ -542,13 +292,10 @@ class Recommender(Telling[State]):
             context=(p.context_dim, 0, 1),
             time=(1, 0, longest),
             answered=(1, 0, 1),
-            counts=(self.clusters, 0, longest * p.num_agents),
-            means=(self.clusters, 0, 1),
+            counts=(self.params.clusters, 0, longest * p.num_agents),
+            means=(self.params.clusters, 0, 1),
         )
-        if p.actions == "point":
-            space: Any = gymnasium.spaces.Box(0, 1, (ITEM_DIMS + 1,), np.float32)
-        else:
-            space = gymnasium.spaces.Discrete(2 * (p.num_items if p.actions == "item" else self.clusters))
+        space = gymnasium.spaces.Discrete(2 * (p.num_items if p.actions == "item" else p.clusters))
         return (Role("agent", p.num_agents, layout, space),)
 
     def public(self) -> dict[str, Any]:
@@ -580,8 +327,8 @@ class Recommender(Telling[State]):
         cell."""
         if self._sketch is not None:
             return self._sketch(replica, agent, context)
-        s, codes, cell = self.state, np.sort(self.state.codes[replica]), cell_of(context)
-        edges = np.searchsorted(codes, np.arange(self.clusters + 1) << (DEPTH - self.params.cluster_depth))
+        s, codes, cell = self.state, np.sort(self.state.codes[replica]), rounds.cell_of(context)
+        edges = np.searchsorted(codes, np.arange(self.params.clusters + 1) << (DEPTH - self.params.cluster_depth))
         counts, sums = s.own_counts[replica, agent, cell], s.own_sums[replica, agent, cell]
         means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
         low = np.array(list(np.ndindex(*(2,) * min(len(context), 2)))) / 2
@@ -596,7 +343,7 @@ class Recommender(Telling[State]):
         if where.all():
             shape = self.num_envs, self.params.num_agents
             self.third_party, self._sketch = ThirdParty(*shape), None
-            sizes = *shape, self.cells, self.clusters
+            sizes = *shape, self.params.cells, self.params.clusters
             self._released = {} if self.plain else {name: Released(*sizes) for name in CHANNELS}
         self.third_party.start(where, self.channels)
         for released in self._released.values():
@@ -652,16 +399,14 @@ class Recommender(Telling[State]):
 
     # Observations and metrics.
 
-    def action_mask(self, role: str) -> Array | None:
+    def action_mask(self, role: str) -> Array:
         """See `Population`; read-only, and the same array until items arrive."""
         p = self.params
-        if p.actions == "point":
-            return None
         self._begun()
         moment = self.column("at_hand").tobytes() if p.growth else b""
         if self._mask is None or self._mask[0] != moment:
             active = self.column("active")
-            mask = np.zeros((*active.shape[:2], 2 * (p.num_items if p.actions == "item" else self.clusters)), np.int8)
+            mask = np.zeros((*active.shape[:2], 2 * (p.num_items if p.actions == "item" else p.clusters)), np.int8)
             width = mask.shape[2] // 2
             if p.actions == "item":
                 mask[..., :width] = mask[..., width:] = active

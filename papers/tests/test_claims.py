@@ -25,6 +25,7 @@ from taciturn.envs.core.graph import random_graph
 from taciturn.envs.elicitation.costs import LogCost
 from taciturn.envs.social_bandit.dissemination import metropolis_hastings
 from taciturn.policies import OptimalStopping, Wintall
+from taciturn.policies.families.best_response import exploitability
 from taciturn_papers.chen2021.mean_field import lemma_2, within
 from taciturn_papers.chen2021.settings import SHARES
 from taciturn_papers.claims import (
@@ -412,7 +413,7 @@ def test_which_targets_a_logarithmic_cost_keeps() -> None:
     for theta, target, kept in (((0.5, 0.25, 0.25), 2.0, True), ((0.4, 0.3, 0.2, 0.1), 1.0, False)):
         values, cost = len(theta), LogCost(1.0)
         bound = elicitation_v0.payment_lower_bound(theta, target, cost)
-        gain = elicitation_v0.exploitability(Wintall(target), np.full(3000, target), theta=theta, cost=cost) / bound
+        gain = exploitability(Wintall(target), np.full(3000, target), theta=theta, cost=cost) / bound
         assert (math.log(1 + target) < target * (target + values) / ((1 + target) * values)) == kept
         assert (gain < 1e-3) == kept
 

@@ -8,9 +8,10 @@ import numpy as np
 from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.envs.elicitation.costs import Cost
 from taciturn.envs.elicitation.game import Announcement
-from taciturn.envs.elicitation.payments import cheapest_epsilon, payment_lower_bound, winner_payment, winning_report
+from taciturn.envs.elicitation.payments import cheapest_epsilon, payment_lower_bound
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies.base import Policy
+from taciturn.policies.families.best_response import winner_payment, winning_report
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
 from taciturn.validation import Floats
 
@@ -31,7 +32,7 @@ class FlatRate(Platform):
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         e = self.aim(target)
-        amount = payment_lower_bound(theta, e, cost, self._reporting) if self.amount is None else self.amount
+        amount = payment_lower_bound(theta, e, cost) if self.amount is None else self.amount
         if not np.isfinite(amount):
             raise ValueError(
                 f"amount must be given if theta is uniform, where the bound is infinite, not {self.amount!r}"
@@ -72,8 +73,8 @@ class Genie(Platform):
         """Pay g'(eps*) / (dP_X / d eps) [Jiang 2.20] for the report x*, the most informative one at eps*
         [Jiang 2.16]."""
         e = self.aim(target)
-        best, _ = cheapest_epsilon(theta, e, cost, self._reporting)
-        value, slope = winning_report(theta, best, self._reporting)
+        best, _ = cheapest_epsilon(theta, e, cost)
+        value, slope = winning_report(theta, best)
         return Announcement("posted_price", e, float(winner_payment(cost.marginal(best), slope)), int(value))
 
 
@@ -95,8 +96,7 @@ class OutputAgreement(Platform):
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         e, amount = self.aim(target), self.amount
-        reporting = self._reporting or KaryReport(theta.size)
-        reference = np.full(reporting.num_reports, 1 / reporting.num_reports)
+        reporting, reference = KaryReport(theta.size), np.full(theta.size, 1 / theta.size)
         if amount is None:
             # The derivative in eps of the expected payment, at the target, if agreement pays 1.
             gain = float(reporting.law_slope(theta, e) @ reporting.law(theta, e))
@@ -177,7 +177,7 @@ class FictitiousPlay(_Learner):
         view, belief = self._view, self.beliefs(seen)
         common, target = belief.mean(1), seen["target"][:, 0].astype(np.float64)
         if self._memory is None:
-            self._memory = np.zeros((len(common), view.reporting.num_reports)), np.zeros((len(common), 1))
+            self._memory = np.zeros((len(common), view.params.num_values)), np.zeros((len(common), 1))
         total, played = self._memory
         laws = np.where(played > 0, total / np.maximum(played, 1), view.reporting.law(common, target))
         budget, answer = self.best(seen, belief, self.expected(seen, laws[:, None]))

@@ -8,11 +8,12 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, integer, number
 from taciturn.envs.elicitation.costs import Cost
-from taciturn.envs.elicitation.game import Announcement, best_of_ratio
+from taciturn.envs.elicitation.game import Announcement
 from taciturn.envs.elicitation.payments import MIN_TARGET
 from taciturn.envs.elicitation.world import Elicitation
 from taciturn.policies.base import Policy
 from taciturn.policies.classic.elicitation import FreeRider, Truthful
+from taciturn.policies.families.best_response import best_of_ratio
 from taciturn.policies.families.elicitation import Individuals, Platform
 from taciturn.policies.reference.elicitation import BestResponse, FiniteBestResponse, TargetQuality
 from taciturn.validation import Floats, Ints, shown
@@ -160,7 +161,6 @@ class InformedPlatform(Platform):
 
     def check(self, view: PublicView) -> None:
         p = view.params
-        choice("reporting", p.reporting, ("k_ary",))
         if p.num_individuals > MOST:
             raise ValueError(f"num_individuals must be at most {MOST} for exact payments, not {p.num_individuals}")
         ends = np.cumsum(list(self.individuals.values()))
@@ -296,12 +296,15 @@ class UnderstatedTarget(Platform):
         super().__init__(target)
         self.announced = number("announced", announced, at_least=MIN_TARGET, at_most=1e30)
         self.margin = None if margin is None else number("margin", margin, at_least=0, at_most=1e30)
+        self._spread = 0.0
+
+    def check(self, view: PublicView) -> None:
+        self._spread = view.params.cost_spread
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         d, e, m = self.aim(target), self.announced, theta.size
         # Without a world, as in `exploitability`, all have cost g.
-        spread = self._view.params.cost_spread if self._reporting is not None else 0.0
-        margin = 1.0 + spread if self.margin is None else self.margin
+        margin = 1.0 + self._spread if self.margin is None else self.margin
         return Announcement("wintall", e, margin * float(cost.marginal(d)) * ((d + m) / (e + m)) ** 2)
 
 
@@ -334,7 +337,6 @@ class BayesianPrice(Policy):
     def begin(self, view: PublicView) -> None:
         fits = issubclass(view.world, Elicitation) and self.role == "platform"
         self.require(fits, "elicitation_v0, as its platform", view)
-        choice("reporting", view.params.reporting, ("k_ary",))
         self._view, self._layout = view, view.roles[self.role].layout
         self._points = simplex_points(self.particles, view.params.num_values)
         self._log_weight = np.zeros((view.num_envs, self.particles))

@@ -6,12 +6,12 @@ import numpy as np
 
 from taciturn.envs.core import Array, PublicView
 from taciturn.envs.recommender.drawing import Sketch
-from taciturn.envs.recommender.geometry import grid
 from taciturn.envs.recommender.sharing import Entered, Reader, Request
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies.base import Policy
 from taciturn.policies.families import cluster_tree
 from taciturn.policies.families.cluster_tree import ANY, BEST, JUDGE, LEARN, LOOK_UP, ClusterTree, walk
+from taciturn.policies.families.context_cells import grid
 from taciturn.validation import Bools, Floats, Ints
 
 

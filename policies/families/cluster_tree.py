@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core.compiled import COMPILE_FROM, arrays_type, function_of, may_compile
-from taciturn.envs.recommender.geometry import CONTEXT_BITS, DEPTH, deepest_level, digit_of
+from taciturn.envs.recommender.geometry import CONTEXT_BITS, DEPTH
 from taciturn.envs.recommender.sharing import Reader
+from taciturn.policies.families.context_cells import deepest_level, digit_of
 from taciturn.validation import Array, Bools, Floats, Ints
 
 BEST, ANY = -1, -2  # ways to choose a leaf, see `judge`

@@ -12,10 +12,42 @@ import numpy as np
 from taciturn.envs.core import Array, PublicView
 from taciturn.envs.core.preferences import Heard, heard, join_plan
 from taciturn.envs.core.replies import unbiased
-from taciturn.envs.gossip_bandit.rule import GossipRule, option_to_pull
+from taciturn.envs.gossip_bandit.rule import GossipRule
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies.base import Policy
-from taciturn.validation import Bools, Ints
+from taciturn.validation import Bools, Floats, Ints
+
+
+def option_to_pull(
+    weights: Floats, own: Array, uniform: Floats, threshold: float = np.inf, explore: float = 0.0
+) -> Ints:
+    """The option that each agent pulls, [...], K for none: drawn from its share Fhat of the total weight [Chen 8].
+
+    Args:
+        weights: [..., K], >= 0; the Ftilde of the paper.
+        own: int[...], the agents' preferences, -1 for none.
+        uniform: [...], a uniform number for each agent.
+        threshold, explore: see `GossipRule`.
+    """
+    options = weights.shape[-1]
+    total = weights[..., 0].copy()
+    for k in range(1, options):
+        total += weights[..., k]
+    some = total > 0
+    mine = np.take_along_axis(weights, np.maximum(own, 0)[..., None].astype(np.int64), -1)[..., 0]
+    keeps = (own >= 0) & (mine / np.where(some, total, 1.0) >= threshold)
+    if explore:
+        tries = (own < 0) & (uniform < explore)
+        anything = np.minimum((uniform / explore * options).astype(np.int64), options - 1)
+        rest = (uniform - explore) / (1.0 - explore) if explore < 1 else uniform
+        uniform = np.where(own < 0, rest, uniform)
+    mark, below = uniform * total, np.zeros(total.shape)
+    option = np.zeros(total.shape, np.int64)
+    for k in range(options - 1):
+        below += weights[..., k]
+        option += below <= mark
+    option = np.where(some & ~keeps, option, options)
+    return np.where(tries, anything, option) if explore else option
 
 
 def sample(weights: Array, rng: np.random.Generator) -> tuple[Ints, Bools]:

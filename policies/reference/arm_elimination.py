@@ -9,11 +9,30 @@ import numpy as np
 from taciturn.envs.core import Array, PublicView, choice, integer, number
 from taciturn.envs.federated_bandit.arm_elimination import ArmElimination, action
 from taciturn.envs.federated_bandit.fast import EpochPlan
-from taciturn.envs.federated_bandit.model import eliminate, round_robin, smallest_gap
+from taciturn.envs.federated_bandit.model import EQUAL, stays, turns
 from taciturn.envs.federated_bandit.world import FederatedBandit, Params
 from taciturn.policies.base import Policy
 from taciturn.validation import Bools, Floats, Ints
 from taciturn.wrappers import Laplace
+
+
+def smallest_gap(gap: Floats) -> Floats:
+    """Delta, the smallest positive gap, float64[B], of gaps [B, K]; 1 if all arms are best."""
+    return np.where(gap > EQUAL, gap, 1.0).min(-1)
+
+
+def eliminate(active: Bools, mean: Floats, threshold: Floats) -> Bools:
+    """Arms that stay active, bool[..., K], for a `threshold` [...]."""
+    best = np.where(active, mean, -np.inf).max(-1, keepdims=True)
+    return np.asarray(active & stays(best, mean, threshold[..., None]))
+
+
+def round_robin(active: Bools, played: Ints, slots: Ints) -> Ints:
+    """Pulls of each arm, int64[..., K], in the next `slots` of a phase that cycles through the active arms, after
+    `played` slots of it."""
+    number, rank = active.sum(-1, keepdims=True), np.cumsum(active, -1) - 1
+    until = turns((played + slots)[..., None], rank, number)
+    return np.where(active, until - turns(played[..., None], rank, number), 0)
 
 
 def target_gap(r: Ints, rounds: int | None = None, gap: Floats | float = 1.0) -> Floats:

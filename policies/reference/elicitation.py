@@ -11,8 +11,17 @@ from taciturn.envs.core import Array, PublicView, number
 from taciturn.envs.elicitation import payments
 from taciturn.envs.elicitation.costs import Cost, as_cost, kind_of
 from taciturn.envs.elicitation.elementary import of_arrays
-from taciturn.envs.elicitation.game import CLOSED, Announcement, answer_to_winner, best_epsilon, best_of_gain
-from taciturn.envs.elicitation.reporting import KaryReport
+from taciturn.envs.elicitation.game import Announcement
+from taciturn.envs.elicitation.reporting import KaryReport, share_slope
+from taciturn.policies.families.best_response import (
+    CLOSED,
+    answer_to_winner,
+    best_epsilon,
+    best_of_gain,
+    theorem_2_holds,
+    winner_payment,
+    winning_report,
+)
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
 from taciturn.validation import Floats
 
@@ -30,7 +39,7 @@ class Wintall(Platform):
     def check(self, view: PublicView) -> None:
         m = view.params.num_values
         aims = {self.aim(target) for target in view.params.targets}
-        if failing := sorted(e for e in aims if not payments.theorem_2_holds(view.cost, e, m)):
+        if failing := sorted(e for e in aims if not theorem_2_holds(view.cost, e, m)):
             warnings.warn(
                 f"Theorem 2 does not hold for {view.params.cost!r} at target {failing[0]:g} and M = {m}: the payoff is "
                 "not concave, and individuals may prefer another budget",
@@ -99,8 +108,8 @@ class BestResponse(Individuals):
         if not np.array_equal(seen["belief"], self._belief):
             self._belief, self._most = seen["belief"].copy(), self.beliefs(seen).max(-1)
         target, scale = (seen[name].astype(np.float64) for name in ("target", "scale"))
-        _, slope = payments.winning_report(self._most[..., None], target, view.reporting)
-        paid = np.minimum(payments.winner_payment(scale, slope), view.params.payment_cap)
+        slope = share_slope(self._most, target, m)
+        paid = np.minimum(winner_payment(scale, slope), view.params.payment_cap)
         factor, bound = self.cost_factors(seen), view.params.max_epsilon
         return best_of_gain(paid / m, paid * (self._most - 1 / m), m, view.cost, factor, bound)
 
@@ -108,9 +117,9 @@ class BestResponse(Individuals):
         """The expected payment for each report, [B, N, x]."""
         view = self._view
         target, scale = (seen[name].astype(np.float64) for name in ("target", "scale"))
-        winner, slope = payments.winning_report(belief, target, view.reporting)
-        wins = np.arange(view.reporting.num_reports) == winner[..., None]
-        certain = payments.winner_payment(scale, slope)[..., None] * wins
+        winner, slope = winning_report(belief, target)
+        wins = np.arange(view.params.num_values) == winner[..., None]
+        certain = winner_payment(scale, slope)[..., None] * wins
         if tuple(view.params.rules) == ("wintall",):
             return np.minimum(certain, view.params.payment_cap)
         rule = self.rules(seen)
@@ -124,7 +133,7 @@ class BestResponse(Individuals):
 
 def only_winners(view: PublicView) -> bool:
     """Whether only reports of one value are ever paid."""
-    return isinstance(view.reporting, KaryReport) and tuple(view.params.rules) == ("wintall",)
+    return tuple(view.params.rules) == ("wintall",)
 
 
 def answer_one(seen: Any, params: Any, kept: Any, action: Any) -> None:

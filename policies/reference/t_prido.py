@@ -8,9 +8,10 @@ import numpy as np
 
 from taciturn.envs.core import PublicView, choice, number
 from taciturn.envs.core.graph import Graph
-from taciturn.envs.recommender.geometry import DEPTH, deepest_level
+from taciturn.envs.recommender.geometry import DEPTH
 from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.policies.families.cluster_tree import ANY
+from taciturn.policies.families.context_cells import deepest_level
 from taciturn.privacy.mechanisms import Exponential, Mechanism, TreeAggregation
 from taciturn.validation import Bools, Ints
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from taciturn.envs.core import Array, integer, number
-from taciturn.envs.recommender.catalogue import HARMONICS, HeldOut, Simulator, cosines
 from taciturn.logged.reading import Progress, Table, nothing, with_signs
+from taciturn.logged.simulator import HARMONICS, HeldOut, Simulator, cosines
 from taciturn.validation import Bools, Floats
 
 ITEM_DIMS = 5

@@ -17,6 +17,7 @@ from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Table
 from taciturn.envs import elicitation_v0
 from taciturn.policies import FiniteBestResponse, TargetQuality, Wintall
+from taciturn.policies.families.best_response import exploitability
 from taciturn.simulation import simulate
 from taciturn_papers.base import PaperStudy
 from taciturn_papers.jiang2020.claims import CROWD, THEOREMS
@@ -35,7 +36,7 @@ def exact(theta: str, cost: str, size: int) -> dict[str, float]:
 
     def gain(level: float) -> float:
         profile = np.full(size, level)
-        return float(elicitation_v0.exploitability(Wintall(TARGET), profile, theta=shares, cost=g) / bound)
+        return float(exploitability(Wintall(TARGET), profile, theta=shares, cost=g) / bound)
 
     return {
         "expected_ratio": elicitation_v0.expected_payment(shares, TARGET, g, size) / bound,

@@ -9,11 +9,11 @@ from taciturn.bench.play import play
 from taciturn.bench.results import Cell, Config, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Table
 from taciturn.bench.tables import standard_tables
-from taciturn.envs.federated_training.reward_curve import fit_hyperbolic
 from taciturn.envs.federated_training.world import federated_training_v0
 from taciturn.registry import entry
 from taciturn_papers.base import PaperStudy
 from taciturn_papers.jiang2020.claims import GEOMETRIC, PARETO, REWARD_CURVE
+from taciturn_papers.jiang2020.reward_curve import fit_hyperbolic, measure_reward_curve
 from taciturn_papers.jiang2020.settings import CLIENTS, PARTS, RULES, learning, timing
 
 POINTS = 100  # of a curve: one for each percent of the time
@@ -38,7 +38,7 @@ class RewardCurveStudy(PaperStudy):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         env = federated_training_v0.population(concentration=cell.config["concentration"])
-        curve = env.reward_curve(cell.seed, rounds=20, replicas=1).mean
+        curve = measure_reward_curve(env, cell.seed, rounds=20, replicas=1)
         stated, shifted = fit_hyperbolic(curve), fit_hyperbolic(curve, offset=0.0)
         k = np.arange(1, len(curve))
         metrics = {"c": stated.c, "a": stated.a, "r_squared": stated.r_squared, "r_squared_shifted": shifted.r_squared}

@@ -9,7 +9,7 @@ from taciturn.bench import statistics
 from taciturn.bench.results import Config, Results
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.tables import interval
-from taciturn.envs.federated_bandit.protocol import information_sharing, link_cost
+from taciturn.envs.federated_bandit.protocol import information_sharing
 from taciturn_papers.claims import (
     Claim,
     Numbers,
@@ -558,7 +558,9 @@ def cheapest(results: Results) -> Numbers:
 
 def links(name: str, accounting: str) -> float:
     """The links of a round by GIS, at c2 = 1."""
-    return float(link_cost(information_sharing(settings.graph(name, AGENTS)), 1.0, accounting))
+    graph = settings.graph(name, AGENTS)
+    sharing = information_sharing(graph)
+    return float(sum(sharing.counts.values()) if accounting == "messages" else sharing.slots * graph.num_edges)
 
 
 def regular_diameter() -> float:

@@ -6,9 +6,10 @@ import math
 import numpy as np
 
 from taciturn.envs.core import choice, integer, number
-from taciturn.envs.recommender.geometry import DEPTH, deepest_level
+from taciturn.envs.recommender.geometry import DEPTH
 from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.policies.families.cluster_tree import expand
+from taciturn.policies.families.context_cells import deepest_level
 from taciturn.validation import Bools, Floats
 
 

@@ -1,101 +1,58 @@
 """The reward R(k) of k of M updates in federated training: measured, and fitted by a hyperbola (Jiang 2020, section
 3.4)."""
 
-import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from taciturn.envs.federated_training.classifiers import Classifier, epoch_order
-from taciturn.envs.federated_training.datasets import Dataset, partition
+from taciturn.envs.federated_training.classifiers import epoch_order
+from taciturn.envs.federated_training.datasets import partition
+from taciturn.envs.federated_training.world import FederatedTraining
 from taciturn.validation import Floats, integer, number
 
 
-@dataclass(frozen=True)
-class RewardCurve:
-    """The measured reward of k of M updates; see `measure_reward_curve`.
-
-    Attributes:
-        decrements: float64[replicas, rounds, M + 1], the decrease of the held-out cross-entropy by k = 0 .. M updates.
-    """
-
-    decrements: Floats
-
-    @property
-    def mean(self) -> Floats:
-        """R(0) .. R(M), the mean over replicas and rounds."""
-        return np.asarray(self.decrements.mean((0, 1)))
-
-    def half_width(self, confidence: float = 0.95) -> Floats:
-        """Half the width of the confidence interval of each R(k), [M + 1]: Student's t over independent replicas."""
-        from scipy.special import stdtrit
-
-        replicas = len(self.decrements)
-        if replicas < 2:
-            raise ValueError(f"a confidence interval needs at least 2 replicas, not {replicas}")
-        quantile = stdtrit(replicas - 1, (1 + number("confidence", confidence, above=0, below=1)) / 2)
-        return np.asarray(quantile * self.decrements.mean(1).std(0, ddof=1) / math.sqrt(replicas))
-
-
-def measure_reward_curve(
-    model: Classifier,
-    data: Dataset,
-    rng: np.random.Generator,
-    *,
-    num_clients: int = 100,
-    concentration: float | None = None,
-    parts: int | None = None,
-    rounds: int = 20,
-    replicas: int = 20,
-    learning_rate: float = 0.1,
-    epochs: int = 1,
-    batch_size: int | None = 10,
-    updates_per_round: int | None = None,
-) -> RewardCurve:
+def measure_reward_curve(env: FederatedTraining, seed: int, *, rounds: int = 20, replicas: int = 20) -> Floats:
     """Measure the reward function R(k) of section 3.4 (Figure 3.2): the cumulative decrease of the held-out loss.
 
     In every round all M clients train from the server's parameters, and for every k the first k of them in a uniformly
     random order are aggregated. This is the law of the first k arrivals if the times of all clients have the same law.
-    The next round starts from the average of the first `updates_per_round` (None: all M), so R is an average along one
-    training run, although the decrease in a single round shrinks as training goes on.
+    The next round starts from the average of all, so R is an average along one training run, although the decrease in a
+    single round shrinks as training goes on.
 
     R(0) = 0 always. R(k) may be negative for small k if the clients' data differ much.
 
     Args:
-        concentration: of the `partition`, which is drawn anew for every replica.
-        parts: of the partition, of which the clients hold the first; None: one for each client.
+        env: whose data, model and training, without clipping.
+        seed: determines the result.
         rounds, replicas: number of rounds from the initial model, and of independent repetitions.
-        learning_rate, epochs, batch_size: see `Classifier.local_update`.
+
+    Returns:
+        R(0) .. R(M), the decrease of the held-out cross-entropy in nats, float64[M + 1].
     """
     rounds, replicas = integer("rounds", rounds, at_least=1), integer("replicas", replicas, at_least=1)
-    num_clients = integer("num_clients", num_clients, at_least=1, at_most=len(data.train_y))
-    if parts is not None:
-        integer("parts", parts, at_least=num_clients, at_most=len(data.train_y))
-    kept = num_clients
-    if updates_per_round is not None:
-        kept = integer("updates_per_round", updates_per_round, at_least=1, at_most=num_clients)
-    decrements = np.zeros((replicas, rounds, num_clients + 1))
+    p, data, model = env.params, env.data, env.classifier
+    rng = np.random.default_rng(integer("seed", seed, at_least=0))
+    decrements = np.zeros((replicas, rounds, p.num_clients + 1))
     for replica in range(replicas):
-        samples = partition(data.train_y, parts or num_clients, rng, concentration)[:num_clients]
+        samples = partition(data.train_y, p.num_parts, rng, p.concentration)[: p.num_clients]
         parameters = model.initial(rng)
         for t in range(rounds):
-            arrivals = samples[rng.permutation(num_clients)]
+            arrivals = samples[rng.permutation(p.num_clients)]
             updates = model.local_update(
-                np.tile(parameters, (num_clients, 1)),
+                np.tile(parameters, (p.num_clients, 1)),
                 data.train_x,
                 data.train_y,
-                epoch_order(arrivals, epochs, rng),
-                learning_rate=learning_rate,
-                batch_size=batch_size,
+                epoch_order(arrivals, p.epochs, rng),
+                learning_rate=p.learning_rate,
+                batch_size=p.batch_size,
             )
             sizes = (arrivals >= 0).sum(-1, keepdims=True)
             steps = np.cumsum(sizes * updates, 0) / np.cumsum(sizes, 0)
             candidates = np.concatenate([parameters[None], parameters + steps.astype(parameters.dtype)])
             losses, _ = model.evaluate(candidates, data.test_x, data.test_y)
             decrements[replica, t] = losses[0] - losses
-            parameters = candidates[kept]
-    return RewardCurve(decrements)
+            parameters = candidates[-1]
+    return np.asarray(decrements.mean((0, 1)))
 
 
 class HyperbolicFit(NamedTuple):

@@ -2,8 +2,6 @@
 overspends."""
 
 import copy
-import csv
-import io
 import json
 import math
 import pickle
@@ -57,7 +55,7 @@ def bitwise(epsilon: float) -> PrivacyLoss:
 
 
 def kary(epsilon: float, num_values: int) -> PrivacyLoss:
-    return KaryRandomizedResponse.from_epsilon(epsilon, num_values).loss()
+    return KaryRandomizedResponse(epsilon=epsilon, num_values=num_values).loss()
 
 
 def laplace(epsilon: float) -> PrivacyLoss:
@@ -360,9 +358,6 @@ def test_charges_add_up_by_agent_and_replica() -> None:
     assert ledger.messages("vote").tolist() == [[5, 5, 4], [3, 1, 2]]
     np.testing.assert_allclose(ledger.total(method="basic"), [[2.5, 2.5, 2.0], [1.5, 0.5, 1.0]])
     np.testing.assert_allclose(ledger.total(by="max", method="basic"), [2.5, 1.5])
-    np.testing.assert_allclose(ledger.total(by="mean", method="basic"), [7 / 3, 1.0])
-    np.testing.assert_allclose(ledger.total(by=0.0, method="basic"), [2.0, 0.5])
-    np.testing.assert_allclose(ledger.total(by=1.0, method="basic"), [2.5, 1.5])
 
 
 def test_several_losses_on_a_channel_keep_their_own_counts() -> None:
@@ -431,9 +426,7 @@ def test_what_nobody_protects_is_infinite_and_visible() -> None:
     assert math.isinf(ledger.per_message["vote"].epsilon)
     ledger.charge("vote", bitwise(1.0), everyone=world.channels["vote"].everyone)
     assert ledger.total(channel="vote", by="max", method="basic").tolist() == [1.0, 1.0]
-    reductions: tuple[str | float, ...] = ("max", "mean", 0.5, 1.0)
-    for by in reductions:
-        assert not np.isnan(ledger.total(by=by)).any()
+    assert not np.isnan(ledger.total(by="max")).any()
 
 
 def test_no_privacy_charged_is_infinite_too() -> None:
@@ -653,10 +646,6 @@ def test_the_table_survives_its_export() -> None:
     assert rows[2]["epsilon_per_message"] == math.inf
     assert rows[2]["pld_max"] == pytest.approx(float(gaussian_epsilon(math.sqrt(0.08), 1e-5)))
     assert json.loads(json.dumps(rows)) == rows
-    read = list(csv.DictReader(io.StringIO(ledger.csv(1e-5, ("basic", "rdp", "pld")))))
-    assert [
-        {key: type(row[key])(text) for key, text in line.items()} for row, line in zip(rows, read, strict=True)
-    ] == rows
 
 
 @pytest.mark.parametrize(
@@ -1065,7 +1054,7 @@ def test_an_odometer_reads_what_totals_read() -> None:
     assert ledger.odometer(0.0).tolist() == [[2.5, math.inf], [0.0, 0.0]]
     assert ledger.odometer(0.0, unit="event", channel="vote").tolist() == [[0.5, 0.5], [0.0, 0.0]]
     assert ledger.odometer(0.0, observer="neighbour", by="max").tolist() == [math.inf, 0.0]
-    assert ledger.odometer(0.0, "mean", channel="mean").tolist() == [0.5, 0.0]
+    assert ledger.odometer(0.0, "max", channel="mean").tolist() == [0.5, 0.0]
     rho = 0.5**2 / 4 + 2 * 0.25**2 / 4 + 0.01
     assert ledger.odometer(1e-5)[0, 1] == composition.odometer_epsilon(np.array([rho]), 1e-5, 1.0)[0]
     assert (ledger.odometer(1e-5) >= ledger.total(1e-5)).all()
@@ -1173,6 +1162,6 @@ def test_numpy_scalars_are_numbers() -> None:
     ledger.charge("vote", bitwise(1.0), np.array([3]), events=np.int64(2))  # type: ignore[arg-type]
     kinds: tuple[Any, ...] = (np.float32, np.float64)
     for scalar in kinds:
-        assert (ledger.total(scalar(0.25), scalar(0.5)) == ledger.total(0.25, 0.5)).all()
+        assert (ledger.total(scalar(0.25)) == ledger.total(0.25)).all()
         assert (ledger.odometer(scalar(0.25), tightest_at=scalar(2)) == ledger.odometer(0.25, tightest_at=2.0)).all()
         assert Budget(scalar(4), scalar(0.25), method="zcdp").limit == Budget(4.0, 0.25, method="zcdp").limit

@@ -142,7 +142,6 @@ def test_k_ary_follows_the_papers_law(e: float, sampler: str) -> None:
     law[3] = (e + 1) / (e + 5)
     assert fits(np.bincount(y, minlength=5), law) > ALPHA
     assert mechanism.epsilon == pytest.approx(math.log(law[3] / law[0]))
-    assert KaryRandomizedResponse.from_epsilon(mechanism.epsilon, 5).budget == pytest.approx(e)
     assert KaryRandomizedResponse(epsilon=mechanism.epsilon, num_values=5).budget == pytest.approx(e)
     assert KaryRandomizedResponse(e, 5, epsilon=mechanism.epsilon) == KaryRandomizedResponse(e, num_values=5)
 
@@ -159,7 +158,7 @@ def test_laplace_and_gaussian_follow_their_law(sampler: str) -> None:
     x = np.full(50_000, 3.0)
     noise = Laplace(0.5, 2.0, sampler).perturb(x, generator()) - x
     assert stats.kstest(noise, stats.laplace(scale=4.0).cdf).pvalue > ALPHA
-    gaussian = Gaussian.from_sigma(3.0, 1.0, sampler)
+    gaussian = Gaussian(sensitivity=1.0, sampler=sampler, noise_multiplier=3.0)
     assert stats.kstest(gaussian.perturb(x, generator()) - x, stats.norm(scale=3.0).cdf).pvalue > ALPHA
 
 
@@ -596,9 +595,9 @@ def test_gaussian_is_calibrated_tightly(epsilon: float, delta: float) -> None:
     assert mechanism.loss().rdp(ORDERS) == pytest.approx(ORDERS / (2 * sigma**2))
 
 
-def test_gaussian_from_rho_and_sigma() -> None:
+def test_gaussian_from_rho_and_multiplier() -> None:
     assert Gaussian.from_rho(0.02).loss().rho == pytest.approx(0.02)
-    mechanism = Gaussian.from_sigma(3.0, 2.0)
+    mechanism = Gaussian(sensitivity=2.0, noise_multiplier=1.5)
     assert mechanism.variance(np.zeros(2)).tolist() == [9.0, 9.0]
     assert mechanism.epsilon == math.inf
     known = Gaussian(1.0, 1e-6)
@@ -862,7 +861,6 @@ def test_parameters_are_checked(bad: Any) -> None:
     makers: list[Callable[[], Any]] = [
         lambda: BitwiseRandomizedResponse(bad),
         lambda: KaryRandomizedResponse(bad, 3),
-        lambda: KaryRandomizedResponse.from_epsilon(bad, 3),
         lambda: KaryRandomizedResponse(num_values=3, epsilon=bad),
         lambda: UnaryEncoding(bad),
         lambda: Laplace(bad),
@@ -871,7 +869,6 @@ def test_parameters_are_checked(bad: Any) -> None:
         lambda: Gaussian(1.0, bad),
         lambda: Gaussian(1.0, 1.5),
         lambda: Gaussian.from_rho(bad),
-        lambda: Gaussian.from_sigma(bad, 1.0),
         lambda: Exponential(bad),
         lambda: TreeAggregation(bad),
         lambda: KaryRandomizedResponse(1.0, bad),
@@ -1201,7 +1198,7 @@ def test_opendp_has_the_same_laws() -> None:
         > ALPHA
     )
     x = np.full(size, 0.25)
-    for noisy in (Laplace(0.5, 2.0, "exact"), Gaussian.from_sigma(3.0, 1.0, "exact")):
+    for noisy in (Laplace(0.5, 2.0, "exact"), Gaussian(sensitivity=1.0, sampler="exact", noise_multiplier=3.0)):
         one, two = noisy.perturb(x, generator()), replace(noisy, sampler="opendp").perturb(x, generator())
         assert stats.ks_2samp(one, two).pvalue > ALPHA
         assert z_variance(two, noisy.variance(x)[0]) < 5.5
@@ -1231,7 +1228,7 @@ def test_opendp_states_the_same_costs() -> None:
 
 def test_binary_k_ary_response_has_no_third_answer() -> None:
     """With two values it is a flipped bit: RDP by the two-point formula."""
-    loss = KaryRandomizedResponse.from_epsilon(1.0, 2).loss()
+    loss = KaryRandomizedResponse(epsilon=1.0, num_values=2).loss()
     p, alpha = np.e / (1 + np.e), 3.0
     expected = np.log(p**alpha * (1 - p) ** (1 - alpha) + (1 - p) ** alpha * p ** (1 - alpha)) / (alpha - 1)
     np.testing.assert_allclose(loss.rdp(np.array([alpha])), [expected])
@@ -1244,7 +1241,6 @@ LEVELS: dict[str, Callable[[Any], Any]] = {
     "epsilon of Laplace": Laplace,
     "epsilon of Gaussian": lambda e: Gaussian(e, 1e-5),
     "rho of Gaussian": Gaussian.from_rho,
-    "sigma of Gaussian": lambda s: Gaussian.from_sigma(s, 1.0),
     "noise_multiplier of Gaussian": lambda m: Gaussian(noise_multiplier=m),
     "epsilon of Exponential": Exponential,
     "epsilon of tree": lambda e: TreeAggregation(e, 8),

@@ -460,8 +460,6 @@ def test_ledger_counts_messages_for_life() -> None:
     assert env.ledger.per_message["observation"].epsilon == 5.0
     assert {(c.observer, c.unit) for c in env.ledger.channels.values()} == {("public", "event")}
     assert env.env.env.ledger.channels.keys() == {"observation"}
-    env.reset_ledger()
-    assert env.ledger.total(0, method="basic").item() == 0
 
 
 def test_ledger_of_agents_and_replicas() -> None:

@@ -24,10 +24,9 @@ numbers as without the wrapper, and the order of wrappers makes no difference. T
 seed gives the same noise again: seeds are for simulation.
 
 `.ledger` holds all that was released since the wrapper was made, by it and by such wrappers beneath it. Resets do not
-clear it, because released data stay released; `reset_ledger` clears it for new agents. Observations are
-counted at each step and reset (in AEC environments when an agent's observation is first read after a step),
-rewards and actions at each step (in AEC environments those of the agent whose turn it is). In vector environments,
-steps that only reset a replica count too.
+clear it, because released data stay released. Observations are counted at each step and reset (in AEC environments when
+an agent's observation is first read after a step), rewards and actions at each step (in AEC environments those of the
+agent whose turn it is). In vector environments, steps that only reset a replica count too.
 """
 
 import math
@@ -339,11 +338,6 @@ class _Messages(Layer):
         for subject, layer in beneath.items():
             ledger.charge(subject, layer._loss, each=layer._count)
         return ledger
-
-    def reset_ledger(self) -> None:
-        """Clear the ledger, and those of such wrappers beneath: new agents will play."""
-        for layer in layers(self, _Messages):
-            layer._count[...] = 0
 
 
 class PrivateGymnasium(_Messages, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):

@@ -58,8 +58,7 @@ def charging(num_envs: int) -> dict[str, Any]:
     bitwise, noise = BitwiseRandomizedResponse(0.1), Gaussian.from_rho(1e-4, sensitivity=1.0)
 
     def admit(budget: Budget, its: Ledger) -> None:
-        admitted, _ = budget.admit(its, vote, senders, "vote")
-        its.charge("vote", vote, each=admitted)
+        its.charge("vote", vote, each=budget.admit(its, vote, senders, "vote"))
 
     # Name: the charge, and the mechanism whose messages it counts.
     ways: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {

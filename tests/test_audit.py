@@ -847,7 +847,7 @@ def test_plot_to_a_file_and_to_axes(tmp_path: Path) -> None:
     plot_audits(found, tmp_path / "audit.png")
     assert (tmp_path / "audit.png").read_bytes().startswith(b"\x89PNG")
     axes = Figure().add_subplot()
-    assert found[0].plot(axes) is axes
+    assert plot_audits(found[:1], axes) is axes
     assert axes.get_xlabel() == "claimed epsilon"
 
 

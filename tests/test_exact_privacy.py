@@ -150,14 +150,14 @@ def epsilons_of(sent: Sent, deltas: Sequence[float]) -> list[float]:
 KINDS: dict[str, tuple[Callable[[float], PrivacyLoss], Callable[[float], Losses], bool]] = {
     "bits": (lambda size: BitwiseRandomizedResponse(size).loss(), bits, True),
     "optimised": (lambda size: UnaryEncoding(size).loss(), optimised, True),
-    "k-ary": (lambda size: KaryRandomizedResponse.from_epsilon(size, 4).loss(), k_ary, True),
+    "k-ary": (lambda size: KaryRandomizedResponse(epsilon=size, num_values=4).loss(), k_ary, True),
     "selection": (lambda size: Exponential(size).loss(), selection, False),
     "Laplace": (lambda size: Laplace(size).loss(), laplace, False),
     "laplace on a grid": (lambda size: Laplace(size, sampler="exact").loss(), laplace, False),
     "gaussian": (lambda size: Gaussian.from_rho(size**2 / 2).loss(), gaussian, False),
     "any": (pure, response, False),
     "sampled": (
-        lambda size: SampledLoss(KaryRandomizedResponse.from_epsilon(size, 2).loss(), 0.25),
+        lambda size: SampledLoss(KaryRandomizedResponse(epsilon=size, num_values=2).loss(), 0.25),
         lambda size: sampled(response(size), 0.25),
         True,
     ),
@@ -167,7 +167,7 @@ KINDS: dict[str, tuple[Callable[[float], PrivacyLoss], Callable[[float], Losses]
         True,
     ),
     "shuffled": (
-        lambda size: ShuffledLoss(KaryRandomizedResponse.from_epsilon(size, 2).loss(), 4),
+        lambda size: ShuffledLoss(KaryRandomizedResponse(epsilon=size, num_values=2).loss(), 4),
         lambda size: shuffled(size, 0, 3),
         True,
     ),
@@ -343,9 +343,8 @@ def test_others_are_clones_with_the_probability_stated(kind: str, options: int) 
     """R_i >= a Q_0 + a Q_1 + z Q_z message by message, whatever the other sender holds; with more clones it would not
     be."""
     for epsilon in (0.3, 1.0, 4.0):
-        loss = (
-            KaryRandomizedResponse.from_epsilon(epsilon, options).loss() if kind == "k-ary" else KINDS[kind][0](epsilon)
-        )
+        response = KaryRandomizedResponse(epsilon=epsilon, num_values=options)
+        loss = response.loss() if kind == "k-ary" else KINDS[kind][0](epsilon)
         a, z = clone_probabilities(loss)
         first, second, *others = laws(kind, epsilon, options)
         ratio, p = np.log(first / second), math.exp(epsilon)
@@ -366,7 +365,8 @@ def test_many_senders_cost_what_the_sum_over_all_outcomes_says(kind: str) -> Non
     p = math.exp(epsilon)
     h = math.exp(epsilon / 2)
     a, z = (1 / (p + 2), 1 / (p + 2)) if kind == "k-ary" else (1 / (h + 1) ** 2, h / (h + 1) ** 2)
-    local = KaryRandomizedResponse.from_epsilon(epsilon, 3) if kind == "k-ary" else BitwiseRandomizedResponse(epsilon)
+    ternary = KaryRandomizedResponse(epsilon=epsilon, num_values=3)
+    local = ternary if kind == "k-ary" else BitwiseRandomizedResponse(epsilon)
     loss = ShuffledLoss(local.loss(), senders)
 
     def likely(size: Any, chance: float) -> Array:

@@ -1,7 +1,6 @@
 """Graphs read from every form, and what is asked of them, against networkx."""
 
 import re
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -110,14 +109,9 @@ def test_what_is_apart_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "parameters", "message"),
-    [
-        ("petersen", {}, "kind must be one of"),
-        ("ring", {"degree": 2}, "ring graphs have no parameter 'degree'; they have none"),
-        ("erdos_renyi", {"probability": 0.001}, "too rarely connected"),
-        ("barabasi_albert", {"attachments": 50}, "no barabasi_albert graph has 30 nodes"),
-    ],
+    ("kind", "message"),
+    [("petersen", "kind must be one of"), ("barabasi_albert", "no barabasi_albert graph has 2 nodes")],
 )
-def test_families_that_cannot_be_drawn(kind: str, parameters: dict[str, Any], message: str) -> None:
+def test_families_that_cannot_be_drawn(kind: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        random_graph(kind, 30, **parameters)
+        random_graph(kind, 2)

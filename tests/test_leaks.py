@@ -95,7 +95,7 @@ def social(rounds: int = 10_000) -> Iterator[Row]:
     for form in ("as published", "with zeros"):
         for epsilon in (1.0,) if form == "as published" else (0.5, 1.0, 2.0):
             ledger = ledger_of([(BitwiseRandomizedResponse(epsilon).loss(), rounds, None)])
-            ledger.channels["c"].silence_tells = form == "as published"  # type: ignore[misc]
+            ledger.channels["c"].silence_tells = form == "as published"
             setting = f"social learning (Tao et al. 2023), {form}: ε = {epsilon:g}, {rounds:,} rounds"
             yield spent(setting, "preferences, neighbours", "user", ledger, unit="user")
 

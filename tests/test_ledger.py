@@ -2,8 +2,6 @@
 overspends."""
 
 import copy
-import csv
-import io
 import json
 import math
 import pickle
@@ -19,7 +17,7 @@ from hypothesis import strategies as st
 
 from taciturn.envs.core import Array, Channel, ChannelConfig, Streams
 from taciturn.privacy import composition
-from taciturn.privacy.budget import Budget, BudgetSpent
+from taciturn.privacy.budget import Budget
 from taciturn.privacy.composition import (
     ORDERS,
     Method,
@@ -57,7 +55,7 @@ def bitwise(epsilon: float) -> PrivacyLoss:
 
 
 def kary(epsilon: float, num_values: int) -> PrivacyLoss:
-    return KaryRandomizedResponse.from_epsilon(epsilon, num_values).loss()
+    return KaryRandomizedResponse(epsilon=epsilon, num_values=num_values).loss()
 
 
 def laplace(epsilon: float) -> PrivacyLoss:
@@ -360,9 +358,6 @@ def test_charges_add_up_by_agent_and_replica() -> None:
     assert ledger.messages("vote").tolist() == [[5, 5, 4], [3, 1, 2]]
     np.testing.assert_allclose(ledger.total(method="basic"), [[2.5, 2.5, 2.0], [1.5, 0.5, 1.0]])
     np.testing.assert_allclose(ledger.total(by="max", method="basic"), [2.5, 1.5])
-    np.testing.assert_allclose(ledger.total(by="mean", method="basic"), [7 / 3, 1.0])
-    np.testing.assert_allclose(ledger.total(by=0.0, method="basic"), [2.0, 0.5])
-    np.testing.assert_allclose(ledger.total(by=1.0, method="basic"), [2.5, 1.5])
 
 
 def test_several_losses_on_a_channel_keep_their_own_counts() -> None:
@@ -431,9 +426,7 @@ def test_what_nobody_protects_is_infinite_and_visible() -> None:
     assert math.isinf(ledger.per_message["vote"].epsilon)
     ledger.charge("vote", bitwise(1.0), everyone=world.channels["vote"].everyone)
     assert ledger.total(channel="vote", by="max", method="basic").tolist() == [1.0, 1.0]
-    reductions: tuple[str | float, ...] = ("max", "mean", 0.5, 1.0)
-    for by in reductions:
-        assert not np.isnan(ledger.total(by=by)).any()
+    assert not np.isnan(ledger.total(by="max")).any()
 
 
 def test_no_privacy_charged_is_infinite_too() -> None:
@@ -653,10 +646,6 @@ def test_the_table_survives_its_export() -> None:
     assert rows[2]["epsilon_per_message"] == math.inf
     assert rows[2]["pld_max"] == pytest.approx(float(gaussian_epsilon(math.sqrt(0.08), 1e-5)))
     assert json.loads(json.dumps(rows)) == rows
-    read = list(csv.DictReader(io.StringIO(ledger.csv(1e-5, ("basic", "rdp", "pld")))))
-    assert [
-        {key: type(row[key])(text) for key, text in line.items()} for row, line in zip(rows, read, strict=True)
-    ] == rows
 
 
 @pytest.mark.parametrize(
@@ -810,8 +799,7 @@ def test_nobody_overspends(data: st.DataObject, epsilon: float, delta: float) ->
             loss = rng.random((2, 3)) * senders
             cost = {"basic": loss, "zcdp": loss**2 / 2, "rdp": budget.order * loss**2 / 2}[method]
         spent = np.broadcast_to(budget.spent(ledger, "vote"), (2, 3))
-        admitted, ended = budget.admit(ledger, loss, senders, "vote")
-        assert not ended.any()
+        admitted = budget.admit(ledger, loss, senders, "vote")
         np.testing.assert_array_equal(admitted, senders & (spent + cost <= budget.limit * (1 + 1e-9)))
         if isinstance(loss, PrivacyLoss):
             ledger.charge("vote", loss, each=admitted)
@@ -830,10 +818,9 @@ def test_a_budget_admits_as_if_it_looked_at_everybody_every_time(kinds: int) -> 
     for _ in range(600):
         loss, senders = losses[rng.integers(kinds)], rng.random((3, 4)) < [[0.1], [0.5], [0.9]]
         seen = dict(ledger._spent)
-        admitted, ended = budget.admit(ledger, loss, senders, "vote")
+        admitted = budget.admit(ledger, loss, senders, "vote")
         looks += ledger._spent != seen
         np.testing.assert_array_equal(admitted, senders & (spent + loss.epsilon <= 16.0))
-        assert not ended.any()
         refusals += int((senders & ~admitted).sum())
         if rng.random() < 0.1:
             everyone: Array = np.all(spent + loss.epsilon <= 16.0, axis=1)
@@ -862,11 +849,11 @@ def test_agents_far_from_their_budget_are_not_looked_at(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Budget, "allows", watched)
     for _ in range(200):
-        assert budget.admit(ledger, bitwise(0.5), senders, "vote")[0] is senders
+        assert budget.admit(ledger, bitwise(0.5), senders, "vote") is senders
         assert not looked
         ledger.charge("vote", bitwise(0.5), each=senders)
     everybody = np.array([[True, True, True]])
-    assert budget.admit(ledger, bitwise(0.5), everybody, "vote")[0].tolist() == [[False, True, False]]
+    assert budget.admit(ledger, bitwise(0.5), everybody, "vote").tolist() == [[False, True, False]]
     assert looked
 
 
@@ -926,41 +913,27 @@ def test_a_budget_over_all_channels_counts_all_of_them(method: Any, bare: bool) 
     for turn in range(120):
         name = ("vote", "mean", "profile")[turn % (2 if bare else 3)]
         senders = rng.random((2, 3)) < 0.8
-        admitted, ended = budget.admit(ledger, kinds[name], senders)
+        admitted = budget.admit(ledger, kinds[name], senders)
         np.testing.assert_array_equal(admitted, senders & (lines + cost(kinds[name]) <= budget.limit * (1 + 1e-9)))
-        assert not ended.any()
         ledger.charge(name, kinds[name], each=admitted)
         lines += cost(kinds[name]) * admitted
         refused += int((senders & ~admitted).sum())
     assert refused > 20
     ledger.charge_levels("vote", np.array([[9.0, 0.0, 0.0]] * 2))
-    assert not budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[0][:, 0].any(), "chosen levels count"
+    assert not budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[:, 0].any(), "chosen levels count"
     if bare:
         profile: Any = ledger.channels["profile"]
         profile.everyone = np.array([0, 1])
-        open_ = budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[0]
+        open_ = budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))
         assert not open_[1].any(), "one message without a mechanism spends any budget"
-        with pytest.raises(BudgetSpent, match="cannot send on any channel"):
-            Budget(1.0, when_spent="raise").admit(ledger, laplace(0.1), np.ones((2, 3), np.bool_))
 
 
 def test_when_a_budget_is_spent() -> None:
     ledger = make(2, 2)
     ledger.charge("vote", bitwise(0.5), each=np.array([[2, 1], [0, 0]]))
     senders = np.array([[True, True], [True, False]])
-    admitted, ended = Budget(1.0).admit(ledger, bitwise(0.5), senders, "vote")
+    admitted = Budget(1.0).admit(ledger, bitwise(0.5), senders, "vote")
     assert admitted.tolist() == [[False, True], [True, False]]
-    assert ended.tolist() == [False, False]
-    admitted, ended = Budget(1.0, when_spent="truncate").admit(ledger, bitwise(0.5), senders, "vote")
-    assert admitted.tolist() == [[False, True], [True, False]]
-    assert ended.tolist() == [True, False]
-    strict = Budget(1.0, when_spent="raise")
-    with pytest.raises(
-        BudgetSpent, match="agent 0 of replica 0 cannot send on vote: its budget of epsilon=1 at delta=0 is spent"
-    ):
-        strict.admit(ledger, bitwise(0.5), senders, "vote")
-    silent = np.array([[False, True], [True, True]])
-    assert strict.admit(ledger, bitwise(0.5), silent, "vote")[0].tolist() == silent.tolist()
 
 
 @pytest.mark.parametrize(
@@ -971,7 +944,6 @@ def test_when_a_budget_is_spent() -> None:
         ({"epsilon": "1"}, "epsilon must be"),
         ({"epsilon": 1.0, "delta": 1.0}, "delta must be"),
         ({"epsilon": 1.0, "delta": -1e-9}, "delta must be"),
-        ({"epsilon": 1.0, "when_spent": "stop"}, "when_spent must be one of"),
         ({"epsilon": 1.0, "method": "pld"}, "method must be one of"),
         ({"epsilon": 1.0, "method": "rdp"}, "delta must be > 0 where method is 'rdp'"),
     ],
@@ -1065,7 +1037,7 @@ def test_an_odometer_reads_what_totals_read() -> None:
     assert ledger.odometer(0.0).tolist() == [[2.5, math.inf], [0.0, 0.0]]
     assert ledger.odometer(0.0, unit="event", channel="vote").tolist() == [[0.5, 0.5], [0.0, 0.0]]
     assert ledger.odometer(0.0, observer="neighbour", by="max").tolist() == [math.inf, 0.0]
-    assert ledger.odometer(0.0, "mean", channel="mean").tolist() == [0.5, 0.0]
+    assert ledger.odometer(0.0, "max", channel="mean").tolist() == [0.5, 0.0]
     rho = 0.5**2 / 4 + 2 * 0.25**2 / 4 + 0.01
     assert ledger.odometer(1e-5)[0, 1] == composition.odometer_epsilon(np.array([rho]), 1e-5, 1.0)[0]
     assert (ledger.odometer(1e-5) >= ledger.total(1e-5)).all()
@@ -1173,6 +1145,6 @@ def test_numpy_scalars_are_numbers() -> None:
     ledger.charge("vote", bitwise(1.0), np.array([3]), events=np.int64(2))  # type: ignore[arg-type]
     kinds: tuple[Any, ...] = (np.float32, np.float64)
     for scalar in kinds:
-        assert (ledger.total(scalar(0.25), scalar(0.5)) == ledger.total(0.25, 0.5)).all()
+        assert (ledger.total(scalar(0.25)) == ledger.total(0.25)).all()
         assert (ledger.odometer(scalar(0.25), tightest_at=scalar(2)) == ledger.odometer(0.25, tightest_at=2.0)).all()
         assert Budget(scalar(4), scalar(0.25), method="zcdp").limit == Budget(4.0, 0.25, method="zcdp").limit

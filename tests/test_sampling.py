@@ -35,7 +35,7 @@ def k_ary_laws(epsilon: float, size: int) -> list[Array]:
 
 
 def kary(epsilon: float, size: int) -> PrivacyLoss:
-    return KaryRandomizedResponse.from_epsilon(epsilon, size).loss()
+    return KaryRandomizedResponse(epsilon=epsilon, num_values=size).loss()
 
 
 def of_sample(values: tuple[int, ...], laws: list[Array], drawn: int) -> Array:
@@ -179,7 +179,7 @@ LOSSES: list[PrivacyLoss] = [
     Exponential(1.0, 1.0).loss(),
     pure(0.7),
     Gaussian.from_rho(0.3).loss(),
-    Shuffled(KaryRandomizedResponse.from_epsilon(1.0, 3)).summed_loss(10),
+    Shuffled(KaryRandomizedResponse(epsilon=1.0, num_values=3)).summed_loss(10),
     NoPrivacy().loss(),
 ]
 named = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.kind}-{loss.epsilon:.2g}")

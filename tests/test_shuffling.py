@@ -25,7 +25,7 @@ from taciturn.privacy.mechanisms import (
     ShuffledLoss,
     UnaryEncoding,
 )
-from taciturn.privacy.shuffling import MOST_SENDERS, clones_epsilon, local_epsilon
+from taciturn.privacy.shuffling import MOST_SENDERS
 
 Law = dict[tuple[int, ...], float]
 
@@ -54,8 +54,8 @@ def half(epsilon: float) -> float:
 
 
 CASES: dict[str, tuple[Callable[[float], Any], Callable[[float], list[Array]], int]] = {
-    "binary": (lambda e: KaryRandomizedResponse.from_epsilon(e, 2), lambda e: k_ary_laws(e, 2), 7),
-    "ternary": (lambda e: KaryRandomizedResponse.from_epsilon(e, 3), lambda e: k_ary_laws(e, 3), 7),
+    "binary": (lambda e: KaryRandomizedResponse(epsilon=e, num_values=2), lambda e: k_ary_laws(e, 2), 7),
+    "ternary": (lambda e: KaryRandomizedResponse(epsilon=e, num_values=3), lambda e: k_ary_laws(e, 3), 7),
     "two bits": (BitwiseRandomizedResponse, lambda e: bits_laws(1 - half(e), half(e), 2), 5),
     "three bits": (BitwiseRandomizedResponse, lambda e: bits_laws(1 - half(e), half(e), 3), 4),
     "optimised": (UnaryEncoding, lambda e: bits_laws(0.5, 1 / (math.exp(e) + 1), 3), 4),
@@ -140,7 +140,7 @@ def test_hiding_the_own_message_among_those_who_are_no_clones_would_be_too_littl
     laws = k_ary_laws(epsilon, 3)
     truth = max(hockey_stick(*pair, at) for pair in pairs(laws, 2))
     assert hockey_stick(p, q, at) < 0.5 * truth
-    assert truth <= ShuffledLoss(KaryRandomizedResponse.from_epsilon(epsilon, 3).loss(), 2).delta(at)
+    assert truth <= ShuffledLoss(KaryRandomizedResponse(epsilon=epsilon, num_values=3).loss(), 2).delta(at)
 
 
 def test_two_rounds_cost_no_less_than_they_say() -> None:
@@ -153,7 +153,7 @@ def test_two_rounds_cost_no_less_than_they_say() -> None:
         middle = (low + high) / 2
         spent = max(hockey_stick(p, q, middle) for p, q in worlds) > delta
         low, high = (middle, high) if spent else (low, middle)
-    local = KaryRandomizedResponse.from_epsilon(epsilon, 2).loss()
+    local = KaryRandomizedResponse(epsilon=epsilon, num_values=2).loss()
     shuffled, alone = totals(ShuffledLoss(local, num_senders), rounds, delta), totals(local, rounds, delta)
     assert all(total >= high - 1e-9 for total in shuffled.values())
     assert shuffled["basic"] == rounds * epsilon
@@ -186,7 +186,7 @@ def stronger_clones(epsilon: float, num_senders: int, at: float) -> float:
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize("num_senders", [1, 2, 9, 60])
 def test_binary_response_has_the_stronger_clones_of_the_paper(epsilon: float, num_senders: int) -> None:
-    loss = ShuffledLoss(KaryRandomizedResponse.from_epsilon(epsilon, 2).loss(), num_senders)
+    loss = ShuffledLoss(KaryRandomizedResponse(epsilon=epsilon, num_values=2).loss(), num_senders)
     for at in np.array([0.0, 0.05, 0.3, 0.7]) * epsilon:
         assert loss.delta(at) == pytest.approx(stronger_clones(epsilon, num_senders, float(at)), rel=1e-9, abs=1e-14)
 
@@ -218,7 +218,7 @@ def without_blocks(epsilon: float, num_values: int, num_senders: int, at: Array)
 @pytest.mark.parametrize(("epsilon", "num_values"), [(1.0, 3), (2.5, 7)])
 def test_blocks_of_rows_dominate_and_lose_little(epsilon: float, num_values: int) -> None:
     """With 700 senders, many T and m are put into one row."""
-    loss = ShuffledLoss(KaryRandomizedResponse.from_epsilon(epsilon, num_values).loss(), 700)
+    loss = ShuffledLoss(KaryRandomizedResponse(epsilon=epsilon, num_values=num_values).loss(), 700)
     at = epsilon * np.array([0.0, 0.02, 0.1, 0.2])
     exact, ours = without_blocks(epsilon, num_values, 700, at), loss.delta(at)
     assert (ours >= exact * (1 - 1e-9) - 1e-15).all()
@@ -240,7 +240,7 @@ def test_the_pair_on_a_grid_dominates_closely(make: Callable[[float], Any], num_
 
 
 def test_a_single_sender_is_not_hidden() -> None:
-    for make in (BitwiseRandomizedResponse, UnaryEncoding, lambda e: KaryRandomizedResponse.from_epsilon(e, 5)):
+    for make in (BitwiseRandomizedResponse, UnaryEncoding, lambda e: KaryRandomizedResponse(epsilon=e, num_values=5)):
         local = make(1.5).loss()
         pair = local.dominating_pair()
         assert pair is not None
@@ -251,46 +251,20 @@ def test_a_single_sender_is_not_hidden() -> None:
 
 
 @pytest.mark.parametrize("make", [BitwiseRandomizedResponse, UnaryEncoding, lambda e: KaryRandomizedResponse(e, 3)])
-def test_more_senders_hide_more_and_the_closed_form_is_larger(make: Callable[[float], Any]) -> None:
-    sizes, delta = [1, 2, 3, 10, 100, 200, 1000, 5000], 1e-6
-    losses = [ShuffledLoss(make(1.0).loss(), size) for size in sizes]
+def test_more_senders_hide_more(make: Callable[[float], Any]) -> None:
+    losses = [ShuffledLoss(make(1.0).loss(), size) for size in (1, 2, 3, 10, 100, 200, 1000, 5000)]
     at = np.array([0.0, 0.003, 0.02, 0.1, 0.5])
     deltas = np.array([loss.delta(at) for loss in losses])
     assert (np.diff(deltas, axis=0) <= 1e-15).all()
     curves = np.array([loss.rdp(ORDERS) for loss in losses])
     assert (np.diff(curves, axis=0) < 0).all()
-    local = losses[0].epsilon
-    for loss in losses[6:]:
-        closed = clones_epsilon(local, loss.num_senders, delta)
-        assert loss.delta(closed) < delta
-        if closed < local:  # a bound with the right constants is not below the truth by an order of magnitude
-            assert loss.delta(closed / 10) > delta
 
 
 def test_senders_beyond_a_million_are_not_counted() -> None:
-    local = KaryRandomizedResponse.from_epsilon(1.0, 2).loss()
+    local = KaryRandomizedResponse(epsilon=1.0, num_values=2).loss()
     most = ShuffledLoss(local, MOST_SENDERS)
     assert ShuffledLoss(local, 10 * MOST_SENDERS) == most
     assert 0 < most.delta(0.001) < ShuffledLoss(local, MOST_SENDERS // 2).delta(0.001)
-
-
-def test_the_closed_form_is_the_papers() -> None:
-    """log(1 + (e-1)/(e+1) (8 sqrt(e log(4/delta) / n) + 8 e / n)) for epsilon 1, delta 1e-6 and n = 10,000, by hand:
-    0.4621172 * (8 * 0.0642828 + 0.0021746) = 0.2386544, and log(1.2386544) = 0.2140257."""
-    assert clones_epsilon(1.0, 10_000, 1e-6) == pytest.approx(0.2140257, abs=1e-7)
-    with pytest.raises(ValueError, match=r"epsilon must be at most log\(n / \(16 log\(2 / delta\)\)\) = 1\.4"):
-        clones_epsilon(1.5, 1000, 1e-6)
-
-
-@pytest.mark.parametrize("num_senders", [1, 20, 1000])
-def test_the_local_epsilon_is_the_largest(num_senders: int) -> None:
-    for make in (BitwiseRandomizedResponse, lambda e: KaryRandomizedResponse.from_epsilon(e, 4)):
-        epsilon, delta = 0.2, 1e-5
-        found = local_epsilon(epsilon, delta, num_senders, make)
-        assert found >= epsilon
-        assert (found > 3 * epsilon) == (num_senders > 100)
-        assert ShuffledLoss(make(found).loss(), num_senders).delta(epsilon) <= delta
-        assert ShuffledLoss(make(found * 1.001).loss(), num_senders).delta(epsilon) > delta
 
 
 def test_a_local_message_that_tells_all_is_not_hidden() -> None:
@@ -356,12 +330,6 @@ def test_wrong_arguments_are_refused() -> None:
         Shuffled(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at must hold finite numbers"):
         ShuffledLoss(local, 3).delta(math.nan)
-    with pytest.raises(ValueError, match="mechanism must be BitwiseRandomizedResponse"):
-        local_epsilon(1.0, 1e-6, 10, Laplace)
-    with pytest.raises(ValueError, match="delta must be a finite number"):
-        local_epsilon(1.0, 0.0, 10, BitwiseRandomizedResponse)
-    with pytest.raises(ValueError, match="num_senders must be an integer >= 1"):
-        clones_epsilon(1.0, 0, 1e-6)
 
 
 # Sums of bits.

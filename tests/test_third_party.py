@@ -322,11 +322,9 @@ def test_sensitivity_of_cartpole() -> None:
     assert np.abs(noise).mean() == pytest.approx(WIDTHS.sum() / 1e4, rel=0.1)
 
 
-@pytest.mark.parametrize("mechanism", [Laplace(1e6, sensitivity=2.0), Laplace(1e6)])
-def test_sensitivity_given(mechanism: Laplace) -> None:
-    given = None if mechanism.sensitivity else 2.0
-    space = Box(-np.inf, np.inf, (2,), np.float64)
-    noise = observations_of_unbounded(PrivatizeObservation(Told(space, np.zeros(2)), mechanism, sensitivity=given))
+def test_sensitivity_given() -> None:
+    space, mechanism = Box(-np.inf, np.inf, (2,), np.float64), Laplace(1e6, sensitivity=2.0)
+    noise = observations_of_unbounded(PrivatizeObservation(Told(space, np.zeros(2)), mechanism))
     assert np.abs(noise).mean() == pytest.approx(2e-6, rel=0.06)
 
 
@@ -460,8 +458,6 @@ def test_ledger_counts_messages_for_life() -> None:
     assert env.ledger.per_message["observation"].epsilon == 5.0
     assert {(c.observer, c.unit) for c in env.ledger.channels.values()} == {("public", "event")}
     assert env.env.env.ledger.channels.keys() == {"observation"}
-    env.reset_ledger()
-    assert env.ledger.total(0, method="basic").item() == 0
 
 
 def test_ledger_of_agents_and_replicas() -> None:
@@ -512,8 +508,6 @@ REFUSED: list[tuple[Any, Any, dict[str, Any], str]] = [
     (Box(-1, 1), KaryRandomizedResponse(1.0, 3), {}, "mechanism must fit the observation"),
     (Discrete(4), KaryRandomizedResponse(1.0, 3), {}, "mechanism must fit the observation"),
     (Discrete(3), KaryRandomizedResponse(1.0, 3), {"bounds": (0, 1)}, "bounds must be None"),
-    (Discrete(3), KaryRandomizedResponse(1.0, 3), {"sensitivity": 1}, "sensitivity must be None"),
-    (Box(-1, 1), NoPrivacy(), {"sensitivity": 1.0}, "sensitivity must be None"),
     (Discrete(3), NoPrivacy(), {"bounds": (0, 1)}, "mechanism must fit the observation"),
     (UNBOUNDED, LAPLACE, {}, "bounds must be given"),
     (UNBOUNDED, LAPLACE, {"bounds": (0, math.inf)}, "bounds must be given"),
@@ -526,10 +520,6 @@ REFUSED: list[tuple[Any, Any, dict[str, Any], str]] = [
     (UNBOUNDED, LAPLACE, {"bounds": ("a", "b")}, "bounds must be"),
     (Box(-1, 1), LAPLACE, {"bounds": (2, 3)}, "bounds must overlap"),
     (Box(-1, 1), LAPLACE, {"bounds": (1, 1)}, "bounds must contain more than one value"),
-    (Box(-1, 1), LAPLACE, {"sensitivity": 0}, "sensitivity must be"),
-    (Box(-1, 1), LAPLACE, {"sensitivity": math.nan}, "sensitivity must be"),
-    (Box(-1, 1), LAPLACE, {"sensitivity": "1"}, "sensitivity must be"),
-    (Box(-1, 1), Laplace(1.0, sensitivity=2.0), {"sensitivity": 1.0}, "sensitivity must be None"),
     (Box(-1, 1), Laplace(1e-8, sampler="exact"), {}, "exact sampler"),
 ]
 
@@ -593,11 +583,11 @@ def test_messages_that_are_not_finite_raise_nothing(bounds: Any) -> None:
     """They leave as 0, or as what is nearest within the bounds: an error would tell what noise hides."""
     space = Box(-1, 1, (3,), np.float64) if bounds is None else Box(-math.inf, math.inf, (3,), np.float64)
     edge = 1.0 if bounds is None else 1e100
-    own: dict[str, Any] = {} if bounds is None else {"sensitivity": 1.0}
+    law = Laplace(1.0, sensitivity=None if bounds is None else 1.0)
     found = []
     for value in ([math.nan, math.inf, -math.inf], [0.0, edge, -edge]):
         told = Told(space, np.array(value))
-        env = PrivatizeAction(PrivatizeObservation(told, Laplace(1.0), **own), Laplace(1.0), **own)
+        env = PrivatizeAction(PrivatizeObservation(told, law), law)
         found.append([env.reset(seed=0)[0], env.step(np.array(value))[0], told.taken])
     assert np.isfinite(found[0]).all()
     np.testing.assert_array_equal(found[0], found[1])

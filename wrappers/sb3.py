@@ -48,7 +48,7 @@ class RowsVecEnv(VecEnv):
         except gymnasium.error.ResetNeeded:
             population.reset(seed=seed)
             self.rows = population.rows(self.role)
-        self._modes = [mode] * (population.num_envs * self.rows)
+        self._mode = mode
         super().__init__(population.num_envs * self.rows, role.layout.space(), role.action_space)
         self._shape = (population.num_envs, self.rows)
         self._actions: Array = np.zeros(0)
@@ -101,25 +101,18 @@ class RowsVecEnv(VecEnv):
         return [drawn[row // self.rows] for row in range(self.num_envs)]
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """The value of an attribute for each of these rows. `render_mode` and `action_masks` are the row's own; all
-        others are the population's."""
+        """The value of an attribute for each of these rows. `action_masks` is the row's own and `render_mode` that of
+        all rows; all others are the population's."""
         rows = self._some(indices)
         if attr_name == "action_masks":
             self._check_masks()
             return [lambda row=row: self.action_masks()[row] for row in rows]
-        if attr_name == "render_mode":
-            return [self._modes[row] for row in rows]
-        value = getattr(self.population, attr_name)
+        value = self._mode if attr_name == "render_mode" else getattr(self.population, attr_name)
         return [value for _ in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set `render_mode`, the only attribute of a row that can be set."""
-        rows = self._some(indices)
-        if attr_name != "render_mode":
-            raise AttributeError(f"{attr_name} cannot be set on a RowsVecEnv: make a new population")
-        choice("render_mode", value, (None, "ansi", "rgb_array"))
-        for row in rows:
-            self._modes[row] = value
+        """No attribute can be set."""
+        raise AttributeError(f"{attr_name} cannot be set on a RowsVecEnv: make a new population")
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
         """The results of a method for these rows: `action_masks` and `render` are the row's own; any other is called
@@ -133,7 +126,7 @@ class RowsVecEnv(VecEnv):
             masks = self.action_masks()
             return [masks[row] for row in rows]
         if method_name == "render":
-            return [Renderer(self.population, self._modes[row], row // self.rows).frame() for row in rows]
+            return [Renderer(self.population, self._mode, row // self.rows).frame() for row in rows]
         if method_name in ("reset", "step", "advance") and set(rows) != set(range(self.num_envs)):
             raise ValueError(f"indices must be all rows for {method_name!r}, which changes all, not {shown(indices)}")
         value = getattr(self.population, method_name)(*method_args, **method_kwargs)

@@ -24,10 +24,9 @@ numbers as without the wrapper, and the order of wrappers makes no difference. T
 seed gives the same noise again: seeds are for simulation.
 
 `.ledger` holds all that was released since the wrapper was made, by it and by such wrappers beneath it. Resets do not
-clear it, because released data stay released; `reset_ledger` clears it for new agents. Observations are
-counted at each step and reset (in AEC environments when an agent's observation is first read after a step),
-rewards and actions at each step (in AEC environments those of the agent whose turn it is). In vector environments,
-steps that only reset a replica count too.
+clear it, because released data stay released. Observations are counted at each step and reset (in AEC environments when
+an agent's observation is first read after a step), rewards and actions at each step (in AEC environments those of the
+agent whose turn it is). In vector environments, steps that only reset a replica count too.
 """
 
 import math
@@ -47,7 +46,7 @@ from taciturn.privacy.channels import Payload
 from taciturn.privacy.checks import readable
 from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import Gaussian, KaryRandomizedResponse, Laplace, Mechanism, NoPrivacy
-from taciturn.validation import Array, choice, integer, number
+from taciturn.validation import Array, choice, integer
 from taciturn.wrappers.channels import Layer, as_described, layers
 
 Subject = Literal["observation", "reward", "action"]
@@ -61,7 +60,7 @@ Info = dict[str, Any]
 E = TypeVar("E")
 
 
-def PrivatizeObservation(env: E, mechanism: Mechanism, *, bounds: Bounds = None, sensitivity: float | None = None) -> E:
+def PrivatizeObservation(env: E, mechanism: Mechanism, *, bounds: Bounds = None) -> E:
     """The environment with noise on what agents observe, in the same interface; `env` itself is not changed.
 
     Args:
@@ -69,41 +68,40 @@ def PrivatizeObservation(env: E, mechanism: Mechanism, *, bounds: Bounds = None,
         mechanism: Laplace, Gaussian (Box spaces), KaryRandomizedResponse (Discrete spaces) or NoPrivacy; the same for
             all agents.
         bounds: (low, high), numbers or arrays that broadcast to a message's shape. Values are clipped into them, NaN
-            as 0. They are required where the space is unbounded, unless a sensitivity is given.
-        sensitivity: the largest distance between adjacent messages, in L1 for Laplace and L2 for Gaussian. None uses
-            the mechanism's own, or else the diameter of the bounds. A smaller one limits the claim to messages that are
-            no further apart.
+            as 0. They are required where the space is unbounded, unless the mechanism has a sensitivity of its own: the
+            largest distance between adjacent messages, in L1 for Laplace and L2 for Gaussian. One below the diameter of
+            the bounds limits the claim to messages that are no further apart.
 
     Raises:
         ValueError: `env` is of another kind or has a mechanism there already, the mechanism does not fit the space, or
-            bounds or sensitivity are missing, are not numbers, or do not apply to the mechanism.
+            bounds are missing, are not numbers, or do not apply to the mechanism.
     """
-    return _privatize(env, "observation", mechanism, bounds, sensitivity)
+    return _privatize(env, "observation", mechanism, bounds)
 
 
-def PrivatizeReward(env: E, mechanism: Mechanism, *, bounds: Bounds = None, sensitivity: float | None = None) -> E:
+def PrivatizeReward(env: E, mechanism: Mechanism, *, bounds: Bounds = None) -> E:
     """The environment with noise on what agents earn: see `PrivatizeObservation`.
 
-    `bounds` (or a sensitivity) are required for Laplace and Gaussian, because no space bounds rewards. In AEC
-    environments a message is the reward that `last()` reports, the sum since the agent's last turn: `bounds` apply to
-    that sum, and `rewards` holds the message of the agent whose turn it is and zeros for all others. To perturb the
-    reward of each step, wrap the Parallel form.
+    `bounds` (or a sensitivity of the mechanism) are required for Laplace and Gaussian, because no space bounds rewards.
+    In AEC environments a message is the reward that `last()` reports, the sum since the agent's last turn: `bounds`
+    apply to that sum, and `rewards` holds the message of the agent whose turn it is and zeros for all others. To
+    perturb the reward of each step, wrap the Parallel form.
     """
-    return _privatize(env, "reward", mechanism, bounds, sensitivity)
+    return _privatize(env, "reward", mechanism, bounds)
 
 
-def PrivatizeAction(env: E, mechanism: Mechanism, *, bounds: Bounds = None, sensitivity: float | None = None) -> E:
+def PrivatizeAction(env: E, mechanism: Mechanism, *, bounds: Bounds = None) -> E:
     """The environment with noise on actions, before the environment and other agents receive them: see
     `PrivatizeObservation`.
 
     An action raises ValueError, before anything is drawn or sent, if it has a wrong shape or type, or is outside a
     Discrete space.
     """
-    return _privatize(env, "action", mechanism, bounds, sensitivity)
+    return _privatize(env, "action", mechanism, bounds)
 
 
-def _privatize(env: E, subject: Subject, mechanism: Mechanism, bounds: Any, sensitivity: Any) -> E:
-    settings = {"subject": subject, "mechanism": mechanism, "bounds": bounds, "sensitivity": sensitivity}
+def _privatize(env: E, subject: Subject, mechanism: Mechanism, bounds: Any) -> E:
+    settings = {"subject": subject, "mechanism": mechanism, "bounds": bounds}
     wrapped: E = _Messages.around(env, "a Gymnasium or PettingZoo environment", **settings)
     return wrapped
 
@@ -162,19 +160,14 @@ class Release:
         return array
 
 
-def release_for(
-    subject: Subject, agent: str, mechanism: Any, space: Space[Any] | None, bounds: Any, sensitivity: Any
-) -> Release:
+def release_for(subject: Subject, agent: str, mechanism: Any, space: Space[Any] | None, bounds: Any) -> Release:
     """Check that a mechanism fits an agent's space (None: its reward), and determine its sensitivity."""
     name = subject if agent == SOLE else f"{subject} of {agent}"
     what = "a reward" if space is None else repr(space)
     if not isinstance(mechanism, Laplace | Gaussian | KaryRandomizedResponse | NoPrivacy):
         raise ValueError(f"mechanism must be Laplace, Gaussian, KaryRandomizedResponse or NoPrivacy, not {mechanism!r}")
-    if not isinstance(mechanism, Laplace | Gaussian):
-        if sensitivity is not None:
-            raise ValueError(f"sensitivity must be None for {type(mechanism).__name__}, not {sensitivity!r}")
-        if bounds is None and isinstance(mechanism, NoPrivacy):
-            return Release(name, mechanism, space)
+    if bounds is None and isinstance(mechanism, NoPrivacy):
+        return Release(name, mechanism, space)
     if isinstance(mechanism, KaryRandomizedResponse):
         if bounds is not None:
             raise ValueError(f"bounds must be None for KaryRandomizedResponse, not {bounds!r}")
@@ -189,10 +182,6 @@ def release_for(
     if isinstance(mechanism, NoPrivacy):
         return Release(name, mechanism, space, (low, high))
     own = mechanism.sensitivity
-    if own is not None and sensitivity is not None:
-        raise ValueError(f"sensitivity must be None where the mechanism has its own, {own}, not {sensitivity!r}")
-    if sensitivity is not None:
-        own = number("sensitivity", sensitivity, above=0)
     if own is None:
         own = _diameter(mechanism, low, high, f"{name}, {what}, ")
     if mechanism.sampler == "exact":  # rounding to the grid moves each number by up to one step, 2^-24 noise scales
@@ -257,17 +246,15 @@ class _Messages(Layer):
     subject: Subject
     mechanism: Mechanism
 
-    def __init__(
-        self, env: Any, subject: Subject, mechanism: Mechanism, bounds: Bounds = None, sensitivity: float | None = None
-    ) -> None:
-        super().__init__(env, subject=subject, mechanism=mechanism, bounds=bounds, sensitivity=sensitivity)
+    def __init__(self, env: Any, subject: Subject, mechanism: Mechanism, bounds: Bounds = None) -> None:
+        super().__init__(env, subject=subject, mechanism=mechanism, bounds=bounds)
         mechanism = as_described(mechanism)
         choice("subject", subject, ("observation", "reward", "action"))
         if any(layer.subject == subject for layer in layers(env, _Messages)):
             raise ValueError(f"env must have no mechanism on its {subject}s already, but {env!r} has one")
         self.subject, self.mechanism = subject, mechanism
         self._releases = {
-            agent: release_for(subject, agent, mechanism, space, bounds, sensitivity)
+            agent: release_for(subject, agent, mechanism, space, bounds)
             for agent, space in _spaces(env, subject).items()
         }
         self._loss = mechanism.loss()
@@ -339,11 +326,6 @@ class _Messages(Layer):
         for subject, layer in beneath.items():
             ledger.charge(subject, layer._loss, each=layer._count)
         return ledger
-
-    def reset_ledger(self) -> None:
-        """Clear the ledger, and those of such wrappers beneath: new agents will play."""
-        for layer in layers(self, _Messages):
-            layer._count[...] = 0
 
 
 class PrivateGymnasium(_Messages, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):

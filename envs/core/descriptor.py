@@ -51,7 +51,6 @@ class Descriptor:
         mechanisms: for each channel a mechanism that fits it; None if no mechanism does.
         example: what its page shows.
         times_cartpole: how long a step of Gymnasium's form may take, in steps of CartPole; None: nothing is asked.
-        pettingzoo: whether PettingZoo's registry lists it.
         drawn_since: the version of the streams (`taciturn.envs.core.seeding`) since which a seed gives its runs.
         tolerance: the largest relative difference between its real numbers on two processors, whose sums have other
             last digits. What a seed decides, and counts, are the same on all.
@@ -67,7 +66,6 @@ class Descriptor:
     mechanisms: Mapping[str, str | None] = field(default_factory=dict)
     example: Example | None = None
     times_cartpole: float | None = None
-    pettingzoo: bool = True
     drawn_since: int = 1
     tolerance: float = 1e-9
 

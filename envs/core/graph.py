@@ -211,46 +211,39 @@ SHAPES: dict[str, Callable[[int], Graph]] = {
     "star": lambda n: Graph._of_edges([(0, i) for i in range(1, n)], n, "graph"),
     "star_triangle": _star_triangle,
 }
-# The function of networkx that draws a random graph, and its parameters in their order.
-FAMILIES: dict[str, tuple[str, Callable[[int], dict[str, float]]]] = {
-    "erdos_renyi": ("fast_gnp_random_graph", lambda n: {"probability": min(1.0, 2 * np.log(max(n, 2)) / n)}),
-    "watts_strogatz": ("watts_strogatz_graph", lambda n: {"degree": 4, "rewiring": 0.1}),
-    "barabasi_albert": ("barabasi_albert_graph", lambda n: {"attachments": 2}),
+# The function of networkx that draws a random graph of n nodes, and what it is given besides n.
+FAMILIES: dict[str, tuple[str, Callable[[int], tuple[float, ...]]]] = {
+    "erdos_renyi": ("fast_gnp_random_graph", lambda n: (min(1.0, 2 * np.log(max(n, 2)) / n),)),
+    "watts_strogatz": ("watts_strogatz_graph", lambda n: (4, 0.1)),
+    "barabasi_albert": ("barabasi_albert_graph", lambda n: (2,)),
 }
 GRAPHS = (*SHAPES, *FAMILIES)
 
 
-def random_graph(kind: str, num_nodes: int, seed: int = 0, **parameters: Any) -> Graph:
-    """Draw a connected graph of a family.
+def random_graph(kind: str, num_nodes: int, seed: int = 0) -> Graph:
+    """Draw a connected graph of a family; `Graph.of` reads those that networkx draws with other parameters.
 
     Args:
-        kind: a shape of `Graph.of`, or "erdos_renyi" (`probability`, default 2 ln N / N), "watts_strogatz" (`degree` 4,
-            `rewiring` 0.1), "barabasi_albert" (`attachments` 2).
+        kind: a shape of `Graph.of`, or "erdos_renyi" (with edge probability 2 ln N / N), "watts_strogatz" (degree 4,
+            of which a share of 0.1 is rewired), "barabasi_albert" (2 edges for each new node).
         num_nodes: N.
         seed: determines the graph of a random family.
-        **parameters: parameters of the family.
 
     Raises:
-        ValueError: the family or a parameter is unknown, or none of 100 draws is connected.
+        ValueError: the family is unknown, or has no graph of so few nodes.
     """
     choice("kind", kind, GRAPHS)
     n = integer("num_nodes", num_nodes, at_least=1)
-    draw, usual = FAMILIES.get(kind, ("", lambda n: {}))
-    known = usual(n)
-    for name in parameters:
-        if name not in known:
-            raise ValueError(f"{kind} graphs have no parameter {name!r}; they have {', '.join(known) or 'none'}")
-    p = known | parameters
     if kind in SHAPES:
         return SHAPES[kind](n)
     import networkx as nx
 
     rng = np.random.default_rng(integer("seed", seed, at_least=0))
-    for _ in range(100):
+    draw, parameters = FAMILIES[kind]
+    while True:
         try:
-            graph = Graph.of(getattr(nx, draw)(n, *p.values(), seed=rng))
+            graph = Graph.of(getattr(nx, draw)(n, *parameters(n), seed=rng))
         except nx.NetworkXError as error:
-            raise ValueError(f"no {kind} graph has {n} nodes and {p}: {error}") from error
+            raise ValueError(f"no {kind} graph has {n} nodes: {error}") from error
         if graph.connected():
             return graph
-    raise ValueError(f"{kind} graphs of {n} nodes with {p} are too rarely connected: none of 100 draws was")

@@ -329,8 +329,7 @@ class FederatedBandit(Replicas[State]):
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
         jump(self, forms["agent"].plan, policies["agent"], until)
         self.channels["means"].times += 1
-        over = (self.column("time") >= self.params.horizon) | self.channels["means"].stopped
-        self.truncated = self.truncated | over
+        self.truncated = self.truncated | (self.column("time") >= self.params.horizon)
 
     # Observations and measures.
 

@@ -332,6 +332,6 @@ def register() -> None:
         if entry.id not in gymnasium.registry:
             single, vector = f"{__name__}:single_env", f"{__name__}:vector_env"
             gymnasium.register(entry.id, single, vector_entry_point=vector, **known)
-        if entry.pettingzoo and entry.id not in getattr(pettingzoo, "parallel_registry", {entry.id: None}):
+        if entry.id not in getattr(pettingzoo, "parallel_registry", {entry.id: None}):
             pettingzoo.register("parallel", entry.id, f"{__name__}:parallel_env", **known)
             pettingzoo.register("aec", entry.id, f"{__name__}:aec_env", **known)

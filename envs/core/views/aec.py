@@ -98,8 +98,7 @@ class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
         agent = self.agent_selection
         known = self.__dict__.get("infos", self._last_infos)
         if agent not in known:
-            role, row = self._place[agent]
-            (known[agent],) = self._infos_of(role, slice(row, row + 1))
+            known[agent] = self._info(agent)
         ends = self.terminations[agent], self.truncations[agent]
         return self.observe(agent) if observe else None, self._cumulative_rewards[agent], *ends, known[agent]
 

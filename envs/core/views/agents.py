@@ -1,7 +1,7 @@
 """What the two views of several agents share: names, spaces, infos and the whole state."""
 
 from collections.abc import Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from itertools import repeat
 from typing import Any, NoReturn
 
@@ -25,13 +25,12 @@ class Agents(OneReplica):
         self.agents: list[str] = []
         self._of = {role: [f"{role}_{i}" for i in range(r.num_agents)] for role, r in population.roles.items()}
         self._place = {agent: (role, i) for role, names in self._of.items() for i, agent in enumerate(names)}
-        self._places = {role: range(len(names)) for role, names in self._of.items()}
         self.observation_spaces: dict[str, gymnasium.spaces.Space[Any]] = {}
         self.action_spaces: dict[str, gymnasium.spaces.Space[Any]] = {}
         for role, r in population.roles.items():
             # One space object for each agent, the same at every call: seeding one must not seed another.
             self.observation_spaces |= dict.fromkeys(self._of[role], r.layout.space())
-            self.action_spaces |= {agent: _copy_space(r.action_space) for agent in self._of[role]}
+            self.action_spaces |= {agent: copy(r.action_space) for agent in self._of[role]}
         # Copying a dict is far cheaper than filling one.
         self._every = {value: dict.fromkeys(self.possible_agents, value) for value in (False, True)}
         self._nothing = dict.fromkeys(self.possible_agents, 0.0)
@@ -107,30 +106,6 @@ class Agents(OneReplica):
             self._seen[role] = self.population.look(role, rows)[0]
         return self._seen[role]
 
-    def _infos_of(self, role: str, some: slice = slice(None)) -> list[Info]:
-        """The infos of a slice of a role's agents, a separate dict for each: the values of the replica, the agent's
-        entry of values by role, and its mask. Where only some act at a time, `acting` says whether the agent acts next.
-        """
-        infos = [*map(dict.copy, repeat(self._told, len(self._places[role][some])))]
-        self._add_own(infos, role, some)
-        return infos
-
-    def _add_own(self, infos: list[Info], role: str, some: slice = slice(None)) -> None:
-        """Add to the infos of a slice of a role's agents what is each agent's own."""
-        for key, values in self._each.get(role, ()):
-            own = values if len(infos) == len(values) else values[some]
-            for info, value in zip(infos, own.tolist()):
-                info[key] = value
-        if self._masked and (mask := self._mask(role)) is not None:
-            fresh = len(infos) == len(mask) and mask.flags.writeable  # nobody else gets these rows
-            for info, row in zip(infos, mask if fresh else mask[some].copy()):
-                info["action_mask"] = row
-        if self._some_act and "acting" in self._told and (not self._turns or role in self.population.turn):
-            who, places = self._acting[role], self._places[role][some]
-            for place in places if who is None else who:
-                if place in places:
-                    infos[place - places.start]["acting"] = True
-
     def _mask(self, role: str) -> Array | None:
         """The actions of a role's agents that have an effect, [N, n]; None if all have."""
         if role not in self._masks:
@@ -144,11 +119,39 @@ class Agents(OneReplica):
         return self._masks[role]
 
     def _infos(self) -> dict[str, Info]:
-        """The infos of all agents."""
+        """The infos of all agents, a separate dict for each: the values of the replica, the agent's entry of values by
+        role, and its mask. Where only some act at a time, `acting` says whether the agent acts next."""
         infos, first = [*map(dict.copy, repeat(self._told, len(self.possible_agents)))], 0
-        for role, places in self._places.items() if self._by_agent or self._masked or self._some_act else ():
-            self._add_own(infos[first : (first := first + len(places))], role)
+        for role, names in self._of.items() if self._by_agent or self._masked or self._some_act else ():
+            own = infos[first : (first := first + len(names))]
+            for key, values in self._each.get(role, ()):
+                for info, value in zip(own, values.tolist()):
+                    info[key] = value
+            if self._masked and (mask := self._mask(role)) is not None:
+                # Nobody else gets the rows of a mask that can be written to.
+                for info, row in zip(own, mask if mask.flags.writeable else mask.copy()):
+                    info["action_mask"] = row
+            if self._told_acting(role):
+                who = self._acting[role]
+                for info in own if who is None else map(own.__getitem__, who):
+                    info["acting"] = True
         return dict(zip(self.possible_agents, infos))
+
+    def _info(self, agent: str) -> Info:
+        """The info of one agent; see `_infos`."""
+        info, (role, place) = self._told.copy(), self._place[agent]
+        for key, values in self._each.get(role, ()):
+            info[key] = values[place].item()
+        if self._masked and (mask := self._mask(role)) is not None:
+            info["action_mask"] = mask[place].copy()
+        if self._told_acting(role):
+            who = self._acting[role]
+            info["acting"] = who is None or place in who
+        return info
+
+    def _told_acting(self, role: str) -> bool:
+        """Whether infos tell which of a role's agents act next."""
+        return self._some_act and "acting" in self._told and (not self._turns or role in self.population.turn)
 
     def state(self) -> Array:
         """The world's whole state, in `state_space`; central critics learn from it (Gymnasium's and PettingZoo's
@@ -182,12 +185,3 @@ class Agents(OneReplica):
         parts = [np.ravel(getattr(state, name)[0]) for name in names]
         with np.errstate(over="ignore"):
             return np.concatenate(parts).astype(np.float32)
-
-
-def _copy_space(space: gymnasium.spaces.Space[Any]) -> gymnasium.spaces.Space[Any]:
-    if isinstance(space, gymnasium.spaces.Discrete):
-        return gymnasium.spaces.Discrete(int(space.n), start=int(space.start))
-    if isinstance(space, gymnasium.spaces.MultiDiscrete):
-        return gymnasium.spaces.MultiDiscrete(space.nvec.copy(), start=space.start.copy())
-    assert isinstance(space, gymnasium.spaces.Box)
-    return gymnasium.spaces.Box(space.low.copy(), space.high.copy(), dtype=space.dtype.type)

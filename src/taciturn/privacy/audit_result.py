@@ -101,10 +101,6 @@ class AuditResult:
         """The result as text."""
         return audit_table([self])
 
-    def plot(self, target: Any) -> Any:
-        """Plot certified against claimed epsilon: see `plot_audits`."""
-        return plot_audits([self], target)
-
 
 def audit_table(results: Sequence[AuditResult]) -> str:
     """Results as text, one line each, and one more for each of their parts."""

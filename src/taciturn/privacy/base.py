@@ -51,7 +51,7 @@ class Mechanism(metaclass=NamesUnknown):
     kind: ClassVar[str]
     payload_dims: ClassVar[int] = 0  # number of trailing axes of x that form one message
     closed_counts: ClassVar[bool] = False  # whether it has perturb_counts
-    stateful: ClassVar[bool] = False
+    stateful: ClassVar[bool] = False  # whether it has start and step
     epsilon: float
 
     def _set(self, **values: ArrayLike) -> None:
@@ -95,20 +95,6 @@ class Mechanism(metaclass=NamesUnknown):
     @abstractmethod
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
         """log P(y | x0) - log P(y | x1) for each message, or for each number where messages are numbers."""
-
-    def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> Any:
-        """New state for agents of `shape`, to be passed to `step`; None for a mechanism without state."""
-        checks.agents(shape)
-
-    def step(
-        self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
-    ) -> Array:
-        """`perturb` for one round in which the agents marked in `where` send (default: all); updates `state` in place.
-
-        A mechanism without state returns a message for every agent; those of agents that do not send have no meaning.
-        """
-        checks.mask(where, checks.numbers("x", x).shape)
-        return self.perturb(x, rng, sensitivity)
 
 
 @dataclass(frozen=True)

@@ -205,9 +205,9 @@ def _calibrate(epsilon: float, delta: float) -> float:
 class Gaussian(_Additive):
     """Gaussian noise, the least that is (epsilon, delta)-DP: the analytic calibration of Balle & Wang 2018.
 
-    `from_rho` and `from_sigma` set the noise instead; `epsilon` is then inf, and `gaussian_delta(epsilon,
-    noise_multiplier)` gives the privacy curve. The exact sampler's discrete Gaussian has the same rho (Canonne, Kamath
-    & Steinke 2020, on concentrated differential privacy).
+    `from_rho`, or a `noise_multiplier` alone, sets the noise instead; `epsilon` is then inf, and
+    `gaussian_delta(epsilon, noise_multiplier)` gives the privacy curve. The exact sampler's discrete Gaussian has the
+    same rho (Canonne, Kamath & Steinke 2020, on concentrated differential privacy).
 
     Args:
         epsilon: of one message at delta, > 0.
@@ -250,12 +250,6 @@ class Gaussian(_Additive):
     def from_rho(cls, rho: float, sensitivity: float | None = None, sampler: str = "fast") -> "Gaussian":
         """The noise that is rho-zCDP, sigma = sensitivity / sqrt(2 rho) (Bun & Steinke 2016, Proposition 1.6)."""
         multiplier = 1 / math.sqrt(2 * checks.level("rho", rho))
-        return cls(sensitivity=sensitivity, sampler=sampler, noise_multiplier=multiplier)
-
-    @classmethod
-    def from_sigma(cls, sigma: float, sensitivity: float, sampler: str = "fast") -> "Gaussian":
-        """Noise of standard deviation `sigma`, in the units of the message, for this sensitivity."""
-        multiplier = checks.level("sigma", sigma) / number("sensitivity", sensitivity, above=0)
         return cls(sensitivity=sensitivity, sampler=sampler, noise_multiplier=multiplier)
 
     @property

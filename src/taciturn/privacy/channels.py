@@ -29,25 +29,14 @@ class SendingChannel(Protocol):
         num_senders: number of senders, N.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def observer(self) -> Observer: ...
-    @property
-    def unit(self) -> Unit: ...
-    @property
-    def disjoint(self) -> bool: ...
-    @property
-    def silence_tells(self) -> bool: ...
-    @property
-    def given(self) -> str: ...
-    @property
-    def unbounded(self) -> str: ...
-    @property
-    def everyone(self) -> Ints: ...
-    @property
-    def each(self) -> Ints | None: ...
-    @property
-    def config(self) -> Any: ...
-    @property
-    def num_senders(self) -> int: ...
+    name: str
+    observer: Observer
+    unit: Unit
+    disjoint: bool
+    silence_tells: bool
+    given: str
+    unbounded: str
+    everyone: Ints
+    each: Ints | None
+    config: Any
+    num_senders: int

@@ -6,8 +6,6 @@ asked for. Agents hold separate data, so the total of the agent that spent most 
 (parallel composition over agents; McSherry 2009).
 """
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -209,7 +207,7 @@ class Ledger:
     def total(
         self,
         delta: float = 1e-6,
-        by: str | float = "agent",
+        by: str = "agent",
         method: Method = "rdp",
         *,
         unit: Unit | None = None,
@@ -226,8 +224,8 @@ class Ledger:
 
         Args:
             delta: of (epsilon, delta)-DP; at 0 only pure messages have a finite total.
-            by: `agent` gives the total of each agent, float64[B, N]. The others summarise the agents of a replica,
-                float64[B]: `max` (the guarantee of the population as a whole), `mean`, or a quantile in [0, 1].
+            by: `agent` gives the total of each agent, float64[B, N]; `max` that of the agent that spent most,
+                float64[B], which is the guarantee of the population as a whole.
             method: how messages compose: `basic` (the sum of the epsilons), `advanced`, `zcdp`, `rdp` or, with
                 dp-accounting, `pld`. All are upper bounds, so `advanced` and `zcdp` return the bound of `basic` where
                 that is smaller, `rdp` also that of `zcdp`, and `pld` also that of `rdp`.
@@ -253,7 +251,7 @@ class Ledger:
     def odometer(
         self,
         delta: float = 1e-6,
-        by: str | float = "agent",
+        by: str = "agent",
         *,
         unit: Unit | None = None,
         observer: Observer | None = None,
@@ -284,17 +282,14 @@ class Ledger:
     def _composed(
         self,
         bound: Bound,
-        by: str | float,
+        by: str,
         unit: Unit | None,
         observer: Observer | None,
         channel: str | Iterable[str] | None,
         role: str | None,
     ) -> Any:
         """The result of `total` and `odometer`: the `bound` on the agents' messages, summarised by `by`."""
-        if isinstance(by, str):
-            choice("by", by, ("agent", "max", "mean"))
-        else:
-            by = number("by", by, at_least=0, at_most=1)
+        choice("by", by, ("agent", "max"))
         choice("unit", unit, (None, *get_args(Unit)))
         choice("observer", observer, (None, *get_args(Observer)))
         names = tuple(self.channels)
@@ -319,10 +314,7 @@ class Ledger:
         if by == "max":
             return self._epsilons(accounts, bound, unit, top=True).max(1)
         total = self._epsilons(accounts, bound, unit)
-        total = np.broadcast_to(total, (self.num_envs, self.agents[role])).copy()
-        if by == "agent":
-            return total
-        return total.mean(1) if by == "mean" else np.quantile(total, float(by), axis=1, method="higher")
+        return np.broadcast_to(total, (self.num_envs, self.agents[role])).copy()
 
     def table(self, delta: float = 1e-6, methods: Sequence[Method] = METHODS[:4]) -> list[dict[str, Any]]:
         """A row of plain values for each channel and mechanism, and then one for all channels of a role together.
@@ -348,14 +340,6 @@ class Ledger:
                 labels = {"channel": "all", "role": role, "observer": "all", "unit": "", "mechanism": "all"}
                 rows.append(labels | self._summary(every, role, delta, methods) | {"note": ""})
         return rows
-
-    def csv(self, delta: float = 1e-6, methods: Sequence[Method] = METHODS[:4]) -> str:
-        """`table` as comma-separated text."""
-        rows, text = self.table(delta, methods), io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return text.getvalue()
 
     def _summary(self, accounts: Accounts, role: str, delta: float, methods: Sequence[Method]) -> dict[str, Any]:
         shape = (self.num_envs, self.agents[role])

@@ -7,8 +7,8 @@ of many perturbed messages at once, at a cost that does not grow with their numb
 uses the mechanism's own `sensitivity` or, without one, the sensitivity passed with the message.
 
 `TreeAggregation`, `Blocks`, `Memoized` and `Scheduled` have state: `state = mechanism.start((B, N))`, then in each
-round `mechanism.step(x, rng, state)`, after which `state.fresh[B, N]` marks the agents to be charged. `step` works for
-all mechanisms. With `ChosenLevels` the sender chooses the level of each message.
+round `mechanism.step(x, rng, state)`, after which `state.fresh[B, N]` marks the agents to be charged. With
+`ChosenLevels` the sender chooses the level of each message.
 
 All names are imported from here; `samplers` explains the samplers "fast", "exact" and "opendp".
 """

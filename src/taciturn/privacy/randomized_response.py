@@ -227,11 +227,6 @@ class KaryRandomizedResponse(Mechanism):
         self._set(num_values=integer("num_values", num_values, at_least=2, at_most=checks.MOST))
         self._set(sampler=choice("sampler", sampler, ("fast", "exact", "opendp")))
 
-    @classmethod
-    def from_epsilon(cls, epsilon: float, num_values: int, sampler: str = "fast") -> "KaryRandomizedResponse":
-        """The mechanism that is `epsilon`-DP, for 0 < epsilon < 700."""
-        return cls(None, num_values, sampler, epsilon=epsilon)
-
     @property
     def p(self) -> float:
         """P(same)."""

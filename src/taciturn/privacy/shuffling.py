@@ -2,7 +2,6 @@
 cost less than each does alone."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, cast
@@ -12,12 +11,12 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from taciturn.privacy import checks
-from taciturn.privacy.base import Around, Given, Mechanism
+from taciturn.privacy.base import Around, Given
 from taciturn.privacy.composition import ORDERS, rho_of
 from taciturn.privacy.losses import LOCAL, BitsLoss, KaryLoss, PrivacyLoss, pair_divergence
 from taciturn.privacy.randomized_response import BitwiseRandomizedResponse
 from taciturn.privacy.sampling import of_both_signs, profile
-from taciturn.validation import Array, Floats, Ints, integer, number
+from taciturn.validation import Array, Floats, Ints, integer
 
 MOST_SENDERS = 10**6
 """More senders are counted as this many, which is an upper bound."""
@@ -227,55 +226,6 @@ def shuffled_delta(loss: PrivacyLoss, num_senders: int, at: Floats) -> Floats:
     excess = np.where(exceeds, s * (1 + np.exp(x)) * point / 2 - np.expm1(x) * tail, 0.0)
     rest = -np.expm1(np.minimum(x[..., 0] - loss.epsilon, 0.0))
     return of_both_signs(at, (weight * np.maximum(excess, 0.0)).sum(-1) + left_out * rest)
-
-
-def clones_epsilon(epsilon: float, num_senders: int, delta: float) -> float:
-    """Epsilon at `delta` of shuffled messages that are `epsilon`-DP alone, by a closed form that holds for every local
-    mechanism: Feldman, McMillan & Talwar (2021, 'Hiding among the clones'), Theorem 3.1.
-
-    It is log(1 + tanh(epsilon / 2) (8 sqrt(e^epsilon log(4 / delta) / n) + 8 e^epsilon / n)).
-
-    Raises:
-        ValueError: epsilon exceeds log(n / (16 log(2 / delta))), where the theorem says nothing, or an argument is out
-            of range.
-    """
-    epsilon, delta = checks.level("epsilon", epsilon), number("delta", delta, above=0, below=1)
-    num_senders = integer("num_senders", num_senders, at_least=1)
-    most = math.log(num_senders / (16 * math.log(2 / delta)))
-    if epsilon > most:
-        raise ValueError(f"epsilon must be at most log(n / (16 log(2 / delta))) = {most:g}, not {epsilon:g}")
-    share = math.exp(epsilon) / num_senders
-    return math.log1p(math.tanh(epsilon / 2) * (8 * math.sqrt(share * math.log(4 / delta)) + 8 * share))
-
-
-def local_epsilon(epsilon: float, delta: float, num_senders: int, mechanism: Callable[[float], Mechanism]) -> float:
-    """The largest epsilon of a local message with which one round of `num_senders` shuffled messages is (`epsilon`,
-    `delta`)-DP, found to 1e-9 of itself by bisection: at least `epsilon`, and at most MOST_EPSILON if that is larger.
-
-    Args:
-        epsilon: of the round, > 0.
-        delta: of the round, 0 < delta < 1.
-        num_senders: n >= 1.
-        mechanism: makes the local mechanism of an epsilon, as `BitwiseRandomizedResponse` does.
-
-    Raises:
-        ValueError: an argument is out of range, or the mechanism is not one that can be shuffled.
-    """
-    epsilon, delta = checks.level("epsilon", epsilon), number("delta", delta, above=0, below=1)
-    num_senders = min(integer("num_senders", num_senders, at_least=1), MOST_SENDERS)
-
-    def enough(local: float) -> bool:
-        loss = mechanism(local).loss()
-        check_local(loss, "mechanism", mechanism)
-        return bool(shuffled_delta(loss, num_senders, np.array(epsilon)) <= delta)
-
-    low, high = epsilon, max(epsilon, MOST_EPSILON)
-    if enough(high):
-        return high
-    while high - low > 1e-9 * low:
-        middle = (low + high) / 2
-        low, high = (middle, high) if enough(middle) else (low, middle)
-    return low
 
 
 @lru_cache(64)

@@ -2,30 +2,29 @@
 line."""
 
 import math
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Sequence
+from functools import lru_cache, reduce
 
 import numpy as np
 
 from taciturn.privacy.accounts import Accounts, Levels
 from taciturn.privacy.base import Mechanism
 from taciturn.privacy.channels import SendingChannel
-from taciturn.privacy.composition import METHODS, Method, message_epsilon
+from taciturn.privacy.composition import Method, message_epsilon
 from taciturn.privacy.ledger import Ledger, changes_show
 from taciturn.privacy.losses import PrivacyLoss
-from taciturn.validation import Array, Floats, Ints, choice, number
+from taciturn.validation import Array, Floats, Ints
 
 COVERS = "of one event, on all channels"
 """What the totals of `spending` cover, in words."""
 
 
 def spending(
-    channels: Iterable[SendingChannel],
+    channels: Collection[SendingChannel],
     ledger: Ledger | None,
     *,
     methods: Sequence[Method] = ("basic", "zcdp"),
     delta: float = 1e-5,
-    num_envs: int = 1,
 ) -> dict[str, Array]:
     """How much was sent, and what it cost in privacy, in each replica so far.
 
@@ -46,21 +45,15 @@ def spending(
     `messages` counts what was sent, the epsilons count what was charged.
 
     Args:
-        channels: the population's channels, which count the messages.
+        channels: the population's channels, which count the messages; at least one.
         ledger: what was charged for them; None: no channel has a mechanism.
         methods: how messages compose, as for `Ledger.total`; each gives the smallest bound by it or a simpler method.
         delta: in [0, 1).
-        num_envs: number of replicas, B; used only if there are neither channels nor a ledger.
 
     Returns:
         Arrays by name, in the order above.
     """
-    if not 0 <= delta < 1:
-        number("delta", delta, at_least=0, below=1)
-    for method in methods:
-        if method not in METHODS:
-            choice("method", method, METHODS)
-    messages = _messages(channels, num_envs if ledger is None else ledger.num_envs)
+    messages = reduce(np.add, map(_sent, channels))
     if ledger is None:
         nothing_hidden = np.where(messages > 0, math.inf, 0.0)
         total = (
@@ -85,14 +78,10 @@ def basic_cost(mechanism: Mechanism | None, messages: Ints) -> Floats:
     return np.where(messages > 0, messages * epsilon if math.isfinite(epsilon) else math.inf, 0.0)
 
 
-def _messages(channels: Iterable[SendingChannel], num_envs: int) -> Ints:
-    total: Ints | None = None
-    for channel in channels:
-        sent = channel.everyone * channel.num_senders
-        if channel.each is not None:
-            sent += channel.each.sum(1)
-        total = sent if total is None else total + sent
-    return np.zeros(num_envs, np.int64) if total is None else total
+def _sent(channel: SendingChannel) -> Ints:
+    """Messages of all senders on a channel, int64[B]."""
+    sent = channel.everyone * channel.num_senders
+    return sent if channel.each is None else sent + channel.each.sum(1)
 
 
 def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float) -> dict[str, Floats]:

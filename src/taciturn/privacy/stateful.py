@@ -1,6 +1,7 @@
 """Running sums of a stream: the binary mechanism, and blocks that are released once."""
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,15 +18,14 @@ from taciturn.validation import Array, Bools, Ints, choice, integer
 LONGEST = 2**62  # steps of a stream, counted in int64
 
 
-class TreeState:
-    """State of `TreeAggregation` for agents of `shape`: log2(horizon) + 2 numbers each."""
+class StreamState:
+    """State of running sums, of a stream for each agent of `shape`."""
 
-    def __init__(self, shape: tuple[int, ...], horizon: int, sensitivity: Given) -> None:
-        self.shape, self.horizon, self.sensitivity = shape, horizon, sensitivity
-        self.time: Ints = np.zeros(shape, np.int64)  # number of values so far
+    def __init__(self, shape: tuple[int, ...], sensitivity: Given) -> None:
+        self.shape, self.sensitivity = shape, sensitivity
+        self.time: Ints = np.zeros(shape, np.int64)  # number of values, or of blocks, so far
         self.fresh: Bools = np.zeros(shape, np.bool_)  # whether the last step began the stream, and so charged for it
-        self.total: Array | None = None  # [*shape, *payload]: true sums
-        self.noise: Array | None = None  # [*shape, *payload, levels]: noise of the blocks in the last answer
+        self.total: Array | None = None  # [*shape, *payload]: sums
 
     @property
     def begun(self) -> Bools:
@@ -36,9 +36,26 @@ class TreeState:
         """Begin new streams where `where`, booleans over the leading axes, is true (default: everywhere)."""
         chosen = checks.mask(where, self.shape)
         self.time, self.fresh = np.where(chosen, 0, self.time), np.where(chosen, False, self.fresh)
-        for array in (self.total, self.noise):
-            if array is not None:
-                array[chosen] = 0
+        if self.total is not None:
+            self.total[chosen] = 0
+
+
+class TreeState(StreamState):
+    """State of `TreeAggregation`: log2(horizon) + 2 numbers for each agent of `shape`. Its sums are the true ones."""
+
+    def __init__(self, shape: tuple[int, ...], sensitivity: Given, horizon: int) -> None:
+        super().__init__(shape, sensitivity)
+        self.horizon = horizon
+        self.noise: Array | None = None  # [*shape, *payload, levels]: noise of the blocks in the last answer
+
+    def reset(self, where: Array | None = None) -> None:
+        super().reset(where)
+        if self.noise is not None:
+            self.noise[checks.mask(where, self.shape)] = 0
+
+
+class BlocksState(StreamState):
+    """State of `Blocks` for agents of `shape`. Its sums are the noisy ones."""
 
 
 def _mixed(x: Any) -> Any:
@@ -77,8 +94,72 @@ def _last_block(time: Array) -> Array:
     return time & -time
 
 
+class RunningSums(Calibrated):
+    """Base of the mechanisms that release the running sums of a stream, from sums of blocks with Laplace noise.
+
+    `perturb(x[..., T])` answers whole streams. `start` and `step` go on with them; every number in x is then a stream
+    of its own.
+    """
+
+    payloads = frozenset({"stream"})
+    per_stream = True
+    norm = 1
+    payload_dims: ClassVar[int] = 1
+    stateful: ClassVar[bool] = True
+    samplers: ClassVar[tuple[str, ...]] = ("fast", "exact")
+    horizon: int | None = None  # length of the longest stream; None: not limited
+
+    @abstractmethod
+    def _block(self, horizon: int | None) -> Laplace:
+        """The law of one block's noise, in streams of at most `horizon` values."""
+
+    @abstractmethod
+    def _blocks(self, time: Ints) -> Ints:
+        """How many blocks are in the sums of the first `time` values."""
+
+    @abstractmethod
+    def _noise(self, y: Array, x: Array) -> Array:
+        """The noise of each block, [..., T], in the answers y[..., T] to the streams x[..., T]."""
+
+    def _streams(self, name: str, x: ArrayLike) -> Array:
+        x = checks.reals(name, x)
+        if x.ndim == 0 or not 1 <= x.shape[-1] <= (self.horizon or math.inf):
+            raise ValueError(f"{name} must be streams [..., T] with 1 <= T <= {self.horizon or 'any'}, not {x.shape}")
+        return x
+
+    def _next(self, x: ArrayLike, state: Any, where: Array | None, sensitivity: Given) -> tuple[Array, Bools]:
+        """The next values x[*shape, *payload], and the streams that go on, bool of `shape`."""
+        self.check_sensitivity(sensitivity)
+        x, chosen = checks.reals("x", x), checks.mask(where, state.shape)
+        if x.shape[: len(state.shape)] != state.shape or (state.total is not None and x.shape != state.total.shape):
+            raise ValueError(f"x must be of the shape of the streams {state.shape}, not {x.shape}")
+        if sensitivity is not None and state.sensitivity is not None:
+            given, began = (checks.aligned("sensitivity", each, x) for each in (sensitivity, state.sensitivity))
+            if self.sensitivity is None and (given > began * (1 + ROUNDING)).any():
+                raise ValueError(
+                    f"sensitivity must be at most {began.min():g}, with which the stream began, not {given.max():g}"
+                )
+        return x, chosen
+
+    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
+        """For x[..., T], variance of the t-th sum: 2 b^2 for each of its blocks, with b the scale of a block's
+        noise."""
+        x = self._streams("x", x)
+        unit, scale, _ = self._block(x.shape[-1]).units(sensitivity, x[..., :1], x=x)
+        blocks = self._blocks(np.arange(1, x.shape[-1] + 1))
+        return np.broadcast_to(2 * (unit * scale) ** 2 * blocks, x.shape).copy()
+
+    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
+        """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every
+        block."""
+        y, x0, x1 = checks.together(1, y=self._streams("y", y), x0=self._streams("x0", x0), x1=self._streams("x1", x1))
+        block = self._block(y.shape[-1])
+        _, scale, (y, x0, x1) = block.units(sensitivity, y[..., :1], y=y, x0=x0, x1=x1)
+        return block.ratio(self._noise(y, x0), self._noise(y, x1), scale).sum(-1)
+
+
 @dataclass(frozen=True)
-class TreeAggregation(Calibrated):
+class TreeAggregation(RunningSums):
     """Releases the running sums of a stream of bounded values, at every step: the binary mechanism.
 
     Source: Chan, Shi & Song 2011, "Private and continual release of statistics".
@@ -87,9 +168,6 @@ class TreeAggregation(Calibrated):
     of each block gets Laplace noise of scale levels * sensitivity / epsilon, drawn once. A value lies in at most one
     block of each of the floor(log2 horizon) + 1 levels, so the whole stream costs epsilon, which is charged at its
     first value. The error grows as log^1.5 of the horizon.
-
-    `perturb(x[..., T])` answers whole streams. `start` and `step` proceed round by round; every number in x is then a
-    stream of its own.
 
     Args:
         epsilon: of the whole stream, > 0.
@@ -103,13 +181,7 @@ class TreeAggregation(Calibrated):
             ln(horizon) times epsilon. "ln" needs the mechanism's own horizon, at least 2.
     """
 
-    payloads = frozenset({"stream"})
-    per_stream = True
-    norm = 1
     kind: ClassVar[str] = "tree"
-    payload_dims: ClassVar[int] = 1
-    stateful: ClassVar[bool] = True
-    samplers: ClassVar[tuple[str, ...]] = ("fast", "exact")
     epsilon: float
     horizon: int | None = None
     sensitivity: float | None = None
@@ -142,11 +214,18 @@ class TreeAggregation(Calibrated):
         """The law of one block's noise."""
         return Laplace(self.epsilon / self._parts(horizon), self.sensitivity, self.sampler)
 
-    def _streams(self, name: str, x: ArrayLike) -> Array:
-        x = checks.reals(name, x)
-        if x.ndim == 0 or not 1 <= x.shape[-1] <= (self.horizon or math.inf):
-            raise ValueError(f"{name} must be streams [..., T] with 1 <= T <= {self.horizon or 'any'}, not {x.shape}")
-        return x
+    def _blocks(self, time: Ints) -> Ints:
+        """One for each 1 in the binary form of time."""
+        return np.bitwise_count(time)
+
+    def _noise(self, y: Array, x: Array) -> Array:
+        time = np.arange(1, y.shape[-1] + 1)
+        before = time - _last_block(time)
+
+        def blocks(sums: Array) -> Array:
+            return sums - np.where(before > 0, sums[..., before - 1], 0)
+
+        return blocks(y) - blocks(np.cumsum(x, axis=-1))
 
     def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         """The noisy sums of the first 1, ..., T values of whole streams x[..., T]; float64[..., T]."""
@@ -167,7 +246,7 @@ class TreeAggregation(Calibrated):
         horizon = self._horizon(horizon)
         block, agents = self._block(horizon), checks.agents(shape)
         block.units(sensitivity, np.empty(agents))
-        return TreeState(agents, horizon, sensitivity)
+        return TreeState(agents, sensitivity, horizon)
 
     def step(
         self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
@@ -179,19 +258,10 @@ class TreeAggregation(Calibrated):
         """
         if not isinstance(state, TreeState):
             raise ValueError(f"state must come from TreeAggregation.start, not be {state!r}")
-        self.check_sensitivity(sensitivity)
-        x, chosen = checks.reals("x", x), checks.mask(where, state.shape)
-        payload = x.shape[len(state.shape) :]
-        if x.shape[: len(state.shape)] != state.shape or (state.total is not None and x.shape != state.total.shape):
-            raise ValueError(f"x must be of the shape of the streams {state.shape}, not {x.shape}")
+        x, chosen = self._next(x, state, where, sensitivity)
         if (state.time[chosen] >= state.horizon).any():
             raise ValueError(f"a stream has had its {state.horizon} values: reset it, or start with a longer horizon")
-        if sensitivity is not None and state.sensitivity is not None:
-            given, began = (checks.aligned("sensitivity", each, x) for each in (sensitivity, state.sensitivity))
-            if self.sensitivity is None and (given > began * (1 + ROUNDING)).any():
-                raise ValueError(
-                    f"sensitivity must be at most {began.min():g}, with which the stream began, not {given.max():g}"
-                )
+        payload = x.shape[len(state.shape) :]
         block, levels = self._block(state.horizon), state.horizon.bit_length()
         unit, scale, (x,) = block.units(state.sensitivity, x, x=x)
         if state.total is None or state.noise is None:
@@ -251,15 +321,6 @@ class TreeAggregation(Calibrated):
             left -= _last_block(left)
         return noise
 
-    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
-        """For x[..., T], variance of the t-th sum: 2 b^2 for each 1 in the binary form of t, with b the scale of a
-        block's noise."""
-        x = self._streams("x", x)
-        blocks = np.bitwise_count(np.arange(1, x.shape[-1] + 1))
-        block = self._block(x.shape[-1])
-        unit, scale, _ = block.units(sensitivity, x[..., :1], x=x)
-        return np.broadcast_to(2 * (unit * scale) ** 2 * blocks, x.shape).copy()
-
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Cost of the whole stream: a Laplace release of epsilon / levels for each level; without a horizon, the bound
         of one release of epsilon."""
@@ -270,46 +331,9 @@ class TreeAggregation(Calibrated):
         spent = self.epsilon if self.scale == "levels" else self.epsilon * nodes / self._parts(None)
         return laplace_loss(spent, nodes=nodes, exact=self.sampler == "exact")
 
-    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
-        """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every
-        block."""
-        y, x0, x1 = checks.together(1, y=self._streams("y", y), x0=self._streams("x0", x0), x1=self._streams("x1", x1))
-        block = self._block(y.shape[-1])
-        _, scale, (y, x0, x1) = block.units(sensitivity, y[..., :1], y=y, x0=x0, x1=x1)
-        time = np.arange(1, y.shape[-1] + 1)
-
-        def blocks(sums: Array) -> Array:
-            before = time - _last_block(time)
-            return sums - np.where(before > 0, sums[..., before - 1], 0)
-
-        first, second = (blocks(y) - blocks(np.cumsum(x, axis=-1)) for x in (x0, x1))
-        return block.ratio(first, second, scale).sum(-1)
-
-
-class BlocksState:
-    """State of `Blocks` for agents of `shape`: the number of blocks, and the noisy sum."""
-
-    def __init__(self, shape: tuple[int, ...], sensitivity: Given) -> None:
-        self.shape, self.sensitivity = shape, sensitivity
-        self.time: Ints = np.zeros(shape, np.int64)  # number of blocks so far
-        self.fresh: Bools = np.zeros(shape, np.bool_)  # whether the last step began the stream, and so charged for it
-        self.total: Array | None = None  # [*shape, *payload]: noisy sums
-
-    @property
-    def begun(self) -> Bools:
-        """The agents whose stream has begun, bool of `shape`: it has been charged, and the rest of it costs nothing."""
-        return self.time > 0
-
-    def reset(self, where: Array | None = None) -> None:
-        """Begin new streams where `where`, booleans over the leading axes, is true (default: everywhere)."""
-        chosen = checks.mask(where, self.shape)
-        self.time, self.fresh = np.where(chosen, 0, self.time), np.where(chosen, False, self.fresh)
-        if self.total is not None:
-            self.total[chosen] = 0
-
 
 @dataclass(frozen=True)
-class Blocks(Calibrated):
+class Blocks(RunningSums):
     """Releases the running sums of a stream of bounded values block by block, each block once.
 
     Source: Chan, Shi & Song 2011, "Private and continual release of statistics", section 3, the simple counting
@@ -330,9 +354,6 @@ class Blocks(Calibrated):
     on earlier answers, but not if the moments of release depend on the values: these must be public. The stream is
     charged at its first block.
 
-    `perturb(x[..., T])` answers whole streams, where every value is a block. `start` and `step` proceed block by block;
-    every number in x is then the sum of a block of a stream of its own.
-
     Args:
         epsilon: of the whole stream, > 0.
         sensitivity: the largest change of one value (of a vector: the sum of absolute changes), constant over a stream,
@@ -340,32 +361,24 @@ class Blocks(Calibrated):
         sampler: "fast" or "exact".
     """
 
-    payloads = frozenset({"stream"})
-    per_stream = True
-    norm = 1
     kind: ClassVar[str] = "blocks"
-    payload_dims: ClassVar[int] = 1
-    stateful: ClassVar[bool] = True
-    samplers: ClassVar[tuple[str, ...]] = ("fast", "exact")
     epsilon: float
     sensitivity: float | None = None
     sampler: str = "fast"
 
-    @property
-    def _block(self) -> Laplace:
-        """The law of one block's noise."""
+    def _block(self, horizon: int | None) -> Laplace:
         return Laplace(self.epsilon, self.sensitivity, self.sampler)
 
-    def _streams(self, name: str, x: ArrayLike) -> Array:
-        x = checks.reals(name, x)
-        if x.ndim == 0 or x.shape[-1] < 1:
-            raise ValueError(f"{name} must be streams [..., T] with T >= 1, not {x.shape}")
-        return x
+    def _blocks(self, time: Ints) -> Ints:
+        return time
+
+    def _noise(self, y: Array, x: Array) -> Array:
+        return np.diff(y, axis=-1, prepend=0) - x
 
     def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         """The noisy sums of the first 1, ..., T blocks of whole streams x[..., T]; float64[..., T]."""
         x = self._streams("x", x)
-        block = self._block
+        block = self._block(None)
         unit, scale, (x,) = block.units(sensitivity, x[..., :1], x=x)
         return np.cumsum(x + block.noise(scale, x.shape, rng), axis=-1) * unit
 
@@ -373,7 +386,7 @@ class Blocks(Calibrated):
         """State of one stream for each agent of `shape`; `sensitivity` is a number, or an array over the axes of
         shape. The number of blocks is not limited."""
         agents = checks.agents(shape)
-        self._block.units(sensitivity, np.empty(agents))
+        self._block(None).units(sensitivity, np.empty(agents))
         return BlocksState(agents, sensitivity)
 
     def step(
@@ -386,21 +399,11 @@ class Blocks(Calibrated):
         """
         if not isinstance(state, BlocksState):
             raise ValueError(f"state must come from Blocks.start, not be {state!r}")
-        self.check_sensitivity(sensitivity)
-        x, chosen = checks.reals("x", x), checks.mask(where, state.shape)
-        payload = x.shape[len(state.shape) :]
-        if x.shape[: len(state.shape)] != state.shape or (state.total is not None and x.shape != state.total.shape):
-            raise ValueError(f"x must be of the shape of the streams {state.shape}, not {x.shape}")
-        if sensitivity is not None and state.sensitivity is not None:
-            given, began = (checks.aligned("sensitivity", each, x) for each in (sensitivity, state.sensitivity))
-            if self.sensitivity is None and (given > began * (1 + ROUNDING)).any():
-                raise ValueError(
-                    f"sensitivity must be at most {began.min():g}, with which the stream began, not {given.max():g}"
-                )
-        block = self._block
+        x, chosen = self._next(x, state, where, sensitivity)
+        block = self._block(None)
         unit, scale, (x,) = block.units(state.sensitivity, x, x=x)
         noisy = x + block.noise(scale, x.shape, rng)
-        released = chosen.reshape(chosen.shape + (1,) * len(payload))
+        released = chosen.reshape(chosen.shape + (1,) * (x.ndim - chosen.ndim))
         state.total = (np.zeros_like(noisy) if state.total is None else state.total) + np.where(released, noisy, 0)
         state.fresh, state.time = np.asarray(chosen & (state.time == 0)), np.asarray(state.time + chosen)
         return state.total * unit
@@ -412,25 +415,10 @@ class Blocks(Calibrated):
         longest = checks.integers("horizon", horizon, at_least=1, below=LONGEST)
         return np.full(longest.shape, (self.sensitivity or sensitivity) / self.epsilon)
 
-    def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
-        """For x[..., T], variance of the t-th sum: 2 b^2 t, with b the scale of a block's noise."""
-        x = self._streams("x", x)
-        unit, scale, _ = self._block.units(sensitivity, x[..., :1], x=x)
-        return np.broadcast_to(2 * (unit * scale) ** 2 * np.arange(1, x.shape[-1] + 1), x.shape).copy()
-
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
         """Cost of the whole stream: that of one Laplace release."""
         checks.sensitivities(sensitivity)
         return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
-
-    def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
-        """[...] for answers y[..., T] to streams x0, x1 of [..., T]; the answers determine the noisy sum of every
-        block."""
-        y, x0, x1 = checks.together(1, y=self._streams("y", y), x0=self._streams("x0", x0), x1=self._streams("x1", x1))
-        block = self._block
-        _, scale, (y, x0, x1) = block.units(sensitivity, y[..., :1], y=y, x0=x0, x1=x1)
-        noisy = np.diff(y, axis=-1, prepend=0)
-        return block.ratio(noisy - x0, noisy - x1, scale).sum(-1)
 
 
 class BlockNoise:

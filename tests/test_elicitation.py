@@ -25,7 +25,7 @@ from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.elicitation import campaign as replica
 from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
 from taciturn.envs.elicitation.game import Announcement, wins
-from taciturn.envs.elicitation.payments import RULES, cheapest_epsilon, informativeness
+from taciturn.envs.elicitation.payments import RULES, cheapest_epsilon, informativeness, winning_report
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.envs.elicitation.world import Elicitation
 from taciturn.policies import (
@@ -45,13 +45,7 @@ from taciturn.policies import (
     Truthful,
     Wintall,
 )
-from taciturn.policies.families.best_response import (
-    best_epsilon,
-    best_of_ratio,
-    exploitability,
-    theorem_2_holds,
-    winning_report,
-)
+from taciturn.policies.families.best_response import best_epsilon, best_of_ratio, exploitability, theorem_2_holds
 from taciturn.wrappers import Budget, Byzantine, Faulty, KaryRandomizedResponse, LossyChannel, Privatize
 
 THETA = (0.4, 0.3, 0.2, 0.1)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from taciturn.envs.elicitation.costs import LOGARITHMIC, OTHER, Cost, as_cost, kind_of, marginal_of
 from taciturn.envs.elicitation.elementary import of_arrays, where
 from taciturn.envs.elicitation.reporting import KaryReport, reported_share, share_slope
-from taciturn.validation import Floats, shown, vector
+from taciturn.validation import Floats, Ints, shown, vector
 
 RULES = ("wintall", "flat_rate", "posted_price", "output_agreement", "peer_truth_serum")
 WINTALL, FLAT_RATE, POSTED_PRICE, AGREEMENT, SERUM = range(5)
@@ -118,6 +118,17 @@ def payment_lower_bound(theta: ArrayLike, epsilon: ArrayLike, cost: Any) -> Any:
     return float(least) if least.ndim == 0 else least
 
 
+def winning_report(theta: ArrayLike, epsilon: ArrayLike) -> tuple[Ints, Floats]:
+    """The most informative report, which is the most frequent one [Jiang 2.15], and its dP_X / d eps, [...] each, for
+    theta [..., M] and budgets [...].
+
+    The derivative is 0 where no report's probability increases with eps.
+    """
+    theta = np.asarray(theta, np.float64)
+    slope = KaryReport(theta.shape[-1]).law_slope(theta.max(-1, keepdims=True), epsilon)[..., 0]
+    return np.broadcast_to(np.argmax(theta, -1), slope.shape), np.where(slope > ROUNDING, slope, 0.0)
+
+
 def wintall_amount(count: Any, num_reports: Any, num_values: int, epsilon: Any, marginal_cost: Any) -> Any:
     """WINTALL's payment to each report of the winner, g'(e) (M + e) e / (M f - 1), f = count / num_reports
     [Jiang 2.22].
@@ -130,6 +141,15 @@ def wintall_amount(count: Any, num_reports: Any, num_values: int, epsilon: Any, 
 
 
 wintall_payment = of_arrays(wintall_amount)
+
+
+def winner_amount(marginal_cost: Any, slope: Any) -> Any:
+    """The payment for the winning report, g'(e) / (dP_X / d eps) [Jiang 2.18]; 0 where no report is informative."""
+    rises = slope > ROUNDING
+    return where(rises, marginal_cost / where(rises, slope, 1.0), 0.0)
+
+
+winner_payment = of_arrays(winner_amount)
 
 
 def rule_payment(rule: Any, scale: Any, won: Any, posted: Any, reference: Any, kinds: int) -> Any:

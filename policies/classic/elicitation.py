@@ -8,10 +8,9 @@ import numpy as np
 from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.envs.elicitation.costs import Cost
 from taciturn.envs.elicitation.game import Announcement
-from taciturn.envs.elicitation.payments import cheapest_epsilon, payment_lower_bound
+from taciturn.envs.elicitation.payments import cheapest_epsilon, payment_lower_bound, winner_payment, winning_report
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies.base import Policy
-from taciturn.policies.families.best_response import winner_payment, winning_report
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
 from taciturn.validation import Floats
 

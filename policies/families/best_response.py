@@ -10,29 +10,9 @@ from numpy.typing import ArrayLike
 
 from taciturn.envs.elicitation.costs import LINEAR, LOGARITHMIC, QUADRATIC, Cost, as_cost, cost_of, kind_of
 from taciturn.envs.elicitation.elementary import of_arrays, where
-from taciturn.envs.elicitation.payments import ROUNDING, distribution
+from taciturn.envs.elicitation.payments import distribution, winner_amount
 from taciturn.envs.elicitation.reporting import KaryReport, share_slope
-from taciturn.validation import Floats, Ints, shown
-
-
-def winning_report(theta: ArrayLike, epsilon: ArrayLike) -> tuple[Ints, Floats]:
-    """The most informative report, which is the most frequent one [Jiang 2.15], and its dP_X / d eps, [...] each, for
-    theta [..., M] and budgets [...].
-
-    The derivative is 0 where no report's probability increases with eps.
-    """
-    theta = np.asarray(theta, np.float64)
-    slope = KaryReport(theta.shape[-1]).law_slope(theta.max(-1, keepdims=True), epsilon)[..., 0]
-    return np.broadcast_to(np.argmax(theta, -1), slope.shape), np.where(slope > ROUNDING, slope, 0.0)
-
-
-def winner_amount(marginal_cost: Any, slope: Any) -> Any:
-    """The payment for the winning report, g'(e) / (dP_X / d eps) [Jiang 2.18]; 0 where no report is informative."""
-    rises = slope > ROUNDING
-    return where(rises, marginal_cost / where(rises, slope, 1.0), 0.0)
-
-
-winner_payment = of_arrays(winner_amount)
+from taciturn.validation import Floats, shown
 
 
 def quadratic_best(ratio: Any, m: int, at_most: float) -> Any:

@@ -19,8 +19,6 @@ from taciturn.policies.families.best_response import (
     best_epsilon,
     best_of_gain,
     theorem_2_holds,
-    winner_payment,
-    winning_report,
 )
 from taciturn.policies.families.elicitation import ExactIndividuals, Individuals, Platform
 from taciturn.validation import Floats
@@ -109,7 +107,7 @@ class BestResponse(Individuals):
             self._belief, self._most = seen["belief"].copy(), self.beliefs(seen).max(-1)
         target, scale = (seen[name].astype(np.float64) for name in ("target", "scale"))
         slope = share_slope(self._most, target, m)
-        paid = np.minimum(winner_payment(scale, slope), view.params.payment_cap)
+        paid = np.minimum(payments.winner_payment(scale, slope), view.params.payment_cap)
         factor, bound = self.cost_factors(seen), view.params.max_epsilon
         return best_of_gain(paid / m, paid * (self._most - 1 / m), m, view.cost, factor, bound)
 
@@ -117,9 +115,9 @@ class BestResponse(Individuals):
         """The expected payment for each report, [B, N, x]."""
         view = self._view
         target, scale = (seen[name].astype(np.float64) for name in ("target", "scale"))
-        winner, slope = winning_report(belief, target)
+        winner, slope = payments.winning_report(belief, target)
         wins = np.arange(view.params.num_values) == winner[..., None]
-        certain = winner_payment(scale, slope)[..., None] * wins
+        certain = payments.winner_payment(scale, slope)[..., None] * wins
         if tuple(view.params.rules) == ("wintall",):
             return np.minimum(certain, view.params.payment_cap)
         rule = self.rules(seen)

@@ -150,9 +150,14 @@ def test_what_the_informed_platform_refuses(given: dict[str, Any], message: str)
         InformedPlatform(**given)
 
 
-def test_where_the_informed_platform_cannot_act() -> None:
-    with pytest.raises(ValueError, match="at most 200"):
-        losses(InformedPlatform(), num_envs=1, num_individuals=201)
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [({"reporting": "rappor"}, "reporting must be"), ({"num_individuals": 201}, "at most 200")],
+    ids=str,
+)
+def test_where_the_informed_platform_cannot_act(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        losses(InformedPlatform(), num_envs=1, **params)
 
 
 # The understated target.

@@ -98,6 +98,7 @@ OTHERS: dict[str, Any] = {
     "target": (0.4, 1.0),
     "penalty": ({"objective": "error"}, 2.0),
     "rules": ("wintall", "flat_rate"),
+    "reporting": "rappor",
     "data": digits(),
     "concentration": (LEARNS, 0.1),
     "parts": (LEARNS, 200),

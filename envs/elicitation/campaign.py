@@ -2,7 +2,7 @@
 payments.
 
 The equations are those of Jiang 2020, chapter 2. The world itself computes, between these functions, whatever needs
-costs that are functions of arrays.
+costs that are functions of arrays, or a mechanism's tables.
 """
 
 import math
@@ -15,7 +15,7 @@ from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.core.qualities import QualityLaw, fill_qualities
 from taciturn.envs.elicitation.costs import OTHER, cost_of, marginal_of
 from taciturn.envs.elicitation.payments import AGREEMENT, SERUM, WINTALL, k_ary_bound, rule_payment, wintall_amount
-from taciturn.envs.elicitation.reporting import debiased_share
+from taciturn.envs.elicitation.reporting import bit_chances, debiased_share
 from taciturn.validation import Ints
 
 # Sums over the campaigns of a run.
@@ -50,7 +50,10 @@ class Constants(NamedTuple):
     allowed: Ints  # the positions in RULES of the rules allowed
     places: Ints  # the place of each rule among them
     least: float  # the smallest target
+    k_ary: bool
+    bounded: bool  # whether Theorem 1's bound is computed here
     bare: bool  # whether nothing stands on the channel, so that reports arrive and are charged here
+    symmetric: bool  # RAPPOR among the unary encodings
     by_quality: bool  # the objective
     prices: bool  # whether a price may be posted
     serum: bool  # whether payments may depend on past shares
@@ -119,7 +122,7 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 def price(state: Any, arrays: Any, params: Any) -> None:
     """Theorem 1's bound at the announced target."""
     state.bound = math.nan
-    if params.kind != OTHER:
+    if params.bounded:
         state.bound = k_ary_bound(arrays.theta.max(), state.target, params.kind, params.c, len(arrays.theta))
 
 
@@ -166,6 +169,16 @@ def k_ary_report(value: int, budget: float, num_values: int, rng: Any, source: i
     return int(uniform(rng, source) * num_values)
 
 
+def unary_report(value: int, budget: float, num_values: int, symmetric: bool, rng: Any, source: int) -> int:
+    """Unary encoding: bit k is 1 with probability p if the value is k, else q."""
+    p, q = bit_chances(budget, symmetric)
+    report = 0
+    for k in range(num_values):
+        if uniform(rng, source) < (p if k == value else q):
+            report += 1 << k
+    return report
+
+
 def report(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
     """Draw everyone's data, and the reports of those who take part; they arrive if nothing stands on the channel."""
     values = len(arrays.theta)
@@ -176,7 +189,10 @@ def report(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None
         arrays.budget[i], arrays.level[i], arrays.sent[i] = -1.0, 0.0, 0
         if arrays.joins[i]:
             arrays.budget[i], arrays.level[i] = budget, math.log1p(budget)
-            arrays.sent[i] = k_ary_report(arrays.data[i], budget, values, rng, REPORTS)
+            if params.k_ary:
+                arrays.sent[i] = k_ary_report(arrays.data[i], budget, values, rng, REPORTS)
+            else:
+                arrays.sent[i] = unary_report(arrays.data[i], budget, values, params.symmetric, rng, REPORTS)
         arrays.received[i], arrays.delivered[i] = arrays.sent[i], arrays.joins[i]
 
 
@@ -216,8 +232,8 @@ def draw_winner(counts: Any, rng: Any, source: int) -> tuple[int, bool]:
     return -1, False
 
 
-def judge(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """The estimate of theta, the winner, and WINTALL's payment to it."""
+def judge_k_ary(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """The estimate of theta, the winner, and WINTALL's payment to it, under k-ary response."""
     values, total = len(arrays.theta), arrays.counts.sum()
     for k in range(values):
         arrays.estimate[k] = 1.0 / values
@@ -279,8 +295,9 @@ def settle(state: Any, arrays: Any, params: Any) -> None:
 
 def pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
     """Tally the reports that arrived, pay for them, and close the campaign; (terminated, truncated)."""
-    tally(state, arrays, params, rng)
-    judge(state, arrays, params, rng)
+    if params.k_ary:
+        tally(state, arrays, params, rng)
+        judge_k_ary(state, arrays, params, rng)
     fill_prizes(state, arrays, params)
     totals = arrays.totals
     totals[:] = 0.0

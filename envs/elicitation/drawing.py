@@ -36,7 +36,7 @@ def draw(population: Any, axes: Any, replica: int = 0) -> None:
     for chosen, colour, name in ((~wins, PALE, "reports"), (wins, ORANGE, "reports that win")):
         if chosen.any():
             reports.bar(np.flatnonzero(chosen), shares[chosen], color=colour, width=0.7, label=name)
-    if s.counts[i].any():
+    if s.counts[i].any() and p.reporting == "k_ary":
         estimate = np.clip(population.estimate(s.counts, s.target)[i], 0, 1)
         reports.plot(np.arange(kinds), estimate, "D", color=GREEN, markersize=5, label="estimate of theta")
         reports.plot(

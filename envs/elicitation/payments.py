@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from taciturn.envs.elicitation.costs import LOGARITHMIC, OTHER, Cost, as_cost, kind_of, marginal_of
 from taciturn.envs.elicitation.elementary import of_arrays, where
-from taciturn.envs.elicitation.reporting import KaryReport, reported_share, share_slope
+from taciturn.envs.elicitation.reporting import KaryReport, Reporting, reported_share, share_slope
 from taciturn.validation import Floats, Ints, shown, vector
 
 RULES = ("wintall", "flat_rate", "posted_price", "output_agreement", "peer_truth_serum")
@@ -27,16 +27,17 @@ def distribution(name: str, value: ArrayLike) -> Floats:
     return array / array.sum()
 
 
-def informativeness(theta: ArrayLike, epsilon: ArrayLike) -> Floats:
+def informativeness(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting | None = None) -> Floats:
     """A(eps, theta) = max over x of (dP_X / d eps) / P_X, [...], for theta [..., M] and budgets [...] [Jiang 2.14]."""
     shares = np.asarray(theta, np.float64)
-    reporting = KaryReport(shares.shape[-1])
-    shares = shares.max(-1, keepdims=True)  # the most frequent value is the most informative
+    reporting = reporting or KaryReport(shares.shape[-1])
+    if isinstance(reporting, KaryReport):  # then the most frequent value is the most informative
+        shares = shares.max(-1, keepdims=True)
     law, slope = reporting.law(shares, epsilon), reporting.law_slope(shares, epsilon)
     return np.divide(slope, law, out=np.full(np.broadcast(slope, law).shape, -np.inf), where=law > 0).max(-1)
 
 
-def price(theta: Floats, epsilon: Floats, cost: Cost) -> Floats:
+def price(theta: Floats, epsilon: Floats, cost: Cost, reporting: Reporting | None = None) -> Floats:
     """g'(eps) / A(eps, theta), the expected payment that makes eps optimal for an individual who knows theta
     [Jiang 2.19].
 
@@ -47,7 +48,7 @@ def price(theta: Floats, epsilon: Floats, cost: Cost) -> Floats:
     Returns:
         [..., n]; inf where theta is uniform, since no report is informative then.
     """
-    information = informativeness(theta[..., None, :], epsilon)
+    information = informativeness(theta[..., None, :], epsilon, reporting)
     information = np.where(information > ROUNDING, information, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
         return cost.marginal(epsilon) / information
@@ -69,17 +70,20 @@ def k_ary_bound(most: Any, target: Any, kind: int, c: float, num_values: int) ->
     return where(informed, marginal_of(kind, c, at) / where(informed, information, 1.0), math.inf)
 
 
-def cheapest_epsilon(theta: ArrayLike, epsilon: ArrayLike, cost: Cost) -> tuple[Floats, Floats]:
+def cheapest_epsilon(
+    theta: ArrayLike, epsilon: ArrayLike, cost: Cost, reporting: Reporting | None = None
+) -> tuple[Floats, Floats]:
     """The budget of at least `epsilon` at which `price` is smallest [Jiang 2.17], and that price; [...] each.
 
-    (The paper prints g' A for g' / A.) The price is proportional to g'(eps) (eps + M) (eps t + 1), t = max theta. For
-    convex g it is smallest at the target, for g = c log(1 + eps) there or at sqrt((M - 1) (1 - t) / t) - 1. For a
-    user's own g it is found by a grid search, refined 12 times around its minimum.
+    (The paper prints g' A for g' / A.) Under k-ary response the price is proportional to g'(eps) (eps + M) (eps t + 1),
+    t = max theta. For convex g it is smallest at the target, for g = c log(1 + eps) there or at
+    sqrt((M - 1) (1 - t) / t) - 1. In other cases it is found by a grid search, refined 12 times around its minimum.
     """
     theta, target = np.asarray(theta, np.float64), np.asarray(epsilon, np.float64)
     theta = np.broadcast_to(theta, (*np.broadcast_shapes(theta.shape[:-1], target.shape), theta.shape[-1]))
     target = np.broadcast_to(target, theta.shape[:-1])
-    if (kind := kind_of(cost)) != OTHER:
+    reporting = reporting or KaryReport(theta.shape[-1])
+    if isinstance(reporting, KaryReport) and (kind := kind_of(cost)) != OTHER:
         most, m = theta.max(-1), theta.shape[-1]
         with np.errstate(over="ignore"):
             least = of_arrays(k_ary_bound)(most, target, kind, cost.c, m)
@@ -87,7 +91,7 @@ def cheapest_epsilon(theta: ArrayLike, epsilon: ArrayLike, cost: Cost) -> tuple[
     grid = target[..., None] + np.concatenate([[0.0], np.geomspace(1e-3, 1e4, 120)])
     chosen, least, inside = target, np.full(target.shape, np.inf), np.ones(target.shape, np.bool_)
     for _ in range(13):
-        prices = price(theta, grid, cost)
+        prices = price(theta, grid, cost, reporting)
         best = np.argmin(prices, -1)[..., None]
         found = np.take_along_axis(prices, best, -1)[..., 0]
         lower = inside & (found < least)
@@ -100,33 +104,39 @@ def cheapest_epsilon(theta: ArrayLike, epsilon: ArrayLike, cost: Cost) -> tuple[
     return chosen, least
 
 
-def payment_lower_bound(theta: ArrayLike, epsilon: ArrayLike, cost: Any) -> Any:
+def payment_lower_bound(theta: ArrayLike, epsilon: ArrayLike, cost: Any, reporting: Reporting | None = None) -> Any:
     """The least expected payment to an individual for a budget of at least `epsilon`: Theorem 1 [Jiang 2.13].
 
     The paper prints g' A for g' / A, as its equation 2.19 has it.
-    For convex g the bound is g'(e) (e + M) (e t + 1) / (M t - 1), t = max theta.
+    Under k-ary response and convex g the bound is g'(e) (e + M) (e t + 1) / (M t - 1), t = max theta.
 
     Args:
         theta: [..., M].
         epsilon: the target, [...] > 0.
         cost: g.
+        reporting: the mechanism; None: k-ary response.
 
     Returns:
         float, or float64[...]; inf where theta is uniform, since no report is informative then.
     """
-    least = cheapest_epsilon(theta, epsilon, as_cost(cost))[1]
+    least = cheapest_epsilon(theta, epsilon, as_cost(cost), reporting)[1]
     return float(least) if least.ndim == 0 else least
 
 
-def winning_report(theta: ArrayLike, epsilon: ArrayLike) -> tuple[Ints, Floats]:
-    """The most informative report, which is the most frequent one [Jiang 2.15], and its dP_X / d eps, [...] each, for
-    theta [..., M] and budgets [...].
+def winning_report(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting | None = None) -> tuple[Ints, Floats]:
+    """The most informative report [Jiang 2.15], and its dP_X / d eps, [...] each, for theta [..., M] and budgets [...].
 
     The derivative is 0 where no report's probability increases with eps.
     """
     theta = np.asarray(theta, np.float64)
-    slope = KaryReport(theta.shape[-1]).law_slope(theta.max(-1, keepdims=True), epsilon)[..., 0]
-    return np.broadcast_to(np.argmax(theta, -1), slope.shape), np.where(slope > ROUNDING, slope, 0.0)
+    reporting = reporting or KaryReport(theta.shape[-1])
+    if isinstance(reporting, KaryReport):
+        slope = reporting.law_slope(theta.max(-1, keepdims=True), epsilon)[..., 0]
+        return np.broadcast_to(np.argmax(theta, -1), slope.shape), np.where(slope > ROUNDING, slope, 0.0)
+    law, slope = np.broadcast_arrays(reporting.law(theta, epsilon), reporting.law_slope(theta, epsilon))
+    rises = (law > 0) & (slope > ROUNDING)
+    best = np.argmax(np.divide(slope, law, out=np.full(law.shape, -np.inf), where=rises), -1)
+    return best, np.where(rises.any(-1), np.take_along_axis(slope, best[..., None], -1)[..., 0], 0.0)
 
 
 def wintall_amount(count: Any, num_reports: Any, num_values: int, epsilon: Any, marginal_cost: Any) -> Any:

@@ -3,14 +3,15 @@ reports?
 
 Description
     Individual i holds one of M values, `S_i ~ theta`. Before seeing it, it chooses a budget `eps_i` or stays away; it
-    then reports `X_i` by k-ary randomised response, at a cost `g_i(eps_i)`. The platform announces a target budget
+    then reports `X_i` by a mechanism `P(x | s; eps_i)`, at a cost `g_i(eps_i)`. The platform announces a target budget
     and a rule of payment; reports are drawn, payments are made, and `theta` is estimated as if everyone had chosen the
     target. A run is several such campaigns.
 
 Paper
     Jiang 2020 (dissertation), chapter 2: the model of section 2.2, and Theorem 1, WINTALL and Theorem 2 of section 2.3.
     The equations of payment are in `taciturn.envs.elicitation.payments`, expected payments among finitely many
-    individuals in `taciturn.envs.elicitation.game`, and best responses in `taciturn.policies.families.best_response`.
+    individuals in `taciturn.envs.elicitation.game`, best responses in `taciturn.policies.families.best_response`, and
+    the mechanisms for reporting in `taciturn.envs.elicitation.reporting`.
 
 Agents
     `platform_0`, then `individual_0 .. individual_{N-1}`: a campaign has two turns. In the Parallel form a step is a
@@ -36,7 +37,8 @@ Reward
 
 Rules of payment, for an announced `scale` and target e
     - `wintall`: each report of the winner is paid `scale (M+e) e / (M f - 1)`, where f is its share (equation 2.22) and
-      the scale stands for g'(e). Degenerate tallies pay 0, and no payment exceeds `payment_cap`.
+      the scale stands for g'(e). Mechanisms other than k-ary response use equations 2.15 to 2.18 at the estimate of
+      theta. Degenerate tallies pay 0, and no payment exceeds `payment_cap`.
     - `flat_rate`: `scale` for each report.
     - `posted_price`: `scale` for each report of the announced `value`.
     - `output_agreement`: `scale` for each report that equals that of a peer, drawn uniformly for each (von Ahn &
@@ -77,6 +79,8 @@ Arguments
       each reset.
     - objective: "quality" or "error"; penalty: >= 0.
     - rules: the rules of payment that may be announced.
+    - reporting: "k_ary", "rappor" or "oue". The latter two need M <= 10: a report is one of 2^M bit strings, as a
+      number.
     - max_epsilon, max_scale: upper bounds of actions. payment_cap: upper bound of one payment.
 
 Deviations from the paper
@@ -115,8 +119,8 @@ from taciturn.envs.elicitation.campaign import Constants
 from taciturn.envs.elicitation.costs import OTHER, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost, kind_of
 from taciturn.envs.elicitation.game import Announcement, expected_payment
 from taciturn.envs.elicitation.payments import MIN_TARGET, RULES, distribution, payment_lower_bound
-from taciturn.envs.elicitation.reporting import KaryReport
-from taciturn.privacy.mechanisms import KaryRandomizedResponse
+from taciturn.envs.elicitation.reporting import REPORTING, make_reporting
+from taciturn.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
 from taciturn.validation import (
     MOST_ARMS,
     MOST_NUMBERS,
@@ -149,6 +153,7 @@ class Params:
     objective: str = "quality"
     penalty: float = 1.0
     rules: Sequence[str] = RULES
+    reporting: str = "k_ary"
     max_epsilon: float = 10.0
     max_scale: float = 100.0
     payment_cap: float = 1e6
@@ -184,6 +189,9 @@ class Params:
                 f"rules must be a list of one or more distinct rules of payment ({', '.join(RULES)}), not "
                 f"{shown(given)}"
             )
+        choice("reporting", self.reporting, REPORTING)
+        if self.reporting != "k_ary":
+            integer("number of values under bitwise reporting", self.num_values, at_least=2, at_most=10)
         number("max_scale", self.max_scale, at_least=1 / LARGE, at_most=LARGE)
         number("payment_cap", self.payment_cap, at_least=1 / LARGE, at_most=LARGE)
 
@@ -193,6 +201,11 @@ class Params:
         return int(self.theta) if isinstance(self.theta, int | np.integer) else len(self.theta)
 
     @property
+    def num_reports(self) -> int:
+        """x: M, or the number of bit strings."""
+        return self.num_values if self.reporting == "k_ary" else int(2**self.num_values)
+
+    @property
     def targets(self) -> tuple[float, float]:
         """The lowest and the highest budget that may be desired."""
         return self.target if isinstance(self.target, tuple) else (self.target, self.target)
@@ -200,7 +213,8 @@ class Params:
 
 @dataclass(frozen=True)
 class State:
-    """A market; seen from outside, each field leads with [B]."""
+    """A market; seen from outside, each field leads with [B]. x is the number of possible reports, M under k-ary
+    response."""
 
     theta: Floats = fields.hidden(lambda p: p.num_values)
     # [N, M], or [1, M] if everyone knows theta
@@ -214,8 +228,9 @@ class State:
     rule: Ints = fields.public()  # position in RULES
     value: Ints = fields.public()  # the report for which a price is posted
     bound: Floats = fields.hidden()  # Theorem 1's, at the target
-    counts: Ints = fields.received(lambda p: p.num_values, "platform", each=False)  # reports of the last campaign
-    past: Ints = fields.public(lambda p: p.num_values)  # of all campaigns, which the truth serum publishes
+    # [x]: reports of the last campaign
+    counts: Ints = fields.received(lambda p: p.num_reports, "platform", each=False)
+    past: Ints = fields.public(lambda p: p.num_reports)  # of all campaigns, which the truth serum publishes
     paid: Floats = fields.public()  # total payment of the last campaign
     degenerate: Bools = fields.public()  # last campaign
     winner: Ints = fields.public()  # of the last campaign; -1: none
@@ -261,25 +276,25 @@ class Elicitation(Replicas[State]):
 
     def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
         self.cost = as_cost(params.cost)
-        self.reporting = KaryReport(params.num_values)
+        self.reporting = make_reporting(params.reporting, params.num_values)
         super().__init__(params, num_envs, first_replica)
 
     def make_roles(self) -> tuple[Role, ...]:
-        p, m = self.params, self.params.num_values
+        p, m, x = self.params, self.params.num_values, self.reporting.num_reports
         announced: dict[str, tuple[int, float, float]] = {
             "target": (1, 0, p.max_epsilon), "scale": (1, 0, p.max_scale)
         }  # fmt: skip
         if len(p.rules) > 1:
             announced["rule"] = (1, 0, len(p.rules))
         if "posted_price" in p.rules:
-            announced["value"] = (1, 0, m)
+            announced["value"] = (1, 0, x)
         high = np.array([high for _, _, high in announced.values()], np.float32)
         last: dict[str, tuple[int, float, float]] = {
             "desired": (1, 0, p.max_epsilon),
-            "shares": (m, 0, 1), "participation": (1, 0, 1), "payment": (1, 0, p.payment_cap), "degenerate": (1, 0, 1),
-            "past_shares": (m, 0, 1), "time_left": (1, 0, 1),
+            "shares": (x, 0, 1), "participation": (1, 0, 1), "payment": (1, 0, p.payment_cap), "degenerate": (1, 0, 1),
+            "past_shares": (x, 0, 1), "time_left": (1, 0, 1),
         }  # fmt: skip
-        own: dict[str, tuple[int, float, float]] = {"reference": (m, 0, 1)} if "peer_truth_serum" in p.rules else {}
+        own: dict[str, tuple[int, float, float]] = {"reference": (x, 0, 1)} if "peer_truth_serum" in p.rules else {}
         own |= {"cost": (1, 0, self.cost.c * (1 + p.cost_spread)), "belief": (m, 0, 1)}
         budgets = gymnasium.spaces.Box(-1.0, p.max_epsilon, (1,), np.float32)
         announcements = gymnasium.spaces.Box(np.zeros(high.size, np.float32), high, dtype=np.float32)
@@ -289,7 +304,7 @@ class Elicitation(Replicas[State]):
         )
 
     def make_channels(self) -> tuple[Channel, ...]:
-        kind = KaryRandomizedResponse.kind
+        kind = KaryRandomizedResponse.kind if self.params.reporting == "k_ary" else UnaryEncoding.kind
         named: Any = {"observer": "platform", "unit": "event", "sender": "individual"}
         return (Channel("report", "categorical", chosen=kind, disjoint=True, **named),)
 
@@ -325,7 +340,10 @@ class Elicitation(Replicas[State]):
             allowed=rules,
             places=places,
             least=float(np.float32(MIN_TARGET)),
+            k_ary=p.reporting == "k_ary",
+            bounded=p.reporting == "k_ary" and kind_of(self.cost) != OTHER,
             bare=self.plain,
+            symmetric=p.reporting == "rappor",
             by_quality=p.objective == "quality",
             prices="posted_price" in p.rules,
             serum="peer_truth_serum" in p.rules,
@@ -333,11 +351,11 @@ class Elicitation(Replicas[State]):
 
     def arrays(self) -> dict[str, Any]:
         """Beside the fields of the State the arrays between the halves of a campaign, which no State shows."""
-        p, n, m = self.params, self.params.num_individuals, self.params.num_values
+        p, n, m, x = self.params, self.params.num_individuals, self.params.num_values, self.params.num_reports
         passing: dict[str, Any] = {name: np.zeros(n, np.int64) for name in ("data", "sent", "received")}
         passing |= {name: np.zeros(n, np.bool_) for name in ("joins", "delivered")}
         passing |= {name: np.zeros(n) for name in ("level", "costs", "payments")}
-        passing |= {"prize": np.zeros(m), "chance": np.zeros(m), "estimate": np.zeros(m), "won": np.zeros(1)}
+        passing |= {"prize": np.zeros(x), "chance": np.zeros(x), "estimate": np.zeros(m), "won": np.zeros(1)}
         return fields.shapes_of(State, p) | passing | {"totals": np.zeros(len(campaign.TOTALS))}
 
     def begun(self, where: Array) -> None:
@@ -345,10 +363,11 @@ class Elicitation(Replicas[State]):
         if self._constants.kind == OTHER:
             desired = self.column("desired")[where]
             self.column("scale")[where] = np.clip(self.cost.marginal(desired), 0, self.params.max_scale)
+        if not self._constants.bounded:
             self.price()
 
     def splits(self) -> bool:
-        return not self.plain or self._constants.kind == OTHER
+        return not (self.plain and self._constants.bounded)
 
     def between(self, live: Array) -> None:
         if self.turn == ("platform",):
@@ -360,6 +379,9 @@ class Elicitation(Replicas[State]):
             budget, joins = self.column("budget"), self.column("joins")
             costs = self.column("factor") * self.cost(np.maximum(budget, 0.0)) * joins
             self.column("costs")[live] = costs[live]
+        if not self._constants.k_ary:
+            self.apply(campaign.tally, live, self._constants, 1)
+            self.judge(live)
 
     def price(self) -> None:
         """Compute the bounds that are missing."""
@@ -367,7 +389,7 @@ class Elicitation(Replicas[State]):
         if (stale := np.isnan(bound)).any():
             cases = np.column_stack([self.column("theta")[stale], self.column("target")[stale]])
             cases, of = np.unique(cases, axis=0, return_inverse=True)
-            found = payment_lower_bound(cases[:, :-1], cases[:, -1], self.cost)
+            found = payment_lower_bound(cases[:, :-1], cases[:, -1], self.cost, self.reporting)
             bound[stale] = found[of.ravel()]
 
     def send(self, live: Array) -> None:
@@ -380,8 +402,18 @@ class Elicitation(Replicas[State]):
             joins &= (channel.messages() > before) | ~live[:, None]
             budget[~joins], level[~joins] = -1.0, 0.0
         if channel.config.faults:  # a fault's lie may exceed an honest report
-            delivered = delivered & (received >= 0) & (received < self.params.num_values)
+            delivered = delivered & (received >= 0) & (received < self.reporting.num_reports)
         self.column("received")[live], self.column("delivered")[live] = received[live], delivered[live]
+
+    def judge(self, live: Array) -> None:
+        """The estimate, the winner, and the payment to it [Jiang 2.15-2.18], of tallies under other mechanisms than
+        k-ary response."""
+        counts, target = self.column("counts")[live], self.column("target")[live]
+        nobody, estimate = counts.sum(-1) == 0, self.estimate(counts, target)
+        winner, slope = payments.winning_report(estimate, target, self.reporting)
+        self.column("estimate")[live], self.column("winner")[live] = estimate, np.where(nobody, -1, winner)
+        self.column("degenerate")[live] = (slope == 0) | nobody
+        self.column("won")[live, 0] = payments.winner_payment(self.column("scale")[live], slope)
 
     def announce(self, rule: str, target: ArrayLike, scale: ArrayLike, value: ArrayLike = 0) -> Array:
         """The platform's action float32[B, 1, D] for an announcement of numbers or [B], within its space; ValueError

@@ -31,7 +31,7 @@ class FlatRate(Platform):
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         e = self.aim(target)
-        amount = payment_lower_bound(theta, e, cost) if self.amount is None else self.amount
+        amount = payment_lower_bound(theta, e, cost, self._reporting) if self.amount is None else self.amount
         if not np.isfinite(amount):
             raise ValueError(
                 f"amount must be given if theta is uniform, where the bound is infinite, not {self.amount!r}"
@@ -72,8 +72,8 @@ class Genie(Platform):
         """Pay g'(eps*) / (dP_X / d eps) [Jiang 2.20] for the report x*, the most informative one at eps*
         [Jiang 2.16]."""
         e = self.aim(target)
-        best, _ = cheapest_epsilon(theta, e, cost)
-        value, slope = winning_report(theta, best)
+        best, _ = cheapest_epsilon(theta, e, cost, self._reporting)
+        value, slope = winning_report(theta, best, self._reporting)
         return Announcement("posted_price", e, float(winner_payment(cost.marginal(best), slope)), int(value))
 
 
@@ -95,7 +95,8 @@ class OutputAgreement(Platform):
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         e, amount = self.aim(target), self.amount
-        reporting, reference = KaryReport(theta.size), np.full(theta.size, 1 / theta.size)
+        reporting = self._reporting or KaryReport(theta.size)
+        reference = np.full(reporting.num_reports, 1 / reporting.num_reports)
         if amount is None:
             # The derivative in eps of the expected payment, at the target, if agreement pays 1.
             gain = float(reporting.law_slope(theta, e) @ reporting.law(theta, e))
@@ -176,7 +177,7 @@ class FictitiousPlay(_Learner):
         view, belief = self._view, self.beliefs(seen)
         common, target = belief.mean(1), seen["target"][:, 0].astype(np.float64)
         if self._memory is None:
-            self._memory = np.zeros((len(common), view.params.num_values)), np.zeros((len(common), 1))
+            self._memory = np.zeros((len(common), view.reporting.num_reports)), np.zeros((len(common), 1))
         total, played = self._memory
         laws = np.where(played > 0, total / np.maximum(played, 1), view.reporting.law(common, target))
         budget, answer = self.best(seen, belief, self.expected(seen, laws[:, None]))

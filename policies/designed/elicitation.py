@@ -161,6 +161,7 @@ class InformedPlatform(Platform):
 
     def check(self, view: PublicView) -> None:
         p = view.params
+        choice("reporting", p.reporting, ("k_ary",))
         if p.num_individuals > MOST:
             raise ValueError(f"num_individuals must be at most {MOST} for exact payments, not {p.num_individuals}")
         ends = np.cumsum(list(self.individuals.values()))
@@ -296,15 +297,12 @@ class UnderstatedTarget(Platform):
         super().__init__(target)
         self.announced = number("announced", announced, at_least=MIN_TARGET, at_most=1e30)
         self.margin = None if margin is None else number("margin", margin, at_least=0, at_most=1e30)
-        self._spread = 0.0
-
-    def check(self, view: PublicView) -> None:
-        self._spread = view.params.cost_spread
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         d, e, m = self.aim(target), self.announced, theta.size
         # Without a world, as in `exploitability`, all have cost g.
-        margin = 1.0 + self._spread if self.margin is None else self.margin
+        spread = self._view.params.cost_spread if self._reporting is not None else 0.0
+        margin = 1.0 + spread if self.margin is None else self.margin
         return Announcement("wintall", e, margin * float(cost.marginal(d)) * ((d + m) / (e + m)) ** 2)
 
 
@@ -337,6 +335,7 @@ class BayesianPrice(Policy):
     def begin(self, view: PublicView) -> None:
         fits = issubclass(view.world, Elicitation) and self.role == "platform"
         self.require(fits, "elicitation_v0, as its platform", view)
+        choice("reporting", view.params.reporting, ("k_ary",))
         self._view, self._layout = view, view.roles[self.role].layout
         self._points = simplex_points(self.particles, view.params.num_values)
         self._log_weight = np.zeros((view.num_envs, self.particles))

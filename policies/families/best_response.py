@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from taciturn.envs.elicitation.costs import LINEAR, LOGARITHMIC, QUADRATIC, Cost, as_cost, cost_of, kind_of
 from taciturn.envs.elicitation.elementary import of_arrays, where
 from taciturn.envs.elicitation.payments import distribution, winner_amount
-from taciturn.envs.elicitation.reporting import KaryReport, share_slope
+from taciturn.envs.elicitation.reporting import KaryReport, Reporting, share_slope
 from taciturn.validation import Floats, shown
 
 
@@ -115,6 +115,7 @@ def best_epsilon(
     factor: ArrayLike = 1.0,
     *,
     at_most: float = math.inf,
+    reporting: Reporting | None = None,
 ) -> tuple[Floats, Floats]:
     """The budget with the largest payoff P_X(eps) . prizes - factor g(eps) [Jiang 2.6], and that payoff, [...] each.
 
@@ -127,10 +128,24 @@ def best_epsilon(
         cost: g.
         factor: multiplies g, [...].
         at_most: upper bound of the budget.
+        reporting: the mechanism; None: k-ary response.
     """
-    mean = prizes.mean(-1)
-    gain = (theta * prizes).sum(-1) - mean
-    return best_of_gain(mean, gain, theta.shape[-1], cost, np.asarray(factor, np.float64), at_most)
+    reporting = reporting or KaryReport(theta.shape[-1])
+    m, factor = theta.shape[-1], np.asarray(factor, np.float64)
+    if isinstance(reporting, KaryReport):
+        mean = prizes.mean(-1)
+        return best_of_gain(mean, (theta * prizes).sum(-1) - mean, m, cost, factor, at_most)
+
+    def payoff(at: Floats) -> Floats:
+        earned = np.einsum("...gx,...x->...g", reporting.law(theta[..., None, :], at), prizes)
+        return earned - factor[..., None] * cost(at)
+
+    def slope(at: Floats) -> Floats:
+        earned = np.einsum("...gx,...x->...g", reporting.law_slope(theta[..., None, :], at), prizes)
+        return earned - factor[..., None] * cost.marginal(at)
+
+    best = _maximise(payoff, slope, m, at_most)
+    return best, payoff(best[..., None])[..., 0]
 
 
 def _maximise(payoff: Callable[[Floats], Floats], slope: Callable[[Floats], Floats], m: int, at_most: float) -> Floats:

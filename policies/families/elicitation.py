@@ -3,10 +3,11 @@ individuals."""
 
 import numpy as np
 
-from taciturn.envs.core import Array, PublicView, number
+from taciturn.envs.core import Array, PublicView, choice, number
 from taciturn.envs.elicitation.costs import Cost
 from taciturn.envs.elicitation.game import Announcement
 from taciturn.envs.elicitation.payments import MIN_TARGET, RULES
+from taciturn.envs.elicitation.reporting import Reporting
 from taciturn.envs.elicitation.world import Elicitation
 from taciturn.policies.base import Policy
 from taciturn.policies.families.best_response import best_epsilon
@@ -22,13 +23,14 @@ class Platform(Policy):
 
     def __init__(self, target: float | None = None) -> None:
         self.target = None if target is None else number("target", target, at_least=MIN_TARGET, at_most=1e30)
+        self._reporting: Reporting | None = None
 
     def begin(self, view: PublicView) -> None:
         if not issubclass(view.world, Elicitation) or self.role != "platform":
             raise ValueError(
                 f"{type(self).__name__} plays the platform of elicitation_v0, not {self.role!r} of {view.world.name!r}"
             )
-        self._view, self._theta = view, np.zeros((0, 0))
+        self._view, self._theta, self._reporting = view, np.zeros((0, 0)), view.reporting
         self._layout, self._desired = view.roles[self.role].layout, np.zeros(0)
         # A platform that does not know theta assumes this.
         self._unknown = np.full((view.num_envs, view.params.num_values), 1 / view.params.num_values)
@@ -112,12 +114,17 @@ class Individuals(Policy):
         """The budgets [B, N] with the largest payoffs for prizes [B, n, x], and the answer: these budgets, or -1 where
         the payoff is negative."""
         view, factor, bound = self._view, self.cost_factors(seen), self._view.params.max_epsilon
-        budget, payoff = best_epsilon(prizes, belief, view.cost, factor, at_most=bound)
+        budget, payoff = best_epsilon(prizes, belief, view.cost, factor, at_most=bound, reporting=view.reporting)
         return budget, np.where(payoff >= 0, budget, -1.0)
 
 
 class ExactIndividuals(Individuals):
-    """Base of the policies that compute expected payments exactly from the law of the others' reports."""
+    """Base of the policies that compute expected payments exactly from the law of the others' reports, for k-ary
+    response."""
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        choice("reporting", self._view.params.reporting, ("k_ary",))
 
     def expected(self, seen: dict[str, Array], laws: Floats) -> Floats:
         """The expected payment for each report, [B, n, x], if all others report with the law [B, n, x]; n is N, or 1

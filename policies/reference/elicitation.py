@@ -12,7 +12,7 @@ from taciturn.envs.elicitation import payments
 from taciturn.envs.elicitation.costs import Cost, as_cost, kind_of
 from taciturn.envs.elicitation.elementary import of_arrays
 from taciturn.envs.elicitation.game import Announcement
-from taciturn.envs.elicitation.reporting import KaryReport, share_slope
+from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.policies.families.best_response import (
     CLOSED,
     answer_to_winner,
@@ -106,7 +106,7 @@ class BestResponse(Individuals):
         if not np.array_equal(seen["belief"], self._belief):
             self._belief, self._most = seen["belief"].copy(), self.beliefs(seen).max(-1)
         target, scale = (seen[name].astype(np.float64) for name in ("target", "scale"))
-        slope = share_slope(self._most, target, m)
+        _, slope = payments.winning_report(self._most[..., None], target, view.reporting)
         paid = np.minimum(payments.winner_payment(scale, slope), view.params.payment_cap)
         factor, bound = self.cost_factors(seen), view.params.max_epsilon
         return best_of_gain(paid / m, paid * (self._most - 1 / m), m, view.cost, factor, bound)
@@ -115,8 +115,8 @@ class BestResponse(Individuals):
         """The expected payment for each report, [B, N, x]."""
         view = self._view
         target, scale = (seen[name].astype(np.float64) for name in ("target", "scale"))
-        winner, slope = payments.winning_report(belief, target)
-        wins = np.arange(view.params.num_values) == winner[..., None]
+        winner, slope = payments.winning_report(belief, target, view.reporting)
+        wins = np.arange(view.reporting.num_reports) == winner[..., None]
         certain = payments.winner_payment(scale, slope)[..., None] * wins
         if tuple(view.params.rules) == ("wintall",):
             return np.minimum(certain, view.params.payment_cap)
@@ -131,7 +131,7 @@ class BestResponse(Individuals):
 
 def only_winners(view: PublicView) -> bool:
     """Whether only reports of one value are ever paid."""
-    return tuple(view.params.rules) == ("wintall",)
+    return isinstance(view.reporting, KaryReport) and tuple(view.params.rules) == ("wintall",)
 
 
 def answer_one(seen: Any, params: Any, kept: Any, action: Any) -> None:

@@ -58,7 +58,8 @@ def charging(num_envs: int) -> dict[str, Any]:
     bitwise, noise = BitwiseRandomizedResponse(0.1), Gaussian.from_rho(1e-4, sensitivity=1.0)
 
     def admit(budget: Budget, its: Ledger) -> None:
-        its.charge("vote", vote, each=budget.admit(its, vote, senders, "vote"))
+        admitted, _ = budget.admit(its, vote, senders, "vote")
+        its.charge("vote", vote, each=admitted)
 
     # Name: the charge, and the mechanism whose messages it counts.
     ways: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {

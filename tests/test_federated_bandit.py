@@ -700,11 +700,20 @@ def test_lost_messages_are_left_out(topology: Any) -> None:
     np.testing.assert_array_equal(silent.metrics["identified"], 0)
 
 
-def test_a_budget_stops_uploads() -> None:
-    env = Privatize(world(2, horizon=5000), "means", Laplace(epsilon=1.0), budget=Budget(1.5))
-    run = taciturn.simulate(env, CDPMAB(0.2), seed=0)
+def test_a_budget_stops_uploads_or_the_run() -> None:
+    def spent(when: Any) -> Any:
+        env = Privatize(
+            world(2, horizon=5000), "means", Laplace(epsilon=1.0), budget=Budget(1.5, delta=0.0, when_spent=when)
+        )
+        return taciturn.simulate(env, CDPMAB(0.2), seed=0), env
+
+    run, env = spent("silent")
     assert run.ledger.messages("means").max() == 1
     assert (run.metrics["rounds"] > 1).all()
+    run, env = spent("truncate")
+    assert run.ledger.messages("means").max() == 1
+    assert (env.clock() < 5000).all()
+    assert env.truncated.all()
 
 
 # Edge cases.

@@ -735,10 +735,13 @@ def test_losses_thin_what_is_heard() -> None:
 
 
 def test_budgets() -> None:
-    env = Privatize(population(3, num_agents=6), "preference", RR(1.0), Budget(20.0))
-    run = taciturn.simulate(env, PPCL(), seed=0, until=50.0)
-    assert (run.ledger.messages("preference") == 20).all()
-    assert (run.metrics["ticks"] > 20).any()
+    for when_spent, ends in (("silent", False), ("truncate", True)):
+        budget = Budget(20.0, when_spent=when_spent)  # type: ignore[arg-type]
+        run = taciturn.simulate(
+            Privatize(population(3, num_agents=6), "preference", RR(1.0), budget), PPCL(), seed=0, until=50.0
+        )
+        assert (run.ledger.messages("preference") == 20).all()
+        assert (run.metrics["ticks"] <= 20).all() == ends
 
 
 def test_mechanisms_that_do_not_answer_bit_by_bit() -> None:

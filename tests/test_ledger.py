@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from taciturn.envs.core import Array, Channel, ChannelConfig, Streams
 from taciturn.privacy import composition
-from taciturn.privacy.budget import Budget
+from taciturn.privacy.budget import Budget, BudgetSpent
 from taciturn.privacy.composition import (
     ORDERS,
     Method,
@@ -799,7 +799,8 @@ def test_nobody_overspends(data: st.DataObject, epsilon: float, delta: float) ->
             loss = rng.random((2, 3)) * senders
             cost = {"basic": loss, "zcdp": loss**2 / 2, "rdp": budget.order * loss**2 / 2}[method]
         spent = np.broadcast_to(budget.spent(ledger, "vote"), (2, 3))
-        admitted = budget.admit(ledger, loss, senders, "vote")
+        admitted, ended = budget.admit(ledger, loss, senders, "vote")
+        assert not ended.any()
         np.testing.assert_array_equal(admitted, senders & (spent + cost <= budget.limit * (1 + 1e-9)))
         if isinstance(loss, PrivacyLoss):
             ledger.charge("vote", loss, each=admitted)
@@ -818,9 +819,10 @@ def test_a_budget_admits_as_if_it_looked_at_everybody_every_time(kinds: int) -> 
     for _ in range(600):
         loss, senders = losses[rng.integers(kinds)], rng.random((3, 4)) < [[0.1], [0.5], [0.9]]
         seen = dict(ledger._spent)
-        admitted = budget.admit(ledger, loss, senders, "vote")
+        admitted, ended = budget.admit(ledger, loss, senders, "vote")
         looks += ledger._spent != seen
         np.testing.assert_array_equal(admitted, senders & (spent + loss.epsilon <= 16.0))
+        assert not ended.any()
         refusals += int((senders & ~admitted).sum())
         if rng.random() < 0.1:
             everyone: Array = np.all(spent + loss.epsilon <= 16.0, axis=1)
@@ -849,11 +851,11 @@ def test_agents_far_from_their_budget_are_not_looked_at(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Budget, "allows", watched)
     for _ in range(200):
-        assert budget.admit(ledger, bitwise(0.5), senders, "vote") is senders
+        assert budget.admit(ledger, bitwise(0.5), senders, "vote")[0] is senders
         assert not looked
         ledger.charge("vote", bitwise(0.5), each=senders)
     everybody = np.array([[True, True, True]])
-    assert budget.admit(ledger, bitwise(0.5), everybody, "vote").tolist() == [[False, True, False]]
+    assert budget.admit(ledger, bitwise(0.5), everybody, "vote")[0].tolist() == [[False, True, False]]
     assert looked
 
 
@@ -913,27 +915,41 @@ def test_a_budget_over_all_channels_counts_all_of_them(method: Any, bare: bool) 
     for turn in range(120):
         name = ("vote", "mean", "profile")[turn % (2 if bare else 3)]
         senders = rng.random((2, 3)) < 0.8
-        admitted = budget.admit(ledger, kinds[name], senders)
+        admitted, ended = budget.admit(ledger, kinds[name], senders)
         np.testing.assert_array_equal(admitted, senders & (lines + cost(kinds[name]) <= budget.limit * (1 + 1e-9)))
+        assert not ended.any()
         ledger.charge(name, kinds[name], each=admitted)
         lines += cost(kinds[name]) * admitted
         refused += int((senders & ~admitted).sum())
     assert refused > 20
     ledger.charge_levels("vote", np.array([[9.0, 0.0, 0.0]] * 2))
-    assert not budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[:, 0].any(), "chosen levels count"
+    assert not budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[0][:, 0].any(), "chosen levels count"
     if bare:
         profile: Any = ledger.channels["profile"]
         profile.everyone = np.array([0, 1])
-        open_ = budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))
+        open_ = budget.admit(ledger, laplace(1e-9), np.ones((2, 3), np.bool_))[0]
         assert not open_[1].any(), "one message without a mechanism spends any budget"
+        with pytest.raises(BudgetSpent, match="cannot send on any channel"):
+            Budget(1.0, when_spent="raise").admit(ledger, laplace(0.1), np.ones((2, 3), np.bool_))
 
 
 def test_when_a_budget_is_spent() -> None:
     ledger = make(2, 2)
     ledger.charge("vote", bitwise(0.5), each=np.array([[2, 1], [0, 0]]))
     senders = np.array([[True, True], [True, False]])
-    admitted = Budget(1.0).admit(ledger, bitwise(0.5), senders, "vote")
+    admitted, ended = Budget(1.0).admit(ledger, bitwise(0.5), senders, "vote")
     assert admitted.tolist() == [[False, True], [True, False]]
+    assert ended.tolist() == [False, False]
+    admitted, ended = Budget(1.0, when_spent="truncate").admit(ledger, bitwise(0.5), senders, "vote")
+    assert admitted.tolist() == [[False, True], [True, False]]
+    assert ended.tolist() == [True, False]
+    strict = Budget(1.0, when_spent="raise")
+    with pytest.raises(
+        BudgetSpent, match="agent 0 of replica 0 cannot send on vote: its budget of epsilon=1 at delta=0 is spent"
+    ):
+        strict.admit(ledger, bitwise(0.5), senders, "vote")
+    silent = np.array([[False, True], [True, True]])
+    assert strict.admit(ledger, bitwise(0.5), silent, "vote")[0].tolist() == silent.tolist()
 
 
 @pytest.mark.parametrize(
@@ -944,6 +960,7 @@ def test_when_a_budget_is_spent() -> None:
         ({"epsilon": "1"}, "epsilon must be"),
         ({"epsilon": 1.0, "delta": 1.0}, "delta must be"),
         ({"epsilon": 1.0, "delta": -1e-9}, "delta must be"),
+        ({"epsilon": 1.0, "when_spent": "stop"}, "when_spent must be one of"),
         ({"epsilon": 1.0, "method": "pld"}, "method must be one of"),
         ({"epsilon": 1.0, "method": "rdp"}, "delta must be > 0 where method is 'rdp'"),
     ],

@@ -20,6 +20,7 @@ from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Blocks,
     Budget,
+    BudgetSpent,
     Exponential,
     Faulty,
     Gaussian,
@@ -138,25 +139,40 @@ def test_one_role_of_several() -> None:
             Privatize(env, channel, law)
 
 
-def test_a_budget_stops_an_agent_before_it_overspends() -> None:
-    budget = Budget(1.5, 1e-5, "zcdp")
+@pytest.mark.parametrize("when_spent", ["silent", "truncate", "raise"])
+def test_a_budget_stops_an_agent_before_it_overspends(when_spent: Any) -> None:
+    budget = Budget(1.5, 1e-5, when_spent, "zcdp")
     env = Privatize(federated_training_v0.population(3, **CLIENTS), "update", NOISE, budget)
+    if when_spent == "raise":
+        with pytest.raises(BudgetSpent, match="cannot send on update"):
+            taciturn.simulate(env, FixedCount(8), seed=0)
+        return
     run = taciturn.simulate(env, FixedCount(8), seed=0)
     free = taciturn.simulate(
         federated_training_v0.population(3, **CLIENTS), FixedCount(8), seed=0, privacy={"update": NOISE}
     )
     assert free.ledger.total(delta=1e-5, method="zcdp").max() > 1.5
     assert run.ledger.total(delta=1e-5, method="zcdp").max() <= 1.5
+    assert env.truncated.any() == (when_spent == "truncate")
 
 
 @pytest.mark.parametrize("form", forms())
-def test_a_spent_budget_in_every_interface(form: str) -> None:
-    """One update a client, in rounds of twelve slots: then a client is not heard."""
-    env, free = (Privatize(forms()[form], "update", NOISE, budget) for budget in (Budget(1.5, 1e-5, "zcdp"), None))
-    rewards(env)
-    rewards(free)
-    np.testing.assert_array_equal(env.ledger.messages("update"), np.minimum(free.ledger.messages("update"), 1))
-    assert free.ledger.messages("update").max() > 1
+@pytest.mark.parametrize("when_spent", ["silent", "truncate", "raise"])
+def test_a_spent_budget_in_every_interface(form: str, when_spent: Any) -> None:
+    """One update a client, in rounds of twelve slots: then a client is not heard, or the run is over, or somebody is
+    told."""
+    env = Privatize(forms()[form], "update", NOISE, Budget(1.5, 1e-5, when_spent, "zcdp"))
+    if when_spent == "silent":
+        rewards(env)
+        free = Privatize(forms()[form], "update", NOISE)
+        rewards(free)
+        np.testing.assert_array_equal(env.ledger.messages("update"), np.minimum(free.ledger.messages("update"), 1))
+        assert free.ledger.messages("update").max() > 1
+        return
+    told = "cannot send on update" if when_spent == "raise" else "done"
+    with pytest.raises((BudgetSpent, gymnasium.error.ResetNeeded, ValueError), match=told):
+        rewards(env)
+    assert env.ledger.messages("update").max() == 1
 
 
 def test_counts_keep_their_law_and_everyone_pays() -> None:

@@ -282,13 +282,13 @@ def test_channels_refuse_what_cannot_work() -> None:
         Faulty(env, channel="preference", fault=LossyChannel(0.1))
 
 
-def test_a_budget_silences_a_society() -> None:
+def test_a_budget_ends_a_society() -> None:
     law = BitwiseRandomizedResponse(1.0)
     env = Privatize(
         population(2, without_preference="zeros"),
         channel="preference",
         mechanism=law,
-        budget=Budget(epsilon=3.0),
+        budget=Budget(epsilon=3.0, when_spent="truncate"),
     )
     taciturn.simulate(env, PrivateSocialLearning(beta=0.9, mu=0.1), seed=0)
     assert (env.channels["preference"].messages() == 3).all()

@@ -46,6 +46,7 @@ class Charged(NoPrivacy):
 STANDING = {
     "charged": ChannelConfig(Charged()),
     "silent when spent": ChannelConfig(Charged(), Budget(3.0)),
+    "ended when spent": ChannelConfig(Charged(), Budget(5.0, when_spent="truncate")),
     "memoised": ChannelConfig(Memoized(Charged()), Budget(1.5)),
     "scheduled": ChannelConfig(Scheduled(Charged(), at=4)),
     "brief": ChannelConfig(Charged(), faults=(MessageLimit(3),)),
@@ -132,13 +133,13 @@ def test_replicas_under_a_wrapper_are_runs_of_their_own(name: str, standing: str
 
 @pytest.mark.parametrize("name", [name for name in WORLDS if CASES[name].one_role])
 def test_rows_of_stable_baselines_are_those_of_their_replicas(name: str) -> None:
-    """Budgets silence their agents at different times."""
+    """Budgets end them apart."""
     together = RowsVecEnv(replicas(name, REPLICAS), seed=7)
     alone = [RowsVecEnv(replicas(name, 1, i), seed=7) for i in range(REPLICAS)]
     count = together.rows
     parts = [slice(i * count, (i + 1) * count) for i in range(REPLICAS)]
     for env in (together, *alone):
-        env.set_options({"channels": fitting(env.population, STANDING["silent when spent"])})
+        env.set_options({"channels": fitting(env.population, STANDING["ended when spent"])})
     seen = together.reset()
     for part, one in zip(parts, alone, strict=True):
         np.testing.assert_array_equal(seen[part], one.reset())

@@ -3,7 +3,7 @@
 from taciturn.envs.core import NotPrivate
 from taciturn.envs.core.faults import Byzantine, Churn, LossyChannel, MessageLimit, Stragglers
 from taciturn.privacy.audit_result import AuditResult
-from taciturn.privacy.budget import Budget
+from taciturn.privacy.budget import Budget, BudgetSpent
 from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
@@ -28,7 +28,7 @@ from taciturn.wrappers.remembering import Remembering
 from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [
-    "AuditResult", "BitwiseRandomizedResponse", "Blocks", "Budget", "Byzantine", "CentralSum",
+    "AuditResult", "BitwiseRandomizedResponse", "Blocks", "Budget", "BudgetSpent", "Byzantine", "CentralSum",
     "Churn", "DistributedSum", "Exponential", "Faulty", "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger",
     "LossyChannel", "Memoized", "MessageLimit", "NoPrivacy", "NotPrivate", "PrivacyLoss", "Privatize",
     "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Remembering", "Scheduled", "Shuffled",

@@ -56,6 +56,7 @@ class Channel:
         each: int64[B, N] or None, further messages of single agents (None until some send and others do not).
         times: how often these counts have changed.
         live: bool[B], replicas that are not done; only their messages count.
+        stopped: bool[B], replicas that a budget ends with this step.
         levels: float64[B, N], the level of each agent's next message, under a mechanism that takes levels.
         standing: float64[B, N], the level of the message that was last read of each agent; 0: none was.
         read: float64[B, D], the mean of the messages that were last read; 0 if none was.
@@ -91,7 +92,7 @@ class Channel:
         self.everyone: Array = np.zeros(0, np.int64)
         self.each: Array | None = None
         self.times = 0
-        self.live: Array = np.zeros(0, np.bool_)
+        self.live = self.stopped = np.zeros(0, np.bool_)
         self.levels = self.standing = self.read = np.zeros((0, 0))
         self.undeclared = self.unbounded = ""
         self.config, self.faults = PLAIN, Faults()
@@ -136,12 +137,14 @@ class Channel:
         self.times += 1
         if where is None:
             self.everyone, self.each = np.zeros(num_envs, np.int64), None
-            self.live = np.ones(num_envs, np.bool_)
+            self.stopped = np.zeros(num_envs, np.bool_)
+            self.live = ~self.stopped
             if self.takes_levels:
                 self.levels, self.standing = np.zeros((2, num_envs, self.num_senders))
                 self.read = np.zeros((num_envs, 0))
             return
         self.everyone[where] = 0
+        self.stopped[where] = False
         for array in (self.levels, self.standing, self.read) if self.takes_levels else ():
             array[where] = 0
         if self.each is not None:

@@ -25,8 +25,10 @@ def loss(channel: Any, sensitivity: float | None = None, *, shuffled: int | None
 def admit(channel: Any, who: Array, cost: Any) -> Array:
     """Those of the agents `who` bool[B, N] that the budget does not stop from sending at this cost, a loss or levels
     [B, N]."""
-    budget = channel.config.budget
-    return who if budget is None else budget.admit(channel.ledger, cost, who, channel.name)
+    if channel.config.budget is not None:
+        who, ended = channel.config.budget.admit(channel.ledger, cost, who, channel.name)
+        channel.stopped = channel.stopped | ended
+    return who
 
 
 def charge(channel: Any, who: Array, cost: Any, events: int | None = None, everyone: bool = False) -> None:

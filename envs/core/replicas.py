@@ -96,6 +96,9 @@ class Replicas(SingleSteps[S]):
         seen, reward, _ = self._play(live, lambda what: self._run(what, live, turn, checked, over, out=out))
         if type(self).ended is not Hooks.ended:
             self.ended(live & over.any(1))
+        for channel in self.channels.values():
+            if channel.config.budget is not None:
+                over[:, 1] |= channel.stopped & live
         self.terminated, self.truncated = over[:, 0], over[:, 1]
         if len(self.roles) == 1:
             return self._stepped(seen, reward, self.told, live)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core.compiled import HEAR, LOOK, SAY, TELL, Turn
-from taciturn.envs.core.hooks import S
+from taciturn.envs.core.hooks import Hooks, S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.kernels import FINE, Loop, failed
 from taciturn.envs.core.population import One
@@ -51,6 +51,7 @@ class SingleSteps(Stored[S]):
     def _address(self) -> None:
         """See `Stored`; also what single steps are given, by whether everyone observes, and by turn."""
         super()._address()
+        self._closes = self._splits or type(self).ended is not Hooks.ended
         self._empty = dict(zip(self._keys, self._none.item()))
         self._conditions = {*self.told_if.values()}
         if self.num_envs > 1:
@@ -114,9 +115,8 @@ class SingleSteps(Stored[S]):
         run has ended; rewards are in `_filled`."""
         seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), TELL if tells else 0)
         _, over, told = self._filled
-        terminated, truncated = over.tolist()
+        terminated, truncated = self._ended_one(over.tolist()) if self._closes else over.tolist()
         if terminated or truncated:
-            self.ended(self._everywhere)
             self.terminated, self.truncated = np.array([terminated]), np.array([truncated])
         info: Info = {}
         if tells:
@@ -161,6 +161,13 @@ class SingleSteps(Stored[S]):
         """What the info of the only replica holds under a key that has no meaning, an array or by agent."""
         role, value = self._no_arrays[key]
         return {role: value.copy()} if role else value.copy()
+
+    def _ended_one(self, over: list[bool]) -> list[bool]:
+        """Do what happens between steps and at the end of a run; return whether the only run has ended."""
+        if any(over):
+            self.ended(self._everywhere)
+        stopped = any(c.config.budget is not None and c.stopped[0] for c in self.channels.values())
+        return [over[0], over[1] or bool(stopped)]
 
     def no_meaning(self) -> set[str]:
         lacking = {field for field in self._conditions if not self._rows[field][0]}

@@ -101,4 +101,6 @@ def jump(
             if not population.plain:
                 population.between(live)
             population.play_on(communicate, live)
+            live = live & ~channel.stopped
+            end = np.where(live[:, None], end, 0)
     population.play_on(find_open, ~population.done)

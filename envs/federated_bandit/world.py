@@ -329,7 +329,8 @@ class FederatedBandit(Replicas[State]):
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
         jump(self, forms["agent"].plan, policies["agent"], until)
         self.channels["means"].times += 1
-        self.truncated = self.truncated | (self.column("time") >= self.params.horizon)
+        over = (self.column("time") >= self.params.horizon) | self.channels["means"].stopped
+        self.truncated = self.truncated | over
 
     # Observations and measures.
 

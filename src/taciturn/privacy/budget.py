@@ -22,6 +22,10 @@ def _divergence(loss: PrivacyLoss, order: float) -> float:
     return float(loss.rdp(np.array([order]))[0])
 
 
+class BudgetSpent(RuntimeError):  # noqa: N818 - an event of the run, not an error
+    """An agent was about to overspend its budget."""
+
+
 @dataclass(frozen=True)
 class Budget(metaclass=NamesUnknown):
     """What an agent may spend: a filter that stops it before a message that would overspend.
@@ -37,16 +41,20 @@ class Budget(metaclass=NamesUnknown):
     Args:
         epsilon: > 0.
         delta: >= 0; > 0 for `zcdp` and `rdp`.
+        when_spent: what happens when an agent would overspend: its messages stay unsent (`silent`), its replica ends
+            (`truncate`), or BudgetSpent is raised (`raise`).
         method: how messages compose.
     """
 
     epsilon: float
     delta: float = 0.0
+    when_spent: Literal["silent", "truncate", "raise"] = "silent"
     method: Literal["basic", "zcdp", "rdp"] = "basic"
 
     def __post_init__(self) -> None:
         checks.level("epsilon", self.epsilon)
         number("delta", self.delta, at_least=0, below=1)
+        choice("when_spent", self.when_spent, ("silent", "truncate", "raise"))
         choice("method", self.method, ("basic", "zcdp", "rdp"))
         if self.method != "basic" and self.delta == 0:
             raise ValueError(f"delta must be > 0 where method is {self.method!r}, not {self.delta!r}")
@@ -155,13 +163,32 @@ class Budget(metaclass=NamesUnknown):
         ledger._spent[self, channel] = (float(self.spent(ledger, channel).max()) if everybody else math.inf, most)
         return everybody
 
-    def admit(self, ledger: Ledger, loss: PrivacyLoss | Floats, senders: Bools, channel: str | None = None) -> Bools:
-        """The agents that may send, bool[B, N], decided before anything is sent or charged.
+    def admit(
+        self, ledger: Ledger, loss: PrivacyLoss | Floats, senders: Bools, channel: str | None = None
+    ) -> tuple[Bools, Bools]:
+        """The agents that may send, decided before anything is sent or charged.
 
         Args:
             ledger, loss, channel: as for `allows`.
             senders: the agents that are about to send, bool[B, N].
+
+        Returns:
+            (admitted bool[B, N], ended bool[B]): the agents that may send, and the replicas that end because one may
+            not (`truncate`).
+
+        Raises:
+            BudgetSpent: an agent may not send, and `when_spent` is `raise`.
         """
         if channel is not None and isinstance(loss, PrivacyLoss) and self._all_can_afford(ledger, loss, channel):
-            return senders
-        return senders & self.allows(ledger, loss, channel)
+            return senders, np.zeros(ledger.num_envs, np.bool_)
+        admitted = senders & self.allows(ledger, loss, channel)
+        if self.when_spent == "silent":
+            return admitted, np.zeros(ledger.num_envs, np.bool_)
+        refused = senders & ~admitted
+        if self.when_spent == "raise" and refused.any():
+            replica, agent = np.argwhere(refused)[0]
+            raise BudgetSpent(
+                f"agent {agent} of replica {replica} cannot send on {channel or 'any channel'}: "
+                f"its budget of epsilon={self.epsilon:g} at delta={self.delta:g} is spent ({self.method} composition)"
+            )
+        return admitted, np.asarray(refused.any(1))

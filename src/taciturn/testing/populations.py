@@ -226,7 +226,8 @@ def bits(population: Population[Any]) -> bytes:
     """Everything that a reset may change, byte by byte."""
     inner = population.inner if isinstance(population, Controlled) else population
     channels = {
-        name: (c.everyone, c.each, c.live, c.config, c.memory, c.faults.memory) for name, c in inner.channels.items()
+        name: (c.everyone, c.each, c.live, c.stopped, c.config, c.memory, c.faults.memory)
+        for name, c in inner.channels.items()
     }
     spaces = {name: (role.layout.low, role.layout.high, str(role.action_space)) for name, role in inner.roles.items()}
     own = population.terminated, population.truncated, inner.terminated, inner.truncated, inner.turn, population.params

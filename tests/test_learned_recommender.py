@@ -256,11 +256,12 @@ def test_epsilons_of_the_study_are_totals_of_runs() -> None:
 # Pictures.
 
 
-def test_a_sketch_shows_the_model_of_the_agent() -> None:
+@pytest.mark.parametrize("bisect", [False, True])
+def test_a_sketch_shows_the_model_of_the_agent(bisect: bool) -> None:
     """Leaves partition the items, cells the contexts, and means are those of the closed neighbourhood's records,
     counted again."""
     env = shop(2, num_agents=3, graph="complete", num_items=200, repository=200, context_dim=6, horizon=100)
-    policy = TPriDO(2.0, rate=2.0)
+    policy = TPriDO(2.0, rate=2.0, bisect=bisect)
     taciturn.simulate(env, policy, seed=1)
     tree, (b, w) = policy.tree, (1, 2)
     context = env.state.served[b, w]

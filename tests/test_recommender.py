@@ -51,8 +51,14 @@ def test_item_codes_by_hand() -> None:
 
 def test_cells_by_hand() -> None:
     steps = geometry.grid(np.array([[0.8, 0.3], [1.0, 0.0]]))
-    assert [geometry.digit_of(one, 0) for one in steps] == [1, 1]
-    assert [geometry.digit_of(one, 1) for one in steps] == [3, 1]
+
+    def digits(level: int, bisect: bool) -> list[int]:
+        return [geometry.digit_of(one, level, bisect) for one in steps]
+
+    assert digits(0, bisect=False) == [1, 1]
+    assert digits(1, bisect=False) == [3, 1]
+    assert digits(0, bisect=True) == [1, 1]
+    assert digits(1, bisect=True) == [0, 0]
 
 
 def by_definition(family: str, context: Array, item: Array, instance: dict[str, Array]) -> float:

@@ -186,7 +186,7 @@ class Recount(Policy):
         for a in range(self.agents):
             self.records[a].append((self.contexts[a], int(action[0, a]), float(reward[0, a])))
         n = len(self.records[0])
-        power = (partition_rate(self.dims) + like.eta) * self.dims
+        power = (partition_rate(self.dims) + like.eta) * (1 if like.bisect else self.dims)
         todo = []
         for m, a in enumerate(self.owners):
             cell, slot = self.cell_of[a], self.leaf_of[a]
@@ -197,7 +197,8 @@ class Recount(Policy):
             todo.append((m, a, cell, slot, leaf, visits))
         for m, a, cell, slot, leaf, visits in todo:
             if visits >= like.rate * 2 ** (power * cell[0]) * math.log(n):
-                parts = halves(cell[1], list(range(self.dims)))
+                dims = [cell[0] % self.dims] if like.bisect else list(range(self.dims))
+                parts = halves(cell[1], dims)
                 width = len(parts)
                 self.cells[m].remove(cell)
                 self.cells[m] += [(cell[0] + 1, part, cell[2] * width + k) for k, part in enumerate(parts)]
@@ -246,6 +247,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], dict[str, Any], Any]] = {
     "followers, tree noise": (WatchedFollowers, {"threshold": 0.7}, {"graph": "star"}, TREE),
     "followers of leaves": (WatchedFollowers, {"threshold": 0.7, "follow": "leaf"}, {"graph": "star"}, None),
     "growth": (Watched, {"threshold": 0.5}, {"graph": "ring", "growth": [(20, 0.3), (45, 0.3)]}, None),
+    "one dimension at a time": (Watched, {"threshold": 0.5, "bisect": True}, {"graph": "ring", "context_dim": 3}, None),
     "biased": (Watched, {"threshold": 0.3, "biased": True}, {"graph": "complete", "family": "bumps"}, None),
 }
 

@@ -163,7 +163,7 @@ TREES: dict[str, tuple[type[Policy], dict[str, Any], dict[str, Any], Any]] = {
     "complete": (TPriDO, {"threshold": 0.6}, {"graph": "complete"}, None),
     "growth": (TPriDO, {"rate": 0.5}, {"growth": [(30, 0.3)], "family": "bumps"}, None),
     "noise": (TPriDO, {"threshold": 2.0, "rate": 0.5}, {}, {"statistics": TreeAggregation(1.0)}),
-    "followers": (DTPriDO, {"rate": 0.5}, {"context_dim": 3, "family": "linear"}, None),
+    "followers": (DTPriDO, {"rate": 0.5, "bisect": True}, {"context_dim": 3, "family": "linear"}, None),
     "leaves": (DTPriDO, {"follow": "leaf"}, {}, None),
     "grid": (DSC, {"clusters": 8}, {"graph": "ring"}, None),
     "adaptive": (ACR, {"clusters": 8, "rate": 0.5}, {}, None),

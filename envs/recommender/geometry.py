@@ -31,14 +31,19 @@ def grid(contexts: Array) -> Ints:
     return np.minimum((contexts * 2.0**CONTEXT_BITS).astype(np.int64), 2**CONTEXT_BITS - 1)
 
 
-def deepest_level(dims: int) -> int:
+def deepest_level(dims: int, bisect: bool) -> int:
     """The level from which cells are not split further."""
-    return min(CONTEXT_BITS, MOST_CODE_BITS // dims)
+    return min(CONTEXT_BITS * dims, MOST_CODE_BITS) if bisect else min(CONTEXT_BITS, MOST_CODE_BITS // dims)
 
 
-def digit_of(steps: Any, level: int) -> int:
-    """The sub-cell, within its cell of that level, of a context in `steps` [d]; a cell is halved in every dimension."""
-    found = 0
-    for i in range(len(steps)):
+def digit_of(steps: Any, level: int, bisect: bool) -> int:
+    """The sub-cell, within its cell of that level, of a context in `steps` [d].
+
+    A cell is halved in every dimension, or, if `bisect`, in dimension level mod d.
+    """
+    dims, found = len(steps), 0
+    if bisect:
+        return int(steps[level % dims]) >> (CONTEXT_BITS - 1 - level // dims) & 1
+    for i in range(dims):
         found |= (int(steps[i]) >> (CONTEXT_BITS - 1 - level) & 1) << i
     return found

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from taciturn.envs.core import integer, number
+from taciturn.envs.core import choice, integer, number
 from taciturn.envs.recommender.geometry import DEPTH, deepest_level
 from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.policies.families.cluster_tree import expand
@@ -65,7 +65,7 @@ class DSC(_FixedClusters):
     public_schedule = ClusterPolicy.public_schedule
 
     def arrivals(self, context_dim: int) -> Floats:
-        levels = np.arange(deepest_level(context_dim) + 1)
+        levels = np.arange(deepest_level(context_dim, self.bisect) + 1)
         return np.where(levels < self.level, 0.0, np.inf)
 
 
@@ -80,20 +80,24 @@ class ACR(_FixedClusters):
         xi: > 0; the index is mean + sqrt(xi ln n / (8 Q)).
         rate: > 0.
         power: > 0.
+        bisect: whether cells are halved in one dimension at a time.
 
     Deviations from the paper: the paper builds clusters from single items upwards, and its thresholds have no ln n.
     """
 
     threshold = -math.inf
 
-    def __init__(self, clusters: int = 90, xi: float = 0.5, rate: float = 20.0, power: float = 3.0) -> None:
+    def __init__(
+        self, clusters: int = 90, xi: float = 0.5, rate: float = 20.0, power: float = 3.0, bisect: bool = False
+    ) -> None:
         self.clusters = integer("clusters", clusters, at_least=2, at_most=10_000)
         self.xi = number("xi", xi, above=0)
         self.rate = number("rate", rate, above=0)
         self.power = number("power", power, above=0)
+        self.bisect = bool(choice("bisect", bisect, (False, True)))
 
     public_schedule = ClusterPolicy.public_schedule
 
     def arrivals(self, context_dim: int) -> Floats:
-        levels = np.arange(deepest_level(context_dim) + 1)
-        return self.rate * 2.0 ** (self.power * levels)
+        levels = np.arange(deepest_level(context_dim, self.bisect) + 1)
+        return self.rate * 2.0 ** (self.power * levels / (context_dim if self.bisect else 1))

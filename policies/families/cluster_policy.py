@@ -22,11 +22,13 @@ class ClusterPolicy(Policy):
     Attributes:
         threshold: an agent asks the third party if its own mean, in the cell and leaf that it used last, is below this.
         xi: weight of the confidence width.
+        bisect: whether cells are halved in one dimension at a time.
         biased: whether agents that do not ask divide their own sum by the neighbourhood's count.
     """
 
     threshold: float
     xi: float
+    bisect: bool = False
     biased: bool = False
     _bonus: Floats
     _explored: Floats
@@ -57,7 +59,7 @@ class ClusterPolicy(Policy):
         self._model_of = (np.arange(view.num_envs)[:, None] * len(self._owners) + self._follows).ravel()
         self.set_rules(p.context_dim)
         rules: Any = {"bonus": self._bonus, "explored": self._explored, "crowded": self._crowded}
-        rules |= {"biased": self.biased, "model_of": self._model_of}
+        rules |= {"biased": self.biased, "bisect": self.bisect, "model_of": self._model_of}
         self._tree = ClusterTree(self._codes, p.context_dim, groups, self._owners, p.horizon, **rules)
         self._over = np.zeros(view.num_envs, np.bool_)
         self._knows_nothing, self._nothing = True, np.zeros((*self._shape, 1), np.uint64)

@@ -27,6 +27,7 @@ RULES = (
     "explored",  # and the records, over ln n, that expand it
     "crowded",  # by level of a cell, the arrivals, over ln n, that split it
     "biased",  # whether actors that do not ask divide their own sum by the neighbourhood's count
+    "bisect",  # whether cells are halved in one dimension at a time
     "deepest",  # level of a cell
     "width",  # the number of sub-cells of a cell
     "num_agents",
@@ -91,6 +92,12 @@ ARRAYS: dict[str, tuple[str, Any]] = {
 Tree = arrays_type((*RULES, *ARRAYS), "Tree")
 
 
+def shift_of(tree: Any, level: int, i: int) -> int:
+    """log2 of the side of a cell of that level in dimension i, in steps."""
+    dims = tree.steps.shape[1]
+    return CONTEXT_BITS - ((level + dims - 1 - i) // dims if tree.bisect else level)
+
+
 def sub_cell(tree: Any, node: int, digit: int) -> int:
     """The sub-cell of a cell that was split; 0 or less if there is none."""
     kid = tree.first[node]
@@ -102,7 +109,7 @@ def sub_cell(tree: Any, node: int, digit: int) -> int:
 def walk(tree: Any, node: int, steps: Array) -> int:
     """The cell in which a context lies, from a root; -1 if it has no records."""
     while tree.first[node] != 0:
-        node = sub_cell(tree, node, digit_of(steps, tree.node_level[node]))
+        node = sub_cell(tree, node, digit_of(steps, tree.node_level[node], tree.bisect))
         if node <= 0:
             return -1
     return node
@@ -176,7 +183,7 @@ def enter(tree: Any, m: int, node: int, leaf: int, a: int, like: int, by: int) -
 def cell_for(tree: Any, m: int, node: int, steps: Array) -> int:
     """The cell of a record, from one that contains it; sub-cells that are not there are made."""
     while tree.first[node] != 0:
-        digit = digit_of(steps, tree.node_level[node])
+        digit = digit_of(steps, tree.node_level[node], tree.bisect)
         kid = sub_cell(tree, node, digit)
         if kid <= 0:
             kid = tree.size[0]
@@ -203,7 +210,7 @@ def split(tree: Any, m: int, node: int, when: int) -> None:
         for t in range(when):
             inside, i, steps = tree.log_place[a, t] >= 0, 0, tree.log_steps[a, t]
             while inside and i < len(steps):
-                inside = int(steps[i] ^ tree.node_steps[node, i]) >> (CONTEXT_BITS - tree.node_level[node]) == 0
+                inside = int(steps[i] ^ tree.node_steps[node, i]) >> shift_of(tree, tree.node_level[node], i) == 0
                 i += 1
             if inside:
                 kid = cell_for(tree, m, node, steps)
@@ -298,7 +305,7 @@ class ClusterTree:
             order.
         owners: int[G], the agent that keeps each model.
         longest: rounds of a run.
-        **rules: the first four `RULES`, and `model_of`.
+        **rules: the first five `RULES`, and `model_of`.
 
     Attributes:
         arrays: the `Tree`, whose fields are attributes here, too.
@@ -308,7 +315,8 @@ class ClusterTree:
         (size, items), (models, agents) = codes.shape, groups.shape
         self.owners, self.longest, self.readers = owners, longest, dict[Reader, int]()
         replica, j, a = np.arange(size)[:, None], size * models, size * agents
-        rules |= {"deepest": deepest_level(dims), "width": 1 << dims, "num_agents": agents}
+        bisect = rules["bisect"]
+        rules |= {"deepest": deepest_level(dims, bisect), "width": 2 if bisect else 1 << dims, "num_agents": agents}
         rules["owner_actor"] = (replica * agents + owners).ravel().astype(np.int64)
         rules["pair_from"] = np.append(0, replica * groups.nnz + groups.indptr[1:]).astype(np.int64)
         rules["pair_actor"] = (replica * agents + groups.indices).ravel().astype(np.int64)
@@ -372,9 +380,12 @@ class ClusterTree:
             if node < 0 or t.first[node] == 0:
                 found.append((low, high))
                 continue
+            halved = (np.arange(dims) == t.node_level[node] % dims) | (not t.bisect)
             for digit in range(t.width):
-                upper, middle, kid = digit >> np.arange(dims) & 1 > 0, (low + high) / 2, sub_cell(t, node, digit)
-                left.append((np.where(upper, middle, low), np.where(upper, high, middle), kid if kid > 0 else -1))
+                upper = halved & (digit >> np.arange(dims) * (not t.bisect) & 1 > 0)
+                middle, kid = (low + high) / 2, sub_cell(t, node, digit)
+                part = np.where(upper, middle, low), np.where(halved & ~upper, middle, high)
+                left.append((*part, kid if kid > 0 else -1))
         return np.array(found)
 
     def streams(self, models: Ints, nodes: Ints, width: int) -> Array:
@@ -403,8 +414,8 @@ class ClusterTree:
             fresh = (places >= 0) & (np.arange(since, when) >= before[t.leaf_of[model, places]])
             member, rounds = np.nonzero(fresh)
             actor, rounds = actors[member], rounds + since
-            shift = CONTEXT_BITS - t.node_level[node]
-            here = (t.log_steps[actor, rounds] >> shift == t.node_steps[node] >> shift).all(1)
+            shifts = [shift_of(t, t.node_level[node], i) for i in range(t.steps.shape[1])]
+            here = (t.log_steps[actor, rounds] >> shifts == t.node_steps[node] >> shifts).all(1)
             replica, agent = np.divmod(actor[here], t.num_agents)
             yield replica, agent, rounds[here]
             until[node, :width] = when

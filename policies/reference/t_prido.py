@@ -70,6 +70,8 @@ class TPriDO(ClusterPolicy):
         rate: > 0, lambda, of the splits of cells.
         optimal_dim: d_0 of equation 2, in [0, 3).
         eta: >= 0; p is the root of equation 2 plus eta.
+        bisect: whether cells are halved in one dimension at a time, instead of in all at once. In 9 dimensions, halving
+            all at once makes 512 cells of one, and most never see enough records.
         biased: whether an agent that does not ask divides its own sum by the neighbourhood's count, as line 8 of
             Algorithm 1 does.
         epsilon: of the mechanisms that `simulate(privacy="paper")` installs, TreeAggregation on `statistics` and
@@ -93,6 +95,7 @@ class TPriDO(ClusterPolicy):
         rate: float | None = None,
         optimal_dim: float = 0.0,
         eta: float = 0.01,
+        bisect: bool = False,
         biased: bool = False,
         epsilon: float | None = None,
     ) -> None:
@@ -105,6 +108,7 @@ class TPriDO(ClusterPolicy):
         self.rate = number("rate", values["rate"] if rate is None else rate, above=0)
         self.optimal_dim = number("optimal_dim", optimal_dim, at_least=0, below=3)
         self.eta = number("eta", eta, at_least=0)
+        self.bisect = bool(choice("bisect", bisect, (False, True)))
         self.biased = bool(choice("biased", biased, (False, True)))
         self.epsilon = None if epsilon is None else number("epsilon", epsilon, above=0)
 
@@ -117,8 +121,8 @@ class TPriDO(ClusterPolicy):
     def set_rules(self, context_dim: int) -> None:
         self._bonus = self.psi * self.gamma ** np.arange(DEPTH + 1.0)
         self._explored = np.asarray(self.xi / (8 * self._bonus**2), np.float64)
-        power = (partition_rate(context_dim, self.optimal_dim) + self.eta) * context_dim
-        levels = np.arange(deepest_level(context_dim) + 1)
+        power = (partition_rate(context_dim, self.optimal_dim) + self.eta) * (1 if self.bisect else context_dim)
+        levels = np.arange(deepest_level(context_dim, self.bisect) + 1)
         self._crowded = np.asarray(self.rate * 2.0 ** (power * levels), np.float64)
 
     public_schedule = ClusterPolicy.public_schedule
@@ -134,7 +138,7 @@ class DTPriDO(TPriDO):
     Args:
         follow: what followers take over: the dominator's "model", or the "leaf" that it chooses in the same round, for
             its own context and not theirs.
-        threshold, preset, xi, psi, gamma, rate, optimal_dim, eta, biased, epsilon: as for `TPriDO`.
+        threshold, preset, xi, psi, gamma, rate, optimal_dim, eta, bisect, biased, epsilon: as for `TPriDO`.
 
     Deviations from the paper: it lets followers "follow the dominator's selections", which gives users what suits
     another user; that is `follow="leaf"`. A follower whose dominator's leaf holds none of its items shows any

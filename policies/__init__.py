@@ -53,7 +53,7 @@ from taciturn.policies.designed.federated_bandit import DividedPlan, PublicPlan
 from taciturn.policies.designed.recommender import BlockListener, LogisticBandit, PooledLogistic
 from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds
 from taciturn.policies.designed.social import HoldTheBest, HoldTheBestTogether, Listener, OneAnswerOracle
-from taciturn.policies.designed.speaking import ConstantLevel, GrowingBatches, LevelPlan, OneMoment
+from taciturn.policies.designed.speaking import ConstantLevel, LevelPlan
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
 from taciturn.policies.learned.messengers import LearnedListener, LearnedPlan
 from taciturn.policies.learned.recommender import NeuralBandit
@@ -79,11 +79,11 @@ __all__ = [
     "BestDeadline", "BestResponse", "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB",
     "ConstantLevel", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DividedPlan",
     "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse", "FixedCount",
-    "FlatRate", "FollowMajority", "Fraction", "FreeRider", "Genie", "GosInE", "GossipUCB", "GrowingBatches",
+    "FlatRate", "FollowMajority", "Fraction", "FreeRider", "Genie", "GosInE", "GossipUCB", 
     "GrowingSchedule", "Hedge", "HoldTheBest", "HoldTheBestTogether", "HorizonKLUCB", "InformedPlatform",
     "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedListener",
     "LearnedPlan", "LearnedPulls", "LearnedStopping", "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit",
-    "Mixture", "NeuralBandit", "OneAnswerOracle", "OneMoment", "OneStepLookAhead", "OptimalStopping", "OracleItem",
+    "Mixture", "NeuralBandit", "OneAnswerOracle", "OneStepLookAhead", "OptimalStopping", "OracleItem",
     "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice",
     "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ",
     "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful",

@@ -3,11 +3,9 @@ moved then."""
 
 import pickle
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from unittest.mock import Mock
 
 import gymnasium
 import numpy as np
@@ -374,28 +372,6 @@ def test_a_summary_gives_means_and_intervals_by_hand() -> None:
     with pytest.raises(ValueError, match="confidence must be a finite number > 0 and < 1, not 95"):
         run.summary(95)
     assert repr(run) == "<Run of 4 replicas, seed 7: regret, epsilon, rate, never>"
-
-
-def test_a_run_as_a_table_of_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Run({"regret": np.array([1.0, 2.0])}, {}, np.zeros(0), seed=7)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(
-        ImportError, match=r"Run\.to_pandas needs pandas, which is not installed: run pip install pandas"
-    ):
-        run.to_pandas()
-    made: dict[str, Any] = {}
-
-    class Frame:
-        def __init__(self, columns: dict[str, Array]) -> None:
-            made.update(columns)
-
-        def rename_axis(self, index: str) -> str:
-            return index
-
-    monkeypatch.setitem(sys.modules, "pandas", Mock(DataFrame=Frame))
-    assert run.to_pandas() == "replica"
-    assert list(made) == ["regret"]
-    np.testing.assert_array_equal(made["regret"], [1.0, 2.0])
 
 
 def test_roles_must_be_shared_out() -> None:

@@ -304,7 +304,7 @@ MODELS: dict[str, tuple[Callable[[dict[str, bytes], Path], Any], str]] = {
         state(lambda weights: weights.update(more=torch.zeros(1).expand(40_000, 40_000))),
         "its weights are larger than what is stored of them",
     ),
-    "a shape that is not stored": (weights_of(longer), "its weights are larger than what is stored of them"),
+    "a shape that is not stored": (weights_of(longer), "Trying to resize storage"),
     "weights that are deflated": (
         weights_of(lambda parts: parts.update({"archive/data/0": bytes(10**8)})),
         "its parts are more than 100 times larger than the file",

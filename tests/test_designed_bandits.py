@@ -341,8 +341,6 @@ def test_agents_divide_the_arms_one_after_another() -> None:
         ({"until": 1.1}, "until must be"),
         ({"a": 0}, "a must be"),
         ({"c": 0}, "c must be"),
-        ({"own_a": 0}, "own_a must be"),
-        ({"own_c": 0}, "own_c must be"),
     ],
 )
 def test_parameters_of_the_divided_plan(given: dict[str, Any], message: str) -> None:

@@ -326,8 +326,6 @@ PLAYS = [long_enough(name) for name in sorted(PUBLIC)] + [
         for world, params, agent in (("gossip_bandit_v0", WORDS, "PPCL"), ("federated_bandit_v0", LEVELS, "Random"))
         for name, given in (
             ("ConstantLevel", {}),
-            ("OneMoment", {"at": 2.0}),
-            ("GrowingBatches", {}),
             ("LevelPlan", {"plan": [(0.0, 0.1), (2.0, 3.0)]}),
             ("Random", {}),
         )

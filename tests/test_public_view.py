@@ -72,7 +72,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
         ("recommender_v0", SHOP, {}),
     ),
     **dict.fromkeys(
-        ("ConstantLevel", "OneMoment", "GrowingBatches", "LevelPlan"),
+        ("ConstantLevel", "LevelPlan"),
         ("social_bandit_v0", SOCIAL | SPEAKING, {"agent": "Voter"}),
     ),
     **dict.fromkeys(

@@ -60,6 +60,14 @@ class Outside(tiny.Consensus):
         return seen + np.float32(0.5), *rest
 
 
+class Misplaced(tiny.Consensus):
+    """Shows each agent what the one before it should see."""
+
+    def _run(self, *args: Any, **named: Any) -> Any:
+        seen, *rest = super()._run(*args, **named)
+        return np.roll(seen, 1, axis=1), *rest
+
+
 class Untyped(tiny.Consensus):
     """Tells the time as a number of another type when it is even."""
 
@@ -69,8 +77,8 @@ class Untyped(tiny.Consensus):
 
 
 broken_v0 = tiny.broken_v0
-shared_v0, restless_v0, outside_v0, untyped_v0 = (
-    World(kind, tiny.Params) for kind in (Shared, Restless, Outside, Untyped)
+shared_v0, restless_v0, outside_v0, misplaced_v0, untyped_v0 = (
+    World(kind, tiny.Params) for kind in (Shared, Restless, Outside, Misplaced, Untyped)
 )
 silent_v0: World[Any, Any, ...] = World(
     type("Mute", (tiny.Gossip,), {"make_channels": tiny.Consensus.make_channels}), tiny.Params
@@ -85,6 +93,7 @@ silent_v0: World[Any, Any, ...] = World(
         ("shared_v0", "observations_are_fresh_buffers"),
         ("restless_v0", "wrong_actions_change_nothing"),
         ("outside_v0", "observations_lie_in_their_space"),
+        ("misplaced_v0", "agents_that_change_places_see_what_is_theirs"),
         ("untyped_v0", "info_has_the_same_keys_and_types_at_every_step"),
     ],
 )

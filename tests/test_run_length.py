@@ -9,7 +9,7 @@ from cases import CASES, forms
 import taciturn
 from taciturn.envs.core import ChannelConfig, Role, World
 from taciturn.policies import Random
-from taciturn.testing.populations import bits
+from taciturn.testing.cases import fingerprint
 from taciturn.wrappers import BitwiseRandomizedResponse, LossyChannel
 
 
@@ -25,10 +25,10 @@ class Limited(tiny.Consensus):
 def test_what_a_world_refuses_late_changes_nothing_either() -> None:
     population = World(Limited, tiny.Params).population(2)
     population.reset(seed=0)
-    before = bits(population)
+    before = fingerprint(population)
     with pytest.raises(ValueError, match="horizon must be at most 20 here, not 21"):
         population.reset(seed=1, options={"horizon": 21})
-    assert bits(population) == before
+    assert fingerprint(population) == before
 
 
 class Bare(tiny.Consensus):

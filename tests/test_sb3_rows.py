@@ -5,17 +5,22 @@ The world here is deterministic: every number that a row sees says which replica
 to.
 """
 
+import importlib.util
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 import pytest
 
+from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import Array, Layout, Replicas, Role, World, fields, fill, integer
 from taciturn.validation import Bools, Floats, Ints
 
 pytest.importorskip("stable_baselines3")
+
+from stable_baselines3.common.vec_env import VecVideoRecorder
 
 from taciturn.policies.learned.stable_baselines import RankedRows, TeamRows
 from taciturn.wrappers.sb3 import RowsVecEnv
@@ -155,6 +160,26 @@ def test_masks_are_those_of_the_rows() -> None:
 def luck(env: RowsVecEnv) -> Array:
     observation: Any = env.reset()
     return np.asarray(observation[:, 3]).copy()
+
+
+def test_methods_and_attributes_heed_indices(tmp_path: Path) -> None:
+    rows = RowsVecEnv(round_stopping_v0.population(2, num_clients=5, horizon=9.0), seed=0)
+    rows.reset()
+    assert rows.render_mode == "rgb_array"
+    if importlib.util.find_spec("moviepy") is not None:
+        VecVideoRecorder(rows, str(tmp_path), lambda step: False)
+    assert rows.env_method("observe", indices=1)[0].shape[0] == 2
+    with pytest.raises(ValueError, match="indices must be all rows for 'reset', which changes all, not"):
+        rows.env_method("reset", indices=[1])
+    with pytest.raises(ValueError, match="indices must be numbers of rows, from 0 to 1, not"):
+        rows.get_attr("params", indices=[2])
+    rows.set_attr("render_mode", "ansi", indices=1)
+    assert rows.get_attr("render_mode") == ["rgb_array", "ansi"]
+    assert isinstance(rows.env_method("render", indices=1)[0], str)
+    with pytest.raises(AttributeError, match="params cannot be set"):
+        rows.set_attr("params", None)
+    infos = rows.step(np.array([0, 1]))[3]
+    assert len({id(info) for info in infos}) == 2
 
 
 def test_a_seed_holds_for_one_reset() -> None:

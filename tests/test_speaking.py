@@ -21,10 +21,8 @@ from taciturn.policies import (
     PPCL,
     ConstantLevel,
     EliminationSchedule,
-    GrowingBatches,
     LevelPlan,
     Listener,
-    OneMoment,
     Policy,
     PrivateSocialLearning,
     PublicPlan,
@@ -416,18 +414,18 @@ def audited(levels: tuple[float, ...], speaker: Any, trials: int = 1500) -> Any:
     return audit(env, policy=policy, change=(0, 1), trials=trials, confidence=0.9999, seed=0)
 
 
-@pytest.mark.parametrize("speaker", [OneMoment(1.0, 1.0), ConstantLevel(1.0)], ids=repr)
+@pytest.mark.parametrize("speaker", [LevelPlan([(1.0, 1.0)]), ConstantLevel(1.0)], ids=repr)
 def test_whole_runs_keep_the_claim(speaker: Any) -> None:
     """The audit's false-alarm rate is 1e-4."""
     found = audited((0.0, 1.0), speaker)
-    assert found.claimed == (1.0 if isinstance(speaker, OneMoment) else 3.0)
+    assert found.claimed == (1.0 if isinstance(speaker, LevelPlan) else 3.0)
     assert found.certified <= found.claimed
 
 
 def test_an_audit_of_whole_runs_finds_a_level_that_is_not_what_was_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     at = ChosenLevels.at
     monkeypatch.setattr(ChosenLevels, "at", lambda self, level: at(self, 4 * level))
-    found = audited((0.0, 1.0), OneMoment(1.0, 1.0))
+    found = audited((0.0, 1.0), LevelPlan([(1.0, 1.0)]))
     assert found.claimed == 1.0
     assert found.certified > 1.0
 
@@ -439,10 +437,9 @@ def test_moments_are_kept() -> None:
     """The turns in which designed speakers speak in a run of 20 rounds, against moments by hand."""
     env: Any = social_bandit_v0.population(2, **SOCIAL | {"horizon": 20})
     for speaker, moments in (
-        (OneMoment(3.0, 1.0), {3: 1.0}),
-        (GrowingBatches(1.0, 2.0, 0.3), {1: 0.3, 3: 0.3, 7: 0.3, 15: 0.3}),
-        (GrowingBatches(5.0, 1.0, 3.0), {5: 3.0, 10: 3.0, 15: 3.0}),
+        (LevelPlan([(3.0, 1.0)]), {3: 1.0}),
         (LevelPlan([(0.0, 0.1), (4.5, 3.0)]), {0: 0.1, 5: 3.0}),
+        (LevelPlan([(5.0, 3.0), (10.0, 3.0), (15.0, 3.0)]), {5: 3.0, 10: 3.0, 15: 3.0}),
         (ConstantLevel(0.1), dict.fromkeys(range(19), 0.1)),
         (ConstantLevel(0.0), {}),
     ):
@@ -468,7 +465,7 @@ def test_a_coordinator_is_heard_by_speakers() -> None:
 
 
 def test_one_moment_is_one_answer_that_everybody_hears() -> None:
-    run = plays(gossip_bandit_v0, GOSSIP | {"horizon": 20.0}, PPCL(), OneMoment(2.0, 3.0), 20)
+    run = plays(gossip_bandit_v0, GOSSIP | {"horizon": 20.0}, PPCL(), LevelPlan([(2.0, 3.0)]), 20)
     np.testing.assert_array_equal(run.ledger.total(delta=0.0, method="basic", unit="user"), 3.0)
     assert (run.metrics["messages"] > 100).all()
 
@@ -477,7 +474,7 @@ def test_plans_say_what_is_wrong_with_them() -> None:
     env: Any = gossip_bandit_v0.population(1, **GOSSIP)
     for speaker, message in (
         (ConstantLevel(0.7), r"epsilon must be one of the world's levels \[0.0, 0.1, .*\], not 0.7"),
-        (OneMoment(1.0, 2.0), "epsilon must be one of the world's levels"),
+        (LevelPlan([(1.0, 2.0)]), "epsilon must be one of the world's levels"),
         (PPCL(), "PPCL acts in the worlds of social learning"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -486,10 +483,7 @@ def test_plans_say_what_is_wrong_with_them() -> None:
         taciturn.simulate(env, {"agent": ConstantLevel(), "speaker": ConstantLevel()}, seed=0)
     for make, message in (
         (lambda: ConstantLevel(-1.0), "epsilon must be a finite number >= 0"),
-        (lambda: OneMoment(-1.0), "at must be a finite number >= 0"),
-        (lambda: OneMoment(epsilon=0.0), "epsilon must be a finite number > 0"),
-        (lambda: GrowingBatches(0.0), "first must be a finite number > 0"),
-        (lambda: GrowingBatches(growth=0.5), "growth must"),
+        (lambda: LevelPlan([(-1.0, 1.0)]), "plan must have increasing moments from 0 on"),
         (lambda: LevelPlan([]), "plan must be a list of pairs"),
         (lambda: LevelPlan([(1.0, 1.0), (1.0, 1.0)]), "plan must have increasing moments"),
         (lambda: LevelPlan([(1.0, 0.0)]), r"epsilon of plan\[0\] must be a finite number > 0"),
@@ -513,7 +507,10 @@ def test_one_network_speaks_and_another_acts() -> None:
     from taciturn.wrappers.sb3 import RowsVecEnv
 
     env: Any = social_bandit_v0.population(2, **SOCIAL, total=3.0, flat_actions=True)
-    for role, others in (("speaker", {"agent": PrivateSocialLearning()}), ("agent", {"speaker": OneMoment(1.0, 3.0)})):
+    for role, others in (
+        ("speaker", {"agent": PrivateSocialLearning()}),
+        ("agent", {"speaker": LevelPlan([(1.0, 3.0)])}),
+    ):
         rows = RowsVecEnv(Controlled(env.around(env.inner, lambda one: one), role, others), seed=0)
         PPO("MlpPolicy", rows, n_steps=16, batch_size=64, n_epochs=1, device="cpu", seed=0).learn(300)
         model = PPO("MlpPolicy", rows, n_steps=16, batch_size=64, n_epochs=1, device="cpu", seed=0).learn(128)

@@ -13,8 +13,7 @@ from cases import CASES
 
 from taciturn.envs.core import ChannelConfig, Population
 from taciturn.privacy.losses import PrivacyLoss, pure
-from taciturn.testing.cases import chosen, named, random_actions
-from taciturn.testing.populations import is_compiled
+from taciturn.testing.cases import chosen, is_compiled, named, random_actions
 from taciturn.wrappers import (
     Budget,
     Byzantine,

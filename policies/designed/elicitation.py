@@ -137,7 +137,6 @@ class InformedPlatform(Platform):
     Args:
         individuals: shares of policies by name, as blocks in this order (`Mixture`): BestResponse, FiniteBestResponse,
             FreeRider, TargetQuality or Truthful, at their defaults.
-        honest: whether the announced target must be the desired budget.
 
     Raises:
         ValueError: another policy, more than 200 individuals, or a mechanism other than k-ary response.
@@ -148,7 +147,7 @@ class InformedPlatform(Platform):
 
     needs_truth = True
 
-    def __init__(self, individuals: Mapping[str, float] | None = None, honest: bool = False) -> None:
+    def __init__(self, individuals: Mapping[str, float] | None = None) -> None:
         super().__init__()
         shares = {"BestResponse": 1.0} if individuals is None else individuals
         if not shares:
@@ -157,7 +156,6 @@ class InformedPlatform(Platform):
             choice("individuals", name, tuple(ANSWERS)): number("share", share, above=0)
             for name, share in shares.items()
         }
-        self.honest = bool(choice("honest", honest, (False, True)))
 
     def check(self, view: PublicView) -> None:
         p = view.params
@@ -199,9 +197,7 @@ class InformedPlatform(Platform):
         """The best announcements [B, 4], (place of the rule, target, scale, value), and their losses [B]."""
         p, (runs, m) = view.params, theta.shape
         wanted = view.cost.marginal(desired) * (desired + m) ** 2
-        targets = [desired]
-        if not self.honest:
-            targets += [np.full(runs, e) for e in TARGETS if e <= p.max_epsilon]
+        targets = [desired, *(np.full(runs, e) for e in TARGETS if e <= p.max_epsilon)]
         spread = np.maximum((theta**2).sum(-1) - 1 / m, 1e-3)
         options: list[tuple[int, Floats, Floats, int]] = []
         for place, rule in enumerate(p.rules):
@@ -279,9 +275,9 @@ class UnderstatedTarget(Platform):
 
     An individual of cost u g that believes the announced target e expects scale (M + e)^2 / (M t - 1) for the report of
     its most probable value, of probability t. Its best budget then solves scale (M + e)^2 / (eps + M)^2 = u g'(eps),
-    whatever t is. So all with u <= `margin` choose d or more at
+    whatever t is. As u is at most 1 + cost_spread, all choose d or more at
 
-        scale = margin g'(d) ((d + M) / (e + M))^2,
+        scale = (1 + cost_spread) g'(d) ((d + M) / (e + M))^2,
 
     and the platform pays (M + e) e / (M f - 1) times that for each report of the winner, of share f: with e far below d
     a small part of what WINTALL pays at the target d. It uses public numbers only. Individuals who compute their
@@ -289,21 +285,18 @@ class UnderstatedTarget(Platform):
 
     Args:
         announced: e.
-        margin: the largest cost, in units of g, at which an individual chooses d; None: 1 + `cost_spread`.
         target: d; None: the budget that the world desires.
     """
 
-    def __init__(self, announced: float = MIN_TARGET, margin: float | None = None, target: float | None = None) -> None:
+    def __init__(self, announced: float = MIN_TARGET, target: float | None = None) -> None:
         super().__init__(target)
         self.announced = number("announced", announced, at_least=MIN_TARGET, at_most=1e30)
-        self.margin = None if margin is None else number("margin", margin, at_least=0, at_most=1e30)
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         d, e, m = self.aim(target), self.announced, theta.size
         # Without a world, as in `exploitability`, all have cost g.
         spread = self._view.params.cost_spread if self._reporting is not None else 0.0
-        margin = 1.0 + spread if self.margin is None else self.margin
-        return Announcement("wintall", e, margin * float(cost.marginal(d)) * ((d + m) / (e + m)) ** 2)
+        return Announcement("wintall", e, (1.0 + spread) * float(cost.marginal(d)) * ((d + m) / (e + m)) ** 2)
 
 
 class BayesianPrice(Policy):
@@ -322,13 +315,11 @@ class BayesianPrice(Policy):
     Args:
         particles: points of the prior.
         draws: points; many are Bayes' rule, which learns nothing where it pays nothing.
-        target: the desired budget; None: the world's.
     """
 
     rule = "posted_price"
 
-    def __init__(self, particles: int = 512, draws: int = 100, target: float | None = None) -> None:
-        self.target = None if target is None else number("target", target, at_least=MIN_TARGET, at_most=1e30)
+    def __init__(self, particles: int = 512, draws: int = 100) -> None:
         self.particles = integer("particles", particles, at_least=1, at_most=2**16)
         self.draws = integer("draws", draws, at_least=1, at_most=2**16)
 
@@ -343,8 +334,7 @@ class BayesianPrice(Policy):
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         view, seen = self._view, self._layout.unpack(obs)
-        wanted = seen["desired"][:, 0].astype(np.float64)
-        desired = wanted if self.target is None else np.full(len(obs), self.target)
+        desired = seen["desired"][:, 0].astype(np.float64)
         fresh = seen["time_left"][:, 0] >= 1
         self._log_weight[fresh] = 0.0
         counts = seen["shares"][:, 0].astype(np.float64) * (seen["participation"] * view.params.num_individuals)

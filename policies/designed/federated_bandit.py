@@ -20,6 +20,8 @@ REWARD_VARIANCE = 1 / 6
 """Of one reward of 0 or 1, on average over means from 0 to 1."""
 LEAST_VARIANCE = 0.03
 """Taken of one reward, whatever is heard: averages of 0 and 1 come up by chance, too."""
+OWN_INDEX = 0.5
+"""Both constants of the index of an agent on its own."""
 
 
 class PublicPlan(Policy):
@@ -193,7 +195,6 @@ class DividedPlan(Policy):
         growth: of the length of batches, >= 1.
         until: share of the run, in [0, 1].
         a, c: constants of the index by which agents divide the arms, > 0.
-        own_a, own_c: constants of the index of an agent on its own, > 0.
     """
 
     public_schedule = True
@@ -205,14 +206,11 @@ class DividedPlan(Policy):
         until: float = 0.7,
         a: float = 0.6,
         c: float = 0.3,
-        own_a: float = 0.5,
-        own_c: float = 0.5,
     ) -> None:
         self.first = integer("first", first, at_least=1)
         self.growth = number("growth", growth, at_least=1, at_most=1e6)
         self.until = number("until", until, at_least=0, at_most=1)
         self.a, self.c = number("a", a, above=0), number("c", c, above=0)
-        self.own_a, self.own_c = number("own_a", own_a, above=0), number("own_c", own_c, above=0)
 
     def begin(self, view: PublicView) -> None:
         mechanism: Any = view.channels["means"].mechanism
@@ -287,7 +285,7 @@ class DividedPlan(Policy):
 
     def _own_choice(self, counts: Floats, hits: Floats, left: Array) -> Ints:
         """The arms that agents on their own pull, [rows, M], by all they know [rows, M, K]."""
-        return highest_horizon_index(counts, hits, left, self.own_a, self.own_c)
+        return highest_horizon_index(counts, hits, left, OWN_INDEX, OWN_INDEX)
 
     def _next_batch(self, rows: Ints, batch: int, time: int) -> None:
         """Divide the arms of a batch among the agents in these replicas, and note what the agents will report."""

@@ -8,10 +8,9 @@ import numpy as np
 from taciturn.envs.core import Array, Layout, PublicView, number, vector
 from taciturn.envs.core.speaking import SPEAKER
 from taciturn.policies.base import Policy
-from taciturn.validation import Floats, shown
+from taciturn.validation import shown
 
 ROUNDING = 1e-4  # relative: what was spent is read in float32
-MOST_MOMENTS = 2**24
 
 
 class Speaker(Policy):
@@ -53,79 +52,12 @@ class ConstantLevel(Speaker):
         return np.full(obs.shape[:2], self._action)
 
 
-class Moments(Speaker):
-    """Base of the speakers that speak at moments that are fixed in advance, one message each, and say nothing new in
-    between.
+class LevelPlan(Speaker):
+    """Speaks at moments that are fixed in advance, one message each, and says nothing new in between.
 
     Each message is sent in the first turn from its moment on in which the world wants one. How many were sent follows
-    from what was spent.
-    """
-
-    def moments(self, horizon: float) -> tuple[Floats, Floats]:
-        """When to speak, increasing, and at which levels > 0, [n] each."""
-        raise NotImplementedError
-
-    def begin(self, view: PublicView) -> None:
-        super().begin(view)
-        moments, levels = self.moments(view.horizon)
-        self._moments = moments
-        self._spent = np.cumsum(levels) * (1 - ROUNDING)
-        self._actions = np.array([*(self.place("epsilon", level) for level in levels.tolist()), 0])
-
-    def act(self, obs: Array, mask: Array | None = None) -> Array:
-        seen = self._layout.unpack(obs)
-        due = np.searchsorted(self._moments.astype(np.float32), seen["time"], side="right")
-        said = np.searchsorted(self._spent, seen["spent"].astype(np.float64), side="right")
-        return np.where(said < due, self._actions[said], 0)
-
-
-class OneMoment(Moments):
-    """Spends everything on one message at a moment that is fixed in advance.
-
-    Where a message is a preference it is repeated to everybody from then on, as with the mechanism `Scheduled`: one
-    answer that all hear says more than many at the same total that are heard once each.
-
-    Args:
-        at: the moment, in the unit of the world's clock.
-        epsilon: of the message, one of the world's levels above 0.
-    """
-
-    public_schedule = True
-
-    def __init__(self, at: float = 0.0, epsilon: float = 1.0) -> None:
-        self.at = number("at", at, at_least=0)
-        self.epsilon = number("epsilon", epsilon, above=0)
-
-    def moments(self, horizon: float) -> tuple[Floats, Floats]:
-        return np.array([self.at]), np.array([self.epsilon])
-
-
-class GrowingBatches(Moments):
-    """Speaks after batches of time whose lengths grow geometrically: `first`, `first` * `growth`, ...
-
-    Args:
-        first: length of the first batch, in the unit of the world's clock.
-        growth: each batch is so many times as long as the one before, >= 1.
-        epsilon: of each message, one of the world's levels above 0.
-    """
-
-    public_schedule = True
-
-    def __init__(self, first: float = 1.0, growth: float = 2.0, epsilon: float = 1.0) -> None:
-        self.first = number("first", first, above=0)
-        self.growth = number("growth", growth, at_least=1, at_most=1e6)
-        self.epsilon = number("epsilon", epsilon, above=0)
-
-    def moments(self, horizon: float) -> tuple[Floats, Floats]:
-        ends, length = [self.first], self.first
-        while ends[-1] <= horizon and len(ends) < MOST_MOMENTS:
-            length *= self.growth
-            ends.append(ends[-1] + length)
-        return np.array(ends), np.full(len(ends), self.epsilon)
-
-
-class LevelPlan(Moments):
-    """Speaks by a plan that everybody knows.
+    from what was spent. Where a message is a preference it is repeated to everybody from then on, as with the mechanism
+    `Scheduled`: one answer that all hear says more than many at the same total that are heard once each.
 
     Args:
         plan: `[(moment, epsilon), ...]`: when to speak, in the unit of the world's clock, increasing, and at which
@@ -144,6 +76,15 @@ class LevelPlan(Moments):
         levels = [number(f"epsilon of plan[{i}]", level, above=0) for i, (_, level) in enumerate(given)]
         self.plan = tuple(zip(moments.tolist(), levels, strict=True))
 
-    def moments(self, horizon: float) -> tuple[Floats, Floats]:
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
         moments, levels = zip(*self.plan, strict=True)
-        return np.array(moments), np.array(levels)
+        self._moments = np.array(moments, np.float32)
+        self._spent = np.cumsum(levels) * (1 - ROUNDING)
+        self._actions = np.array([*(self.place("epsilon", level) for level in levels), 0])
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        seen = self._layout.unpack(obs)
+        due = np.searchsorted(self._moments, seen["time"], side="right")
+        said = np.searchsorted(self._spent, seen["spent"].astype(np.float64), side="right")
+        return np.where(said < due, self._actions[said], 0)

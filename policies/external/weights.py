@@ -3,7 +3,6 @@
 import io
 import json
 import math
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from taciturn import files
-from taciturn.policies.external.inert import (
-    MOST_DATA,
-    Foreign,
-    Inert,
-    Keyed,
-    Parts,
-    check_size,
-    made_policy,
-    unpacked,
-    value,
-)
+from taciturn.policies.external.inert import MOST_DATA, Foreign, made_policy, unpacked, value
 from taciturn.validation import shown
 
 MOST_UNPACKED = 100
@@ -30,11 +19,6 @@ MOST_UNPACKED = 100
 MOST_PART, MOST_SCALARS = 2 * 10**9, 10**6
 ROOMY = 4
 """How many numbers may be made for each byte of weights as a policy is built: initial values, and copies of them."""
-TYPES = {
-    "FloatStorage": torch.float32, "DoubleStorage": torch.float64, "HalfStorage": torch.float16,
-    "BFloat16Storage": torch.bfloat16, "LongStorage": torch.int64, "IntStorage": torch.int32,
-    "ShortStorage": torch.int16, "CharStorage": torch.int8, "ByteStorage": torch.uint8, "BoolStorage": torch.bool,
-}  # fmt: skip
 
 
 def opened(file: Any, size: int) -> zipfile.ZipFile:
@@ -57,62 +41,18 @@ def part(archive: zipfile.ZipFile, name: str, most: int = MOST_PART) -> bytes:
     return found
 
 
-class Mapped(Parts):
-    """Stands for an `OrderedDict`."""
-
-    def __init__(self) -> None:
-        self.items = Keyed()
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self.items[key] = value
-
-
-class Tensors(Inert):
-    """Reads the pickle in a file of `torch.save`, with `Parts` for tensors too."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        return Mapped if (module, name) == ("collections", "OrderedDict") else super().find_class(module, name)
-
-    def persistent_load(self, pid: Any) -> Any:
-        return tuple(pid)
-
-
 def tensors(content: bytes) -> tuple[dict[str, Any], int]:
-    """The tensors `{name: tensor}` in a file of `torch.save`, made of the bytes that are there, and their number;
-    nothing in the file runs. Raises ValueError, or whatever a broken file raises."""
-    with opened(io.BytesIO(content), len(content)) as archive:
-        (pickled,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
-        folder = pickled.removesuffix("data.pkl")
-        order = f"{folder}byteorder"
-        if order in archive.namelist() and part(archive, order, 10).decode() != sys.byteorder:
-            raise ValueError("its weights are of a machine with another order of bytes")
-        found = Tensors(io.BytesIO(part(archive, pickled))).load()
-        found = found.items if isinstance(found, Mapped) else found
-        if not isinstance(found, dict):
-            raise ValueError("its weights are no mapping")
-        check_size(found)
-        storages: dict[Any, Any] = {}
-        made = {str(name): tensor(one, archive, folder, storages) for name, one in found.items()}
-    return made, sum(map(len, storages.values()))
-
-
-def tensor(found: Any, archive: zipfile.ZipFile, folder: str, storages: dict[Any, Any]) -> Any:
-    """A tensor of the numbers in its storage; ValueError if it has more, as one with strides of 0 does."""
-    if not isinstance(found, Parts) or type(found).__name__ != "_rebuild_tensor_v2":
-        raise ValueError("its weights are no tensors")
-    (_, kind, key, _, _), start, shape, strides = found.args[:4]
-    if key not in storages:
-        stored = bytearray(part(archive, f"{folder}data/{key}"))
-        storages[key] = torch.frombuffer(stored, dtype=torch.uint8) if stored else torch.zeros(0, dtype=torch.uint8)
-    storage = storages[key].view(TYPES[kind.__name__])
-    last = start + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    if (
-        min(start, *shape, *strides, 0) < 0
-        or math.prod(shape) > len(storage)
-        or (0 not in shape and last >= len(storage))
-    ):
+    """The tensors `{name: tensor}` in a file of `torch.save`, and the bytes that they are stored in; nothing in the
+    file runs. Raises ValueError, or whatever a broken file raises."""
+    opened(io.BytesIO(content), len(content)).close()
+    found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    if not isinstance(found, dict) or not all(isinstance(one, torch.Tensor) for one in found.values()):
+        raise ValueError("its weights are no tensors by name")
+    stored = {name: one.untyped_storage() for name, one in found.items()}
+    # As a tensor with strides of 0 is.
+    if any(one.numel() * one.element_size() > stored[name].nbytes() for name, one in found.items()):
         raise ValueError("its weights are larger than what is stored of them")
-    return storage.as_strided(shape, strides, start)
+    return found, sum({one.data_ptr(): one.nbytes() for one in stored.values()}.values())
 
 
 class Bounded(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -11,7 +11,7 @@ import numpy as np
 
 STEADY = frozenset({
     "random", "uniform", "normal", "standard_normal", "exponential", "standard_exponential", "gumbel", "laplace",
-    "logistic", "rayleigh", "weibull", "beta", "gamma", "standard_gamma", "binomial", "poisson", "choice",
+    "logistic", "rayleigh", "weibull", "beta", "binomial", "poisson", "choice",
     "permutation", "permuted", "shuffle",
 })  # fmt: skip
 """Methods of a generator that draw equally many numbers whatever their parameters are."""
@@ -71,19 +71,6 @@ class Coupled(np.random.Generator):
         from scipy.special import betaincinv
 
         return betaincinv(a, b, self._uniform(size, a, b))
-
-    def standard_gamma(self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        from scipy.special import gammaincinv
-
-        found = gammaincinv(shape, self._uniform(size if out is None else out.shape, shape)).astype(dtype)
-        if out is not None:
-            out[...] = found
-        return found
-
-    def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
-        from scipy.special import gammaincinv
-
-        return scale * gammaincinv(shape, self._uniform(size, shape, scale))
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         from scipy.stats import binom

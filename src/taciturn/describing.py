@@ -10,7 +10,7 @@ import numpy as np
 from taciturn.envs.core import Layout, Population, World
 from taciturn.mechanism_names import named_mechanisms
 from taciturn.policies import Learner
-from taciturn.registry import UnknownName, entry, make_world, needed, policies, worlds
+from taciturn.registry import UnknownName, entry, given, make_world, needed, policies, worlds
 from taciturn.terminal import aligned
 from taciturn.validation import in_any_case
 
@@ -117,12 +117,6 @@ def _acts(population: Population[Any], observation: Any, kind: Any, parameters: 
     return True
 
 
-def _given(kind: Any) -> list[inspect.Parameter]:
-    """The parameters that a caller names."""
-    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [one for one in inspect.signature(kind).parameters.values() if one.kind not in several]
-
-
 def parameters(kind: Any) -> list[tuple[str, str]]:
     """Names and defaults of what a caller gives a policy, a mechanism, or the parameters of a world."""
-    return [(one.name, "required" if one.default is one.empty else repr(one.default)) for one in _given(kind)]
+    return [(one.name, "required" if one.default is one.empty else repr(one.default)) for one in given(kind)]

@@ -1,9 +1,9 @@
 """The registry: the worlds, the ids under which they are registered, and the policies by name."""
 
-import importlib
 import inspect
 from collections.abc import Iterable, Mapping
 from functools import cache, partial
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium
@@ -120,6 +120,12 @@ def seat(
     return Seat(population, role, agent, {role: policy})  # type: ignore[arg-type]  # which checks the agent
 
 
+def _is_policy(found: Any) -> bool:
+    from taciturn.policies.base import Policy
+
+    return isinstance(found, type) and issubclass(found, Policy)
+
+
 WORLD_PLUGINS = Plugins(
     "taciturn.worlds",
     r"[a-z][a-z0-9_]*_v\d+",
@@ -131,7 +137,7 @@ POLICY_PLUGINS = Plugins(
     "taciturn.policies",
     r"[A-Za-z]\w*",
     "a subclass of taciturn.policies.Policy",
-    lambda found, _: isinstance(found, type) and issubclass(found, _policy_module().Policy),
+    lambda found, _: _is_policy(found),
     lambda: own_policies(),
 )
 
@@ -185,24 +191,18 @@ def _loaded(one: Descriptor) -> Descriptor:
     return found if isinstance(found, Descriptor) else one
 
 
-def _policy_module() -> Any:
-    return importlib.import_module("taciturn.policies")
-
-
-def own_policies() -> dict[str, type[Any]]:
-    """`{name: class}` of the policies in `taciturn.policies`."""
-    return dict(_own_policies())
-
-
 @cache
-def _own_policies() -> dict[str, type[Any]]:
-    module = _policy_module()
-    return {name: getattr(module, name) for name in module.__all__ if name not in ("Learner", "Policy")}
+def own_policies() -> Mapping[str, type[Any]]:
+    """`{name: class}` of the policies in `taciturn.policies`."""
+    from taciturn import policies as module
+
+    found = {name: getattr(module, name) for name in module.__all__ if name not in ("Learner", "Policy")}
+    return MappingProxyType(found)
 
 
 def policies() -> dict[str, type[Any]]:
     """`{name: class}` of the policies in `taciturn.policies`, and of usable ones of other packages."""
-    return own_policies() | POLICY_PLUGINS.load_all()
+    return {**own_policies(), **POLICY_PLUGINS.load_all()}
 
 
 def policy_class(name: str) -> type[Any] | None:
@@ -247,11 +247,15 @@ def policy_of(kind: Any, name: str, parameters: dict[str, Any]) -> Any:
         raise ValueError(f"{name} cannot take {shown(parameters)}: {error}") from error
 
 
+def given(kind: Any) -> list[inspect.Parameter]:
+    """The parameters of a class that a caller names."""
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one for one in inspect.signature(kind).parameters.values() if one.kind not in several]
+
+
 def needed(kind: Any) -> list[str]:
     """The parameters of a class that have no default."""
-    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    every = inspect.signature(kind).parameters.values()
-    return [one.name for one in every if one.default is one.empty and one.kind not in several]
+    return [one.name for one in given(kind) if one.default is one.empty]
 
 
 # The standard registries call these functions; `world` is the name of an entry.

@@ -57,20 +57,6 @@ class Run:
             rows.append((name, f"{mean:.6g}", interval, f"{n} of {len(values)}" if n < len(values) else f"{n}"))
         return aligned(rows)
 
-    def to_pandas(self) -> Any:
-        """The metrics as a `pandas.DataFrame`: a row for each replica, indexed by `replica`, and a column for each
-        metric.
-
-        Raises:
-            ImportError: pandas is not installed; it is no dependency of taciturn.
-        """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("Run.to_pandas needs pandas, which is not installed: run pip install pandas") from error
-        table = pd.DataFrame({name: np.asarray(values) for name, values in self.metrics.items()})
-        return table.rename_axis(index="replica")
-
 
 def simulate(
     env: Any,

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from taciturn import registry
-from taciturn.envs.core import AECView, Array, Controlled, ParallelView, Population, SingleEnv, VectorView
+from taciturn.envs.core import AECView, Array, Controlled, ParallelView, Population, Replicas, SingleEnv, VectorView
 from taciturn.envs.core.playing import NotPrivate
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import Random
@@ -185,6 +185,16 @@ def chosen(population: Population[Any], actions: dict[str, Array]) -> Any:
     return picked if len(population.roles) > 1 else picked[population.turn[0]]
 
 
+def same_for_all(population: Population[Any], step: int) -> dict[str, Array]:
+    """Actions of every agent at a step, {role: [B, N, ...]}: the same in every replica, and in every population."""
+    actions = {}
+    for name, role in population.roles.items():
+        role.action_space.seed(step)
+        rows = np.array([role.action_space.sample() for _ in range(role.num_agents)])
+        actions[name] = np.broadcast_to(rows, (population.num_envs, *rows.shape))
+    return actions
+
+
 def seen(population: Population[Any]) -> dict[str, Array]:
     """What every agent would see now, acting or not, {role: [B, N, D]}."""
     out = {}
@@ -196,22 +206,16 @@ def seen(population: Population[Any]) -> dict[str, Array]:
 
 
 def fingerprint(population: Population[Any]) -> bytes:
-    """All that steps and resets may change."""
+    """All that steps and resets may change, byte by byte."""
     inner = population.inner if isinstance(population, Controlled) else population
-    channels = {name: (channel.everyone, channel.each) for name, channel in inner.channels.items()}
-    ends = [population.terminated, population.truncated, inner.terminated, inner.truncated]
-    return pickle.dumps(
-        [
-            inner.state,
-            inner.streams,
-            getattr(inner, "_rngs", None),
-            channels,
-            ends,
-            inner.turn,
-            inner.params,
-            ledger_state(inner),
-        ]
-    )
+    channels = {
+        name: (c.everyone, c.each, c.live, c.stopped, c.config, c.memory, c.faults.memory)
+        for name, c in inner.channels.items()
+    }
+    spaces = {name: (role.layout.low, role.layout.high, str(role.action_space)) for name, role in inner.roles.items()}
+    ends = population.terminated, population.truncated, inner.terminated, inner.truncated
+    run = inner._state, inner.streams, getattr(inner, "_rngs", None), inner.turn, inner.params, ledger_state(inner)
+    return pickle.dumps([run, channels, spaces, ends, population.params])
 
 
 def ledger_state(population: Population[Any]) -> Any:
@@ -235,3 +239,15 @@ def holds(info: dict[str, Any], key: str, num_envs: int) -> Array:
 def named(info: dict[str, Any]) -> set[str]:
     """The keys of an info without those of its masks."""
     return {key for key in info if not key.startswith("_")}
+
+
+def is_compiled(case: Case) -> bool:
+    """Whether nothing but the sources of a world is drawn from, as no noise stands on its channels."""
+    population = case.population()
+    if not isinstance(population, Replicas):
+        return False
+    population.reset(seed=0)
+    for turn in range(len(population.turns or ((),))):
+        population.step(chosen(population, random_actions(population, np.random.default_rng(turn))))
+    assert population.streams is not None
+    return all(name.startswith("channel/") for name, _ in population.streams._generators)

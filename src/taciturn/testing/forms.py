@@ -5,88 +5,74 @@ import copy
 import hashlib
 import pickle
 from collections.abc import Callable, Iterator
-from itertools import islice
+from functools import partial
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from taciturn.envs.core import AECView, Array, ParallelView, VectorView
-from taciturn.testing.cases import Case, by_agent, chosen, random_actions, seen, world_check
+from taciturn.envs.core import AECView, Array, ParallelView, Population, SingleEnv, VectorView
+from taciturn.testing.cases import (
+    Case,
+    by_agent,
+    chosen,
+    is_compiled,
+    random_actions,
+    same_for_all,
+    seen,
+    world_check,
+)
 
 Trajectory = Iterator[list[Any]]
 
-
 STEPS = 150  # in which runs of a small world end
-FORMS: dict[str, Callable[[Case, int], Trajectory]] = {}
 
 
-def form(play: Callable[[Case, int], Trajectory]) -> Callable[[Case, int], Trajectory]:
-    FORMS[play.__name__] = play
-    return play
+def views(case: Case) -> dict[str, Callable[[], Any]]:
+    """The forms of a world, `{name: function that makes it}`; Gymnasium's are those of one agent."""
+    found: dict[str, Callable[[], Any]] = {
+        "array": partial(case.population, 3),
+        "parallel": case.parallel_env,
+        "aec": case.env,
+    }
+    if case.has_id:
+        vector = partial(case.make_vec, num_envs=3, vectorization_mode="vector_entry_point")
+        found |= {"single": case.make} | {mode.value: partial(vector, autoreset_mode=mode) for mode in AutoresetMode}
+    return found
 
 
-@form
-def array(case: Case, seed: int) -> Trajectory:
-    population, rng = case.population(num_envs=3), np.random.default_rng(0)
-    yield [population.reset(seed=seed)]
+def play(env: Any, rng: np.random.Generator) -> Iterator[Any]:
+    """What random actions bring, step by step, in any form that was reset; the last part is the info. Runs that end
+    begin again."""
+    inner = getattr(env, "unwrapped", env)
+    population = getattr(inner, "population", inner)
+    if isinstance(inner, SingleEnv | VectorView):
+        env.action_space.seed(int(rng.integers(2**31)))
     while True:
-        if population.done.all():
-            yield [population.reset()]
-        yield [*population.step(chosen(population, random_actions(population, rng)))]
-
-
-@form
-def parallel(case: Case, seed: int) -> Trajectory:
-    env, rng = case.parallel_env(), np.random.default_rng(0)
-    yield [env.reset(seed=seed)]
-    while True:
-        if not env.agents:
-            yield [env.reset()]
-        yield [*env.step(by_agent(random_actions(env.population, rng)))]
-
-
-@form
-def aec(case: Case, seed: int) -> Trajectory:
-    env, rng = case.env(), np.random.default_rng(0)
-    env.reset(seed=seed)
-    actions = by_agent(random_actions(env.population, rng))
-    while True:
-        if not env.agents:
-            env.reset()
-        observation, reward, terminated, truncated, info = env.last()
-        yield [env.agent_selection, observation, reward, terminated, truncated, info]
-        if env.agent_selection == env.possible_agents[0]:
-            actions = by_agent(random_actions(env.population, rng))
-        env.step(None if terminated or truncated else actions[env.agent_selection])
-
-
-@form
-def single(case: Case, seed: int) -> Trajectory:
-    env, rng = case.single_env(), np.random.default_rng(0)
-    yield [env.reset(seed=seed)]
-    while True:
-        step = env.step(random_actions(env.population, rng)[env.role][0, 0])
-        yield [*step]
-        if step[2] or step[3]:
-            yield [env.reset()]
-
-
-def vector_form(mode: AutoresetMode) -> Callable[[Case, int], Trajectory]:
-    def vector(case: Case, seed: int) -> Trajectory:
-        env, rng = case.vector_env(num_envs=3, autoreset_mode=mode), np.random.default_rng(0)
-        yield [env.reset(seed=seed)]
-        while True:
-            step = env.step(random_actions(env.population, rng)[env.role][:, 0])
-            yield [*step]
+        if isinstance(inner, Population):
+            if env.done.all():
+                yield env.reset()
+            yield tuple(env.step(chosen(env, random_actions(population, rng))))
+        elif isinstance(inner, AECView):
+            if not env.agents:
+                env.reset()
+            last = env.last()
+            yield env.agent_selection, *last
+            actions = by_agent(random_actions(population, rng))
+            env.step(None if last[2] or last[3] else actions[env.agent_selection])
+        elif isinstance(inner, ParallelView):
+            if not env.agents:
+                yield env.reset()
+            yield env.step(by_agent(random_actions(population, rng)))
+        else:
+            step = env.step(env.action_space.sample())
+            yield step
             ended = step[2] | step[3]
-            if mode is AutoresetMode.DISABLED and ended.any():
-                yield [env.reset(options={"reset_mask": ended})]
-
-    return vector
-
-
-FORMS |= {mode.value: vector_form(mode) for mode in AutoresetMode}
+            if isinstance(inner, SingleEnv) and ended:
+                yield env.reset()
+            elif env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED and ended.any():
+                yield env.reset(options={"reset_mask": ended})
 
 
 def write(value: Any, into: Any) -> None:
@@ -110,31 +96,33 @@ def digest(value: Any) -> str:
     return into.hexdigest()
 
 
-def assert_seed_decides(play: Callable[[Case, int], Trajectory], case: Case) -> None:
-    first, again = ([digest(part) for part in islice(play(case, 1), STEPS)] for _ in range(2))
-    assert again == first
+@world_check(over=views)
+def seed_decides_every_bit(case: Case, view: str) -> None:
+    def run(seed: int) -> Iterator[str]:
+        env = views(case)[view]()
+        yield digest(env.reset(seed=seed))
+        yield from map(digest, islice(play(env, np.random.default_rng(0)), STEPS))
+
+    first = list(run(1))
+    assert list(run(1)) == first
     # Another seed's run is played until it differs.
-    assert any(digest(part) != known for part, known in zip(play(case, 2), first, strict=False))
-
-
-@world_check(over=lambda case: FORMS if case.sole else ("array", "parallel", "aec"))
-def seed_decides_every_bit(case: Case, play: str) -> None:
-    assert_seed_decides(FORMS[play], case)
+    assert any(part != known for part, known in zip(run(2), first, strict=True))
 
 
 def flat(by: dict[str, Any], names: list[str]) -> Array:
     return np.concatenate([np.ravel(by.get(name, 0.0)) for name in names])
 
 
-def turns_of_array(case: Case) -> Trajectory:
-    population, rng = case.population(), np.random.default_rng(5)
+def turns_of_array(case: Case, num_envs: int = 1) -> Trajectory:
+    """The first replica of an array form."""
+    population = case.population(num_envs)
     population.reset(seed=3)
-    while True:
+    first = np.arange(num_envs) == 0
+    for turn in count():
         if population.done[0]:
-            population.reset()
-        actions = random_actions(population, rng)
+            population.reset(where=first)
         rows = {role: population.acting(role) for role in population.roles}
-        step = population.step(chosen(population, actions))
+        step = population.step(chosen(population, same_for_all(population, turn)))
         rewards: dict[str, float] = {}
         for role, values in (step.reward if len(rows) > 1 else {next(iter(rows)): step.reward}).items():
             acting = rows[role]
@@ -146,11 +134,11 @@ def turns_of_array(case: Case) -> Trajectory:
 
 
 def turns_of_aec(case: Case) -> Trajectory:
-    env, rng = case.env(), np.random.default_rng(5)
+    env = case.env()
     env.reset(seed=3)
     names = env.possible_agents
-    while True:
-        actions = by_agent(random_actions(env.population, rng))
+    for turn in count():
+        actions = by_agent(same_for_all(env.population, turn))
         state = env.population.state
         while env.population.state is state:
             assert not any(env.rewards.values()) or env._given == 0
@@ -167,42 +155,58 @@ def turns_of_aec(case: Case) -> Trajectory:
 
 
 def steps_of_parallel(case: Case) -> Trajectory:
-    env, rng = case.parallel_env(), np.random.default_rng(5)
+    env = case.parallel_env()
     env.reset(seed=3)
     names = env.possible_agents
-    while True:
+    for turn in count():
         if not env.agents:
             env.reset()
-        observations, rewards, terminated, truncated, _ = env.step(by_agent(random_actions(env.population, rng)))
+        observations, rewards, terminated, truncated, _ = env.step(by_agent(same_for_all(env.population, turn)))
         yield [flat(observations, names), flat(rewards, names), terminated[names[0]], truncated[names[0]]]
+
+
+def steps_of_single(case: Case) -> Trajectory:
+    env = case.single_env()
+    env.reset(seed=3)
+    for turn in count():
+        observation, reward, terminated, truncated, info = env.step(same_for_all(env.population, turn)[env.role][0, 0])
+        assert [type(reward), type(terminated), type(truncated)] == [float, bool, bool]
+        if env.population.action_mask(env.role) is not None:
+            np.testing.assert_array_equal(info["action_mask"], env.action_masks())
+        yield [observation, [reward], terminated, truncated]
+        if terminated or truncated:
+            env.reset()
+
+
+def steps_of_vector(case: Case, num_envs: int) -> Trajectory:
+    """The first replica of Gymnasium's vector form."""
+    env = case.vector_env(num_envs, autoreset_mode=AutoresetMode.DISABLED)
+    env.reset(seed=3)
+    for turn in count():
+        step = env.step(same_for_all(env.population, turn)[env.role][:, 0])
+        observation, reward, terminated, truncated = (part[0] for part in step[:4])
+        yield [observation, [reward], bool(terminated), bool(truncated)]
+        if (ended := step[2] | step[3]).any():
+            env.reset(options={"reset_mask": ended})
 
 
 @world_check()
 def forms_agree(case: Case) -> None:
-    """The array, AEC and Parallel forms tell the same story."""
+    """The forms of a world tell the same story: the array, AEC and Parallel forms, and with one agent Gymnasium's; of a
+    compiled world whatever the number of replicas."""
     one, many = turns_of_array(case), [turns_of_aec(case)]
     if not case.phased:
         many.append(steps_of_parallel(case))
-    for _ in range(100):
-        expected = next(one)
-        for other in many:
-            for a, b in zip(expected, next(other), strict=True):
+    if case.sole:
+        many.append(steps_of_single(case))
+    if is_compiled(case):
+        many.append(turns_of_array(case, 3))
+        if case.sole:
+            many += [steps_of_vector(case, 1), steps_of_vector(case, 3)]
+    for expected, *others in islice(zip(one, *many, strict=True), 120):
+        for other in others:
+            for a, b in zip(expected, other, strict=True):
                 np.testing.assert_array_equal(a, b)
-
-
-@world_check(applies=lambda case: case.sole)
-def single_env_agrees_with_the_array_form(case: Case) -> None:
-    array_form, env, rng = turns_of_array(case), case.single_env(), np.random.default_rng(5)
-    env.reset(seed=3)
-    for _ in range(120):
-        observation, reward, terminated, truncated, info = env.step(random_actions(env.population, rng)[env.role][0, 0])
-        assert [type(reward), type(terminated), type(truncated)] == [float, bool, bool]
-        for a, b in zip(next(array_form), [observation, reward, terminated, truncated], strict=True):
-            np.testing.assert_array_equal(a, b)
-        if env.population.action_mask(env.role) is not None:
-            np.testing.assert_array_equal(info["action_mask"], env.action_masks())
-        if terminated or truncated:
-            env.reset()
 
 
 COPIES: dict[str, Callable[[Any], Any]] = {
@@ -211,41 +215,12 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def views(case: Case) -> dict[str, Any]:
-    out: dict[str, Any] = {"parallel": case.parallel_env(), "aec": case.env()}
-    if case.sole:
-        out |= {"single": case.single_env(), "vector": case.vector_env(num_envs=3, autoreset_mode="SameStep")}
-    return out
-
-
-def go_on(env: Any, steps: int, rng: np.random.Generator) -> list[Any]:
-    record: list[Any] = []
-    for _ in range(steps):
-        actions = random_actions(env.population, rng)
-        if isinstance(env, AECView):
-            if not env.agents:
-                env.reset()
-            observation, reward, terminated, truncated, info = env.last()
-            record.append([observation, reward, terminated, truncated, info])
-            env.step(None if terminated or truncated else by_agent(actions)[env.agent_selection])
-        elif isinstance(env, ParallelView):
-            record.append(env.step(by_agent(actions)))
-            if not env.agents:
-                record.append(env.reset())
-        elif isinstance(env, VectorView):
-            record.append(env.step(actions[env.role][:, 0]))
-        else:
-            record.append(env.step(actions[env.role][0, 0]))
-            if env.population.done[0]:
-                record.append(env.reset())
-    return record
-
-
 @world_check(over=lambda case: COPIES)
 def a_copy_in_mid_episode_goes_on_alike(case: Case, duplicate: str) -> None:
-    for env in views(case).values():
+    for make in views(case).values():
+        env = make()
         env.reset(seed=0)
-        go_on(env, 7, np.random.default_rng(1))
+        list(islice(play(env, np.random.default_rng(1)), 7))
         other = COPIES[duplicate](env)
-        ahead = go_on(env, 40, np.random.default_rng(2))
-        assert digest(go_on(other, 40, np.random.default_rng(2))) == digest(ahead)
+        ahead, again = (list(islice(play(one, np.random.default_rng(2)), 20)) for one in (env, other))
+        assert digest(again) == digest(ahead)

@@ -5,9 +5,9 @@ import copy
 import dataclasses
 import importlib.util
 import os
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 from unittest import mock
 
@@ -22,7 +22,6 @@ from taciturn import registry
 from taciturn.envs.core import AECView, ParallelView, Played, VectorView, fields
 from taciturn.testing.cases import (
     Case,
-    by_agent,
     chosen,
     dressed,
     dresses,
@@ -33,6 +32,7 @@ from taciturn.testing.cases import (
     seen,
     world_check,
 )
+from taciturn.testing.forms import play, views
 from taciturn.wrappers.channels import added_configs
 
 with warnings.catch_warnings():
@@ -46,12 +46,8 @@ def has_id(case: Case) -> bool:
     return case.has_id
 
 
-def installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
-
-
 def has_stable_baselines() -> bool:
-    return installed("stable_baselines3")
+    return importlib.util.find_spec("stable_baselines3") is not None
 
 
 @contextlib.contextmanager
@@ -107,8 +103,9 @@ def sb3_check_env(case: Case, dress: str) -> None:
 
 
 def kinds(info: dict[str, Any], masks: bool = False) -> dict[str, Any]:
-    """The keys of an info with the types of their values, by role for values by agent; those that may be missing left
-    out."""
+    """The keys of an info, a plain dict, with the types of their values, by role for values by agent; those that may be
+    missing left out."""
+    assert type(info) is dict, "C code would bypass what a subclass overrides"
     found: dict[str, Any] = {}
     for key, value in info.items():
         if key.removeprefix("_") in ("final_obs", "final_info", "terminal_observation"):
@@ -128,95 +125,32 @@ def kinds(info: dict[str, Any], masks: bool = False) -> dict[str, Any]:
     return found
 
 
-def infos_of_views(case: Case, dress: str, steps: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(whose info it is, the info) at every step and reset of every interface of a world; fewer `steps` once two runs
-    have ended."""
-    rng = np.random.default_rng(0)
-    env: Any = dressed(case.population(2), case, dress)
-    yield "array", env.reset(seed=0)[1]
-    ends = 0
-    for step in range(steps):
-        if env.done.all() or step == 9:
-            yield "array", env.reset()[1]
-        yield "array", env.step(chosen(env, random_actions(env, rng))).info
-        ends += bool(env.done.all())
-        if enough(ends, step):
-            break
-    env = dressed(case.parallel_env(), case, dress)
-    population = env.unwrapped.population
-    yield from env.reset(seed=0)[1].items()
-    ends = 0
-    for step in range(steps):
-        if not env.agents or step == 9:
-            yield from env.reset()[1].items()
-        yield from env.step(by_agent(random_actions(population, rng)))[4].items()
-        ends += not env.agents
-        if enough(ends, step):
-            break
-    env = dressed(case.env(), case, dress)
-    population = env.unwrapped.population
-    env.reset(seed=0)
-    ends = 0
-    for step in range(5 * steps):
-        if not env.agents:
-            ends += 1
-            if enough(ends, step // 5):
-                break
-            env.reset()
-        *_, terminated, truncated, info = env.last()
-        yield f"last of {env.agent_selection}", info
-        yield from env.infos.items()
-        env.step(None if terminated or truncated else by_agent(random_actions(population, rng))[env.agent_selection])
+def infos_of_forms(case: Case, dress: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(whose info it is, the info) at every step and reset of every form of a world, with a reset in mid-run."""
+    for form, make in views(case).items():
+        env: Any = dressed(make(), case, dress)
+        rng = np.random.default_rng(0)
+        for steps in (9, 60):
+            begun = env.reset(seed=0)
+            for made in chain([begun] if begun else [], islice(play(env, rng), steps)):
+                info = made[-1]
+                if form == "parallel":
+                    yield from info.items()
+                    continue
+                yield (made[0] if form == "aec" else form), info
+                if "final_info" in info:
+                    yield form, info["final_info"]
 
 
-def enough(ends: int, step: int) -> bool:
-    """Whether so many runs that have ended until a step show all that infos tell."""
-    return ends > 1 and step >= 20
-
-
-def infos_of_one_agent(case: Case, dress: str, steps: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    env: Any = dressed(case.make(), case, dress)
-    env.action_space.seed(0)
-    yield "single", env.reset(seed=0)[1]
-    ends = 0
-    for step in range(steps):
-        *_, terminated, truncated, info = env.step(env.action_space.sample())
-        yield "single", info
-        ends += terminated or truncated
-        if terminated or truncated or step == 9:
-            yield "single", env.reset()[1]
-        if enough(ends, step):
-            break
-    for mode in AutoresetMode:
-        env = case.make_vec(num_envs=3, vectorization_mode="vector_entry_point", autoreset_mode=mode)
-        env = dressed(env, case, dress)
-        env.action_space.seed(0)
-        yield mode.value, env.reset(seed=0)[1]
-        ends = 0
-        for step in range(steps):
-            *_, terminated, truncated, info = env.step(env.action_space.sample())
-            yield mode.value, info
-            if "final_info" in info:
-                yield mode.value, info["final_info"]
-            ended = terminated | truncated
-            if mode is AutoresetMode.DISABLED and ended.any():
-                yield mode.value, env.reset(options={"reset_mask": ended})[1]
-            ends += int(ended.sum())
-            if enough(ends, step):
-                break
-
-
-def infos_of_rows(case: Case, dress: str, steps: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def infos_of_rows(case: Case, dress: str) -> Iterator[tuple[str, dict[str, Any]]]:
     from taciturn.wrappers.sb3 import RowsVecEnv
 
     rows = RowsVecEnv(dressed(case.population(2), case, dress), seed=0)
-    rng = np.random.default_rng(0)
     rows.reset()
     yield from (("row", info) for info in rows.reset_infos)
-    for _ in range(steps):
-        actions = random_actions(rows.population, rng)[rows.role][:, : rows.rows]
-        *_, infos = rows.step(actions.reshape(rows.num_envs, *actions.shape[2:]))
-        yield from (("row", info) for info in infos)
+    for _ in range(60):
+        actions = np.stack([rows.action_space.sample() for _ in range(rows.num_envs)])
+        yield from (("row", info) for info in rows.step(actions)[3])
 
 
 def assert_alike(infos: Iterable[tuple[str, dict[str, Any]]]) -> None:
@@ -224,105 +158,19 @@ def assert_alike(infos: Iterable[tuple[str, dict[str, Any]]]) -> None:
     known: dict[str, Any] = {}
     for who, info in infos:
         vector = who in ("array", *(mode.value for mode in AutoresetMode))
-        who = who.removeprefix("last of ")
         assert known.setdefault(who, kinds(info, vector)) == kinds(info, vector), who
     assert known
 
 
 @world_check(over=dresses)
 def info_has_the_same_keys_and_types_at_every_step(case: Case, dress: str) -> None:
-    assert_alike(infos_of_views(case, dress, 60))
+    assert_alike(infos_of_forms(case, dress))
     if case.one_role and has_stable_baselines():
-        assert_alike(infos_of_rows(case, dress, 60))
-
-
-@world_check(applies=has_id, over=dresses)
-def info_of_one_agent_has_the_same_keys_and_types_at_every_step(case: Case, dress: str) -> None:
-    assert_alike(infos_of_one_agent(case, dress, 80))
-
-
-def flat(info: dict[str, Any]) -> list[Any]:
-    """All values of an info, in order."""
-    return [x for value in info.values() for x in (flat(value) if isinstance(value, dict) else [value])]
-
-
-def assert_plain(infos: Iterable[tuple[str, dict[str, Any]]]) -> None:
-    """Each info is a plain dict, without overridden methods that C code would bypass."""
-    kept = [info for _, info in infos]
-    assert all(type(info) is dict for info in kept)
-    if installed("tree"):
-        import tree
-
-        # It sorts the keys of a dict.
-        assert len(tree.flatten(kept[-1])) == len(flat(kept[-1]))
-    if installed("orjson"):
-        import orjson
-
-        for info in kept[-3:]:
-            assert orjson.loads(orjson.dumps(info, option=orjson.OPT_SERIALIZE_NUMPY)).keys() == info.keys()
-
-
-@world_check(over=dresses)
-def infos_are_plain_dicts(case: Case, dress: str) -> None:
-    assert_plain(infos_of_views(case, dress, 12))
-    env = dressed(case.parallel_env(), case, dress)
-    aec = dressed(case.env(), case, dress)
+        assert_alike(infos_of_rows(case, dress))
+    env, aec = dressed(case.parallel_env(), case, dress), dressed(case.env(), case, dress)
     aec.reset(seed=0)
     for infos in (env.reset(seed=0)[1], aec.infos):
-        assert type(infos) is dict
-        assert len({id(info) for info in infos.values()}) == len(infos)
-    if case.one_role and has_stable_baselines():
-        assert_plain(infos_of_rows(case, dress, 12))
-
-
-@world_check(applies=has_id, over=dresses)
-def infos_of_one_agent_are_plain_dicts(case: Case, dress: str) -> None:
-    assert_plain(infos_of_one_agent(case, dress, 20))
-    if installed("pyarrow"):
-        import pyarrow
-
-        env: Any = dressed(case.make(), case, dress)
-        env.action_space.seed(0)
-        for info in (env.reset(seed=0)[1], env.step(env.action_space.sample())[4]):
-            lists = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in info.items()}
-            np.testing.assert_equal(pyarrow.array([lists]).to_pylist(), [lists])
-            assert {field.name for field in pyarrow.array([info]).type} == set(info)
-
-
-@world_check(applies=has_id, api=True)
-def infos_can_be_made_again_from_their_entries(case: Case) -> None:
-    """As Gymnasium's `array_conversion` makes them, of which `NumpyToTorch` is made."""
-    for _, info in infos_of_one_agent(case, "plain", 8):
-        again = type(info)(**dict(info.items()))
-        assert list(again) == list(info)
-        assert all(again[key] is info[key] for key in info)
-
-
-def has_tensors(case: Case) -> bool:
-    return case.has_id and installed("torch") and installed("array_api_compat")
-
-
-@world_check(applies=has_tensors, api=True)
-def observations_and_infos_become_tensors(case: Case) -> None:
-    import torch
-    from gymnasium.wrappers import NumpyToTorch
-    from gymnasium.wrappers.vector import NumpyToTorch as VectorNumpyToTorch
-
-    plain: Any = case.make()
-    env: Any = NumpyToTorch(plain)
-    vector: Any = VectorNumpyToTorch(case.make_vec(num_envs=2, vectorization_mode="vector_entry_point"))
-    for one in (env, vector):
-        one.action_space.seed(0)
-        observation, info = one.reset(seed=0)
-        assert isinstance(observation, torch.Tensor)
-        kept = set(info)
-        for _ in range(5):
-            action = torch.as_tensor(one.action_space.sample())
-            observation, _, terminated, truncated, info = one.step(action)
-            assert isinstance(observation, torch.Tensor)
-            assert set(info) == kept
-            if one is env and (terminated or truncated):
-                one.reset()
+        assert len({id(info) for info in infos.values()}) == len(infos), "each agent has a dict of its own"
 
 
 @world_check(api=True)
@@ -366,53 +214,13 @@ def state_leaves_out_hidden_truth_unless_it_is_asked_for(case: Case) -> None:
                 assert not np.array_equal(env.state(), whole), name
 
 
-@world_check(api=True)
-def nothing_is_played_before_a_reset(case: Case) -> None:
-    aec, parallel = case.env(), case.parallel_env()
-    for what, ask in (
-        (r"step\(\)", lambda: aec.step(None)),
-        (r"last\(\)", lambda: aec.last()),
-        (r"agent_iter\(\)", lambda: aec.agent_iter()),
-        (r"step\(\)", lambda: parallel.step({})),
-    ):
-        with raises(gymnasium.error.ResetNeeded, rf"no run of \w+ has begun: call reset\(\) before {what}"):
-            ask()
-
-
-@world_check(applies=lambda case: case.has_id, api=True)
+@world_check(applies=has_id, api=True)
 def frames_are_collected(case: Case) -> None:
     env = case.make(render_mode="rgb_array_list")
     env.reset(seed=0)
     env.step(env.action_space.sample())
     frames: Any = env.render()
     assert [type(frame) for frame in frames] == [np.ndarray] * 2
-
-
-@world_check(applies=lambda case: case.one_role and has_stable_baselines())
-def rows_heed_indices(case: Case) -> None:
-    from stable_baselines3.common.vec_env import VecVideoRecorder
-
-    from taciturn.wrappers.sb3 import RowsVecEnv
-
-    rows = RowsVecEnv(case.population(2), seed=0)
-    rows.reset()
-    assert rows.render_mode == "rgb_array"
-    if installed("moviepy"):
-        with tempfile.TemporaryDirectory() as folder:
-            VecVideoRecorder(rows, folder, lambda step: False)
-    last = rows.num_envs - 1
-    assert rows.env_method("observe", indices=last)[0].shape[0] == 2
-    with raises(ValueError, "indices must be all rows for 'reset', which changes all, not"):
-        rows.env_method("reset", indices=[last])
-    with raises(ValueError, f"indices must be numbers of rows, from 0 to {last}, not"):
-        rows.get_attr("params", indices=[last + 1])
-    assert rows.get_attr("render_mode") == ["rgb_array"] * rows.num_envs
-    assert rows.env_method("render", indices=last)[0].dtype == np.uint8
-    with raises(AttributeError, "params cannot be set"):
-        rows.set_attr("params", None)
-    action = np.stack([rows.action_space.sample() for _ in range(rows.num_envs)])
-    infos = rows.step(action)[3]
-    assert len({id(info) for info in infos}) == len(infos) == rows.num_envs
 
 
 @world_check()

@@ -79,15 +79,16 @@ class Play:
         role = self.role(whole)
         replicas = replicas_for(whole.roles[role].num_agents)
 
-        def start(actor: Any, seed: int) -> Rollout:
-            population = self.population(replicas)
-            policies = as_policies(population, self.actors(actor, population))
-            private = {name: private_config(one) for name, one in (self.privacy or {}).items()}
-            population.reset(seed=seed, options={"channels": private})
-            begin(population, policies)
-            return Rollout(population, policies)
+        return pooling(policy, lambda actor, seed: self.begun(actor, replicas, seed), seed, declared=False)
 
-        return pooling(policy, start, seed, declared=False)
+    def begun(self, policy: Any, num_envs: int = 2, seed: int = 0) -> Rollout:
+        """A run by steps that has just begun."""
+        population = self.population(num_envs)
+        policies = as_policies(population, self.actors(policy, population))
+        private = {name: private_config(one) for name, one in (self.privacy or {}).items()}
+        population.reset(seed=seed, options={"channels": private})
+        begin(population, policies)
+        return Rollout(population, policies)
 
     def run(self, policy: Any, population: Population[Any], **options: Any) -> taciturn.Run:
         """`simulate`."""
@@ -130,23 +131,13 @@ def seed_decides_the_run(play: Play) -> None:
 def a_second_run_owes_nothing_to_the_first(play: Play) -> None:
     """After replicas were reset apart from others, a policy plays as one that has not played before, with the same
     random numbers."""
-    runs = []
-    for first in (True, False):
-        population = play.population()
-        policies = as_policies(population, play.actors(play.make(), population))
-        private = {name: private_config(one) for name, one in (play.privacy or {}).items()}
-        population.reset(seed=0, options={"channels": private})
-        begin(population, policies)
-        rollout = Rollout(population, policies)
-        if first:
-            whole_run(rollout)
-        runs.append(rollout)
-    used, fresh = runs
+    used, fresh = play.begun(play.make()), play.begun(play.make())
+    whole_run(used)
     everywhere = np.ones(used.env.num_envs, np.bool_)
     for role in used.policies:
         luck = used.env.stream(f"policy/{role}").bit_generator.state
         fresh.env.stream(f"policy/{role}").bit_generator.state = luck
-    for rollout in runs:
+    for rollout in (used, fresh):
         rollout.env.reset(seed=1, where=everywhere)
         restart(rollout.policies.values(), everywhere)
     np.testing.assert_equal(whole_run(used), whole_run(fresh))
@@ -270,18 +261,6 @@ class Guarded:
 
         patches.enter_context(mock.patch.object(type(played), "state", property(hidden_state)))
         patches.enter_context(mock.patch.object(type(played), "stream", hidden_stream))
-        acting, extra = PublicView.acting, PublicView.__getattr__
-
-        def public_acting(view: PublicView, role: str) -> Array | None:
-            with self.calling(False):
-                return acting(view, role)
-
-        def public_extra(view: PublicView, name: str) -> Any:
-            found = extra(view, name)
-            return self.public(found) if getattr(found, "__self__", None) is played else found
-
-        patches.enter_context(mock.patch.object(PublicView, "acting", public_acting))
-        patches.enter_context(mock.patch.object(PublicView, "__getattr__", public_extra))
 
     def check(self, population: Population[Any]) -> None:
         if self.inside and population is self.played:
@@ -306,8 +285,9 @@ class Guarded:
 
     def reset(self, env: PublicView, rng: np.random.Generator, role: str | None = None) -> None:
         assert isinstance(env, PublicView)
+        functions = {name: self.public(one) for name, one in env.functions.items()}
         with self.calling(True):
-            self.policy.reset(env, rng, role)
+            self.policy.reset(env.standing_in(self.public(env.acting), functions), rng, role)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         with self.calling(True):

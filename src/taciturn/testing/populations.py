@@ -3,7 +3,6 @@ data pass the hook."""
 
 import contextlib
 import math
-import pickle
 import warnings
 from copy import deepcopy
 from types import SimpleNamespace
@@ -18,7 +17,6 @@ import taciturn
 from taciturn.envs.core import (
     Array,
     ChannelConfig,
-    Controlled,
     NotCompiled,
     Played,
     Population,
@@ -31,17 +29,17 @@ from taciturn.envs.core import (
 from taciturn.policies import Random
 from taciturn.testing.cases import (
     Case,
-    by_agent,
     chosen,
     dressed,
     dresses,
     fingerprint,
     holds,
-    ledger_state,
+    is_compiled,
     named,
     of,
     raises,
     random_actions,
+    same_for_all,
     seen,
     world_check,
 )
@@ -91,8 +89,16 @@ def wrong_actions_change_nothing(case: Case) -> None:
 
 @world_check()
 def reset_comes_before_step(case: Case) -> None:
-    population = case.population(num_envs=2)
-    for early in (population.observe, lambda: population.step(None), lambda: population.reset(where=np.eye(2)[0] > 0)):
+    population, aec, parallel = case.population(num_envs=2), case.env(), case.parallel_env()
+    for early in (
+        population.observe,
+        lambda: population.step(None),
+        lambda: population.reset(where=np.eye(2)[0] > 0),
+        lambda: aec.step(None),
+        aec.last,
+        aec.agent_iter,
+        lambda: parallel.step({}),
+    ):
         with raises(gymnasium.error.ResetNeeded, r"call reset\(\) before"):
             early()
     rng = np.random.default_rng(0)
@@ -222,18 +228,6 @@ def shorter(population: Population[Any]) -> float:
     return math.ceil(half) if isinstance(population.params.horizon, int) else half
 
 
-def bits(population: Population[Any]) -> bytes:
-    """Everything that a reset may change, byte by byte."""
-    inner = population.inner if isinstance(population, Controlled) else population
-    channels = {
-        name: (c.everyone, c.each, c.live, c.stopped, c.config, c.memory, c.faults.memory)
-        for name, c in inner.channels.items()
-    }
-    spaces = {name: (role.layout.low, role.layout.high, str(role.action_space)) for name, role in inner.roles.items()}
-    own = population.terminated, population.truncated, inner.terminated, inner.truncated, inner.turn, population.params
-    return pickle.dumps([inner._state, inner.streams, channels, spaces, own, inner.params, ledger_state(inner)])
-
-
 def played(population: Population[Any], options: dict[str, Any] | None) -> list[Any]:
     """Everything visible of a run of random actions."""
     found = [population.reset(seed=3, options=options)[0]]
@@ -274,10 +268,10 @@ def a_run_may_be_longer_than_the_parameters_say(case: Case) -> None:
     named, stretched = case.population(2, horizon=2 * horizon), case.population(2)
     np.testing.assert_equal(played(named, None), played(stretched, {"horizon": 2 * horizon}))
     view = case.env() if len(stretched.roles) > 1 or len(stretched.possible_agents) > 1 else case.single_env()
-    before = bits(view.population)
+    before = fingerprint(view.population)
     with raises(ValueError, "horizon must be at most"):
         view.reset(seed=0, options={"horizon": 2 * horizon})
-    assert bits(view.population) == before
+    assert fingerprint(view.population) == before
     view.reset(seed=0, options={"horizon": shorter(view.population)})
     assert view.population.horizon == shorter(case.population())
 
@@ -297,12 +291,12 @@ def a_rejected_reset_changes_nothing(case: Case) -> None:
     refused += [{"where": np.array([True, False, False]), "options": {"horizon": 5}}]
     for channel in population.channels:
         refused.append({"options": {"channels": {channel: "private"}}})
-    before = bits(population)
+    before = fingerprint(population)
     for arguments in refused:
         for more in ({}, {"seed": 7}):
             with raises(ValueError, r"must|has the channels|can change only"):
                 population.reset(**more | arguments)
-            assert bits(population) == before, arguments
+            assert fingerprint(population) == before, arguments
 
 
 @world_check()
@@ -354,28 +348,6 @@ def agents_data_pass_the_hook(case: Case) -> None:
     np.testing.assert_equal(runs[0].metrics, runs[1].metrics)
 
 
-def is_compiled(case: Case) -> bool:
-    """Whether nothing but the sources of a world is drawn from, as no noise stands on its channels."""
-    population = case.population()
-    if not isinstance(population, Replicas):
-        return False
-    population.reset(seed=0)
-    for turn in range(len(population.turns or ((),))):
-        population.step(chosen(population, random_actions(population, np.random.default_rng(turn))))
-    assert population.streams is not None
-    return all(name.startswith("channel/") for name, _ in population.streams._generators)
-
-
-def same_for_all(population: Population[Any], step: int) -> dict[str, Array]:
-    """Actions of every agent at a step, {role: [B, N, ...]}: the same in every replica, and in every population."""
-    actions = {}
-    for name, role in population.roles.items():
-        role.action_space.seed(step)
-        rows = np.array([role.action_space.sample() for _ in range(role.num_agents)])
-        actions[name] = np.broadcast_to(rows, (population.num_envs, *rows.shape))
-    return actions
-
-
 def of_replica(values: Any, replica: int) -> Any:
     """Of values [B, ...], or by role."""
     return {role: own[replica] for role, own in values.items()} if isinstance(values, dict) else values[replica]
@@ -424,69 +396,6 @@ def a_replica_is_the_same_run_in_every_population(case: Case) -> None:
     with contextlib.suppress(AssertionError):
         np.testing.assert_equal(played(7, 4, 0), expected)
         raise RuntimeError("two replicas had the same luck")
-
-
-@world_check(applies=is_compiled)
-def a_replica_is_the_same_run_in_every_interface(case: Case) -> None:
-    """Arrays, PettingZoo's forms, and with one agent Gymnasium's single and vector forms: three seeds, replica 0."""
-    population, aec = case.population(), case.env()
-    several: tuple[Population[Any], ...] = (population, case.population(3))
-    parallel = None if case.phased else case.parallel_env()
-    gym: list[Any] = [case.make(), case.vector_env(1), case.vector_env(3)] if case.sole and case.has_id else []
-    forms: list[Any] = [*several, aec, *([parallel] if parallel else []), *gym]
-    turns = 0
-    for seed in (3, 4, 5):
-        for form in forms:
-            form.reset(seed=seed)
-        turns += turns_alike(several, aec, parallel, gym)
-    assert turns > 4
-
-
-def turns_alike(several: tuple[Population[Any], ...], aec: Any, parallel: Any, gym: list[Any]) -> int:
-    """Play a run in all forms at once, and compare what they give; returns the number of turns."""
-    population = several[0]
-    for step in range(40):
-        acted = agents_to_act(population)
-        actions = by_agent(same_for_all(population, step))
-        played = [one.step(chosen(one, same_for_all(one, step))) for one in several]
-        sees, over = agents_to_act(population), bool(population.done[0])
-        expected = [*rows(played[0].observation, 0), *rows(played[0].reward, 0), over]
-
-        def same(*found: Any, expected: list[Any] = expected) -> None:
-            np.testing.assert_equal([*found], expected)
-
-        same(*rows(played[1].observation, 0), *rows(played[1].reward, 0), bool(several[1].done[0]))
-        for agent in acted:
-            assert aec.agent_selection == agent
-            aec.step(actions[agent])
-        paid = acted if population.turns is None else population.possible_agents
-        ended = any(aec.truncations.values()) or any(aec.terminations.values())
-        same(*map(aec.observe, sees), *(aec.rewards[a] for a in paid), ended)
-        if parallel is not None:
-            observation, reward, terminated, truncated, _ = parallel.step(actions)
-            same(*(observation[a] for a in sees), *(reward[a] for a in paid), terminated[sees[0]] or truncated[sees[0]])
-        for env in gym:
-            action = next(iter(actions.values()))
-            stepped = env.step(action if env is gym[0] else np.stack([action] * env.num_envs))
-            first = [np.asarray(part) if env is gym[0] else part[0] for part in stepped[:4]]
-            same(first[0], first[1], bool(first[2] or first[3]))
-        if over:
-            break
-    return step + 1
-
-
-def agents_to_act(population: Population[Any]) -> list[str]:
-    """The agents whose turn it is in the first replica, in order."""
-    found = []
-    for role in population.turn:
-        acting = population.acting(role)
-        found += [f"{role}_{i}" for i in (range(population.roles[role].num_agents) if acting is None else acting[0])]
-    return found
-
-
-def rows(values: Any, replica: int) -> list[Any]:
-    """The rows of the agents in a replica, by role or not."""
-    return [row for part in (values.values() if isinstance(values, dict) else [values]) for row in part[replica]]
 
 
 @world_check(applies=lambda case: isinstance(case.population(), Replicas))

@@ -19,7 +19,7 @@ from taciturn.envs.core import (
     begin,
     fields,
 )
-from taciturn.envs.core.controlled import Played
+from taciturn.envs.core.controlled import Controlled, Played
 from taciturn.envs.core.speaking import SPEAKER
 from taciturn.privacy.mechanisms import NoPrivacy
 from taciturn.testing.cases import Case, chosen, random_actions, world_check
@@ -377,3 +377,28 @@ def replayed(
 @world_check(lambda case: bool(case.population().channels) and not isinstance(case.population(), Played))
 def private_data_pass_through_channels_only(case: Case) -> None:
     replayed(case.population(), case.privacy)
+
+
+@world_check(lambda case: not case.one_by_one and not isinstance(case.population(), Controlled | Played))
+def agents_that_change_places_see_what_is_theirs(case: Case) -> None:
+    """Where the first and the last agent of a role exchange their entries of all fields, they exchange what they
+    observe, and all others observe the same."""
+    population, rng = case.population(REPLICAS), np.random.default_rng(SEED)
+    population.reset(seed=SEED)
+    for _ in range(TURNS):
+        population.step(chosen(population, random_actions(population, rng)))
+        for role in population.turn:
+            places = np.arange(population.roles[role].num_agents)
+            places[[0, -1]] = places[[-1, 0]]
+            exchanged = {}
+            for name, owner in fields.owners(type(population.state)).items():
+                values = getattr(population.state, name)
+                theirs = owner.role in ("", role) and (owner.each or owner.kind == fields.PUBLIC)
+                if theirs and values.shape[1:2] == places.shape:
+                    exchanged[name] = values[:, places]
+            expected = everyone_sees(population, role)[:, places]
+            before = put(population, exchanged)
+            np.testing.assert_array_equal(everyone_sees(population, role), expected)
+            put(population, before)
+        if population.done.all():
+            break

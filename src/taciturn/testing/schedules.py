@@ -4,7 +4,7 @@ that observers see."""
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import product
 from typing import Any, NamedTuple
@@ -68,17 +68,15 @@ def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
         agents = sorted({0, _deciding(population)[0].num_senders - 1})
         # In fast play numbers are drawn many at a time, and none is one event.
         changes = [Change(agent, *data) for agent, data in product(agents, DATA if fast else DATA + EVENTS)]
-        replays = [[change] for change in changes]  # a world does not say whose number it draws
-        first, ranges = Script(), Private([None] * len(replays[0]))
+        first, ranges = Script(), Private()
         if not run(play, first, ranges, fast):
             continue
-        for some in replays:
-            again, private = Script(first.said), Private(some, ranges.ranges)
+        for change in changes:
+            again, private = Script(first.said), Private(change, ranges.ranges)
             run(play, again, private, fast)
             assert len(again.said) == len(first.said), f"{play!r} sends {len(first.said)} or {len(again.said)} times"
-            for b, change in enumerate(some):
-                if change.data == ONE:
-                    _costs_what_is_charged(first, again, b, change.agent, population.channels)
+            if change.data == ONE:
+                _costs_what_is_charged(first, again, change.agent, population.channels)
             for total, more in zip(told, (private.changed, private.drawn), strict=True):
                 total.update(more)
         changed, drawn = told
@@ -99,17 +97,17 @@ class Change(NamedTuple):
 
 
 class Private:
-    """Takes the place of `Population.private`: notes the range of private numbers, or changes them.
+    """Takes the place of `Population.private` of one replica: notes the range of private numbers, or changes them.
 
     Args:
-        changes: of each replica; None: nothing is changed.
+        change: what is changed; None: nothing.
         ranges: of the numbers, by kind.
     """
 
-    def __init__(self, changes: Sequence[Change | None], ranges: dict[str, tuple[Any, Any]] | None = None) -> None:
-        self.changes, self.ranges, self.rng = changes, ranges or {}, np.random.default_rng(0)
+    def __init__(self, change: Change | None = None, ranges: dict[str, tuple[Any, Any]] | None = None) -> None:
+        self.change, self.ranges, self.rng = change, ranges or {}, np.random.default_rng(0)
         self.drawn, self.changed = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
-        self.over = [False] * len(changes)  # whether the one event was changed
+        self.over = False  # whether the one event was changed
 
     def hook(self) -> Callable[..., Array]:
         """The method of a population."""
@@ -118,24 +116,24 @@ class Private:
             if world.purpose:  # a learner's practice
                 return drawn
             kind = f"{_who_draws()} {drawn.dtype}"
-            share = np.zeros(len(drawn)) if world._state is None else world.clock() / world.horizon
-            found = drawn.copy()
-            for b, change in enumerate(self.changes):
-                if change is None:
-                    low, high = self.ranges.get(kind, (drawn.min(), drawn.max()))
-                    self.ranges[kind] = min(low, drawn.min()), max(high, drawn.max())
-                    continue
-                mine = (np.arange(drawn.shape[1]) if agents is None else agents[b]) == change.agent
-                place = kind, min(int(3 * share[b] * (1 + 1e-9)), 2)
-                if change.data == ONE and not self.over[b] and mine.any() and share[b] >= change.since:
-                    once = np.zeros_like(drawn[b], np.bool_)
-                    once.reshape(-1)[np.flatnonzero(mine)[0] * (once.size // len(mine))] = True
-                    found[b, once] = self.instead(OVER, drawn[b, once], kind, 0)
-                    self.over[b] = True
-                elif change.data != ONE and share[b] * (1 + 1e-9) >= change.since:
-                    found[b, mine] = self.instead(change.data, drawn[b, mine], kind, self.drawn.total())
-                self.drawn[place] += drawn[b, mine].size
-                self.changed[place] += int((found[b, mine] != drawn[b, mine]).sum())
+            change = self.change
+            if change is None:
+                low, high = self.ranges.get(kind, (drawn.min(), drawn.max()))
+                self.ranges[kind] = min(low, drawn.min()), max(high, drawn.max())
+                return drawn
+            share = 0.0 if world._state is None else float(world.clock()[0]) / world.horizon
+            found, (data,) = drawn.copy(), drawn
+            mine = (np.arange(drawn.shape[1]) if agents is None else agents[0]) == change.agent
+            place = kind, min(int(3 * share * (1 + 1e-9)), 2)
+            if change.data == ONE and not self.over and mine.any() and share >= change.since:
+                once = np.zeros_like(data, np.bool_)
+                once.reshape(-1)[np.flatnonzero(mine)[0] * (once.size // len(mine))] = True
+                found[0, once] = self.instead(OVER, data[once], kind, 0)
+                self.over = True
+            elif change.data != ONE and share * (1 + 1e-9) >= change.since:
+                found[0, mine] = self.instead(change.data, data[mine], kind, self.drawn.total())
+            self.drawn[place] += data[mine].size
+            self.changed[place] += int((found[0, mine] != data[mine]).sum())
             return found
 
         return private
@@ -164,28 +162,26 @@ def _who_draws() -> str:
     return frame.f_code.co_name
 
 
-def _costs_what_is_charged(
-    first: "Script", again: "Script", b: int, agent: int, channels: Mapping[str, Channel]
-) -> None:
-    """Check what one event of an agent has changed in replica `b`.
+def _costs_what_is_charged(first: "Script", again: "Script", agent: int, channels: Mapping[str, Channel]) -> None:
+    """Check what one event of an agent has changed.
 
     Of answers only what follows from the event itself is compared: once it has changed an action, and so other records,
     they are left out.
     """
     pairs = zip(first.acted, again.acted, strict=True)
-    acted = min((place for (place, old), (_, new) in pairs if not np.array_equal(old[b], new[b])), default=math.inf)
+    acted = min((place for (place, old), (_, new) in pairs if not np.array_equal(old, new)), default=math.inf)
     shares, streams, charged = dict[str, float](), dict[str, set[int]](), Counter[str]()
     for place, (one, new) in enumerate(zip(first.said, again.said, strict=True)):
         seen, name = one.seen, one.seen["channel"]
-        by = np.abs(new.content[b].astype(np.float64) - one.content[b])
+        by = np.abs(new.content[0].astype(np.float64) - one.content[0])
         if "asked" in seen and place < acted:
-            streams.setdefault(name, set()).update(seen["about"][b][by > 0].tolist())
-            charged[name] += int(one.charged[b, agent])
+            streams.setdefault(name, set()).update(seen["about"][0][by > 0].tolist())
+            charged[name] += int(one.charged[0, agent])
         if "asked" in seen or not by[agent].any():
             continue
         share = 1.0
         if seen["sensitivity"] is not None:
-            reach = np.broadcast_to(seen["sensitivity"][b], by.shape)[agent]
+            reach = np.broadcast_to(seen["sensitivity"][0], by.shape)[agent]
             parts = np.divide(by[agent], reach, out=np.zeros_like(by[agent]), where=by[agent] > 0)
             share = float(np.linalg.norm(parts.ravel(), seen.get("norm", 1)))
         assert share <= 1 + 1e-6, f"message {place} changes by {share:g} times its sensitivity"
@@ -237,8 +233,8 @@ def _deciding(population: Population[Any]) -> list[Channel]:
 def run(play: Play, script: Script, private: Private, fast: bool) -> bool:
     """Play a run, in as many replicas as `private` changes, by steps or at once; returns False if it cannot be played
     at once."""
-    plain = play.population(len(private.changes))
-    population = plain.alike(plain.num_envs, private=private.hook())
+    plain = play.population(1)
+    population = plain.alike(1, private=private.hook())
     channels = [population.channels[channel.name] for channel in _deciding(plain)]
     noise = dict[str, ChannelConfig]()
     for one in channels:

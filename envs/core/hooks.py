@@ -148,7 +148,7 @@ class Hooks(ABC, Generic[S]):
         values = {one.name: getattr(self.params, one.name) for one in dataclasses.fields(self.params)}
         known = {name: value for name, value in values.items() if isinstance(value, bool | int | float | np.ndarray)}
         known |= more
-        return compiled.params_type(tuple(known))(**known)
+        return compiled.arrays_type(tuple(known), "Params")(**known)
 
     def arrays(self) -> dict[str, Any]:
         """The arrays of one replica before it begins, by field; a size or shape stands for zeros.

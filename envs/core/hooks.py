@@ -228,12 +228,6 @@ class Hooks(ABC, Generic[S]):
         state: Any = self.state
         return np.asarray(state.time, np.float64)
 
-    @classmethod
-    def length_of_cycles(cls, params: Any) -> tuple[float, str]:
-        """About how much one step adds to a clock that does not count steps, and ", if ..." in words if that depends on
-        actions."""
-        raise NotImplementedError
-
     def measures(self) -> dict[str, Callable[[], Array]]:
         """The quantities that `measure` can read during a run: `{name: function that returns [B, ...]}`; by default the
         fields that infos show."""

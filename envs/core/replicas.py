@@ -188,11 +188,11 @@ class Replicas(Stored[S]):
             self._settle()
         seen, info, ends = self._turn_of_one(turns[0], everyone)
         earned = self._filled[0].tolist()
-        unknown = set(info)
+        unknown: Any = self.told_if.keys()
         for turn in turns[1:]:
             if any(ends):
                 break
-            unknown &= self.no_meaning()
+            unknown = unknown & self.no_meaning()
             seen, told, ends = self._turn_of_one(turn, everyone)
             info |= {key: told[key] for key in unknown}
             earned = [*map(add, earned, self._filled[0].tolist())]

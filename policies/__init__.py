@@ -79,7 +79,7 @@ __all__ = [
     "BestDeadline", "BestResponse", "BlockListener", "CentralisedOracle", "CommunicationEfficientCDPMAB",
     "ConstantLevel", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DividedPlan",
     "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse", "FixedCount",
-    "FlatRate", "FollowMajority", "Fraction", "FreeRider", "Genie", "GosInE", "GossipUCB", 
+    "FlatRate", "FollowMajority", "Fraction", "FreeRider", "Genie", "GosInE", "GossipUCB",
     "GrowingSchedule", "Hedge", "HoldTheBest", "HoldTheBestTogether", "HorizonKLUCB", "InformedPlatform",
     "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedListener",
     "LearnedPlan", "LearnedPulls", "LearnedStopping", "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit",

@@ -19,7 +19,6 @@ from cases import CASES, MADE, ONE_ROLE
 
 from taciturn import registry
 from taciturn.envs.core import AECView, ParallelView, Seat, SingleEnv, World, fields
-from taciturn.envs.federated_bandit import arm_elimination
 from taciturn.policies import PPCL
 from taciturn.testing.cases import by_agent, holds, named, random_actions
 from taciturn.validation import Bools
@@ -277,28 +276,6 @@ def test_views_refuse_what_they_cannot_show() -> None:
     for view in (SingleEnv, ParallelView, AECView):
         with pytest.raises(ValueError, match="needs a population of one replica, but num_envs is 2"):
             view(CASES["corridor"].population(num_envs=2))
-
-
-def test_max_cycles_names_a_horizon_with_as_many_cycles() -> None:
-    waits = {"server_0": 1}
-    once = {"coordinator_0": arm_elimination.action(0.0, 1.0, 1.0)}
-    for name, given, actions in (
-        ("gossip_bandit_v0", {"num_agents": 7, "rate": 2.0}, None),
-        ("round_stopping_v0", {"slot_time": 0.5}, waits),
-        ("federated_training_v0", {}, waits),
-        ("arm_elimination_v0", {"num_arms": 4}, once),
-    ):
-        world = registry.make_world(name)
-        with pytest.raises(ValueError, match=r"give its horizon, .*; horizon=\S+ has about 300 cycles") as error:
-            world.population(max_cycles=300, **given)
-        horizon = float(str(error.value).split("horizon=")[1].split()[0])
-        env = world.parallel_env(horizon=int(horizon) if name == "arm_elimination_v0" else horizon, **given)
-        env.reset(seed=0)
-        cycles = 0
-        while env.agents:
-            env.step(actions or {agent: env.action_space(agent).sample() for agent in env.agents})
-            cycles += 1
-        assert 200 <= cycles <= 400, (name, cycles)
 
 
 def test_max_cycles_is_horizon() -> None:

@@ -48,12 +48,17 @@ def _of_the_world(*arguments: Any) -> Any:
     raise NotImplementedError
 
 
-own = begin = said = heard = sight = known = observe = tell = one = answer = answered_said = _of_the_world
+begin = said = heard = sight = known = observe = tell = one = answer = answered_said = _of_the_world
 
 
 def opened(table: Any) -> Any:
     """What a loop is given: when compiled, by the address of a table (`taciturn.envs.core.tables`)."""
     return table
+
+
+def own(arrays: Any, i: int) -> Any:
+    """The arrays of replica i."""
+    return arrays._make([array[i] for array in arrays])
 
 
 def begins_not(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -76,6 +81,13 @@ def take(rows: Any, i: int) -> Any:
 def keep(rows: Any, i: int, state: Any) -> None:
     """Write back what `take` gave."""
     rows[i] = tuple(vars(state).values())
+
+
+def clip(out: Array, low: Array, high: Array) -> None:
+    """Clip an observation to its bounds."""
+    for d in range(len(out)):
+        clipped = out[d] if out[d] <= high[d] else high[d]
+        out[d] = clipped if clipped >= low[d] else low[d]
 
 
 class Turn(NamedTuple):
@@ -122,9 +134,7 @@ def run(table: Any) -> None:
             for row in range(seen.shape[1]):
                 out = seen[i, row]
                 observe(sight(state, mine, who[i, row] if len(who) > 0 else row), known(params), out)
-                for d in range(len(out)):
-                    clipped = out[d] if out[d] <= bounds[1, d] else bounds[1, d]
-                    out[d] = clipped if clipped >= bounds[0, d] else bounds[0, d]
+                clip(out, bounds[0], bounds[1])
         if what & TELL:
             told[i] = none[0]
             info = take(told, i)
@@ -142,9 +152,7 @@ def answered(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> No
     out = arrays.glance[0]
     for row in range(len(arrays.answers)):
         observe(sight(state, arrays, row), known(params), out)
-        for d in range(len(out)):
-            clipped = out[d] if out[d] <= arrays.glance[2, d] else arrays.glance[2, d]
-            out[d] = clipped if clipped >= arrays.glance[1, d] else arrays.glance[1, d]
+        clip(out, arrays.glance[1], arrays.glance[2])
         answer(out, known(params), arrays.kept, arrays.answers[row])
     answered_said(state, arrays, arrays.answers, params, rng)
 
@@ -171,7 +179,12 @@ def every(table: Any) -> None:
             keep(call.rows, i, state)
 
 
-LOOPS = [run, every]
+def once(table: Any) -> None:
+    """Call a function with what it is given."""
+    one(opened(table))
+
+
+LOOPS = run, every, once
 
 
 # Compiling.
@@ -220,12 +233,12 @@ def callee(function: Any, machine: Mapping[str, Any], counting: bool, made: dict
     if function.__module__ in (__name__, counter_streams.__name__) and function.__name__ in machine:
         return machine[function.__name__]
     if "compiled_as" in vars(function):
-        kind, *arguments = function.compiled_as
-        return getattr(import_module("taciturn.envs.core.typing_tables"), kind)(*arguments)
+        maker, *arguments = function.compiled_as
+        return getattr(import_module("taciturn.envs.core.typing_tables"), maker)(*arguments)
     text = described(function, {}, {})
     if text not in made:
         extending = import_module("numba.extending")
-        scope = callees(function, machine, counting, made)
+        scope = callees(function, {}, machine, counting, made)
 
         def stands_for(*arguments: Any) -> Any:
             raise NotImplementedError
@@ -238,11 +251,13 @@ def callee(function: Any, machine: Mapping[str, Any], counting: bool, made: dict
     return made[text]
 
 
-def callees(function: Any, machine: Mapping[str, Any], counting: bool, made: dict[str, Any]) -> dict[str, Any]:
+def callees(
+    function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], counting: bool, made: dict[str, Any]
+) -> dict[str, Any]:
     """The globals of a function, in which functions are compiled."""
     found = {
         name: callee(value, machine, counting, made) if isinstance(value, FunctionType) else value
-        for name, value in uses(function, {}).items()
+        for name, value in uses(function, known).items()
     }
     return function.__globals__ | found
 
@@ -266,14 +281,11 @@ def built(text: str, loop: Any, functions: Mapping[str, Any], layout: Any) -> ke
     """Compile a loop; `text` describes it."""
     numba()
     types = import_module("taciturn.envs.core.typing_tables")
-    machine = {name: getattr(types, name) for name in ("take", "keep", "wide", "plus")} | {
-        "opened": types.opener(layout)
-    }
+    machine = {name: getattr(types, name) for name in ("own", "take", "keep", "wide", "plus")}
+    machine["opened"] = types.opener(layout)
 
     def make(counting: bool) -> kernels.Kernel:
-        made: dict[str, Any] = {}
-        scope = {name: callee(one, machine, counting, made) for name, one in functions.items()}
-        return kernels.made(text, rebound(loop, loop.__globals__ | scope | machine), counting)
+        return kernels.made(text, rebound(loop, callees(loop, functions, machine, counting, {})), counting)
 
     try:
         return make(counting=False)
@@ -281,37 +293,12 @@ def built(text: str, loop: Any, functions: Mapping[str, Any], layout: Any) -> ke
         return make(counting=True)
 
 
-def function_of(function: Any, arguments: tuple[Any, ...]) -> Any:
-    """A function apart from worlds, of numbers, arrays and NamedTuples of them, compiled for arguments like these. It
-    returns nothing, but may change arrays."""
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    whole = spread(names)
-    given = arrays_type(names, "Given")
-    layout = layout_of(given(*arguments))
-    text = repr((described(whole, {"one": function}, {}), layout))
-    kernel = kernels.loaded(text) or built(text, whole, {"one": function}, layout)
-    loop = kernels.Loop(kernel)
-    return lambda *values: loop(given(*values))
-
-
-@cache
-def spread(names: tuple[str, ...]) -> Any:
-    """Make a loop that calls a function once, with what it is given under these names."""
-    scope: dict[str, Any] = {"opened": opened, "one": _of_the_world}
-    passed = ", ".join(f"given.{name}" for name in names)
-    exec(f"def whole(table):\n    given = opened(table)\n    one({passed})\n", scope)
-    LOOPS.append(scope["whole"])
-    return scope["whole"]
-
-
-def interpreted(loop: Any, functions: Mapping[str, Any]) -> Any:
-    """A loop with these functions, uncompiled."""
-    return _interpreted(loop, tuple(functions.items()))
-
-
-@cache
-def _interpreted(loop: Any, functions: tuple[tuple[str, Any], ...]) -> Any:
-    return uncompiled(loop, dict(functions), {})
+def function_of(function: Any, given: Any) -> kernels.Loop:
+    """A function apart from worlds, compiled for arguments like this one: a NamedTuple of numbers, arrays and
+    NamedTuples of them. It returns nothing, but may change arrays."""
+    functions, layout = {"one": function}, layout_of(given)
+    text = repr((described(once, functions, {}), layout))
+    return kernels.Loop(kernels.loaded(text) or built(text, once, functions, layout))
 
 
 def uncompiled(function: Any, known: Mapping[str, Any], made: dict[int, Any]) -> Any:
@@ -326,49 +313,43 @@ def uncompiled(function: Any, known: Mapping[str, Any], made: dict[int, Any]) ->
     return made[id(function)]
 
 
-@cache
-def answered_turn(functions: tuple[tuple[str, Any], ...]) -> Any:
-    """`answered` by these functions of a world and a policy."""
-    return rebound(answered, globals() | dict(functions))
+class Seen(SimpleNamespace):
+    """What an agent may observe."""
 
-
-@cache
-def own_arrays(names: tuple[str, ...]) -> Any:
-    """Make a function that picks replica i's arrays, of these names, from those of all replicas."""
-    picked_ = ", ".join(f"arrays.{name}[i]" for name in names)
-    scope: dict[str, Any] = {"Arrays": arrays_type(names)}
-    exec(f"def own(arrays, i):\n    return Arrays({picked_})\n", scope)
-    scope["own"].compiled_as = ("own_arrays",)
-    return scope["own"]
+    def __getattr__(self, name: str) -> Any:
+        raise unseen(name)
 
 
 @cache
 def sight_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]) -> Any:
     """Make a function that picks what an agent may observe: its entries of the arrays `rows`, or the only entry; the
     arrays `whole`; and these numbers of the state."""
-    picked_ = [f"arrays.{name}[min(agent, len(arrays.{name}) - 1)]" for name in rows]
-    picked_ += [f"arrays.{name}" for name in whole] + [f"state.{name}" for name in numbers]
-    made = arrays_type(("agent", *rows, *whole, *numbers), "Seen")
-    made.__getattr__ = refuse
-    scope: dict[str, Any] = {"Seen": made}
-    exec(f"def sight(state, arrays, agent):\n    return Seen({', '.join(['agent', *picked_])})\n", scope)
-    scope["sight"].compiled_as = "sight_of", rows, whole, numbers
-    return scope["sight"]
 
+    def sight(state: Any, arrays: Any, agent: int) -> Seen:
+        seen = Seen(agent=agent)
+        for name in rows:
+            array = getattr(arrays, name)
+            setattr(seen, name, array[min(agent, len(array) - 1)])
+        for name in whole:
+            setattr(seen, name, getattr(arrays, name))
+        for name in numbers:
+            setattr(seen, name, getattr(state, name))
+        return seen
 
-def refuse(seen: Any, name: str) -> Any:
-    raise unseen(name)
+    sight.compiled_as = "sight_of", rows, whole, numbers  # type: ignore[attr-defined]
+    return sight
 
 
 @cache
-def known_of(constants: tuple[str, ...], hidden: frozenset[str]) -> Any:
-    """Make a function that picks what observations may depend on, from a NamedTuple of these constants."""
-    names = tuple(name for name in constants if name not in hidden)
-    scope: dict[str, Any] = {"Known": params_type(names)}
-    picked_ = "params" if names == constants else f"Known({', '.join(f'params.{name}' for name in names)})"
-    exec(f"def known(params):\n    return {picked_}\n", scope)
-    scope["known"].compiled_as = "without", hidden
-    return scope["known"]
+def known_of(hidden: frozenset[str]) -> Any:
+    """Make a function that picks what observations may depend on, all constants but those with these names."""
+    names = tuple(sorted(hidden))
+
+    def known(params: Any) -> Any:
+        return SimpleNamespace(**{name: value for name, value in params._asdict().items() if name not in names})
+
+    known.compiled_as = "without", hidden  # type: ignore[attr-defined]
+    return known
 
 
 @cache
@@ -391,11 +372,6 @@ def array_of_field(state_type: Any, name: str, given: Any) -> Array:
     if isinstance(given, np.ndarray):
         return given
     return np.broadcast_to(np.zeros((), DTYPES[hints_of(state_type).get(name, Floats)]), given)
-
-
-def params_type(names: tuple[str, ...]) -> Any:
-    """The type of the constants of a world that defines none."""
-    return arrays_type(names, "Params")
 
 
 @cache

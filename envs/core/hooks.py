@@ -148,7 +148,7 @@ class Hooks(ABC, Generic[S]):
         values = {one.name: getattr(self.params, one.name) for one in dataclasses.fields(self.params)}
         known = {name: value for name, value in values.items() if isinstance(value, bool | int | float | np.ndarray)}
         known |= more
-        return compiled.params_type(tuple(known))(**known)
+        return compiled.arrays_type(tuple(known), "Params")(**known)
 
     def arrays(self) -> dict[str, Any]:
         """The arrays of one replica before it begins, by field; a size or shape stands for zeros.
@@ -227,12 +227,6 @@ class Hooks(ABC, Generic[S]):
         """The time that has passed, float64[B], in the unit `clock_unit`; by default the state's `time`."""
         state: Any = self.state
         return np.asarray(state.time, np.float64)
-
-    @classmethod
-    def length_of_cycles(cls, params: Any) -> tuple[float, str]:
-        """About how much one step adds to a clock that does not count steps, and ", if ..." in words if that depends on
-        actions."""
-        raise NotImplementedError
 
     def measures(self) -> dict[str, Callable[[], Array]]:
         """The quantities that `measure` can read during a run: `{name: function that returns [B, ...]}`; by default the

@@ -63,13 +63,12 @@ class Loop:
             table.enter(given)
         self._kernel(table)
 
-    def bound(self, given: Any, moving: str) -> tuple[Array, int, Callable[[], int]]:
-        """The kernel with what it is given, whose arrays stay where they are, except for one: (the words of its table,
-        the word of the address of that array, a function that plays and returns a status; see `FINE`)."""
+    def bound(self, given: Any) -> tuple[Array, Callable[[], int]]:
+        """The kernel with what it is given, whose arrays stay where they are: (the words of its table, a function that
+        plays and returns a status; see `FINE`)."""
         table = Table(given)
         self._bound.append((table, given))  # they live as long as this
-        play = partial(self._kernel.function, table.returned, table.error, table.address)
-        return table.words, table.word_of(moving), play
+        return table.words, partial(self._kernel.function, table.returned, table.error, table.address)
 
 
 def llvm() -> Any:

@@ -51,8 +51,7 @@ class Loops(dict[Any, Any]):
 
     def _make(self, world: Any, key: Any, given: Any) -> Any:
         loop = every if callable(key) else run
-        own = compiled.own_arrays(world._arrays._fields)
-        functions = {"one": key, "own": own} if loop is every else functions_of(world, key) | {"own": own}
+        functions = {"one": key} if loop is every else functions_of(world, key)
         watched = watching(world)
         if self._built and self.compiles and not watched:
             try:
@@ -64,7 +63,7 @@ class Loops(dict[Any, Any]):
             else:
                 if found is not None:
                     return found
-        return compiled.interpreted(loop, functions | watched)
+        return compiled.uncompiled(loop, functions | watched, {})
 
     def call(self, world: Any, key: Any, given: Any, effort: float) -> None:
         """Call the loop of that key, in threads if it is long enough."""
@@ -87,7 +86,7 @@ def functions_of(world: Any, turn: int) -> dict[str, Any]:
     # A run begins as after the last turn; compiling `begin` into the other turns too would take long.
     found["begin"] = world.begin if turn == world._cycle - 1 else compiled.begins_not
     found["tell"] = world.tell or compiled.tell_of(world.tells)
-    found |= {"sight": sight_of(world, then), "known": compiled.known_of(world._constants._fields, world.hidden)}
+    found |= {"sight": sight_of(world, then), "known": compiled.known_of(world.hidden)}
     return found | answering(world, found, now) if turn < world._cycle and world._inside else found
 
 
@@ -96,7 +95,7 @@ def answering(world: Any, found: Mapping[str, Any], first: str) -> dict[str, Any
     ((then, answer),) = world._inside.items()
     used = {"said": world.said[first], "heard": world.heard[first], "known": found["known"], "answer": answer}
     used |= {"sight": sight_of(world, then), "observe": world.observe_one[then], "answered_said": world.said[then]}
-    return {"said": compiled.answered_turn(tuple(used.items())), "heard": world.heard[then]}
+    return {"said": compiled.rebound(compiled.answered, vars(compiled) | used), "heard": world.heard[then]}
 
 
 def sight_of(world: Any, role: str) -> Any:

@@ -1,20 +1,27 @@
-"""Populations of the worlds that are written for one replica."""
+"""Populations of the worlds that are written for one replica: how all replicas are played, and how a single one is, for
+the interfaces of one replica, in plain numbers."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from taciturn.envs.core import fields
-from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, TELL
+from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, Turn
 from taciturn.envs.core.hooks import Hooks, S
 from taciturn.envs.core.info import Info
-from taciturn.envs.core.single_steps import SingleSteps
+from taciturn.envs.core.kernels import FINE, Loop, failed
+from taciturn.envs.core.population import One
+from taciturn.envs.core.roles import Actions
+from taciturn.envs.core.stored import Stored
 from taciturn.envs.core.telling import Step, check_room
 from taciturn.validation import Array
 
 
-class Replicas(SingleSteps[S]):
-    """Base of the worlds, which write the `Hooks`; here all their replicas are played."""
+class Replicas(Stored[S]):
+    """Base of the worlds, which write the `Hooks`; here they are played."""
 
     @property
     def some_act(self) -> bool:
@@ -47,6 +54,13 @@ class Replicas(SingleSteps[S]):
         for turn in range(len(self._order)):
             self._run(LOOK, self._everywhere, turn)
 
+    def acting(self, role: str) -> Array | None:
+        if not self.acts:
+            return None
+        if self._state is None:
+            self._begun()
+        return self._by_name[self.acts].copy()
+
     def _begin_state(self, where: Array | None) -> None:
         self._ready(where is None)
         where = self._everywhere if where is None else where
@@ -70,6 +84,34 @@ class Replicas(SingleSteps[S]):
             self._run(HEAR, where, last, over=over)
             self._moved()
 
+    def _play(self, live: Array, run_by: Callable[[int], Any], more: int = 0) -> Any:
+        """Play a turn in the replicas `live` bool[B]: call `run_by` with the bits of what `run` is to do; returns what
+        the last call does."""
+        if self.pictured:
+            self.remember()
+        self._loops.played += self.num_envs * self._effort
+        for channel in self.channels.values():
+            channel.live = live
+            channel.times += self.plain or not self._splits  # then fields of the state count messages
+        if self._splits:
+            run_by(SAY)
+            self.between(live)
+        found = run_by((HEAR if self._splits else SAY | HEAR) | LOOK | more)
+        self._turn = (self._turn + 1) % self._cycle
+        self._state, self._seen_state = object(), None
+        return found
+
+    def _close(self, over: Array, live: Array) -> None:
+        """Do what else happens as runs end, `over` bool[B, 2] (terminated, truncated): some perhaps because budgets are
+        spent."""
+        ended = live & over.any(1)
+        if ended.any():
+            self.ended(ended)
+        for channel in self.channels.values():
+            if channel.config.budget is not None:
+                over[:, 1] |= channel.stopped & live
+        self.terminated, self.truncated = over[:, 0], over[:, 1]
+
     def look(self, role: str, rows: Array | None = None) -> Array:
         self._begun()
         turn = self._before[role]
@@ -78,12 +120,6 @@ class Replicas(SingleSteps[S]):
         who = self._nobody if rows is None else np.ascontiguousarray(rows, np.int64)
         return self._run(LOOK, self._everywhere, turn, who=who)[0]
 
-    def observe(self) -> Any:
-        self._begun()
-        turn = (self._turn - 1) % self._cycle
-        seen = self._run(LOOK, self._everywhere, turn)[0]
-        return seen if len(self.roles) == 1 else {self._order[turn][1]: seen}
-
     def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         frozen = self._running(where)
         role = self.turn[0]
@@ -91,15 +127,9 @@ class Replicas(SingleSteps[S]):
         check_room(self, out)
         self._settle()
         live, turn = ~frozen, self._turn
-        over = np.empty((self.num_envs, 2), np.bool_)
-        over[:, 0], over[:, 1] = self.terminated, self.truncated
+        over = np.stack([self.terminated, self.truncated], 1)
         seen, reward, _ = self._play(live, lambda what: self._run(what, live, turn, checked, over, out=out))
-        if type(self).ended is not Hooks.ended:
-            self.ended(live & over.any(1))
-        for channel in self.channels.values():
-            if channel.config.budget is not None:
-                over[:, 1] |= channel.stopped & live
-        self.terminated, self.truncated = over[:, 0], over[:, 1]
+        self._close(over, live)
         if len(self.roles) == 1:
             return self._stepped(seen, reward, self.told, live)
         earned = {name: reward[:, columns] for name, columns in self._columns.items()}
@@ -113,3 +143,129 @@ class Replicas(SingleSteps[S]):
             role = self._no_arrays[key][0]
             info[key] = {role: value.copy()} if role else value.copy()
         return info | {f"_{key}": self._rows[field].copy() for key, field in self.told_if.items()}
+
+    # A single replica.
+
+    def _address(self) -> None:
+        """See `Stored`; also what single steps are given, by whether everyone observes, and by turn."""
+        super()._address()
+        if self.num_envs > 1:
+            return
+        reward, over, told = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
+        self._filled = reward[0], over, told
+        self._actions: list[Actions] = []
+        self._calls: tuple[list[Turn], list[Turn]] = [], []
+        for (now, then), turn in zip(self._order, self._turns):
+            role = self.roles[then]
+            rows = self.column(self.acts).shape[1] if self.acts else self.roles[now].num_agents
+            self._actions.append(Actions(self.roles[now], rows))
+            given = turn._replace(actions=self._actions[-1].array, reward=reward, over=over, told=told)
+            for who, calls in zip((given.who, self._nobody), self._calls):
+                seen = np.empty((1, who.shape[1] or role.num_agents, role.layout.size), np.float32)
+                calls.append(given._replace(who=who, seen=seen))
+        # Entries of infos that are arrays or by agent: (key, role, array, array without meaning, whether it has one).
+        self._entries: list[tuple[str, str, Array, Array, Array]] = []
+        for key, (entry_role, none) in self._no_arrays.items():
+            if entry_role and not self.tells_agents:
+                continue
+            meant = self._rows[self.told_if[key]] if key in self.told_if else self._everywhere
+            self._entries.append((key, entry_role, self._shown[key][0], none, meant))
+
+    def reset_one(
+        self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
+    ) -> tuple[dict[str, Array], Info]:
+        self._restart(seed, options, None)
+        info = self._complete(dict(zip(self._keys, self._none.item())), told=False)
+        return self._run_one(self._cycle - 1, everyone, LOOK), info
+
+    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
+        if self._state is None or self.terminated[0] or self.truncated[0]:
+            self._running()
+        turns = [(self._turn + place) % self._cycle for place in range(len(actions))]
+        for turn in turns:
+            self._actions[turn].take(actions[self._order[turn][0]], "actions" if self._agents > 1 else "action")
+        if self._telling is not None:
+            self._settle()
+        seen, info, ends = self._turn_of_one(turns[0], everyone)
+        earned = self._filled[0].tolist()
+        unknown: Any = self.told_if.keys()
+        for turn in turns[1:]:
+            if any(ends):
+                break
+            unknown = unknown & self.no_meaning()
+            seen, told, ends = self._turn_of_one(turn, everyone)
+            info |= {key: told[key] for key in unknown}
+            earned = [*map(add, earned, self._filled[0].tolist())]
+        if len(self._columns) > 1:
+            return seen, {role: earned[columns] for role, columns in self._columns.items()}, *ends, info
+        return seen, {self._order[0][0]: earned}, *ends, info
+
+    def _turn_of_one(self, turn: int, everyone: bool) -> tuple[dict[str, Array], Info, tuple[bool, bool]]:
+        """Play a turn of the only replica: what is observed, what is told, and (terminated, truncated); rewards are in
+        `_filled`."""
+        seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), TELL)
+        _, over, told = self._filled
+        ends = over.item(0), over.item(1)
+        if self._splits or ends[0] or ends[1]:
+            self._close(over.copy(), self._everywhere)
+            ends = self.terminated.item(), self.truncated.item()
+        return seen, self._complete(dict(zip(self._keys, told.item()))), ends
+
+    def _complete(self, info: Info, told: bool = True) -> Info:
+        """Add to the numbers of an info of the only replica the entries that are arrays or by agent (without meaning
+        if nothing was `told`), and what was spent."""
+        for key, role, value, none, meant in self._entries:
+            own = (value if told and meant[0] else none).copy()
+            info[key] = {role: own} if role else own
+        if self.channels:
+            self._add_spent(info)
+        return info
+
+    def _run_one(self, turn: int, everyone: bool, what: int) -> dict[str, Array]:
+        """`run` of the only replica, whose actions are in `_actions`: what agents of the next role observe, {role: [r,
+        D]}, if asked for; rewards and the like are in `_filled`."""
+        words, play, seen, role = self._loops.get((turn, everyone)) or self._bound(turn, everyone)
+        words[0] = what
+        if play() not in FINE:
+            failed()
+        return {role: seen.copy()} if what & LOOK else {}
+
+    def _bound(self, turn: int, everyone: bool) -> tuple[Array, Callable[[], int], Array, str]:
+        """What plays a turn of the only replica: words, the first of which takes the bits of what `run` is to do; a
+        function that returns a status; the observations, and whose they are."""
+        given, role = self._calls[everyone][turn], self._order[turn][1]
+        made = self._loops.made(self, turn, given)
+        if not isinstance(made, Loop):  # perhaps not for long
+            words = np.zeros(1, np.int64)
+            return words, lambda: made(given._replace(what=int(words[0]))) or 0, given.seen[0], role
+        self._loops[turn, everyone] = bound = *made.bound(given), given.seen[0], role
+        return bound
+
+    def no_meaning(self) -> set[str]:
+        return {key for key, field in self.told_if.items() if not self._rows[field][0]}
+
+    def _add_spent(self, info: Info) -> None:
+        """Add to the info of the only replica what was spent."""
+        if not self.plain:
+            info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
+            return
+        if self.chosen:
+            self._add_chosen(info)
+            return
+        sent, tells = 0, False
+        for channel in self.channels.values():
+            sent += channel.everyone.item() * channel.num_senders
+            if channel.each is not None:
+                sent += int(np.add.reduce(channel.each, None))
+            tells = tells or channel.silence_tells or bool(channel.unbounded)
+        info["messages"] = sent
+        info["epsilon_message"] = np.inf if sent else 0.0
+        info["epsilon_basic"] = np.inf if sent or tells else 0.0
+
+    def _add_chosen(self, info: Info) -> None:
+        """`_add_spent` on the only channel, whose senders choose their levels."""
+        ((name, made),) = self.chosen.items()
+        channel, dearest = self.channels[name], float(self._rows[made.dearest][0])
+        total = dearest if channel.disjoint else float(self.column(made.spent)[0, :, 0].max())
+        info["messages"], info["epsilon_message"] = int(self._rows[made.messages][0]), dearest
+        info["epsilon_basic"] = np.inf if channel.silence_tells or channel.unbounded else total

@@ -105,10 +105,6 @@ class Table:
         self._given: Any = (None,) * len(given)
         self.enter(given)
 
-    def word_of(self, name: str) -> int:
-        """The first word of a value."""
-        return self._starts[self._given._fields.index(name)]
-
     def enter(self, given: Any) -> None:
         """Enter values of the same layouts."""
         for i, (old, new) in enumerate(zip(self._given, given, strict=True)):

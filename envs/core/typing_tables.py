@@ -208,14 +208,9 @@ def opener(layout: Named) -> Any:
     return opened
 
 
-def own_arrays() -> Any:
-    """A compiled function that picks the arrays of a replica."""
-    return own
-
-
 @intrinsic
 def own(typing: Any, arrays: Any, i: Any) -> Any:
-    """The arrays of replica i."""
+    """See `taciturn.envs.core.compiled.own`."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         part = cgutils.create_struct_proxy(arrays)(context, builder, value=values[0])

@@ -8,7 +8,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.speaking import speaking
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
-from taciturn.validation import integer, plain, shown, unknown_parameter
+from taciturn.validation import plain, shown, unknown_parameter
 
 P = TypeVar("P", bound=Population[Any])
 Q = TypeVar("Q")
@@ -73,22 +73,10 @@ class World(Generic[P, Q, K]):
             if name == "max_cycles" and name not in self._aliases:
                 raise ValueError(
                     f"max_cycles counts steps, which {self.name} does not: give its horizon, in the unit of its clock "
-                    f"({self._population.clock_unit}){self._horizon_of_cycles(given)}"
+                    f"({self._population.clock_unit})"
                 )
             if self._aliases.get(name, name) not in self.parameters:
                 raise unknown_parameter(self.name, name, (*more, *self.parameters))
-
-    def _horizon_of_cycles(self, given: Iterable[str]) -> str:
-        """In words, the horizon that takes about `max_cycles` cycles; empty if that cannot be told."""
-        try:
-            known: Any = given
-            known = dict(known)
-            cycles = integer("max_cycles", known.pop("max_cycles"), at_least=1)
-            make: Any = self.Params
-            length, proviso = self._population.length_of_cycles(make(**self._named(known)))
-            return f"; horizon={cycles * length:g} has about {cycles} cycles{proviso}"
-        except (TypeError, ValueError, NotImplementedError):
-            return ""
 
     @property
     def _aliases(self) -> dict[str, str]:

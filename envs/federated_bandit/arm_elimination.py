@@ -227,10 +227,6 @@ class ArmElimination(FederatedBandit):
     observe_one, tell = staticmethod(observe), staticmethod(tell)
     action_mask = Population.action_mask
 
-    @classmethod
-    def length_of_cycles(cls, params: Any) -> tuple[float, str]:
-        return params.arms, ", if each pulls every arm once and eliminates none"
-
     def make_roles(self) -> tuple[Role, ...]:
         arms = self.params.arms
         layout = Layout(

@@ -179,10 +179,6 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     def said(self) -> Callable[..., None]:
         return ticks.flat_plan if self.params.flat_actions else ticks.plan
 
-    @classmethod
-    def length_of_cycles(cls, params: Any) -> tuple[float, str]:
-        return 1 / (params.num_agents * params.rate), ""
-
     def make_channels(self) -> tuple[Channel, ...]:
         counted = self.params.asks == "all"  # then everybody answers everybody
         return (Channel("preference", "one_hot", observer="neighbour", unit="event", counted=counted),)

@@ -353,10 +353,6 @@ class RoundStopping(Replicas[State]):
     begin, said, heard = staticmethod(new_round), staticmethod(act), staticmethod(settle)
     observe_one, tell = staticmethod(observe), staticmethod(tell)
 
-    @classmethod
-    def length_of_cycles(cls, params: Any) -> tuple[float, str]:
-        return params.slot_time, ", if the server waits in most of them"
-
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params
         up_to: dict[str, float] = dict.fromkeys(("received", "queued", "computing"), p.num_clients)

@@ -7,7 +7,7 @@ enough has been played, and give the same bits uncompiled.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -286,14 +286,21 @@ def refine(tree: Any, m: int, owner: int, now: int, log_n: float) -> None:
         expand(tree, m, s, now + 1)
 
 
-def play(tree: Any, what: int) -> None:
-    """The parts of a round that the bits of `what` say."""
-    if what & LOOK_UP:
-        look_up(tree)
-    if what & JUDGE:
-        judge(tree)
-    if what & LEARN:
-        learn(tree)
+class Round(NamedTuple):
+    """What `play` is given: a `Tree`, and the bits of the parts of a round."""
+
+    tree: Any
+    what: int
+
+
+def play(given: Any) -> None:
+    """Play parts of a round."""
+    if given.what & LOOK_UP:
+        look_up(given.tree)
+    if given.what & JUDGE:
+        judge(given.tree)
+    if given.what & LEARN:
+        learn(given.tree)
 
 
 class ClusterTree:
@@ -337,11 +344,11 @@ class ClusterTree:
     def play(self, what: int) -> None:
         """`play`, compiled if this process has played enough."""
         if PLAYED[0] < COMPILE_FROM or not may_compile():
-            play(self.arrays, what)
+            play(Round(self.arrays, what))
             return
         if not ENTRIES:
-            ENTRIES.append(function_of(play, (self.arrays, what)))
-        ENTRIES[0](self.arrays, what)
+            ENTRIES.append(function_of(play, Round(self.arrays, what)))
+        ENTRIES[0](Round(self.arrays, what))
 
     def _begin(self, replica: int, codes: Ints) -> None:
         """Begin the trees of a replica with the clusters (1, 1) and (1, 2)."""

@@ -83,13 +83,6 @@ def keep(rows: Any, i: int, state: Any) -> None:
     rows[i] = tuple(vars(state).values())
 
 
-def clip(out: Array, low: Array, high: Array) -> None:
-    """Clip an observation to its bounds."""
-    for d in range(len(out)):
-        clipped = out[d] if out[d] <= high[d] else high[d]
-        out[d] = clipped if clipped >= low[d] else low[d]
-
-
 class Turn(NamedTuple):
     """What `run` is given, [B, ...] each unless said otherwise."""
 
@@ -134,7 +127,9 @@ def run(table: Any) -> None:
             for row in range(seen.shape[1]):
                 out = seen[i, row]
                 observe(sight(state, mine, who[i, row] if len(who) > 0 else row), known(params), out)
-                clip(out, bounds[0], bounds[1])
+                for d in range(len(out)):
+                    clipped = out[d] if out[d] <= bounds[1, d] else bounds[1, d]
+                    out[d] = clipped if clipped >= bounds[0, d] else bounds[0, d]
         if what & TELL:
             told[i] = none[0]
             info = take(told, i)
@@ -152,7 +147,9 @@ def answered(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> No
     out = arrays.glance[0]
     for row in range(len(arrays.answers)):
         observe(sight(state, arrays, row), known(params), out)
-        clip(out, arrays.glance[1], arrays.glance[2])
+        for d in range(len(out)):
+            clipped = out[d] if out[d] <= arrays.glance[2, d] else arrays.glance[2, d]
+            out[d] = clipped if clipped >= arrays.glance[1, d] else arrays.glance[1, d]
         answer(out, known(params), arrays.kept, arrays.answers[row])
     answered_said(state, arrays, arrays.answers, params, rng)
 

@@ -1,6 +1,5 @@
 """Which loop plays a turn: when it is compiled, from which functions, and in how many threads."""
 
-import math
 import multiprocessing
 import os
 import warnings
@@ -33,10 +32,6 @@ class Loops(dict[Any, Any]):
     def __init__(self, compiles: bool, played: float = 0.0) -> None:
         self.compiles, self.played = compiles, played
         self._built = 0  # whether loops may be loaded (1), or compiled (2), as well
-
-    def compile(self) -> None:
-        """From now on, compile at once."""
-        self.played = math.inf
 
     def made(self, world: Any, key: Any, given: Any) -> Any:
         """The loop of that key for what it is given."""
@@ -74,7 +69,7 @@ class Loops(dict[Any, Any]):
         else:
             places = np.linspace(0, world.num_envs, parts + 1).astype(int).tolist()
             shares = [given._replace(first=first, last=last) for first, last in pairwise(places)]
-            list(threads().map(made, shares, range(parts)))
+            list(threads(os.getpid()).map(made, shares, range(parts)))
 
 
 def functions_of(world: Any, turn: int) -> dict[str, Any]:
@@ -131,10 +126,6 @@ def num_threads() -> int:
 
 
 @cache
-def pool(process: int) -> ThreadPoolExecutor:
+def threads(process: int) -> ThreadPoolExecutor:
+    """The threads of a process; a forked process has none of its parent's."""
     return ThreadPoolExecutor(num_threads())
-
-
-def threads() -> ThreadPoolExecutor:
-    """The threads of this process; a forked process has none of its parent's."""
-    return pool(os.getpid())

@@ -1,6 +1,7 @@
 """Populations of the worlds that are written for one replica: how all replicas are played, and how a single one is, for
 the interfaces of one replica, in plain numbers."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import add
@@ -49,7 +50,7 @@ class Replicas(Stored[S]):
 
     def build(self) -> None:
         """Compile the loops of all turns, or load them, before they are needed; begins a run."""
-        self._loops.compile()
+        self._loops.played = math.inf  # compile at once
         self.reset(seed=0)
         for turn in range(len(self._order)):
             self._run(LOOK, self._everywhere, turn)

@@ -26,23 +26,17 @@ class Arrays(NamedTuple):
     dims: int
 
 
-class Several(NamedTuple):
-    """The layout of a tuple."""
-
-    parts: tuple[Any, ...]
-
-
 class Named(NamedTuple):
     """The layout of a NamedTuple."""
 
     parts: tuple[tuple[str, Any], ...]
 
 
-Layout = Number | Arrays | Several | Named
+Layout = Number | Arrays | Named
 
 
 def layout_of(value: Any) -> Layout:
-    """The layout of a number, an array, or a tuple or NamedTuple of these; equal for values of equal types.
+    """The layout of a number, an array, or a NamedTuple of these; equal for values of equal types.
 
     Raises:
         TypeError: anything else.
@@ -51,8 +45,6 @@ def layout_of(value: Any) -> Layout:
         return Arrays(value.dtype, value.ndim)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return Named(tuple((name, layout_of(one)) for name, one in zip(value._fields, value, strict=True)))
-    if isinstance(value, tuple):
-        return Several(tuple(map(layout_of, value)))
     for kinds, dtype in (
         ((bool, np.bool_), np.bool_),
         ((int, np.integer), np.int64),
@@ -61,7 +53,7 @@ def layout_of(value: Any) -> Layout:
         if isinstance(value, kinds):
             return Number(np.dtype(dtype))
     raise TypeError(
-        f"what a compiled function is given must be numbers, contiguous arrays and tuples of them, not {value!r}"
+        f"what a compiled function is given must be numbers, contiguous arrays and NamedTuples of them, not {value!r}"
     )
 
 
@@ -69,8 +61,6 @@ def size_of(layout: Layout) -> int:
     """The number of words of a layout."""
     if isinstance(layout, Arrays):
         return 1 + layout.dims
-    if isinstance(layout, Several):
-        return sum(map(size_of, layout.parts))
     if isinstance(layout, Named):
         return sum(size_of(one) for _, one in layout.parts)
     return 1
@@ -124,7 +114,6 @@ def _write(words: Array, word: int, layout: Layout, value: Any) -> int:
     if isinstance(layout, Number):
         words[word : word + 1].view(layout.dtype)[0] = value
         return word + 1
-    parts = layout.parts if isinstance(layout, Several) else tuple(one for _, one in layout.parts)
-    for part, one in zip(parts, value, strict=True):
+    for (_, part), one in zip(layout.parts, value, strict=True):
         word = _write(words, word, part, one)
     return word

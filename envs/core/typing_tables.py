@@ -16,7 +16,7 @@ from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, mod
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
-from taciturn.envs.core.tables import WORD, Arrays, Layout, Named, Number, Several, places, size_of
+from taciturn.envs.core.tables import WORD, Arrays, Layout, Named, Number, places, size_of
 
 LONG = ir.IntType(64)
 NONE = ir.Constant(LONG, 0)
@@ -72,8 +72,6 @@ def type_of(layout: Layout, picked: int = 0) -> Any:
     """Numba's type for a layout, of arrays after `picked` of their dimensions."""
     if isinstance(layout, Number):
         return from_dtype(layout.dtype)
-    if isinstance(layout, Several):
-        return types.Tuple([type_of(one) for one in layout.parts])
     if isinstance(layout, Named):
         return Part(layout, bool(picked))
     item, dims = from_dtype(layout.dtype), layout.dims - picked
@@ -142,12 +140,6 @@ def load(context: Any, builder: Any, at: Any, word: int, layout: Layout, replica
     if isinstance(layout, Number):
         model = context.data_model_manager[from_dtype(layout.dtype)]
         return model.from_data(builder, load_word(builder, at, word, model.get_data_type()))
-    if isinstance(layout, Several):
-        values = []
-        for one in layout.parts:
-            values.append(load(context, builder, at, word, one))
-            word += size_of(one)
-        return context.make_tuple(builder, type_of(layout), values)
     if isinstance(layout, Named):
         inner = builder.gep(at, [ir.Constant(LONG, word * WORD)])
         return part_at(context, builder, Part(layout), inner, NONE)

@@ -178,8 +178,10 @@ class Constants(NamedTuple):
     price: float
     session: bool  # not the Lagrangian objective
     pareto: bool
-    transmission: tuple[float, float]
-    computing: tuple[float, float]
+    upload_shape: float  # of the Pareto laws
+    upload_scale: float
+    computing_shape: float
+    computing_scale: float
 
 
 # One session, as `taciturn.envs.core.hooks.Hooks` says. `UPLOADS` and `COMPUTING` are its sources of random
@@ -207,7 +209,6 @@ def slot(state: Any, params: Any, rng: Any) -> None:
 
 def event(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     """Wait for the next completion or upload (section 3.4.2)."""
-    shape, scale = params.transmission
     done = state.received + state.queued
     completion = arrays.finish[done] if done < params.num_clients else math.inf
     computed = completion <= state.upload
@@ -221,7 +222,7 @@ def event(state: Any, arrays: Any, params: Any, rng: Any) -> None:
         begins = state.queued > 0
         state.upload = math.inf
     if begins:
-        state.upload = state.slots + pareto(shape, scale, rng, UPLOADS)
+        state.upload = state.slots + pareto(params.upload_shape, params.upload_scale, rng, UPLOADS)
 
 
 def new_round(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -229,10 +230,10 @@ def new_round(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     state.received, state.queued, state.slots, state.upload = 0, 0, 0.0, math.inf
     if params.pareto:
         # Pareto times in ascending order, from uniform numbers drawn in descending order (Bentley & Saxe 1980).
-        (shape, scale), largest = params.computing, 1.0
+        largest = 1.0
         for client in range(params.num_clients):
             largest *= (1.0 - uniform(rng, COMPUTING)) ** (1.0 / (params.num_clients - client))
-            arrays.finish[client] = scale * largest ** (-1.0 / shape)
+            arrays.finish[client] = params.computing_scale * largest ** (-1.0 / params.computing_shape)
 
 
 def time_of(state: Any, params: Any) -> float:
@@ -364,7 +365,6 @@ class RoundStopping(Replicas[State]):
         p = self.params
         with np.errstate(under="ignore"):
             nobody = np.power(1.0 - p.compute_probability, np.arange(p.num_clients + 1.0))
-        pairs = [(float(shape), float(scale)) for shape, scale in (p.transmission, p.computing)]
         return Constants(
             p.num_clients,
             float(p.broadcast_time),
@@ -377,7 +377,7 @@ class RoundStopping(Replicas[State]):
             float(p.price),
             p.objective != "lagrangian",
             p.time_law == "pareto",
-            *pairs,
+            *map(float, (*p.transmission, *p.computing)),
         )
 
     def arrays(self) -> dict[str, Array]:

@@ -19,7 +19,7 @@ from taciturn.envs.core import (
     begin,
     fields,
 )
-from taciturn.envs.core.controlled import Controlled, Played
+from taciturn.envs.core.controlled import Played
 from taciturn.envs.core.speaking import SPEAKER
 from taciturn.privacy.mechanisms import NoPrivacy
 from taciturn.testing.cases import Case, chosen, random_actions, world_check
@@ -379,7 +379,7 @@ def private_data_pass_through_channels_only(case: Case) -> None:
     replayed(case.population(), case.privacy)
 
 
-@world_check(lambda case: not case.one_by_one and not isinstance(case.population(), Controlled | Played))
+@world_check(lambda case: not case.one_by_one and not isinstance(case.population(), Around))
 def agents_that_change_places_see_what_is_theirs(case: Case) -> None:
     """Where the first and the last agent of a role exchange their entries of all fields, they exchange what they
     observe, and all others observe the same."""

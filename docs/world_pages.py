@@ -21,7 +21,7 @@ from taciturn.envs.core import Population
 from taciturn.registry import WORLDS as ENTRIES
 from taciturn.registry import entry, policies
 
-SPEED, STUDIES = (Path(__file__).parents[1] / folder / "results" for folder in ("benchmarks", "tools"))
+ROOT = Path(__file__).parent.parent
 KINDS = {"base": "–", "reference": "paper"}
 """What the packages of policies are called in tables, where not as they are."""
 FORMS = {
@@ -169,7 +169,7 @@ def _first_sentence(docstring: str | None) -> str:
 
 @cache
 def _measured() -> Any:
-    return json.loads((SPEED / "steps.json").read_text(encoding="utf-8"))
+    return json.loads((ROOT / "benchmarks/results/steps.json").read_text(encoding="utf-8"))
 
 
 def _steps(world: str) -> str:
@@ -192,7 +192,7 @@ def _steps(world: str) -> str:
 @cache
 def _boards() -> tuple[Table, Table]:
     """All agents in the standard tasks, without privacy and under totals, from the kept runs."""
-    results = unpacked(STUDIES / "studies/agents.json").results
+    results = unpacked(ROOT / "tools/results/studies/agents.json").results
     return leaderboard(results, FREE), leaderboard(results, UNDER)
 
 

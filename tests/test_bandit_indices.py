@@ -29,7 +29,7 @@ def test_kl_ucb_solves_its_equation() -> None:
         counts.flat[:6] = 1, 1, 1, 2, 3, 10**6
         t = float(counts.sum())
         for c in (0.0, 3.0):
-            got = index.kl_ucb_index(counts, means, t, c)
+            got = index.kl_upper_bound(counts, means, index.kl_ucb_budget(t, c))
             assert ((got >= means) & (got <= 1)).all()
             for n, p, q in zip(counts.flat, means.flat, got.flat, strict=True):
                 right = (np.log(t) + c * np.log(np.log(t))) / n
@@ -40,7 +40,7 @@ def test_kl_ucb_solves_its_equation() -> None:
                     else brentq(lambda x, p=p, b=right: index.bernoulli_divergence(p, x) - b, p + 1e-15, 1 - 1e-15)
                 )
                 assert q == pytest.approx(root, abs=1e-10)
-    assert np.isinf(index.kl_ucb_index(np.array([0, 3]), np.array([0.0, 0.5]), 3)[0])
+    assert np.isinf(index.kl_upper_bound(np.array([0, 3]), np.array([0.0, 0.5]), np.log(3))[0])
 
 
 def test_kl_ucb_chooses_by_its_index() -> None:
@@ -50,8 +50,9 @@ def test_kl_ucb_chooses_by_its_index() -> None:
         means.flat[:3], counts.flat[-3:] = (0.0, 1.0, 1.0), 0
         t = counts.sum(-1, keepdims=True)
         for c in (0.0, 3.0):
-            by_index = index.kl_ucb_index(counts, means, t, c)
-            assert (index.pinsker_index(counts, means, t, c) >= by_index - 1e-12).all()
+            budget = index.kl_ucb_budget(t, c)
+            by_index = index.kl_upper_bound(counts, means, budget)
+            assert (index.pinsker_bound(counts, means, budget) >= by_index - 1e-12).all()
             assert (KLUCB(c).choose(counts, means) == by_index.argmax(-1)).all()
 
 

@@ -204,7 +204,7 @@ def test_private_elimination_draws_its_noise(scale: float, right: bool, monkeypa
     away = epoch.threshold + 1 / (0.02 * pulls)
     means = np.broadcast_to(np.array([0.0, np.rint(away * pulls) / pulls]), shape)
     policy.choose(np.zeros(shape), means)
-    monkeypatch.setattr(policy, "schedule", lambda *a: dp_elimination_epoch(*a, 0.02, 0.01))
+    monkeypatch.setattr(policy, "schedule", lambda e, active: dp_elimination_epoch(e, active, 0.02, 0.01))
     monkeypatch.setattr(policy, "epsilon", 0.02 / scale)  # of the noise alone
     policy.choose(np.full(shape, pulls), means)
     survived = int((policy._active.sum(-1) == 2).sum())

@@ -376,9 +376,6 @@ def test_pooled_rounds_add_up() -> None:
 
 
 def test_parameters_of_the_policies() -> None:
-    assert PrivateSocialLearning(delta=0.02).beta == pytest.approx(0.505, abs=1e-5)
-    with pytest.raises(ValueError, match="beta and delta determine each other"):
-        PrivateSocialLearning(beta=0.6, delta=0.1)
     for wrong in (
         {"beta": 0.5},
         {"beta": 1.1},
@@ -387,7 +384,6 @@ def test_parameters_of_the_policies() -> None:
         {"empty": "keep"},
         {"pool": 0},
         {"epsilon": 0},
-        {"delta": 0},
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             PrivateSocialLearning(**wrong)

@@ -66,7 +66,7 @@ RUNS: list[tuple[str, dict[str, Any], Any, dict[str, tuple[float, str]]]] = [
     # World, its parameters, policy; epsilon of a message, or of all an agent's messages, on each channel.
     ("gossip_bandit", SOCIAL, PPCL(1.7), {"preference": (1.7, "message")}),  # Chen et al., equation 5
     ("social_bandit", SOCIAL, PrivateSocialLearning(epsilon=0.6), {"preference": (0.6, "message")}),  # Tao et al., 6
-    ("social_bandit", SOCIAL, PrivateSocialLearning(delta=0.3), {"preference": (1.0, "message")}),
+    ("social_bandit", SOCIAL, PrivateSocialLearning(0.6), {"preference": (1.0, "message")}),
     ("social_bandit", SOCIAL, Listener(2.5, 2.0), {"preference": (2.5, "run")}),
     ("social_bandit", SOCIAL, OneAnswerOracle(1.5, 2.0), {"preference": (1.5, "shared mind")}),
     # Li & Song 2022, Algorithm 1: noise of 1 / (N epsilon n) on means of n rewards, so N epsilon.

@@ -5,9 +5,10 @@ import pytest
 from scipy import special, stats
 
 from taciturn.bench.results import Cell
-from taciturn.policies.classic.private_indices import local_lower_bound, regret_lower_bound, skellam_renyi
+from taciturn_papers.azize2022.indices import regret_lower_bound
 from taciturn_papers.chowdhury2023.claims import USERS, published_variance, renyi_share, skellam_tail_share
 from taciturn_papers.chowdhury2023.figures import RegretByTrust
+from taciturn_papers.chowdhury2023.indices import local_lower_bound, skellam_renyi
 from taciturn_papers.chowdhury2023.settings import EASY, HARD, LOCAL, bandit, means_of
 
 

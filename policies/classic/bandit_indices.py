@@ -34,12 +34,6 @@ def bernoulli_divergence(p: Floats, q: Floats) -> Floats:
     return p * np.log(np.maximum(p, TINY) / q) + (1 - p) * np.log(np.maximum(1 - p, TINY) / (1 - q))
 
 
-def kl_ucb_index(counts: Array, means: Floats, t: Array | float, c: float = 0.0, steps: int = 8) -> Floats:
-    """The largest q with n kl(mean, q) <= ln t + c ln ln t (Garivier & Cappe 2011, Algorithm 1; they recommend c =
-    0)."""
-    return kl_upper_bound(counts, means, kl_ucb_budget(t, c), steps)
-
-
 def kl_upper_bound(counts: Array, means: Floats, budget: Array | float, steps: int = 8) -> Floats:
     """The largest q with n kl(mean, q) <= `budget`.
 
@@ -64,18 +58,14 @@ def kl_upper_bound(counts: Array, means: Floats, budget: Array | float, steps: i
 
 
 def kl_ucb_budget(t: Array | float, c: float) -> Floats:
-    """ln t + c ln ln t."""
+    """ln t + c ln ln t: with this budget `kl_upper_bound` is the index of KL-UCB (Garivier & Cappe 2011, Algorithm 1;
+    they recommend c = 0)."""
     log_t = np.log(np.maximum(t, 2.0))
     return log_t + c * np.log(np.maximum(log_t, 1.0)) if c else log_t
 
 
-def pinsker_index(counts: Array, means: Floats, t: Array | float, c: float = 0.0) -> Floats:
-    """mean + sqrt((ln t + c ln ln t) / (2 n)), an upper bound on the index of KL-UCB, as kl(p, q) >= 2 (p - q)^2."""
-    return pinsker_bound(counts, means, kl_ucb_budget(t, c))
-
-
 def pinsker_bound(counts: Array, means: Floats, budget: Array | float) -> Floats:
-    """mean + sqrt(`budget` / (2 n)), at least `kl_upper_bound`."""
+    """mean + sqrt(`budget` / (2 n)), at least `kl_upper_bound`, as kl(p, q) >= 2 (p - q)^2."""
     with np.errstate(divide="ignore"):
         return means + np.sqrt(budget / 2 / counts)
 

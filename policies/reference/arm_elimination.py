@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, PublicView, choice, integer, number
+from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.envs.federated_bandit.arm_elimination import ArmElimination, action
 from taciturn.envs.federated_bandit.fast import EpochPlan
 from taciturn.envs.federated_bandit.model import EQUAL, stays, turns
@@ -282,34 +282,16 @@ class CommunicationEfficientCDPMAB(CDPMAB):
 class DDPMAB(EpochElimination):
     """Algorithm 3: agents on a graph share all means, and each of them makes the same eliminations.
 
+    Deviations from the paper: it eliminates by ybar, as in the proof of Theorem 3; line 9 has yhat, the last epoch's
+    means alone.
+
     Args:
         epsilon, rounds, gap: as in `CDPMAB` (Corollary 1).
-        aggregate: "history": eliminate by ybar, as in the proof of Theorem 3; "epoch": by yhat, the last epoch's means
-            alone (line 9).
     """
 
     topology = "a graph"
     fast = EpochElimination.fast
     public_schedule = True
-
-    def __init__(
-        self, epsilon: float = 1.0, rounds: int | None = None, gap: float | None = None, aggregate: str = "history"
-    ) -> None:
-        super().__init__(epsilon, rounds, gap)
-        self.aggregate = choice("aggregate", aggregate, ("history", "epoch"))
-
-    def begin(self, view: PublicView) -> None:
-        super().begin(view)
-        self._before = np.zeros(self._active.shape)
-
-    def _result(self, knowledge: Any) -> Floats:
-        mean = super()._result(knowledge)
-        if self.aggregate == "history":
-            return mean
-        before, self._before = self._before, mean
-        share = np.where(self._round > 0, self._total - self._pulls, 0)[..., None]
-        # Equation 6 of Li & Song, solved for yhat.
-        return (self._total[..., None] * mean - share * before) / np.maximum(self._pulls, 1)[..., None]
 
 
 class HDPMAB(EpochElimination):

@@ -1,8 +1,6 @@
 """Agents of Tao et al. 2023, "A distributed privacy-preserving learning dynamics in general social networks", section
 4, stages 3 and 4."""
 
-import math
-
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, integer, number
@@ -30,7 +28,6 @@ class PrivateSocialLearning(SocialPolicy):
     Args:
         beta: probability of adopting an option whose signal is 1, in (1/2, 1]; 1 - beta if the signal is 0.
         mu: probability of a uniformly random option instead of one drawn from the estimate, in [0, 1].
-        delta: ln(beta / (1 - beta)), in place of beta.
         epsilon: level of the bitwise randomised response that `simulate(privacy="paper")` installs.
         empty: what an agent tries if it received nothing or its estimate is 0 for all options: "uniform" (a random
             option) or "null" (none). The paper does not say.
@@ -42,21 +39,14 @@ class PrivateSocialLearning(SocialPolicy):
 
     def __init__(
         self,
-        beta: float | None = None,
+        beta: float = 0.505,
         mu: float = 6.7e-5,
         *,
-        delta: float | None = None,
         epsilon: float = 1.0,
         empty: str = "uniform",
         pool: int = 1,
     ) -> None:
-        if beta is not None and delta is not None:
-            raise ValueError(
-                f"beta and delta determine each other: give one, not both beta={beta!r} and delta={delta!r}"
-            )
-        if delta is not None:
-            beta = 1 / (1 + math.exp(-number("delta", delta, above=0)))
-        self.beta = number("beta", 0.505 if beta is None else beta, above=0.5, at_most=1)
+        self.beta = number("beta", beta, above=0.5, at_most=1)
         self.alpha = 1 - self.beta
         self.mu = number("mu", mu, at_least=0, at_most=1)
         self.epsilon = number("epsilon", epsilon, above=0)

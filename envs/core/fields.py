@@ -72,9 +72,13 @@ def hidden(shape: Shape = None) -> Any:
     return _declared(shape, Owner())
 
 
-@cache
 def owners(state_type: Any) -> dict[str, Owner]:
     """The owner of each field of a State, by the field's name."""
+    return _owners(state_type)
+
+
+@cache
+def _owners(state_type: Any) -> dict[str, Owner]:
     return {one.name: one.metadata.get("owner", Owner()) for one in dataclasses.fields(state_type)}
 
 

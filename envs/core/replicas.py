@@ -154,6 +154,7 @@ class Replicas(Stored[S]):
             return
         reward, over, told = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
         self._filled = reward[0], over, told
+        self._stops = any(channel.config.budget is not None for channel in self.channels.values())
         self._actions: list[Actions] = []
         self._calls: tuple[list[Turn], list[Turn]] = [], []
         for (now, then), turn in zip(self._order, self._turns):
@@ -207,7 +208,7 @@ class Replicas(Stored[S]):
         seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), TELL)
         _, over, told = self._filled
         ends = over.item(0), over.item(1)
-        if self._splits or ends[0] or ends[1]:
+        if self._stops or ends[0] or ends[1]:
             self._close(over.copy(), self._everywhere)
             ends = self.terminated.item(), self.truncated.item()
         return seen, self._complete(dict(zip(self._keys, told.item()))), ends

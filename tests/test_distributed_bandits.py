@@ -204,19 +204,6 @@ def test_elimination_by_hand(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None
     assert found.tolist() == by_hand.tolist()
 
 
-def regrets(policy: Any, runs: int, seed: int, *, fast: bool = True, horizon: int = 2000) -> Floats:
-    env = federated_bandit_v0.population(runs, num_agents=2, qualities=(0.1, 0.95, 0.5), horizon=horizon)
-    return taciturn.simulate(env, policy, seed=seed, fast=fast).metrics["regret"]
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_jumps_have_the_law_of_steps(kind: Any) -> None:
-    """False alarm rate 1e-4 (Kolmogorov-Smirnov); another epsilon is detected."""
-    jumps, steps = (regrets(kind(1.0, 0.1), 200, seed, fast=fast) for seed, fast in ((1, True), (2, False)))
-    assert stats.ks_2samp(jumps, steps).pvalue > 1e-4
-    assert stats.ks_2samp(regrets(kind(0.5, 0.1), 200, 3), steps).pvalue < 1e-4
-
-
 MEANS = (0.9, 0.6, 0.3, 0.5)
 
 
@@ -248,16 +235,3 @@ def test_an_audit_tells_the_papers_noise_from_that_of_the_authors_code(published
 
     found = audit(sums, pair=(0, 1), trials=20_000, confidence=1 - 1e-4, claimed=epsilon)
     assert found.verdict == ("violated" if published else "consistent")
-
-
-@pytest.mark.parametrize(("kind", "trust"), [(DistDPSE, "distributed"), (ShuffleElimination, "shuffle")])
-def test_they_say_whom_they_trust_and_name_mistaken_parameters(kind: Any, trust: str) -> None:
-    assert kind.trust == trust
-    assert DistRDPSE.trust == "distributed"
-    for name, value in (("epsilon", 0), ("beta", 1.0), ("growth", 1.0)):
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            kind(**{name: value})
-    with pytest.raises(ValueError, match="scale must be"):
-        DistRDPSE(scale=0.5)
-    with pytest.raises(ValueError, match="delta must be"):
-        ShuffleElimination(delta=0.0)

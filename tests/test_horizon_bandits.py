@@ -131,10 +131,3 @@ def test_acting_alike_saves_exploring(index: str) -> None:
 def test_constants_are_above_zero(kind: Any, name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be"):
         kind(**{name: 0})
-
-
-def test_parameters_of_agents_that_act_alike() -> None:
-    with pytest.raises(ValueError, match="index must be"):
-        Synchronised("ucb")
-    with pytest.raises(ValueError, match="growth must be"):
-        Synchronised(growth=0.5)

@@ -111,15 +111,6 @@ def regrets(policy: Any, runs: int, seed: int, *, fast: bool, horizon: int = 100
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_jumps_have_the_law_of_steps(kind: Any) -> None:
-    """False alarm rate 1e-4 (Kolmogorov-Smirnov); another epsilon is detected."""
-    jumps, steps = (regrets(kind(2.0), 250, seed, fast=fast) for seed, fast in ((1, True), (2, False)))
-    other = regrets(kind(1.0), 250, 3, fast=True)
-    assert stats.ks_2samp(jumps, steps).pvalue > 1e-4
-    assert stats.ks_2samp(other, steps).pvalue < 1e-4
-
-
-@pytest.mark.parametrize("kind", BOTH)
 def test_jumps_are_steps_where_nothing_is_random(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rewards are certain, answers are rewards, and the run is cut at odd moments."""
     monkeypatch.setattr(kind, "law", lambda self: (0.0, 0.0, 1.0))
@@ -146,10 +137,3 @@ def test_without_numba_they_are_the_same(kind: Any, monkeypatch: pytest.MonkeyPa
     found = regrets(kind(), 3, 5, fast=True, horizon=300)
     monkeypatch.setattr(local_bandits, "compiled", lambda function: function)
     assert (regrets(kind(), 3, 5, fast=True, horizon=300) == found).all()
-
-
-@pytest.mark.parametrize("kind", BOTH)
-def test_they_are_local_and_name_mistaken_parameters(kind: Any) -> None:
-    assert kind.trust == "local"
-    with pytest.raises(ValueError, match="epsilon must be a finite number > 0"):
-        kind(0)

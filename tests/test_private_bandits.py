@@ -185,32 +185,7 @@ def test_jumps_are_steps_where_nothing_is_random(kind: Any) -> None:
     assert found[0].min() > 0
 
 
-@pytest.mark.parametrize(
-    ("policy", "wrong"),
-    [(kind(0.5), kind(1.5)) for kind in (*EPISODES, DPUCB)],
-    ids=lambda one: type(one).__name__,
-)
-def test_jumps_have_the_law_of_steps(policy: Any, wrong: Any) -> None:
-    # False alarm rate 1e-4 (Kolmogorov-Smirnov); the test detects noise of a third of the scale.
-    jumps, steps, less = (
-        regrets(one, (0.1, 0.9, 0.5), 150, seed, fast=fast)[-1]
-        for one, fast, seed in ((policy, True, 1), (policy, False, 2), (wrong, True, 3))
-    )
-    assert stats.ks_2samp(jumps, steps).pvalue > 1e-4
-    assert stats.ks_2samp(less, steps).pvalue < 1e-4
-
-
 def test_without_numba_the_stretches_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     found = regrets(DPUCB(), (0.2, 0.8), 3, 5)
     monkeypatch.setattr(private_bandits, "compiled", lambda function: function)
     assert (regrets(DPUCB(), (0.2, 0.8), 3, 5) == found).all()
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_mistaken_parameters_are_named(kind: Any) -> None:
-    assert kind.trust == "central"
-    with pytest.raises(ValueError, match="epsilon must be a finite number > 0"):
-        kind(0)
-    for name, value, of in (("alpha", 0, AdaPUCB), ("ratio", 1, DPKLUCB), ("gamma", 1.0, DPUCB)):
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            of(**{name: value})

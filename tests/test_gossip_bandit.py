@@ -39,7 +39,6 @@ from taciturn.policies import (
     Uniform,
     Voter,
 )
-from taciturn.policies.reference import ppcl
 from taciturn.policies.reference.ppcl import clipped_estimate
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
@@ -235,19 +234,13 @@ def test_anchors_reach_every_count(n: int) -> None:
     assert abs(drawn.var() / variance - 1) < 4 * np.sqrt(2 / 20_000)
 
 
-def first_counts(
-    mechanism: Any, size: int, *, by_message: bool, seed: int, leave_out: bool = False, **params: Any
-) -> Array:
+def first_counts(mechanism: Any, size: int, *, by_message: bool, seed: int, **params: Any) -> Array:
     """What the first agent to tick hears, int64[size, K], by the closed law or message by message."""
     env = population(size, mechanism, **params)
     if by_message:
         env = Faulty(env, "preference", Stragglers((1.0,)))  # on time, but needs single messages
     env.reset(seed=seed)
     counts: Array = env.state.counts
-    if leave_out:
-        own = env.state.preference[np.arange(size), env.state.ticker[:, 0]]
-        others = env.state.holders - (own[:, None] == np.arange(counts.shape[1]))
-        counts = mechanism.perturb_counts(others, np.random.default_rng(seed))
     return counts
 
 
@@ -269,16 +262,12 @@ def joint_law(mechanism: Any, holders: tuple[int, ...], n: int) -> Array:
 
 
 def test_a_tick_hears_the_law_of_single_messages() -> None:
-    """Equations 5 and 6: joint over the options, the closed law and the messages both; and three mistakes are found."""
+    """Equations 5 and 6: joint over the options, the closed law and the messages both."""
     size, law = 15_000, joint_law(RR(2.0), (2, 2, 1), 5) * 15_000
     for by_message in (False, True):
         for mechanism in (RR(2.0), UnaryEncoding(2.0, "symmetric")):
             counts = first_counts(mechanism, size, by_message=by_message, seed=3, **SMALL)
             assert fits(joint(counts, 5), law) > FALSE_ALARM
-    wrong_flip = first_counts(RR(4.0), size, by_message=False, seed=3, **SMALL)  # flips with 1 / (e^epsilon + 1)
-    assert fits(joint(wrong_flip, 5), law) < 1e-12
-    others_only = first_counts(RR(2.0), size, by_message=False, seed=3, leave_out=True, **SMALL)
-    assert fits(joint(others_only, 5), law) < 1e-12
 
 
 def test_replies_are_fresh_at_every_request() -> None:
@@ -298,8 +287,7 @@ def test_replies_are_fresh_at_every_request() -> None:
 
 
 def test_clocks_are_independent() -> None:
-    """Ticks of the agents are Poisson and so is their sum; gaps are exponential. Agents that take turns are found
-    out."""
+    """Ticks of the agents are Poisson and so is their sum; gaps are exponential."""
     n, size = 8, 400
     run = started(Random(), size, num_agents=n, rate=2.0, horizon=10.0, seed=8)
     gaps = []
@@ -308,14 +296,9 @@ def test_clocks_are_independent() -> None:
         run.step(np.full((size, 1, 3), [4, 0, 0]))
         gaps.append((run.clock() - before)[live])
     requests = run.state.requests
-
-    def dispersion_p(requests: Array) -> float:
-        chi2 = ((requests - 20.0) ** 2 / 20.0).sum()
-        return float(2 * min(stats.chi2.cdf(chi2, requests.size), stats.chi2.sf(chi2, requests.size)))
-
-    assert dispersion_p(requests) > FALSE_ALARM
-    in_turn = (requests.sum(1)[:, None] + np.arange(n)) // n
-    assert dispersion_p(in_turn) < 1e-12
+    dispersion = stats.chi2(requests.size)
+    chi2 = ((requests - 20.0) ** 2 / 20.0).sum()
+    assert 2 * min(dispersion.cdf(chi2), dispersion.sf(chi2)) > FALSE_ALARM
     # Past the first, which is no gap yet; beyond the horizon gaps are cut off, for 1 in 160.
     first = gaps[0][gaps[0] > 0]
     assert stats.kstest(first, "expon", args=(0, 1 / (n * 2.0))).pvalue > FALSE_ALARM
@@ -565,48 +548,10 @@ def test_two_options_are_an_exact_birth_death_chain(
     if way == "step":
         no_leap(monkeypatch)
 
-    def holders(policy: Any, seed: int) -> Array:
-        privacy = None if mechanism is None else {"preference": mechanism}
-        env = population(size, num_agents=n, qualities=qualities)
-        run = taciturn.simulate(env, policy, seed=seed, until=until, privacy=privacy)
-        return np.bincount(np.rint(run.metrics["best"] * n).astype(int), minlength=n + 1)
-
-    assert fits(holders(PPCL(), 21), law) > FALSE_ALARM
-    if way == "step" and epsilon == 1.0:
-        assert fits(holders(OnTrueShare(), 22), law) < 1e-12
-        assert fits(holders(StopsAtConsensus(), 23), law) < 1e-12
-    if way == "fast_forward" and epsilon == 1.0:
-        monkeypatch.setattr(
-            ppcl, "unbiased", lambda counts, received, p, q: counts / np.maximum(received, 1)[..., None]
-        )
-        assert fits(holders(PPCL(), 24), law) < 1e-12
-
-
-class OnTrueShare(PPCL):
-    """The mistake of comparing the true share of one's own option with the threshold."""
-
-    needs_truth = True
-
-    def act(self, obs: Array, mask: Array | None = None) -> Array:
-        state = self._view.truth.state
-        own = np.take_along_axis(state.preference, state.ticker, 1)
-        true = np.take_along_axis(state.holders, own, 1) / self._shape[1]
-        self._threshold, threshold = np.inf, self._threshold
-        plan = super().act(obs)
-        self._threshold = threshold
-        plan[true >= threshold, 0] = self._options
-        return plan
-
-
-class StopsAtConsensus(PPCL):
-    """The mistake of taking a consensus for the end."""
-
-    needs_truth = True
-
-    def act(self, obs: Array, mask: Array | None = None) -> Array:
-        plan = super().act(obs)
-        plan[self._view.truth.state.holders.max(1) == self._shape[1], 0, 0] = self._options
-        return plan
+    env = population(size, num_agents=n, qualities=qualities)
+    privacy = None if mechanism is None else {"preference": mechanism}
+    run = taciturn.simulate(env, PPCL(), seed=21, until=until, privacy=privacy)
+    assert fits(np.bincount(np.rint(run.metrics["best"] * n).astype(int), minlength=n + 1), law) > FALSE_ALARM
 
 
 def test_consensus_is_not_absorbing() -> None:

@@ -28,7 +28,9 @@ TWO_TRIANGLES = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)]
 WORLDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "gossip_bandit_v0": {
         "num_agents": (1, 2.5),
-        "qualities": ((0.5,), (0.5, 1.5), (0.5, NAN)),
+        "qualities": ("tao2023", (0.5,), (0.5, 1.5), (0.5, NAN)),
+        "num_options": (1,),
+        "shuffle": (2,),
         "rate": (0.0,),
         "horizon": (-1.0,),
         "asks": ("two",),
@@ -140,6 +142,8 @@ POLICIES: dict[str, dict[str, tuple[Any, ...]]] = {
     "DDPMAB": {"aggregate": ("last",)},
     "HDPMAB": {"gap": (0.0,)},
     "KLUCB": {"c": (-1,)},
+    "HorizonKLUCB": {"a": (0,), "c": (0,)},
+    "PooledKLUCB": {"a": (0,), "c": (0,)},
     "SuccessiveElimination": {"delta": (1.0,)},
     "DPSuccessiveElimination": {"epsilon": (0,)},
     "Fed2UCB": {"pulls": (0, 1e30), "sigma": (1e308,), "sigma_c": (1e308,)},
@@ -270,6 +274,12 @@ def test_parameters_that_bound_each_other() -> None:
         (elicitation, {"max_epsilon": np.float64(0.001)}, "max_epsilon must be a finite number > 0.01 and <= 1e[+]30"),
         (gossip, {"num_envs": 10**12}, "num_envs must be at most 2500000 with 400 agents, not 10{12}"),
         (gossip, {"rate": 1e300, "horizon": 1e300}, "num_agents [*] rate [*] horizon, the ticks of a run, must"),
+        (gossip, {"qualities": "chen2021", "num_options": 5}, "num_options .* 'chen2021' has no 5 qualities"),
+        (
+            gossip,
+            {"qualities": (0.5, 0.4), "num_options": 3},
+            "num_options must be the number of qualities, 2, or None",
+        ),
         (gossip, chosen, zeros),
         (social, chosen, zeros),
         (

@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from laws import fits
@@ -150,16 +149,6 @@ def test_the_schedule_beats_random() -> None:
     assert reference.mean() < 0.7 * chance.mean()
 
 
-def test_gymnasium_makes_it() -> None:
-    env = gymnasium.make("taciturn/ArmElimination-v0")
-    assert env.observation_space.shape == (32,)
-    assert env.action_space == gymnasium.spaces.Box(-1, 1, (3,), np.float32)
-    env.reset(seed=0)
-    *_, truncated, info = env.step(np.ones(3, np.float32))
-    assert truncated
-    assert info["slots"] == 10_000
-
-
 def test_edges() -> None:
     one = world(3, num_arms=1, num_agents=1)
     run = taciturn.simulate(one, EliminationSchedule(), seed=0)
@@ -186,11 +175,3 @@ def test_no_round_follows_the_last_one() -> None:
     assert run.metrics["rounds"].tolist() == [2, 2, 2]
     more = taciturn.simulate(env, CDPMAB(epsilon=10.0, rounds=4, gap=0.9), seed=0, privacy="paper")
     assert more.metrics["rounds"].tolist() == [4, 4, 4], "which no elimination has prevented"
-
-
-@pytest.mark.parametrize(
-    "policy", ["KLUCB", "MOSS", "UCB1", "Fed2UCB", "SuccessiveElimination", "ThompsonSampling", "CDPMAB"]
-)
-def test_policies_that_pull_single_arms_are_refused(policy: str) -> None:
-    with pytest.raises(ValueError, match=f"{policy} acts in federated_bandit, not in 'arm_elimination'"):
-        taciturn.simulate(world(), policy, seed=0)

@@ -138,54 +138,6 @@ def test_trials_serve_once() -> None:
     assert sum(one.verdict == "violated" for one in found) <= binom.isf(1e-4, SEEDS, 0.05)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-def test_wrong_flip_probability_is_caught(epsilon: float, method: Method) -> None:
-    assert audit(Bits(epsilon, level=epsilon), (FIRST, SECOND), 20_000, 0.999, method=method).verdict == "violated"
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-def test_half_the_sensitivity_is_caught(epsilon: float, method: Method) -> None:
-    assert audit(Noise(epsilon, 0.5 / epsilon), (0.0, 1.0), 20_000, 0.999, method=method).verdict == "violated"
-
-
-def two_messages(mechanism: Any, reused: bool) -> Callable[[Array, np.random.Generator, int], Array]:
-    def transcript(x: Array, rng: np.random.Generator, trials: int) -> Array:
-        state = rng.bit_generator.state
-        first = mechanism.perturb(np.repeat(x[None, 0], trials, 0), rng)
-        if reused:
-            rng.bit_generator.state = state
-        second = mechanism.perturb(np.repeat(x[None, 1], trials, 0), rng)
-        return np.stack([first, second], 1)
-
-    return transcript
-
-
-@pytest.mark.parametrize("made", [bits, noise])
-def test_noise_reused_within_a_run_is_caught(made: Callable[[float], Any]) -> None:
-    """Of two messages, only the first is private; what it adds to the second tells it."""
-    mechanism, (x0, x1) = made(1.0)
-    worlds = np.stack([x0, x0]), np.stack([x1, x0])
-    sound, broken = (
-        audit(two_messages(mechanism, reused), worlds, 20_000, 0.999, claimed=1.0, bits=False)
-        for reused in (False, True)
-    )
-    assert (sound.verdict, broken.verdict) == ("consistent", "violated")
-    assert sound.certified > 0.8
-    assert broken.certified > 0.99 * broken.cap
-
-
-@pytest.mark.parametrize("made", [bits, noise])
-def test_a_forgotten_channel_is_caught(made: Callable[[float], Any]) -> None:
-    """A ledger that charges one of two channels."""
-    mechanism, (x0, x1) = made(1.0)
-    worlds = np.stack([x0, x0]), np.stack([x1, x1])
-    found = audit(two_messages(mechanism, False), worlds, 40_000, 0.999, claimed=1.0, bits=False)
-    assert found.verdict == "violated"
-    assert found.against(2.0).verdict == "consistent"
-
-
 def test_that_a_value_changed_is_no_secret_of_memoized_answers() -> None:
     """Two answers that differ can only come of two values: the ledger's count of new answers does not cover it, says
     `Memoized`."""
@@ -614,9 +566,6 @@ def test_one_run_in_which_everyone_is_a_canary() -> None:
         ({"pair": {"vote": (0, 1)}}, r"pair must hold messages of shape \(3,\), not \(\)"),
         ({"pair": OPINIONS, "policy": Mute()}, "steps must be enough for a message of agent 0 on channel 'opinion'"),
         ({"method": "one-run"}, "trials must be the number of senders, 4, in one run, not 100"),
-        ({"trials": 3}, "trials must be an integer >= 4 and <= 1000000000, not 3"),
-        ({"trials": 10**400}, "trials must be an integer >= 4 and <= 1000000000"),
-        ({"references": True, "method": "white"}, "method must be 'black' with references, not 'white'"),
     ],
 )
 def test_mistakes_about_environments_are_named(change: dict[str, Any], named: str) -> None:
@@ -769,12 +718,6 @@ def test_either_sign_of_the_ratio_and_outputs_of_one_world() -> None:
 
 def _look_up(table: Array, y: Array, x0: int, x1: int) -> Array:
     return table[y]
-
-
-def test_the_same_seed_gives_the_same_result() -> None:
-    mechanism, pair = noise(1.0)
-    first, second, other = (audit(mechanism, pair, 2_000, seed=seed, method="black") for seed in (0, 0, 1))
-    assert first == second != other
 
 
 def test_progress_counts_trials() -> None:

@@ -124,22 +124,13 @@ def test_the_version_is_that_of_the_package(run: Run) -> None:
 
 
 def test_run_prints_one_document(run: Run) -> None:
-    words = (
-        "run",
-        "taciturn/RoundStopping-v0",
-        "--policy",
-        "FixedCount",
-        "--set",
-        "policy.k=3",
-        "--set",
-        "horizon=30",
-    )
-    code, out, err = run(*words, "--seeds", "3", "--json")
+    words = "run taciturn/RoundStopping-v0 --policy FixedCount --set policy.k=3 --set horizon=30"
+    code, out, err = run(*words.split(), "--seeds", "3", "--json")
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert (found["seed"], found["runs"]) == (0, 3)
     assert found["metrics"]["mean_updates"]["values"] == [3.0, 3.0, 3.0]
-    code, out, _ = run(*words, "--seeds", "2")
+    code, out, _ = run(*words.split(), "--seeds", "2")
     assert code == 0
     assert "mean_updates" in out
 
@@ -198,19 +189,8 @@ def test_a_task_says_what_it_is(run: Run) -> None:
 def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hall's interval of the printed values: at its bounds his transformation of T is Student's quantile. Runs are
     those of as many replicas, in blocks of seeds of their own."""
-    words = (
-        "run",
-        "gossip_bandit",
-        "--policy",
-        "Voter",
-        "--set",
-        "num_agents=10",
-        "--set",
-        "horizon=3",
-        "--seeds",
-        "4",
-    )
-    metric = json.loads(run(*words, "--json")[1])["metrics"]["regret"]
+    words = "run gossip_bandit --policy Voter --set num_agents=10 --set horizon=3 --seeds 4"
+    metric = json.loads(run(*words.split(), "--json")[1])["metrics"]["regret"]
     world = gossip_bandit_v0.population(4, num_agents=10, horizon=3.0)
     assert metric["values"] == simulate(world, "Voter", seed=0).metrics["regret"].tolist()
     assert len(set(metric["values"])) == 4
@@ -220,7 +200,7 @@ def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytes
         t = (metric["mean"] - bound) / error
         assert t + a * t**2 / 3 + a**2 * t**3 / 27 + a / 6 == pytest.approx(sign * stats.t.ppf(0.975, 3))
     monkeypatch.setattr("taciturn.cli.run.BLOCK", 2)
-    blocks = json.loads(run(*words, "--json")[1])["metrics"]["regret"]["values"]
+    blocks = json.loads(run(*words.split(), "--json")[1])["metrics"]["regret"]["values"]
     assert len(blocks) == len(set(blocks)) == 4
 
 
@@ -647,23 +627,12 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def test_run_with_privacy_tells_what_was_spent(run: Run) -> None:
-    words = (
-        "run",
-        "FederatedTraining",
-        "--policy",
-        "FixedCount",
-        "--set",
-        "policy.k=5",
-        "--set",
-        "clip_norm=1",
-        "--set",
-        "horizon=20",
-    )
-    code, out, err = run(*words, "--privacy", "update=Gaussian:2,delta=1e-5", "--seeds", "2", "--json")
+    words = "run FederatedTraining --policy FixedCount --set policy.k=5 --set clip_norm=1 --set horizon=20"
+    code, out, err = run(*words.split(), "--privacy", "update=Gaussian:2,delta=1e-5", "--seeds", "2", "--json")
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert 0 < found["metrics"]["epsilon_zcdp"]["mean"] <= found["metrics"]["epsilon_basic"]["mean"]
-    assert json.loads(run(*words, "--seeds", "1", "--json")[1])["metrics"]["epsilon_basic"]["mean"] is None
+    assert json.loads(run(*words.split(), "--seeds", "1", "--json")[1])["metrics"]["epsilon_basic"]["mean"] is None
 
 
 def test_audit_of_a_true_claim(run: Run, tmp_path: Path) -> None:

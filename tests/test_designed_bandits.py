@@ -17,7 +17,6 @@ from taciturn.policies import (
     HorizonKLUCB,
     Mixture,
     PublicPlan,
-    Synchronised,
     ThompsonSampling,
 )
 from taciturn.policies.classic.bandit_indices import kl_upper_bound
@@ -71,25 +70,6 @@ def test_the_first_batch_pulls_every_arm_equally_often() -> None:
         obs = env.step(policy.act(obs)).observation
     counts = policy._layout.unpack(obs)["counts"]
     np.testing.assert_array_equal(counts, np.full((1, 2, 4), 3))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"first": 0}, "first must be an integer >= 1"),
-        ({"growth": 0.9}, "growth must be"),
-        ({"chunk": 0}, "chunk must be an integer >= 1"),
-        ({"until": 1.1}, "until must be"),
-    ],
-)
-def test_parameters_out_of_range(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PublicPlan(**given)
-
-
-def test_it_needs_a_server() -> None:
-    with pytest.raises(ValueError, match="PublicPlan acts in federated_bandit with topology='server'"):
-        taciturn.simulate(federated_bandit_v0.population(1, num_agents=4, topology="ring"), PublicPlan(), seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -331,27 +311,6 @@ def test_agents_divide_the_arms_one_after_another() -> None:
             index = kl_upper_bound(n, (1 + sums[row]) / (counts[row] + 2), 0.6 * np.log(1 + 0.2 * 500 / n))
             assert got[row, agent] == index.argmax()
             taken[got[row, agent]] += 1
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"first": 0}, "first must be an integer >= 1"),
-        ({"growth": 0.9}, "growth must be"),
-        ({"until": 1.1}, "until must be"),
-        ({"a": 0}, "a must be"),
-        ({"c": 0}, "c must be"),
-    ],
-)
-def test_parameters_of_the_divided_plan(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        DividedPlan(**given)
-
-
-@pytest.mark.parametrize("policy", [DividedPlan(), Synchronised()], ids=repr)
-def test_averages_need_a_server(policy: Any) -> None:
-    with pytest.raises(ValueError, match="server"):
-        taciturn.simulate(federated_bandit_v0.population(1, num_agents=4, topology="ring"), policy, seed=0)
 
 
 @pytest.mark.parametrize("policy", [DividedPlan(first=2), PublicPlan(), GrowingSchedule()], ids=repr)

@@ -130,20 +130,6 @@ def test_whoever_computes_the_payment_is_not_misled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"individuals": {"Hedge": 1.0}}, "individuals must be one of"),
-        ({"individuals": {}}, "individuals must be shares"),
-        ({"individuals": {"Truthful": 0.0}}, "share must"),
-    ],
-    ids=str,
-)
-def test_what_the_informed_platform_refuses(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        InformedPlatform(**given)
-
-
-@pytest.mark.parametrize(
     ("params", "message"),
     [({"reporting": "rappor"}, "reporting must be"), ({"num_individuals": 201}, "at most 200")],
     ids=str,

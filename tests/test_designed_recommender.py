@@ -255,19 +255,6 @@ def test_a_trained_policy_is_kept_and_saved(tmp_path: Path) -> None:
         taciturn.simulate(other, again, seed=0)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"degree": -1}, {"explore": -0.1}, {"worlds": 1}, {"rounds": 0}, {"cells": 0}, {"first": 0}, {"growth": 0.9},
-        {"slack": -1}, {"prior": 0}, {"share": 1}, {"seed": -1},
-    ],
-)  # fmt: skip
-def test_parameters_out_of_range(bad: dict[str, Any]) -> None:
-    (name,) = bad
-    with pytest.raises(ValueError, match=f"^{name} must be"):
-        BlockListener(**bad)
-
-
 def test_what_is_shown_without_selecting_is_charged() -> None:
     env = recommender_v0.population(2, **SHOP)
     run = taciturn.simulate(env, LogisticBandit(**BRIEF), seed=0, privacy={"selection": NoPrivacy()})

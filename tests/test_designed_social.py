@@ -282,14 +282,6 @@ def test_listeners_reveal_no_more_than_their_answer() -> None:
     assert 0 < found.certified <= 3.0
 
 
-@pytest.mark.parametrize("given", [{"asks": "one"}, {"initial_preferences": "none"}, {"reward": "preference"}])
-def test_where_it_cannot_act(given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"Listener acts in (worlds of social learning|social_bandit)"):
-        taciturn.simulate(gossip_bandit_v0.population(1, num_agents=6, **given), Listener(), seed=0)
-    with pytest.raises(ValueError, match="moment must be"):
-        Listener(moment=0.0)
-
-
 @pytest.mark.parametrize("policy", [HoldTheBest(), HoldTheBestTogether(), Listener(None, moment=1.0)], ids=repr)
 def test_a_run_that_is_over_is_forgotten(policy: Any) -> None:
     """In its replica alone, once it is told."""

@@ -142,24 +142,6 @@ def test_named_instances_are_the_papers() -> None:
     np.testing.assert_array_equal(federated.state.quality, [[[0.25, 0.75]]])
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        (
-            {"qualities": "chen2021", "num_options": 5},
-            "num_options must be another number: 'chen2021' has no 5 qualities",
-        ),
-        ({"qualities": "tao2023"}, "qualities must be one of 'uniform', 'chen2021', not 'tao2023'"),
-        ({"qualities": (0.5, 0.4), "num_options": 3}, "num_options must be the number of qualities, 2, or None, not 3"),
-        ({"num_options": 1}, "num_options must be an integer >= 2 and <= 1000, not 1"),
-        ({"shuffle": 2}, "shuffle must be one of"),
-    ],
-)
-def test_instances_are_checked(params: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gossip_bandit_v0.population(**params)
-
-
 @pytest.mark.parametrize("name", ["gossip", "social"])
 def test_a_learner_scores_the_same_whatever_the_order(name: str) -> None:
     """Trained with the defaults, then played on qualities from the best down and from the worst up. (Of nine trainings

@@ -153,12 +153,3 @@ def test_the_check_of_schedules_finds_it_too() -> None:
     schedule_is_public(Play("FedUCB", "federated_bandit_v0", small, given={"acts_on": "received"}))
     with pytest.raises(AssertionError, match="message"):
         schedule_is_public(Play(AsClaimed, "federated_bandit_v0", small))
-
-
-def test_mistaken_parameters_are_named() -> None:
-    for name, value in (("threshold", 0), ("width", -1), ("ridge", 0.0), ("acts_on", "all")):
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            FedUCB(**{name: value})  # type: ignore[arg-type]
-    world = federated_bandit_v0.population(1, num_agents=3, num_arms=2, horizon=9, topology="ring")
-    with pytest.raises(ValueError, match="FedUCB acts in federated_bandit with topology='server'"):
-        taciturn.simulate(world, FedUCB(), seed=0)

@@ -40,7 +40,6 @@ from taciturn.policies import (
     Voter,
 )
 from taciturn.policies.families.social import option_to_pull
-from taciturn.policies.reference import ppcl
 from taciturn.policies.reference.ppcl import clipped_estimate
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
@@ -85,17 +84,6 @@ def no_leap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # The spec's example.
-
-
-def test_the_contract() -> None:
-    env = gossip_bandit_v0.population(num_envs=200, num_agents=400, qualities=(0.95, 0.65, 0.35, 0.05), rate=1.0)
-    env = Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(epsilon=3.0))
-    run = taciturn.simulate(env, PPCL(), seed=0, until=[10.0, 20.0, 40.0], record=["popularity"])
-    popularity = run.trace["popularity"]
-    assert popularity.shape == (3, 200, 4)
-    np.testing.assert_allclose(popularity.sum(-1), 1.0)
-    assert (np.diff(popularity[:, :, 0].mean(1)) > -0.01).all()
-    assert popularity[-1, :, 0].mean() > 0.99
 
 
 def test_what_the_paper_prescribes() -> None:
@@ -247,19 +235,13 @@ def test_anchors_reach_every_count(n: int) -> None:
     assert abs(drawn.var() / variance - 1) < 4 * np.sqrt(2 / 20_000)
 
 
-def first_counts(
-    mechanism: Any, size: int, *, by_message: bool, seed: int, leave_out: bool = False, **params: Any
-) -> Array:
+def first_counts(mechanism: Any, size: int, *, by_message: bool, seed: int, **params: Any) -> Array:
     """What the first agent to tick hears, int64[size, K], by the closed law or message by message."""
     env = population(size, mechanism, **params)
     if by_message:
         env = Faulty(env, "preference", Stragglers((1.0,)))  # on time, but needs single messages
     env.reset(seed=seed)
     counts: Array = env.state.counts
-    if leave_out:
-        own = env.state.preference[np.arange(size), env.state.ticker[:, 0]]
-        others = env.state.holders - (own[:, None] == np.arange(counts.shape[1]))
-        counts = mechanism.perturb_counts(others, np.random.default_rng(seed))
     return counts
 
 
@@ -281,16 +263,12 @@ def joint_law(mechanism: Any, holders: tuple[int, ...], n: int) -> Array:
 
 
 def test_a_tick_hears_the_law_of_single_messages() -> None:
-    """Equations 5 and 6: joint over the options, the closed law and the messages both; and three mistakes are found."""
+    """Equations 5 and 6: joint over the options, the closed law and the messages both."""
     size, law = 15_000, joint_law(RR(2.0), (2, 2, 1), 5) * 15_000
     for by_message in (False, True):
         for mechanism in (RR(2.0), UnaryEncoding(2.0, "symmetric")):
             counts = first_counts(mechanism, size, by_message=by_message, seed=3, **SMALL)
             assert fits(joint(counts, 5), law) > FALSE_ALARM
-    wrong_flip = first_counts(RR(4.0), size, by_message=False, seed=3, **SMALL)  # flips with 1 / (e^epsilon + 1)
-    assert fits(joint(wrong_flip, 5), law) < 1e-12
-    others_only = first_counts(RR(2.0), size, by_message=False, seed=3, leave_out=True, **SMALL)
-    assert fits(joint(others_only, 5), law) < 1e-12
 
 
 def test_replies_are_fresh_at_every_request() -> None:
@@ -310,8 +288,7 @@ def test_replies_are_fresh_at_every_request() -> None:
 
 
 def test_clocks_are_independent() -> None:
-    """Ticks of the agents are Poisson and so is their sum; gaps are exponential. Agents that take turns are found
-    out."""
+    """Ticks of the agents are Poisson and so is their sum; gaps are exponential."""
     n, size = 8, 400
     run = started(Random(), size, num_agents=n, rate=2.0, horizon=10.0, seed=8)
     gaps = []
@@ -320,14 +297,9 @@ def test_clocks_are_independent() -> None:
         run.step(np.full((size, 1, 3), [4, 0, 0]))
         gaps.append((run.clock() - before)[live])
     requests = run.state.requests
-
-    def dispersion_p(requests: Array) -> float:
-        chi2 = ((requests - 20.0) ** 2 / 20.0).sum()
-        return float(2 * min(stats.chi2.cdf(chi2, requests.size), stats.chi2.sf(chi2, requests.size)))
-
-    assert dispersion_p(requests) > FALSE_ALARM
-    in_turn = (requests.sum(1)[:, None] + np.arange(n)) // n
-    assert dispersion_p(in_turn) < 1e-12
+    dispersion = stats.chi2(requests.size)
+    chi2 = ((requests - 20.0) ** 2 / 20.0).sum()
+    assert 2 * min(dispersion.cdf(chi2), dispersion.sf(chi2)) > FALSE_ALARM
     # Past the first, which is no gap yet; beyond the horizon gaps are cut off, for 1 in 160.
     first = gaps[0][gaps[0] > 0]
     assert stats.kstest(first, "expon", args=(0, 1 / (n * 2.0))).pvalue > FALSE_ALARM
@@ -384,16 +356,6 @@ def test_leaps_have_the_law_of_steps(name: str, monkeypatch: pytest.MonkeyPatch)
         if len({*first.tolist(), *second.tolist()}) > 1:
             assert two_sample_p(first, second) > FALSE_ALARM, metric
     assert two_sample_p(fast.trace["best"][0], steps.trace["best"][0]) > FALSE_ALARM
-
-
-def test_that_comparison_has_power(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaps that end a consensus for good, or forget the bias, are found out."""
-    _, mechanism, params = CASES["ppcl, weak"]
-    size, privacy = 3000, {"preference": mechanism}
-    right = taciturn.simulate(population(size, **params), PPCL(), seed=1, until=6.0, privacy=privacy)
-    monkeypatch.setattr(ppcl, "unbiased", lambda counts, received, p, q: counts / np.maximum(received, 1)[..., None])
-    wrong = taciturn.simulate(population(size, **params), PPCL(), seed=2, until=6.0, privacy=privacy)
-    assert two_sample_p(right.metrics["best"], wrong.metrics["best"]) < 1e-12
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -587,48 +549,10 @@ def test_two_options_are_an_exact_birth_death_chain(
     if way == "step":
         no_leap(monkeypatch)
 
-    def holders(policy: Any, seed: int) -> Array:
-        privacy = None if mechanism is None else {"preference": mechanism}
-        env = population(size, num_agents=n, qualities=qualities)
-        run = taciturn.simulate(env, policy, seed=seed, until=until, privacy=privacy)
-        return np.bincount(np.rint(run.metrics["best"] * n).astype(int), minlength=n + 1)
-
-    assert fits(holders(PPCL(), 21), law) > FALSE_ALARM
-    if way == "step" and epsilon == 1.0:
-        assert fits(holders(OnTrueShare(), 22), law) < 1e-12
-        assert fits(holders(StopsAtConsensus(), 23), law) < 1e-12
-    if way == "fast_forward" and epsilon == 1.0:
-        monkeypatch.setattr(
-            ppcl, "unbiased", lambda counts, received, p, q: counts / np.maximum(received, 1)[..., None]
-        )
-        assert fits(holders(PPCL(), 24), law) < 1e-12
-
-
-class OnTrueShare(PPCL):
-    """The mistake of comparing the true share of one's own option with the threshold."""
-
-    needs_truth = True
-
-    def act(self, obs: Array, mask: Array | None = None) -> Array:
-        state = self._view.truth.state
-        own = np.take_along_axis(state.preference, state.ticker, 1)
-        true = np.take_along_axis(state.holders, own, 1) / self._shape[1]
-        self._threshold, threshold = np.inf, self._threshold
-        plan = super().act(obs)
-        self._threshold = threshold
-        plan[true >= threshold, 0] = self._options
-        return plan
-
-
-class StopsAtConsensus(PPCL):
-    """The mistake of taking a consensus for the end."""
-
-    needs_truth = True
-
-    def act(self, obs: Array, mask: Array | None = None) -> Array:
-        plan = super().act(obs)
-        plan[self._view.truth.state.holders.max(1) == self._shape[1], 0, 0] = self._options
-        return plan
+    env = population(size, num_agents=n, qualities=qualities)
+    privacy = None if mechanism is None else {"preference": mechanism}
+    run = taciturn.simulate(env, PPCL(), seed=21, until=until, privacy=privacy)
+    assert fits(np.bincount(np.rint(run.metrics["best"] * n).astype(int), minlength=n + 1), law) > FALSE_ALARM
 
 
 def test_consensus_is_not_absorbing() -> None:
@@ -942,57 +866,6 @@ def test_sizes(num_agents: int) -> None:
             env.step(np.array([[[0, 1, 1]]]))
 
 
-def test_a_hundred_thousand_agents() -> None:
-    run = taciturn.simulate(population(1, num_agents=100_000), PPCL(), seed=0, until=0.2, privacy="paper")
-    assert 19_000 < run.metrics["ticks"][0] < 21_000
-    assert run.metrics["best"] > 0.25
-
-
-BAD = [
-    ({"num_agents": 1}, "num_agents must be an integer >= 2 and <= 1000000000, not 1"),
-    ({"num_agents": 2.5}, "num_agents must be an integer >= 2 and <= 1000000000, not 2.5"),
-    ({"qualities": (0.5,)}, "qualities must be 2 to 1000 numbers, not 1"),
-    ({"qualities": (0.5, 1.5)}, r"qualities\[1\] must be a finite number >= 0 and <= 1, not 1.5"),
-    ({"qualities": (0.5, float("nan"))}, "qualities must hold finite numbers only"),
-    ({"rate": 0.0}, "rate must be a finite number > 0, not 0.0"),
-    ({"horizon": -1.0}, "horizon must be a finite number > 0, not -1.0"),
-    ({"asks": "two"}, "asks must be one of 'all', 'one', not 'two'"),
-    ({"reward": "regret"}, "reward must be one of 'pull', 'preference', not 'regret'"),
-    ({"flat_actions": 1}, "flat_actions must be one of False, True, not 1"),
-    ({"initial_preferences": "odd"}, "initial_preferences must be one of 'even', 'random', 'none', not 'odd'"),
-    (
-        {"num_agents": 3, "initial_preferences": [0, 1]},
-        "initial_preferences must be 'even', 'random', 'none' or 3 options from 0 to 4",
-    ),
-    (
-        {"num_agents": 2, "initial_preferences": [0, 5]},
-        "initial_preferences must be 'even', 'random', 'none' or 2 options from 0 to 4",
-    ),
-]
-
-
-@pytest.mark.parametrize(("params", "message"), BAD)
-def test_bad_parameters(params: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gossip_bandit_v0.population(**params)
-
-
-def test_bad_policies() -> None:
-    for make, message in (
-        (lambda: PPCL(epsilon=0), "epsilon must be a finite number > 0, not 0"),
-        (lambda: PPCL(alpha=1.5), "alpha must be a finite number > 0 and <= 1, not 1.5"),
-        (lambda: CBL(tau=0), "tau must be a finite number > 0 and <= 1, not 0"),
-        (lambda: IsolatedEpsilonGreedy(2.0), "epsilon must be a finite number >= 0 and <= 1, not 2.0"),
-        (lambda: started(CBL()), "CBL asks one peer"),
-        (
-            lambda: taciturn.simulate(taciturn.envs.round_stopping_v0.population(), PPCL(), seed=0),
-            "acts in the worlds of social learning",
-        ),
-    ):
-        with pytest.raises(ValueError, match=message):
-            make()
-
-
 # Policies.
 
 
@@ -1043,22 +916,6 @@ def test_estimates_divide_by_the_replies_received() -> None:
     named = counts.sum(1) == 1
     assert named.sum() > 100
     np.testing.assert_array_equal(policy.act(env.observe())[named, 0, 0], counts[named].argmax(1))
-
-
-def test_rules_and_acts_agree() -> None:
-    """What a policy does in a step is what its rule says."""
-    for policy in (PPCL(), Voter(), CopyOnReward()):
-        env = started(policy, 500, RR(2.0), num_agents=9, qualities=(0.8, 0.5, 0.2))
-        rule = policy.gossip_rule(env.view())
-        assert isinstance(rule, GossipRule)
-        state = env.state
-        own = np.take_along_axis(state.preference, state.ticker, 1)[:, 0]
-        uniform = np.random.Generator(np.random.SFC64(3))
-        policy.rng = np.random.Generator(np.random.SFC64(3))
-        expected = option_to_pull(
-            rule.weights.take(state.counts), own, uniform.random((500, 1))[:, 0], rule.threshold, rule.explore
-        )
-        np.testing.assert_array_equal(policy.act(env.observe())[:, 0, 0], expected)
 
 
 # Pictures and text.

@@ -124,17 +124,3 @@ def test_agents_that_act_alike_upload_as_an_arms_pulls_grow(growth: float, last:
 def test_acting_alike_saves_exploring(index: str) -> None:
     alike, alone = (regret(policy, 60, 3, horizon=500) for policy in (Synchronised(index), ThompsonSampling()))
     assert less(alike, 0.8 * alone)
-
-
-@pytest.mark.parametrize("kind", [HorizonKLUCB, PooledKLUCB])
-@pytest.mark.parametrize("name", ["a", "c"])
-def test_constants_are_above_zero(kind: Any, name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be"):
-        kind(**{name: 0})
-
-
-def test_parameters_of_agents_that_act_alike() -> None:
-    with pytest.raises(ValueError, match="index must be"):
-        Synchronised("ucb")
-    with pytest.raises(ValueError, match="growth must be"):
-        Synchronised(growth=0.5)

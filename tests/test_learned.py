@@ -1,6 +1,5 @@
 """Learned stopping rules: they learn, they are reproducible, and the rows VecEnv that they learn on tells the truth."""
 
-import pickle
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -79,17 +78,6 @@ def test_learns_when_first_reset_and_only_then() -> None:
     np.testing.assert_array_equal(rule._values, before)
 
 
-def test_a_trained_rule_survives_pickling() -> None:
-    env = round_stopping_v0.population(2, **SMALL, horizon=5.0)
-    rule = LearnedStopping("PPO", stages=1, steps=1024, rows=32).train(round_stopping_v0.population(**SMALL))
-    again = pickle.loads(pickle.dumps(rule))
-    for one in (rule, again):
-        np.testing.assert_array_equal(
-            taciturn.simulate(env, one, seed=0).metrics["reward"],
-            taciturn.simulate(env, rule, seed=0).metrics["reward"],
-        )
-
-
 def test_paying_as_time_passes_gives_the_same_return() -> None:
     """Summed over a round, the training reward is the Lagrangian objective's, to rounding."""
     params = Params(**SMALL, objective="lagrangian", lambda_=0.05)
@@ -103,21 +91,6 @@ def test_paying_as_time_passes_gives_the_same_return() -> None:
             total += env.step(waits.astype(np.int64)[:, None]).reward[:, 0]
         returns.append(total)
     np.testing.assert_allclose(returns[0], returns[1], rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("make", "named"),
-    [
-        (lambda: LearnedStopping("A2C"), "algorithm"),
-        (lambda: LearnedStopping(stages=0), "stages"),
-        (lambda: TabularQ(epsilon=2.0), "epsilon"),
-        (lambda: TabularQ(0), "sessions"),
-    ],
-)
-def test_bad_parameters(make: object, named: str) -> None:
-    assert callable(make)
-    with pytest.raises(ValueError, match=named):
-        make()
 
 
 def test_rows_hold_the_last_observation_and_why_it_ended() -> None:

@@ -152,24 +152,6 @@ def test_a_trained_bandit_is_kept_and_saved(tmp_path: Path) -> None:
         taciturn.simulate(shop(context_dim=3), again, seed=0)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"steps": -1},
-        {"hidden": 0},
-        {"features": 0},
-        {"num_envs": 0},
-        {"rounds": 1},
-        {"learning_rate": 0.0},
-        {"explore": -0.1},
-    ],
-)
-def test_bad_parameters(bad: dict[str, float]) -> None:
-    (name,) = bad
-    with pytest.raises(ValueError, match=f"^{name} must be"):
-        NeuralBandit(**bad)  # type: ignore[arg-type]
-
-
 def test_its_scores_pass_the_mechanism_on_selections(trained: NeuralBandit) -> None:
     """All that it shows is charged, once a round, and noise makes it choose worse; by a t-test over 40 runs at 1e-4."""
     run = taciturn.simulate(shop(), trained, seed=0, privacy={"selection": Exponential(0.5)})

@@ -124,15 +124,6 @@ def test_bits_follow_their_law(epsilon: float, sampler: str) -> None:
         assert fits(counts, np.array(list(bits_law(p, q, x).values()))) > ALPHA
 
 
-def test_power_flipping_with_the_whole_epsilon_is_caught() -> None:
-    x = np.array([0, 1, 0])
-    y = BitwiseRandomizedResponse(2.0).perturb(
-        np.tile(x, (40_000, 1)), generator()
-    )  # q = 1/(e^1 + 1) where eps = 1 is claimed
-    q = 1 / (math.exp(0.5) + 1)
-    assert fits(np.bincount(y @ [4, 2, 1], minlength=8), np.array(list(bits_law(1 - q, q, x).values()))) < ALPHA
-
-
 @pytest.mark.parametrize("sampler", ["fast", "exact"])
 @pytest.mark.parametrize("e", [0.1, 2.0, 20.0])
 def test_k_ary_follows_the_papers_law(e: float, sampler: str) -> None:
@@ -160,11 +151,6 @@ def test_laplace_and_gaussian_follow_their_law(sampler: str) -> None:
     assert stats.kstest(noise, stats.laplace(scale=4.0).cdf).pvalue > ALPHA
     gaussian = Gaussian(sensitivity=1.0, sampler=sampler, noise_multiplier=3.0)
     assert stats.kstest(gaussian.perturb(x, generator()) - x, stats.norm(scale=3.0).cdf).pvalue > ALPHA
-
-
-def test_power_half_the_sensitivity_is_caught() -> None:
-    noise = Laplace(0.5, 1.0).perturb(np.zeros(50_000), generator())
-    assert stats.kstest(noise, stats.laplace(scale=4.0).cdf).pvalue < ALPHA
 
 
 @pytest.mark.parametrize("sampler", ["fast", "exact"])
@@ -407,19 +393,6 @@ def test_perturb_counts_has_the_law_of_summed_messages(mechanism: Any) -> None:
     counted = mechanism.perturb_counts(np.tile(histogram, (samples, 1)), generator(1))
     assert counted.shape == summed.shape
     assert same_law(summed, counted) > ALPHA
-
-
-def test_power_counts_of_one_binomial_are_caught() -> None:
-    """The right mean is not enough: n draws of the mean probability are not a draws of p and n - a of q."""
-    mechanism, samples = BitwiseRandomizedResponse(3.0), 30_000
-    summed = mechanism.perturb(np.tile(one_hot(np.repeat([0, 1], 3), 2), (samples, 1, 1)), generator()).sum(1)
-    wrong = generator(1).binomial(6, (mechanism.p + mechanism.q) / 2, (samples, 2))
-    assert z(wrong, summed.mean(0)).max() < 6
-    assert same_law(summed, wrong) < ALPHA
-    k_ary = KaryRandomizedResponse(8.0, 2)
-    counted = k_ary.perturb_counts(np.tile([3, 3], (samples, 1)), generator())
-    apart = generator(1).binomial(3, k_ary.p, (samples, 2)) + generator(2).binomial(3, k_ary.q, (samples, 2))
-    assert same_law(counted, apart) < ALPHA  # counts of k-ary answers sum to n: they are not independent
 
 
 def test_counts_of_agents_without_a_value() -> None:
@@ -679,27 +652,6 @@ def test_tree_is_unbiased_with_the_variance_stated(sampler: str) -> None:
         assert stats.spearmanr(y[:, 7] - y[:, 3], y[:, 3])[0] < 0  # 8 = one block, which shares nothing with that of 4
         assert z((y[:, 9] - y[:, 7]) ** 2, 0.25).max() > 6
     assert np.corrcoef(whole, rowvar=False) == pytest.approx(np.corrcoef(stepped, rowvar=False), abs=0.05)
-
-
-def test_tree_error_grows_as_a_power_of_the_logarithm() -> None:
-    """The worst error of a stream of T = 2^L - 1 values is L blocks of scale L: standard deviation sqrt(2) L^1.5."""
-    for levels in (2, 5, 9):
-        stream = np.zeros((2000, 2**levels - 1))
-        y = TreeAggregation(1.0, sensitivity=1.0).perturb(stream, generator())
-        assert z_variance(y[:, -1], 2.0 * levels**3) < 5.5
-        assert y.std(0).max() < 1.3 * math.sqrt(2) * levels**1.5
-    alone = Laplace(1.0 / 511, 1.0).perturb(np.zeros(2000), generator())  # every sum by itself, at epsilon / T
-    assert alone.std() > 10 * math.sqrt(2) * 9**1.5
-
-
-def test_exponent_of_the_trees_error() -> None:
-    """Over horizons 2^4 - 1 to 2^10 - 1 the last error grows as log T to the power 1.5; the tolerance is 6 standard
-    errors."""
-    levels = np.arange(4, 11, 2)
-    last = [
-        TreeAggregation(1.0, sensitivity=1.0).perturb(np.zeros((4000, 2**n - 1)), generator())[:, -1] for n in levels
-    ]
-    assert np.polyfit(np.log(levels), np.log(np.std(last, axis=1)), 1)[0] == pytest.approx(1.5, abs=0.1)
 
 
 @pytest.mark.parametrize("sampler", ["fast", "exact"])
@@ -990,6 +942,8 @@ def test_wrong_shapes_are_refused_by_every_method(mechanism: Any) -> None:
     if mechanism.kind == "tree":
         refuses(mechanism.perturb, np.zeros((2, 5)), generator(), 1.0)
         refuses(TreeAggregation(1.0, sensitivity=1.0).start, (2,), horizon=0)
+        refuses(TreeAggregation(1.0, sensitivity=1.0).start, (2,))
+        refuses(TreeAggregation(1.0, 5).start, (2,))
 
 
 @pytest.mark.parametrize("mechanism", [each for each in EACH if each.stateful], ids=name)
@@ -1065,34 +1019,6 @@ def test_any_array_is_answered_or_refused(data: st.DataObject) -> None:
         assert rng.bit_generator.state == before
     else:
         assert y.shape == (shape[:-1] if isinstance(mechanism, Exponential) else shape)
-
-
-def test_state_is_checked_before_it_changes() -> None:
-    rng = generator()
-    before = rng.bit_generator.state
-    tree, memo = TreeAggregation(1.0, 10, 1.0), Memoized(BitwiseRandomizedResponse(1.0))
-    streams, memory = tree.start((2,)), memo.start((2,))
-    for x in (math.nan, np.zeros(3), [math.inf, 0.0]):
-        with pytest.raises(ValueError, match="x must"):
-            tree.step(x, rng, streams)
-    for bad in (np.array([1, 0]), np.ones(3, bool)):
-        with pytest.raises(ValueError, match="where must be booleans"):
-            tree.step(np.zeros(2), rng, streams, where=bad)
-    with pytest.raises(ValueError, match=r"state must come from TreeAggregation\.start"):
-        tree.step(np.zeros(2), rng, memory)
-    with pytest.raises(ValueError, match=r"state must come from Memoized\.start"):
-        memo.step(np.zeros((2, 3), int), rng)
-    for vectors in (np.zeros((3, 3), int), np.full((2, 3), 2)):
-        with pytest.raises(ValueError, match="x must"):
-            memo.step(vectors, rng, memory)
-    for unfinished in (TreeAggregation(1.0, sensitivity=1.0), TreeAggregation(1.0, 5)):
-        with pytest.raises(ValueError, match=r"(horizon|sensitivity) must be given"):
-            unfinished.start((2,))
-    assert rng.bit_generator.state == before
-    assert (streams.time == 0).all()
-    assert streams.total is None
-    assert memory.answers is None
-    assert not memory.known.any()
 
 
 def test_rdp_checks_its_orders() -> None:

@@ -214,30 +214,6 @@ def test_training_lowers_what_it_is_to_lower() -> None:
     assert len(agent.history) == 8
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"weights": {"count": 1.0}}, "weights must name exactly count, level, .*, not count"),
-        ({"weights": {**WEIGHTS, "lead": np.nan}}, r"weights\['lead'\] must be"),
-        ({"generations": 0}, "generations must be"),
-        ({"replicas": 1}, "replicas must be"),
-        ({"step": 0.0}, "step must be"),
-        ({"moment": 0.0}, "moment must be"),
-    ],
-)
-def test_wrong_settings_are_refused(given: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        LearnedListener(**given)
-
-
-def test_worlds_that_they_cannot_play_are_refused() -> None:
-    with pytest.raises(ValueError, match="LearnedListener acts in social_bandit, and in gossip_bandit with"):
-        taciturn.simulate(federated_bandit_v0.population(1, **ARMS), LearnedListener(weights=WEIGHTS), seed=0)
-    ring = federated_bandit_v0.population(1, num_agents=4, topology="ring", horizon=20)
-    with pytest.raises(ValueError, match="LearnedPlan acts in federated_bandit with topology='server'"):
-        taciturn.simulate(ring, LearnedPlan(), seed=0)
-
-
 # What is kept.
 
 

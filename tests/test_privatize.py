@@ -1,8 +1,6 @@
 """`Privatize` over all interfaces: nothing leaks into the bare environment, luck is shared, and the ledger tells what
 passed."""
 
-import copy
-import pickle
 from typing import Any, cast, get_args
 
 import gymnasium
@@ -73,22 +71,6 @@ def test_the_ledger_counts_what_passed(form: str) -> None:
     np.testing.assert_array_equal(ledger.messages("update"), population.channels["update"].messages())
     assert population.channels["update"].messages().sum() > 0
     assert ledger.per_message["update"] == NOISE.loss()
-
-
-@pytest.mark.parametrize("form", forms())
-def test_survives_pickling(form: str) -> None:
-    private = Privatize(forms()[form], "update", NOISE)
-    first = rewards(pickle.loads(pickle.dumps(private)))
-    assert rewards(private) == first
-    assert rewards(copy.deepcopy(private)) == first
-
-
-def test_survives_its_spec() -> None:
-    private = Privatize(gymnasium.make("taciturn/FederatedTraining-v0", **CLIENTS), "update", NOISE)
-    assert private.spec is not None
-    again = gymnasium.make(private.spec)
-    assert rewards(again) == rewards(private)
-    assert rewards(gymnasium.make("taciturn/FederatedTraining-v0", **CLIENTS)) != rewards(private)
 
 
 def test_stays_through_autoresets() -> None:

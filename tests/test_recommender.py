@@ -241,23 +241,6 @@ def test_clusters_show_own_items() -> None:
         assert len(shown) > 1 or inside.sum() < 3
 
 
-@pytest.mark.parametrize(
-    ("params", "said"),
-    [
-        ({"family": "hills"}, "family must be one of"),
-        ({"repository": 61}, "repository must be at most num_items, which is 60, not 61"),
-        ({"growth": [(0, 0.5)]}, "round in growth"),
-        ({"growth": [(3, 0.5), (5, 0.5)]}, "add up to less than 1"),
-        ({"growth": 3}, "growth must be pairs"),
-        ({"context_dim": 10}, "context_dim"),
-        ({"graph": nx.path_graph(3)}, "must have 4 nodes"),
-    ],
-)
-def test_refusals(params: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        small(**params)
-
-
 def test_a_family_of_the_users_own() -> None:
     def nearness(contexts: Array, items: Array) -> Array:
         return np.clip(1 - np.abs(contexts[..., 0] - items[..., 0]), 0, 1)

@@ -1,9 +1,7 @@
 """The recommender gives the same bits in batches of any size, shards and threads, in all interfaces, compiled or not,
 and so does the tree of T-PriDO."""
 
-import copy
 import math
-import pickle
 from typing import Any
 
 import numpy as np
@@ -11,10 +9,12 @@ import pytest
 
 import taciturn
 from taciturn.envs import recommender_v0
-from taciturn.envs.core import Array, ChannelConfig, compiled, loops
+from taciturn.envs.core import Array, compiled, loops
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies import DTPriDO, Policy, TPriDO
 from taciturn.policies.families import cluster_tree
+from taciturn.testing import Case
+from taciturn.testing.populations import a_replica_is_the_same_run_in_every_interface
 from taciturn.wrappers import TreeAggregation
 
 SMALL: dict[str, Any] = {"num_agents": 3, "num_items": 24, "repository": 12, "horizon": 8}
@@ -85,47 +85,9 @@ def test_the_same_bits_compiled_and_in_threads(name: str, monkeypatch: pytest.Mo
     np.testing.assert_equal(part_of(played(0, 1000, **VARIANTS[name]), slice(0, 7)), found[0])
 
 
-@pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize("name", VARIANTS)
-def test_the_same_bits_in_all_interfaces(name: str, private: bool) -> None:
-    params: dict[str, Any] = SMALL | VARIANTS[name]
-    options = {"channels": {"statistics": ChannelConfig(TreeAggregation(1.0))}} if private else {}
-    array = recommender_v0.population(1, **params)
-    parallel, aec = recommender_v0.parallel_env(**params), recommender_v0.env(**params)
-    seen = array.reset(seed=5, options=options)[0]
-    others = parallel.reset(seed=5, options=options)[0]
-    aec.reset(seed=5, options=options)
-    for time in range(params["horizon"]):
-        np.testing.assert_array_equal(np.stack(list(others.values())), seen[0])
-        chosen = actions(array.params, 0, time)
-        step = array.step(chosen[None])
-        seen = step.observation
-        others, earned, _, over, infos = parallel.step(dict(zip(parallel.possible_agents, chosen, strict=True)))
-        for i, agent in enumerate(parallel.possible_agents):
-            assert aec.agent_selection == agent
-            aec.step(chosen[i])
-        for i, agent in enumerate(parallel.possible_agents):
-            assert earned[agent] == aec.rewards[agent] == step.reward[0, i]
-            assert over[agent] == aec.truncations[agent] == bool(step.truncated[0])
-            for key in ("mu", "regret", "cluster", "cell", "shared", "records"):
-                assert infos[agent][key] == aec.infos[agent][key] == step.info[key]["agent"][0, i], key
-            assert infos[agent]["messages"] == aec.infos[agent]["messages"] == step.info["messages"][0]
-            np.testing.assert_array_equal(infos[agent]["action_mask"], mask_of(array)[0, i])
-
-
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_a_copy_goes_its_own_way(duplicate: Any) -> None:
-    env = recommender_v0.population(2, **SMALL)
-    env.reset(seed=0)
-
-    def play(one: Any, rounds: range) -> Any:
-        for time in rounds:
-            one.step(np.stack([actions(one.params, b, time) for b in range(2)]))
-        return vars(one.state), one.metrics()
-
-    play(env, range(3))
-    other = duplicate(env)
-    np.testing.assert_equal(play(env, range(3, 6)), play(other, range(3, 6)))
+def test_the_same_bits_in_all_interfaces(name: str) -> None:
+    a_replica_is_the_same_run_in_every_interface(Case("recommender_v0", SMALL | VARIANTS[name]))
 
 
 def test_what_is_consulted_and_selected_is_counted_once() -> None:

@@ -193,6 +193,15 @@ def test_others_is_the_mean_of_the_others_if_all_have_uploaded() -> None:
         assert seen(env, obs)["others"][0, i, 0] == pytest.approx(np.delete(means, i).mean(), abs=1e-6)
 
 
+def test_flat_plans_are_remembered_alike() -> None:
+    wide, flat = (Remembering(social_bandit_v0.population(2, **SOCIAL, flat_actions=flat)) for flat in (False, True))
+    np.testing.assert_array_equal(wide.reset(seed=0)[0], flat.reset(seed=0)[0])
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        plan = rng.integers(0, [4, 2, 2], (2, 5, 3))
+        np.testing.assert_array_equal(wide.step(plan).observation, flat.step(plan @ [4, 2, 1]).observation)
+
+
 def test_what_is_left_is_counted() -> None:
     def left(env: Population[Any]) -> list[float]:
         obs, rng = env.reset(seed=0)[0], np.random.default_rng(0)

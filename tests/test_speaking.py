@@ -13,7 +13,7 @@ from scipy.stats import kstest
 
 import taciturn
 from taciturn import registry
-from taciturn.envs import arm_elimination_v0, federated_bandit_v0, gossip_bandit_v0, recommender_v0, social_bandit_v0
+from taciturn.envs import arm_elimination_v0, federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Array, ChannelConfig, Controlled, Speaking, World, begin
 from taciturn.envs.core.replies import read_law
 from taciturn.policies import (
@@ -522,23 +522,6 @@ def test_one_network_speaks_and_another_acts() -> None:
 
 
 # What is refused.
-
-
-def test_parameters_are_checked() -> None:
-    for world, params, message in (
-        (gossip_bandit_v0, {"speaks": "loudly"}, "speaks must be one of 'installed', 'chosen', not 'loudly'"),
-        (gossip_bandit_v0, SPEAKS, "without_preference must be 'zeros' if speaks is 'chosen', not 'silent'"),
-        (social_bandit_v0, SPEAKS, "without_preference must be 'zeros' if speaks is 'chosen', not 'silent'"),
-        (federated_bandit_v0, SPEAKS | {"levels": (0.1, 1.0)}, "levels must be two or more increasing numbers from 0"),
-        (federated_bandit_v0, SPEAKS | {"levels": (0.0, 1.0, 1.0)}, "levels must be two or more increasing"),
-        (federated_bandit_v0, SPEAKS | {"levels": (0.0, 1e4)}, "levels must be two or more increasing"),
-        (federated_bandit_v0, SPEAKS | {"total": 0.0}, "total must be a finite number > 0"),
-        (federated_bandit_v0, {"total": 1.0}, "total has no effect unless speaks is 'chosen', but it is 1.0"),
-        (federated_bandit_v0, {"levels": (0.0, 1.0)}, "levels has no effect unless speaks is 'chosen'"),
-        (recommender_v0, SPEAKS, "unexpected keyword argument 'speaks'"),
-    ):
-        with pytest.raises((ValueError, TypeError), match=message):
-            world.population(1, **params)
 
 
 def test_a_channel_has_one_mechanism() -> None:

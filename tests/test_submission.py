@@ -16,7 +16,6 @@ from rich.console import Console
 from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.report import print_table
 from taciturn.bench.results import RUNS, Group, Results
-from taciturn.bench.store import StoreError
 from taciturn.bench.study import Table
 from taciturn.bench.submission import ORIGIN, Submission, merged, packed, unpacked
 from taciturn.cli import main
@@ -47,21 +46,6 @@ def test_what_is_packed_is_unpacked(tmp_path: Path) -> None:
     assert [scores.tolist() for _, scores in group.curves[RUNS]] == [[0.25, 0.25], [0.25, 3.25]]
 
 
-@pytest.mark.parametrize("damage", ["{", "[]", "cut", "{}", "text", "missing"])
-def test_what_is_no_submission_is_refused(tmp_path: Path, damage: str) -> None:
-    kept, file = json.loads(packed(submission([0, 3], 0.25))), tmp_path / "mine.json"
-    if damage == "cut":
-        kept["groups"][0]["seeds"].pop()
-    elif damage == "text":
-        kept["groups"][0]["metrics"]["rate"] = ["high", "higher"]
-    if damage != "missing":
-        file.write_text(json.dumps(kept) if damage in ("cut", "text") else damage, encoding="utf-8")
-    with pytest.raises(
-        StoreError, match=r"mine\.json (is no submission: `taciturn submit` writes them|cannot be read)"
-    ):
-        unpacked(file)
-
-
 def test_the_first_counts_of_what_several_have() -> None:
     results = merged([submission([0, 3], 0.25), submission([1, 3], 0.5), submission([0], 1.0, policy="Other")])
     mine, other = results
@@ -78,21 +62,6 @@ def test_the_first_counts_of_what_several_have() -> None:
     )
     (kept,) = merged([first, submission([1], 0.5)])
     assert kept.metrics.keys() == {"rate", "return", "pooled"}, "what one seed lacks has no mean"
-
-
-def test_other_studies_and_worlds_are_refused() -> None:
-    study = KindsOfAgents()
-    study.check(KEPT, unpacked(KEPT))
-    with pytest.raises(StoreError, match=r"mine must hold the study agents, not 'leakage'"):
-        study.check(Path("mine"), submission([0], 1.0)._replace(study="leakage"))
-    with pytest.raises(
-        StoreError, match=r"mine must hold the worlds that .* has, not 'round_stopping_v0' with \{'slot_time': 2\}"
-    ):
-        study.check(Path("mine"), submission([0], 1.0, env_params={"slot_time": 2}))
-    with pytest.raises(StoreError, match=r"not 'gossip_bandit_v0' with \{\}"):  # the parameters of another world
-        study.check(Path("mine"), submission([0], 1.0, env="gossip_bandit_v0"))
-    with pytest.raises(StoreError, match="mine must hold a full run, not a quick one"):
-        study.check(Path("mine"), submission([0], 1.0, replicas=10))
 
 
 def test_the_command_line_ranks_files_together(

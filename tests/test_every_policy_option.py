@@ -98,10 +98,12 @@ def values(kind: Any, name: str, default: Any, options: dict[str, Any]) -> list[
 def check(kind: Any, place: str, option: str) -> None:
     """That another value of an option changes something where the policy called `place` plays."""
     base = OWN.get(place, {})
+    more: dict[str, Any] = {}
+    params: dict[str, Any] = {}
     known = OTHERS.get(f"{place} {option}", OTHERS.get(option) if place in BATCHES else None)
     if known is None:
         usual = base.get(option, inspect.signature(kind).parameters[option].default)
-        tried, more, params = values(kind, option, usual, base), {}, {}
+        tried = values(kind, option, usual, base)
     else:
         value, more, params = known
         tried = [value]

@@ -14,7 +14,7 @@ from taciturn.envs.recommender.world import Recommender
 from taciturn.policies import DTPriDO, Policy, TPriDO
 from taciturn.policies.families import cluster_tree
 from taciturn.testing import Case
-from taciturn.testing.populations import a_replica_is_the_same_run_in_every_interface
+from taciturn.testing.forms import forms_agree
 from taciturn.wrappers import TreeAggregation
 
 SMALL: dict[str, Any] = {"num_agents": 3, "num_items": 24, "repository": 12, "horizon": 8}
@@ -87,7 +87,7 @@ def test_the_same_bits_compiled_and_in_threads(name: str, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_same_bits_in_all_interfaces(name: str) -> None:
-    a_replica_is_the_same_run_in_every_interface(Case("recommender_v0", SMALL | VARIANTS[name]))
+    forms_agree(Case("recommender_v0", SMALL | VARIANTS[name]))
 
 
 def test_what_is_consulted_and_selected_is_counted_once() -> None:

@@ -37,3 +37,15 @@ def test_every_declared_policy_is_found_by_its_name() -> None:
     found = policies()
     assert {name: f"{found[name].__module__}:{found[name].__name__}" for name in DECLARED} == DECLARED
     assert not DECLARED.keys() & own_policies().keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value"),
+    [
+        *(("HCT", parameter, value) for parameter, value in (("nu", 1e-308), ("rho", 1e-308), ("c", 1e308))),
+        *(("GaussLinUCB", parameter, 1e-308) for parameter in ("epsilon", "delta", "failure")),
+    ],
+)
+def test_numbers_that_would_fail_in_play_are_refused_before(name: str, parameter: str, value: float) -> None:
+    with pytest.raises(ValueError, match=rf"{parameter} must be"):
+        policies()[name](**{parameter: value})

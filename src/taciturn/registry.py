@@ -120,6 +120,15 @@ def seat(
     return Seat(population, role, agent, {role: policy})  # type: ignore[arg-type]  # which checks the agent
 
 
+@cache
+def own_policies() -> Mapping[str, type[Any]]:
+    """`{name: class}` of the policies in `taciturn.policies`."""
+    from taciturn import policies as module
+
+    found = {name: getattr(module, name) for name in module.__all__ if name not in ("Learner", "Policy")}
+    return MappingProxyType(found)
+
+
 def _is_policy(found: Any) -> bool:
     from taciturn.policies.base import Policy
 
@@ -189,15 +198,6 @@ def _loaded(one: Descriptor) -> Descriptor:
     """The descriptor that a package gives its world, if any."""
     found = WORLD_PLUGINS.find(one.name) if isinstance(one, Declared) else one
     return found if isinstance(found, Descriptor) else one
-
-
-@cache
-def own_policies() -> Mapping[str, type[Any]]:
-    """`{name: class}` of the policies in `taciturn.policies`."""
-    from taciturn import policies as module
-
-    found = {name: getattr(module, name) for name in module.__all__ if name not in ("Learner", "Policy")}
-    return MappingProxyType(found)
 
 
 def policies() -> dict[str, type[Any]]:

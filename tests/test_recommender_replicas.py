@@ -15,6 +15,7 @@ from taciturn.policies import DTPriDO, Policy, TPriDO
 from taciturn.policies.families import cluster_tree
 from taciturn.testing import Case
 from taciturn.testing.forms import forms_agree
+from taciturn.testing.populations import a_replica_is_the_same_run_in_every_population
 from taciturn.wrappers import TreeAggregation
 
 SMALL: dict[str, Any] = {"num_agents": 3, "num_items": 24, "repository": 12, "horizon": 8}
@@ -83,6 +84,12 @@ def test_the_same_bits_compiled_and_in_threads(name: str, monkeypatch: pytest.Mo
     np.testing.assert_equal(found[1], found[0])
     np.testing.assert_equal(found[2], found[0])
     np.testing.assert_equal(part_of(played(0, 1000, **VARIANTS[name]), slice(0, 7)), found[0])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_same_bits_over_many_contexts(name: str) -> None:
+    """60 steps; Python's square of a number was not always the compiled one's."""
+    a_replica_is_the_same_run_in_every_population(Case("recommender_v0", SMALL | VARIANTS[name]))
 
 
 @pytest.mark.parametrize("name", VARIANTS)

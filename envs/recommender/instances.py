@@ -115,7 +115,7 @@ def draw_instance(arrays: Any, rng: Any) -> None:
             size = 0.0
             for e in range(width):
                 arrays.directions[bump, d, e] = normal(luck[at], luck[at + 1])
-                size += arrays.directions[bump, d, e] ** 2
+                size += arrays.directions[bump, d, e] * arrays.directions[bump, d, e]
                 at += 2
             for e in range(width):
                 arrays.directions[bump, d, e] /= math.sqrt(size)

@@ -137,7 +137,8 @@ def mean_reward(arrays: Any, params: Any, i: int, item: int) -> float:
     for bump in range(params.bumps):
         squared = 0.0
         for d in range(ITEM_DIMS):
-            squared += (arrays.scale[d] * arrays.near[block, d, k] - arrays.goals[i, bump, d]) ** 2
+            apart = arrays.scale[d] * arrays.near[block, d, k] - arrays.goals[i, bump, d]
+            squared += apart * apart  # `apart**2` is not always the same number in Python and compiled
         height, radius = params.heights[bump], params.radii[bump]
         highest = max(highest, height * max(0.0, 1.0 - math.sqrt(squared) / radius))
     return FLOOR + SPAN * highest

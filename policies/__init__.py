@@ -50,9 +50,10 @@ from taciturn.policies.classic.tree_search import HOO
 from taciturn.policies.designed.arm_elimination import GrowingSchedule
 from taciturn.policies.designed.elicitation import BayesianPrice, InformedPlatform, UnderstatedTarget
 from taciturn.policies.designed.federated_bandit import DividedPlan, PublicPlan
+from taciturn.policies.designed.listener import Listener, OneAnswerOracle
 from taciturn.policies.designed.recommender import BlockListener, LogisticBandit, PooledLogistic
 from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds
-from taciturn.policies.designed.social import HoldTheBest, HoldTheBestTogether, Listener, OneAnswerOracle
+from taciturn.policies.designed.social import HoldTheBest, HoldTheBestTogether
 from taciturn.policies.designed.speaking import ConstantLevel, LevelPlan
 from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
 from taciturn.policies.learned.messengers import LearnedListener, LearnedPlan

@@ -13,13 +13,13 @@ import taciturn
 from taciturn.envs import gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core.replies import distinct
 from taciturn.policies import HoldTheBest, HoldTheBestTogether, IsolatedThompson, Listener, OneAnswerOracle
+from taciturn.policies.designed.listener import tables
 from taciturn.policies.designed.social import (
     Belief,
     beta_belief,
     holds,
     improves,
     most_hopeful,
-    tables,
 )
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize, audit
 

@@ -10,7 +10,7 @@ import taciturn
 from taciturn.envs import federated_training_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.federated_training.datasets import samples_of_class
 from taciturn.policies import PPCL, FewRounds, FixedCount, Listener
-from taciturn.policies.designed.social import shuffled_level
+from taciturn.policies.designed.listener import shuffled_level
 from taciturn.privacy.composition import ORDERS, rdp_epsilon
 from taciturn.privacy.sampling import SampledLoss
 from taciturn.wrappers import (

@@ -32,7 +32,7 @@ from taciturn.bench.tuned import usual
 from taciturn.envs.core import PublicView
 from taciturn.envs.core.drawing import BLUE, GREEN, VERMILION
 from taciturn.policies import LearnedListener, Listener, Policy, SharedPPO
-from taciturn.policies.designed.social import one_answer
+from taciturn.policies.designed.listener import one_answer
 from taciturn.policies.learned.evolution import Evolved
 from taciturn.policies.learned.messengers import of_replicas
 from taciturn.privacy.mechanisms import Mechanism, NoPrivacy

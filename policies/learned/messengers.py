@@ -10,7 +10,8 @@ from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.designed.federated_bandit import DividedPlan
-from taciturn.policies.designed.social import always, beta_belief, holds, improves, most_hopeful, one_answer
+from taciturn.policies.designed.listener import one_answer
+from taciturn.policies.designed.social import always, beta_belief, holds, improves, most_hopeful
 from taciturn.policies.families.social import SocialPolicy
 from taciturn.policies.learned.evolution import Evolved
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism

@@ -1,6 +1,7 @@
 """Logged data in place of a synthetic world: ratings as a simulator, and logs of a bandit judged off policy."""
 
-from taciturn.logged.bandit import BanditLog, Value, evaluate, read_bandit
+from taciturn.logged.bandit import BanditLog, read_bandit
+from taciturn.logged.off_policy import Value, evaluate
 from taciturn.logged.ratings import fit_ratings
 
 __all__ = ["BanditLog", "Value", "evaluate", "fit_ratings", "read_bandit"]

@@ -7,25 +7,18 @@ asked for. Agents hold separate data, so the total of the agent that spent most 
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, get_args
 
 import numpy as np
 
-from taciturn.privacy import checks
+from taciturn.privacy import checks, totals
 from taciturn.privacy.accounts import MOST_MESSAGES, NOTHING_HIDDEN, Account, Accounts, Levels
 from taciturn.privacy.channels import Observer, SendingChannel, Unit
-from taciturn.privacy.composition import METHODS, History, MessageCounts, Method
-from taciturn.privacy.losses import LOCAL, PrivacyLoss
-from taciturn.privacy.stateful import Blocks, TreeAggregation
+from taciturn.privacy.composition import METHODS, Method
+from taciturn.privacy.losses import PrivacyLoss
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
-
-Bound = Callable[[History], Floats]  # epsilon of each row
-
-SILENCE = "whether, when or what about an agent sends may depend on its private data"
-STREAM = "a message is a whole stream, of which one event enters one value"
-NOTES: dict[type, str] = {TreeAggregation: STREAM, Blocks: STREAM}
 
 
 class Ledger:
@@ -202,7 +195,7 @@ class Ledger:
     def messages(self, channel: str) -> Ints:
         """Messages of each agent on a channel, int64[B, N]."""
         shape = self._shape(channel)
-        return _added(self.accounts_of(channel), shape)
+        return totals.added(self.accounts_of(channel), shape)
 
     def total(
         self,
@@ -246,7 +239,7 @@ class Ledger:
         delta = number("delta", delta, at_least=0, below=1)
         choice("method", method, METHODS)
         integer("worst", worst, at_least=1)
-        return self._composed(partial(_total, delta, method, worst), by, unit, observer, channel, role)
+        return self._composed(partial(totals.total_by, delta, method, worst), by, unit, observer, channel, role)
 
     def odometer(
         self,
@@ -281,7 +274,7 @@ class Ledger:
 
     def _composed(
         self,
-        bound: Bound,
+        bound: totals.Bound,
         by: str,
         unit: Unit | None,
         observer: Observer | None,
@@ -312,8 +305,8 @@ class Ledger:
         ]
         accounts = [a for name in read if self.senders[name] == role for a in self.accounts_of(name)]
         if by == "max":
-            return self._epsilons(accounts, bound, unit, top=True).max(1)
-        total = self._epsilons(accounts, bound, unit)
+            return totals.epsilons(self, accounts, bound, unit, top=True).max(1)
+        total = totals.epsilons(self, accounts, bound, unit)
         return np.broadcast_to(total, (self.num_envs, self.agents[role])).copy()
 
     def table(self, delta: float = 1e-6, methods: Sequence[Method] = METHODS[:4]) -> list[dict[str, Any]]:
@@ -322,41 +315,7 @@ class Ledger:
         Numbers of messages, and totals at `delta` by each method, are given as the mean and the maximum over agents and
         replicas. The column `note` says what the numbers leave out.
         """
-        delta = number("delta", delta, at_least=0, below=1)
-        for method in methods:
-            choice("method", method, METHODS)
-        rows = []
-        for role in self.agents:
-            every: Accounts = []
-            for name in (name for name in self.channels if self.senders[name] == role):
-                accounts = self.accounts_of(name)
-                every += accounts
-                channel = self.channels[name]
-                labels = {"channel": name, "role": role, "observer": channel.observer, "unit": channel.unit}
-                for kind in dict.fromkeys(a.kind for a in accounts):
-                    summary = self._summary([a for a in accounts if a.kind == kind], role, delta, methods)
-                    rows.append(labels | {"mechanism": kind} | summary | {"note": _note(channel, kind)})
-            if every:
-                labels = {"channel": "all", "role": role, "observer": "all", "unit": "", "mechanism": "all"}
-                rows.append(labels | self._summary(every, role, delta, methods) | {"note": ""})
-        return rows
-
-    def _summary(self, accounts: Accounts, role: str, delta: float, methods: Sequence[Method]) -> dict[str, Any]:
-        shape = (self.num_envs, self.agents[role])
-        messages = _added(accounts, shape)
-        sent = [a for a in accounts if a.messages().any()] or accounts
-        dearest = max((a.loss for a in sent), key=lambda loss: (loss.epsilon, loss.rho))
-        summary: dict[str, Any] = {
-            "messages_mean": float(messages.mean()),
-            "messages_max": int(messages.max()),
-            "epsilon_per_message": float(dearest.epsilon),
-            "rho_per_message": float(dearest.rho),
-            "delta": delta,
-        }
-        for method in methods:
-            total = np.broadcast_to(self._epsilons(accounts, partial(_total, delta, method, 8), None), shape).copy()
-            summary |= {f"{method}_mean": float(total.mean()), f"{method}_max": float(total.max())}
-        return summary
+        return totals.table(self, delta, methods)
 
     def accounts_of(self, name: str) -> Accounts:
         """The accounts of a channel; those of a channel that was never charged are read from its own counts."""
@@ -371,99 +330,6 @@ class Ledger:
         if channel not in self.channels:
             choice("channel", channel, self.channels)
         return self.num_envs, self.agents[self.senders[channel]]
-
-    def _epsilons(self, accounts: Accounts, bound: Bound, unit: Unit | None, *, top: bool = False) -> Array:
-        """Bounds [B, N], computed once for each distinct row of counts; [B, 1] if all agents have sent the same.
-
-        With `top`, only the largest bound of each replica is needed. Bounds grow with the counts, so where agents
-        differ on a single account, the agent that has sent most there has spent most: [B, 1].
-        """
-        read = [self.channels[a.channel] for a in accounts]
-        if any(channel.silence_tells or channel.unbounded for channel in read):
-            return np.full((self.num_envs, 1), math.inf)
-        top = top and sum(isinstance(a, Levels) or a.each is not None for a in accounts) == 1
-        counted: list[tuple[str | None, PrivacyLoss, Ints]] = []  # the channel, if its messages compose in parallel
-        chosen: list[tuple[Floats, ...]] = []
-        costliest: dict[str, tuple[Floats, ...]] = {}  # by channel, where messages compose in parallel
-        for a in accounts:
-            parallel = unit == "event" and self.channels[a.channel].disjoint
-            size: int | None = 1
-            if unit == "user" and self.channels[a.channel].unit == "event":
-                size = a.events or (1 if a.kind in LOCAL else None)
-            if changes_show(self.channels[a.channel]):
-                size = None
-            if isinstance(a, Account):
-                loss = NOTHING_HIDDEN if size is None else a.loss.group(size)
-                messages = a.most_sent()[:, None] if top else a.messages()
-                counted.append((a.channel, loss, np.minimum(messages, 1)) if parallel else (None, loss, messages))
-            else:
-                four: tuple[Floats, ...] = a.sums(parallel, size, top)
-                if parallel:
-                    costliest[a.channel] = tuple(map(np.maximum, costliest.get(a.channel, four), four))
-                else:
-                    chosen.append(four)
-        chosen += costliest.values()
-        columns = [column for _, _, column in counted] + [column for one in chosen for column in one]
-        shape = np.broadcast_shapes((self.num_envs, 1), *(column.shape for column in columns))
-        rows, code = _distinct([np.broadcast_to(column, shape).ravel() for column in columns], math.prod(shape))
-
-        def picked(columns: Iterable[Array]) -> Array:
-            return np.stack([np.broadcast_to(column, shape).ravel()[rows] for column in columns], -1)
-
-        groups = []
-        for channel in dict.fromkeys(channel for channel, _, _ in counted):
-            losses, same = zip(*((loss, column) for c, loss, column in counted if c == channel), strict=True)
-            groups.append(MessageCounts(list(losses), picked(same).astype(np.float64), channel is not None))
-        sums = np.zeros((len(rows), 4))
-        for one in chosen:
-            sums += picked(one)
-        return np.asarray(bound(History(groups, sums))[code].reshape(shape))
-
-
-def changes_show(channel: SendingChannel) -> bool:
-    """Whether answers on a channel reveal changes of a private value: a mechanism repeats them, and no budget stops it
-    after the first."""
-    config = channel.config
-    return config.mechanism is not None and config.mechanism.changes_tell and config.budget is None
-
-
-def _total(delta: float, method: Method, worst: int, history: History) -> Floats:
-    """Epsilon of each row of a history by `method`."""
-    total = history.bound(delta, method)
-    return history.tightened(total, delta, worst) if method == "pld" and delta > 0 else total
-
-
-def _note(channel: SendingChannel, kind: str) -> str:
-    """A note on what the totals of a channel leave out."""
-    if kind == "none":
-        return "nothing is hidden"
-    notes = [NOTES.get(type(channel.config.mechanism), "")]
-    notes += ["disjoint: at event level all messages together cost what the costliest does"] * channel.disjoint
-    notes += ["infinite: an answer that changes reveals that the value changed"] * changes_show(channel)
-    notes += [f"infinite: {SILENCE}"] * channel.silence_tells
-    notes += [f"given {channel.given}"] * bool(channel.given)
-    notes += [f"infinite: {channel.unbounded}"] * bool(channel.unbounded)
-    return "; ".join(filter(None, notes))
-
-
-def _added(accounts: Accounts, shape: tuple[int, int]) -> Ints:
-    """Messages on all accounts, int64[B, N]."""
-    total = np.zeros(shape, np.int64)
-    for account in accounts:
-        total += account.messages()
-    return total
-
-
-def _distinct(columns: list[Array], size: int) -> tuple[Ints, Ints]:
-    """The first place of each distinct row of `columns`, int[R], and the number of each row's distinct row,
-    int[size]."""
-    rows, code = np.zeros(1, np.int64), np.zeros(size, np.int64)
-    for column in columns:
-        if (column == column[0]).all():  # as when all agents behave alike; sorting would take long to find that
-            continue
-        values, which = np.unique(column, return_inverse=True)
-        _, rows, code = np.unique(code * len(values) + which, return_index=True, return_inverse=True)
-    return rows, code
 
 
 def _described(value: Any) -> str:

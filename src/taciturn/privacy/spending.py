@@ -11,8 +11,9 @@ from taciturn.privacy.accounts import Accounts, Levels
 from taciturn.privacy.base import Mechanism
 from taciturn.privacy.channels import SendingChannel
 from taciturn.privacy.composition import Method, message_epsilon
-from taciturn.privacy.ledger import Ledger, changes_show
+from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.losses import PrivacyLoss
+from taciturn.privacy.totals import changes_show
 from taciturn.validation import Array, Floats, Ints
 
 COVERS = "of one event, on all channels"

@@ -1,0 +1,268 @@
+"""What an agent would have earned in place of the policy that a bandit log was made by."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from taciturn.agents import bring
+from taciturn.envs import recommender_v0
+from taciturn.envs.core import begin, choice, integer, number
+from taciturn.logged import estimators
+from taciturn.logged.bandit import SMALLEST, BanditLog
+from taciturn.logged.estimators import Terms
+from taciturn.logged.reading import Progress, nothing
+from taciturn.validation import Array, Floats, Ints, shown
+
+PENALTY = 10.0  # of the model of rewards, in rows
+STEP = 100  # rows between two reports of progress
+
+
+@dataclass(frozen=True)
+class Value:
+    """The estimated reward of a policy per round, by one estimator.
+
+    Attributes:
+        estimator: "replay", "ips", "snips" or "dr".
+        value: the estimate, in clicks per round. Those of IPS and DR can lie outside [0, 1]; the interval is cut to
+            [0, 1].
+        low, high: its interval.
+        rows: on which the policy was judged.
+        matches: of them, those whose logged action the policy chose.
+        effective: effective sample size, (sum w)^2 / sum w^2; for replay the number of matches.
+        mean_weight: mean of the weights w, about 1 unless the policy takes actions that the log never does.
+    """
+
+    estimator: str
+    value: float
+    low: float
+    high: float
+    rows: int
+    matches: int
+    effective: float
+    mean_weight: float
+
+
+def evaluate(
+    log: BanditLog,
+    policy: Any,
+    *,
+    estimator: str = "auto",
+    learn: float = 0.5,
+    draws: int = 1,
+    lowest_propensity: float | None = None,
+    interval: str = "betting",
+    level: float = 0.95,
+    seed: int = 0,
+    progress: Progress = nothing,
+) -> list[Value]:
+    """Estimate what a policy of `recommender_v0` would have earned in place of the one that wrote a log.
+
+    Rejection replay (`estimators.replay`) is for uniform logs: the policy acts on every row, and learns from those
+    whose action is its own, as if it had been there; its value is the mean over the rounds in which it learns. The
+    other estimators judge a fixed policy: the one that learned from the logged actions and clicks of the first part of
+    the rows, and then learns no more. DR's model of clicks, a ridge regression on (1, 2c - 1) for each action, comes
+    from the first part too.
+
+    The policy sees a recommender with one agent, in which the actions are the catalogue.
+
+    Args:
+        log: see `read_bandit`.
+        policy: whatever `simulate` takes: a policy, its name, a function of observations, a saved model, ... It must
+            not need the hidden truth.
+        estimator: "replay" (uniform logs only), "ips", "snips" or "dr"; "auto": replay for a uniform log, the other
+            three for others; "all": all that the log allows.
+        learn: share of the rows from which the policy learns before estimators other than replay judge it, in [0, 1).
+        draws: how often a policy that draws its actions is asked on a row; pi(a | x) is then the share of draws.
+        lowest_propensity: the logging policy's lowest propensity of any action; None: the lowest in the log. Intervals
+            by betting rely on it.
+        interval: "betting" or "student"; see `estimators.interval`.
+        level: of the intervals.
+        seed: determines the draws of the policy.
+        progress: told how far it is.
+
+    Returns:
+        A `Value` for each estimator.
+
+    Raises:
+        ValueError: replay of a log that is not uniform; the policy takes the logged action in no row (empty overlap),
+            needs the hidden truth or cannot act here; an argument is out of range.
+    """
+    allowed = ("auto", "all", *estimators.ESTIMATORS)
+    choice("estimator", estimator, allowed)
+    choice("interval", interval, estimators.INTERVALS)
+    number("level", level, above=0, below=1)
+    number("learn", learn, at_least=0, below=1)
+    integer("draws", draws, at_least=1)
+    smallest = float(log.propensity.min())
+    lowest = (
+        smallest
+        if lowest_propensity is None
+        else number("lowest_propensity", lowest_propensity, at_least=SMALLEST, at_most=smallest)
+    )
+    if estimator == "replay" and not log.uniform:
+        raise ValueError(
+            f"estimator must be 'ips', 'snips' or 'dr' for {log.catalogue.source}, whose propensities are "
+            f"{log.propensity.min():g} to {log.propensity.max():g}: replay needs a log of uniformly drawn actions, "
+            f"each with {1 / len(log.names):g}"
+        )
+    off_policy = ["ips", "snips", "dr"]
+    wanted = {"auto": ["replay"] if log.uniform else off_policy, "all": ["replay"] * log.uniform + off_policy}.get(
+        estimator, [estimator]
+    )
+    taught = int(learn * len(log))
+    if "dr" in wanted and not taught:
+        raise ValueError(f"learn must be > 0 for the estimator 'dr', whose model it makes, not {learn:g}")
+    actor = bring(policy)
+    found = []
+    if "replay" in wanted:
+        matched = _replayed(log, actor, seed, progress)
+        terms = estimators.replay(log.click[matched].astype(np.float64))
+        found.append(
+            _value(
+                "replay",
+                terms,
+                interval,
+                level,
+                len(log),
+                matched.size,
+                float(matched.size),
+                matched.size * len(log.names) / len(log),
+            )
+        )
+    others = [name for name in wanted if name != "replay"]
+    if others:
+        found += _judged(log, actor, others, taught, draws, lowest, interval, level, seed, progress)
+    return found
+
+
+def _value(
+    name: str, terms: Terms, kind: str, level: float, rows: int, matches: int, effective: float, weight: float
+) -> Value:
+    return Value(name, terms.value, *estimators.interval(terms, kind, level), rows, matches, effective, weight)
+
+
+def _judged(
+    log: BanditLog,
+    actor: Any,
+    names: list[str],
+    taught: int,
+    draws: int,
+    lowest: float,
+    kind: str,
+    level: float,
+    seed: int,
+    progress: Progress,
+) -> list[Value]:
+    """IPS, SNIPS and DR on the rows after the first `taught`; the policy learns from those first rows."""
+    seat, told = _Seat(log, actor, seed), f"{actor!r}, taught and judged"
+    for row in range(taught):
+        obs, _ = seat.asks(row, row)
+        seat.tells(obs, int(log.action[row]), bool(log.click[row]))
+        if row % STEP == 0:
+            progress(row / len(log), told)
+    model = _model(log, taught)
+    rest = np.arange(taught, len(log))
+    share, chosen = np.zeros(rest.size), np.zeros(rest.size)
+    for i, row in enumerate(range(taught, len(log))):
+        predicted = model.of(log.catalogue.contexts[row])
+        for _ in range(draws):
+            action = seat.asks(row, taught)[1]
+            share[i] += action == log.action[row]
+            chosen[i] += predicted[action]
+        if row % STEP == 0:
+            progress(row / len(log), told)
+    share, chosen = share / draws, chosen / draws
+    if not share.any():
+        raise ValueError(_no_overlap(log, actor, rest.size))
+    weight, reward, largest = share / log.propensity[rest], log.click[rest].astype(np.float64), 1 / lowest
+    logged = np.array([model.of(log.catalogue.contexts[row])[log.action[row]] for row in rest])
+    terms = {
+        "ips": lambda: estimators.ips(weight, reward, largest),
+        "snips": lambda: estimators.snips(weight, reward, largest),
+        "dr": lambda: estimators.dr(weight, reward, largest, logged, chosen, model.cap),
+    }
+    size, matches = estimators.effective_size(weight), int((share > 0).sum())
+    return [_value(name, terms[name](), kind, level, rest.size, matches, size, float(weight.mean())) for name in names]
+
+
+def _replayed(log: BanditLog, actor: Any, seed: int, progress: Progress) -> Ints:
+    """The rows that rejection replay keeps."""
+    seat, told = _Seat(log, actor, seed), f"{actor!r} replays"
+    kept: list[int] = []
+    for row in range(len(log)):
+        obs, action = seat.asks(row, len(kept))
+        if action == log.action[row]:
+            kept.append(row)
+            seat.tells(obs, action, bool(log.click[row]))
+        if row % STEP == 0:
+            progress(row / len(log), told)
+    if not kept:
+        raise ValueError(_no_overlap(log, actor, len(log)))
+    return np.array(kept, np.int64)
+
+
+def _no_overlap(log: BanditLog, actor: Any, rows: int) -> str:
+    return (
+        f"{actor!r} takes the logged action in none of {rows:,} rows of {log.catalogue.source}, so that nothing can be "
+        "estimated"
+    )
+
+
+class _Seat:
+    """The seat of one agent in a recommender whose users are the rows of a log."""
+
+    def __init__(self, log: BanditLog, policy: Any, seed: int) -> None:
+        if getattr(policy, "needs_truth", False):
+            raise ValueError(f"policy must not need the hidden truth, which a log does not have, and {policy!r} does")
+        self._log, self._policy = log, policy
+        self._world: Any = recommender_v0.population(
+            1, num_agents=1, graph="none", family=log.catalogue, repository=len(log.names), horizon=min(len(log), 2**24)
+        )
+        self._world.reset(seed=seed)
+        begin(self._world, {"agent": policy})
+
+    def asks(self, row: int, time: int) -> tuple[Array, int]:
+        """The policy's observation and action on a row after `time` rounds."""
+        world = self._world
+        contexts = self._log.catalogue.contexts[row][None, None]
+        world.show_context(contexts, time)
+        obs = world.observe()
+        action = np.asarray(self._policy.act(obs, world.action_mask("agent")))
+        if action.shape != (1, 1) or not world.roles["agent"].action_space.contains(np.int64(action[0, 0])):
+            raise ValueError(
+                f"policy must act with a number in 0 ... {2 * len(self._log.names) - 1}, not {shown(action)}"
+            )
+        return obs, int(action[0, 0]) % len(self._log.names)
+
+    def tells(self, obs: Array, action: int, click: bool) -> None:
+        self._policy.update(obs, np.array([[action]]), np.array([[float(click)]]), np.zeros(1, np.bool_))
+
+
+@dataclass(frozen=True)
+class _Model:
+    """Mean rewards of actions: coefficients [K, d + 1] of (1, 2c - 1), between 0 and `cap`."""
+
+    coefficients: Floats
+    cap: float
+
+    def of(self, context: Floats) -> Floats:
+        return np.clip(self.coefficients[:, 0] + self.coefficients[:, 1:] @ (2 * context - 1), 0, self.cap)
+
+
+def _model(log: BanditLog, rows: int) -> _Model:
+    """For each action, a ridge regression of clicks, less their mean, in the first rows; the cap is the largest
+    prediction there."""
+    contexts = log.catalogue.contexts[:rows]
+    x = np.concatenate([np.ones((rows, 1)), 2 * contexts - 1], 1)
+    mean = float(log.click[:rows].mean()) if rows else 0.0
+    coefficients = np.zeros((len(log.names), 1 + log.catalogue.contexts.shape[1]))
+    largest = mean
+    for action in range(len(log.names)):
+        own = x[log.action[:rows] == action]
+        clicks = log.click[:rows][log.action[:rows] == action] - mean
+        fitted = np.linalg.solve(own.T @ own + PENALTY * np.eye(x.shape[1]), own.T @ clicks)
+        fitted[0] += mean
+        coefficients[action] = fitted
+        largest = max(largest, float((own @ fitted).max(initial=0.0)))
+    return _Model(coefficients, min(largest, 1.0))

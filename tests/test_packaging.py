@@ -132,6 +132,16 @@ def test_nothing_imports_upwards() -> None:
     assert not found, sorted(found)
 
 
+def test_no_file_and_no_class_is_too_long_to_be_read_at_once() -> None:
+    """Claims of papers are lists of numbers and words, and may be longer."""
+    for file in (MODULES | {name: file for name, file in OF_PAPERS.items() if not name.endswith(".claims")}).values():
+        text = file.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 500, file
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                assert (node.end_lineno or 0) - node.lineno < 300, f"{node.name} in {file}"
+
+
 @pytest.mark.parametrize("folder", ["reference", "classic", "learned"])
 def test_kinds_of_policies_do_not_import_each_other(folder: str) -> None:
     """What two of them share lies below all three."""

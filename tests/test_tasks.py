@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from taciturn.agents import bring
-from taciturn.bench import marks, scores, together
+from taciturn.bench import marks, score_tables, scores, together
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import kinds, playing
 from taciturn.bench.comparisons.strangers import AmongStrangers, OfAnotherRun
@@ -474,7 +474,7 @@ def test_words_hold_together_and_nobody_is_compared_with_itself() -> None:
     table, words = scores.learning(Results([*MARKS, learner, rival]))
     assert words == {"taciturn/GossipBandit-v0/standard": {"classic": "yes", "paper": "–", "designed": "–"}}
     assert table.rows[0][1] == "SharedPPO (tuned learner)"
-    (row,) = [row for row in scores.kinds_together(Results([*MARKS, learner, rival])).rows if row[0] == CLASSIC]
+    (row,) = [row for row in score_tables.kinds_together(Results([*MARKS, learner, rival])).rows if row[0] == CLASSIC]
     assert row[4] == "–", "the best designed agent is the best classic one"
 
 
@@ -528,14 +528,14 @@ def test_the_interval_of_trainings_allows_for_failures_that_none_of_them_shows()
     failing = trainings(2.0)
     (board,) = boards(Results([*TEN, chance, failing]))
     assert board.of_trainings(failing.metrics[board.task.metric]).value == pytest.approx((0.7 + 9 * 0.2) / 10)
-    (row,) = scores.trainings(Results([*TEN, chance, failing])).rows
+    (row,) = score_tables.trainings(Results([*TEN, chance, failing])).rows
     assert row[:3] == ("GossipBandit-v0/standard", "SharedPPO", "10")
     assert row[3].startswith("0.1000 [0.002529, 0.4450]")
     assert row[4].startswith("0.2000 [0.2000, 0.2000]")
     (board,) = boards(Results([*TEN, learner]))
     assert np.isnan(board.of_trainings(learner.metrics[board.task.metric]).low), "random play is not known"
     (kinds_row,) = [
-        row for row in scores.kinds_together(Results([*TEN, chance, learner])).rows if row[0] == TUNED_LEARNER
+        row for row in score_tables.kinds_together(Results([*TEN, chance, learner])).rows if row[0] == TUNED_LEARNER
     ]
     assert "too few trainings" in kinds_row[2]
 
@@ -545,7 +545,9 @@ def test_kinds_are_judged_by_seeds_that_did_not_choose_among_them() -> None:
     learner, other = trainings(*[0.1, 0.5] * 5), trainings(*[0.3] * 10, name="NeuralBandit")
     chance = group(RANDOM, "Random", [0.7] * 10)
     (row,) = [
-        row for row in scores.kinds_together(Results([*TEN, chance, learner, other])).rows if row[0] == TUNED_LEARNER
+        row
+        for row in score_tables.kinds_together(Results([*TEN, chance, learner, other])).rows
+        if row[0] == TUNED_LEARNER
     ]
     assert float(row[2].partition(" ")[0]) == pytest.approx(0.0)
 
@@ -564,7 +566,7 @@ def test_a_learner_is_chosen_in_the_standard_task_for_held_out_ones() -> None:
         group(ALONE, "HoldTheBest", [0.5] * 4),
         group(TOGETHER, "HoldTheBest", [0.1] * 4),
     ]
-    (row,) = scores.held_out(Results(some)).rows
+    (row,) = score_tables.held_out(Results(some)).rows
     assert row[0] == "GossipBandit-v0/liars"
     assert row[2].startswith("0.50"), "marks hear nothing, so those of the standard task hold among liars"
     assert row[3].startswith("-1.00")

@@ -29,19 +29,16 @@ from taciturn.bench.levels import MESSAGES as NUMBERS
 from taciturn.bench.levels import Way
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, canonical
+from taciturn.bench.score_tables import held_out, kinds_together, plain_ppo, trainings
 from taciturn.bench.scores import (
     FREE,
     UNDER,
     boards,
     by_information,
-    held_out,
-    kinds_together,
     leaderboard,
     learning,
     not_ranked,
-    plain_ppo,
     standing,
-    trainings,
     who_is_best,
 )
 from taciturn.bench.store import StoreError

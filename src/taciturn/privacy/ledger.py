@@ -93,7 +93,7 @@ class Ledger:
             ValueError: the channel is unknown, or the counts have another shape or type, are negative, or exceed 2^62
                 with those before. Nothing is counted then.
         """
-        shape = self._shape(channel)
+        shape = _shape(self, channel)
         if everyone is not None:
             _check_counts("everyone", everyone, shape[:1])
         if each is not None:
@@ -118,7 +118,7 @@ class Ledger:
             ValueError: the channel is unknown, or the epsilons have another shape, are negative or NaN. Nothing is
                 counted then.
         """
-        shape = self._shape(channel)
+        shape = _shape(self, channel)
         if not _is_array(epsilons, shape, "f"):
             raise ValueError(f"epsilons must be a float array of shape {shape}, not {_described(epsilons)}")
         if not epsilons.min() >= 0:
@@ -141,7 +141,7 @@ class Ledger:
     ) -> None:
         """Keep what a world counts itself of messages at chosen levels: arrays [B, N], as in `Levels`, which the world
         changes."""
-        shape = self._shape(channel)
+        shape = _shape(self, channel)
         key = channel, kind, 0.5, None
         kept = Levels(*key, sent, epsilon, squares, largest, np.zeros(shape, np.uint8))
         self.accounts = [one for one in self.accounts if one is not self._levels.get(key)] + [kept]
@@ -194,7 +194,7 @@ class Ledger:
 
     def messages(self, channel: str) -> Ints:
         """Messages of each agent on a channel, int64[B, N]."""
-        shape = self._shape(channel)
+        shape = _shape(self, channel)
         return totals.added(self.accounts_of(channel), shape)
 
     def total(
@@ -285,15 +285,7 @@ class Ledger:
         choice("by", by, ("agent", "max"))
         choice("unit", unit, (None, *get_args(Unit)))
         choice("observer", observer, (None, *get_args(Observer)))
-        names = tuple(self.channels)
-        if channel is not None:
-            one: Any = channel
-            names = (one,) if isinstance(one, str) or not isinstance(one, Iterable) else tuple(one)
-            if not names:
-                raise ValueError("channel must name at least one channel, not ()")
-            for name in names:
-                choice("channel", name, self.channels)
-            channel = names
+        channel = _named(self.channels, channel)
         choice("role", role, (None, *self.agents))
         if role is None and len(self.agents) > 1:
             return {name: self._composed(bound, by, unit, observer, channel, name) for name in self.agents}
@@ -301,7 +293,7 @@ class Ledger:
         read = [
             c.name
             for c in self.channels.values()
-            if c.name in names and (observer is None or c.observer in (observer, "public"))
+            if c.name in channel and (observer is None or c.observer in (observer, "public"))
         ]
         accounts = [a for name in read if self.senders[name] == role for a in self.accounts_of(name)]
         if by == "max":
@@ -325,11 +317,25 @@ class Ledger:
         everyone = channel.everyone if channel.everyone.size else np.zeros(self.num_envs, np.int64)
         return [Account(name, NOTHING_HIDDEN, None, everyone, channel.each)]
 
-    def _shape(self, channel: str) -> tuple[int, int]:
-        """[B, N] of a channel; ValueError if there is no channel of that name."""
-        if channel not in self.channels:
-            choice("channel", channel, self.channels)
-        return self.num_envs, self.agents[self.senders[channel]]
+
+def _shape(ledger: Ledger, channel: str) -> tuple[int, int]:
+    """[B, N] of a channel; ValueError if there is no channel of that name."""
+    if channel not in ledger.channels:
+        choice("channel", channel, ledger.channels)
+    return ledger.num_envs, ledger.agents[ledger.senders[channel]]
+
+
+def _named(channels: Mapping[str, SendingChannel], channel: str | Iterable[str] | None) -> tuple[str, ...]:
+    """The channels that are asked for; None: all."""
+    if channel is None:
+        return tuple(channels)
+    one: Any = channel
+    names = (one,) if isinstance(one, str) or not isinstance(one, Iterable) else tuple(one)
+    if not names:
+        raise ValueError("channel must name at least one channel, not ()")
+    for name in names:
+        choice("channel", name, channels)
+    return names
 
 
 def _described(value: Any) -> str:

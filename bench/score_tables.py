@@ -1,0 +1,172 @@
+"""Tables of the standing benchmark beside the boards: kinds over all tasks, held-out tasks, trainings."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from taciturn.bench import statistics
+from taciturn.bench.results import Results
+from taciturn.bench.scores import (
+    Match,
+    boards,
+    match,
+    mean_of,
+    score_text,
+    standing,
+    task_name,
+    text_of,
+    trained,
+    words,
+)
+from taciturn.bench.statistics import Estimate, Floats
+from taciturn.bench.study import Table
+from taciturn.bench.tables import NONE, mean_text, number
+from taciturn.bench.tasks import (
+    DESIGNED,
+    KINDS,
+    LEARNED,
+    NO_LIMIT,
+    RANDOM,
+    YOURS,
+    sign,
+)
+
+
+def held_out(results: Results) -> Table:
+    """The scores of the best designed agent, the best learner and the user's agents in each held-out task."""
+    some = [board for board in boards(results) if board.task.total == NO_LIMIT]
+    kinds = (DESIGNED, LEARNED, (YOURS,))
+    rows = []
+    for board in some:
+        if not board.task.held_out:
+            continue
+        first = next(one for one in some if one.task.env == board.task.env)
+        cells = []
+        for part in kinds:
+            best = first.best(*part)
+            cells.append(
+                NONE
+                if best is None or best not in board.groups
+                else f"{score_text(board.score(best))} {board.label(best)}"
+            )
+        rows.append((task_name(board.task), board.task.variant.what, *cells))
+    yours = any(row[-1] != NONE for row in rows)
+    columns = ("task", "what differs", "designed", "learned", *(["yours"] if yours else []))
+    note = (
+        "Nothing has trained in these variants of the worlds, and no setting was chosen in them. Each agent is the "
+        "best of its kind in the standard task."
+    )
+    return Table("Held-out tasks", columns, [row[: len(columns)] for row in rows], note, words=frozenset(range(5)))
+
+
+def kinds_together(results: Results) -> Table:
+    """For each kind of agent the mean and the interquartile mean of its scores over tasks, and how often it beats the
+    best designed agent where that is another."""
+    some = [
+        board for board in boards(results) if board.task.total == NO_LIMIT and board.scale and not board.task.control
+    ]
+    rows = []
+    for kind in (*KINDS[1:], YOURS):
+        parts = list[str]()
+        for held in (False, True):
+            mine, pairs = list[Floats](), list[tuple[Floats, Floats]]()
+            for board in some:
+                first = next(one for one in some if one.task.env == board.task.env)
+                best, rival = first.best(kind), first.best(*DESIGNED)
+                if board.task.held_out != held or best is None or best not in board.groups or board.scale is None:
+                    continue
+                judged = first.fairly(best, kind)
+                mine.append(board.scale.score(judged.metrics[board.task.metric]))
+                if rival is not None and rival is not best and rival in board.groups:
+                    pairs.append(tuple(sign(board.task.metric) * x for x in judged.paired(rival, board.task.metric)))  # type: ignore[arg-type]
+            parts += over_tasks(mine, pairs, trainings=kind in LEARNED)
+        if parts[0] != "0":
+            rows.append((kind, *parts))
+    names = ("tasks", "mean score", "interquartile mean", "P(beats the best designed)")
+    columns = ("kind", *(f"{name}{where}" for where in ("", " (held-out)") for name in names))
+    note = (
+        "Of each kind the agent that is best in a world's standard task plays all tasks of that world. P is the "
+        "probability that a training, or a seed, beats the best designed agent on the same instances, averaged over "
+        "the worlds in which that is another agent; a tie counts one half. Agents are chosen by one half of their "
+        "seeds and judged by the other. Controls are left out. Brackets are 95% intervals; of the mean of trainings, "
+        "which may fail, there are too few for one."
+    )
+    return Table("All tasks together", columns, rows, note)
+
+
+def over_tasks(
+    mine: list[Floats], pairs: list[tuple[Floats, Floats]], *, trainings: bool = False
+) -> tuple[str, str, str, str]:
+    """The number of tasks, the mean (of trainings without an interval) and the interquartile mean of scores [seeds] by
+    task, and the probability to win."""
+    if not mine:
+        return "0", NONE, NONE, NONE
+    runs = min(map(len, mine))
+    scores = np.stack([one[:runs] for one in mine], axis=1)
+    won = NONE
+    if pairs:
+        both = min(len(one) for one, _ in pairs)
+        ours, theirs = (np.stack([pair[side][:both] for pair in pairs], axis=1) for side in (0, 1))
+        won = text_of(statistics.probability_of_improvement(ours, theirs))
+    mean = f"{number(scores.mean())} (too few trainings)" if trainings else text_of(statistics.mean(scores))
+    return str(len(mine)), mean, text_of(statistics.iqm(scores)), won
+
+
+def trainings(results: Results) -> Table:
+    """How many trainings of each learner fail in each standard task, and what the others reach."""
+    rows = []
+    for board in standing(boards(results)):
+        higher = sign(board.task.measure) > 0
+        for one in filter(trained, board.ranked()):
+            values = one.metrics[board.task.metric]
+            share, rest = Estimate(math.nan, math.nan, math.nan), values
+            if not math.isnan(board.chance()):
+                share = statistics.failures(values, board.chance(), higher_is_better=higher)
+                rest = values[values >= board.chance()] if higher else values[values <= board.chance()]
+            middle = text_of(statistics.median(rest)) if rest.size else NONE
+            row = (board.label(one), str(values.size), text_of(share), middle, mean_of(board, one))
+            rows.append((task_name(board.task), *row))
+    note = (
+        "A training fails if it is worse than random play on average. Its share has the exact interval of Clopper and "
+        "Pearson, the median of the others that of the sign test (none below six trainings). The mean counts a failure "
+        "as random play; its interval mixes those of the share and of the others' mean, since ten trainings without a "
+        "failure are no proof that none fails. Intervals are at 95%."
+    )
+    columns = ("task", "learner", "trainings", "share that fails", "median of the others", "mean")
+    return Table("Training by training", columns, rows, note, words=frozenset({0, 1}))
+
+
+def plain_ppo(results: Results) -> Table:
+    """Whether plain PPO earns more than random play in the task that it was trained for, in return and in the
+    measure."""
+    asked: dict[Any, list[Match]] = {}
+    some = [board for board in standing(boards(results)) if board.task.name == "standard"]
+    pairs = {}
+    for board in some:
+        groups = [next((g for g in board.groups if g.config["kind"] == kind), None) for kind in ("plain PPO", RANDOM)]
+        if groups[0] is not None and groups[1] is not None:
+            pairs[board.task.id] = groups
+            for metric in ("return", board.task.metric):
+                asked[board.task.id, metric] = [match(groups[0], groups[1], metric)]
+    told, rows = words(asked), []
+    for board in some:
+        if board.task.id in pairs:
+            ppo, chance = pairs[board.task.id]
+            texts = [mean_text(chance.metrics["return"])] if chance else []
+            texts += [text_of(statistics.median(ppo.metrics["return"]))] if ppo else []
+            answers = [told[board.task.id, metric] for metric in ("return", board.task.metric)]
+            rows.append((task_name(board.task), *texts, *answers, f"{ppo.wall_seconds.mean():.0f} s" if ppo else NONE))
+    columns = (
+        "task",
+        "return, random (mean)",
+        "return, plain PPO (median)",
+        "earns more",
+        "better measure",
+        "time of a training",
+    )
+    note = (
+        "Return of an agent. Yes: more than half of the trainings are better than random play on the same instances, "
+        "in return or in the task's measure; the words hold together at 95%."
+    )
+    return Table("Plain PPO in its own reward", columns, rows, note, words=frozenset({0, 3, 4}))

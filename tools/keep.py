@@ -16,6 +16,7 @@ report, and the marks of each task.
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -107,7 +108,7 @@ def pages() -> dict[Path, str]:
     papers = dict[str, list[Judged]]()
     for study in sorted(path.stem for folder in (KEPT, KEPT_OF_PAPERS) for path in folder.glob("*.json")):
         origin, results, judged = load(study)
-        source = source_of(origin, results)
+        source = source_of(study, origin, results)
         for name, without in PAGES.get(study, {study: ()}).items():
             page = DOCS / f"{name}.md"
             if page.exists():
@@ -220,25 +221,28 @@ def brief(verdict: Verdict) -> str:
     return ", ".join(texts) if len(texts) <= 5 else f"{len(texts)} numbers from {min(values):.3g} to {max(values):.3g}"
 
 
-def source_of(origin: dict[str, Any], results: Results) -> str:
-    """How results came about."""
-    seeds = sorted({int(seed) for group in results for seed in group.seeds})
-    first, *others = (told(one) for one in (origin, *origin.get("others", [])))
-    told_of_others = "".join(f" Other cells: {one}." for one in others)
+def source_of(study: str, origin: dict[str, Any], results: Results) -> str:
+    """How results came about: the command, what it took, and the versions; of several runs, all of them together."""
+    runs = [origin, *origin.get("others", [])]
+    seeds = ranges(sorted({int(seed) for group in results for seed in group.seeds}))
+    used = {name: listed(run["libraries"].get(name) for run in runs) for run in runs for name in run["libraries"]}
+    versions = ", ".join([f"Python {listed(run['python'] for run in runs)}", *map(" ".join, used.items())])
+    if len(runs) == 1:
+        return (
+            f"`{origin['command']}` at commit {origin['commit'][:12]}: {origin['core_hours']:.2g} core hours, for seeds "
+            f"{seeds}, with {versions}."
+        )
+    days = sorted(run["finished"][:10] for run in runs if run["finished"])
     hours = sum(float(group.wall_seconds.sum()) for group in results) / 3600
     return (
-        f"{first}, for seeds {ranges(seeds)}.{told_of_others}"
-        + f" All cells together: {hours:.2g} core hours." * bool(others)
+        f"{len(runs)} runs from {days[0]} to {days[-1]}, {hours:.2g} core hours, for seeds {seeds}, with {versions}. The "
+        f"command, commit and versions of each run are in `{file_of(study).relative_to(ROOT)}`."
     )
 
 
-def told(origin: dict[str, Any]) -> str:
-    """The command, what it took, and the versions."""
-    libraries = ", ".join(f"{name} {version}" for name, version in origin["libraries"].items())
-    return (
-        f"`{origin['command']}` at commit {origin['commit'][:12]}: {origin['core_hours']:.2g} core hours with "
-        f"Python {origin['python']}, {libraries}"
-    )
+def listed(versions: Iterable[str | None]) -> str:
+    """Different versions, in order."""
+    return " and ".join(sorted({version for version in versions if version is not None}))
 
 
 def markdown(table: Table) -> str:

@@ -229,14 +229,14 @@ def source_of(study: str, origin: dict[str, Any], results: Results) -> str:
     versions = ", ".join([f"Python {listed(run['python'] for run in runs)}", *map(" ".join, used.items())])
     if len(runs) == 1:
         return (
-            f"`{origin['command']}` at commit {origin['commit'][:12]}: {origin['core_hours']:.2g} core hours, for seeds "
-            f"{seeds}, with {versions}."
+            f"`{origin['command']}` at commit {origin['commit'][:12]}: {origin['core_hours']:.2g} core hours, for "
+            f"seeds {seeds}, with {versions}."
         )
     days = sorted(run["finished"][:10] for run in runs if run["finished"])
     hours = sum(float(group.wall_seconds.sum()) for group in results) / 3600
     return (
-        f"{len(runs)} runs from {days[0]} to {days[-1]}, {hours:.2g} core hours, for seeds {seeds}, with {versions}. The "
-        f"command, commit and versions of each run are in `{file_of(study).relative_to(ROOT)}`."
+        f"{len(runs)} runs from {days[0]} to {days[-1]}, {hours:.2g} core hours, for seeds {seeds}, with {versions}. "
+        f"The command, commit and versions of each run are in `{file_of(study).relative_to(ROOT)}`."
     )
 
 

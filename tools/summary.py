@@ -25,7 +25,8 @@ from taciturn.bench.comparisons.trust import (
     champion,
     size_in_words,
 )
-from taciturn.bench.scores import MEMORYLESS, Board, boards, learning, plain_ppo, score_text, standing
+from taciturn.bench.score_tables import plain_ppo
+from taciturn.bench.scores import MEMORYLESS, Board, boards, learning, score_text, standing
 from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_COMPUTED, UNDECIDED, VERDICTS, Verdict
 from taciturn.bench.tables import listed
 from taciturn.bench.tasks import (

@@ -89,12 +89,12 @@ def on_all(protected: Totals, level: float, budget: Budget | None = None) -> dic
 
 
 def total_of(world: Population[Any], env: str) -> Floats:
-    """What the agent that spent most has spent in each run, [B]: the ledger's total at `DELTA`, at the unit and on the
-    channels that the world declares, whatever stands on them."""
+    """What the agent that spent most has spent in each run, [B]: the accountant's total at `DELTA`, at the unit and on
+    the channels that the world declares, whatever stands on them."""
     protected = PROTECTED[env]
     unit: Any = protected.unit
-    ledger = world.ledger or world.make_ledger()  # a bare channel costs what was sent on it: infinity
-    total: Floats = ledger.total(DELTA, "max", "rdp", unit=unit, channel=protected.channels)
+    accountant = world.accountant or world.make_accountant()  # a bare channel costs what was sent on it: infinity
+    total: Floats = accountant.epsilon(DELTA, "max", "rdp", unit=unit, channel=protected.channels)
     return total
 
 

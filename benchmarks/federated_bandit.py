@@ -1,7 +1,7 @@
 """Federated arm elimination, whole runs and single slots: `python benchmarks/federated_bandit.py`.
 
 Runs are the paper's size (50 agents, 100 arms, 100,000 slots) and ten times the agents, with the paper's noise and its
-ledger, by epochs; and, to compare, slot by slot. Slots are `Population.step` with random arms, observations packed.
+accountant, by epochs; and, to compare, slot by slot. Slots are `Population.step` with random arms, observations packed.
 UCB1 beside a peer: `ucb_peer.py`.
 """
 

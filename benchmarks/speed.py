@@ -27,7 +27,7 @@ RESULTS, PAGE = ROOT / "benchmarks/results", ROOT / "docs/speed.md"
 BEGIN, END = "<!-- table: written by benchmarks/speed.py -->\n", "<!-- end of table -->\n"
 OURS = (
     "steps", "array_step", "parallel_view", "social", "gossip", "federated_bandit", "federated_round", "recommender",
-    "elicitation", "import_time", "compile_time", "training_share", "mechanisms", "ledger", "solver", "scaling",
+    "elicitation", "import_time", "compile_time", "training_share", "mechanisms", "accountant", "solver", "scaling",
 )  # fmt: skip
 SCRIPTS: dict[str, tuple[str, ...]] = dict.fromkeys(OURS, ()) | {
     "ucb_peer": ("SMPyBandits==0.9.7", "scipy<1.14", "numpy<2.3"),

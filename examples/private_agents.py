@@ -1,5 +1,5 @@
-"""A PettingZoo loop with privacy: agents learn from noisy answers, the ledger adds up their cost, the auditor tests the
-mechanism."""
+"""A PettingZoo loop with privacy: agents learn from noisy answers, the accountant adds up their cost, the auditor tests
+the mechanism."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ for _ in env.agent_iter():
     env.step(np.array([option, 0, 1]))  # adopt it if its signal is 1, but not if it is 0
 
 print(f"{population.metrics()['best'].mean():.0%} of the agents prefer the best option")
-spent = population.ledger.table(delta=1e-5)[0]
+spent = population.accountant.table(delta=1e-5)[0]
 print(
     f"up to {spent['messages_max']} answers each, until the budget was spent, with epsilon "
     f"{spent['epsilon_per_message']:g} per answer"

@@ -32,7 +32,7 @@ from taciturn.privacy.audit_result import AuditResult, audit_table, plot_audits
 from taciturn.privacy.certifying import certify, certify_one_run, trials_for
 from taciturn.registry import make_world
 from taciturn.testing.cases import fingerprint
-from taciturn.wrappers import Budget, Byzantine, Faulty, Ledger, LossyChannel, Privatize
+from taciturn.wrappers import Accountant, Budget, Byzantine, Faulty, LossyChannel, Privatize
 from taciturn.wrappers.audit import audit
 from taciturn.wrappers.channels import on_channel
 
@@ -139,8 +139,8 @@ def test_trials_serve_once() -> None:
 
 
 def test_that_a_value_changed_is_no_secret_of_memoized_answers() -> None:
-    """Two answers that differ can only come of two values: the ledger's count of new answers does not cover it, says
-    `Memoized`."""
+    """Two answers that differ can only come of two values: the accountant's count of new answers does not cover it,
+    says `Memoized`."""
     memoized = mechanisms.Memoized(mechanisms.KaryRandomizedResponse(2.0, num_values=4))
 
     def transcript(values: tuple[int, int], rng: np.random.Generator, trials: int) -> Array:
@@ -233,7 +233,7 @@ class Rewound(mechanisms.Laplace):
         return super().perturb(x, copy.deepcopy(rng), sensitivity)
 
 
-class ForgetsVotes(Ledger):
+class ForgetsVotes(Accountant):
     """Does not charge what passes on `vote`."""
 
     def charge(self, channel: str, loss: Any, *counts: Any, **named: Any) -> None:
@@ -243,7 +243,7 @@ class ForgetsVotes(Ledger):
             super().charge(channel, loss, *counts, **named)
 
 
-class ForgetsRounds(Ledger):
+class ForgetsRounds(Accountant):
     """Charges the first message only."""
 
     def charge(self, channel: str, loss: Any, *counts: Any, **named: Any) -> None:
@@ -255,14 +255,14 @@ VOTES = {"vote": (np.eye(3, dtype=np.int64)[0], np.eye(3, dtype=np.int64)[2])}
 OPINIONS = {"opinion": (0.0, 1.0)}
 
 
-def consensus(ledger: Any = Ledger, num_agents: int = 4, **laws: Any) -> Any:
+def consensus(accountant: Any = Accountant, num_agents: int = 4, **laws: Any) -> Any:
     class Charged(Consensus):
         def make_channels(self) -> tuple[Channel, ...]:
             payload: Any = "stream" if isinstance(laws.get("opinion"), mechanisms.TreeAggregation) else "bounded"
             return Channel("opinion", payload, observer="neighbour", unit="event"), super().make_channels()[1]
 
-        def make_ledger(self) -> Ledger:
-            made: Ledger = ledger(self.num_envs, num_agents, self.channels.values())
+        def make_accountant(self) -> Accountant:
+            made: Accountant = accountant(self.num_envs, num_agents, self.channels.values())
             return made
 
     env: Any = Charged(Params(num_agents=num_agents))
@@ -285,7 +285,7 @@ RUNS: dict[str, tuple[dict[str, Any], Any, float]] = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_certifies_most_of_what_the_ledger_totals(name: str) -> None:
+def test_certifies_most_of_what_the_accountant_totals(name: str) -> None:
     """Three rounds at 0.5 a message and channel."""
     laws, pair, total = RUNS[name]
     found = audited(consensus(**laws), pair, 160_000, batch=10_000)
@@ -299,7 +299,7 @@ def test_certifies_most_of_what_the_ledger_totals(name: str) -> None:
 
 @pytest.mark.parametrize("method", ["white", "black"])
 @pytest.mark.parametrize("unit", ["user", "event"])
-def test_never_exceeds_a_sound_ledger(unit: Any, method: Method) -> None:
+def test_never_exceeds_a_sound_accountant(unit: Any, method: Method) -> None:
     wrong = []
     for name, (laws, pair, total) in RUNS.items():
         env = consensus(**laws)

@@ -502,7 +502,7 @@ def test_a_papers_privacy_is_the_policys_to_name() -> None:
             return {"vote": BitwiseRandomizedResponse(epsilon=1.0)}
 
     run = taciturn.simulate(tiny.consensus_v0.population(), Careful(), seed=0, privacy="paper")
-    assert run.ledger.per_message["vote"].epsilon == 1.0
+    assert run.accountant.per_message["vote"].epsilon == 1.0
     named = {"vote": BitwiseRandomizedResponse(epsilon=1.0)}
     same = taciturn.simulate(tiny.consensus_v0.population(), Random(), seed=0, privacy=named)
     np.testing.assert_array_equal(run.metrics["earned"], same.metrics["earned"])

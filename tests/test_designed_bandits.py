@@ -97,7 +97,7 @@ def test_sharing_pays_under_a_total(total: float | None, policy: PublicPlan, sha
     saved = (1 - share) * alone - run.metrics["regret_per_agent"]
     assert saved.mean() > 4 * saved.std() / math.sqrt(saved.size)
     if total is not None:
-        np.testing.assert_allclose(run.ledger.total(0.0, method="basic", unit="event"), total)
+        np.testing.assert_allclose(run.accountant.epsilon(0.0, method="basic", unit="event"), total)
 
 
 # The coordinator of arm elimination.
@@ -167,7 +167,7 @@ def test_together_they_need_less_than_each_on_its_own(
     regret = run.metrics["regret_per_agent"]
     assert regret.mean() + 4 * regret.std() / math.sqrt(regret.size) < most
     if total is not None:
-        np.testing.assert_allclose(run.ledger.total(0.0, method="basic", unit="event"), total)
+        np.testing.assert_allclose(run.accountant.epsilon(0.0, method="basic", unit="event"), total)
     assert five_alone.mean() - 4 * five_alone.std() / math.sqrt(five_alone.size) > most
 
 
@@ -321,7 +321,7 @@ def test_what_a_policy_spends_of_a_total(policy: Any) -> None:
         2, num_agents=3, num_arms=3, horizon=200
     )
     run = taciturn.simulate(env, policy, seed=5, privacy=policy.within(env.view(policy), 2.5))
-    np.testing.assert_allclose(run.ledger.total(0.0, method="basic", unit="event"), 2.5)
+    np.testing.assert_allclose(run.accountant.epsilon(0.0, method="basic", unit="event"), 2.5)
 
 
 @pytest.fixture(scope="module")

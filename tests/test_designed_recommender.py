@@ -187,7 +187,7 @@ def test_a_run_costs_the_total_and_each_feedback_enters_one_stream(graph: str) -
     laws = policy.within(env.view(policy), 3.0)
     assert laws == {"statistics": Blocks(3.0 * 0.6), "counts": Blocks(3.0 * 0.4)}
     run = taciturn.simulate(env, policy, seed=0, privacy=laws)
-    spent = [run.ledger.total(0.0, "agent", "basic", unit="event", channel=name) for name in laws]
+    spent = [run.accountant.epsilon(0.0, "agent", "basic", unit="event", channel=name) for name in laws]
     alone = np.bincount(policy._group, minlength=6)[policy._group] == 1
     np.testing.assert_allclose(sum(spent), np.broadcast_to(3.0, (2, 6)))
     assert not alone.any() or graph == "ring"
@@ -258,4 +258,4 @@ def test_a_trained_policy_is_kept_and_saved(tmp_path: Path) -> None:
 def test_what_is_shown_without_selecting_is_charged() -> None:
     env = recommender_v0.population(2, **SHOP)
     run = taciturn.simulate(env, LogisticBandit(**BRIEF), seed=0, privacy={"selection": NoPrivacy()})
-    assert np.isinf(run.ledger.total(0.0, "agent", "basic", channel="selection")).all()
+    assert np.isinf(run.accountant.epsilon(0.0, "agent", "basic", channel="selection")).all()

@@ -246,7 +246,7 @@ def regrets(request: pytest.FixtureRequest) -> dict[str, Any]:
         name: taciturn.simulate(env, policy, seed=5, privacy="paper" if name in once else None)
         for name, policy in policies.items()
     }
-    return {name: (run.metrics[measure], run.ledger) for name, run in found.items()}
+    return {name: (run.metrics[measure], run.accountant) for name, run in found.items()}
 
 
 def test_listening_pays_under_a_total(regrets: dict[str, Any]) -> None:
@@ -257,8 +257,8 @@ def test_listening_pays_under_a_total(regrets: dict[str, Any]) -> None:
         assert gain.mean() > 4 * gain.std() / math.sqrt(gain.size), (better, worse, gain.mean())
     for name, total in (("at 10", 10.0), ("at 3", 3.0)):
         for unit in ("event", "user"):
-            np.testing.assert_array_equal(regrets[name][1].total(0.0, method="basic", unit=unit), total)
-    assert np.isinf(regrets["exact"][1].total(0.0, method="basic")).all()
+            np.testing.assert_array_equal(regrets[name][1].epsilon(0.0, method="basic", unit=unit), total)
+    assert np.isinf(regrets["exact"][1].epsilon(0.0, method="basic")).all()
 
 
 @pytest.mark.parametrize("world", [gossip_bandit_v0, social_bandit_v0])
@@ -270,7 +270,7 @@ def test_a_total_is_spent_on_one_answer(world: Any) -> None:
     assert law.mechanism == BitwiseRandomizedResponse(0.7)
     assert law.at == (12 if world is gossip_bandit_v0 else 3)
     run = taciturn.simulate(env, policy, seed=0, privacy={"preference": law})
-    np.testing.assert_array_equal(run.ledger.total(0.0, method="basic", unit="user"), 0.7)
+    np.testing.assert_array_equal(run.accountant.epsilon(0.0, method="basic", unit="user"), 0.7)
 
 
 def test_listeners_reveal_no_more_than_their_answer() -> None:

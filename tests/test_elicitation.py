@@ -674,22 +674,22 @@ def test_the_platform_sees_what_was_reported() -> None:
         assert announced == [2.0, 0.5, 2.0, 3.0]
 
 
-def test_the_ledger_shows_chosen_levels() -> None:
+def test_the_accountant_shows_chosen_levels() -> None:
     """log(1+eps) of each report, added up over campaigns; the largest where an event is one value, which enters one
     report."""
     population = market(num_individuals=3, horizon=4, cost_spread=0.3)
     run = taciturn.simulate(
         population, {"platform": FlatRate(0.5), "individual": Mixture([(Truthful(2.0), 2), (FreeRider(), 1)])}, seed=0
     )
-    ledger = run.ledger
+    accountant = run.accountant
     np.testing.assert_allclose(
-        ledger.total(0.0, "agent", "basic", unit="user"), [[4 * math.log(3), 4 * math.log(3), 0]]
+        accountant.epsilon(0.0, "agent", "basic", unit="user"), [[4 * math.log(3), 4 * math.log(3), 0]]
     )
-    np.testing.assert_allclose(ledger.total(0.0, "agent", "basic", unit="event"), [[math.log(3), math.log(3), 0]])
+    np.testing.assert_allclose(accountant.epsilon(0.0, "agent", "basic", unit="event"), [[math.log(3), math.log(3), 0]])
     assert run.metrics["level"] == pytest.approx(2 / 3 * math.log(3))
     assert run.metrics["epsilon_message"] == run.metrics["epsilon_basic"] == pytest.approx(math.log(3))
     assert market().reset(seed=0) is not None
-    assert population.ledger is ledger
+    assert population.accountant is accountant
 
 
 def test_who_stays_away_spends_nothing() -> None:
@@ -697,7 +697,7 @@ def test_who_stays_away_spends_nothing() -> None:
     population.reset(seed=0)
     population.step({"platform": population.default_action("platform")})
     info = population.step({"individual": np.array([[[-0.5], [3.0]]], np.float32)}).info
-    np.testing.assert_allclose(population.ledger.total(0.0, "agent", "basic"), [[0, math.log(4)]])
+    np.testing.assert_allclose(population.accountant.epsilon(0.0, "agent", "basic"), [[0, math.log(4)]])
     assert info["levels"]["individual"].tolist() == [[0, pytest.approx(math.log(4))]]
     assert info["payment"] == info["total_payment"] > 0
     assert info["messages"].tolist() == [1]
@@ -719,7 +719,7 @@ def test_a_budget_stops_reports() -> None:
         for name, value in (("levels", math.log(3.0)), ("costs", population.params.cost(2.0))):
             np.testing.assert_allclose(info[name]["individual"], value if goes_on else 0.0)
     assert population.metrics()["participation"] == 0.5
-    np.testing.assert_allclose(population.ledger.total(0.0, "agent", "basic", unit="user"), 2 * math.log(3))
+    np.testing.assert_allclose(population.accountant.epsilon(0.0, "agent", "basic", unit="user"), 2 * math.log(3))
 
 
 def test_no_other_mechanism_and_any_fault() -> None:
@@ -747,7 +747,7 @@ def test_lies_that_no_individual_could_tell_do_not_count(reporting: str) -> None
 @pytest.mark.parametrize("cost", [QuadraticCost(0.01), (lambda e: 0.01 * e**2, lambda e: 0.02 * e)])
 @pytest.mark.parametrize("reporting", ["k_ary", "oue"])
 def test_the_state_charges_what_the_channel_would(reporting: str, cost: Any) -> None:
-    """Beside runs with a budget that stops nobody, whose reports pass the channel and are charged by the ledger."""
+    """Beside runs with a budget that stops nobody, whose reports pass the channel and are charged by the accountant."""
     params: dict[str, Any] = {"num_individuals": 4, "horizon": 5, "reporting": reporting, "cost": cost}
     bare, passing = market(3, **params), market(3, **params)
     passing.channel_configs["report"] = ChannelConfig(budget=Budget(1e6))
@@ -763,29 +763,29 @@ def test_the_state_charges_what_the_channel_would(reporting: str, cost: Any) -> 
         told = [population.step(actions).info for population in (bare, passing)]
         np.testing.assert_equal(*told)
     for unit in ("event", "user", None):
-        np.testing.assert_array_equal(*(one.ledger.total(0.0, unit=unit) for one in (bare, passing)))
-    np.testing.assert_array_equal(*(one.ledger.odometer() for one in (bare, passing)))
-    np.testing.assert_array_equal(*(one.ledger.messages("report") for one in (bare, passing)))
+        np.testing.assert_array_equal(*(one.accountant.epsilon(0.0, unit=unit) for one in (bare, passing)))
+    np.testing.assert_array_equal(*(one.accountant.odometer() for one in (bare, passing)))
+    np.testing.assert_array_equal(*(one.accountant.messages("report") for one in (bare, passing)))
     np.testing.assert_array_equal(*(one.channels["report"].messages() for one in (bare, passing)))
-    assert bare.ledger.table() == passing.ledger.table()
+    assert bare.accountant.table() == passing.accountant.table()
     np.testing.assert_equal(bare.metrics(), passing.metrics())
 
 
-def test_a_ledger_keeps_its_run() -> None:
-    """What a run has spent stays in its ledger when the next one begins, in the population and in copies of it."""
+def test_a_accountant_keeps_its_run() -> None:
+    """What a run has spent stays in its accountant when the next one begins, in the population and in copies of it."""
     population = market(num_individuals=2)
     population.reset(seed=0)
     for actions in ({"platform": population.default_action("platform")}, {"individual": np.ones((1, 2, 1))}):
         population.step(actions)
-    first, copied = population.ledger, deepcopy(population)
+    first, copied = population.accountant, deepcopy(population)
     population.reset(seed=1)
-    assert first is not population.ledger
-    for ledger, spent in ((first, math.log(2)), (population.ledger, 0.0), (copied.ledger, math.log(2))):
-        np.testing.assert_allclose(ledger.total(0.0, unit="user"), spent)
+    assert first is not population.accountant
+    for accountant, spent in ((first, math.log(2)), (population.accountant, 0.0), (copied.accountant, math.log(2))):
+        np.testing.assert_allclose(accountant.epsilon(0.0, unit="user"), spent)
     for actions in ({"platform": copied.default_action("platform")}, {"individual": np.ones((1, 2, 1))}):
         copied.step(actions)
-    np.testing.assert_allclose(copied.ledger.total(0.0, unit="user"), 2 * math.log(2))
-    np.testing.assert_allclose(first.total(0.0, unit="user"), math.log(2))
+    np.testing.assert_allclose(copied.accountant.epsilon(0.0, unit="user"), 2 * math.log(2))
+    np.testing.assert_allclose(first.epsilon(0.0, unit="user"), math.log(2))
 
 
 @pytest.mark.parametrize("size", [1, 2, 1_000, 100_000])

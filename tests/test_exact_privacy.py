@@ -13,9 +13,9 @@ from scipy.special import logsumexp
 from scipy.stats import binom, norm
 
 from taciturn.envs.core import Array, Channel, ChannelConfig, Streams
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.composition import METHODS
-from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.losses import PrivacyLoss, pure
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
@@ -184,19 +184,19 @@ LEVELS: dict[str, tuple[float, Callable[[float], Losses], bool]] = {
 }
 
 
-def ledger_of(disjoint: bool = False) -> Ledger:
-    return Ledger(1, 1, [Channel("x", "bounded", observer="server", unit="event", disjoint=disjoint)])
+def accountant_of(disjoint: bool = False) -> Accountant:
+    return Accountant(1, 1, [Channel("x", "bounded", observer="server", unit="event", disjoint=disjoint)])
 
 
-def bounds(ledger: Ledger, delta: float, unit: Any = None) -> dict[str, float]:
+def bounds(accountant: Accountant, delta: float, unit: Any = None) -> dict[str, float]:
     """By all methods but `pld`, and by the odometer."""
-    found = {method: float(ledger.total(delta, method=method, unit=unit)[0, 0]) for method in METHODS[:4]}
-    return found | {"odometer": float(ledger.odometer(delta, unit=unit)[0, 0])}
+    found = {method: float(accountant.epsilon(delta, method=method, unit=unit)[0, 0]) for method in METHODS[:4]}
+    return found | {"odometer": float(accountant.odometer(delta, unit=unit)[0, 0])}
 
 
-def charge_level(ledger: Ledger, kind: str, level: float, events: int | None = None) -> None:
+def charge_level(accountant: Accountant, kind: str, level: float, events: int | None = None) -> None:
     zcdp = LEVELS[kind][0]
-    ledger.charge_levels("x", np.full((1, 1), level), kind=kind, zcdp=zcdp, events=events)
+    accountant.charge_levels("x", np.full((1, 1), level), kind=kind, zcdp=zcdp, events=events)
 
 
 DELTAS = 0.1, 1e-3, 1e-6
@@ -210,29 +210,29 @@ def test_no_total_is_less_than_the_exact_one(seed: int) -> None:
     sent: Sent = []
     grouped: Sent = []
     events = int(rng.integers(2, 4))
-    ledgers = [ledger_of(), ledger_of(disjoint=True)]
+    accountants = [accountant_of(), accountant_of(disjoint=True)]
     for kind in rng.permutation([kind for kind in KINDS if kind != "sampled gaussian"])[:2]:  # it takes long
         loss, law, local = KINDS[kind]
         size, count = rng.integers(1, 17) * 0.05, int(rng.choice([1, 3, 20, 60]))
-        for ledger in ledgers:
-            ledger.charge("x", loss(size), np.array([count]), events=events)
+        for accountant in accountants:
+            accountant.charge("x", loss(size), np.array([count]), events=events)
         sent.append((law(size), count))
         grouped.append((law(size if local else events * size), count))
     for kind in rng.permutation([*LEVELS])[:2]:
         _, law, local = LEVELS[kind]
         for level in rng.choice([0.05, 0.2, 0.5, 1.0], 4):
-            for ledger in ledgers:
-                charge_level(ledger, kind, level, events)
+            for accountant in accountants:
+                charge_level(accountant, kind, level, events)
             sent.append((law(level), 1))
             grouped.append((law(level if local else events * level), 1))
     costliest = np.max([epsilons_of([(one, 1)], DELTAS) for one, _ in sent], axis=0)
-    for ledger, unit, truth in (
-        (ledgers[0], None, epsilons_of(sent, DELTAS)),
-        (ledgers[0], "user", epsilons_of(grouped, DELTAS)),
-        (ledgers[1], "event", costliest),
+    for accountant, unit, truth in (
+        (accountants[0], None, epsilons_of(sent, DELTAS)),
+        (accountants[0], "user", epsilons_of(grouped, DELTAS)),
+        (accountants[1], "event", costliest),
     ):
         for delta, exact in zip(DELTAS, truth, strict=True):
-            for method, bound in bounds(ledger, delta, unit).items():
+            for method, bound in bounds(accountant, delta, unit).items():
                 assert bound >= exact, (unit, delta, method)
 
 
@@ -244,17 +244,17 @@ CLOSE = {"selection": 25, "sampled": 2.5, "sampled gaussian": 2.5, "shuffled": 1
 def test_totals_of_many_small_messages_are_close(kind: str) -> None:
     """400 messages of the same kind, at a delta at which their mean loss weighs more than its spread: the exact
     epsilon, and not much more."""
-    ledger, size, count = ledger_of(), 0.3, 400
+    accountant, size, count = accountant_of(), 0.3, 400
     if kind in LEVELS:
         law = LEVELS[kind][1](size)
         for _ in range(count):
-            charge_level(ledger, kind, size)
+            charge_level(accountant, kind, size)
     else:
         loss, make, _ = KINDS[kind]
         law = make(size)
-        ledger.charge("x", loss(size), np.array([count]))
+        accountant.charge("x", loss(size), np.array([count]))
     (exact,) = epsilons_of([(law, count)], [0.3])
-    found = bounds(ledger, 0.3)
+    found = bounds(accountant, 0.3)
     assert exact <= min(found.values()) <= CLOSE.get(kind, 1.4) * exact
     if kind in LEVELS or kind in ("any", "Laplace"):
         assert found["advanced"] <= (3.0 if kind == "randomized_response" else 1.6) * exact
@@ -266,19 +266,19 @@ def test_distributions_count_chosen_levels_and_the_costliest_of_disjoint_message
     """By privacy loss distributions: 20 chosen levels beside 30 counted messages; and one clear Gaussian message among
     100 that tell less."""
     pytest.importorskip("dp_accounting")
-    ledger, apart = ledger_of(), ledger_of(disjoint=True)
-    ledger.charge("x", KINDS["bits"][0](0.2), np.array([30]))
+    accountant, apart = accountant_of(), accountant_of(disjoint=True)
+    accountant.charge("x", KINDS["bits"][0](0.2), np.array([30]))
     for _ in range(20):
-        charge_level(ledger, "laplace", 0.1)
+        charge_level(accountant, "laplace", 0.1)
     for mu, count in ((0.1, 100), (0.8, 1)):
         apart.charge("x", KINDS["gaussian"][0](mu), np.array([count]))
-    scenes: list[tuple[Ledger, Any, Sent]] = [
-        (ledger, None, [(bits(0.2), 30), (laplace(0.1), 20)]),
+    scenes: list[tuple[Accountant, Any, Sent]] = [
+        (accountant, None, [(bits(0.2), 30), (laplace(0.1), 20)]),
         (apart, "event", [(gaussian(0.8), 1)]),
     ]
     for one, unit, sent in scenes:
         (exact,) = epsilons_of(sent, [1e-4])
-        assert exact <= one.total(1e-4, method="pld", unit=unit)[0, 0] <= 1.5 * exact
+        assert exact <= one.epsilon(1e-4, method="pld", unit=unit)[0, 0] <= 1.5 * exact
 
 
 def largest_divergence(losses: Losses, order: float) -> float:
@@ -306,12 +306,12 @@ def test_no_loss_is_less_than_that_of_its_law(kind: str) -> None:
 def test_sums_of_chosen_levels_bound_the_losses_of_their_law(kind: str) -> None:
     """Mean, square and Renyi divergence of the losses, of which one or three units change; and the mean is at most
     epsilon^2 / 2."""
-    rng, ledger, sent = np.random.default_rng(0), ledger_of(), []
+    rng, accountant, sent = np.random.default_rng(0), accountant_of(), []
     _, law, local = LEVELS[kind]
     for level in rng.choice([0.1, 0.5, 2.0], 9):
-        charge_level(ledger, kind, level)
+        charge_level(accountant, kind, level)
         sent.append(level)
-    (account,) = ledger.accounts
+    (account,) = accountant.accounts
     for units in (1, 3):
         losses = [law(level if local else units * level) for level in sent]
         epsilon, drift, squares, rho = (float(x[0, 0]) for x in account.sums(False, units))  # type: ignore[union-attr]
@@ -403,19 +403,19 @@ def test_no_adaptive_adversary_gets_more_than_a_budget(budget: Any, chosen: bool
     histories at once."""
     levels = np.array([0.25, 0.5, 1.0])
     histories = np.array(list(itertools.product(range(25), range(9), range(4))))  # more than any of the budgets allows
-    ledger = Ledger(1, len(histories), [Channel("x", "one_hot", observer="server", unit="event")])
+    accountant = Accountant(1, len(histories), [Channel("x", "one_hot", observer="server", unit="event")])
     for count in range(24):
         for level, sent in zip(levels, histories.T, strict=True):
             who = (sent > count)[None]
             if chosen:
-                ledger.charge_levels("x", who * level, kind="pure")
+                accountant.charge_levels("x", who * level, kind="pure")
             else:
-                ledger.charge("x", pure(level), each=who)
+                accountant.charge("x", pure(level), each=who)
     losses = np.arange(-200, 201) * 0.25
     stop = np.maximum(-np.expm1(budget.epsilon - losses), 0)
     worth: dict[tuple[int, ...], Array] = {}
     allowed = {
-        level: budget.allows(ledger, np.full((1, len(histories)), level) if chosen else pure(level), "x")[0]
+        level: budget.allows(accountant, np.full((1, len(histories)), level) if chosen else pure(level), "x")[0]
         for level in levels.tolist()
     }
     for number in np.argsort(-histories.sum(1), kind="stable"):
@@ -463,15 +463,16 @@ TWO = np.eye(2, dtype=np.int64)
 @pytest.mark.parametrize("sends", [(True, True, True), (False, True, True), (True, False, False)], ids=str)
 def test_no_transcript_tells_more_than_was_charged(mechanism: Any, budget: Any, sends: Any) -> None:
     """Of one agent in three rounds, by enumeration of all answers, for all data: the largest ratio of the chances of
-    what was read, who sent included, is what a ledger says at user level; in a run of objects that were used before."""
+    what was read, who sent included, is what an accountant says at user level; in a run of objects that were used
+    before."""
     channel = Channel("x", "one_hot", observer="server", unit="event", num_senders=1)
     told: list[dict[Any, float]] = []
     charged = set()
     for values in itertools.product((0, 1), repeat=3):
         law: dict[Any, float] = {}
         for script in itertools.product((0, 1), repeat=6):
-            ledger = Ledger(1, 1, [channel])
-            channel.install(ChannelConfig(mechanism, budget), ledger)
+            accountant = Accountant(1, 1, [channel])
+            channel.install(ChannelConfig(mechanism, budget), accountant)
             channel.draw_from(Streams(0))
             channel.reset(1)
             SCRIPT[:], CHANCE[:] = script, []
@@ -481,7 +482,7 @@ def test_no_transcript_tells_more_than_was_charged(mechanism: Any, budget: Any, 
                 y, there = channel.send(TWO[[[value]]], np.full((1, 1), now))
                 read.append((*y.ravel().tolist(), *there.ravel().tolist()))
             law[tuple(read)] = law.get(tuple(read), 0.0) + math.prod(CHANCE) / 2 ** len(SCRIPT)
-            charged.add(round(float(ledger.total(0.0, "max", "basic", unit="user")[0]), 9))
+            charged.add(round(float(accountant.epsilon(0.0, "max", "basic", unit="user")[0]), 9))
         assert math.isclose(sum(law.values()), 1.0)
         told.append(law)
     exact = max(abs(math.log(one[key] / other[key])) for one, other in itertools.permutations(told, 2) for key in one)

@@ -47,7 +47,7 @@ FAULTS: dict[str, Any] = {
 
 
 class Bill:
-    """A ledger that only adds up."""
+    """An accountant that only adds up."""
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.each = np.zeros(shape, np.int64)
@@ -295,16 +295,16 @@ def test_the_lost_are_charged_and_the_absent_are_not() -> None:
     sums, received = lossy.tally(x.sum(1))
     assert not sums.any()
     assert not received.any()
-    assert (lossy.ledger.each == 2).all()
+    assert (lossy.accountant.each == 2).all()
     assert (lossy.messages() == 2).all()
     away = channel(Churn(0.5, 0.0), shape=shape, payload="one_hot", mechanism=law)
     _, there = away.send(x)
     assert 0 < there.sum() < there.size
-    np.testing.assert_array_equal(away.ledger.each, there)
+    np.testing.assert_array_equal(away.accountant.each, there)
     np.testing.assert_array_equal(away.messages(), there)
     late = channel(Stragglers((0.0, 1.0)), shape=shape, payload="one_hot", mechanism=law)
     assert not late.send(x)[1].any()
-    assert (late.ledger.each == 1).all()
+    assert (late.accountant.each == 1).all()
 
 
 def test_liars_speak_before_the_mechanism_and_are_lost_after_it() -> None:
@@ -336,7 +336,7 @@ def test_wrappers_nest_in_any_order(mechanism: Any) -> None:
         for layer in order:
             env = layer(env)
         run = taciturn.simulate(env, Random(), seed=0)
-        runs.append((run.metrics["earned"], env.channels["vote"].messages(), run.ledger.messages("vote")))
+        runs.append((run.metrics["earned"], env.channels["vote"].messages(), run.accountant.messages("vote")))
     for run_ in runs[1:]:
         for one, first in zip(run_, runs[0], strict=True):
             np.testing.assert_array_equal(one, first)
@@ -358,7 +358,7 @@ def test_the_budget_counts_what_is_sent() -> None:
     env = Privatize(tiny.consensus_v0.population(num_envs=2), "vote", BitwiseRandomizedResponse(1.0), Budget(3.0))
     env = Faulty(env, "vote", LossyChannel(0.5))
     run = taciturn.simulate(env, Random(), seed=0)
-    assert (run.ledger.messages("vote") == 3).all()
+    assert (run.accountant.messages("vote") == 3).all()
 
 
 def test_counts_that_need_messages() -> None:
@@ -444,7 +444,7 @@ def test_strikes_and_the_bare_environment_stays_bare(form: str, fault: Any) -> N
     assert rewards(bare) == before
     assert rewards(Faulty(bare, "update", LossyChannel(0.0))) == before, "the same luck but for the fault"
     assert rewards(faulty) == found
-    assert faulty.ledger is None
+    assert faulty.accountant is None
     both, again = (
         rewards(Privatize(faulty, "update", NOISE)),
         rewards(Faulty(Privatize(bare, "update", NOISE), "update", fault)),
@@ -483,7 +483,7 @@ def test_simulate_keeps_the_faults_of_a_wrapper() -> None:
     clean = taciturn.simulate(
         federated_training_v0.population(1, **CLIENTS), FixedCount(5), seed=0, privacy={"update": NOISE}
     )
-    np.testing.assert_array_equal(one.ledger.messages("update"), clean.ledger.messages("update"))
+    np.testing.assert_array_equal(one.accountant.messages("update"), clean.accountant.messages("update"))
     assert (one.metrics["test_loss"] != clean.metrics["test_loss"]).all()
     with pytest.raises(ValueError, match="has a mechanism already"):
         taciturn.simulate(Privatize(single, "update", NOISE), FixedCount(5), seed=0, privacy={"update": NOISE})

@@ -144,7 +144,7 @@ def test_what_is_declared_is_what_holds() -> None:
     for acts_on in ("own", "received"):
         env = federated_bandit_v0.population(2, num_agents=2, num_arms=3, horizon=60)
         run = taciturn.simulate(env, FedUCB(acts_on=acts_on), seed=0, privacy={"means": Laplace(0.5)})
-        totals.append(run.ledger.total(delta=0.0, method="basic", unit="event").max())
+        totals.append(run.accountant.epsilon(delta=0.0, method="basic", unit="event").max())
     assert totals == [np.inf, 0.5]
 
 

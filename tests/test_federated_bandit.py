@@ -554,9 +554,9 @@ def test_a_message_is_as_private_as_all_uploaders_together(participation: float)
     env = world(3, horizon=5000)
     run = taciturn.simulate(env, CDPMAB(0.25, participation), seed=0, privacy="paper")
     level = participants(participation, 5) * 0.25
-    assert run.ledger.per_message["means"].epsilon == level
+    assert run.accountant.per_message["means"].epsilon == level
     np.testing.assert_allclose(run.metrics["epsilon_basic"], level)
-    assert run.ledger.total(by="max", method="basic").min() > level
+    assert run.accountant.epsilon(by="max", method="basic").min() > level
     assert np.isinf(taciturn.simulate(env, CDPMAB(0.25), seed=0).metrics["epsilon_basic"]).all()
     np.testing.assert_array_equal(taciturn.simulate(env, SingleAgent(), seed=0).metrics["epsilon_basic"], 0)
 
@@ -585,9 +585,9 @@ def test_what_policies_send_to_neighbours_has_no_total() -> None:
     """Nothing bounds it. On `means` it would pass for means of rewards, each in one message."""
     env = world(2, topology="ring", horizon=20)
     run = taciturn.simulate(env, TellsNeighbours(), seed=0, privacy={"means": Laplace(1.0)})
-    assert run.ledger is not None
+    assert run.accountant is not None
     for unit in ("event", "user"):
-        assert np.isinf(run.ledger.total(unit=unit, method="basic")).all()
+        assert np.isinf(run.accountant.epsilon(unit=unit, method="basic")).all()
     assert np.isinf(run.metrics["epsilon_basic"]).all()
     with pytest.raises(ValueError, match="mechanism on channel 'exchange' must be NoPrivacy"):
         Privatize(env, "exchange", Laplace(1.0))
@@ -595,8 +595,8 @@ def test_what_policies_send_to_neighbours_has_no_total() -> None:
 
 def test_a_channel_that_nobody_uses_costs_nothing() -> None:
     run = taciturn.simulate(world(2, topology="ring"), DDPMAB(0.5), seed=0, privacy="paper")
-    assert run.ledger is not None
-    assert run.metrics["epsilon_message"].max() == run.ledger.table()[-1]["epsilon_per_message"] == 2.5
+    assert run.accountant is not None
+    assert run.metrics["epsilon_message"].max() == run.accountant.table()[-1]["epsilon_per_message"] == 2.5
 
 
 def test_a_mechanism_for_other_messages_is_refused() -> None:
@@ -632,10 +632,10 @@ def test_a_budget_stops_uploads_or_the_run() -> None:
         return taciturn.simulate(env, CDPMAB(0.2), seed=0), env
 
     run, env = spent("silent")
-    assert run.ledger.messages("means").max() == 1
+    assert run.accountant.messages("means").max() == 1
     assert (run.metrics["rounds"] > 1).all()
     run, env = spent("truncate")
-    assert run.ledger.messages("means").max() == 1
+    assert run.accountant.messages("means").max() == 1
     assert (env.clock() < 5000).all()
     assert env.truncated.all()
 
@@ -827,8 +827,8 @@ def test_at_user_level_a_message_costs_what_all_its_rewards_do() -> None:
     one, told = 4 * 0.5, env.state.used_counts.sum(2)
     assert run.metrics["rounds"] > 1
     assert (told > 100).all()
-    np.testing.assert_allclose(run.ledger.total(method="basic", unit="user"), one * told)
-    np.testing.assert_allclose(run.ledger.total(method="basic", unit="event"), one)
+    np.testing.assert_allclose(run.accountant.epsilon(method="basic", unit="user"), one * told)
+    np.testing.assert_allclose(run.accountant.epsilon(method="basic", unit="event"), one)
 
 
 def test_messages_of_one_slot_are_charged_for_the_longest() -> None:
@@ -837,7 +837,7 @@ def test_messages_of_one_slot_are_charged_for_the_longest() -> None:
     env.reset(seed=0, options={"public_schedule": True})
     for uploading in ([False, False], [False, False], [False, True], [True, True]):
         env.step(np.repeat(4 * np.array(uploading)[:, None], 5, 1))
-    total = env.ledger.total(method="basic", unit="user")
+    total = env.accountant.epsilon(method="basic", unit="user")
     np.testing.assert_allclose(total, 0.5 * np.repeat([[4], [3 + 4]], 5, 1))
 
 

@@ -115,8 +115,8 @@ def recommender_graphs() -> str:
                 f"{graph}, {name}: liked {liked}  shared {shared}  regret {run.metrics['regret'][0]:.6f}  "
                 f"messages {sent.sum()}, times place {sent @ place}"
             )
-            if run.ledger is not None:
-                charged = run.ledger.messages("statistics")[0]
+            if run.accountant is not None:
+                charged = run.accountant.messages("statistics")[0]
                 told += f"  charged {charged.sum()}, times place {charged @ place}"
             lines.append(told)
     return "".join(f"{line}\n" for line in lines)

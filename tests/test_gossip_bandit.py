@@ -89,7 +89,7 @@ def no_leap(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_paper_prescribes() -> None:
     assert PPCL().prescribes(population().view()) == {"preference": RR(3.0)}
     run = taciturn.simulate(population(2, num_agents=8), PPCL(epsilon=1.5), seed=0, until=2.0, privacy="paper")
-    assert run.ledger.per_message["preference"].epsilon == 1.5
+    assert run.accountant.per_message["preference"].epsilon == 1.5
     with pytest.raises(ValueError, match="CBL prescribes no mechanism"):
         taciturn.simulate(population(asks="one"), CBL(), seed=0, privacy="paper")
 
@@ -461,10 +461,10 @@ def test_leaps_count_what_steps_count() -> None:
         np.testing.assert_array_equal(
             env.measure("agent_messages"), np.broadcast_to((s.ticks + pending)[:, None], (6, 10))
         )
-        np.testing.assert_array_equal(env.ledger.messages("preference"), env.measure("agent_messages"))
+        np.testing.assert_array_equal(env.accountant.messages("preference"), env.measure("agent_messages"))
         np.testing.assert_array_equal(s.holders, [[(row == k).sum() for k in range(4)] for row in s.preference])
     assert env.truncated.all()
-    np.testing.assert_allclose(env.ledger.total(by="max", method="basic"), 2.0 * s.ticks)
+    np.testing.assert_allclose(env.accountant.epsilon(by="max", method="basic"), 2.0 * s.ticks)
 
 
 def test_leaps_leave_finished_runs_alone() -> None:
@@ -475,7 +475,7 @@ def test_leaps_leave_finished_runs_alone() -> None:
         env.step(policy.act(env.observe()))
     env.advance(policy)
     assert env.done.all()
-    ended, paid = env.state, env.ledger.messages("preference").copy()
+    ended, paid = env.state, env.accountant.messages("preference").copy()
     again = np.array([True, False] * 3)
     env.reset(where=again)
     env.advance(policy, until=1.0)
@@ -483,8 +483,8 @@ def test_leaps_leave_finished_runs_alone() -> None:
     env.advance(policy)
     for field in dataclasses.fields(ended):
         np.testing.assert_array_equal(getattr(env.state, field.name)[~again], getattr(ended, field.name)[~again])
-    np.testing.assert_array_equal(env.ledger.messages("preference")[~again], paid[~again])
-    np.testing.assert_array_equal(env.ledger.messages("preference")[:, 0], env.state.ticks)
+    np.testing.assert_array_equal(env.accountant.messages("preference")[~again], paid[~again])
+    np.testing.assert_array_equal(env.accountant.messages("preference")[:, 0], env.state.ticks)
     assert (env.state.ticks[again] != ended.ticks[again]).any()
 
 
@@ -592,7 +592,9 @@ def test_every_tick_charges_everyone_one_reply(num_agents: int) -> None:
         )
         env.step(policy.act(env.observe()))
     ticks = env.state.ticks
-    np.testing.assert_array_equal(env.ledger.messages("preference"), np.broadcast_to(ticks[:, None], (3, num_agents)))
+    np.testing.assert_array_equal(
+        env.accountant.messages("preference"), np.broadcast_to(ticks[:, None], (3, num_agents))
+    )
     np.testing.assert_allclose(env.measure("agent_epsilon"), np.broadcast_to(1.0 * ticks[:, None], (3, num_agents)))
     np.testing.assert_allclose(env.measure("epsilon_per_requester"), env.state.requests)
     np.testing.assert_allclose(env.measure("epsilon_per_requester").sum(1), env.measure("agent_epsilon")[:, 0])
@@ -604,13 +606,13 @@ def test_one_peer_pays_where_one_is_asked() -> None:
         run = taciturn.simulate(
             population(50, asks="one", num_agents=10), policy, seed=0, until=5.0, privacy={"preference": RR(1.0)}
         )
-        np.testing.assert_array_equal(run.ledger.messages("preference").sum(1), run.metrics["ticks"])
+        np.testing.assert_array_equal(run.accountant.messages("preference").sum(1), run.metrics["ticks"])
 
 
 def test_agents_without_preference_are_silent() -> None:
     env = started(Random(), 1, RR(1.0), num_agents=6, initial_preferences=[0, 1, 4, 4, 4, 4])
     assert env.state.received.tolist() == [2]
-    assert env.ledger.messages("preference").tolist() == [[1, 1, 0, 0, 0, 0]]
+    assert env.accountant.messages("preference").tolist() == [[1, 1, 0, 0, 0, 0]]
     assert (
         taciturn.simulate(
             population(1, asks="one", num_agents=4, initial_preferences="none"), OracleOption(), seed=0
@@ -626,11 +628,11 @@ def test_memoised_replies_cost_less() -> None:
             population(4, num_agents=30), PPCL(), seed=0, until=10.0, privacy={"preference": mechanism}
         )
     fresh, kept = runs[RR], runs[Memoized]
-    answers, replies = (run.ledger.messages("preference").max(1) for run in (kept, fresh))
+    answers, replies = (run.accountant.messages("preference").max(1) for run in (kept, fresh))
     assert (answers < 0.2 * replies).all()
     np.testing.assert_array_equal(kept.metrics["replies"], kept.metrics["ticks"])
     # An answer for every preference that one ever took up, and never more.
-    assert (kept.ledger.messages("preference") >= 1).all()
+    assert (kept.accountant.messages("preference") >= 1).all()
     # That they change tells that the preference did, which nothing bounds.
     assert np.isinf(kept.metrics["epsilon_basic"]).all()
     np.testing.assert_allclose(fresh.metrics["epsilon_basic"], 2.0 * replies)
@@ -664,7 +666,7 @@ def test_budgets() -> None:
         run = taciturn.simulate(
             Privatize(population(3, num_agents=6), "preference", RR(1.0), budget), PPCL(), seed=0, until=50.0
         )
-        assert (run.ledger.messages("preference") == 20).all()
+        assert (run.accountant.messages("preference") == 20).all()
         assert (run.metrics["ticks"] <= 20).all() == ends
 
 
@@ -833,11 +835,11 @@ def test_a_run_without_a_tick() -> None:
     run = taciturn.simulate(env, PPCL(), seed=0, until=0.1)
     none = run.metrics["ticks"] == 0
     assert abs(none.mean() - np.exp(-0.2)) < 4 * np.sqrt(0.15 / 400)
-    assert not run.ledger.messages("preference")[none].any()
+    assert not run.accountant.messages("preference")[none].any()
     env.reset(seed=0)
     step = env.step(np.full((400, 1, 3), [0, 1, 1]))
     assert step.truncated[step.info["time"] == 0].all()
-    assert not env.ledger.messages("preference")[env.state.ticks == 0].any()
+    assert not env.accountant.messages("preference")[env.state.ticks == 0].any()
 
 
 def test_initial_preferences() -> None:

@@ -57,8 +57,8 @@ def test_each_answer_costs_as_one_of_eleven(law: Any, fast: bool) -> None:
     """All 12 agents answer at each tick; whoever reads the answers knows its own."""
     env = gossip_bandit_v0.population(num_envs=3, **GOSSIP)
     run = taciturn.simulate(env, Listener(), seed=4, privacy={"preference": law}, fast=fast)
-    assert run.ledger is not None
-    (account,) = run.ledger.accounts_of("preference")
+    assert run.accountant is not None
+    (account,) = run.accountant.accounts_of("preference")
     assert account.loss == Shuffled(BITS).summed_loss(11)
     charged = account.messages() + np.zeros((3, 12), np.int64)
     if isinstance(law, Scheduled):
@@ -66,18 +66,18 @@ def test_each_answer_costs_as_one_of_eleven(law: Any, fast: bool) -> None:
     else:
         np.testing.assert_array_equal(charged, env.channels["preference"].messages())
         assert charged.min() > 12
-    total = run.ledger.total(1e-5, method="rdp")
+    total = run.accountant.epsilon(1e-5, method="rdp")
     bare = taciturn.simulate(env, Listener(), seed=4, privacy={"preference": getattr(law, "mechanism", law) and BITS})
     if not isinstance(law, Scheduled):
-        assert bare.ledger is not None
-        assert (total < bare.ledger.total(1e-5, method="rdp")).all()
+        assert bare.accountant is not None
+        assert (total < bare.accountant.epsilon(1e-5, method="rdp")).all()
 
 
 def test_jumps_charge_shuffled_answers() -> None:
     env = gossip_bandit_v0.population(num_envs=3, **GOSSIP)
     run = taciturn.simulate(env, PPCL(), seed=4, privacy={"preference": Shuffled(BITS)})
-    assert run.ledger is not None
-    (account,) = run.ledger.accounts_of("preference")
+    assert run.accountant is not None
+    (account,) = run.accountant.accounts_of("preference")
     assert account.loss == Shuffled(BITS).summed_loss(11)
     np.testing.assert_array_equal(account.messages() + np.zeros((3, 12)), env.channels["preference"].messages())
 
@@ -108,8 +108,8 @@ def test_sums_of_some_answers_would_give_the_others_away(refused: Any) -> None:
 def test_agents_who_may_be_silent_have_no_total() -> None:
     env = gossip_bandit_v0.population(**GOSSIP, initial_preferences="none")
     run = taciturn.simulate(env, PPCL(), seed=0, privacy={"preference": Shuffled(BITS)})
-    assert run.ledger is not None
-    assert run.ledger.total(1e-5).max() == math.inf
+    assert run.accountant is not None
+    assert run.accountant.epsilon(1e-5).max() == math.inf
 
 
 def test_an_attacker_reads_the_sum_and_not_the_answers() -> None:
@@ -133,9 +133,9 @@ def test_a_listener_spends_its_total_on_a_clearer_answer() -> None:
     assert isinstance(law, Scheduled)
     assert law.epsilon == pytest.approx(2.54, abs=0.05)
     run = taciturn.simulate(env, policy, seed=0, privacy={"preference": law})
-    assert run.ledger is not None
-    assert run.ledger.total(1e-5).max() == pytest.approx(1.0, abs=0.01)
-    assert run.ledger.total(1e-5).max() <= 1.0
+    assert run.accountant is not None
+    assert run.accountant.epsilon(1e-5).max() == pytest.approx(1.0, abs=0.01)
+    assert run.accountant.epsilon(1e-5).max() <= 1.0
 
 
 # Random clients.
@@ -152,11 +152,11 @@ def closed(env: Any, k: int, rounds: int) -> Any:
 def test_an_average_of_random_clients_costs_all_clients_alike() -> None:
     law = Gaussian.from_rho(0.5)
     env = closed(Privatize(federated_training_v0.population(2, **TRAINING), "update", CentralSum(law)), 3, 2)
-    (account,) = env.ledger.accounts_of("update")
+    (account,) = env.accountant.accounts_of("update")
     assert account.loss == SampledLoss(law.loss(), 3 / 11)
     np.testing.assert_array_equal(account.messages() + np.zeros((2, 12)), 2)
     np.testing.assert_array_equal(env.channels["update"].messages().sum(1), 6)
-    total = env.ledger.total(1e-5, method="rdp")
+    total = env.accountant.epsilon(1e-5, method="rdp")
     assert (total < rdp_epsilon(2 * law.loss().rdp(ORDERS), 1e-5)).all()
 
 
@@ -169,9 +169,9 @@ def test_no_amplification_where_averages_may_tell_who_is_in_them(change: dict[st
     law = Gaussian.from_rho(0.5)
     env: Any = Privatize(federated_training_v0.population(2, **TRAINING | change), "update", CentralSum(law))
     env = closed(env if fault is None else Faulty(env, "update", fault), 3, 1)
-    losses = {account.loss for account in env.ledger.accounts_of("update")}
+    losses = {account.loss for account in env.accountant.accounts_of("update")}
     assert losses == {law.loss()}
-    np.testing.assert_array_equal(env.ledger.messages("update"), env.channels["update"].messages())
+    np.testing.assert_array_equal(env.accountant.messages("update"), env.channels["update"].messages())
 
 
 def test_a_round_that_the_end_cuts_off_is_not_averaged() -> None:
@@ -187,7 +187,7 @@ def test_a_client_who_reads_knows_whether_it_was_drawn() -> None:
     """Of two clients one is drawn: whoever was not knows that the other one was."""
     law = Gaussian.from_rho(0.5)
     env = federated_training_v0.population(2, **TRAINING | {"num_clients": 2})
-    (account,) = closed(Privatize(env, "update", CentralSum(law)), 1, 2).ledger.accounts_of("update")
+    (account,) = closed(Privatize(env, "update", CentralSum(law)), 1, 2).accountant.accounts_of("update")
     assert account.loss == law.loss()
 
 
@@ -200,10 +200,10 @@ def test_a_budget_stops_averages_of_all_at_once() -> None:
         federated_training_v0.population(3, **TRAINING | {"horizon": 200.0}), "update", CentralSum(law), total
     )
     run = taciturn.simulate(env, FixedCount(3), seed=0)
-    assert run.ledger is not None
-    np.testing.assert_array_equal(run.ledger.messages("update"), fit)
+    assert run.accountant is not None
+    np.testing.assert_array_equal(run.accountant.messages("update"), fit)
     np.testing.assert_array_equal(env.channels["update"].messages().sum(1), 3 * fit)
-    assert run.ledger.total(1e-5).max() <= 1.0
+    assert run.accountant.epsilon(1e-5).max() <= 1.0
 
 
 @pytest.mark.parametrize("total", [1.0, 10.0])
@@ -215,8 +215,8 @@ def test_few_rounds_keep_within_a_total(total: float) -> None:
     run = taciturn.simulate(
         Privatize(env, "update", configs["update"].mechanism, configs["update"].budget), policy, seed=0
     )
-    assert run.ledger is not None
-    spent = run.ledger.total(1e-5).max()
+    assert run.accountant is not None
+    spent = run.accountant.epsilon(1e-5).max()
     assert 0.7 * total < spent <= total
     assert policy.within(taciturn.registry.make_world("round_stopping_v0").population(1).view(policy), total) is None
 

@@ -1,4 +1,4 @@
-"""The table of docs/privacy.md: what the papers' settings leak, by the ledger. `--regenerate-golden` writes it."""
+"""The table of docs/privacy.md: what the papers' settings leak, by the accountant. `--regenerate-golden` writes it."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -17,12 +17,12 @@ from taciturn.policies import FixedCount
 from taciturn.privacy.channels import Unit
 from taciturn.privacy.composition import Method
 from taciturn.wrappers import (
+    Accountant,
     BitwiseRandomizedResponse,
     Exponential,
     Gaussian,
     KaryRandomizedResponse,
     Laplace,
-    Ledger,
     NoPrivacy,
     PrivacyLoss,
     TreeAggregation,
@@ -64,26 +64,28 @@ def said(epsilon: float) -> str:
     return f"{epsilon:,.0f}" if epsilon >= 100 else f"{epsilon:.3g}"
 
 
-def spent(setting: str, read: str, changes: str, ledger: Ledger, channel: str = "c", unit: Unit | None = None) -> Row:
+def spent(
+    setting: str, read: str, changes: str, accountant: Accountant, channel: str = "c", unit: Unit | None = None
+) -> Row:
     """What the agent who sent most on `channel` has spent: the basic sum, and the least of all bounds."""
-    loss, messages = ledger.per_message[channel], int(ledger.messages(channel).max())
+    loss, messages = accountant.per_message[channel], int(accountant.messages(channel).max())
     methods: tuple[Method, ...] = ("basic", "advanced", "rdp")
-    total = [float(ledger.total(DELTA, "max", method, channel=channel, unit=unit)[0]) for method in methods]
+    total = [float(accountant.epsilon(DELTA, "max", method, channel=channel, unit=unit)[0]) for method in methods]
     message = said(loss.epsilon) if loss.kind != "gaussian" else f"ρ = {loss.rho:.3g}"
     return Row(setting, read, changes, message, messages, total[0], min(total))
 
 
-def ledger_of(sent: Sent, disjoint: bool = False) -> Ledger:
-    ledger = Ledger(1, 1, [Channel("c", "vector", observer="server", unit="event", disjoint=disjoint)])
+def accountant_of(sent: Sent, disjoint: bool = False) -> Accountant:
+    accountant = Accountant(1, 1, [Channel("c", "vector", observer="server", unit="event", disjoint=disjoint)])
     for loss, count, events in sent:
-        ledger.charge("c", loss, everyone=np.array([count]), events=events)
-    return ledger
+        accountant.charge("c", loss, everyone=np.array([count]), events=events)
+    return accountant
 
 
 def gossip(num_agents: int = 400, rate: float = 1.0, until: float = 50.0, epsilon: float = 3.0) -> Iterator[Row]:
     """Chen et al. 2021: at every tick of every agent all agents reply. Expected counts."""
     loss, asked = BitwiseRandomizedResponse(epsilon).loss(), round(rate * until)
-    everybody, one = ledger_of([(loss, num_agents * asked, None)]), ledger_of([(loss, asked, None)])
+    everybody, one = accountant_of([(loss, num_agents * asked, None)]), accountant_of([(loss, asked, None)])
     setting = f"gossip (Chen et al. 2021): N = {num_agents}, ε = {epsilon:g} a reply, t = {until:g}"
     yield spent(setting, "replies, all requesters together", "user", everybody, unit="user")
     yield spent(setting, "replies, one requester alone", "user", one, unit="user")
@@ -94,10 +96,10 @@ def social(rounds: int = 10_000) -> Iterator[Row]:
     sends."""
     for form in ("as published", "with zeros"):
         for epsilon in (1.0,) if form == "as published" else (0.5, 1.0, 2.0):
-            ledger = ledger_of([(BitwiseRandomizedResponse(epsilon).loss(), rounds, None)])
-            ledger.channels["c"].silence_tells = form == "as published"
+            accountant = accountant_of([(BitwiseRandomizedResponse(epsilon).loss(), rounds, None)])
+            accountant.channels["c"].silence_tells = form == "as published"
             setting = f"social learning (Tao et al. 2023), {form}: ε = {epsilon:g}, {rounds:,} rounds"
-            yield spent(setting, "preferences, neighbours", "user", ledger, unit="user")
+            yield spent(setting, "preferences, neighbours", "user", accountant, unit="user")
 
 
 def pulls(num_agents: int, epsilon: float, num_arms: int, horizon: int) -> list[int]:
@@ -115,13 +117,13 @@ def elimination(num_agents: int = 50, epsilon: float = 1.0, num_arms: int = 2, h
     """Li & Song 2022: an upload has means of n rewards per arm and noise Lap(1 / (N epsilon n)), so it costs N epsilon,
     not epsilon."""
     epochs = pulls(num_agents, epsilon, num_arms, horizon)
-    ledger = ledger_of([(Laplace(num_agents * epsilon).loss(), 1, num_arms * n) for n in epochs], disjoint=True)
+    accountant = accountant_of([(Laplace(num_agents * epsilon).loss(), 1, num_arms * n) for n in epochs], disjoint=True)
     setting = (
         f"arm elimination (Li & Song 2022): M = N = {num_agents}, ε = {epsilon:g}, {num_arms} arms, T = {horizon:,}"
     )
-    yield spent(setting, "means, server", "event: one reward", ledger, unit="event")
-    yield spent(setting, "means, server", "one reward of every epoch", ledger)
-    yield spent(setting, "means, server", "user: all rewards", ledger, unit="user")
+    yield spent(setting, "means, server", "event: one reward", accountant, unit="event")
+    yield spent(setting, "means, server", "one reward of every epoch", accountant)
+    yield spent(setting, "means, server", "user: all rewards", accountant, unit="user")
 
 
 def recommender(epsilon: float = 2.0, rounds: int = 70_000) -> Iterator[Row]:
@@ -129,18 +131,18 @@ def recommender(epsilon: float = 2.0, rounds: int = 70_000) -> Iterator[Row]:
     each round."""
     setting = f"recommender (Zhou et al.): ε = {epsilon:g}, {rounds:,} rounds"
     stream = TreeAggregation(epsilon, horizon=rounds).loss()
-    yield spent(setting, "sums of rewards, neighbours", GIVEN, ledger_of([(stream, 1, 1)]))
-    counts = ledger_of([(NoPrivacy().loss(), rounds, 1)])
+    yield spent(setting, "sums of rewards, neighbours", GIVEN, accountant_of([(stream, 1, 1)]))
+    counts = accountant_of([(NoPrivacy().loss(), rounds, 1)])
     yield spent(setting, "counts of rewards, neighbours", GIVEN, counts)
-    selections = ledger_of([(Exponential(epsilon).loss(), rounds, 1)])
+    selections = accountant_of([(Exponential(epsilon).loss(), rounds, 1)])
     yield spent(setting, "selections, public", "event: the value of one feedback", selections)
 
 
 def elicitation(level: float = 1.0, num_values: int = 4) -> Iterator[Row]:
     """Jiang 2020, chapter 2: one report at the level log(1 + e)."""
-    ledger = ledger_of([(KaryRandomizedResponse(level, num_values=num_values).loss(), 1, None)])
+    accountant = accountant_of([(KaryRandomizedResponse(level, num_values=num_values).loss(), 1, None)])
     setting = f"elicitation (Jiang 2020, ch. 2): budget e = {level:g}, one campaign"
-    yield spent(setting, "report, platform", "user", ledger, unit="user")
+    yield spent(setting, "report, platform", "user", accountant, unit="user")
 
 
 @cache
@@ -151,7 +153,7 @@ def training(updates: int = 10, until: float = 345.0, seed: int = 0) -> list[Row
     rows = []
     for title, mechanism in (("as published", NoPrivacy()), ("ours: ε = 4 at 1e-6", Gaussian(epsilon=4.0, delta=1e-6))):
         run = taciturn.simulate(env, FixedCount(updates), seed=seed, privacy={"update": mechanism})
-        rows.append(spent(f"{setting}, {title}", "updates, server", "user", run.ledger, "update"))
+        rows.append(spent(f"{setting}, {title}", "updates, server", "user", run.accountant, "update"))
     return rows
 
 
@@ -172,7 +174,7 @@ def table() -> str:
     return "| " + " | ".join(heads) + " |\n|" + "---|" * len(heads) + "\n" + "".join(map(str, rows()))
 
 
-def test_the_page_says_what_the_ledger_computes(request: pytest.FixtureRequest) -> None:
+def test_the_page_says_what_the_accountant_computes(request: pytest.FixtureRequest) -> None:
     text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)

@@ -155,7 +155,9 @@ def test_a_trained_bandit_is_kept_and_saved(tmp_path: Path) -> None:
 def test_its_scores_pass_the_mechanism_on_selections(trained: NeuralBandit) -> None:
     """All that it shows is charged, once a round, and noise makes it choose worse; by a t-test over 40 runs at 1e-4."""
     run = taciturn.simulate(shop(), trained, seed=0, privacy={"selection": Exponential(0.5)})
-    np.testing.assert_array_equal(run.ledger.total(0, "agent", "basic", unit="event", channel="selection"), 0.5 * 40)
+    np.testing.assert_array_equal(
+        run.accountant.epsilon(0, "agent", "basic", unit="event", channel="selection"), 0.5 * 40
+    )
     noisy = regrets(trained, privacy={"selection": Exponential(0.1)})
     assert stats.ttest_rel(noisy, regrets(trained), alternative="greater").pvalue < ALARM
 

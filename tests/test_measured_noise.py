@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from taciturn.envs.core import Array, Channel, ChannelConfig, Streams
-from taciturn.privacy.ledger import Ledger
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.mechanisms import (
     Blocks,
     CentralSum,
@@ -43,7 +43,7 @@ def runs(channel: Channel, mechanism: Any, play: Callable[[Array, np.random.Gene
     for number, name in enumerate(("first run", "second run", "after a partial reset")):
         rng = np.random.default_rng(min(number, 1))
         if number < 2:
-            channel.install(ChannelConfig(mechanism), Ledger(REPLICAS, AGENTS, [channel]))
+            channel.install(ChannelConfig(mechanism), Accountant(REPLICAS, AGENTS, [channel]))
             channel.draw_from(Streams(number))
             channel.reset(REPLICAS)
             live = np.ones(REPLICAS, np.bool_)

@@ -13,7 +13,7 @@ import taciturn
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0, federated_training_v0, recommender_v0
 from taciturn.envs.core import Array, Channel, ChannelConfig, PublicView, Streams, as_policies, begin
 from taciturn.policies import EliminationSchedule, FixedCount, Random, TPriDO
-from taciturn.privacy.ledger import Ledger
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.mechanisms import (
     Blocks,
     CentralSum,
@@ -52,7 +52,7 @@ def heard(mechanism: Any, x: Array) -> Array:
     """What is read of the messages x [B, N, K], with the same noise each time."""
     payload: Any = next(one for one in ("vector", "stream", "scores") if one in mechanism.payloads)
     channel = Channel("c", payload, observer="server", unit="event", averaged=True, num_senders=x.shape[1])
-    channel.install(ChannelConfig(mechanism), Ledger(len(x), x.shape[1], [channel]))
+    channel.install(ChannelConfig(mechanism), Accountant(len(x), x.shape[1], [channel]))
     channel.draw_from(Streams(0))
     channel.reset(len(x))
     return np.asarray(channel.send(x, None, 1.0)[0])
@@ -93,7 +93,7 @@ def test_training_that_diverges_says_nothing(mechanism: Any) -> None:
     run = taciturn.simulate(env, FixedCount(3), seed=0, privacy={"update": mechanism})
     assert env.channels["update"].messages().sum() > 0
     assert np.isfinite(env.state.parameters).all()
-    assert run.ledger is not None
+    assert run.accountant is not None
 
 
 # Sensitivities as stated.

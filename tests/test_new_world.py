@@ -73,13 +73,13 @@ def test_shared_counts_help_and_noise_hurts() -> None:
     assert lost[1] < 0.8 * lost[3]
 
 
-def test_ledger() -> None:
+def test_accountant() -> None:
     """Eight messages each: one pull enters one of them, and a user's whole history is 40 pulls."""
     env = SMALL.population(2)
     run = taciturn.simulate(env, SharedGreedy(), seed=0, privacy={"counts": Laplace(0.5)})
     assert run.metrics["messages"].tolist() == [3 * 8] * 2
     assert run.metrics["epsilon_message"].tolist() == run.metrics["epsilon_basic"].tolist() == [0.5] * 2
-    assert run.ledger.total(delta=0.0, method="basic", unit="user").max() == 0.5 * 40
+    assert run.accountant.epsilon(delta=0.0, method="basic", unit="user").max() == 0.5 * 40
     bare = taciturn.simulate(env, SharedGreedy(), seed=0)
     assert np.isinf(bare.metrics["epsilon_basic"]).all()
     np.testing.assert_array_equal(bare.metrics["messages"], run.metrics["messages"])
@@ -95,7 +95,7 @@ def test_what_may_stand_on_its_channel() -> None:
     env = SMALL.population(2)
     for mechanism in (Laplace(1.0), Gaussian(epsilon=1.0, delta=1e-6)):
         run = taciturn.simulate(Privatize(env, "counts", mechanism), SharedGreedy(), seed=0)
-        assert np.isfinite(run.ledger.total(delta=1e-5, method="zcdp")).all()
+        assert np.isfinite(run.accountant.epsilon(delta=1e-5, method="zcdp")).all()
     for refused in (BitwiseRandomizedResponse(1.0), TreeAggregation(1.0, horizon=8)):
         with pytest.raises(ValueError, match="mechanism on channel 'counts' must add fresh noise to numbers"):
             Privatize(env, "counts", refused).reset(seed=0)

@@ -45,7 +45,7 @@ BOTH = {name: TreeAggregation(0.1) for name in ("statistics", "counts")}
 
 
 def event(run: Any, channel: str | None = None, unit: Any = "event") -> Array:
-    total: Array = run.ledger.total(delta=0.0, method="basic", unit=unit, channel=channel)
+    total: Array = run.accountant.epsilon(delta=0.0, method="basic", unit=unit, channel=channel)
     return total
 
 
@@ -99,7 +99,7 @@ def test_what_liars_get_told_is_charged_beside_what_others_are_told() -> None:
         for fault in faults:
             world = Faulty(world, "statistics", fault)
         run = taciturn.simulate(world, DTPriDO(ALWAYS, xi=50.0, rate=1e6), seed=6)
-        totals.append(run.ledger.messages("statistics"))
+        totals.append(run.accountant.messages("statistics"))
     truth, lies = totals
     assert (lies == 4 * truth).all(), "every follower has a stream of its own"
 
@@ -145,7 +145,7 @@ def test_asking_because_of_what_was_liked_has_no_total(policy: Any) -> None:
         run = taciturn.simulate(
             Privatize(env, "statistics", TreeAggregation(0.01)), policy(0.5), seed=0, until=2, record=["shared"]
         )
-        asked[liked] = run.ledger.channels["statistics"].messages()[0, 1:].sum()
+        asked[liked] = run.accountant.channels["statistics"].messages()[0, 1:].sum()
         for unit in ("event", "user"):
             assert np.isinf(event(run, "statistics", unit)).all()
     assert asked[False] > asked[True], "what others send for it tells"
@@ -169,12 +169,12 @@ def test_uploading_because_of_a_reward_has_no_total() -> None:
     assert 0.3 < sent.mean() < 0.7, "whoever uploads had a reward of 1"
     for unit in ("event", "user"):
         assert np.isinf(event(run, unit=unit)).all()
-    assert np.isinf(run.ledger.odometer(delta=0.0)).all()
+    assert np.isinf(run.accountant.odometer(delta=0.0)).all()
     assert np.isinf(run.metrics["epsilon_basic"]).all()
-    assert run.ledger.table()[0]["note"].startswith("disjoint")
+    assert run.accountant.table()[0]["note"].startswith("disjoint")
     assert (
         "infinite: whether, when or what about an agent sends may depend on its private data"
-        in run.ledger.table()[0]["note"]
+        in run.accountant.table()[0]["note"]
     )
 
 
@@ -223,14 +223,14 @@ def test_a_memoised_answer_that_changes_tells() -> None:
     run = voters(None)
     for unit in ("event", "user", None):
         assert np.isinf(event(run, unit=unit)).all()
-    assert np.isinf(run.ledger.odometer(delta=1e-6)).all()
+    assert np.isinf(run.accountant.odometer(delta=1e-6)).all()
     assert np.isinf(run.metrics["epsilon_basic"]).all()
-    assert run.ledger.table()[0]["note"] == "infinite: an answer that changes reveals that the value changed"
+    assert run.accountant.table()[0]["note"] == "infinite: an answer that changes reveals that the value changed"
 
 
 def test_a_budget_of_one_answer_repeats_it_for_nothing() -> None:
     run = voters(Budget(1.0), 1.0)
-    env = run.ledger.channels["preference"]
+    env = run.accountant.channels["preference"]
     assert (env.messages() > 100).all(), "everyone goes on answering"
     np.testing.assert_array_equal(event(run), 1.0)
     np.testing.assert_array_equal(event(run, unit="user"), 1.0)
@@ -566,7 +566,7 @@ class NamesNobody(DTPriDO):
 
 @pytest.mark.parametrize(("liar", "found"), [(NamesOthersRecords, True), (NamesNobody, False), (DTPriDO, False)])
 def test_the_check_finds_records_that_are_charged_to_others(liar: Any, found: bool) -> None:
-    """Records that are named by nobody are charged to everybody, so that nothing is hidden from the ledger then."""
+    """Records that are named by nobody are charged to everybody, so that nothing is hidden from the accountant then."""
     played = Play(liar, "recommender_v0", SHOP, given={"threshold": ALWAYS, "rate": 2.0})
     if found:
         with pytest.raises(AssertionError, match=r"one event is in \d+ streams on 'statistics', \d+ charged"):

@@ -1,5 +1,5 @@
-"""`Privatize` over all interfaces: nothing leaks into the bare environment, luck is shared, and the ledger tells what
-passed."""
+"""`Privatize` over all interfaces: nothing leaks into the bare environment, luck is shared, and the accountant tells
+what passed."""
 
 from typing import Any, cast, get_args
 
@@ -15,6 +15,7 @@ from taciturn.envs.core import Channel, ChannelConfig, Controlled, ParallelView,
 from taciturn.policies import FixedCount, Random
 from taciturn.privacy.channels import Payload, Unit
 from taciturn.wrappers import (
+    Accountant,
     BitwiseRandomizedResponse,
     Blocks,
     Budget,
@@ -24,7 +25,6 @@ from taciturn.wrappers import (
     Gaussian,
     KaryRandomizedResponse,
     Laplace,
-    Ledger,
     LossyChannel,
     Memoized,
     NoPrivacy,
@@ -61,16 +61,16 @@ def test_a_bare_environment_that_is_running_stays_bare() -> None:
 
 
 @pytest.mark.parametrize("form", forms())
-def test_the_ledger_counts_what_passed(form: str) -> None:
+def test_the_accountant_counts_what_passed(form: str) -> None:
     private = Privatize(forms()[form], "update", NOISE)
     rewards(private)
-    ledger = private.ledger
-    assert isinstance(ledger, Ledger)
+    accountant = private.accountant
+    assert isinstance(accountant, Accountant)
     population = getattr(private.unwrapped, "population", None) if form != "array" else private
     assert population is not None
-    np.testing.assert_array_equal(ledger.messages("update"), population.channels["update"].messages())
+    np.testing.assert_array_equal(accountant.messages("update"), population.channels["update"].messages())
     assert population.channels["update"].messages().sum() > 0
-    assert ledger.per_message["update"] == NOISE.loss()
+    assert accountant.per_message["update"] == NOISE.loss()
 
 
 def test_stays_through_autoresets() -> None:
@@ -82,7 +82,7 @@ def test_stays_through_autoresets() -> None:
     assert ended > 2
     population = env.unwrapped.population
     assert population.channels["update"].config.mechanism is NOISE
-    np.testing.assert_array_equal(env.ledger.messages("update"), population.channels["update"].messages())
+    np.testing.assert_array_equal(env.accountant.messages("update"), population.channels["update"].messages())
 
 
 def test_simulate_installs_for_one_run() -> None:
@@ -90,8 +90,8 @@ def test_simulate_installs_for_one_run() -> None:
     bare = taciturn.simulate(env, FixedCount(5), seed=0)
     noisy = taciturn.simulate(env, FixedCount(5), seed=0, privacy={"update": NOISE})
     wrapped = taciturn.simulate(Privatize(env, "update", NOISE), FixedCount(5), seed=0)
-    assert bare.ledger is None
-    assert noisy.ledger.total(delta=1e-5, method="zcdp").max() > 1
+    assert bare.accountant is None
+    assert noisy.accountant.epsilon(delta=1e-5, method="zcdp").max() > 1
     np.testing.assert_array_equal(noisy.metrics["test_loss"], wrapped.metrics["test_loss"])
     assert (noisy.metrics["test_loss"] != bare.metrics["test_loss"]).all()
     np.testing.assert_array_equal(
@@ -108,14 +108,14 @@ def test_one_role_of_several() -> None:
     private = Privatize(bare, "purchase", law)
     run = taciturn.simulate(private, Random(), seed=0)
     assert (run.metrics["earned"] != before.metrics["earned"]).all()
-    np.testing.assert_allclose(run.ledger.total(0), 12 * law.epsilon)
-    assert taciturn.simulate(bare, Random(), seed=0).ledger is None
+    np.testing.assert_allclose(run.accountant.epsilon(0), 12 * law.epsilon)
+    assert taciturn.simulate(bare, Random(), seed=0).accountant is None
     parallel = Privatize(
         ParallelView(Controlled(tiny.auction_v0.population(), "platform", {"individual": Random()})), "purchase", law
     )
     parallel.reset(seed=0)
     parallel.step({"platform_0": np.full(1, 0.5, np.float32)})
-    np.testing.assert_allclose(parallel.ledger.total(0), law.epsilon)
+    np.testing.assert_allclose(parallel.accountant.epsilon(0), law.epsilon)
     for env, channel in ((private, "purchase"), (bare, "vote")):
         with pytest.raises(ValueError, match=r"has a mechanism already|channel must be one of purchase"):
             Privatize(env, channel, law)
@@ -133,8 +133,8 @@ def test_a_budget_stops_an_agent_before_it_overspends(when_spent: Any) -> None:
     free = taciturn.simulate(
         federated_training_v0.population(3, **CLIENTS), FixedCount(8), seed=0, privacy={"update": NOISE}
     )
-    assert free.ledger.total(delta=1e-5, method="zcdp").max() > 1.5
-    assert run.ledger.total(delta=1e-5, method="zcdp").max() <= 1.5
+    assert free.accountant.epsilon(delta=1e-5, method="zcdp").max() > 1.5
+    assert run.accountant.epsilon(delta=1e-5, method="zcdp").max() <= 1.5
     assert env.truncated.any() == (when_spent == "truncate")
 
 
@@ -148,13 +148,15 @@ def test_a_spent_budget_in_every_interface(form: str, when_spent: Any) -> None:
         rewards(env)
         free = Privatize(forms()[form], "update", NOISE)
         rewards(free)
-        np.testing.assert_array_equal(env.ledger.messages("update"), np.minimum(free.ledger.messages("update"), 1))
-        assert free.ledger.messages("update").max() > 1
+        np.testing.assert_array_equal(
+            env.accountant.messages("update"), np.minimum(free.accountant.messages("update"), 1)
+        )
+        assert free.accountant.messages("update").max() > 1
         return
     told = "cannot send on update" if when_spent == "raise" else "done"
     with pytest.raises((BudgetSpent, gymnasium.error.ResetNeeded, ValueError), match=told):
         rewards(env)
-    assert env.ledger.messages("update").max() == 1
+    assert env.accountant.messages("update").max() == 1
 
 
 def test_counts_keep_their_law_and_everyone_pays() -> None:
@@ -162,10 +164,10 @@ def test_counts_keep_their_law_and_everyone_pays() -> None:
     law = BitwiseRandomizedResponse(1.0)
     env = Privatize(tiny.consensus_v0.population(num_envs=3), "vote", law)
     run = taciturn.simulate(env, Random(), seed=0)
-    rows = {row["channel"]: row for row in run.ledger.table()}
+    rows = {row["channel"]: row for row in run.accountant.table()}
     assert rows["vote"]["basic_max"] == pytest.approx(env.channels["vote"].messages().max())
     assert rows["vote"]["epsilon_per_message"] == 1.0
-    assert np.isinf(run.ledger.total(method="basic")).all(), "opinions pass in the clear, and the total says so"
+    assert np.isinf(run.accountant.epsilon(method="basic")).all(), "opinions pass in the clear, and the total says so"
 
 
 @pytest.mark.parametrize(
@@ -286,7 +288,7 @@ def test_what_does_not_fit_a_channel_is_refused(payload: Any, unit: Any, monkeyp
             with pytest.raises(ValueError, match=rf"mechanism must fit channel 'vote'.*{name}"):
                 env.reset(seed=1, options={"channels": {"vote": ChannelConfig(one)}})
             assert env.state is before
-    assert env.ledger is None
+    assert env.accountant is None
 
 
 def test_a_tree_is_no_mechanism_for_whole_updates() -> None:
@@ -299,14 +301,14 @@ def test_a_tree_is_no_mechanism_for_whole_updates() -> None:
 def test_a_stream_charged_once_is_not_covered_at_user_level() -> None:
     """Each event enters one increment, but a user's events enter them all."""
     channel = Channel("sums", "stream", observer="server", unit="event")
-    ledger = Ledger(1, 1, [channel])
-    channel.install(ChannelConfig(TreeAggregation(1.0, horizon=8)), ledger)
+    accountant = Accountant(1, 1, [channel])
+    channel.install(ChannelConfig(TreeAggregation(1.0, horizon=8)), accountant)
     channel.draw_from(Streams(0))
     channel.reset(1)
     for _ in range(8):
         channel.send(np.ones((1, 1)), sensitivity=1.0, events=1)
-    assert ledger.total(method="basic").tolist() == [[1.0]]
-    assert ledger.total(method="basic", unit="user").tolist() == [[np.inf]]
+    assert accountant.epsilon(method="basic").tolist() == [[1.0]]
+    assert accountant.epsilon(method="basic", unit="user").tolist() == [[np.inf]]
 
 
 @pytest.mark.parametrize("law", [Laplace, Gaussian.from_rho, Exponential, TreeAggregation])
@@ -321,14 +323,14 @@ def test_a_mechanism_cannot_make_do_with_less_than_the_world_states(law: Any, st
     more = {"horizon": 4} if law is TreeAggregation else {}
     for own in (0.6, 3.0):
         mechanism = law(1.0, sensitivity=own, **more)
-        ledger = Ledger(1, 2, [channel])
-        channel.install(ChannelConfig(mechanism), ledger)
+        accountant = Accountant(1, 2, [channel])
+        channel.install(ChannelConfig(mechanism), accountant)
         channel.draw_from(Streams(0))
         channel.reset(1)
         if own < 1:
             with pytest.raises(ValueError, match=r"sensitivity of .* must be at least 1, .* not 0\.6"):
                 channel.send(scores, None, stated)
-            assert channel.messages().sum() == ledger.messages("x").sum() == 0
+            assert channel.messages().sum() == accountant.messages("x").sum() == 0
             if np.ndim(stated) and not mechanism.stateful:
                 channel.send(scores, np.array([[True, False]]), stated)
         else:
@@ -347,7 +349,7 @@ def test_a_stream_keeps_to_the_sensitivity_with_which_it_began() -> None:
 def test_noise_is_scaled_to_the_larger_sensitivity() -> None:
     """Variance 2 (3 / epsilon)^2 for a mechanism's own 3, where the world states 1; 20,000 draws, 6 standard errors."""
     channel = Channel("x", "vector", observer="server", unit="event", num_senders=400)
-    channel.install(ChannelConfig(Laplace(2.0, sensitivity=3.0)), Ledger(1, 400, [channel]))
+    channel.install(ChannelConfig(Laplace(2.0, sensitivity=3.0)), Accountant(1, 400, [channel]))
     channel.draw_from(Streams(0))
     channel.reset(1)
     y, _ = channel.send(np.zeros((1, 400, 50)), None, 1.0)

@@ -196,7 +196,7 @@ def spied(look: Callable[[PublicView], Any], **options: Any) -> Any:
         lambda view: view.streams,
         lambda view: view.params.qualities,
         lambda view: view.channels["preference"].rng,
-        lambda view: view.ledger,
+        lambda view: view.accountant,
         lambda view: view.measure("best"),
         lambda view: view.step,
     ],

@@ -298,13 +298,13 @@ def test_what_answers_cost_in_closed_form() -> None:
     ):
         env = small(graph=graph, horizon=400, cluster_depth=1)
         run = taciturn.simulate(env, AlwaysAsks(), seed=0, privacy={"statistics": TreeAggregation(0.5)})
-        spent = run.ledger.total(channel="statistics", delta=0.0, method="basic", unit="event")
+        spent = run.accountant.epsilon(channel="statistics", delta=0.0, method="basic", unit="event")
         np.testing.assert_allclose(spent, np.tile(np.array(degrees) * 0.5, (2, 1)))
         sent = env.channels["statistics"].messages()
         np.testing.assert_array_equal(sent, np.tile(np.array(degrees) * 399, (2, 1)))
         if graph != "none":
-            assert np.isinf(run.ledger.total(channel="statistics", delta=0.0, method="basic", unit="user")).all()
-            assert np.isinf(run.ledger.total(channel="counts", delta=0.0, method="basic")).all(), (
+            assert np.isinf(run.accountant.epsilon(channel="statistics", delta=0.0, method="basic", unit="user")).all()
+            assert np.isinf(run.accountant.epsilon(channel="counts", delta=0.0, method="basic")).all(), (
                 "counts are not perturbed"
             )
 
@@ -330,8 +330,8 @@ def test_selection_past_the_channel_is_charged_as_infinite() -> None:
     past = taciturn.simulate(small(graph="none"), Random(), seed=0, privacy=private)
     through = taciturn.simulate(small(graph="none"), TPriDO(0.0), seed=0, privacy=private)
     total = {"channel": "selection", "delta": 0.0, "method": "basic"}
-    assert np.isinf(past.ledger.total(**total)).all()
-    np.testing.assert_allclose(through.ledger.total(**total), 3.0 * 40)
+    assert np.isinf(past.accountant.epsilon(**total)).all()
+    np.testing.assert_allclose(through.accountant.epsilon(**total), 3.0 * 40)
 
 
 @pytest.mark.parametrize(

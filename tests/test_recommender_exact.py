@@ -272,7 +272,7 @@ def test_the_policy_equals_one_that_recounts_raw_history(name: str) -> None:
         np.testing.assert_allclose(values, slow.metrics[metric], rtol=1e-12, err_msg=metric)
     if privacy is not None:
         for channel in ("statistics", "counts", "selection"):
-            np.testing.assert_array_equal(quick.ledger.messages(channel), slow.ledger.messages(channel))
+            np.testing.assert_array_equal(quick.accountant.messages(channel), slow.accountant.messages(channel))
     # The configuration exercises what it is there for.
     assert max(cell[0] for cells in twin.cells for cell in cells) >= 2
     assert max(leaf[0] for leaves in twin.leaves for leaf in leaves) >= 3

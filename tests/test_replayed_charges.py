@@ -12,8 +12,8 @@ from cases import CASES
 
 from taciturn.envs.core import Array, Channel, ChannelConfig, Fault, Streams
 from taciturn.envs.core.channel_config import require_fit
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.budget import Budget
-from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Blocks,
@@ -153,8 +153,8 @@ class Bill:
             self.sent[key] = self.sent.get(key, 0) + int(sent[key])
             self.paid.setdefault(key, []).extend([cost] * int(charged[key]))
 
-    def check(self, ledger: Any, told: str) -> None:
-        """The counts of the channel and of the ledger, and totals: by basic composition, at delta 0, and of the
+    def check(self, accountant: Any, told: str) -> None:
+        """The counts of the channel and of the accountant, and totals: by basic composition, at delta 0, and of the
         costliest message where messages are disjoint."""
         channel = self.channel
         shape = len(channel.live), channel.num_senders
@@ -168,14 +168,16 @@ class Bill:
             assert np.isinf(spending([channel], None)["epsilon_basic"]).tolist() == clear.tolist(), told
             return
         owed = table(lambda b, n: len(self.paid.get((b, n), [])))
-        np.testing.assert_array_equal(ledger.messages(channel.name), owed, told)
-        for account in ledger.accounts_of(channel.name):
+        np.testing.assert_array_equal(accountant.messages(channel.name), owed, told)
+        for account in accountant.accounts_of(channel.name):
             if account.kind == "shuffled":
                 size = account.loss.num_senders
                 among = table(lambda b, n, size=size: self.crowds.get((b, n), []).count(size))
                 np.testing.assert_array_equal(account.messages() + np.zeros(shape, int), among, told)
         basic, event = (
-            ledger.total(0.0, method="basic", unit=unit, channel=channel.name, role=ledger.senders[channel.name])
+            accountant.epsilon(
+                0.0, method="basic", unit=unit, channel=channel.name, role=accountant.senders[channel.name]
+            )
             for unit in (None, "event")
         )
         if channel.silence_tells:
@@ -238,19 +240,19 @@ def test_a_channel_charges_what_was_sent(mechanism: Any) -> None:
                 continue
             for run in range(2):
                 rng = np.random.default_rng(run)
-                ledger = Ledger(shape[0], shape[1], [channel])
-                channel.install(config, ledger)
+                accountant = Accountant(shape[0], shape[1], [channel])
+                channel.install(config, accountant)
                 channel.draw_from(Streams(run))
                 channel.reset(shape[0])
                 if mechanism is not None and not channel.takes_levels:
-                    ledger.charge("x", mechanism.loss())  # as the core does at a reset
+                    accountant.charge("x", mechanism.loss())  # as the core does at a reset
                 bill, told = Bill(channel), f"{dress}, {options}, run {run}"
-                bill.check(ledger, f"{told}, before the first message")
+                bill.check(accountant, f"{told}, before the first message")
                 for time in range(8):
                     if time == 5:
                         again = np.array([True, False, True])
                         channel.reset(shape[0], again)
-                        ledger.reset(again)
+                        accountant.reset(again)
                         bill.forget([0, 2])
                     channel.live = np.array([True, True, time < 2 or time >= 5])
                     x = PAYLOADS[payload](rng, shape)
@@ -265,7 +267,7 @@ def test_a_channel_charges_what_was_sent(mechanism: Any) -> None:
                         bill.round(x, who)
                         channel.send(x, who, 0.5)
                     if time in (0, 3, 7):  # not before the reset, so that it meets counts that nobody has read
-                        bill.check(ledger, f"{told}, time {time}")
+                        bill.check(accountant, f"{told}, time {time}")
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -284,9 +286,9 @@ def test_what_channels_cost_adds_up(seed: int) -> None:
         )
         for name in "abc"
     ]
-    ledger, bills = Ledger(*shape, channels), {}
+    accountant, bills = Accountant(*shape, channels), {}
     for channel, level in zip(channels, (0.5, 0.25, 1.0), strict=True):
-        channel.install(ChannelConfig(BitwiseRandomizedResponse(level)), ledger)
+        channel.install(ChannelConfig(BitwiseRandomizedResponse(level)), accountant)
         channel.draw_from(Streams(seed))
         channel.reset(2)
         bills[channel.name] = Bill(channel)
@@ -297,20 +299,20 @@ def test_what_channels_cost_adds_up(seed: int) -> None:
         channel.send(x, who)
     owed = np.zeros(shape)
     for channel in channels:
-        bills[channel.name].check(ledger, channel.name)
+        bills[channel.name].check(accountant, channel.name)
         for key, paid in bills[channel.name].paid.items():
             owed[key] += max(paid, default=0.0) if channel.disjoint else sum(paid)
     owed += math.inf if seed % 4 == 3 else 0.0
-    np.testing.assert_allclose(ledger.total(0.0, method="basic", unit="event"), owed)
-    np.testing.assert_allclose(spending(channels, ledger)["epsilon_basic"], owed.max(1))
+    np.testing.assert_allclose(accountant.epsilon(0.0, method="basic", unit="event"), owed)
+    np.testing.assert_allclose(spending(channels, accountant)["epsilon_basic"], owed.max(1))
 
 
 @pytest.mark.parametrize("mechanism", [Laplace(0.5), Shuffled(BitwiseRandomizedResponse(0.5))], ids=repr)
 def test_messages_that_a_world_counts_itself_are_charged(mechanism: Any) -> None:
     channel = Channel("x", "bounded", observer="server", unit="event", num_senders=2)
     for seed in range(2):
-        ledger, rng = Ledger(2, 2, [channel]), np.random.default_rng(seed)
-        channel.install(ChannelConfig(mechanism), ledger)
+        accountant, rng = Accountant(2, 2, [channel]), np.random.default_rng(seed)
+        channel.install(ChannelConfig(mechanism), accountant)
         channel.reset(2)
         sent, charged, bare = np.zeros((3, 2, 2), np.int64)
         for time in range(6):
@@ -328,9 +330,9 @@ def test_messages_that_a_world_counts_itself_are_charged(mechanism: Any) -> None
                 charged += everyone[:, None] + np.minimum(each, 1)
                 bare += some
         np.testing.assert_array_equal(channel.messages(), sent)
-        np.testing.assert_array_equal(ledger.messages("x"), charged + bare)
-        np.testing.assert_allclose(ledger.total(0.0, method="basic"), np.where(bare > 0, np.inf, 0.5 * charged))
-        found = spending([channel], ledger)
+        np.testing.assert_array_equal(accountant.messages("x"), charged + bare)
+        np.testing.assert_allclose(accountant.epsilon(0.0, method="basic"), np.where(bare > 0, np.inf, 0.5 * charged))
+        found = spending([channel], accountant)
         np.testing.assert_array_equal(found["messages"], sent.sum(1))
         assert np.isinf(found["epsilon_basic"]).tolist() == (bare > 0).any(1).tolist()
 
@@ -432,7 +434,7 @@ def test_worlds_are_charged_what_they_sent(name: str, dress: str, monkeypatch: p
             for run in range(2 if config is not None else 0):
                 if not plays(env, channel, config, run):
                     break
-                replay.bills[channel].check(env.ledger, f"{channel}, {mechanism!r}, run {run}")
+                replay.bills[channel].check(env.accountant, f"{channel}, {mechanism!r}, run {run}")
                 if isinstance(mechanism, NoPrivacy) or counts_itself:
                     sent, spent = env.channels[channel].messages().copy(), env.spending()
                     plain = ChannelConfig() if counts_itself else replace(config, mechanism=None)

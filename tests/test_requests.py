@@ -44,7 +44,7 @@ def ask(
 
 
 def spent(env: Any, channel: str = "statistics") -> Array:
-    found: Array = env.ledger.total(delta=0.0, method="basic", channel=channel)[0]
+    found: Array = env.accountant.epsilon(delta=0.0, method="basic", channel=channel)[0]
     return found
 
 

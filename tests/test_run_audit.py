@@ -82,7 +82,7 @@ def test_a_run_is_audited_against_all_that_its_agent_has_sent() -> None:
     """Both worlds differ in all rewards of an agent, which enter several messages; each of them enters one."""
     env = private(envs.federated_bandit_v0.population(1, num_agents=4, num_arms=3, horizon=300), Laplace(0.01))
     run = taciturn.simulate(env, policies.CDPMAB(), seed=0)
-    event, user = (run.ledger.total(delta=0.0, method="basic", unit=unit).max() for unit in ("event", "user"))
+    event, user = (run.accountant.epsilon(delta=0.0, method="basic", unit=unit).max() for unit in ("event", "user"))
     found = audit(env, policy=policies.CDPMAB(), change=(0, 1), trials=20, confidence=CONFIDENCE, seed=0)
     assert event == 0.01
     assert found.claimed > 20 * event

@@ -78,7 +78,7 @@ def test_a_reset_keeps_wrappers_and_faults_apart() -> None:
     bits_on = ChannelConfig(BitwiseRandomizedResponse(1.0))
     env = tiny.consensus_v0.population()
     env.reset(seed=0, options={"channels": {"vote": bits_on}, "horizon": 3})
-    assert env.ledger is not None
+    assert env.accountant is not None
     env.reset(seed=0)
-    assert env.ledger is None
+    assert env.accountant is None
     assert env.horizon == 12

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from taciturn.envs.core import Array, Channel
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.composition import METHODS, ORDERS
-from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.losses import ExponentialLoss, PrivacyLoss, pure
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
@@ -205,7 +205,7 @@ def test_sampling_amplifies_and_drawing_all_does_not(loss: PrivacyLoss) -> None:
 @named
 def test_the_parts_of_a_loss_agree(loss: PrivacyLoss) -> None:
     """The pair has the profile that is claimed, or lies above it by less than 1e-4; Renyi divergences at all orders
-    between those of the ledger stay below alpha rho."""
+    between those of the accountant stay below alpha rho."""
     sampled = SampledLoss(loss, 0.2)
     pair = sampled.dominating_pair()
     assert (pair is None) == math.isinf(loss.epsilon)
@@ -237,9 +237,9 @@ def test_totals_are_amplified_by_every_method_that_can(loss: PrivacyLoss, rate: 
 
 
 def totals(loss: PrivacyLoss, count: int, delta: float) -> dict[str, float]:
-    ledger = Ledger(1, 1, [Channel("vote", "one_hot", observer="server", unit="event")])
-    ledger.charge("vote", loss, everyone=np.array([count]))
-    return {method: float(ledger.total(delta, method=method)[0, 0]) for method in METHODS}
+    accountant = Accountant(1, 1, [Channel("vote", "one_hot", observer="server", unit="event")])
+    accountant.charge("vote", loss, everyone=np.array([count]))
+    return {method: float(accountant.epsilon(delta, method=method)[0, 0]) for method in METHODS}
 
 
 def test_three_rounds_cost_no_less_than_they_say() -> None:

@@ -73,9 +73,9 @@ SOCIAL = social_bandit_v0.population(3, num_agents=5, num_options=3, horizon=40,
 def test_a_run_costs_one_answer(env: Any, epsilon: float, at: int) -> None:
     law = Scheduled(BitwiseRandomizedResponse(epsilon), at=at)
     run = taciturn.simulate(Privatize(env, "preference", law), IsolatedThompson(), seed=0)
-    assert (run.ledger.channels["preference"].messages() > 30).all()
+    assert (run.accountant.channels["preference"].messages() > 30).all()
     for unit in ("event", "user", None):
-        np.testing.assert_array_equal(run.ledger.total(0.0, method="basic", unit=unit), epsilon)
+        np.testing.assert_array_equal(run.accountant.epsilon(0.0, method="basic", unit=unit), epsilon)
     np.testing.assert_array_equal(run.metrics["epsilon_basic"], epsilon)
     if "epsilon_per_requester" in run.metrics:
         np.testing.assert_array_equal(run.metrics["epsilon_per_requester"], epsilon)
@@ -87,8 +87,8 @@ def test_nothing_is_charged_before_the_answer_and_a_budget_of_one_is_enough() ->
     rich = Privatize(GOSSIP, "preference", law, Budget(3.0))
     for env, total, most in ((brief, 0.0, 9), (rich, 3.0, 1000)):
         run = taciturn.simulate(env, IsolatedThompson(), seed=0)
-        np.testing.assert_array_equal(run.ledger.total(0.0, method="basic"), total)
-        assert (run.ledger.channels["preference"].messages() <= most).all()
+        np.testing.assert_array_equal(run.accountant.epsilon(0.0, method="basic"), total)
+        assert (run.accountant.channels["preference"].messages() <= most).all()
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,10 @@ def gossip(num_envs: int = 2) -> Any:
 def test_a_shared_mind_has_no_total(policy: Any, finite: bool) -> None:
     run = taciturn.simulate(gossip(), policy, seed=0)
     for unit in (None, "event", "user"):
-        assert (np.isfinite(run.ledger.total(delta=0.0, method="basic", unit=unit)) == finite).all()
-    assert (np.isfinite(run.ledger.odometer(delta=0.0)) == finite).all()
+        assert (np.isfinite(run.accountant.epsilon(delta=0.0, method="basic", unit=unit)) == finite).all()
+    assert (np.isfinite(run.accountant.odometer(delta=0.0)) == finite).all()
     assert (np.isfinite(run.metrics["epsilon_basic"]) == finite).all()
-    assert ("infinite: agents share a mind" in run.ledger.table()[0]["note"]) != finite
+    assert ("infinite: agents share a mind" in run.accountant.table()[0]["note"]) != finite
 
 
 def test_nor_has_a_population_in_which_one_seat_is_played_by_somebody_else() -> None:

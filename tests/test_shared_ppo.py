@@ -62,7 +62,7 @@ def test_learns_under_the_privacy_it_acts_under(monkeypatch: pytest.MonkeyPatch)
     earned(tiny.consensus_v0, policy, privacy={"vote": mechanism})
     (world,) = seen
     assert world.channels["vote"].config.mechanism == mechanism
-    assert world.ledger is not None
+    assert world.accountant is not None
     assert world.roles["agent"].num_agents == 2
     assert len(policy.history) > 1
 

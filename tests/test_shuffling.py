@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binom
 
 from taciturn.envs.core import Array, Channel
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.composition import METHODS
-from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.losses import PrivacyLoss, pure
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
@@ -162,9 +162,9 @@ def test_two_rounds_cost_no_less_than_they_say() -> None:
 
 
 def totals(loss: PrivacyLoss, count: int, delta: float) -> dict[str, float]:
-    ledger = Ledger(1, 1, [Channel("vote", "one_hot", observer="server", unit="event")])
-    ledger.charge("vote", loss, everyone=np.array([count]))
-    return {method: float(ledger.total(delta, method=method)[0, 0]) for method in METHODS}
+    accountant = Accountant(1, 1, [Channel("vote", "one_hot", observer="server", unit="event")])
+    accountant.charge("vote", loss, everyone=np.array([count]))
+    return {method: float(accountant.epsilon(delta, method=method)[0, 0]) for method in METHODS}
 
 
 def stronger_clones(epsilon: float, num_senders: int, at: float) -> float:
@@ -395,9 +395,9 @@ def test_totals_of_bits_by_privacy_loss_distributions() -> None:
     """That of one round is the exact hockey-stick of the two bits' pairs, up to the grid; `rdp` is larger."""
     pytest.importorskip("dp_accounting")
     loss = Shuffled(BitwiseRandomizedResponse(2.5)).summed_loss(99)
-    ledger = Ledger(1, 1, [Channel("preference", "one_hot", observer="neighbour", unit="event", num_senders=1)])
-    ledger.charge("preference", loss, np.ones(1, np.int64))
-    exact, wide = (float(ledger.total(1e-5, method=method)[0, 0]) for method in ("pld", "rdp"))
+    accountant = Accountant(1, 1, [Channel("preference", "one_hot", observer="neighbour", unit="event", num_senders=1)])
+    accountant.charge("preference", loss, np.ones(1, np.int64))
+    exact, wide = (float(accountant.epsilon(1e-5, method=method)[0, 0]) for method in ("pld", "rdp"))
     assert isinstance(loss, ShuffledBitsLoss)
     law, other = (np.exp(np.add.outer(one, one)) for one in loss.bit.dominating_pair())
     assert excess(law, other, exact) <= 1e-5 <= excess(law, other, 0.95 * exact)

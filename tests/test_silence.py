@@ -61,7 +61,7 @@ ALARM = 1e-4
 def totals(world: Any, unit: str = "user", **params: Any) -> Any:
     env = world.population(2, num_agents=6, horizon=4, **params)
     run = taciturn.simulate(env, PPCL() if world is gossip_bandit_v0 else PrivateSocialLearning(), seed=0, privacy=BITS)
-    return run.ledger.total(delta=0.0, method="basic", unit=unit)
+    return run.accountant.epsilon(delta=0.0, method="basic", unit=unit)
 
 
 def test_silent_agents_too_have_spent_all_at_user_level() -> None:
@@ -84,14 +84,14 @@ def test_the_totals_of_zeros_are_finite() -> None:
     assert np.isfinite(spent).all()
 
 
-def test_the_ledger_says_why() -> None:
+def test_the_accountant_says_why() -> None:
     for form, note in (
         ("silent", "infinite: whether, when or what about an agent sends may depend on its private data"),
         ("zeros", ""),
     ):
         env = social_bandit_v0.population(1, **SIX, without_preference=form)
         run = taciturn.simulate(env, PrivateSocialLearning(), seed=0, privacy=BITS)
-        row, _ = run.ledger.table()
+        row, _ = run.accountant.table()
         assert row["note"] == note
         assert np.isfinite(row["epsilon_per_message"])
         totals = [row["basic_max"], run.metrics["epsilon_basic"][0]]
@@ -231,10 +231,10 @@ def test_memoised_answers_reveal_that_a_preference_changed() -> None:
     """Agent 0 gives one answer for ever if its preference stays, and mostly several if it changes, whatever epsilon."""
     env = gossip_bandit_v0.population(200, num_agents=3, qualities=(1.0, 1.0), horizon=60.0)
     run = taciturn.simulate(env, Voter(), seed=0, privacy={"preference": Memoized(BitwiseRandomizedResponse(0.01))})
-    given = run.ledger.accounts[0].each[:, 0]
+    given = run.accountant.accounts[0].each[:, 0]
     assert given.max() > 1, "new answers"
     for unit in ("event", "user"):
-        assert (run.ledger.total(delta=0.0, method="basic", unit=unit) == math.inf).all()
+        assert (run.accountant.epsilon(delta=0.0, method="basic", unit=unit) == math.inf).all()
 
 
 class UploadsWhatItLikes(Random):
@@ -262,7 +262,7 @@ def test_uploads_that_follow_from_what_was_sent_reveal_nothing_more() -> None:
     def spent(world: Any, policy: Any, fast: bool = True, **params: Any) -> Any:
         env = world.population(1, num_agents=3, num_arms=3, horizon=300, **params)
         run = taciturn.simulate(env, policy, seed=0, privacy={"means": Laplace(0.01)}, fast=fast)
-        return run.ledger.total(delta=0.0, method="basic", unit="user", channel="means").max()
+        return run.accountant.epsilon(delta=0.0, method="basic", unit="user", channel="means").max()
 
     class Overridden(CDPMAB):
         def plan(self, knowledge: Any, room: Any) -> Any:

@@ -194,18 +194,18 @@ def test_a_message_costs_epsilon_whatever_its_copies() -> None:
         sent = env.channels["preference"].messages()
         assert each < sent.max() <= 10 * each
         assert (sent % each == 0).all()
-        assert run.ledger.per_message["preference"].epsilon == pytest.approx(0.7)
-        np.testing.assert_array_equal(run.ledger.messages("preference"), sent)
+        assert run.accountant.per_message["preference"].epsilon == pytest.approx(0.7)
+        np.testing.assert_array_equal(run.accountant.messages("preference"), sent)
         assert np.isinf(run.metrics["epsilon_basic"]).all(), "who speaks tells who holds an option"
         env = population(2, perturbation=perturbation, without_preference="zeros")
         run = taciturn.simulate(env, policy, seed=0, until=10, privacy="paper")
-        np.testing.assert_allclose(run.ledger.total(by="agent", method="basic", unit=None), 0.7 * 10 * each)
+        np.testing.assert_allclose(run.accountant.epsilon(by="agent", method="basic", unit=None), 0.7 * 10 * each)
         np.testing.assert_allclose(run.metrics["epsilon_basic"], 0.7 * 10 * each)
     assert np.isinf(taciturn.simulate(population(), policy, seed=0, until=2).metrics["epsilon_basic"])
     memoised = {"preference": Memoized(BitwiseRandomizedResponse(0.7))}
     env = population(2, initial_preferences=np.zeros(30, int))
     run = taciturn.simulate(env, OracleOption(), seed=0, until=10, privacy=memoised)
-    np.testing.assert_array_equal(run.ledger.messages("preference"), 1)  # who never changes answers once
+    np.testing.assert_array_equal(run.accountant.messages("preference"), 1)  # who never changes answers once
     np.testing.assert_array_equal(run.metrics["messages"], 300)
 
 

@@ -79,7 +79,7 @@ def plays(world: Any, params: dict[str, Any], agent: Any, speaker: Any, num_envs
 
 
 @pytest.mark.parametrize(("world", "params", "agent"), WORLDS)
-def test_the_ledger_charges_what_was_chosen(world: Any, params: dict[str, Any], agent: Any) -> None:
+def test_the_accountant_charges_what_was_chosen(world: Any, params: dict[str, Any], agent: Any) -> None:
     """The total of each agent against the sum of the levels at which it was seen to send, with random levels."""
     env, rng = world.population(3, **params), np.random.default_rng(1)
     env.reset(seed=0, options={"public_schedule": True})
@@ -106,9 +106,9 @@ def test_the_ledger_charges_what_was_chosen(world: Any, params: dict[str, Any], 
             expected += np.take(LEVELS, actions) * who
             largest = np.maximum(largest, np.take(LEVELS, actions) * who)
     assert (expected > 0).any()
-    np.testing.assert_allclose(env.ledger.total(delta=0.0, method="basic"), expected, rtol=1e-12)
+    np.testing.assert_allclose(env.accountant.epsilon(delta=0.0, method="basic"), expected, rtol=1e-12)
     np.testing.assert_allclose(env.spent(), expected, rtol=1e-12)
-    once = env.ledger.total(delta=0.0, method="basic", unit="event")
+    once = env.accountant.epsilon(delta=0.0, method="basic", unit="event")
     np.testing.assert_allclose(once, largest if channel.disjoint else expected, rtol=1e-12)
 
 
@@ -130,7 +130,7 @@ def test_a_total_masks_what_does_not_fit() -> None:
         env.step({"agent": np.tile([4, 0, 0], (2, 1, 1))})
     left = [1.35, 0.35, 0.35, 0.05, 0.05]  # the second 1.0 and the second 0.3 do not fit, nor does 0.1
     assert shown == [[int(level <= room + 1e-9) for level in LEVELS] for room in left]
-    np.testing.assert_allclose(env.ledger.total(delta=0.0, method="basic"), 1.3)
+    np.testing.assert_allclose(env.accountant.epsilon(delta=0.0, method="basic"), 1.3)
     seen = env.roles["speaker"].layout.unpack(env.observe()["speaker"])
     np.testing.assert_allclose(seen["spent"], 1.3, rtol=1e-6)
     np.testing.assert_allclose(seen["left"], 0.05, rtol=1e-5)
@@ -145,7 +145,7 @@ def test_messages_of_one_turn_that_do_not_fit_together_are_not_sent() -> None:
         env.step({"speaker": np.full((1, 2), 3)})
         env.step({"agent": np.array([uploads])})
     np.testing.assert_array_equal(env.channel.messages(), [[1, 1]])
-    np.testing.assert_allclose(env.ledger.total(delta=0.0, method="basic"), [[1.0, 1.0]])
+    np.testing.assert_allclose(env.accountant.epsilon(delta=0.0, method="basic"), [[1.0, 1.0]])
 
 
 # What is sent.
@@ -229,7 +229,7 @@ def test_level_0_says_nothing_new() -> None:
         assert delivered.all()
         np.testing.assert_array_equal(repeated, first)
     np.testing.assert_array_equal(env.channel.messages(), 3)
-    np.testing.assert_allclose(env.ledger.total(delta=0.0, method="basic"), 3.0)
+    np.testing.assert_allclose(env.accountant.epsilon(delta=0.0, method="basic"), 3.0)
     again_begun = np.arange(50) < 20
     env.reset(where=again_begun)
     env.step({"speaker": np.zeros((50, 4), np.int64)})
@@ -460,13 +460,13 @@ def test_a_coordinator_is_heard_by_speakers() -> None:
     """Whose reward is that of the coordinator, as there is one; each reward enters one mean."""
     policies = {"coordinator": EliminationSchedule(), "speaker": ConstantLevel(1.0)}
     run = taciturn.simulate(arm_elimination_v0.population(2, **ELIMINATION), policies, seed=0)
-    np.testing.assert_array_equal(run.ledger.total(delta=0.0, method="basic", unit="event"), 1.0)
+    np.testing.assert_array_equal(run.accountant.epsilon(delta=0.0, method="basic", unit="event"), 1.0)
     assert (run.metrics["messages"] > 3).all()
 
 
 def test_one_moment_is_one_answer_that_everybody_hears() -> None:
     run = plays(gossip_bandit_v0, GOSSIP | {"horizon": 20.0}, PPCL(), LevelPlan([(2.0, 3.0)]), 20)
-    np.testing.assert_array_equal(run.ledger.total(delta=0.0, method="basic", unit="user"), 3.0)
+    np.testing.assert_array_equal(run.accountant.epsilon(delta=0.0, method="basic", unit="user"), 3.0)
     assert (run.metrics["messages"] > 100).all()
 
 
@@ -574,10 +574,10 @@ def test_levels_that_are_not_declared_to_be_public_have_no_total() -> None:
     ):
         run = plays(gossip_bandit_v0, GOSSIP, agent, speaker)
         for unit in (None, "event", "user"):
-            total = run.ledger.total(delta=0.0, method="basic", unit=unit)
+            total = run.accountant.epsilon(delta=0.0, method="basic", unit=unit)
             assert (np.isfinite if finite else np.isinf)(total).all()
         assert np.isfinite(run.metrics["epsilon_basic"]).all() == finite
-        assert ("infinite" in run.ledger.table()[0]["note"]) != finite
+        assert ("infinite" in run.accountant.table()[0]["note"]) != finite
     for other, speaker, finite in ((PPCL(), both, True), (PPCL(), Secretive(1.0), False), (both, both, False)):
         env = Controlled(gossip_bandit_v0.population(1, **GOSSIP), "agent", {"speaker": speaker})
         run = taciturn.simulate(env, other, seed=0)
@@ -599,7 +599,7 @@ def test_totals_are_finite_only_with_agents_whose_schedule_is_public() -> None:
     """Agents that decide when to upload declare it as speakers do."""
     for agent, total in ((CDPMAB(), 1.0), (Random(), 1.0), (registry.make_policy("UCB1"), 0.0)):
         run = plays(federated_bandit_v0, ARMS | {"horizon": 500}, agent, ConstantLevel(1.0))
-        np.testing.assert_array_equal(run.ledger.total(delta=0.0, method="basic", unit="event"), total)
+        np.testing.assert_array_equal(run.accountant.epsilon(delta=0.0, method="basic", unit="event"), total)
 
 
 # The seat of one agent.

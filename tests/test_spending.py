@@ -1,4 +1,4 @@
-"""What was spent: against sums over single agents and messages, kept apart from the ledger."""
+"""What was spent: against sums over single agents and messages, kept apart from the accountant."""
 
 import math
 import subprocess
@@ -13,8 +13,8 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
 from taciturn.envs.core import Array, ChannelConfig
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.channels import Observer, Unit
-from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Exponential, Gaussian, Laplace, PrivacyLoss
 from taciturn.privacy.spending import spending
 
@@ -112,9 +112,9 @@ def test_against_every_message_by_itself(seed: int, impure: list[PrivacyLoss]) -
     silent."""
     rng, (num_envs, num_agents) = np.random.default_rng(seed), (3, 5)
     channels = [counted(name, num_envs, num_agents) for name in ("vote", "mean")]
-    ledger, brute = Ledger(num_envs, num_agents, channels), Brute(num_envs, num_agents)
+    accountant, brute = Accountant(num_envs, num_agents, channels), Brute(num_envs, num_agents)
     for channel in channels:  # each channel has its mechanism, whether or not it is ever used
-        ledger.charge(channel.name, bitwise(5.0))
+        accountant.charge(channel.name, bitwise(5.0))
     for _ in range(25):
         channel, losses = channels[rng.integers(2)], LOSSES + impure
         loss = losses[rng.integers(len(losses))]
@@ -122,24 +122,24 @@ def test_against_every_message_by_itself(seed: int, impure: list[PrivacyLoss]) -
             who = np.repeat(rng.random((num_envs, 1)) < 0.5, num_agents, 1)
             who[2] = False
             channel.everyone += who[:, 0]
-            ledger.charge(channel.name, loss, who[:, 0])
+            accountant.charge(channel.name, loss, who[:, 0])
         else:
             who = rng.random((num_envs, num_agents)) < 0.4
             who[2] = False
             if seed % 2 and channel is channels[1]:
                 continue
             channel.each = who.astype(np.int64) if channel.each is None else channel.each + who
-            ledger.charge(channel.name, loss, each=who)
+            accountant.charge(channel.name, loss, each=who)
         brute.lines += [(int(b), int(n), loss) for b, n in np.argwhere(who)]
         if rng.random() < 0.1:
             gone = np.array([True, False, False])
-            ledger.reset(gone)
+            accountant.reset(gone)
             brute.lines = [line for line in brute.lines if line[0] != 0]
             for one in channels:
                 one.everyone[0] = 0
                 if one.each is not None:
                     one.each[0] = 0
-        found, truth = spending(channels, ledger, delta=DELTA), brute.spending()
+        found, truth = spending(channels, accountant, delta=DELTA), brute.spending()
         assert found["messages"].tolist() == truth["messages"]
         assert found["messages"].dtype == np.int64
         np.testing.assert_allclose(found["epsilon_message"], truth["message"], rtol=1e-9)
@@ -151,12 +151,12 @@ def test_against_every_message_by_itself(seed: int, impure: list[PrivacyLoss]) -
 
 def test_by_hand() -> None:
     channel = counted("vote", 2, 3)
-    ledger = Ledger(2, 3, [channel])
+    accountant = Accountant(2, 3, [channel])
     channel.everyone += [2, 0]
-    ledger.charge("vote", bitwise(0.5), np.array([2, 0]))
+    accountant.charge("vote", bitwise(0.5), np.array([2, 0]))
     channel.each = np.array([[1, 0, 4], [0, 0, 0]])
-    ledger.charge("vote", bitwise(0.25), each=channel.each)
-    found = spending([channel], ledger, methods=("basic",))
+    accountant.charge("vote", bitwise(0.25), each=channel.each)
+    found = spending([channel], accountant, methods=("basic",))
     assert list(found) == ["messages", "epsilon_message", "epsilon_basic"]
     assert found["messages"].tolist() == [2 * 3 + 5, 0]
     assert found["epsilon_message"].tolist() == [0.5, 0.0]
@@ -166,21 +166,21 @@ def test_by_hand() -> None:
 def test_messages_about_different_events_cost_what_the_costliest_costs() -> None:
     """Two messages at .5 and four at .25, each about events of its own: parallel composition."""
     channel = counted("vote", 1, 2, unit="event", disjoint=True)
-    ledger = Ledger(1, 2, [channel])
+    accountant = Accountant(1, 2, [channel])
     channel.each = np.array([[2, 4]])
-    ledger.charge("vote", bitwise(0.25), each=channel.each)
-    ledger.charge("vote", bitwise(0.5), each=np.array([[0, 2]]))
-    found = spending([channel], ledger, methods=("basic", "zcdp"))
+    accountant.charge("vote", bitwise(0.25), each=channel.each)
+    accountant.charge("vote", bitwise(0.5), each=np.array([[0, 2]]))
+    found = spending([channel], accountant, methods=("basic", "zcdp"))
     assert found["epsilon_basic"].tolist() == [0.5]
     assert found["epsilon_zcdp"].tolist() == [0.5]
 
 
 def test_the_agent_that_spent_most_is_not_the_one_with_most_messages() -> None:
     channels = [counted("vote", 1, 2, each=np.array([[10, 1]])), counted("mean", 1, 2, each=np.array([[0, 1]]))]
-    ledger = Ledger(1, 2, channels)
-    ledger.charge("vote", bitwise(0.125), each=np.array([[10, 1]]))
-    ledger.charge("mean", bitwise(4.0), each=np.array([[0, 1]]))
-    found = spending(channels, ledger)
+    accountant = Accountant(1, 2, channels)
+    accountant.charge("vote", bitwise(0.125), each=np.array([[10, 1]]))
+    accountant.charge("mean", bitwise(4.0), each=np.array([[0, 1]]))
+    found = spending(channels, accountant)
     assert found["epsilon_basic"].tolist() == [4.125]
     assert found["epsilon_message"].tolist() == [4.0]
     assert found["epsilon_zcdp"] == pytest.approx(min(4.125, of_rho((0.125**2 + 16) / 4, DELTA)), rel=2e-3)
@@ -188,45 +188,45 @@ def test_the_agent_that_spent_most_is_not_the_one_with_most_messages() -> None:
 
 def test_the_costliest_role_counts() -> None:
     channels = [counted("bid", 2, 3), counted("offer", 2, 1)]
-    ledger = Ledger(2, {"buyer": 3, "seller": 1}, channels, senders={"bid": "buyer", "offer": "seller"})
+    accountant = Accountant(2, {"buyer": 3, "seller": 1}, channels, senders={"bid": "buyer", "offer": "seller"})
     channels[0].everyone += [4, 1]
-    ledger.charge("bid", bitwise(0.5), np.array([4, 1]))
+    accountant.charge("bid", bitwise(0.5), np.array([4, 1]))
     channels[1].everyone += [1, 1]
-    ledger.charge("offer", bitwise(1.0), np.array([1, 1]))
-    found = spending(channels, ledger)
+    accountant.charge("offer", bitwise(1.0), np.array([1, 1]))
+    found = spending(channels, accountant)
     assert found["messages"].tolist() == [4 * 3 + 1, 1 * 3 + 1]
     assert found["epsilon_basic"].tolist() == [2.0, 1.0]
     assert found["epsilon_message"].tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("with_ledger", [False, True])
-def test_without_a_mechanism_the_first_message_costs_everything(with_ledger: bool) -> None:
+@pytest.mark.parametrize("with_accountant", [False, True])
+def test_without_a_mechanism_the_first_message_costs_everything(with_accountant: bool) -> None:
     channels = [counted("vote", 4, 2), counted("mean", 4, 2)]
-    ledger = Ledger(4, 2, channels) if with_ledger else None
-    if ledger is not None:
+    accountant = Accountant(4, 2, channels) if with_accountant else None
+    if accountant is not None:
         channels[1].everyone += [0, 1, 0, 1]
-        ledger.charge("mean", bitwise(0.5), np.array([0, 1, 0, 1]))
+        accountant.charge("mean", bitwise(0.5), np.array([0, 1, 0, 1]))
     channels[0].everyone[2] += 1
     channels[0].each = np.array([[0, 0], [0, 0], [0, 0], [0, 1]])
-    found = spending(channels, ledger, methods=("basic", "zcdp", "rdp"))
-    private = 0.5 if with_ledger else 0.0
+    found = spending(channels, accountant, methods=("basic", "zcdp", "rdp"))
+    private = 0.5 if with_accountant else 0.0
     for name in ("message", "basic", "zcdp", "rdp"):
         assert found[f"epsilon_{name}"] == pytest.approx([0.0, private, math.inf, math.inf], rel=1e-3)
-    assert found["messages"].tolist() == [0, 2 * with_ledger, 2, 1 + 2 * with_ledger]
+    assert found["messages"].tolist() == [0, 2 * with_accountant, 2, 1 + 2 * with_accountant]
 
 
 @pytest.mark.parametrize("other", [False, True], ids=["one channel", "beside another on which agents differ"])
 def test_levels_that_agents_choose(other: bool) -> None:
     channels = [counted("report", 2, 3), counted("vote", 2, 3)]
-    ledger = Ledger(2, 3, channels)
+    accountant = Accountant(2, 3, channels)
     levels = np.array([[0.5, 0.0, 1.0], [0.0, 0.0, 0.0]])
     for _ in range(2):
-        ledger.charge_levels("report", levels)
+        accountant.charge_levels("report", levels)
     channels[0].each = 2 * (levels > 0)
     more = np.array([[4, 0, 0], [0, 0, 0]])
-    ledger.charge("vote", bitwise(0.5), each=more if other else None)
+    accountant.charge("vote", bitwise(0.5), each=more if other else None)
     channels[1].each = more * other
-    found = spending(channels, ledger)
+    found = spending(channels, accountant)
     assert found["messages"].tolist() == [4 + 4 * other, 0]
     assert found["epsilon_message"].tolist() == [1.0, 0.0]
     assert found["epsilon_basic"].tolist() == [3.0 if other else 2.0, 0.0]
@@ -234,8 +234,8 @@ def test_levels_that_agents_choose(other: bool) -> None:
 
 def test_results_are_nobody_elses_arrays() -> None:
     channel = counted("vote", 1, 1)
-    for ledger in (None, Ledger(1, 1, [channel])):
-        found = spending([channel], ledger)
+    for accountant in (None, Accountant(1, 1, [channel])):
+        found = spending([channel], accountant)
         for array in found.values():
             array += 1
         assert channel.everyone.tolist() == [0]
@@ -254,18 +254,18 @@ def test_results_are_nobody_elses_arrays() -> None:
 def test_hostile_input(options: dict[str, Any], message: str) -> None:
     channel = counted("vote", 1, 1)
     with pytest.raises(ValueError, match=message):
-        spending([channel], Ledger(1, 1, [channel]), **options)
+        spending([channel], Accountant(1, 1, [channel]), **options)
 
 
 def test_a_million_agents_who_all_send_cost_no_array_of_agents() -> None:
     channel = counted("vote", 2, 1_000_000)
-    ledger = Ledger(2, 1_000_000, [channel])
+    accountant = Accountant(2, 1_000_000, [channel])
     channel.everyone += 7
-    ledger.charge("vote", bitwise(0.5), np.full(2, 7))
-    spending([channel], ledger)
+    accountant.charge("vote", bitwise(0.5), np.full(2, 7))
+    spending([channel], accountant)
     tracemalloc.start()
     try:
-        found = spending([channel], ledger)
+        found = spending([channel], accountant)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -277,7 +277,7 @@ def test_basic_composition_does_not_load_scipy() -> None:
     code = """if True:
         import sys, numpy as np
         from taciturn.privacy.channels import SendingChannel
-        from taciturn.privacy.ledger import Ledger
+        from taciturn.privacy.accountant import Accountant
         from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
         from taciturn.privacy.spending import spending
         class ChannelConfig:
@@ -286,9 +286,9 @@ def test_basic_composition_does_not_load_scipy() -> None:
             name, observer, unit, disjoint, silence_tells, unbounded = "vote", "server", "event", False, False, ""
             num_senders, each, config = 2, None, ChannelConfig()
             everyone = np.ones(1, np.int64)
-        ledger = Ledger(1, 2, [Channel()])
-        ledger.charge("vote", BitwiseRandomizedResponse(1.0).loss(), np.ones(1, np.int64))
-        assert spending([Channel()], ledger, methods=("basic",))["epsilon_basic"] == 1
+        accountant = Accountant(1, 2, [Channel()])
+        accountant.charge("vote", BitwiseRandomizedResponse(1.0).loss(), np.ones(1, np.int64))
+        assert spending([Channel()], accountant, methods=("basic",))["epsilon_basic"] == 1
         print("scipy" in sys.modules)
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,5 +1,5 @@
-"""The epsilon and the delta that a mechanism or a policy takes are those that the ledger charges: against a table of
-what the papers say, kept by itself."""
+"""The epsilon and the delta that a mechanism or a policy takes are those that the accountant charges: against a table
+of what the papers say, kept by itself."""
 
 import inspect
 from typing import Any
@@ -27,7 +27,7 @@ from taciturn.policies import (
     PublicPlan,
     TPriDO,
 )
-from taciturn.privacy.ledger import Ledger
+from taciturn.privacy.accountant import Accountant
 from taciturn.registry import make_world
 from taciturn.testing.cases import chosen, random_actions
 from taciturn.wrappers import (
@@ -102,13 +102,15 @@ WITHIN: list[tuple[str, dict[str, Any], Any, float, str]] = [
 
 @pytest.mark.parametrize(("world", "params", "policy", "stated"), RUNS, ids=lambda value: str(value)[:40])
 def test_a_policy_is_charged_what_its_paper_prescribes(world: str, params: Any, policy: Any, stated: Any) -> None:
-    ledger = taciturn.simulate(make_world(world).population(2, **params), policy, seed=0, privacy="paper").ledger
+    accountant = taciturn.simulate(
+        make_world(world).population(2, **params), policy, seed=0, privacy="paper"
+    ).accountant
     for channel, (epsilon, per) in stated.items():
-        assert ledger.per_message[channel].epsilon == pytest.approx(epsilon)
+        assert accountant.per_message[channel].epsilon == pytest.approx(epsilon)
         if per == "run":
-            np.testing.assert_allclose(ledger.total(0.0, "max", "basic", channel=channel), epsilon)
+            np.testing.assert_allclose(accountant.epsilon(0.0, "max", "basic", channel=channel), epsilon)
         if per == "shared mind":
-            assert np.isinf(ledger.total(0.0, "max", "basic", channel=channel)).all()
+            assert np.isinf(accountant.epsilon(0.0, "max", "basic", channel=channel)).all()
 
 
 @pytest.mark.parametrize(("world", "params", "policy", "delta", "unit"), WITHIN, ids=lambda value: str(value)[:40])
@@ -125,14 +127,14 @@ def test_a_policy_spends_the_whole_total_at_its_delta(
     for _ in range(40):
         if not env.done.all():
             env.step(chosen(env, random_actions(env, rng)))
-    ledger = env.ledger
+    accountant = env.accountant
     method, of = "rdp" if delta else "basic", "event" if unit == "event" else None
 
     def spent(delta: float) -> float:
-        private = [name for name, channel in ledger.channels.items() if channel.config.mechanism is not None]
-        return float(sum(ledger.total(delta, "max", method, unit=of, channel=name) for name in private).max())
+        private = [name for name, channel in accountant.channels.items() if channel.config.mechanism is not None]
+        return float(sum(accountant.epsilon(delta, "max", method, unit=of, channel=name) for name in private).max())
 
-    budgets = {channel.config.budget for channel in ledger.channels.values()} - {None}
+    budgets = {channel.config.budget for channel in accountant.channels.values()} - {None}
     assert {(budget.epsilon, budget.delta) for budget in budgets} <= {(TOTAL, delta)}
     assert (0.2 if budgets else 0.99) * TOTAL <= spent(delta) <= TOTAL * (1 + 1e-9)
     if delta and not budgets:
@@ -181,13 +183,13 @@ def test_one_message_is_charged_at_the_epsilon_and_delta_of_its_mechanism(mechan
     channel = Channel("x", payload, observer="server", unit="event", num_senders=2, averaged=mechanism.averages)
     require_fit(channel, ChannelConfig(mechanism))
     for seed in range(2):
-        ledger = Ledger(1, 2, [channel])
-        channel.install(ChannelConfig(mechanism), ledger)
+        accountant = Accountant(1, 2, [channel])
+        channel.install(ChannelConfig(mechanism), accountant)
         channel.draw_from(Streams(seed))
         channel.reset(1)
         shape = (1, 2, 3) if payload in ("one_hot", "scores") else (1, 2)
         channel.send(np.zeros(shape, np.int64), None, 1.0)
         delta = getattr(getattr(mechanism, "mechanism", mechanism), "delta", 0.0)
-        np.testing.assert_allclose(ledger.total(delta, method="basic"), 0.7, rtol=1e-6)
+        np.testing.assert_allclose(accountant.epsilon(delta, method="basic"), 0.7, rtol=1e-6)
         if delta:
-            assert (ledger.total(delta / 2, method="basic") > 0.71).all()
+            assert (accountant.epsilon(delta / 2, method="basic") > 0.71).all()

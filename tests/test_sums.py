@@ -23,6 +23,7 @@ from taciturn.privacy import sums
 from taciturn.privacy.mechanisms import Exponential, Scheduled
 from taciturn.testing import check_mechanism
 from taciturn.wrappers import (
+    Accountant,
     Budget,
     Byzantine,
     CentralSum,
@@ -31,7 +32,6 @@ from taciturn.wrappers import (
     Faulty,
     Gaussian,
     Laplace,
-    Ledger,
     LossyChannel,
     NoPrivacy,
     Privatize,
@@ -221,14 +221,14 @@ def test_liars_losses_and_a_reader_share_one_allowance(senders: int, dropouts: i
     kinds = np.array([[0] + [0] * f + [1] * a + [2] * b + [3] * (others - f - a - b) for f, a, b in cases])
     shape = kinds.shape
     channel = Channel("sum", "vector", observer="server", unit="event", averaged=True, num_senders=senders)
-    ledger = Ledger(len(cases), senders, [channel])
+    accountant = Accountant(len(cases), senders, [channel])
     config = ChannelConfig(DistributedSum(1.0, dropouts), faults=(Struck((kinds == 1) | (kinds == 3), kinds >= 2),))
     require_fit(channel, config)
-    channel.install(config, ledger)
+    channel.install(config, accountant)
     channel.draw_from(Streams(0))
     channel.reset(len(cases))
     _, inside = channel.send(np.zeros((*shape, 1)), None, 1.0)
-    charged = ledger.total(method="basic")[:, 0]
+    charged = accountant.epsilon(method="basic")[:, 0]
     for (fellows, liars, _), released, epsilon in zip(cases, inside[:, 0], charged, strict=True):
         needed = max(senders - dropouts, 1)
         unknown = max(fellows, 1)  # of 1 + fellows, without the fellow who reads
@@ -335,7 +335,7 @@ def test_all_senders_hear_one_average_and_are_charged_as_for_one_message(mechani
     np.testing.assert_allclose(heard[:, 0], env.state.broadcast, atol=1e-12)
     taciturn.simulate(env, PublicPlan(), seed=1)
     assert env.channels["means"].messages().min() > 1
-    np.testing.assert_allclose(env.ledger.total(method="basic", unit="event"), 2.0)
+    np.testing.assert_allclose(env.accountant.epsilon(method="basic", unit="event"), 2.0)
 
 
 def test_an_average_is_what_a_plan_expects() -> None:
@@ -397,8 +397,8 @@ def test_nothing_is_released_if_too_many_drop_out() -> None:
     lossy = Faulty(Privatize(env, "means", DistributedSum(1e6, dropouts=2)), "means", LossyChannel(0.4))
     heard = (after_first_batch(lossy).state.weight[:, :, 0] > 0).sum(1)
     assert set(heard.tolist()) == {0, 5, 6}  # of 6, at least 6 - 2 beside one who reads
-    assert lossy.ledger is not None
-    assert lossy.ledger.total(method="basic", unit="event").max() == 1e6
+    assert lossy.accountant is not None
+    assert lossy.accountant.epsilon(method="basic", unit="event").max() == 1e6
 
 
 @pytest.mark.parametrize(("fraction", "total"), [(0.2, 2.0), (0.3, math.inf)])
@@ -407,26 +407,26 @@ def test_liars_add_no_noise(fraction: float, total: float) -> None:
     env = federated_bandit_v0.population(num_envs=3, **BANDIT)
     lied = Faulty(Privatize(env, "means", DistributedSum(2.0, dropouts=2)), "means", Byzantine(fraction))
     run = taciturn.simulate(lied, PublicPlan(), seed=0)
-    assert run.ledger is not None
-    assert run.ledger.total(method="basic", unit="event").max() == total
+    assert run.accountant is not None
+    assert run.accountant.epsilon(method="basic", unit="event").max() == total
 
 
 def test_absent_agents_are_not_charged_and_a_budget_stops_averages() -> None:
     env = federated_bandit_v0.population(num_envs=20, **BANDIT)
     away = Faulty(Privatize(env, "means", DistributedSum(1.0)), "means", Churn(0.5, 0.5))
     taciturn.simulate(away, PublicPlan(), seed=0)
-    assert away.ledger is not None
-    np.testing.assert_array_equal(away.ledger.messages("means"), away.channels["means"].messages())
+    assert away.accountant is not None
+    np.testing.assert_array_equal(away.accountant.messages("means"), away.channels["means"].messages())
     once = Privatize(env, "means", CentralSum(Laplace(1.0)), Budget(2.5))
     taciturn.simulate(once, PublicPlan(), seed=0)
-    np.testing.assert_array_equal(once.ledger.messages("means"), 2)
+    np.testing.assert_array_equal(once.accountant.messages("means"), 2)
 
 
 def test_arm_elimination_hears_averages() -> None:
     env = arm_elimination_v0.population(num_envs=5, num_agents=4, num_arms=3, horizon=400)
     run = taciturn.simulate(env, EliminationSchedule(1.0), seed=0, privacy={"means": CentralSum(Laplace(1.0))})
-    assert run.ledger is not None
-    np.testing.assert_allclose(run.ledger.total(method="basic", unit="event").max(1), 1.0)
+    assert run.accountant is not None
+    np.testing.assert_allclose(run.accountant.epsilon(method="basic", unit="event").max(1), 1.0)
 
 
 @pytest.mark.parametrize("weighting", ["uniform", "samples"])

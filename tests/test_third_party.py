@@ -198,7 +198,7 @@ def test_pickled_in_the_middle(make: Callable[[], Any]) -> None:
     new = pickle.loads(pickle.dumps(make()))
     assert same(play(new), play(make()))
     copy = pickle.loads(pickle.dumps(new))
-    assert same(copy.ledger.total(), new.ledger.total())
+    assert same(copy.accountant.epsilon(), new.accountant.epsilon())
     if isinstance(new, gymnasium.Env):
         assert same(play(copy, seed=None, steps=0)[0][0], play(new, seed=None, steps=0)[0][0])
 
@@ -402,7 +402,7 @@ def test_observation_asked_for_twice_is_one_message() -> None:
     env = rps_observation(rps.env())
     env.reset(seed=0)
     assert {int(env.observe("player_0")) for _ in range(50)} == {int(env.last()[0])}
-    assert env.ledger.messages("observation").tolist() == [[1, 0]]
+    assert env.accountant.messages("observation").tolist() == [[1, 0]]
 
 
 def test_rewards_of_aec_add_up() -> None:
@@ -417,7 +417,7 @@ def test_rewards_of_aec_add_up() -> None:
         assert (reward == 0) == (messages == 0)
         messages += 1
         env.step(None if terminated or truncated else 1)
-    assert env.ledger.messages("reward").sum() == messages - 1
+    assert env.accountant.messages("reward").sum() == messages - 1
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
@@ -431,7 +431,7 @@ def test_final_observations_are_noised(mode: AutoresetMode) -> None:
             assert (raw["final_obs"][replica] != info["final_obs"][replica]).all()
             finals[replica] += 1
     assert (finals.sum() > 0) == (mode is AutoresetMode.SAME_STEP)
-    assert (env.ledger.messages("observation")[:, 0] == len(private) + finals).all()
+    assert (env.accountant.messages("observation")[:, 0] == len(private) + finals).all()
 
 
 def test_masked_reset_repeats_other_messages() -> None:
@@ -440,53 +440,53 @@ def test_masked_reset_repeats_other_messages() -> None:
     mask = np.array([True, False, True])
     second = env.reset(options={"reset_mask": mask})[0]
     assert ((first == second).all(1) == ~mask).all()
-    assert env.ledger.messages("observation").tolist() == [[2], [1], [2]]
+    assert env.accountant.messages("observation").tolist() == [[2], [1], [2]]
 
 
 # What was spent.
 
 
-def test_ledger_counts_messages_for_life() -> None:
+def test_accountant_counts_messages_for_life() -> None:
     env = nest(cartpole(max_episode_steps=4), CARTPOLE)
     for _ in range(2):
         env.reset(seed=0)
         while not any(env.step(0)[2:4]):
             pass
-    assert [env.ledger.messages(name).item() for name in ("observation", "reward", "action")] == [10, 8, 8]
-    assert env.ledger.total(0, method="basic", channel="observation").item() == pytest.approx(10 * 5.0)
-    assert env.ledger.total(0, method="basic", channel="action").item() == pytest.approx(8 * math.log(4))
-    assert env.ledger.per_message["observation"].epsilon == 5.0
-    assert {(c.observer, c.unit) for c in env.ledger.channels.values()} == {("public", "event")}
-    assert env.env.env.ledger.channels.keys() == {"observation"}
+    assert [env.accountant.messages(name).item() for name in ("observation", "reward", "action")] == [10, 8, 8]
+    assert env.accountant.epsilon(0, method="basic", channel="observation").item() == pytest.approx(10 * 5.0)
+    assert env.accountant.epsilon(0, method="basic", channel="action").item() == pytest.approx(8 * math.log(4))
+    assert env.accountant.per_message["observation"].epsilon == 5.0
+    assert {(c.observer, c.unit) for c in env.accountant.channels.values()} == {("public", "event")}
+    assert env.env.env.accountant.channels.keys() == {"observation"}
 
 
-def test_ledger_of_agents_and_replicas() -> None:
+def test_accountant_of_agents_and_replicas() -> None:
     env = nest(spread(max_cycles=5), SPREADING)
     env.reset(seed=0)
     while env.agents:
         env.step(dict.fromkeys(env.agents, 0))
-    assert env.ledger.messages("observation").tolist() == [[6, 6, 6]]
-    assert env.ledger.messages("action").tolist() == [[5, 5, 5]]
+    assert env.accountant.messages("observation").tolist() == [[6, 6, 6]]
+    assert env.accountant.messages("action").tolist() == [[5, 5, 5]]
     vector = nest(cartpoles(), CARTPOLE)
     play(vector, steps=7)
-    assert vector.ledger.messages("reward").tolist() == [[7]] * 3
-    assert np.isfinite(vector.ledger.total(1e-6)).all()
+    assert vector.accountant.messages("reward").tolist() == [[7]] * 3
+    assert np.isfinite(vector.accountant.epsilon(1e-6)).all()
 
 
-def test_ledger_of_aec_counts_turns() -> None:
+def test_accountant_of_aec_counts_turns() -> None:
     env = nest(rps.env(max_cycles=3), RPS)
     play_aec(env)
-    assert env.ledger.messages("action").tolist() == [[3, 3]]
-    assert env.ledger.messages("observation").tolist() == [[4, 4]]
-    assert env.ledger.messages("reward").tolist() == [[3, 4]]
+    assert env.accountant.messages("action").tolist() == [[3, 3]]
+    assert env.accountant.messages("observation").tolist() == [[4, 4]]
+    assert env.accountant.messages("reward").tolist() == [[3, 4]]
 
 
 @pytest.mark.parametrize("wrap", [PrivatizeObservation, PrivatizeReward, PrivatizeAction])
 def test_no_privacy_counts_as_infinite(wrap: Any) -> None:
     env = wrap(cartpole(), NoPrivacy())
-    assert env.ledger.total(0, method="basic").item() == 0
+    assert env.accountant.epsilon(0, method="basic").item() == 0
     assert same(play(env), play(cartpole()))
-    assert env.ledger.total(0, method="basic").item() == math.inf
+    assert env.accountant.epsilon(0, method="basic").item() == math.inf
 
 
 def test_no_privacy_leaves_compound_spaces() -> None:
@@ -634,4 +634,4 @@ def test_final_observations_of_replicas_that_end_together_have_noise_of_their_ow
             assert np.unique(inside).size == inside.size
             assert ((finals == 3) | (finals != np.round(finals)) | (finals == 0)).all()
             assert (finals != 3).any(), "no final observation is shown as it is"
-    assert env.ledger.messages("observation").ravel().tolist() == [10 + 3] * 3
+    assert env.accountant.messages("observation").ravel().tolist() == [10 + 3] * 3

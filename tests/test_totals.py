@@ -200,8 +200,10 @@ def test_totals_name_every_channel_of_their_world(env: str) -> None:
         for env in sorted(COVERED)
     ],
 )
-def test_totals_are_the_ledgers_of_the_declared_channels_and_unit(env: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the benchmark prints is one total of the run's ledger, and its words name all channels of the world."""
+def test_totals_are_the_accountants_of_the_declared_channels_and_unit(
+    env: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the benchmark prints is one total of the run's accountant, and its words name all channels of the world."""
     name, unit, channels, left_out = COVERED[env]
     task, worlds = TASKS[f"{entry(env).id}/standard@3"], []
     one = playing.task_config(task, name)
@@ -218,7 +220,7 @@ def test_totals_are_the_ledgers_of_the_declared_channels_and_unit(env: str, monk
     monkeypatch.setattr(playing, "population", recorded)
     found = played(task, agent, one, 2, 0, way)
     (world,) = worlds
-    total = world.ledger.total(1e-5, "agent", "rdp", unit=unit, channel=channels).max(1)
+    total = world.accountant.epsilon(1e-5, "agent", "rdp", unit=unit, channel=channels).max(1)
     np.testing.assert_array_equal(found.metrics["epsilon"], total)
     assert 0 < found.spent["epsilon"] == total.max() <= 3.0 * (1 + 1e-6)
     for words in (task.privacy, tasks.covered([env])):
@@ -264,7 +266,7 @@ def test_agents_that_overspend_are_refused() -> None:
     assert not kinds.overspends("PPCL", "gossip_bandit_v0", one, 3.0)
 
 
-def test_what_is_spent_is_what_the_ledger_says() -> None:
+def test_what_is_spent_is_what_the_accountant_says() -> None:
     """A total of 1 in the federated bandit: one level, one message a reward."""
     task = TASKS["taciturn/FederatedBandit-v0/standard@1"]
     one = playing.task_config(task, "CDPMAB")

@@ -35,7 +35,7 @@ class Told(NamedTuple):
 class Played(NamedTuple):
     told: list[Told]
     actions: list[Array]
-    ledger: Any
+    accountant: Any
 
 
 def play(
@@ -98,7 +98,7 @@ def play(
         policy.update(obs, learned, step.reward, step.terminated | step.truncated)
         obs, time = env.observe(), time + 1
         actions.append(action)
-    return Played(told, actions, env.ledger)
+    return Played(told, actions, env.accountant)
 
 
 def ratio(one: Played, other: Played) -> float:
@@ -117,7 +117,7 @@ def ratio(one: Played, other: Played) -> float:
 
 def total(run: Played, channel: Any) -> Array:
     """Of each agent."""
-    found: Array = run.ledger.total(0.0, "agent", "basic", unit="event", channel=channel)[0]
+    found: Array = run.accountant.epsilon(0.0, "agent", "basic", unit="event", channel=channel)[0]
     return found
 
 
@@ -144,7 +144,7 @@ BY_ANSWERS: list[tuple[Any, Any]] = [
 )
 def test_a_feedback_costs_its_total_given_what_was_shown(policy: Any, law: Any) -> None:
     """Its value changes the sums by 1 in each stream that it entered, and no count. The worst feedback reaches what
-    the ledger charges."""
+    the accountant charges."""
     first = play(policy, law)
     found, charged = ratios(policy, law, first, (0, 5)), total(first, "statistics")
     assert (found <= charged + 1e-9).all()
@@ -155,11 +155,11 @@ def test_a_feedback_costs_its_total_given_what_was_shown(policy: Any, law: Any) 
 
 def test_an_agent_that_learns_from_its_own_feedbacks_tells_more_by_what_it_shows() -> None:
     """One feedback changes what is shown later, and so the streams of later feedbacks: the total of the answers holds
-    only given what was shown. The ledger says so, and has no finite total of all channels."""
+    only given what was shown. The accountant says so, and has no finite total of all channels."""
     first = play(LISTENER, Blocks)
     assert (ratios(LISTENER, Blocks, first, (0,), as_before=False) > 2 * total(first, SHARING)).any()
     assert np.isinf(total(first, None)).all()
-    notes = {row["channel"]: row["note"] for row in first.ledger.table()}
+    notes = {row["channel"]: row["note"] for row in first.accountant.table()}
     assert all("given what was shown" in notes[name] for name in SHARING)
 
 
@@ -184,9 +184,9 @@ def test_where_everything_is_selected_the_total_covers_all_channels() -> None:
     env = recommender_v0.population(1, **SHOP)
     laws = {"statistics": TreeAggregation(0.5), "counts": TreeAggregation(0.25), "selection": Exponential(0.125)}
     run = taciturn.simulate(env, TPriDO(2.0, rate=2.0), seed=0, privacy=laws)
-    played = Played([], [], run.ledger)
+    played = Played([], [], run.accountant)
     np.testing.assert_allclose(total(played, None), total(played, SHARING) + 0.125 * SHOP["horizon"])
     np.testing.assert_allclose(total(played, ["selection"]), 0.125 * SHOP["horizon"])
     for bad, message in (((), "at least one channel"), (("counts", "vote"), "must be one of"), (3, "must be one of")):
         with pytest.raises(ValueError, match=message):
-            run.ledger.total(channel=bad)
+            run.accountant.epsilon(channel=bad)

@@ -86,9 +86,9 @@ def told(population: Population[Any], replica: int, step: Any = None) -> dict[st
         }
     found |= {f"messages on {key}": channel.messages()[replica] for key, channel in population.channels.items()}
     found |= {key: values[replica] for key, values in population.metrics().items()}
-    if population.ledger is not None:
+    if population.accountant is not None:
         roles = {channel.sender for channel in population.channels.values()}
-        found |= {f"total of {role}": population.ledger.total(1e-6, role=role)[replica] for role in roles}
+        found |= {f"total of {role}": population.accountant.epsilon(1e-6, role=role)[replica] for role in roles}
     return found
 
 

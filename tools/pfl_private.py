@@ -59,8 +59,8 @@ def ours(epsilon: float) -> tuple[Array, float]:
     configs = policy.within(env.view(policy), epsilon)
     assert configs is not None
     run = taciturn.simulate(on_channel(env, "update", configs["update"]), policy, seed=0)
-    assert run.ledger is not None
-    assert run.ledger.total(DELTA, "max").max() <= epsilon
+    assert run.accountant is not None
+    assert run.accountant.epsilon(DELTA, "max").max() <= epsilon
     noise: Any = configs["update"].mechanism
     return run.metrics["test_loss"], noise.mechanism.noise_multiplier * 2 * CLIP / COHORT
 

@@ -2,9 +2,9 @@
 
 from taciturn.envs.core import NotPrivate
 from taciturn.envs.core.faults import Byzantine, Churn, LossyChannel, MessageLimit, Stragglers
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.audit_result import AuditResult
 from taciturn.privacy.budget import Budget, BudgetSpent
-from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import (
     BitwiseRandomizedResponse,
     Blocks,
@@ -28,9 +28,36 @@ from taciturn.wrappers.remembering import Remembering
 from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 
 __all__ = [
-    "AuditResult", "BitwiseRandomizedResponse", "Blocks", "Budget", "BudgetSpent", "Byzantine", "CentralSum",
-    "Churn", "DistributedSum", "Exponential", "Faulty", "Gaussian", "KaryRandomizedResponse", "Laplace", "Ledger",
-    "LossyChannel", "Memoized", "MessageLimit", "NoPrivacy", "NotPrivate", "PrivacyLoss", "Privatize",
-    "PrivatizeAction", "PrivatizeObservation", "PrivatizeReward", "Remembering", "Scheduled", "Shuffled",
-    "Stragglers", "TreeAggregation", "UnaryEncoding", "audit",
+    "Accountant",
+    "AuditResult",
+    "BitwiseRandomizedResponse",
+    "Blocks",
+    "Budget",
+    "BudgetSpent",
+    "Byzantine",
+    "CentralSum",
+    "Churn",
+    "DistributedSum",
+    "Exponential",
+    "Faulty",
+    "Gaussian",
+    "KaryRandomizedResponse",
+    "Laplace",
+    "LossyChannel",
+    "Memoized",
+    "MessageLimit",
+    "NoPrivacy",
+    "NotPrivate",
+    "PrivacyLoss",
+    "Privatize",
+    "PrivatizeAction",
+    "PrivatizeObservation",
+    "PrivatizeReward",
+    "Remembering",
+    "Scheduled",
+    "Shuffled",
+    "Stragglers",
+    "TreeAggregation",
+    "UnaryEncoding",
+    "audit",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """The auditor: it certifies a lower bound on the epsilon of a mechanism, a function, or runs of an environment.
 
-For an environment the claim is the ledger's total after a run. Two things can differ between the two worlds. With
+For an environment the claim is the accountant's total after a run. Two things can differ between the two worlds. With
 `pair`, one agent's messages differ: that agent is a canary, whose messages are replaced before they reach the
 mechanism, and the transcript is what arrives of them. With `change`, one agent's private data differ: the world decides
 what follows, and the transcript is everything on the channels, with senders and times, and what the other agents
@@ -74,7 +74,7 @@ def audit(
             Gaussian trade-off curve, at any delta (`taciturn.privacy.one_run`). Default: `both` if there is a
             log-likelihood ratio (`white` for transcripts of more than 64 numbers), else `black`.
         claimed: the epsilon to compare with. Default: `mechanism.epsilon`, or inf (no claim) if it has none at this
-            delta. For an environment: the ledger's total for the agent, over all channels to the observer of the
+            delta. For an environment: the accountant's total for the agent, over all channels to the observer of the
             audited channels (over all channels, if these have several observers), in the run where it is largest.
         delta: certify (epsilon, delta)-DP; pure DP if 0. Default: `mechanism.delta`, or 0 if it has none.
         sensitivity: passed to a mechanism that takes it with each message.
@@ -101,8 +101,8 @@ def audit(
         bits: whether attackers read the lowest bits of floating-point numbers. Default: yes, unless the mechanism, or
             one on an audited channel, says that its sampler is an idealisation (`Mechanism.idealised`, true for `fast`
             samplers of noise).
-        composition: the method by which the ledger totals an environment's claim (`Ledger.total`); `pld` is the
-            tightest.
+        composition: the method by which the accountant totals an environment's claim (`Accountant.epsilon`); `pld` is
+            the tightest.
         beside: for an environment with `change`: the same one under other mechanisms, each played from the same seed on
             the same private data. The attacker reads all of these runs, and the claim is the sum of their totals.
 

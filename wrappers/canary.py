@@ -20,9 +20,9 @@ from taciturn.envs.core import (
     join,
 )
 from taciturn.envs.core.faults import Fault, Memory
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.channels import Payload, Unit
 from taciturn.privacy.composition import Method
-from taciturn.privacy.ledger import Ledger
 from taciturn.validation import Bools
 from taciturn.wrappers.channels import added_configs, population_of
 
@@ -102,7 +102,7 @@ def _run(
 
 
 class CanaryRuns:
-    """Makes transcripts of runs of a population, and notes what its ledger claims.
+    """Makes transcripts of runs of a population, and notes what its accountant claims.
 
     Called with a world (0 or 1), a Generator and a count, it plays `count` replicas in which `agent` sends the message
     of that world. Called with a world for each sender, int[senders], it plays a single replica in which every sender is
@@ -231,19 +231,19 @@ class CanaryRuns:
     def _claims(self, population: Population[Any], agents: Array) -> Array:
         """The largest total of any of the agents in each run, [B]; at event level, the cost of one message on each
         channel."""
-        ledger = population.ledger
-        if ledger is None:
+        accountant = population.accountant
+        if accountant is None:
             return np.full(1, math.inf)
         channels = [population.channels[name] for name in self.pair]
         if self.unit == "user":
             observers = {channel.observer for channel in channels}
             observer = observers.pop() if len(observers) == 1 else None
-            total = ledger.total(self.delta, method=self.composition, role=channels[0].sender, observer=observer)
+            total = accountant.epsilon(self.delta, method=self.composition, role=channels[0].sender, observer=observer)
             return np.asarray(total[:, agents].max(1))
-        once = Ledger(1, 1, channels)
+        once = Accountant(1, 1, channels)
         for name in self.pair:
-            once.charge(name, ledger.per_message[name], np.ones(1, np.int64))
-        return np.asarray(once.total(self.delta, method=self.composition).max(1))
+            once.charge(name, accountant.per_message[name], np.ones(1, np.int64))
+        return np.asarray(once.epsilon(self.delta, method=self.composition).max(1))
 
     def _columns(self, name: str, canary: Canary, place: int | None = None, when: str = "") -> Array:
         """A channel's part of the transcripts, float64[trials, messages kept x (1 + size)]: that of the canary at

@@ -3,7 +3,7 @@ channels and all that the other agents see.
 
 The other audits (`taciturn.wrappers.canary`) replace what an agent sends; here its data is replaced, and the world
 decides what follows: which messages are sent, when, and by whom, and what others observe, may do and earn. The
-certificate is compared with the ledger's total for that agent, at user level.
+certificate is compared with the accountant's total for that agent, at user level.
 """
 
 import math
@@ -279,7 +279,7 @@ class ChangedRuns:
         steps: turns to play; None: until the end.
         agent: whose data differs, by its place among the senders.
         delta: of the claim.
-        composition: how the ledger composes messages for the claim.
+        composition: how the accountant composes messages for the claim.
         moved: how far private data move the agent's messages, as a share of the sensitivity: see `AuditResult`.
     """
 
@@ -426,9 +426,9 @@ class ChangedRuns:
         return float(np.concatenate(self._totals).mean()) if self._totals else math.nan
 
     def _claims(self, population: Population[Any]) -> Array:
-        if population.ledger is None:
+        if population.accountant is None:
             return np.full(1, np.inf)
-        totals: Callable[..., Array] = population.ledger.total
+        totals: Callable[..., Array] = population.accountant.total
         roles = {channel.sender for channel in population.channels.values()}
         given: dict[str, Any] = {"method": self.composition, "unit": "user"}
         return np.max([totals(self.delta, role=role, **given)[:, self.agent] for role in roles], 0)

@@ -120,7 +120,7 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
     wrapped = copy.copy(env)
     wrapped.channels = {name: copy.copy(one) for name, one in env.channels.items()}
     wrapped.channel_configs = join(env.channel_configs, {channel: config})
-    wrapped.streams, wrapped._state, wrapped.ledger = None, None, None
+    wrapped.streams, wrapped._state, wrapped.accountant = None, None, None
     return wrapped
 
 
@@ -154,7 +154,7 @@ def Privatize(env: Any, channel: str, mechanism: Any, budget: Budget | None = No
     """The environment with a mechanism on one of its channels, in the same interface; `env` itself is not changed.
 
     A reset of the result installs the mechanism; a reset of `env` does not. Wrappers can be nested in any order, those
-    of faults (`Faulty`) included. `.ledger` holds what the run since the last reset has spent.
+    of faults (`Faulty`) included. `.accountant` holds what the run since the last reset has spent.
 
     Args:
         env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of
@@ -213,12 +213,12 @@ class _OnChannel(Layer):
         return f"<{type(self).__name__} with {dict(self.config)!r} around {self.env!r}>"  # type: ignore[attr-defined]
 
     @property
-    def ledger(self) -> Any:
-        """The `taciturn.wrappers.Ledger` of the run since the last reset; None before the first reset, or without a
+    def accountant(self) -> Any:
+        """The `taciturn.wrappers.Accountant` of the run since the last reset; None before the first reset, or without a
         mechanism."""
         population = population_of(self)
         assert population is not None
-        return population.ledger
+        return population.accountant
 
 
 class ChannelGymnasium(_OnChannel, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):

@@ -23,10 +23,10 @@ Noise comes from a separate generator, a child stream of `reset(seed=)`: the wra
 numbers as without the wrapper, and the order of wrappers makes no difference. The same
 seed gives the same noise again: seeds are for simulation.
 
-`.ledger` holds all that was released since the wrapper was made, by it and by such wrappers beneath it. Resets do not
-clear it, because released data stay released. Observations are counted at each step and reset (in AEC environments when
-an agent's observation is first read after a step), rewards and actions at each step (in AEC environments those of the
-agent whose turn it is). In vector environments, steps that only reset a replica count too.
+`.accountant` holds all that was released since the wrapper was made, by it and by such wrappers beneath it. Resets do
+not clear it, because released data stay released. Observations are counted at each step and reset (in AEC environments
+when an agent's observation is first read after a step), rewards and actions at each step (in AEC environments those of
+the agent whose turn it is). In vector environments, steps that only reset a replica count too.
 """
 
 import math
@@ -42,9 +42,9 @@ from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
 from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.seeding import Streams, described
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.channels import Payload
 from taciturn.privacy.checks import readable
-from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import Gaussian, KaryRandomizedResponse, Laplace, Mechanism, NoPrivacy
 from taciturn.validation import Array, choice, integer
 from taciturn.wrappers.channels import Layer, as_described, layers
@@ -314,7 +314,7 @@ class _Messages(Layer):
         return sent
 
     @property
-    def ledger(self) -> Ledger:
+    def accountant(self) -> Accountant:
         """A snapshot of what was released since the wrapper was made, by it and such wrappers beneath it; the observer
         is the public."""
         beneath = {layer.subject: layer for layer in layers(self, _Messages)}
@@ -322,10 +322,10 @@ class _Messages(Layer):
         for subject, layer in beneath.items():
             payload: Payload = "categorical" if layer._loss.kind == KaryRandomizedResponse.kind else "vector"
             channels.append(Channel(subject, payload, observer="public", unit="event", num_senders=len(self._agents)))
-        ledger = Ledger(len(self._count), len(self._agents), channels)
+        accountant = Accountant(len(self._count), len(self._agents), channels)
         for subject, layer in beneath.items():
-            ledger.charge(subject, layer._loss, each=layer._count)
-        return ledger
+            accountant.charge(subject, layer._loss, each=layer._count)
+        return accountant
 
 
 class PrivateGymnasium(_Messages, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):

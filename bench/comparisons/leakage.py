@@ -1,4 +1,5 @@
-"""What runs leak: a certified lower bound on epsilon beside the total of the ledger, by world, policy and mechanism."""
+"""What runs leak: a certified lower bound on epsilon beside the total of the accountant, by world, policy and
+mechanism."""
 
 import math
 from typing import Any, ClassVar
@@ -27,7 +28,7 @@ DELTA = 1e-5
 CANARIES = 20_000
 """Agents of the attack on one run."""
 LARGE_DELTA = (
-    0.03  # at which some thousand runs can tell the best test's epsilon; the ledger's bound holds at every delta
+    0.03  # at which some thousand runs can tell the best test's epsilon; the accountant's bound holds at every delta
 )
 LEVELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "data": ((0.1,), (0.01, 0.1, 1.0)),
@@ -65,9 +66,9 @@ class Leakage(Study):
         "Two worlds that differ in everything that one agent privately observes (its first option and its signals, its "
         "rewards, its value, or the classes of its samples), and an attacker that reads every message, who sent it and "
         "when. Half of the runs fit the attack; on the other half its share of correct guesses certifies a lower bound "
-        "on epsilon, with confidence 99.9% in each row. The total is the ledger's for that agent at user level, over "
-        "all channels, in the run in which it is largest. A bound above the total would refute it. A bound far below "
-        "it says only that this attack is weak, or that the composition theorem is. In some rows a budget silences "
+        "on epsilon, with confidence 99.9% in each row. The total is the accountant's for that agent at user level, "
+        "over all channels, in the run in which it is largest. A bound above the total would refute it. A bound far "
+        "below it says only that this attack is weak, or that the composition theorem is. In some rows a budget silences "
         "agents before they would spend more than it, and the attacker sees when. Beside these attacks stand those "
         "whose test is the best there is: the messages of one agent are given, and the attacker scores the whole "
         "transcript by the likelihood ratio of the mechanisms' own laws. They are made at a delta at which so many "
@@ -175,7 +176,7 @@ class Leakage(Study):
         ax.set_xscale("symlog", linthresh=0.01)
         ax.set(xlim=(-0.001, 1.5 * EDGE), xlabel="epsilon of the whole run, user level")
         figure.legend(loc="outside upper center", ncols=3, frameon=False)
-        caption = "Certified lower bounds and the ledger's totals. A bound to the right of its total refutes it."
+        caption = "Certified lower bounds and the accountant's totals. A bound to the right of its total refutes it."
         return [Plot(f"{self.name}_bounds", figure, caption)]
 
 

@@ -43,9 +43,9 @@ class SocialRecommender(Study):
         "4 service providers on a complete graph, each with 200 of 400 items, 500 rounds, and mean rewards of the "
         "family `peak`, drawn for each run. There is no noise; or TreeAggregation(2) on `statistics` and `counts`; or "
         "that and Exponential(20) on `selection`. The second is for those who share, the third for those who pass "
-        "scores to the channel `selection`; what others show is not protected there. Epsilons are the ledger's totals "
-        f"of a run at event level, by zCDP, for the agent that spent most, at delta = {DELTA:g}. One covers {COVERS}; "
-        "the other covers all three channels, and so one feedback's value whatever is shown. T-PriDO and DT-PriDO ask "
+        "scores to the channel `selection`; what others show is not protected there. Epsilons are the accountant's "
+        f"totals of a run at event level, by zCDP, for the agent that spent most, at delta = {DELTA:g}. One covers "
+        f"{COVERS}; the other covers all three channels, and so one feedback's value whatever is shown. T-PriDO and DT-PriDO ask "
         "where their own results are below 0.5, or always (threshold 2). LinUCB (hybrid), HOO, UCB1 and the neural "
         "bandit learn alone. PPO sees only what the third party tells it of 8 clusters, chooses among these, and "
         "decides when to ask. Each run is set beside one of random play on the same instance with the same contexts. "
@@ -118,8 +118,8 @@ class SocialRecommender(Study):
 
 
 def spent(run: Run) -> dict[str, float]:
-    """Mean over runs of the ledger's total of the agent that spent most, for what the third party tells."""
-    if run.ledger is None:  # no channel has a mechanism
+    """Mean over runs of the accountant's total of the agent that spent most, for what the third party tells."""
+    if run.accountant is None:  # no channel has a mechanism
         return {PART: float("inf") if run.metrics["shared"].any() else 0.0}
     channels = PROTECTED["recommender_v0"].channels
-    return {PART: float(run.ledger.total(DELTA, "max", "zcdp", unit="event", channel=channels).mean())}
+    return {PART: float(run.accountant.epsilon(DELTA, "max", "zcdp", unit="event", channel=channels).mean())}

@@ -34,14 +34,16 @@ class Around(Population[Any]):
         inner: the whole world.
     """
 
-    channels, channel_configs, ledger, hidden = map(_inners, ("channels", "channel_configs", "ledger", "hidden"))
+    channels, channel_configs, accountant, hidden = map(
+        _inners, ("channels", "channel_configs", "accountant", "hidden")
+    )
     terminated, truncated, purpose = map(_inners, ("terminated", "truncated", "purpose"))
     pictured, tells_agents = map(_inners, ("pictured", "tells_agents"))
     streams, some_act, _state, _fixed_spaces = map(_inners, ("streams", "some_act", "_state", "_fixed_spaces"))
     look, acting, action_mask, column = map(_asked, ("look", "acting", "action_mask", "column"))
     stream, clock, fix_spaces, check_channel = map(_asked, ("stream", "clock", "fix_spaces", "check_channel"))
     measures, outcome, public, empty_info = map(_asked, ("measures", "outcome", "public", "empty_info"))
-    describe, draw, make_ledger = map(_asked, ("describe", "draw", "make_ledger"))
+    describe, draw, make_accountant = map(_asked, ("describe", "draw", "make_accountant"))
 
     def __init__(self, population: Population[Any]) -> None:
         self.inner = population

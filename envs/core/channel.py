@@ -1,5 +1,5 @@
-"""Channels: the named ways in which private data leaves an agent. A channel counts messages; the ledger turns counts
-into privacy.
+"""Channels: the named ways in which private data leaves an agent. A channel counts messages; the accountant turns
+counts into privacy.
 
 Every message goes one way: faults silence its sender or falsify it (`Faults.strike`); a budget may stop the sender
 (`charging.admit`); a mechanism perturbs the message (`saying`); it is counted and charged (`charging.charge`); faults
@@ -33,10 +33,10 @@ class Channel:
         chosen: the kind of mechanism with which the senders perturb their own messages, each at a level that it
             chooses. No other mechanism can be installed on such a channel.
         disjoint: whether each event enters at most one message, chosen independently of the data. (A reward enters the
-            mean of its own epoch, and affects later ones only through what was sent.) The ledger then uses parallel
+            mean of its own epoch, and affects later ones only through what was sent.) The accountant then uses parallel
             composition at event level.
         silence_tells: whether an agent's private data affect whether, when or to whom it sends a message, or what the
-            message is about. No mechanism hides that, so the ledger's totals are then infinite. A world that
+            message is about. No mechanism hides that, so the accountant's totals are then infinite. A world that
             knows better may set the attribute as a run begins.
         additive: whether only mechanisms that add fresh noise to numbers fit.
         counted: whether whoever receives messages only adds up those of all senders, who all send at all times, so that
@@ -96,7 +96,7 @@ class Channel:
         self.levels = self.standing = self.read = np.zeros((0, 0))
         self.undeclared = self.unbounded = ""
         self.config, self.faults = PLAIN, Faults()
-        self.ledger: Any = None
+        self.accountant: Any = None
         self.configuration = ""  # of the mechanism and the world, in which noise has numbers of its own
         self.memory: Any = None  # the mechanism's
         self.losses: dict[Any, Any] = {}  # of one message, by what they depend on
@@ -110,13 +110,13 @@ class Channel:
             f"{self.observer}, unit {self.unit}, {self.config}>"
         )
 
-    def install(self, config: ChannelConfig, ledger: Any, params: Any = None) -> None:
-        """Begin a run with `config` in a world with `params`, charging messages to `ledger`."""
+    def install(self, config: ChannelConfig, accountant: Any, params: Any = None) -> None:
+        """Begin a run with `config` in a world with `params`, charging messages to `accountant`."""
         if config is not self.config or params is not self._params:
             self.config, self._params, self._streams, self.losses = config, params, None, {}
             self.configuration = "" if config.mechanism is None else described((config.mechanism, params))
             self.faults = Faults(config.faults)
-        self.ledger, self.memory, self.faults = ledger, None, self.faults.anew()
+        self.accountant, self.memory, self.faults = accountant, None, self.faults.anew()
         self.silence_tells, self.unbounded = self._silence_tells, self.undeclared
 
     def draw_from(self, streams: Streams) -> None:
@@ -177,7 +177,7 @@ class Channel:
                 array that broadcasts against x; its entries may also differ within a message if a unit moves only one
                 of the parts.
             norm: of the sensitivity, 1 (sum of absolute changes) or 2 (Euclidean).
-            events: number of events that a message is about, for the ledger's totals at user level.
+            events: number of events that a message is about, for the accountant's totals at user level.
             levels: the epsilon of each message, float64[B, N], on a channel whose senders choose it and perturb their
                 messages themselves.
             weights: public, of the numbers in an average, an array that broadcasts against x; None: all the same.
@@ -298,14 +298,14 @@ class Channel:
         """
         if self.config.mechanism is not None:
             loss = charging.loss(self, shuffled=self.num_senders if self.config.mechanism.shuffles else None)
-            self.ledger.charge(self.name, loss, everyone, each if charged is None else charged)
+            self.accountant.charge(self.name, loss, everyone, each if charged is None else charged)
         self.count(everyone, each)
 
     def expose(self, each: Array) -> None:
         """Count messages sent past the mechanism, int64[B, N]; if there is one, each is charged as infinite."""
         if each.any():
             if self.config.mechanism is not None:
-                self.ledger.charge(self.name, NoPrivacy().loss(), each=each)
+                self.accountant.charge(self.name, NoPrivacy().loss(), each=each)
             self.count(None, each)
 
     def messages(self) -> Array:

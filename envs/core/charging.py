@@ -1,4 +1,4 @@
-"""What the messages on a channel cost: who can afford one, and what the ledger is charged."""
+"""What the messages on a channel cost: who can afford one, and what the accountant is charged."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def admit(channel: Any, who: Array, cost: Any) -> Array:
     """Those of the agents `who` bool[B, N] that the budget does not stop from sending at this cost, a loss or levels
     [B, N]."""
     if channel.config.budget is not None:
-        who, ended = channel.config.budget.admit(channel.ledger, cost, who, channel.name)
+        who, ended = channel.config.budget.admit(channel.accountant, cost, who, channel.name)
         channel.stopped = channel.stopped | ended
     return who
 
@@ -36,12 +36,12 @@ def charge(channel: Any, who: Array, cost: Any, events: int | None = None, every
     mechanism: Any = channel.config.mechanism
     if not mechanism.shuffles:
         counted = {"everyone": channel.live} if everyone else {"each": who}
-        channel.ledger.charge(channel.name, cost, **counted, events=events)
+        channel.accountant.charge(channel.name, cost, **counted, events=events)
         return
     number = who.sum(1)
     for senders in np.unique(number[number > 0]).tolist():
         each = who & (number == senders)[:, None]
-        channel.ledger.charge(channel.name, loss(channel, shuffled=senders), each=each, events=events)
+        channel.accountant.charge(channel.name, loss(channel, shuffled=senders), each=each, events=events)
 
 
 def charge_drawn(channel: Any, who: Array, events: int | None) -> Array:
@@ -54,5 +54,5 @@ def charge_drawn(channel: Any, who: Array, events: int | None) -> Array:
         cost = loss(channel, rate=min(senders / max(agents - 1, 1), 1.0))
         admitted = admit(channel, np.broadcast_to(there[:, None], who.shape), cost).all(1)
         who = who & (admitted | (number != senders))[:, None]
-        channel.ledger.charge(channel.name, cost, everyone=there & admitted, events=events)
+        channel.accountant.charge(channel.name, cost, everyone=there & admitted, events=events)
     return who

@@ -1,7 +1,7 @@
 """Faults of a channel: agents that are absent, have used up their messages or lie, and messages that are lost or late.
 
 However wrappers are nested, faults act on a message in a fixed order: its sender may be absent (`Churn`), have used up
-its messages (`MessageLimit`) or lie (`Byzantine`); then the channel's mechanism perturbs the message and the ledger
+its messages (`MessageLimit`) or lie (`Byzantine`); then the channel's mechanism perturbs the message and the accountant
 charges it; then it may be lost (`LossyChannel`) or late (`Stragglers`). Faults of the same class act in the order of
 their `repr`. Each fault draws from a random stream of its own, `fault/<channel>/<class>/<index>`, where the index
 counts the faults of its class before it, so that two runs with the same seed differ only by the fault.

@@ -44,8 +44,8 @@ class Population(Hooks[S]):
         pictured: whether a history for pictures is kept (of one replica, if it has a render mode).
         tells_agents: whether infos of one replica need the values by agent, which views of one agent do not show.
         channel_configs: what every full reset installs on the channels, in addition to what its options ask for.
-        ledger: what has been spent since the last full reset (`taciturn.privacy.ledger.Ledger`); None if no channel is
-            private.
+        accountant: what has been spent since the last full reset (`taciturn.privacy.accountant.Accountant`); None if no
+            channel is private.
     """
 
     channels: dict[str, Channel]
@@ -56,7 +56,7 @@ class Population(Hooks[S]):
     pictured: bool
     tells_agents: bool
     channel_configs: dict[str, ChannelConfig]
-    ledger: Any
+    accountant: Any
     _state: Any  # another object after each change; None before the first run
     _fixed_spaces: bool
     _public_schedule = False  # declared by a reset option
@@ -128,8 +128,8 @@ class Population(Hooks[S]):
         """
 
     @abstractmethod
-    def make_ledger(self) -> Any:
-        """An empty ledger of the population's senders and channels."""
+    def make_accountant(self) -> Any:
+        """An empty accountant of the population's senders and channels."""
 
     @abstractmethod
     def no_meaning(self) -> set[str]:
@@ -265,7 +265,7 @@ class Population(Hooks[S]):
         """What the run has spent so far, [B] each; see `taciturn.privacy.spending`."""
         from taciturn.privacy.spending import spending
 
-        return spending(self.channels.values(), self.ledger, methods=methods)
+        return spending(self.channels.values(), self.accountant, methods=methods)
 
     def _spent_so_far(self) -> Info:
         """`spending` for an info, computed anew only if something has been sent since the last one."""

@@ -46,7 +46,7 @@ class Run(Population[S]):
         self.purpose = ""
         self.pictured = self.tells_agents = True
         self.channel_configs: dict[str, ChannelConfig] = {}
-        self.ledger: Any = None
+        self.accountant: Any = None
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)
         self.truncated: Array = np.zeros(self.num_envs, np.bool_)
         self._state: Any = None
@@ -112,8 +112,8 @@ class Run(Population[S]):
             channel.reset(self.num_envs, where)
             if where is not None:
                 channel.live = where.copy()
-        if self.ledger is not None and where is not None:
-            self.ledger.reset(where)
+        if self.accountant is not None and where is not None:
+            self.accountant.reset(where)
         if where is None or where.all():
             self._turn, where = 0, None
             self.terminated = np.zeros(self.num_envs, np.bool_)
@@ -164,20 +164,20 @@ class Run(Population[S]):
                 raise
 
     def _install(self, configs: Mapping[str, ChannelConfig]) -> None:
-        before, self.ledger = self.ledger, None
+        before, self.accountant = self.accountant, None
         private = any(channel.chosen for channel in self.channels.values())
         if private or any(config.mechanism is not None for config in configs.values()):
-            self.ledger = self.make_ledger() if before is None else before.fresh(self.channels)
+            self.accountant = self.make_accountant() if before is None else before.fresh(self.channels)
         for name, channel in self.channels.items():
-            channel.install(configs.get(name, PLAIN), self.ledger, self.params)
+            channel.install(configs.get(name, PLAIN), self.accountant, self.params)
 
-    def make_ledger(self) -> Any:
-        """An empty ledger of the population's senders and channels."""
-        from taciturn.privacy.ledger import Ledger
+    def make_accountant(self) -> Any:
+        """An empty accountant of the population's senders and channels."""
+        from taciturn.privacy.accountant import Accountant
 
         agents = {channel.sender: channel.num_senders for channel in self.channels.values()}
         senders = {channel.name: channel.sender for channel in self.channels.values()}
-        return Ledger(self.num_envs, agents, self.channels.values(), senders=senders)
+        return Accountant(self.num_envs, agents, self.channels.values(), senders=senders)
 
     def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
         if not self.jumps or self.done.all():

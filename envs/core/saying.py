@@ -20,9 +20,9 @@ def of(who: Array, y: Array) -> Array:
 
 def plainly(channel: Any, x: Array, who: Array, levels: Array | None, everyone: bool) -> tuple[Array, Array]:
     """Messages without a mechanism, or perturbed by their senders at `levels`."""
-    if levels is not None and channel.ledger is not None:
+    if levels is not None and channel.accountant is not None:
         who = admit(channel, who, levels)
-        channel.ledger.charge_levels(channel.name, np.where(who, levels, 0.0), kind=channel.chosen)
+        channel.accountant.charge_levels(channel.name, np.where(who, levels, 0.0), kind=channel.chosen)
     channel.count(*((channel.live, None) if everyone else (None, who)))
     return of(who, x), who
 
@@ -78,10 +78,10 @@ def at_levels(channel: Any, x: Array, who: Array, sensitivity: Any, events: int 
         channel.memory = mechanism.start(x.shape[:2])
     levels, budget = np.where(who, channel.levels, 0.0), channel.config.budget
     if budget is not None:
-        levels = np.where(budget.allows(channel.ledger, levels, channel.name), levels, 0.0)
+        levels = np.where(budget.allows(channel.accountant, levels, channel.name), levels, 0.0)
     y, spoke = mechanism.say(x, levels, who, channel.noise, channel.memory, sensitivity)
     channel.count(None, spoke)
-    channel.ledger.charge_levels(channel.name, levels, kind=mechanism.kind, zcdp=mechanism.zcdp, events=events)
+    channel.accountant.charge_levels(channel.name, levels, kind=mechanism.kind, zcdp=mechanism.zcdp, events=events)
     return y, spoke
 
 
@@ -118,11 +118,11 @@ def on_average(
     arrived = arrived & who  # whoever announced nothing has no share of the noise
     mean, released = mechanism.average(x, who, arrived, channel.rng, sensitivity, weights)
     if not unseen:
-        channel.ledger.charge(channel.name, loss(channel), each=who, events=events)
+        channel.accountant.charge(channel.name, loss(channel), each=who, events=events)
         if lying is not None:  # where too few of those in it are honest, it hides nothing
             broken = released & ~mechanism.holds(who, arrived & ~lying)
             if broken.any():
-                channel.ledger.charge(channel.name, NoPrivacy().loss(), each=who & broken[:, None], events=events)
+                channel.accountant.charge(channel.name, NoPrivacy().loss(), each=who & broken[:, None], events=events)
     told, inside = channel.faults.show(mean, released, who.shape[1]), arrived & released[:, None]
     return of(inside, told), inside
 

@@ -89,7 +89,7 @@ class Speaking(Around):
 
     `World` makes it for `speaks="chosen"`. It has a role more: `speaker_i` chooses for the sender with number i. An
     action is a place in `levels`. At a level epsilon > 0 the next message is perturbed at that epsilon, which the
-    ledger charges. At level 0 the agent says nothing new, which costs nothing: where a message is a preference it
+    accountant charges. At level 0 the agent says nothing new, which costs nothing: where a message is a preference it
     repeats its last message, if there is one, and else it sends nothing (`ChosenLevels`). A level holds for one turn,
     whether a message is sent in it or not. Messages that are sent before the first choice have level 0.
 
@@ -245,9 +245,9 @@ class Speaking(Around):
     def spent(self) -> Floats:
         """The sum of the levels of each agent's messages so far, float64[B, N]."""
         shape = (self.num_envs, self.roles[SPEAKER].num_agents)
-        if self.ledger is None:
+        if self.accountant is None:
             return np.zeros(shape)
-        return np.broadcast_to(self._budget.spent(self.ledger, self._speech.channel), shape)
+        return np.broadcast_to(self._budget.spent(self.accountant, self._speech.channel), shape)
 
     def look(self, role: str, rows: Array | None = None) -> Array:
         """See `Population`; always of what is public now."""
@@ -282,9 +282,11 @@ class Speaking(Around):
         """Of speakers: the levels that fit into what is left, int8[B, N, levels]; None without a total."""
         if role != SPEAKER:
             return self.inner.action_mask(role)
-        if self.params.total is None or self.ledger is None:
+        if self.params.total is None or self.accountant is None:
             return None
-        fits = [self._budget.allows(self.ledger, np.full((1, 1), level), self._speech.channel) for level in self.grid]
+        fits = [
+            self._budget.allows(self.accountant, np.full((1, 1), level), self._speech.channel) for level in self.grid
+        ]
         shape = (self.num_envs, self.roles[SPEAKER].num_agents)
         return np.stack([np.broadcast_to(one, shape) for one in fits], 2).astype(np.int8)
 

@@ -186,7 +186,7 @@ class Stored(Run[S]):
                 counted, spent = self.column(made.counted), self.column(made.spent)
                 self.channels[name].each = counted[..., 0]
                 sums = spent[..., 0], spent[..., 1], spent[..., 2]
-                self.ledger.keep_levels(name, self.channels[name].chosen, counted[..., 1], *sums)
+                self.accountant.keep_levels(name, self.channels[name].chosen, counted[..., 1], *sums)
             for name, (everyone, each) in self.counts.items():
                 channel = self.channels[name]
                 channel.everyone = self.column(everyone) if everyone else channel.everyone

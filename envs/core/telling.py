@@ -112,8 +112,8 @@ def messages_of(population: Any) -> Array:
 
 def epsilon_of(population: Any) -> Array:
     """What each sender has spent by basic composition, float64[B, N]."""
-    if population.ledger is None:
+    if population.accountant is None:
         return np.where(messages_of(population) > 0, np.inf, 0.0)
     sender = next(iter(population.channels.values())).sender
-    total: Array = population.ledger.total(delta=0.0, method="basic", role=sender)
+    total: Array = population.accountant.epsilon(delta=0.0, method="basic", role=sender)
     return total

@@ -58,7 +58,7 @@ Info
 
 Privacy channels
     `report`: categorical, from individuals to the platform. Individuals perturb their reports themselves, each at level
-    log(1 + eps); the channel takes no other mechanism. The ledger records these levels. Each value enters
+    log(1 + eps); the channel takes no other mechanism. The accountant records these levels. Each value enters
     one report, so at event level the largest level counts, and at user level the composition of all. An individual
     chooses its budget, and whether to take part, before it holds a value, and no observation shows anyone's value.
     Payments, and with them the rewards that all see in the standard views, follow from the reports. So only the reports

@@ -183,7 +183,7 @@ class FederatedTraining(RoundStopping):
             )
 
     def practice_params(self) -> Params:
-        """Learners practise on held-out images: no ledger would count what they learned from the clients'."""
+        """Learners practise on held-out images: no accountant would count what they learned from the clients'."""
         return replace(self.params, data=practice_data(self.data))
 
     def arrays(self) -> dict[str, Any]:

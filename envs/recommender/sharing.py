@@ -56,7 +56,7 @@ class Request:
 
 def is_plain(channels: Mapping[str, Channel]) -> bool:
     """Whether answers are exact and always arrive, and nothing is charged."""
-    return not any(c.config.mechanism or c.config.faults or c.ledger for c in map(channels.__getitem__, CHANNELS))
+    return not any(c.config.mechanism or c.config.faults or c.accountant for c in map(channels.__getitem__, CHANNELS))
 
 
 class ThirdParty:

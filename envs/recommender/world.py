@@ -49,13 +49,13 @@ Privacy channels
     - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours
       has sent one message. It takes `TreeAggregation`: the third party adds noise once, as a function of the asking
       agent, the cell, the cluster and the block of feedbacks, so a repeated question gets the same answer. A feedback
-      costs epsilon for each stream (asking agent, cell, cluster) in which it was released, and the ledger charges an
-      agent exactly for its costliest feedback. If a policy asks about sums that include the asking agent's own
+      costs epsilon for each stream (asking agent, cell, cluster) in which it was released, and the accountant charges
+      an agent exactly for its costliest feedback. If a policy asks about sums that include the asking agent's own
       feedbacks, these are released too. A question says which cell it is about. Answers to liars have noise, and costs,
       of their own. It also takes `Blocks`: then a block of a stream is what has come since anybody last asked about it,
       and gets noise once, of scale 1/epsilon, which is less where agents ask seldom.
     - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. They follow from what was shown.
-      The paper adds no noise; the ledger then says that nothing is hidden (inf). `TreeAggregation` or `Blocks` add
+      The paper adds no noise; the accountant then says that nothing is hidden (inf). `TreeAggregation` or `Blocks` add
       noise, and are charged like those of `statistics`; sums and counts are then streams of rounds. A visit stays
       unprotected: one that is replaced changes two streams on each channel, and what agents ask about may follow from
       what they have shown.

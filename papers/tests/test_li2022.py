@@ -106,7 +106,7 @@ def test_what_a_round_of_table_2_costs_is_what_the_world_counts(case: str) -> No
     assert each == pytest.approx(round_cost(*CASES[case]))
 
 
-def test_the_ledger_totals_what_was_told() -> None:
+def test_the_accountant_totals_what_was_told() -> None:
     """M epsilon for each reward told at user level, and once at event level."""
     found = played(setting("CDPMAB", {"epsilon": 0.1}), 1)
     assert found["epsilon_event"] == pytest.approx(5)

@@ -41,7 +41,7 @@ class FedUCB(Policy):
     Noise on what is uploaded was claimed to make it private, but the moment of an upload follows from pulls, and these
     from the agent's own rewards, to which no noise was added: one reward can move the upload (Zhou & Chowdhury 2024,
     'On differentially private federated linear contextual bandits', issue (i)). So it declares no public schedule, and
-    the ledger gives it no finite total; with the claim in place of that, `audit(change=...)` refutes it.
+    the accountant gives it no finite total; with the claim in place of that, `audit(change=...)` refutes it.
 
     With `acts_on="received"`, pulls follow from the averages that the server sent, and so does the moment: the schedule
     is public. Own rewards are then used only once they were uploaded.

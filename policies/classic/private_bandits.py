@@ -2,7 +2,7 @@
 rewards through noisy means alone.
 
 One reward of one agent is protected (event level), against an observer of all pulls. The policies add their noise
-themselves: nothing is sent over a channel, and the ledger records nothing. Each agent acts on its own, one arm per
+themselves: nothing is sent over a channel, and the accountant records nothing. Each agent acts on its own, one arm per
 slot; ties go to the first arm. Arrays are [B, M, K]. A replica in which nothing has been pulled yet starts afresh.
 
 `trust` says whom users trust with their rewards: "central", a curator; "shuffle", whoever puts their messages in random

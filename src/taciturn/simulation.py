@@ -19,14 +19,14 @@ class Run:
         trace: `{name: [time, B, ...]}`, what was recorded at `times`.
         times: float64[time], in the unit of the world's clock.
         seed: the seed that reproduces the run.
-        ledger: what every agent has spent; None if no channel was private.
+        accountant: what every agent has spent; None if no channel was private.
     """
 
     metrics: dict[str, Array]
     trace: dict[str, Array]
     times: Array
     seed: int
-    ledger: Any = None
+    accountant: Any = None
 
     def __repr__(self) -> str:
         replicas = len(next(iter(self.metrics.values()), ()))
@@ -116,7 +116,7 @@ def simulate(
         _record(population, policies, times, trace, fast)
     else:
         population.advance(policies, until=float(times[-1]), fast=fast)
-    return Run(population.metrics(), trace, times, seed, population.ledger)
+    return Run(population.metrics(), trace, times, seed, population.accountant)
 
 
 def _prescribed(population: Population[Any], policies: Mapping[str, Any]) -> dict[str, Any]:

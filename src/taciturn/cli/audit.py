@@ -72,7 +72,7 @@ def audit_all(
 ) -> list[AuditResult]:
     """Audit mechanisms by name (`parse_mechanism`), each by `taciturn.wrappers.audit` with what is `given`.
 
-    `site` is the channel on which each mechanism is installed, to audit the ledger's total after a run; without it,
+    `site` is the channel on which each mechanism is installed, to audit the accountant's total after a run; without it,
     single messages are audited. `progress` is called with the specification being audited and the share of all work
     that is done.
     """

@@ -5,7 +5,8 @@
 - `losses`: what one message costs
 - `composition`: what many messages cost together
 - `sampling`, `shuffling`: what a message costs whose sender is hidden among others
-- `ledger` (with `accounts`), `budget`, `spending`: what each agent has sent, what it may send, and what a run has spent
+- `accountant` (with `accounts`), `budget`, `spending`: what each agent has sent, what it may send, and what a run has
+spent
 - `certifying` (with `audit_result`): lower bounds on epsilon from transcripts
 - `channels`: what accounting reads of a channel
 """

@@ -1,4 +1,4 @@
-"""Accounts of a ledger: how many messages each agent has sent on a channel, and at which privacy loss."""
+"""Accounts of an accountant: how many messages each agent has sent on a channel, and at which privacy loss."""
 
 import math
 from dataclasses import dataclass

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from taciturn.privacy import checks
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.accounts import Account
 from taciturn.privacy.composition import ORDERS
-from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.losses import PrivacyLoss
 from taciturn.validation import Bools, Floats, NamesUnknown, choice, number
 
@@ -35,8 +35,8 @@ class Budget(metaclass=NamesUnknown):
     (Rogers, Roth, Ullman & Vadhan 2016), `zcdp` adds rhos (Whitehouse, Ramdas, Rogers & Wu 2023, Theorem 1), and `rdp`
     adds Renyi divergences of one order, fixed in advance by epsilon and delta (the Renyi filter of Feldman & Zrnic
     2021); at that order `rdp` admits all that `zcdp` admits. If all messages cost the same, `messages` gives a number
-    fixed in advance, so any method of `Ledger.total` is valid for their total. `basic` admits more if the budget goes
-    on a few large messages, the others if it goes on many small ones.
+    fixed in advance, so any method of `Accountant.epsilon` is valid for their total. `basic` admits more if the budget
+    goes on a few large messages, the others if it goes on many small ones.
 
     Args:
         epsilon: > 0.
@@ -99,7 +99,7 @@ class Budget(metaclass=NamesUnknown):
         cost = self.cost(loss)
         return math.inf if cost == 0 else float(math.floor(self._room / cost))
 
-    def spent(self, ledger: Ledger, channel: str | None = None) -> Floats:
+    def spent(self, accountant: Accountant, channel: str | None = None) -> Floats:
         """What agents have spent on a channel (None: on all), in the unit of `limit`.
 
         Returns:
@@ -108,14 +108,14 @@ class Budget(metaclass=NamesUnknown):
         Raises:
             ValueError: the channel is unknown, or is None where several roles send.
         """
-        choice("channel", channel, (None, *ledger.channels))
-        names = [name for name in ledger.channels if channel in (None, name)]
-        if len({ledger.senders[name] for name in names}) > 1:
+        choice("channel", channel, (None, *accountant.channels))
+        names = [name for name in accountant.channels if channel in (None, name)]
+        if len({accountant.senders[name] for name in names}) > 1:
             raise ValueError(
                 f"channel must be named where several roles send, one of {', '.join(map(repr, names))}, not None"
             )
-        total = np.zeros((ledger.num_envs, 1))
-        for account in (a for name in names for a in ledger.accounts_of(name)):
+        total = np.zeros((accountant.num_envs, 1))
+        for account in (a for name in names for a in accountant.accounts_of(name)):
             if isinstance(account, Account):
                 messages, cost = account.messages(), self.cost(account.loss)
                 total = total + (messages * cost if math.isfinite(cost) else np.where(messages > 0, cost, 0.0))
@@ -123,18 +123,18 @@ class Budget(metaclass=NamesUnknown):
                 total = total + self._cost_of_levels(account.epsilon, account.zcdp * account.squares)
         return total
 
-    def allows(self, ledger: Ledger, loss: PrivacyLoss | Floats, channel: str | None = None) -> Bools:
+    def allows(self, accountant: Accountant, loss: PrivacyLoss | Floats, channel: str | None = None) -> Bools:
         """Which agents can afford one more message.
 
         Args:
-            ledger: what has been spent.
+            accountant: what has been spent.
             loss: privacy loss of the message, or the epsilons that agents choose for it, float64[B, N].
             channel: the channel that the budget covers; None: all channels together.
 
         Returns:
             bool[B, N], or [B, 1] if all agents have spent the same.
         """
-        accounts = [account for account in ledger.accounts if account.channel == channel]
+        accounts = [account for account in accountant.accounts if account.channel == channel]
         if isinstance(loss, PrivacyLoss) and len(accounts) == 1 and isinstance(accounts[0], Account):
             account, cost = accounts[0], self.cost(loss)
             unit = self.cost(account.loss)
@@ -142,34 +142,37 @@ class Budget(metaclass=NamesUnknown):
                 fit = math.floor((self._room - cost) / unit) - account.everyone[:, None]
                 return fit >= (0 if account.each is None else account.each)
         costs = self.cost(loss) if isinstance(loss, PrivacyLoss) else self._cost_of_levels(loss, loss**2 / 2)
-        return self.spent(ledger, channel) + costs <= self._room
+        return self.spent(accountant, channel) + costs <= self._room
 
-    def _all_can_afford(self, ledger: Ledger, loss: PrivacyLoss, channel: str) -> bool:
+    def _all_can_afford(self, accountant: Accountant, loss: PrivacyLoss, channel: str) -> bool:
         """Whether all agents can afford one more message, without reading their counts while none can be near the
         limit.
 
-        The ledger keeps the most that any agent had spent when the counts were last read; `most` bounds what was added
-        since.
+        The accountant keeps the most that any agent had spent when the counts were last read; `most` bounds what was
+        added since.
         """
-        spent, then = ledger._spent.get((self, channel), (0.0, 0.0))
-        accounts = [account for account in ledger.accounts if account.channel == channel]
+        spent, then = accountant._spent.get((self, channel), (0.0, 0.0))
+        accounts = [account for account in accountant.accounts if account.channel == channel]
         counted = [account for account in accounts if isinstance(account, Account)]
         if spent == math.inf or not counted or len(counted) < len(accounts):
             return False
         most = sum(account.most * self.cost(account.loss) for account in counted if account.most)
         if spent + (most - then) + self.cost(loss) <= self.limit:
             return True
-        everybody = bool(self.allows(ledger, loss, channel).all())
-        ledger._spent[self, channel] = (float(self.spent(ledger, channel).max()) if everybody else math.inf, most)
+        everybody = bool(self.allows(accountant, loss, channel).all())
+        accountant._spent[self, channel] = (
+            float(self.spent(accountant, channel).max()) if everybody else math.inf,
+            most,
+        )
         return everybody
 
     def admit(
-        self, ledger: Ledger, loss: PrivacyLoss | Floats, senders: Bools, channel: str | None = None
+        self, accountant: Accountant, loss: PrivacyLoss | Floats, senders: Bools, channel: str | None = None
     ) -> tuple[Bools, Bools]:
         """The agents that may send, decided before anything is sent or charged.
 
         Args:
-            ledger, loss, channel: as for `allows`.
+            accountant, loss, channel: as for `allows`.
             senders: the agents that are about to send, bool[B, N].
 
         Returns:
@@ -179,11 +182,11 @@ class Budget(metaclass=NamesUnknown):
         Raises:
             BudgetSpent: an agent may not send, and `when_spent` is `raise`.
         """
-        if channel is not None and isinstance(loss, PrivacyLoss) and self._all_can_afford(ledger, loss, channel):
-            return senders, np.zeros(ledger.num_envs, np.bool_)
-        admitted = senders & self.allows(ledger, loss, channel)
+        if channel is not None and isinstance(loss, PrivacyLoss) and self._all_can_afford(accountant, loss, channel):
+            return senders, np.zeros(accountant.num_envs, np.bool_)
+        admitted = senders & self.allows(accountant, loss, channel)
         if self.when_spent == "silent":
-            return admitted, np.zeros(ledger.num_envs, np.bool_)
+            return admitted, np.zeros(accountant.num_envs, np.bool_)
         refused = senders & ~admitted
         if self.when_spent == "raise" and refused.any():
             replica, agent = np.argwhere(refused)[0]

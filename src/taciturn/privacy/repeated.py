@@ -88,8 +88,8 @@ class Memoized(Repeated):
 
     An agent draws a new answer, and is charged, only when its value differs from the one last answered; repeating an
     answer costs nothing. A new answer that differs from the last reveals, whatever epsilon is, that the value has
-    changed, so the ledger's totals are infinite. Under a `Budget` smaller than two answers, an agent repeats its first
-    answer whatever happens to its value: then the total is that of one answer, and larger budgets are refused.
+    changed, so the accountant's totals are infinite. Under a `Budget` smaller than two answers, an agent repeats its
+    first answer whatever happens to its value: then the total is that of one answer, and larger budgets are refused.
 
     Args:
         mechanism: draws the answers; it must have no state itself.
@@ -149,10 +149,10 @@ class Scheduled(Repeated):
     the transcript of an agent is a function of that output (post-processing: Dwork & Roth 2014, Proposition 2.1), and
     what the output costs is the cost of the whole transcript. The agent's own earlier messages reveal nothing, and its
     later ones nothing more, so a single answer is also all that an agent's whole history costs, at user level, as far
-    as the mechanism bounds any change of its input (randomised response does; the ledger's rules hold for others).
+    as the mechanism bounds any change of its input (randomised response does; the accountant's rules hold for others).
 
     The moment must be public. An agent counts its own messages, so this holds where private data affect neither
-    whether nor when it sends. Elsewhere (`Channel.silence_tells`) the ledger's totals are infinite, as for all
+    whether nor when it sends. Elsewhere (`Channel.silence_tells`) the accountant's totals are infinite, as for all
     mechanisms.
 
     One answer that everybody hears says more than many answers at the same total that are heard once each: what a small

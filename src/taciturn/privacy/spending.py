@@ -7,11 +7,11 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.accounts import Accounts, Levels
 from taciturn.privacy.base import Mechanism
 from taciturn.privacy.channels import SendingChannel
 from taciturn.privacy.composition import Method, message_epsilon
-from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.losses import PrivacyLoss
 from taciturn.privacy.totals import changes_show
 from taciturn.validation import Array, Floats, Ints
@@ -22,7 +22,7 @@ COVERS = "of one event, on all channels"
 
 def spending(
     channels: Collection[SendingChannel],
-    ledger: Ledger | None,
+    accountant: Accountant | None,
     *,
     methods: Sequence[Method] = ("basic", "zcdp"),
     delta: float = 1e-5,
@@ -42,20 +42,20 @@ def spending(
 
     Every epsilon is inf where a message was sent on a channel without a mechanism. Every total is inf where the
     channel's `silence_tells` or is `unbounded`, even without messages, or a memoised answer may change (see
-    `Ledger.total`). Mechanisms with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent:
+    `Accountant.epsilon`). Mechanisms with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent:
     `messages` counts what was sent, the epsilons count what was charged.
 
     Args:
         channels: the population's channels, which count the messages; at least one.
-        ledger: what was charged for them; None: no channel has a mechanism.
-        methods: how messages compose, as for `Ledger.total`; each gives the smallest bound by it or a simpler method.
-        delta: in [0, 1).
+        accountant: what was charged for them; None: no channel has a mechanism.
+        methods: how messages compose, as for `Accountant.epsilon`; each gives the smallest bound by it or a simpler
+        method. delta: in [0, 1).
 
     Returns:
         Arrays by name, in the order above.
     """
     messages = reduce(np.add, map(_sent, channels))
-    if ledger is None:
+    if accountant is None:
         nothing_hidden = np.where(messages > 0, math.inf, 0.0)
         total = (
             np.full(messages.shape, math.inf)
@@ -64,7 +64,7 @@ def spending(
         )
         totals = {f"epsilon_{name}": total.copy() for name in methods}
         return {"messages": messages, "epsilon_message": nothing_hidden} | totals
-    first, *others = (_spent_by(role, ledger, methods, delta) for role in ledger.agents)
+    first, *others = (_spent_by(role, accountant, methods, delta) for role in accountant.agents)
     for other in others:
         first = {name: np.maximum(epsilon, other[name]) for name, epsilon in first.items()}
     return {"messages": messages} | first
@@ -85,30 +85,30 @@ def _sent(channel: SendingChannel) -> Ints:
     return sent if channel.each is None else sent + channel.each.sum(1)
 
 
-def _spent_by(role: str, ledger: Ledger, methods: Sequence[Method], delta: float) -> dict[str, Floats]:
+def _spent_by(role: str, accountant: Accountant, methods: Sequence[Method], delta: float) -> dict[str, Floats]:
     """The epsilons of one role's agents, float64[B]."""
-    accounts = ledger.sent_by(role)
+    accounts = accountant.sent_by(role)
     # The largest chosen level is 0 if none was sent.
     most = [account.largest.max(1) if isinstance(account, Levels) else account.most_sent() for account in accounts]
-    costliest = np.zeros(ledger.num_envs)
+    costliest = np.zeros(accountant.num_envs)
     for account, found in zip(accounts, most, strict=True):
         dearest = (
             found if isinstance(account, Levels) else np.where(found > 0, _of_one_message(account.loss, delta), 0.0)
         )
         costliest = np.maximum(costliest, dearest)
     spent = {"epsilon_message": costliest}
-    read = [ledger.channels[account.channel] for account in accounts]
+    read = [accountant.channels[account.channel] for account in accounts]
     quick = not any(_is_impure(account.loss) for account in accounts)
     quick = quick and not any(one.silence_tells or one.unbounded or changes_show(one) for one in read)
     for method in methods:
         if method == "basic" and quick:
-            spent["epsilon_basic"] = _basic(accounts, most, ledger)
+            spent["epsilon_basic"] = _basic(accounts, most, accountant)
         else:
-            spent[f"epsilon_{method}"] = ledger.total(delta, "max", method, unit="event", role=role)
+            spent[f"epsilon_{method}"] = accountant.epsilon(delta, "max", method, unit="event", role=role)
     return spent
 
 
-def _basic(accounts: Accounts, most: list[Array], ledger: Ledger) -> Floats:
+def _basic(accounts: Accounts, most: list[Array], accountant: Accountant) -> Floats:
     """Basic composition of pure messages, for the agent that spent most: float64[B].
 
     Args:
@@ -117,11 +117,11 @@ def _basic(accounts: Accounts, most: list[Array], ledger: Ledger) -> Floats:
     differing = [isinstance(account, Levels) or account.each is not None for account in accounts]
     # If agents differ on at most one account, the agent that spent most there spent most in all.
     alike = sum(differing) <= 1
-    total = np.zeros(ledger.num_envs) if alike else np.zeros((ledger.num_envs, 1))
+    total = np.zeros(accountant.num_envs) if alike else np.zeros((accountant.num_envs, 1))
     parallel: dict[str, Array] = {}
     cost: Array
     for account, count in zip(accounts, most, strict=True):
-        disjoint = ledger.channels[account.channel].disjoint
+        disjoint = accountant.channels[account.channel].disjoint
         if isinstance(account, Levels):
             if disjoint and alike:
                 cost = count

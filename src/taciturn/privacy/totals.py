@@ -1,4 +1,4 @@
-"""What the messages that a ledger has counted cost together."""
+"""What the messages that an accountant has counted cost together."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -21,25 +21,25 @@ STREAM = "a message is a whole stream, of which one event enters one value"
 NOTES: dict[type, str] = {TreeAggregation: STREAM, Blocks: STREAM}
 
 
-def epsilons(ledger: Any, accounts: Accounts, bound: Bound, unit: Unit | None, *, top: bool = False) -> Array:
+def epsilons(accountant: Any, accounts: Accounts, bound: Bound, unit: Unit | None, *, top: bool = False) -> Array:
     """Bounds [B, N], computed once for each distinct row of counts; [B, 1] if all agents have sent the same.
 
     With `top`, only the largest bound of each replica is needed. Bounds grow with the counts, so where agents
     differ on a single account, the agent that has sent most there has spent most: [B, 1].
     """
-    read = [ledger.channels[a.channel] for a in accounts]
+    read = [accountant.channels[a.channel] for a in accounts]
     if any(channel.silence_tells or channel.unbounded for channel in read):
-        return np.full((ledger.num_envs, 1), math.inf)
+        return np.full((accountant.num_envs, 1), math.inf)
     top = top and sum(isinstance(a, Levels) or a.each is not None for a in accounts) == 1
     counted: list[tuple[str | None, PrivacyLoss, Ints]] = []  # the channel, if its messages compose in parallel
     chosen: list[tuple[Floats, ...]] = []
     costliest: dict[str, tuple[Floats, ...]] = {}  # by channel, where messages compose in parallel
     for a in accounts:
-        parallel = unit == "event" and ledger.channels[a.channel].disjoint
+        parallel = unit == "event" and accountant.channels[a.channel].disjoint
         size: int | None = 1
-        if unit == "user" and ledger.channels[a.channel].unit == "event":
+        if unit == "user" and accountant.channels[a.channel].unit == "event":
             size = a.events or (1 if a.kind in LOCAL else None)
-        if changes_show(ledger.channels[a.channel]):
+        if changes_show(accountant.channels[a.channel]):
             size = None
         if isinstance(a, Account):
             loss = NOTHING_HIDDEN if size is None else a.loss.group(size)
@@ -53,7 +53,7 @@ def epsilons(ledger: Any, accounts: Accounts, bound: Bound, unit: Unit | None, *
                 chosen.append(four)
     chosen += costliest.values()
     columns = [column for _, _, column in counted] + [column for one in chosen for column in one]
-    shape = np.broadcast_shapes((ledger.num_envs, 1), *(column.shape for column in columns))
+    shape = np.broadcast_shapes((accountant.num_envs, 1), *(column.shape for column in columns))
     rows, code = distinct([np.broadcast_to(column, shape).ravel() for column in columns], math.prod(shape))
 
     def picked(columns: Iterable[Array]) -> Array:
@@ -69,31 +69,31 @@ def epsilons(ledger: Any, accounts: Accounts, bound: Bound, unit: Unit | None, *
     return np.asarray(bound(History(groups, sums))[code].reshape(shape))
 
 
-def table(ledger: Any, delta: float, methods: Sequence[Method]) -> list[dict[str, Any]]:
-    """See `Ledger.table`."""
+def table(accountant: Any, delta: float, methods: Sequence[Method]) -> list[dict[str, Any]]:
+    """See `Accountant.table`."""
     delta = number("delta", delta, at_least=0, below=1)
     for method in methods:
         choice("method", method, METHODS)
     rows = []
-    for role in ledger.agents:
+    for role in accountant.agents:
         every: Accounts = []
-        for name in (name for name in ledger.channels if ledger.senders[name] == role):
-            accounts = ledger.accounts_of(name)
+        for name in (name for name in accountant.channels if accountant.senders[name] == role):
+            accounts = accountant.accounts_of(name)
             every += accounts
-            channel = ledger.channels[name]
+            channel = accountant.channels[name]
             labels = {"channel": name, "role": role, "observer": channel.observer, "unit": channel.unit}
             for kind in dict.fromkeys(a.kind for a in accounts):
-                found = summary(ledger, [a for a in accounts if a.kind == kind], role, delta, methods)
+                found = summary(accountant, [a for a in accounts if a.kind == kind], role, delta, methods)
                 rows.append(labels | {"mechanism": kind} | found | {"note": note(channel, kind)})
         if every:
             labels = {"channel": "all", "role": role, "observer": "all", "unit": "", "mechanism": "all"}
-            rows.append(labels | summary(ledger, every, role, delta, methods) | {"note": ""})
+            rows.append(labels | summary(accountant, every, role, delta, methods) | {"note": ""})
     return rows
 
 
-def summary(ledger: Any, accounts: Accounts, role: str, delta: float, methods: Sequence[Method]) -> dict[str, Any]:
+def summary(accountant: Any, accounts: Accounts, role: str, delta: float, methods: Sequence[Method]) -> dict[str, Any]:
     """Messages and totals of some accounts of a role, as plain values."""
-    shape = (ledger.num_envs, ledger.agents[role])
+    shape = (accountant.num_envs, accountant.agents[role])
     messages = added(accounts, shape)
     sent = [a for a in accounts if a.messages().any()] or accounts
     dearest = max((a.loss for a in sent), key=lambda loss: (loss.epsilon, loss.rho))
@@ -105,7 +105,7 @@ def summary(ledger: Any, accounts: Accounts, role: str, delta: float, methods: S
         "delta": delta,
     }
     for method in methods:
-        total = np.broadcast_to(epsilons(ledger, accounts, partial(total_by, delta, method, 8), None), shape).copy()
+        total = np.broadcast_to(epsilons(accountant, accounts, partial(total_by, delta, method, 8), None), shape).copy()
         summary |= {f"{method}_mean": float(total.mean()), f"{method}_max": float(total.max())}
     return summary
 

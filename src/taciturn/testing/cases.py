@@ -214,13 +214,13 @@ def fingerprint(population: Population[Any]) -> bytes:
     }
     spaces = {name: (role.layout.low, role.layout.high, str(role.action_space)) for name, role in inner.roles.items()}
     ends = population.terminated, population.truncated, inner.terminated, inner.truncated
-    run = inner._state, inner.streams, getattr(inner, "_rngs", None), inner.turn, inner.params, ledger_state(inner)
+    run = inner._state, inner.streams, getattr(inner, "_rngs", None), inner.turn, inner.params, accountant_state(inner)
     return pickle.dumps([run, channels, spaces, ends, population.params])
 
 
-def ledger_state(population: Population[Any]) -> Any:
-    """What the ledger has counted, None without one."""
-    return None if population.ledger is None else population.ledger.accounts
+def accountant_state(population: Population[Any]) -> Any:
+    """What the accountant has counted, None without one."""
+    return None if population.accountant is None else population.accountant.accounts
 
 
 def of(state: Any, replica: int) -> dict[str, Any]:

@@ -211,16 +211,16 @@ def fast_form_has_the_law_of_steps(play: Play, alarm: float = ALARM) -> None:
         run = play.run(
             play.make(), population, seed=11 + fast, until=[horizon / 2, horizon], record=play.record, fast=fast
         )
-        runs.append((columns(run), run.ledger))
+        runs.append((columns(run), run.accountant))
         if population.clock_unit == "step":
             np.testing.assert_allclose(population.clock(), horizon, rtol=0.2)
-    (quick, quick_ledger), (slow, slow_ledger) = runs
+    (quick, quick_accountant), (slow, slow_accountant) = runs
     assert quick.keys() == slow.keys()
     compared = {key: p_value(quick[key], slow[key]) for key in quick}
-    if quick_ledger is not None:
+    if quick_accountant is not None:
         channel = next(iter(population.channels))
         compared["charges"] = p_value(
-            *(np.asarray(x.messages(channel)[:, 0], np.float64) for x in (quick_ledger, slow_ledger))
+            *(np.asarray(x.messages(channel)[:, 0], np.float64) for x in (quick_accountant, slow_accountant))
         )
     assert min(compared.values()) > alarm / len(compared), compared
 

@@ -135,7 +135,7 @@ def everything_says_what_it_is(case: Case) -> None:
         things.append(Seat(whole, next(iter(whole.roles)), 0, policies))
     if "private" in dresses(case):
         things += [dressed(one, case, "private") for one in (population, case.parallel_env(), case.env())]
-        things.append(taciturn.simulate(things[-3], {role: Random() for role in population.roles}, seed=0).ledger)
+        things.append(taciturn.simulate(things[-3], {role: Random() for role in population.roles}, seed=0).accountant)
     for thing in things:
         assert " object at 0x" not in repr(thing), type(thing)
         assert "\n" not in repr(thing)

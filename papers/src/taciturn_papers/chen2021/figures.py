@@ -128,7 +128,7 @@ class PrivacyStudy(Convergence):
     title = "Chen et al. 2021, Figure 5: privacy per reply"
     description = (
         "N = 400, K = 4. epsilon is per reply; the tables give an agent's total loss over a run (zCDP, delta = 1e-5), "
-        "and the basic sum over its replies to the requester that heard most (which is no total of the ledger)."
+        "and the basic sum over its replies to the requester that heard most (which is no total of the accountant)."
     )
     figures = ("chen2021/5",)
     claims = PRIVACY

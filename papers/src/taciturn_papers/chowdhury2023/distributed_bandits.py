@@ -3,7 +3,7 @@ new user, who perturbs the reward a little; what the server gets is a sum, or bi
 batch, in which there is noise enough.
 
 One reward of one user is protected, against an observer of the sums. The policies add the noise themselves: nothing is
-sent over a channel, and the ledger records nothing. The users' noise enters as its sum, whose law is known.
+sent over a channel, and the accountant records nothing. The users' noise enters as its sum, whose law is known.
 """
 
 import functools

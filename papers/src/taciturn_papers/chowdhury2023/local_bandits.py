@@ -2,8 +2,8 @@
 noise to it, so that nobody else sees it.
 
 One reward is protected, at a loss of epsilon for each pull, against all others, the agent's own server included. The
-policy adds the noise itself: nothing is sent over a channel, and the ledger records nothing. Ties go to the first arm.
-A replica in which nothing has been pulled yet starts afresh.
+policy adds the noise itself: nothing is sent over a channel, and the accountant records nothing. Ties go to the first
+arm. A replica in which nothing has been pulled yet starts afresh.
 """
 
 import numpy as np

@@ -33,10 +33,10 @@ def run(cell: Cell, points: int) -> Result:
         metrics["local_regret_per_agent"] = float(done.metrics["local_regret"].mean()) / params["num_agents"]
     metrics["rewards_reported"] = float(world.state.weight.sum(-1).max(1).mean())
     silent = metrics["transmissions"] == 0
-    if done.ledger is None or silent:
+    if done.accountant is None or silent:
         levels = dict.fromkeys(("message", "event", "user"), 0.0 if silent else math.inf)
     else:
-        user = done.ledger.total(by="max", method="basic", unit="user", delta=0)
+        user = done.accountant.epsilon(by="max", method="basic", unit="user", delta=0)
         levels = {
             "message": done.metrics["epsilon_message"].max(),
             "event": done.metrics["epsilon_basic"].mean(),

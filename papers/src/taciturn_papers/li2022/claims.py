@@ -126,7 +126,7 @@ def spent(theorem: int, quote: str, settings_of: Sequence[tuple[str, Config]]) -
         ]
 
     return Claim(
-        f"Theorem {theorem}: M epsilon-differential privacy (epsilon of a message in the ledger over M epsilon)",
+        f"Theorem {theorem}: M epsilon-differential privacy (epsilon of a message in the accountant over M epsilon)",
         quote,
         "at most 1",
         measured,
@@ -154,8 +154,8 @@ def vacuous(results: Results) -> str:
     return (
         "true of the regret; noise and C(r) still depend on epsilon: by the formulas "
         f"{text(expected(AT_ONE)['regret'])} and {text(expected(FREE)['regret'])}. The privacy loss is finite too, but "
-        f"vacuous: at user level the messages total {text(value_of(results, AT_ONE, 'epsilon_user'))} in the ledger, "
-        f"or M epsilon for each of {text(reported)} rewards reported: {text(AGENTS * reported)}"
+        f"vacuous: at user level the messages total {text(value_of(results, AT_ONE, 'epsilon_user'))} in the "
+        f"accountant, or M epsilon for each of {text(reported)} rewards reported: {text(AGENTS * reported)}"
     )
 
 

@@ -71,8 +71,8 @@ class PrivacyStudy(FederatedFigure):
     title = "Li & Song 2022, Figure 4: privacy and regret"
     description = (
         "CDP-MAB with 50 agents and 100 arms, whose means form a grid or are drawn from [0, 1]. The paper's epsilon is "
-        "that of the noise; the tables give the ledger's: per message (Theorem 1), for all messages of an agent if one "
-        "reward changes (event level), and if all of its rewards may change (user level)."
+        "that of the noise; the tables give the accountant's: per message (Theorem 1), for all messages of an agent if "
+        "one reward changes (event level), and if all of its rewards may change (user level)."
     )
     figures = ("li2022/4",)
     claims = claims.PRIVACY
@@ -89,7 +89,7 @@ class PrivacyStudy(FederatedFigure):
         return [*plots, self.plot_levels(results)] if len(results) else []
 
     def plot_levels(self, results: Results) -> Plot:
-        """Regret against the paper's epsilon and against those of the ledger."""
+        """Regret against the paper's epsilon and against those of the accountant."""
         figure, parts = facet_axes(self, results, height=4.2)
         for ax, part in parts:
             groups = [g for g in part if g.config["privacy"] == "paper"]

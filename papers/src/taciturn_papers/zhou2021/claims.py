@@ -784,7 +784,7 @@ def neglected(results: Results) -> str:
 
 
 def charge(statement: str, quote: str, config: Callable[[Config], Config], why: str) -> Claim:
-    """The ledger."""
+    """The accountant."""
     return everywhere(
         f"{statement} (largest charge of an agent over epsilon = 2)",
         quote,
@@ -898,8 +898,8 @@ PRIVACY = (
         "Theorem 1: contexts are epsilon-DP",
         "Theorem 1: 'differential privacy for user's sensitive context information'",
         exponential,
-        "A selection costs epsilon, and what a user likes enters the scores of all later ones: the ledger counts every "
-        "selection",
+        "A selection costs epsilon, and what a user likes enters the scores of all later ones: the accountant counts "
+        "every selection",
     ),
     Claim(
         "Theorem 2: noise of scale ln(n) / epsilon makes a stream epsilon-DP (its loss over epsilon)",

@@ -47,10 +47,10 @@ class Recommendations(PaperStudy):
         for part in range(1, 7):
             at = len(times) * part // 7 - 1
             metrics |= {f"regret_{part}": regret[at], f"reward_{part}": reward[at]}
-        if run.ledger is not None:
+        if run.accountant is not None:
             (channel,) = privacy
             # Each charge costs epsilon. The total is infinite where agents ask because of what was liked.
-            metrics["charged_over_epsilon"] = float(run.ledger.messages(channel).max())
+            metrics["charged_over_epsilon"] = float(run.accountant.messages(channel).max())
         return Result(metrics, {"regret": (run.times, regret)})
 
     def panels(self, results: Results) -> list[tuple[str, Results]]:

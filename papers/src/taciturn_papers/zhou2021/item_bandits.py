@@ -123,7 +123,7 @@ class GaussLinUCB(ItemPolicy):
     Each agent on its own regresses on `features`. All sums of (z, y)(z, y)' over the blocks of the binary mechanism get
     a symmetric Gaussian matrix, and the diagonal is shifted so that the sum stays positive definite (section 4.2). The
     items shown to a user are then private towards all other users. The policy adds this noise itself: nothing is sent
-    over a channel, and the ledger does not record it.
+    over a channel, and the accountant does not record it.
 
     Args:
         epsilon: > 0, of the whole run.

@@ -1,9 +1,9 @@
-"""The ledger: which messages each agent has sent, and what they cost together.
+"""The accountant: which messages each agent has sent, and what they cost together.
 
-During a run the ledger only counts. A total is computed when it is asked for, once for each distinct vector of counts.
-Every total is an upper bound: epsilon at the stated delta, against an observer who reads all messages on the channels
-asked for. Agents hold separate data, so the total of the agent that spent most holds for the population as a whole
-(parallel composition over agents; McSherry 2009).
+During a run the accountant only counts. A total is computed when it is asked for, once for each distinct vector of
+counts. Every total is an upper bound: epsilon at the stated delta, against an observer who reads all messages on the
+channels asked for. Agents hold separate data, so the total of the agent that spent most holds for the population as a
+whole (parallel composition over agents; McSherry 2009).
 """
 
 import math
@@ -21,7 +21,7 @@ from taciturn.privacy.losses import PrivacyLoss
 from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, number
 
 
-class Ledger:
+class Accountant:
     """What each agent has sent on each channel, and what it costs.
 
     A channel with a mechanism charges each message as it is sent. A channel that was never charged has no mechanism:
@@ -63,7 +63,7 @@ class Ledger:
     def __repr__(self) -> str:
         agents = " and ".join(f"{size} x {role}" for role, size in self.agents.items())
         return (
-            f"<Ledger of {self.num_envs} replicas of {agents}, on {', '.join(self.channels)}: {len(self.accounts)} "
+            f"<Accountant of {self.num_envs} replicas of {agents}, on {', '.join(self.channels)}: {len(self.accounts)} "
             "accounts>"
         )
 
@@ -147,8 +147,8 @@ class Ledger:
         self.accounts = [one for one in self.accounts if one is not self._levels.get(key)] + [kept]
         self._levels[key] = self._kept[key] = kept
 
-    def fresh(self, channels: Mapping[str, SendingChannel]) -> "Ledger":
-        """An empty ledger of the same senders, whose channels are these; this one keeps what was spent so far."""
+    def fresh(self, channels: Mapping[str, SendingChannel]) -> "Accountant":
+        """An empty accountant of the same senders, whose channels are these; this one keeps what was spent so far."""
         for kept in self._kept.values():
             kept.sent, kept.epsilon = kept.sent.copy(), kept.epsilon.copy()
             kept.squares, kept.largest = kept.squares.copy(), kept.largest.copy()
@@ -197,7 +197,7 @@ class Ledger:
         shape = _shape(self, channel)
         return totals.added(self.accounts_of(channel), shape)
 
-    def total(
+    def epsilon(
         self,
         delta: float = 1e-6,
         by: str = "agent",
@@ -318,11 +318,11 @@ class Ledger:
         return [Account(name, NOTHING_HIDDEN, None, everyone, channel.each)]
 
 
-def _shape(ledger: Ledger, channel: str) -> tuple[int, int]:
+def _shape(accountant: Accountant, channel: str) -> tuple[int, int]:
     """[B, N] of a channel; ValueError if there is no channel of that name."""
-    if channel not in ledger.channels:
-        choice("channel", channel, ledger.channels)
-    return ledger.num_envs, ledger.agents[ledger.senders[channel]]
+    if channel not in accountant.channels:
+        choice("channel", channel, accountant.channels)
+    return accountant.num_envs, accountant.agents[accountant.senders[channel]]
 
 
 def _named(channels: Mapping[str, SendingChannel], channel: str | Iterable[str] | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What the ledger costs in a population of 5,000 agents: `python benchmarks/ledger.py`.
+"""What the accountant costs in a population of 5,000 agents: `python benchmarks/accountant.py`.
 
 Charging, as a share of the step it happens in (the votes of `parallel_view.py`, as arrays), in turns within one
 process: of the bare step, and of one that also perturbs what is charged. A budget is asked and its messages charged,
@@ -17,9 +17,9 @@ from parallel_view import OPTIONS, Votes
 from parallel_view import Params as VotesParams
 
 from taciturn.envs.core import Channel, World, compiled
+from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.composition import Method
-from taciturn.privacy.ledger import Ledger
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Gaussian, k_ary_response
 
 AGENTS, REPEATS, TURNS = 5000, 21, 50
@@ -32,12 +32,12 @@ def microseconds(call: Callable[[], Any], times: int) -> float:
     return (time.perf_counter_ns() - started) / times / 1e3
 
 
-def ledger_of(num_envs: int) -> Ledger:
+def accountant_of(num_envs: int) -> Accountant:
     channels = [
         Channel("vote", "one_hot", observer="server", unit="event"),
         Channel("mean", "bounded", observer="neighbour", unit="event"),
     ]
-    return Ledger(num_envs, AGENTS, channels)
+    return Accountant(num_envs, AGENTS, channels)
 
 
 def charging(num_envs: int) -> dict[str, Any]:
@@ -46,28 +46,35 @@ def charging(num_envs: int) -> dict[str, Any]:
     population = World(Votes, VotesParams).population(num_envs=num_envs, num_agents=AGENTS)
     population.reset(seed=0)
     votes = rng.integers(0, OPTIONS, (num_envs, AGENTS))
-    ledger, vote, mean = ledger_of(num_envs), BitwiseRandomizedResponse(0.1).loss(), Gaussian.from_rho(1e-4).loss()
+    accountant, vote, mean = (
+        accountant_of(num_envs),
+        BitwiseRandomizedResponse(0.1).loss(),
+        Gaussian.from_rho(1e-4).loss(),
+    )
     live, senders = np.ones(num_envs, np.bool_), rng.random((num_envs, AGENTS)) < 0.5
     levels = rng.random((num_envs, AGENTS))
     some = levels * senders
-    wide, spent = ledger_of(num_envs), ledger_of(num_envs)
+    wide, spent = accountant_of(num_envs), accountant_of(num_envs)
     spent.charge("vote", vote, each=rng.integers(0, 101, (num_envs, AGENTS)))
     near = Budget(5.0)
     far = Budget(1e6)
     one_hot, means = np.eye(OPTIONS, dtype=np.int8)[votes], rng.random((num_envs, AGENTS))
     bitwise, noise = BitwiseRandomizedResponse(0.1), Gaussian.from_rho(1e-4, sensitivity=1.0)
 
-    def admit(budget: Budget, its: Ledger) -> None:
+    def admit(budget: Budget, its: Accountant) -> None:
         admitted, _ = budget.admit(its, vote, senders, "vote")
         its.charge("vote", vote, each=admitted)
 
     # Name: the charge, and the mechanism whose messages it counts.
     ways: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
-        "everyone": (lambda: ledger.charge("vote", vote, everyone=live), lambda: bitwise.perturb(one_hot, rng)),
-        "each": (lambda: ledger.charge("mean", mean, each=senders), lambda: noise.perturb(means, rng)),
-        "levels": (lambda: ledger.charge_levels("mean", levels), lambda: k_ary_response(votes, levels, OPTIONS, rng)),
+        "everyone": (lambda: accountant.charge("vote", vote, everyone=live), lambda: bitwise.perturb(one_hot, rng)),
+        "each": (lambda: accountant.charge("mean", mean, each=senders), lambda: noise.perturb(means, rng)),
+        "levels": (
+            lambda: accountant.charge_levels("mean", levels),
+            lambda: k_ary_response(votes, levels, OPTIONS, rng),
+        ),
         "levels of half": (
-            lambda: ledger.charge_levels("vote", some),
+            lambda: accountant.charge_levels("vote", some),
             lambda: k_ary_response(votes, levels, OPTIONS, rng),
         ),
         "budget": (lambda: admit(far, wide), lambda: bitwise.perturb(one_hot, rng)),
@@ -98,12 +105,14 @@ def asking() -> dict[str, float]:
     """Milliseconds of `total` by each method, where `different` agents sent different numbers of messages."""
     rng, result = np.random.default_rng(0), {}
     for different in (1, 100, AGENTS):
-        ledger = ledger_of(1)
+        accountant = accountant_of(1)
         counts = 10_000 + np.arange(AGENTS) % different
-        ledger.charge("vote", BitwiseRandomizedResponse(0.1).loss(), each=counts[None])
-        ledger.charge("mean", Gaussian.from_rho(1e-4).loss(), each=rng.permutation(different)[counts % different][None])
+        accountant.charge("vote", BitwiseRandomizedResponse(0.1).loss(), each=counts[None])
+        accountant.charge(
+            "mean", Gaussian.from_rho(1e-4).loss(), each=rng.permutation(different)[counts % different][None]
+        )
         for method in get_args(Method):
-            ask = partial(ledger.total, method=method)
+            ask = partial(accountant.total, method=method)
             name = f"{method}, {different} different"
             result[name] = round(statistics.median(microseconds(ask, 1) for _ in range(5)) / 1e3, 2)
             print(f"total by {name} agents: {result[name]} ms")
@@ -114,7 +123,7 @@ def main() -> None:
     compiled.COMPILE_FROM = 0  # before the clock starts
     result = {f"{num_envs} replicas": charging(num_envs) for num_envs in (1, 20)}
     packages = ("taciturn", "numpy", "gymnasium", "dp-accounting")
-    record("ledger", result | {"total_ms": asking(), "agents": AGENTS, "repeats": REPEATS}, packages)
+    record("accountant", result | {"total_ms": asking(), "agents": AGENTS, "repeats": REPEATS}, packages)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def asking() -> dict[str, float]:
             "mean", Gaussian.from_rho(1e-4).loss(), each=rng.permutation(different)[counts % different][None]
         )
         for method in get_args(Method):
-            ask = partial(accountant.total, method=method)
+            ask = partial(accountant.epsilon, method=method)
             name = f"{method}, {different} different"
             result[name] = round(statistics.median(microseconds(ask, 1) for _ in range(5)) / 1e3, 2)
             print(f"total by {name} agents: {result[name]} ms")

@@ -428,7 +428,7 @@ class ChangedRuns:
     def _claims(self, population: Population[Any]) -> Array:
         if population.accountant is None:
             return np.full(1, np.inf)
-        totals: Callable[..., Array] = population.accountant.total
+        totals: Callable[..., Array] = population.accountant.epsilon
         roles = {channel.sender for channel in population.channels.values()}
         given: dict[str, Any] = {"method": self.composition, "unit": "user"}
         return np.max([totals(self.delta, role=role, **given)[:, self.agent] for role in roles], 0)

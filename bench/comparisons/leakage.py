@@ -72,9 +72,9 @@ class Leakage(Study):
         "silences agents before they would spend more than it, and the attacker sees when. Beside these attacks "
         "stand those whose test is the best there is: the messages of one agent are given, and the attacker scores "
         "the whole transcript by the likelihood ratio of the mechanisms' own laws. They are made at a delta at which "
-        "so many runs can tell, and against the exact total at that delta (privacy loss distributions). One run of federated "
-        "training is attacked with every client as a canary, whose update points one way or the other; its bound is "
-        "that of Mahloujifar, Melis & Chaudhuri (2025) for Gaussian noise."
+        "so many runs can tell, and against the exact total at that delta (privacy loss distributions). One run of "
+        "federated training is attacked with every client as a canary, whose update points one way or the other; its "
+        "bound is that of Mahloujifar, Melis & Chaudhuri (2025) for Gaussian noise."
     )
     score = Score("certified", higher_is_better=False, label="certified epsilon of the whole run")
     facets: ClassVar[tuple[str, ...]] = ("env",)

@@ -46,10 +46,10 @@ class SocialRecommender(Study):
         "scores to the channel `selection`; what others show is not protected there. Epsilons are the accountant's "
         f"totals of a run at event level, by zCDP, for the agent that spent most, at delta = {DELTA:g}. One covers "
         f"{COVERS}; the other covers all three channels, and so one feedback's value whatever is shown. "
-        "T-PriDO and DT-PriDO ask where their own results are below 0.5, or always (threshold 2). LinUCB (hybrid), HOO, UCB1 and the neural "
-        "bandit learn alone. PPO sees only what the third party tells it of 8 clusters, chooses among these, and "
-        "decides when to ask. Each run is set beside one of random play on the same instance with the same contexts. "
-        "Policies that do not learn play 10 seeds of as many runs. "
+        "T-PriDO and DT-PriDO ask where their own results are below 0.5, or always (threshold 2). LinUCB (hybrid), "
+        "HOO, UCB1 and the neural bandit learn alone. PPO sees only what the third party tells it of 8 clusters, "
+        "chooses among these, and decides when to ask. Each run is set beside one of random play on the same instance "
+        "with the same contexts. Policies that do not learn play 10 seeds of as many runs. "
         + HOW_LEARNERS_ARE_JUDGED
         + " The constants of all other policies are their defaults."
     )

@@ -226,3 +226,12 @@ def test_no_name_of_a_field_is_special(numbers: bool, compile_from: int, monkeyp
             np.testing.assert_array_equal(getattr(population.state, field), np.full((3,) if numbers else (3, 2), value))
             assert not numbers or step.info[field].tolist() == [value] * 3
     assert is_compiled(population) == (compile_from == 0 and compiled.may_compile())
+
+
+def test_what_names_compiled_code_is_the_same_in_every_process() -> None:
+    """A comprehension is code within code, whose `repr` has an address."""
+
+    def function(numbers: Any) -> Any:
+        return [2 * one for one in numbers]
+
+    assert " at 0x" not in compiled.described_code(function.__code__)

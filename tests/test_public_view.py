@@ -109,7 +109,8 @@ OWN: dict[str, dict[str, Any]] = PARAMETERS | {
 }
 SETTINGS = OTHERS | {name: plays[0][:3] for name, plays in PLAYS.items()}
 for world in registry.WORLDS if registry.own_policies().keys() - {*SETTINGS} else ():  # those not named above
-    for name in {one.partition("(")[0] for some in fitting(world.world).values() for one in some} - {*SETTINGS}:
+    fit = {one.partition("(")[0] for some in fitting(world.world).values() for one in some}
+    for name in fit & registry.own_policies().keys() - {*SETTINGS}:
         SETTINGS[name] = (world.name, dict(world.small), {})
 TRUTH = dict.fromkeys(SETTINGS, False) | dict.fromkeys(
     (

@@ -19,6 +19,7 @@ def _asked(method: str) -> Any:
     def ask(self: "Around", *args: Any, **named: Any) -> Any:
         return getattr(self.inner, method)(*args, **named)
 
+    ask.__name__ = method  # by which a bound method is pickled
     return ask
 
 

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import FunctionType, SimpleNamespace
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
@@ -212,14 +212,19 @@ def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) ->
     """A text that changes when the function, or anything that it refers to, does."""
     if id(function) not in found:
         found[id(function)] = function.__qualname__
-        code = function.__code__
-        parts = [repr((code.co_code, code.co_consts, code.co_names, code.co_varnames))]
+        parts = [described_code(function.__code__)]
         parts += [repr(cell.cell_contents) for cell in function.__closure__ or ()]
         for name, value in sorted(uses(function, known).items()):
             text = described(value, known, found) if isinstance(value, FunctionType) else repr(value)
             parts.append(f"{name}={text}")
         found[id(function)] = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     return found[id(function)]
+
+
+def described_code(code: CodeType) -> str:
+    """A text of a function's code, the same in every process: that of a comprehension within it has an address."""
+    constants = [described_code(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    return repr((code.co_code, constants, code.co_names, code.co_varnames))
 
 
 LONG = (counter_streams.reject_binomial, counter_streams.invert_binomial, counter_streams.normal_tail)  # called

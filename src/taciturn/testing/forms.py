@@ -66,13 +66,12 @@ def play(env: Any, rng: np.random.Generator) -> Iterator[Any]:
                 yield env.reset()
             yield env.step(by_agent(random_actions(population, rng)))
         else:
-            step = env.step(env.action_space.sample())
-            yield step
-            ended = step[2] | step[3]
-            if isinstance(inner, SingleEnv) and ended:
+            ended = population.done.copy()
+            if isinstance(inner, SingleEnv) and ended.any():
                 yield env.reset()
             elif env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED and ended.any():
                 yield env.reset(options={"reset_mask": ended})
+            yield env.step(env.action_space.sample())
 
 
 def write(value: Any, into: Any) -> None:

@@ -67,7 +67,7 @@ napoleon_custom_sections = [("Class Attributes", "Attributes")]
 # References without a target: a build without a network cannot link to other libraries. Names without a dot are
 # imported for the type checker only; type variables and private base classes have no pages.
 OTHERS = (
-    "abc|argparse|collections|concurrent|contextlib|enum|gymnasium|importlib|io|matplotlib|multiprocessing|networkx|np|numpy|os|pa|pathlib|"
+    "abc|argparse|collections|concurrent|contextlib|enum|gymnasium|importlib|inspect|io|matplotlib|multiprocessing|networkx|np|numpy|os|pa|pathlib|"
     "pettingzoo|pyarrow|rich|scipy|sklearn|stable_baselines3|sb3_contrib|torch|typer|types|typing|zipfile"
 )
 nitpick_ignore_regex = [

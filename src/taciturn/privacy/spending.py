@@ -49,7 +49,8 @@ def spending(
         channels: the population's channels, which count the messages; at least one.
         accountant: what was charged for them; None: no channel has a mechanism.
         methods: how messages compose, as for `Accountant.epsilon`; each gives the smallest bound by it or a simpler
-        method. delta: in [0, 1).
+            method.
+        delta: in [0, 1).
 
     Returns:
         Arrays by name, in the order above.

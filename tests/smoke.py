@@ -62,7 +62,7 @@ def the_command_runs_or_names_the_extra() -> None:
 def commands_work_and_reproduce_names_the_papers() -> None:
     for words in (
         "list",
-        "show social-learning",
+        "show social-recommender",
         "run gossip_bandit --policy PPCL --until 20 --runs 2",
         "train round_stopping --steps 64 --out agent",
         "bench --quick --yes --where env=round_stopping_v0 --out results",

@@ -222,8 +222,14 @@ def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) ->
 
 
 def described_code(code: CodeType) -> str:
-    """A text of a function's code, the same in every process: that of a comprehension within it has an address."""
-    constants = [described_code(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    """A text of a function's code, the same in every process: the code of a comprehension within it has an address, and
+    the order of a set differs."""
+    constants: list[Any] = []
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            constants.append(described_code(one))
+        else:
+            constants.append(sorted(map(repr, one)) if isinstance(one, frozenset) else one)
     return repr((code.co_code, constants, code.co_names, code.co_varnames))
 
 

@@ -17,31 +17,20 @@ from taciturn.testing.policies import Play, whole_run
 LONG = {"horizon": 150}
 EPOCHS = {"horizon": 4000}
 CLIENTS: dict[str, Any] = {"num_clients": 6, "clip_norm": 1.0, "compute_probability": 0.1, "horizon": 8.0}
-CELLS = {"clusters": 4, "rate": 0.5}
 # {"Policy option", or "option" of `BATCHES`: its value, other options, and parameters of the world of `SETTINGS`, or
 # `CLIENTS` for federated training}. Where nothing is said, values near the default are tried.
 OTHERS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
-    "ACR clusters": (3, {}, {}),
-    "ACR xi": (3.0, CELLS, LONG),
-    "ACR rate": (50.0, CELLS, LONG),
-    "ACR power": (0.5, CELLS, LONG),
-    "DSC xi": (3.0, {"clusters": 4, "level": 0}, LONG),
-    "ContextualZooming most": (1, {}, LONG),
     "TPriDO eta": (2.0, {"rate": 0.5}, LONG),
     "TPriDO optimal_dim": (2.5, {"rate": 0.5}, LONG),
-    "growth": (3.0, {}, EPOCHS),
     "epsilon": (0.3, {}, EPOCHS),
     "DPSuccessiveElimination epsilon": (0.05, {"beta": 0.5}, EPOCHS),
     "beta": (0.3, {}, EPOCHS),
-    "scale": (3.0, {}, EPOCHS),
-    "ShuffleElimination delta": (0.1, {}, EPOCHS),
     "gap": (0.05, {"rounds": 3}, EPOCHS),
     "Fed2UCB sigma_c": (1.0, {}, {"num_agents": 30}),
     "FewRounds trust_model": ("central", {"k": 2}, CLIENTS),
     "FewRounds delta": (1e-3, {"k": 2, "trust_model": "central"}, CLIENTS),
     "Listener delta": (1e-2, {"trust_model": "shuffle"}, {}),
     "OneAnswerOracle delta": (1e-2, {"trust_model": "shuffle"}, {}),
-    "PrivateSocialLearning delta": (0.3, {"beta": None}, {}),
     "BestDeadline most": (1, {}, {"broadcast_time": 1.0, "horizon": 20.0}),
     "OptimalStopping thresholds": ([1, 1], {}, {}),
     "InformedPlatform individuals": ({"Truthful": 1.0}, {}, {}),
@@ -50,10 +39,9 @@ OTHERS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "Mixture parts": ([(FreeRider(), 1.0)], {}, {}),
 }
 # They eliminate arms after hundreds of pulls.
-BATCHES = ("CDPMAB", "DDPMAB", "HDPMAB", "DistDPSE", "DistRDPSE", "ShuffleElimination", "DPSuccessiveElimination")
+BATCHES = ("CDPMAB", "DDPMAB", "HDPMAB", "DPSuccessiveElimination")
 WITHOUT_EFFECT = {
     "OneAnswerOracle memory": "it hears each answer once, whatever of fresh replies `Listener` remembers",
-    "DDPMAB aggregate": "both means nearly always eliminate the same arms: test_federated_bandit.py computes each",
 }
 OPTIONS = [
     pytest.param(name, one.name, id=f"{name}-{one.name}", marks=[pytest.mark.slow] * (name in BATCHES))
@@ -122,6 +110,13 @@ def check(kind: Any, place: str, option: str) -> None:
 @pytest.mark.parametrize(("name", "option"), OPTIONS)
 def test_an_option_of_a_policy_changes_something(name: str, option: str) -> None:
     check(registry.own_policies()[name], name, option)
+
+
+def test_what_is_said_of_options_is_of_options_that_there_are() -> None:
+    names = {f"{name} {one.name}" for name, kind in registry.own_policies().items() for one in given(kind)}
+    of_batches = {option for name, _, option in (one.partition(" ") for one in names) if name in BATCHES}
+    assert {*WITHOUT_EFFECT, *(one for one in OTHERS if " " in one)} <= names
+    assert {one for one in OTHERS if " " not in one} <= of_batches
 
 
 class Forgets(FixedCount):

@@ -24,6 +24,8 @@ from taciturn.policies import TPriDO
 from taciturn.policies.families import cluster_tree
 
 AGENTS, ROUNDS, FEW, REPEATS = 8, 20_000, 150, 3
+STANDARD = {"num_agents": 8, "graph": "star", "num_items": 400, "repository": 200, "horizon": 500}  # the task's world
+RUNS = 41
 LARGE = {1_000: 500, 10_000: 50}  # agents and rounds
 SPARSE = ("ring", "star", "barabasi_albert")
 TESTS = Path(__file__).parents[1] / "tests"
@@ -42,6 +44,21 @@ def per_agent_round(policy: Any, rounds: int, **params: Any) -> float:
     """Microseconds, the median of a few runs."""
     found = [seconds(policy, rounds, **params) for _ in range(REPEATS)]
     return round(1e6 * statistics.median(found) / rounds / params.get("num_agents", AGENTS), 1)
+
+
+def standard_ms(runs: int) -> float:
+    """CPU time of so many runs of the standard task at once."""
+    env = recommender_v0.population(runs, **STANDARD)
+    begin = time.process_time()
+    taciturn.simulate(env, TPriDO(), seed=0)
+    return 1e3 * (time.process_time() - begin)
+
+
+def one_more_run() -> float:
+    """Milliseconds by which one more run of the standard task takes longer, the median of a few."""
+    standard_ms(1)  # compiles
+    found = [(standard_ms(RUNS) - standard_ms(1)) / (RUNS - 1) for _ in range(REPEATS)]
+    return round(statistics.median(found), 1)
 
 
 def twin() -> Any:
@@ -100,6 +117,7 @@ def main() -> None:
     seconds(TPriDO(2.0), 100)  # compiles
     found["compiled_us"] = per_agent_round(TPriDO(2.0), ROUNDS)
     found["compiled_few_us"] = per_agent_round(TPriDO(2.0), FEW)
+    found["one_more_run_ms"] = one_more_run()
     found["large"] = {f"{agents} agents, {name}": large(agents, name) for agents in LARGE for name in SPARSE}
     found["kilobytes_an_agent"] = kilobytes_an_agent(10_000)
     found["peak_mib_by_rounds"] = {str(rounds): peak_mib(rounds) for rounds in (10_000, 20_000, 40_000)}

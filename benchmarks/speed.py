@@ -267,6 +267,13 @@ ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
         "KB",
         10,
     ),
+    Amount(
+        "T-PriDO, one more run of the recommender's standard task",
+        "recommender",
+        entry("one_more_run_ms"),
+        "CPU ms",
+        40,
+    ),
     Memory("peak memory, 1,000,000 agents, social bandit", "agents", 10**6, ("social_bandit_v0",)),
     Memory("peak memory, 100,000 replicas, every world", "replicas", 10**5),
 ]

@@ -1,5 +1,6 @@
 """Compiled code: what it is given, how it is kept and loaded, and what happens where it cannot be."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from test_compiled import FEW, is_compiled, waited
 
+from taciturn import envs
 from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import compiled, kernels
 from taciturn.envs.core.compiled import opened
@@ -46,6 +48,19 @@ def test_code_is_kept_and_loaded_without_numba(tmp_path: Path) -> None:
     assert played(tmp_path) == (["True", "False", first], "")
     (made, numba, uncompiled), said = played(tmp_path / "nothing", 10**9)
     assert (made, numba, uncompiled, said) == ("False", "False", first, "")
+
+
+@pytest.mark.parametrize("world", [world.name for world in envs.WORLDS])
+def test_no_world_counts_references(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where functions copy or reduce arrays, Numba counts references: that takes twice as long to compile, and all of
+    Numba to load."""
+    texts, loaded = [], kernels.loaded
+    monkeypatch.setattr(kernels, "loaded", lambda text: texts.append(text) or loaded(text))
+    getattr(envs, world).population(1).build()
+    for text in texts:
+        head = json.loads(kernels.file_of(text).read_bytes().split(b"\n", 1)[0])
+        assert not [name for name in head["needs"] if name.startswith(("NRT_", "Py"))]
+    assert texts
 
 
 def doubled(table: Any) -> None:

@@ -15,7 +15,7 @@ from taciturn.envs.core.hooks import Hooks, S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.kernels import FINE, Loop, failed
 from taciturn.envs.core.population import One
-from taciturn.envs.core.roles import Actions
+from taciturn.envs.core.roles import FEW_ACTIONS, Actions
 from taciturn.envs.core.stored import Stored
 from taciturn.envs.core.telling import Step, check_room
 from taciturn.validation import Array
@@ -195,23 +195,25 @@ class Replicas(Stored[S]):
             if any(ends):
                 break
             unknown = unknown & self.no_meaning()
-            seen, told, ends = self._turn_of_one(turn, everyone)
+            seen, told, ends = self._turn_of_one(turn, everyone, bool(unknown))
             info |= {key: told[key] for key in unknown}
             earned = [*map(add, earned, self._filled[0].tolist())]
         if len(self._columns) > 1:
             return seen, {role: earned[columns] for role, columns in self._columns.items()}, *ends, info
         return seen, {self._order[0][0]: earned}, *ends, info
 
-    def _turn_of_one(self, turn: int, everyone: bool) -> tuple[dict[str, Array], Info, tuple[bool, bool]]:
-        """Play a turn of the only replica: what is observed, what is told, and (terminated, truncated); rewards are in
-        `_filled`."""
-        seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), TELL)
+    def _turn_of_one(
+        self, turn: int, everyone: bool, tells: bool = True
+    ) -> tuple[dict[str, Array], Info, tuple[bool, bool]]:
+        """Play a turn of the only replica: what is observed, what is told (nothing without `tells`), and (terminated,
+        truncated); rewards are in `_filled`."""
+        seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), TELL if tells else 0)
         _, over, told = self._filled
         ends = over.item(0), over.item(1)
         if self._stops or ends[0] or ends[1]:
             self._close(over.copy(), self._everywhere)
             ends = self.terminated.item(), self.truncated.item()
-        return seen, self._complete(dict(zip(self._keys, told.item()))), ends
+        return seen, self._complete(dict(zip(self._keys, told.item()))) if tells else {}, ends
 
     def _complete(self, info: Info, told: bool = True) -> Info:
         """Add to the numbers of an info of the only replica the entries that are arrays or by agent (without meaning
@@ -258,7 +260,8 @@ class Replicas(Stored[S]):
         for channel in self.channels.values():
             sent += channel.everyone.item() * channel.num_senders
             if channel.each is not None:
-                sent += int(np.add.reduce(channel.each, None))
+                few = channel.num_senders <= FEW_ACTIONS  # of which NumPy's sum takes longer
+                sent += sum(channel.each[0].tolist()) if few else int(np.add.reduce(channel.each, None))
             tells = tells or channel.silence_tells or bool(channel.unbounded)
         info["messages"] = sent
         info["epsilon_message"] = np.inf if sent else 0.0

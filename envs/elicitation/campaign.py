@@ -105,7 +105,8 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
         if params.belief_concentration < math.inf:
             fill_dirichlet(arrays.belief[i], theta, params.belief_concentration, rng, BELIEFS)
         else:
-            arrays.belief[i, :] = theta
+            for k in range(len(theta)):
+                arrays.belief[i, k] = theta[k]
     for i in range(params.num_individuals):
         arrays.factor[i], arrays.budget[i] = 1.0, -1.0
         if params.cost_spread > 0.0:
@@ -123,7 +124,10 @@ def price(state: Any, arrays: Any, params: Any) -> None:
     """Theorem 1's bound at the announced target."""
     state.bound = math.nan
     if params.bounded:
-        state.bound = k_ary_bound(arrays.theta.max(), state.target, params.kind, params.c, len(arrays.theta))
+        most, num_values = 0.0, len(arrays.theta)
+        for k in range(num_values):  # NumPy's functions of arrays count references, and compile for twice as long
+            most = max(most, arrays.theta[k])
+        state.bound = k_ary_bound(most, state.target, params.kind, params.c, num_values)
 
 
 # The platform's turn.

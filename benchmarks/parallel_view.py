@@ -31,6 +31,7 @@ from twins.by_hand import numbers
 from taciturn import registry
 from taciturn.envs.core import (
     Array,
+    Functions,
     Layout,
     ParallelView,
     Replicas,
@@ -108,8 +109,7 @@ class Votes(Replicas[State]):
     name = "votes"
     params: Params
     state_type, sources, tells = State, ("opinions", "luck"), ("time",)
-    begin, said, heard = staticmethod(begin), staticmethod(vote), staticmethod(sway)
-    observe_one = staticmethod(observe)
+    functions = Functions(reset=begin, act=vote, receive=sway, observe=observe)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(opinion=(1, 0, 1), heard=(1, 0, 1), shares=(OPTIONS, 0, 1))

@@ -34,7 +34,19 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 import taciturn
-from taciturn.envs.core import Channel, Layout, PublicView, Replicas, Role, World, fields, fill, private, uniform
+from taciturn.envs.core import (
+    Channel,
+    Functions,
+    Layout,
+    PublicView,
+    Replicas,
+    Role,
+    World,
+    fields,
+    fill,
+    private,
+    uniform,
+)
 from taciturn.policies import Policy
 from taciturn.validation import Array, Floats, Ints, integer
 from taciturn.wrappers import Laplace
@@ -107,8 +119,7 @@ class ContextualBandit(Replicas[State]):
     name = "contextual_bandit"
     params: Params
     state_type, sources, tells = State, ("means", "contexts", "rewards"), ("regret",)
-    begin, said, heard = staticmethod(begin), staticmethod(pull), staticmethod(publish)
-    observe_one = staticmethod(observe)
+    functions = Functions(reset=begin, act=pull, receive=publish, observe=observe)
 
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params

@@ -32,9 +32,9 @@ def browser() -> "Iterator[Browser]":
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+        unpack = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield unpack
+        unpack.close()
 
 
 @pytest.fixture(scope="module")

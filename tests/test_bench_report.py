@@ -175,22 +175,22 @@ def test_a_first_table_that_answers_the_question_opens_the_report(
 ) -> None:
     monkeypatch.setattr(dummies.Noise, "headline", True)
     monkeypatch.setattr(dummies.Noise, "answers", lambda *_: ["Who wins? Nobody < 1."])
-    opened = write_report(store, tmp_path, [dummies.Noise()]).read_text(encoding="utf-8")
+    unpack = write_report(store, tmp_path, [dummies.Noise()]).read_text(encoding="utf-8")
     first = "<li><b>Who wins?</b> Nobody &lt; 1.</li>"
     questions = ("Which claims of the papers failed?", "How do I run my own agent?")
-    places = [opened.index(text) for text in ("<svg", first, *questions, ">What full runs have shown<", ">Results<")]
+    places = [unpack.index(text) for text in ("<svg", first, *questions, ">What full runs have shown<", ">Results<")]
     assert places == sorted(places)
-    assert ">Studies<" not in opened, "whose line would be that of the first table"
+    assert ">Studies<" not in unpack, "whose line would be that of the first table"
     assert page.index(">Studies<") < page.index("<svg") < page.index(">Results<")
-    assert opened.count(">Results<") == page.count(">Results<") == 1
+    assert unpack.count(">Results<") == page.count(">Results<") == 1
     papers = ">What became of the papers&#x27; claims<"
-    assert opened.index(papers) < opened.index(">Results<") < opened.index(">Claims that differ<"), "a quick run"
+    assert unpack.index(papers) < unpack.index(">Results<") < unpack.index(">Claims that differ<"), "a quick run"
     manifest = store.manifest()
     monkeypatch.setattr(Store, "manifest", lambda _: manifest | {"quick": False})
     full = write_report(store, tmp_path, [dummies.Noise()]).read_text(encoding="utf-8")
     assert full.index(">Results<") < full.index(papers) < full.index(">Claims that differ<")
     assert "What full runs have shown" not in full
-    assert opened.count("<svg") == page.count("<svg"), "the first figure opens the page and is not shown again"
+    assert unpack.count("<svg") == page.count("<svg"), "the first figure opens the page and is not shown again"
     assert papers not in page
 
 

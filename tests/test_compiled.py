@@ -16,7 +16,7 @@ import pytest
 from gymnasium.spaces import Discrete
 
 from taciturn.envs import federated_bandit_v0, round_stopping_v0
-from taciturn.envs.core import Layout, NotCompiled, Replicas, Role, compiled, fields, loops
+from taciturn.envs.core import Functions, Layout, NotCompiled, Replicas, Role, compiled, fields, loops
 from taciturn.envs.round_stopping.world import WAIT, RoundStopping
 from taciturn.validation import Floats, Ints
 from taciturn.wrappers import Laplace, Privatize
@@ -201,8 +201,7 @@ def named_world(numbers: bool) -> Any:
         name = "named"
         sources = ("none",)
         tells = NAMES if numbers else ("time",)
-        begin, said, heard = staticmethod(start), staticmethod(scope["grow"]), staticmethod(end)
-        observe_one = staticmethod(scope["show"])
+        functions = Functions(reset=start, act=scope["grow"], receive=end, observe=scope["show"])
 
         def make_roles(self) -> tuple[Role, ...]:
             layout = Layout(**dict.fromkeys(NAMES, (1, 0, 1000)))

@@ -12,7 +12,19 @@ from worlds import Consensus, Gossip, Peeking
 from worlds import Params as TinyParams
 
 from taciturn import registry
-from taciturn.envs.core import Array, Channel, HiddenTruth, Layout, Replicas, Role, fields, fill, private, uniform
+from taciturn.envs.core import (
+    Array,
+    Channel,
+    Functions,
+    HiddenTruth,
+    Layout,
+    Replicas,
+    Role,
+    fields,
+    fill,
+    private,
+    uniform,
+)
 from taciturn.testing import Case, replayed
 from taciturn.validation import Bools, Floats, Ints
 from taciturn.wrappers import BitwiseRandomizedResponse
@@ -75,8 +87,7 @@ class Copycat(Replicas[State]):
     params: Params
     hidden = frozenset({"secret"})
     state_type, sources = State, ("means", "rewards", "peers")
-    begin, said, heard = staticmethod(begin), staticmethod(pull), staticmethod(meet)
-    observe_one: ClassVar[Any] = staticmethod(observe)
+    functions = Functions(reset=begin, act=pull, receive=meet, observe=observe)
     sends: ClassVar[tuple[str, str]] = ("message", "delivered")
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -90,9 +101,7 @@ class Copycat(Replicas[State]):
 
 
 def copycat(**changes: Any) -> Copycat:
-    return type("Copycat", (Copycat,), {k: staticmethod(v) if callable(v) else v for k, v in changes.items()})(
-        Params(), 2
-    )
+    return type("Copycat", (Copycat,), {"functions": Copycat.functions._replace(**changes)})(Params(), 2)
 
 
 # The usual way: one replica.
@@ -116,7 +125,7 @@ def peeks(what: str) -> Any:
     ],
 )
 def test_nothing_else_is_passed_to_observations(what: str, error: Any, message: str) -> None:
-    env = copycat(observe_one=peeks(what))
+    env = copycat(observe=peeks(what))
     with pytest.raises(error.__args__ if hasattr(error, "__args__") else error, match=message):
         env.reset(seed=0)
 
@@ -237,7 +246,7 @@ def test_nothing_changed_is_not_nothing_leaked() -> None:
         state.time += 1
 
     with pytest.raises(AssertionError, match="private data of agent 0 were not changed in copycat: pass what agents"):
-        replayed(copycat(said=pull_openly), PRIVATE)
+        replayed(copycat(act=pull_openly), PRIVATE)
 
 
 class Masking(Consensus):

@@ -1,7 +1,7 @@
 """What the PettingZoo forms of phased and of gossiping worlds do; `taciturn.testing.forms` compares all forms of every
 world."""
 
-from typing import Any, ClassVar
+from typing import Any
 from unittest.mock import Mock
 
 import gymnasium
@@ -90,7 +90,7 @@ def test_parallel_step_reports_an_end_in_the_opening_turn() -> None:
         return state.time == 2, False
 
     class Bankrupt(tiny.Auction):
-        heard: ClassVar[Any] = tiny.Auction.heard | {"platform": go_bankrupt}
+        functions = tiny.Auction.functions._replace(receive=tiny.Auction.functions.receive | {"platform": go_bankrupt})
 
     env = World(Bankrupt, tiny.Params).parallel_env()
     env.reset(seed=0)

@@ -59,7 +59,7 @@ class Forgetful(tiny.Consensus):
 
     state_type = Parity
     told_if: ClassVar[dict[str, str]] = tiny.Consensus.told_if | {"time": "even"}
-    heard = staticmethod(forget)
+    functions = tiny.Consensus.functions._replace(receive=forget)
 
 
 def test_what_a_turn_leaves_out_is_filled_in() -> None:

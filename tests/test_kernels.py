@@ -14,7 +14,7 @@ from test_compiled import FEW, is_compiled, waited
 from taciturn import envs
 from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import compiled, kernels
-from taciturn.envs.core.compiled import opened
+from taciturn.envs.core.compiled import unpack
 from taciturn.envs.core.tables import layout_of
 
 PLAYED = """
@@ -64,7 +64,7 @@ def test_no_world_counts_references(world: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def doubled(table: Any) -> None:
-    given = opened(table)
+    given = unpack(table)
     given.table[0] = 2 * given.number
 
 
@@ -126,7 +126,7 @@ class Given(NamedTuple):
 
 
 def summed(table: Any) -> None:
-    given = opened(table)
+    given = unpack(table)
     total = 100.0 * given.flag + given.number + given.share + given.inner.number
     for i in range(given.inner.table.shape[0]):
         for j in range(given.inner.table.shape[1]):

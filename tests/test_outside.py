@@ -705,14 +705,14 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def parts_of(archive: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
-        return {name: opened.read(name) for name in opened.namelist()}
+    with zipfile.ZipFile(io.BytesIO(archive)) as unpack:
+        return {name: unpack.read(name) for name in unpack.namelist()}
 
 
 def archived(parts: dict[str, bytes], file: Path, kind: int = zipfile.ZIP_STORED) -> str:
-    with zipfile.ZipFile(file, "w", kind) as opened:
+    with zipfile.ZipFile(file, "w", kind) as unpack:
         for name, content in parts.items():
-            opened.writestr(name, content)
+            unpack.writestr(name, content)
     return f"sb3:{file}"
 
 

@@ -153,7 +153,7 @@ def test_messages_that_are_no_numbers_are_seen_in_the_transcript() -> None:
 class Ballot(Consensus):
     """Consensus in which whoever votes tells a noised opinion, and nothing else is about opinions."""
 
-    heard: ClassVar[Any] = staticmethod(count)
+    functions = Consensus.functions._replace(receive=count)
 
     def make_channels(self) -> tuple[Channel, ...]:
         return Channel("opinion", "bounded", observer="neighbour", unit="user"), super().make_channels()[1]
@@ -168,7 +168,7 @@ def count_and_show(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) 
 class Seen(Ballot):
     """The second agent observes what the first one thinks."""
 
-    heard = staticmethod(count_and_show)
+    functions = Ballot.functions._replace(receive=count_and_show)
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Masked(Ballot):
     """The second agent observes a random bit, and beside it whether that is what the first one thinks."""
 
     state_type = Bits
-    begin, observe_one = staticmethod(think_of_bits), staticmethod(observe_bits)
+    functions = Ballot.functions._replace(reset=think_of_bits, observe=observe_bits)
 
 
 class Barred(Ballot):
@@ -213,7 +213,7 @@ def count_and_pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -
 class Paid(Ballot):
     """The second agent earns what the first one thinks."""
 
-    heard = staticmethod(count_and_pay)
+    functions = Ballot.functions._replace(receive=count_and_pay)
 
 
 class Called(Ballot):
@@ -231,7 +231,7 @@ def count_and_end(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -
 class Ended(Ballot):
     """The run ends early if the first agent says so."""
 
-    heard = staticmethod(count_and_end)
+    functions = Ballot.functions._replace(receive=count_and_end)
 
 
 def count_and_show_late(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
@@ -244,7 +244,7 @@ def count_and_show_late(state: Any, arrays: Any, params: Any, rng: Any, reward: 
 class Twice(Ballot):
     """Others see it in the last turn of the run only."""
 
-    heard = staticmethod(count_and_show_late)
+    functions = Ballot.functions._replace(receive=count_and_show_late)
 
 
 def ballot(world: Any, *laws: Any) -> Any:

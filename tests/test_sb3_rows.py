@@ -8,14 +8,14 @@ to.
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 
 from taciturn.envs import round_stopping_v0
-from taciturn.envs.core import Array, Layout, Replicas, Role, World, fields, fill, integer
+from taciturn.envs.core import Array, Functions, Layout, Replicas, Role, World, fields, fill, integer
 from taciturn.validation import Bools, Floats, Ints
 
 pytest.importorskip("stable_baselines3")
@@ -77,9 +77,7 @@ class Tags(Replicas[Tagged]):
     name = "tags"
     params: Params
     state_type, sources = Tagged, ("luck",)
-    begin, heard, tell = staticmethod(begin), staticmethod(end), staticmethod(tell)
-    said: ClassVar[Any] = staticmethod(act)
-    observe_one: ClassVar[Any] = staticmethod(observe)
+    functions = Functions(reset=begin, act=act, receive=end, observe=observe, info=tell)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(replica=(1, 0, 9), agent=(1, 0, 9), time=(1, 0, 99), luck=(1, 0, 1))
@@ -238,8 +236,7 @@ class Options(Tags):
     """Three options, whose support changes with time; the reward is the option taken."""
 
     name = "options"
-    said = staticmethod(take)
-    observe_one = staticmethod(observe_options)
+    functions = Tags.functions._replace(act=take, observe=observe_options)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(support=(3, 0, 99), own=(3, 0, 9))

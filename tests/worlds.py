@@ -8,7 +8,19 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Array, Channel, Layout, Replicas, Role, World, fields, integer, private, uniform
+from taciturn.envs.core import (
+    Array,
+    Channel,
+    Functions,
+    Layout,
+    Replicas,
+    Role,
+    World,
+    fields,
+    integer,
+    private,
+    uniform,
+)
 from taciturn.validation import Bools, Floats, Ints
 
 OPTIONS = 3
@@ -117,8 +129,7 @@ class Consensus(Tiny):
     tells: ClassVar[tuple[str, ...]] = ("time", "votes")
     tells_each: ClassVar[dict[str, tuple[str, str]]] = {"luck": ("agent", "luck")}
     told_if: ClassVar[dict[str, str]] = {"votes": "some_votes"}
-    begin, said, heard = staticmethod(think), staticmethod(vote), staticmethod(sway)
-    observe_one: ClassVar[Any] = staticmethod(observe_opinions)
+    functions = Functions(reset=think, act=vote, receive=sway, observe=observe_opinions)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(opinion=(1, 0, 1), heard=(1, 0, 1), shares=(OPTIONS, 0, 1))
@@ -149,7 +160,7 @@ class Broken(Consensus):
 
     name = "broken"
     compile = False
-    said = staticmethod(vote_by_chance)
+    functions = Consensus.functions._replace(act=vote_by_chance)
 
 
 def peek(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
@@ -163,7 +174,7 @@ class Peeking(Consensus):
     """Consensus in which agents observe their neighbour's opinion in place of what they heard."""
 
     name = "peeking"
-    heard = staticmethod(peek)
+    functions = Consensus.functions._replace(receive=peek)
 
 
 @dataclass(frozen=True)
@@ -214,8 +225,7 @@ class Gossip(Tiny):
 
     name = "gossip"
     state_type, sources, acts, tells = Rumours, ("opinions", "clock"), "speaker", ("spread",)
-    begin, said, heard = staticmethod(begin_rumours), staticmethod(move), staticmethod(pass_on)
-    observe_one = staticmethod(observe_rumours)
+    functions = Functions(reset=begin_rumours, act=move, receive=pass_on, observe=observe_rumours)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(opinion=(1, 0, 1), others=(1, 0, 1), place=(1, 0, self.params.num_agents))
@@ -288,10 +298,13 @@ class Auction(Tiny):
     turns = (("platform",), ("individual",))
     state_type, sources, tells = Market, ("values",), ("price", "sold")
     told_if: ClassVar[dict[str, str]] = {"price": "announced", "sold": "closed"}
-    begin, tell = staticmethod(draw_values), staticmethod(tell_market)
-    said: ClassVar[Any] = {"platform": announce, "individual": buy}
-    heard: ClassVar[Any] = {"platform": wait, "individual": sell}
-    observe_one: ClassVar[Any] = {"platform": observe_market, "individual": observe_price}
+    functions = Functions(
+        reset=draw_values,
+        act={"platform": announce, "individual": buy},
+        receive={"platform": wait, "individual": sell},
+        observe={"platform": observe_market, "individual": observe_price},
+        info=tell_market,
+    )
 
     def make_roles(self) -> tuple[Role, ...]:
         return (
@@ -366,8 +379,7 @@ class Corridor(Tiny):
     name = "corridor"
     state_type, sources = Walk, ("start", "slips")
     told_if: ClassVar[dict[str, str]] = {"arrived_at": "arrived"}
-    begin, said, heard = staticmethod(start), staticmethod(walk), staticmethod(arrive)
-    observe_one, tell = staticmethod(observe_place), staticmethod(tell_walk)
+    functions = Functions(reset=start, act=walk, receive=arrive, observe=observe_place, info=tell_walk)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(place=(6, 0, 1), even=(1, 0, 1))

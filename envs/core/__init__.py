@@ -8,7 +8,7 @@ from taciturn.envs.core.compiled import NotCompiled, private
 from taciturn.envs.core.controlled import Controlled, Played
 from taciturn.envs.core.counter_streams import fill, uniform
 from taciturn.envs.core.faults import Fault
-from taciturn.envs.core.hooks import Chosen
+from taciturn.envs.core.hooks import Chosen, Functions
 from taciturn.envs.core.playing import Acts, NotPrivate, Rollout, as_policies, begin
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import Fast, HiddenTruth, PublicView
@@ -24,7 +24,7 @@ from taciturn.envs.core.world import World
 from taciturn.validation import Array, choice, integer, number, vector
 
 __all__ = [
-    "AECView", "Acts", "Around", "Array", "Channel", "ChannelConfig", "Chosen", "Controlled", "Fast", "Fault",
+    "AECView", "Acts", "Around", "Array", "Channel", "ChannelConfig", "Chosen", "Controlled", "Fast", "Fault", "Functions",
     "HiddenTruth", "Layout", "NotCompiled", "NotPrivate", "ParallelView", "Played", "Population", "PublicView",
     "Replicas", "Role", "Rollout", "Seat", "SingleEnv", "Speaking", "SpeakingParams", "Speech", "Step", "Streams",
     "VectorView", "World", "as_policies", "begin", "choice", "fields", "fill", "integer", "join",

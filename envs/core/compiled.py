@@ -41,17 +41,17 @@ class NotCompiled(UserWarning):
 
 # The loops. They call the functions of a world by these names, which `rebound` binds to them.
 
-BEGIN, SAY, HEAR, LOOK, TELL = 1, 2, 4, 8, 16
+RESET, ACT, RECEIVE, OBSERVE, INFO = 1, 2, 4, 8, 16
 
 
 def _of_the_world(*arguments: Any) -> Any:
     raise NotImplementedError
 
 
-begin = said = heard = sight = known = observe = tell = one = answer = answered_said = _of_the_world
+reset = act = receive = visible = public = observe = fill_info = function = answer = act_next = _of_the_world
 
 
-def opened(table: Any) -> Any:
+def unpack(table: Any) -> Any:
     """What a loop is given: when compiled, by the address of a table (`taciturn.envs.core.tables`)."""
     return table
 
@@ -61,8 +61,8 @@ def own(arrays: Any, i: int) -> Any:
     return arrays._make([array[i] for array in arrays])
 
 
-def begins_not(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Placeholder for `begin` in the loop of a turn after which no run begins."""
+def no_reset(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+    """Placeholder for `reset` in the loop of a turn after which no run begins."""
 
 
 def private(agent: int, drawn: Any) -> Any:
@@ -105,35 +105,35 @@ class Turn(NamedTuple):
 
 
 def run(table: Any) -> None:
-    """As the bits of `what` say, begin or play in the replicas that are `live`, then observe and tell in all."""
-    turn = opened(table)
+    """As the bits of `what` say, reset or play the replicas that are `live`, then observe and fill the infos of all."""
+    turn = unpack(table)
     what, live, rows, arrays, actions, params = turn.what, turn.live, turn.rows, turn.arrays, turn.actions, turn.params
     rngs, reward, over, who, bounds = turn.rngs, turn.reward, turn.over, turn.who, turn.bounds
     seen, none, told = turn.seen, turn.none, turn.told
     for i in range(turn.first, turn.last):
         state, mine, rng = take(rows, i), own(arrays, i), rngs[i]
-        if what & SAY:
+        if what & ACT:
             for row in range(reward.shape[1]):
                 reward[i, row] = 0.0
         if live[i]:
-            if what & BEGIN:
-                begin(state, mine, params, rng)
-            if what & SAY:
-                said(state, mine, actions[i], params, rng)
-            if what & HEAR:
-                over[i, 0], over[i, 1] = heard(state, mine, params, rng, reward[i])
+            if what & RESET:
+                reset(state, mine, params, rng)
+            if what & ACT:
+                act(state, mine, actions[i], params, rng)
+            if what & RECEIVE:
+                over[i, 0], over[i, 1] = receive(state, mine, params, rng, reward[i])
             keep(rows, i, state)
-        if what & LOOK:
+        if what & OBSERVE:
             for row in range(seen.shape[1]):
                 out = seen[i, row]
-                observe(sight(state, mine, who[i, row] if len(who) > 0 else row), known(params), out)
+                observe(visible(state, mine, who[i, row] if len(who) > 0 else row), public(params), out)
                 for d in range(len(out)):
                     clipped = out[d] if out[d] <= bounds[1, d] else bounds[1, d]
                     out[d] = clipped if clipped >= bounds[0, d] else bounds[0, d]
-        if what & TELL:
+        if what & INFO:
             told[i] = none[0]
             info = take(told, i)
-            tell(state, mine, params, info)
+            fill_info(state, mine, params, info)
             keep(told, i, info)
 
 
@@ -142,16 +142,16 @@ def answered(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> No
 
     `arrays.glance` holds an observation and its bounds.
     """
-    said(state, arrays, actions, params, rng)
-    heard(state, arrays, params, rng, arrays.reward)
+    act(state, arrays, actions, params, rng)
+    receive(state, arrays, params, rng, arrays.reward)
     out = arrays.glance[0]
     for row in range(len(arrays.answers)):
-        observe(sight(state, arrays, row), known(params), out)
+        observe(visible(state, arrays, row), public(params), out)
         for d in range(len(out)):
             clipped = out[d] if out[d] <= arrays.glance[2, d] else arrays.glance[2, d]
             out[d] = clipped if clipped >= arrays.glance[1, d] else arrays.glance[1, d]
-        answer(out, known(params), arrays.kept, arrays.answers[row])
-    answered_said(state, arrays, arrays.answers, params, rng)
+        answer(out, public(params), arrays.kept, arrays.answers[row])
+    act_next(state, arrays, arrays.answers, params, rng)
 
 
 class Call(NamedTuple):
@@ -168,17 +168,17 @@ class Call(NamedTuple):
 
 def every(table: Any) -> None:
     """Call a function in each of the replicas that are `live`."""
-    call = opened(table)
+    call = unpack(table)
     for i in range(call.first, call.last):
         if call.live[i]:
             state = take(call.rows, i)
-            one(state, own(call.arrays, i), call.params, call.rngs[i])
+            function(state, own(call.arrays, i), call.params, call.rngs[i])
             keep(call.rows, i, state)
 
 
 def once(table: Any) -> None:
     """Call a function with what it is given."""
-    one(opened(table))
+    function(unpack(table))
 
 
 LOOPS = run, every, once
@@ -290,7 +290,7 @@ def built(text: str, loop: Any, functions: Mapping[str, Any], layout: Any) -> ke
     numba()
     types = import_module("taciturn.envs.core.typing_tables")
     machine = {name: getattr(types, name) for name in ("own", "take", "keep", "wide", "plus")}
-    machine["opened"] = types.opener(layout)
+    machine["unpack"] = types.unpacker(layout)
 
     def make(counting: bool) -> kernels.Kernel:
         return kernels.made(text, rebound(loop, callees(loop, functions, machine, counting, {})), counting)
@@ -304,7 +304,7 @@ def built(text: str, loop: Any, functions: Mapping[str, Any], layout: Any) -> ke
 def function_of(function: Any, given: Any) -> kernels.Loop:
     """A function apart from worlds, compiled for arguments like this one: a NamedTuple of numbers, arrays and
     NamedTuples of them. It returns nothing, but may change arrays."""
-    functions, layout = {"one": function}, layout_of(given)
+    functions, layout = {"function": function}, layout_of(given)
     text = repr((described(once, functions, {}), layout))
     return kernels.Loop(kernels.loaded(text) or built(text, once, functions, layout))
 
@@ -329,11 +329,11 @@ class Seen(SimpleNamespace):
 
 
 @cache
-def sight_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]) -> Any:
+def visible_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]) -> Any:
     """Make a function that picks what an agent may observe: its entries of the arrays `rows`, or the only entry; the
     arrays `whole`; and these numbers of the state."""
 
-    def sight(state: Any, arrays: Any, agent: int) -> Seen:
+    def visible(state: Any, arrays: Any, agent: int) -> Seen:
         seen = Seen(agent=agent)
         for name in rows:
             array = getattr(arrays, name)
@@ -344,29 +344,29 @@ def sight_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, 
             setattr(seen, name, getattr(state, name))
         return seen
 
-    sight.compiled_as = "sight_of", rows, whole, numbers  # type: ignore[attr-defined]
-    return sight
+    visible.compiled_as = "visible_of", rows, whole, numbers  # type: ignore[attr-defined]
+    return visible
 
 
 @cache
-def known_of(hidden: frozenset[str]) -> Any:
+def public_params(hidden: frozenset[str]) -> Any:
     """Make a function that picks what observations may depend on, all constants but those with these names."""
     names = tuple(sorted(hidden))
 
-    def known(params: Any) -> Any:
+    def public(params: Any) -> Any:
         return SimpleNamespace(**{name: value for name, value in params._asdict().items() if name not in names})
 
-    known.compiled_as = "without", hidden  # type: ignore[attr-defined]
-    return known
+    public.compiled_as = "without", hidden  # type: ignore[attr-defined]
+    return public
 
 
 @cache
-def tell_of(names: tuple[str, ...]) -> Any:
+def info_of(names: tuple[str, ...]) -> Any:
     """A function that copies these fields of the state into an info."""
     scope: dict[str, Any] = {}
     lines = [f"    info.{name} = state.{name}" for name in names] or ["    pass"]
-    exec("\n".join(["def tell(state, arrays, params, info):", *lines]), scope)
-    return scope["tell"]
+    exec("\n".join(["def fill_info(state, arrays, params, info):", *lines]), scope)
+    return scope["fill_info"]
 
 
 @cache

@@ -35,33 +35,44 @@ class Chosen(NamedTuple):
     spent: str
 
 
+class Functions(NamedTuple):
+    """The functions of a world, for one replica; in a world of turns, `act`, `receive` and `observe` are dicts by role.
+
+    Only `receive` returns anything, and they refer only to numbers, arrays, other such functions and
+    `taciturn.envs.core.counter_streams`:
+
+    - `reset(state, arrays, params, rng)` begins a run; all numbers are 0 before it.
+    - `act(state, arrays, actions, params, rng)` plays a turn, or, if agents send messages, its first half, up to what
+      they send; `actions` has a row for each agent that acts.
+    - `receive(state, arrays, params, rng, reward)` plays the rest, and returns (terminated, truncated).
+    - `observe(seen, params, out)` fills `out` float32[D]; the core clips it to its bounds. `seen` holds what the agent
+      number `seen.agent` may observe, by the names of fields: its own entries, what it received, and public fields
+      (`taciturn.envs.core.fields`); `params` lacks what is `hidden`.
+    - `info(state, arrays, params, info)` sets the numbers of `info`, which begins as `empty_info` says. By default it
+      copies the fields `tells`.
+    """
+
+    reset: Any
+    act: Any
+    receive: Any
+    observe: Any
+    info: Any = None
+
+
 class Hooks(ABC, Generic[S]):
-    """What a world writes, for one replica.
+    """What a world writes, for one replica: its `functions`, and what follows.
 
-    It gives these functions. Only `heard` returns anything, and they refer only to numbers, arrays, other such
-    functions and `taciturn.envs.core.counter_streams`:
-
-    - `begin(state, arrays, params, rng)` begins a run; all numbers are 0 before it.
-    - `said(state, arrays, actions, params, rng)` plays a turn, or, if agents send messages, its first half, up to what
-      they say; `actions` has a row for each agent that acts.
-    - `heard(state, arrays, params, rng, reward)` plays the rest, and returns (terminated, truncated).
-    - `observe_one(seen, params, out)` fills `out` float32[D]; the core clips it to its bounds. `seen` holds what the
-      agent number `seen.agent` may observe, by the names of fields: its own entries, what it received, and public
-      fields (`taciturn.envs.core.fields`); `params` lacks what is `hidden`.
-    - `tell(state, arrays, params, info)` sets the numbers of `info`, which begins as `empty_info` says.
-
-    `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the world's State; `rng`
+    In the functions, `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the world's State; `rng`
     goes to `uniform(rng, source)` and the like, where `source` is a place in `sources`. A number that is assigned keeps
-    the type of its field. Rewards go into `reward` [agents], which is 0 when a turn begins; `said` knows it as
+    the type of its field. Rewards go into `reward` [agents], which is 0 when a turn begins; `act` finds it in
     `arrays.reward`. What an agent privately observes passes through `private`.
 
-    Messages: `said` leaves in the state what agents say; `between` sends it through the channel, for all replicas at
-    once, and leaves in the state what is heard. Where nothing stands on the channel (`plain`), agents hear what was
-    said: a world whose `counts` or `chosen` name fields that count its messages is then played without `between`, in
+    Messages: `act` leaves in the state what agents send; `between` sends it through the channel, for all replicas at
+    once, and leaves in the state what is received. Without a mechanism or fault on the channel (`plain`), agents
+    receive what was sent: a world whose `counts` or `chosen` name fields that count its messages is then played without `between`, in
     one loop.
 
-    In a world of turns, `said`, `heard` and `observe_one` are dicts by role, and `reward` has the agents of all roles
-    in order.
+    In a world of turns `reward` has the agents of all roles in order.
 
     Class attributes:
         name: of the world.
@@ -75,14 +86,14 @@ class Hooks(ABC, Generic[S]):
             declares the owners of its fields.
         turns: the roles in the order of their turns; None if all act at once.
         acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
-        tells: the number fields of the state that infos show; a world with other entries writes `empty_info` and
-            `tell`.
+        tells: the number fields of the state that infos show; a world with other entries writes `empty_info` and the
+            function `info`.
         tells_each: `{key of info: (role, field of the state)}`, for entries by agent.
         told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
         counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
             each)}`, either of which may be empty.
         chosen: `{channel: fields}`, the same for channels whose senders choose their levels.
-        opens: whether agents send messages as a run begins: these pass `between`, and `heard` is played.
+        opens: whether agents send messages as a run begins: these pass `between`, and `receive` is played.
         compile: whether to compile; if not, functions may do anything, and may be methods.
         jumps: the types of fast forms that the world can play, `{role: type}`; see `jump`.
         jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism,
@@ -109,11 +120,7 @@ class Hooks(ABC, Generic[S]):
     jumps: Mapping[str, type[Fast]] = {}
     jump_sends_messages: bool = False
     passes: Mapping[str, Passing] = {}
-    begin: Callable[..., None]
-    said: ClassVar[Any]
-    heard: ClassVar[Any]
-    observe_one: ClassVar[Any]
-    tell: Callable[..., None] | None = None
+    functions: Any
     params: Any
     num_envs: int
     plain = True  # whether nothing stands on the channels of this run

@@ -46,7 +46,7 @@ class Loops(dict[Any, Any]):
 
     def _make(self, world: Any, key: Any, given: Any) -> Any:
         loop = every if callable(key) else run
-        functions = {"one": key} if loop is every else functions_of(world, key)
+        functions = {"function": key} if loop is every else functions_of(world, key)
         watched = watching(world)
         if self._built and self.compiles and not watched:
             try:
@@ -73,33 +73,35 @@ class Loops(dict[Any, Any]):
 
 
 def functions_of(world: Any, turn: int) -> dict[str, Any]:
-    """A world's functions under the names that `run` uses: `said` and `heard` of this turn's role, `observe` of the
+    """A world's functions under the names that `run` uses: `act` and `receive` of this turn's role, `observe` of the
     next turn's."""
     now, then = world._order[turn]
-    by_role = {"said": (world.said, now), "heard": (world.heard, now), "observe": (world.observe_one, then)}
-    found = {name: given[role] if isinstance(given, Mapping) else given for name, (given, role) in by_role.items()}
-    # A run begins as after the last turn; compiling `begin` into the other turns too would take long.
-    found["begin"] = world.begin if turn == world._cycle - 1 else compiled.begins_not
-    found["tell"] = world.tell or compiled.tell_of(world.tells)
-    found |= {"sight": sight_of(world, then), "known": compiled.known_of(world.hidden)}
-    return found | answering(world, found, now) if turn < world._cycle and world._inside else found
+    written = world.functions
+    by_role = {"act": (written.act, now), "receive": (written.receive, now), "observe": (written.observe, then)}
+    bound = {name: given[role] if isinstance(given, Mapping) else given for name, (given, role) in by_role.items()}
+    # A run begins as after the last turn; compiling `reset` into the other turns too would take long.
+    bound["reset"] = written.reset if turn == world._cycle - 1 else compiled.no_reset
+    bound["fill_info"] = written.info or compiled.info_of(world.info_fields)
+    bound |= {"visible": visible_to(world, then), "public": compiled.public_params(world.hidden)}
+    return bound | answering(world, bound, now) if turn < world._cycle and world._inside else bound
 
 
-def answering(world: Any, found: Mapping[str, Any], first: str) -> dict[str, Any]:
-    """`said` and `heard` of a turn and the next one, whose agents answer by a closed form."""
+def answering(world: Any, bound: Mapping[str, Any], first: str) -> dict[str, Any]:
+    """`act` and `receive` of a turn and the next one, whose agents answer by a closed form."""
     ((then, answer),) = world._inside.items()
-    used = {"said": world.said[first], "heard": world.heard[first], "known": found["known"], "answer": answer}
-    used |= {"sight": sight_of(world, then), "observe": world.observe_one[then], "answered_said": world.said[then]}
-    return {"said": compiled.rebound(compiled.answered, vars(compiled) | used), "heard": world.heard[then]}
+    act, receive = world.functions.act, world.functions.receive
+    used = {"act": act[first], "receive": receive[first], "public": bound["public"], "answer": answer}
+    used |= {"visible": visible_to(world, then), "observe": world.functions.observe[then], "act_next": act[then]}
+    return {"act": compiled.rebound(compiled.answered, vars(compiled) | used), "receive": receive[then]}
 
 
-def sight_of(world: Any, role: str) -> Any:
+def visible_to(world: Any, role: str) -> Any:
     """The function that picks what an agent of a role may observe."""
     arrays = world._single
     seen = {name: one for name, one in fields.owners(world.state_type).items() if one.seen_by(role)}
     rows = [name for name, one in seen.items() if one.each and name in arrays and arrays[name].size]
     whole = [name for name, one in seen.items() if not one.each and name in arrays]
-    return compiled.sight_of(tuple(rows), tuple(whole), tuple(name for name in seen if name not in arrays))
+    return compiled.visible_of(tuple(rows), tuple(whole), tuple(name for name in seen if name not in arrays))
 
 
 def watching(world: Any) -> dict[str, Any]:

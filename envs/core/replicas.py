@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import fields
-from taciturn.envs.core.compiled import BEGIN, HEAR, LOOK, SAY, TELL, Turn
+from taciturn.envs.core.compiled import ACT, INFO, OBSERVE, RECEIVE, RESET, Turn
 from taciturn.envs.core.hooks import Hooks, S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.kernels import FINE, Loop, failed
@@ -53,7 +53,7 @@ class Replicas(Stored[S]):
         self._loops.played = math.inf  # compile at once
         self.reset(seed=0)
         for turn in range(len(self._order)):
-            self._run(LOOK, self._everywhere, turn)
+            self._run(OBSERVE, self._everywhere, turn)
 
     def acting(self, role: str) -> Array | None:
         if not self.acts:
@@ -71,7 +71,7 @@ class Replicas(Stored[S]):
         for array, first in self._fresh if begin else ():
             array[some] = first
         last, over = self._cycle - 1, np.zeros((self.num_envs, 2), np.bool_)
-        what = BEGIN | HEAR if self.opens and not self._splits else BEGIN
+        what = RESET | RECEIVE if self.opens and not self._splits else RESET
         if begin == self.num_envs == 1:
             self._run_one(last, False, what)
         else:
@@ -82,7 +82,7 @@ class Replicas(Stored[S]):
             self._moved()
         if self.opens and self._splits:
             self.between(where)
-            self._run(HEAR, where, last, over=over)
+            self._run(RECEIVE, where, last, over=over)
             self._moved()
 
     def _play(self, live: Array, run_by: Callable[[int], Any], more: int = 0) -> Any:
@@ -95,9 +95,9 @@ class Replicas(Stored[S]):
             channel.live = live
             channel.times += self.plain or not self._splits  # then fields of the state count messages
         if self._splits:
-            run_by(SAY)
+            run_by(ACT)
             self.between(live)
-        found = run_by((HEAR if self._splits else SAY | HEAR) | LOOK | more)
+        found = run_by((RECEIVE if self._splits else ACT | RECEIVE) | OBSERVE | more)
         self._turn = (self._turn + 1) % self._cycle
         self._state, self._seen_state = object(), None
         return found
@@ -117,9 +117,9 @@ class Replicas(Stored[S]):
         self._begun()
         turn = self._before[role]
         if self.num_envs == 1 and rows is None:
-            return self._run_one(turn, True, LOOK)[role][None]
+            return self._run_one(turn, True, OBSERVE)[role][None]
         who = self._nobody if rows is None else np.ascontiguousarray(rows, np.int64)
-        return self._run(LOOK, self._everywhere, turn, who=who)[0]
+        return self._run(OBSERVE, self._everywhere, turn, who=who)[0]
 
     def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
         frozen = self._running(where)
@@ -138,7 +138,7 @@ class Replicas(Stored[S]):
 
     def told(self) -> Info:
         """The info of the state as it is now, [B] each."""
-        told = self._run(TELL, self._everywhere)[2]
+        told = self._run(INFO, self._everywhere)[2]
         info: Info = {key: told[key].copy() for key in self._keys}
         for key, value in self._shown.items():
             role = self._no_arrays[key][0]
@@ -178,7 +178,7 @@ class Replicas(Stored[S]):
     ) -> tuple[dict[str, Array], Info]:
         self._restart(seed, options, None)
         info = self._complete(dict(zip(self._keys, self._none.item())), told=False)
-        return self._run_one(self._cycle - 1, everyone, LOOK), info
+        return self._run_one(self._cycle - 1, everyone, OBSERVE), info
 
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
         if self._state is None or self.terminated[0] or self.truncated[0]:
@@ -207,7 +207,7 @@ class Replicas(Stored[S]):
     ) -> tuple[dict[str, Array], Info, tuple[bool, bool]]:
         """Play a turn of the only replica: what is observed, what is told (nothing without `tells`), and (terminated,
         truncated); rewards are in `_filled`."""
-        seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), TELL if tells else 0)
+        seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), INFO if tells else 0)
         _, over, told = self._filled
         ends = over.item(0), over.item(1)
         if self._stops or ends[0] or ends[1]:
@@ -232,7 +232,7 @@ class Replicas(Stored[S]):
         words[0] = what
         if play() not in FINE:
             failed()
-        return {role: seen.copy()} if what & LOOK else {}
+        return {role: seen.copy()} if what & OBSERVE else {}
 
     def _bound(self, turn: int, everyone: bool) -> tuple[Array, Callable[[], int], Array, str]:
         """What plays a turn of the only replica: words, the first of which takes the bits of what `run` is to do; a

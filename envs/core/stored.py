@@ -9,7 +9,7 @@ import numpy as np
 
 from taciturn.envs.core import compiled, counter_streams
 from taciturn.envs.core.channel_config import PLAIN
-from taciturn.envs.core.compiled import HEAR, LOOK, SAY, TELL, Call, Turn
+from taciturn.envs.core.compiled import ACT, INFO, OBSERVE, RECEIVE, Call, Turn
 from taciturn.envs.core.hooks import S
 from taciturn.envs.core.loops import Loops
 from taciturn.envs.core.roles import Role
@@ -210,17 +210,17 @@ class Stored(Run[S]):
         seen, reward, told = idle.seen, idle.reward, idle.told
         actions, over = idle.actions if actions is None else actions, idle.over if over is None else over
         who = idle.who if who is None else who
-        if what & LOOK:
+        if what & OBSERVE:
             shape = self.num_envs, who.shape[1] or role.num_agents, role.layout.size
             seen = np.empty(shape, np.float32) if out is None else out
-        if what & (SAY | HEAR):
+        if what & (ACT | RECEIVE):
             reward = self._arrays.reward
-        if what & TELL:
+        if what & INFO:
             told = np.empty(self.num_envs, self._none.dtype)
         state = what, 0, self.num_envs, live, idle.rows, idle.arrays, actions, idle.params, idle.rngs
         given = Turn(*state, reward, over, who, idle.bounds, seen, idle.none, told)
         self._loops.call(self, turn, given, self._effort)
-        return seen, reward.copy() if what & HEAR else reward, told
+        return seen, reward.copy() if what & RECEIVE else reward, told
 
     def apply(self, function: Any, live: Array, params: Any, turns: float) -> None:
         """Call `function(state, arrays, params, rng)`, compiled like the others, in the replicas `live` bool[B].

@@ -45,7 +45,7 @@ class Part(types.Type):
         return type_of(self.places[name][1], int(self.alone)) if name in self.places else None
 
 
-class Sight(types.Type):
+class Visible(types.Type):
     """What an agent may observe: its entries of the arrays `rows`, the arrays `whole`, and `numbers` of the state.
 
     Attributes:
@@ -58,7 +58,7 @@ class Sight(types.Type):
         self.entries = {name: kind for name, kind in entries.items() if not isinstance(kind, types.Array)}
         self.numbers = {name: state.typeof(name) for name in numbers}
         self.values = {"agent": types.int64} | self.entries | self.numbers
-        super().__init__(named("Sight", part, state, rows, whole, numbers))
+        super().__init__(named("Visible", part, state, rows, whole, numbers))
 
     def type_of(self, name: str) -> Any:
         if name in self.values:
@@ -84,9 +84,9 @@ class PartModel(models.StructModel):
         super().__init__(manager, kind, [("at", types.voidptr), ("replica", types.int64)])
 
 
-@register_model(Sight)
+@register_model(Visible)
 class SightModel(models.StructModel):
-    def __init__(self, manager: Any, kind: Sight) -> None:
+    def __init__(self, manager: Any, kind: Visible) -> None:
         values = [(f"value_{name}", value) for name, value in kind.values.items()]
         super().__init__(manager, kind, [("part", kind.part), *values])
 
@@ -101,9 +101,9 @@ class PartAttributes(AttributeTemplate):
 
 @infer_getattr
 class SightAttributes(AttributeTemplate):
-    key = Sight
+    key = Visible
 
-    def generic_resolve(self, kind: Sight, name: str) -> Any:  # type: ignore[override]
+    def generic_resolve(self, kind: Visible, name: str) -> Any:  # type: ignore[override]
         return kind.type_of(name)
 
 
@@ -158,17 +158,17 @@ def get_from_part(context: Any, builder: Any, kind: Part, value: Any, name: str)
     return load(context, builder, part.at, *kind.places[name], part.replica if kind.alone else None)
 
 
-@lower_getattr_generic(Sight)
-def get_from_sight(context: Any, builder: Any, kind: Sight, value: Any, name: str) -> Any:
-    sight = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+@lower_getattr_generic(Visible)
+def get_from_visible(context: Any, builder: Any, kind: Visible, value: Any, name: str) -> Any:
+    visible = cgutils.create_struct_proxy(kind)(context, builder, value=value)
     if name in kind.values:
-        return getattr(sight, f"value_{name}")
+        return getattr(visible, f"value_{name}")
     if name in kind.whole:
-        return get_from_part(context, builder, kind.part, sight.part, name)
-    return load_entry(context, builder, kind, sight.part, sight.value_agent, name)
+        return get_from_part(context, builder, kind.part, visible.part, name)
+    return load_entry(context, builder, kind, visible.part, visible.value_agent, name)
 
 
-def load_entry(context: Any, builder: Any, kind: Sight, part: Any, agent: Any, name: str) -> Any:
+def load_entry(context: Any, builder: Any, kind: Visible, part: Any, agent: Any, name: str) -> Any:
     """Load the agent's entry of an array, or the only one."""
 
     def entry(length: Any) -> Any:
@@ -181,12 +181,12 @@ def load_entry(context: Any, builder: Any, kind: Sight, part: Any, agent: Any, n
     return load_array(context, builder, arrays.at, word, layout, [arrays.replica, entry])
 
 
-def opener(layout: Named) -> Any:
+def unpacker(layout: Named) -> Any:
     """A compiled function that makes a table of its address."""
     kind = Part(layout)
 
     @intrinsic
-    def opened(typing: Any, address: Any) -> Any:
+    def unpack(typing: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             # Into a local copy, of which LLVM makes registers once it has inlined all functions.
             size = size_of(layout)
@@ -197,7 +197,7 @@ def opener(layout: Named) -> Any:
 
         return kind(types.int64), generate
 
-    return opened
+    return unpack
 
 
 @intrinsic
@@ -216,22 +216,22 @@ def without(hidden: frozenset[str]) -> Any:
     """A compiled function that makes the part of a table without what has these names."""
 
     @intrinsic
-    def known(typing: Any, params: Any) -> Any:
+    def public(typing: Any, params: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             part = cgutils.create_struct_proxy(params)(context, builder, value=values[0])
             return part_at(context, builder, signature.return_type, part.at, part.replica)
 
         return Part(params.layout, False, hidden)(params), generate
 
-    return known
+    return public
 
 
-def sight_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]) -> Any:
-    """A compiled function that makes what an agent may observe; see `Sight`."""
+def visible_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]) -> Any:
+    """A compiled function that makes what an agent may observe; see `Visible`."""
 
     @intrinsic
-    def sight(typing: Any, state: Any, arrays: Any, agent: Any) -> Any:
-        kind = Sight(arrays, state, rows, whole, numbers)
+    def visible(typing: Any, state: Any, arrays: Any, agent: Any) -> Any:
+        kind = Visible(arrays, state, rows, whole, numbers)
 
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             made = cgutils.create_struct_proxy(kind)(context, builder)
@@ -245,7 +245,7 @@ def sight_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, 
 
         return kind(state, arrays, agent), generate
 
-    return sight
+    return visible
 
 
 @intrinsic

@@ -111,7 +111,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.core import Channel, ChannelConfig, Chosen, Layout, Replicas, Role, World, fields
+from taciturn.envs.core import Channel, ChannelConfig, Chosen, Functions, Layout, Replicas, Role, World, fields
 from taciturn.envs.core.qualities import QualityLaw
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.elicitation import campaign, drawing, payments
@@ -257,10 +257,13 @@ class Elicitation(Replicas[State]):
     turns = (("platform",), ("individual",))
     state_type: ClassVar[Any] = State
     sources = campaign.SOURCES
-    begin, tell = staticmethod(campaign.begin), staticmethod(campaign.tell)
-    said: ClassVar[Any] = {"platform": campaign.announce, "individual": campaign.report}
-    heard: ClassVar[Any] = {"platform": campaign.goes_on, "individual": campaign.pay}
-    observe_one: ClassVar[Any] = {"platform": campaign.observe_platform, "individual": campaign.observe_individual}
+    functions = Functions(
+        reset=campaign.begin,
+        act={"platform": campaign.announce, "individual": campaign.report},
+        receive={"platform": campaign.goes_on, "individual": campaign.pay},
+        observe={"platform": campaign.observe_platform, "individual": campaign.observe_individual},
+        info=campaign.tell,
+    )
     chosen: ClassVar[Mapping[str, Chosen]] = {"report": Chosen("messages", "dearest", "counted", "spent")}
     tells_each: ClassVar[Mapping[str, tuple[str, str]]] = {
         "data": ("individual", "data"), "budgets": ("individual", "budget"), "levels": ("individual", "level"),

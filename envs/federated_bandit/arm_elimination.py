@@ -66,7 +66,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Fast, Layout, Population, Role, World, fields
+from taciturn.envs.core import Fast, Functions, Layout, Population, Role, World, fields
 from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.federated_bandit.federation import PARTICIPATION, communicate, pull_plan, say
@@ -223,8 +223,7 @@ class ArmElimination(FederatedBandit):
     jumps: Mapping[str, type[Fast]] = {}
     agents_decide = False
     state_type: ClassVar[Any] = State
-    begin, said, heard = staticmethod(begin), staticmethod(epoch), staticmethod(end_epoch)
-    observe_one, tell = staticmethod(observe), staticmethod(tell)
+    functions = Functions(reset=begin, act=epoch, receive=end_epoch, observe=observe, info=tell)
     action_mask = Population.action_mask
 
     def make_roles(self) -> tuple[Role, ...]:

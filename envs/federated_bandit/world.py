@@ -121,7 +121,19 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, ChannelConfig, Fast, Layout, Replicas, Role, SpeakingParams, Speech, World
+from taciturn.envs.core import (
+    Acts,
+    Channel,
+    ChannelConfig,
+    Fast,
+    Functions,
+    Layout,
+    Replicas,
+    Role,
+    SpeakingParams,
+    Speech,
+    World,
+)
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.public import Passing
 from taciturn.envs.core.qualities import QualityLaw
@@ -210,9 +222,13 @@ class FederatedBandit(Replicas[State]):
     state_type: ClassVar[Any] = State
     sources = SOURCES
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {"means": ("", "sent_messages")}
-    begin, said = staticmethod(federation.begin), staticmethod(federation.slot)
-    heard = staticmethod(federation.end_slot)
-    observe_one, tell = staticmethod(federation.observe), staticmethod(federation.tell)
+    functions = Functions(
+        reset=federation.begin,
+        act=federation.slot,
+        receive=federation.end_slot,
+        observe=federation.observe,
+        info=federation.tell,
+    )
 
     @cached_property
     def traffic(self) -> RoundTraffic:

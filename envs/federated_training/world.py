@@ -157,7 +157,7 @@ class FederatedTraining(RoundStopping):
     name = "federated_training"
     params: Params
     state_type: ClassVar[Any] = State
-    observe_one, tell = staticmethod(observe), staticmethod(tell)
+    functions = RoundStopping.functions._replace(observe=observe, info=tell)
 
     def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
         self.data = _load(params.data)

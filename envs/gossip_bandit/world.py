@@ -100,7 +100,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Acts, Channel, Fast, Layout, Replicas, Role, SpeakingParams, World, preferences
+from taciturn.envs.core import (
+    Acts,
+    Channel,
+    Fast,
+    Functions,
+    Layout,
+    Replicas,
+    Role,
+    SpeakingParams,
+    World,
+    preferences,
+)
 from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, best_options, led_by_wrong
 from taciturn.envs.core.qualities import Instances, OptionParams
 from taciturn.envs.core.replies import read_law, reply_sums
@@ -172,12 +183,11 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     told_if: ClassVar[Mapping[str, str]] = {
         "option": "pulled", "signal": "pulled", "consensus": "agrees", "departure": "departs",
     }  # fmt: skip
-    begin, heard = staticmethod(ticks.begin), staticmethod(ticks.ends)
-    observe_one, tell = staticmethod(ticks.observe), staticmethod(ticks.tell)
 
     @property
-    def said(self) -> Callable[..., None]:
-        return ticks.flat_plan if self.params.flat_actions else ticks.plan
+    def functions(self) -> Functions:
+        act = ticks.flat_plan if self.params.flat_actions else ticks.plan
+        return Functions(reset=ticks.begin, act=act, receive=ticks.ends, observe=ticks.observe, info=ticks.tell)
 
     def make_channels(self) -> tuple[Channel, ...]:
         counted = self.params.asks == "all"  # then everybody answers everybody

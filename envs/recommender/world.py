@@ -107,7 +107,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Layout, Role, World
+from taciturn.envs.core import Functions, Layout, Role, World
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender import drawing, rounds
 from taciturn.envs.recommender.catalogue import Catalogue
@@ -229,8 +229,6 @@ class Recommender(Telling[State]):
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {
         "statistics": ("", "sent"), "counts": ("", "sent"), "selection": ("exposed", ""),
     }  # fmt: skip
-    begin, heard = staticmethod(rounds.begin), staticmethod(rounds.listen)
-    observe_one = staticmethod(rounds.observe)
 
     def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
         super().__init__(params, num_envs, first_replica)
@@ -241,8 +239,9 @@ class Recommender(Telling[State]):
         self._sketch: Callable[[int, int, Floats], drawing.Sketch] | None = None
 
     @property
-    def said(self) -> Callable[..., None]:
-        return rounds.by_item if self.params.actions == "item" else rounds.by_cluster
+    def functions(self) -> Functions:
+        serve = rounds.by_item if self.params.actions == "item" else rounds.by_cluster
+        return Functions(reset=rounds.begin, act=serve, receive=rounds.listen, observe=rounds.observe)
 
     def constants(self) -> Constants:
         p, network = self.params, self.params.network

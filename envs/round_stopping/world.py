@@ -80,7 +80,7 @@ from typing import Any, ClassVar, NamedTuple
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Layout, Replicas, Role, World, fields
+from taciturn.envs.core import Functions, Layout, Replicas, Role, World, fields
 from taciturn.envs.core.counter_streams import binomial, invert_binomial, pareto, uniform
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.round_stopping import drawing
@@ -351,8 +351,7 @@ class RoundStopping(Replicas[State]):
     state_type: ClassVar[Any] = State
     sources = ("uploads", "computing")
     told_if: ClassVar[Mapping[str, str]] = dict.fromkeys(CLOSED, "closes")
-    begin, said, heard = staticmethod(new_round), staticmethod(act), staticmethod(settle)
-    observe_one, tell = staticmethod(observe), staticmethod(tell)
+    functions = Functions(reset=new_round, act=act, receive=settle, observe=observe, info=tell)
 
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params

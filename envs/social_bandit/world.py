@@ -112,6 +112,7 @@ import numpy as np
 
 from taciturn.envs.core import (
     ChannelConfig,
+    Functions,
     Layout,
     Replicas,
     Role,
@@ -321,14 +322,15 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
     tells = ("regret", "adopters", "hops", "slots")
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {"preference": ("", "sent")}
     opens = True
-    begin, observe_one = staticmethod(begin), staticmethod(observe)
 
     @property
-    def said(self) -> Callable[..., None]:
-        return flat_plan if self.params.flat_actions else plan
+    def functions(self) -> Functions:
+        act = flat_plan if self.params.flat_actions else plan
+        return Functions(reset=begin, act=act, receive=self.spread, observe=observe)
 
     @property
-    def heard(self) -> Callable[..., tuple[bool, bool]]:
+    def spread(self) -> Callable[..., tuple[bool, bool]]:
+        """How messages reach other agents."""
         p = self.params
         if p.dissemination != "walk":
             return throw if p.dissemination == "stationary" else aggregate
@@ -404,8 +406,8 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
 
     def draws(self) -> float:
         p = self.params
-        each = p.copies * (p.walk_length if self.heard in (walk, queue) else 1)
-        return float(p.num_agents) * (min(each, p.num_options**2) if self.heard is aggregate else each)
+        each = p.copies * (p.walk_length if self.spread in (walk, queue) else 1)
+        return float(p.num_agents) * (min(each, p.num_options**2) if self.spread is aggregate else each)
 
     def begun(self, where: Bools) -> None:
         preference = self.column("preference")

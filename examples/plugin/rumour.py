@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from taciturn.envs.core import (
     Array,
     Channel,
+    Functions,
     Layout,
     PublicView,
     Replicas,
@@ -103,8 +104,7 @@ class Rumour(Replicas[State]):
     name = "rumour"
     params: Params
     state_type, sources, tells = State, ("truth", "sights"), ("right",)
-    begin, said, heard = staticmethod(begin), staticmethod(vote), staticmethod(count)
-    observe_one = staticmethod(observe)
+    functions = Functions(reset=begin, act=vote, receive=count, observe=observe)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(signal=(2, 0, 1), votes=(2, 0, 1))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taciturn.bench.tasks import DELTA, PROTECTED
-from taciturn.bench.tasks.contest import Totals
+from taciturn.bench.tasks.benchmark import Totals
 from taciturn.envs.core import ChannelConfig, Population
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.privacy.budget import ROUNDING
@@ -20,7 +20,7 @@ MESSAGES = (1, 5, 25, 125, 625)
 """The numbers of equal messages that are tried."""
 
 
-class Way(NamedTuple):
+class Configuration(NamedTuple):
     """The epsilon of a message (NaN if senders choose their own, or it is the policy's), and the channels'
     configurations."""
 
@@ -41,17 +41,19 @@ def level_of(mechanism: str, total: Budget, messages: int) -> float:
     return levels[low - 1] if low else 0.0
 
 
-def own_way(policy: Any, world: Population[Any], total: float) -> Way | None:
+def own_configuration(policy: Any, world: Population[Any], total: float) -> Configuration | None:
     """How the policy itself says that it spends a total (`Policy.within`); None if it does not."""
     within = getattr(policy, "within", None)
     found = within(world.view(policy), total) if within is not None else None
     if found is None:
         return None
     configs = {name: one if isinstance(one, ChannelConfig) else private_config(one) for name, one in found.items()}
-    return Way(math.nan, configs)
+    return Configuration(math.nan, configs)
 
 
-def ways(world: Population[Any], protected: Totals, total: float, numbers: Sequence[int] = MESSAGES) -> Iterator[Way]:
+def configurations(
+    world: Population[Any], protected: Totals, total: float, numbers: Sequence[int] = MESSAGES
+) -> Iterator[Configuration]:
     """The ways to spend a total that do not depend on the policy.
 
     If each value enters one message, messages do not add up, and each may cost the whole total. Otherwise a budget
@@ -62,15 +64,15 @@ def ways(world: Population[Any], protected: Totals, total: float, numbers: Seque
     """
     channels = [world.channels[name] for name in protected.channels]
     if not protected.mechanism:
-        yield Way(math.nan, {name: ChannelConfig(budget=Budget(total)) for name in protected.channels})
+        yield Configuration(math.nan, {name: ChannelConfig(budget=Budget(total)) for name in protected.channels})
         return
     if all(channel.disjoint for channel in channels):
-        yield Way(total, on_all(protected, total))
+        yield Configuration(total, on_all(protected, total))
         return
     if any(channel.payload == "stream" for channel in channels):
         for releases in filter(protected.messages.__le__, numbers):
             level = total / (len(channels) * releases)
-            yield Way(level, on_all(protected, level))
+            yield Configuration(level, on_all(protected, level))
         return
     for messages in numbers:
         budgets = (Budget(total, DELTA, method=method) for method in ("basic", "rdp"))
@@ -78,7 +80,7 @@ def ways(world: Population[Any], protected: Totals, total: float, numbers: Seque
             ((level_of(protected.mechanism, one, messages), one) for one in budgets), key=lambda found: found[0]
         )
         if level:
-            yield Way(level, on_all(protected, level, budget))
+            yield Configuration(level, on_all(protected, level, budget))
 
 
 def on_all(protected: Totals, level: float, budget: Budget | None = None) -> dict[str, ChannelConfig]:

@@ -10,12 +10,12 @@ from taciturn.bench.scores import Board, at_total, beats, boards, score_text, ta
 from taciturn.bench.study import Table
 from taciturn.bench.submission import Submission, merged, unpacked
 from taciturn.bench.tables import NONE
-from taciturn.bench.tasks import CLASSIC, CONTESTS, PAPER, YOURS, covered, world_title
+from taciturn.bench.tasks import BENCHMARKS, CLASSIC, PAPER, YOURS, covered, world_title
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
-def beside_kept(own: Results, kept: Path) -> Results:
+def beside_stored(own: Results, kept: Path) -> Results:
     """Results and, if that folder has them, the kept ones."""
     file = kept / "agents.json"
     return merged([Submission("agents", {}, own), *([unpacked(file)] if file.exists() else [])])
@@ -63,7 +63,7 @@ def short(board: Board, group: Group) -> str:
 
 def elsewhere(agent: str, played: Iterable[str]) -> list[tuple[str, str]]:
     """The worlds that an agent does not play, each with the reason."""
-    some = [env for env in CONTESTS if env not in set(played)]
-    asked = {env: config(env, agent, {}, **CONTESTS[env].world) | {"kind": YOURS} for env in some}
+    some = [env for env in BENCHMARKS if env not in set(played)]
+    asked = {env: config(env, agent, {}, **BENCHMARKS[env].world) | {"kind": YOURS} for env in some}
     told = {env: refusal(agent, one).partition("\n")[0] for env, one in asked.items()}
     return [(world_title(env), why or "its runs fail later on") for env, why in told.items()]

@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from taciturn import files
-from taciturn.bench import figures, kept_verdicts, known
+from taciturn.bench import figures, known, stored_verdicts
 from taciturn.bench.progress import bar, stderr
 from taciturn.bench.results import Group, Results, describe
 from taciturn.bench.store import Store, refusing, write_bytes
@@ -81,7 +81,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     answers, sections, links, told = list[str](), list[str](), dict[str, str](), list[str]()
     opening, most = list[str](), 0
     standing, quick = any(study.headline for study in studies), bool(manifest["quick"])
-    papers, differing = kept_verdicts.tables() if standing else (None, None)
+    papers, differing = stored_verdicts.tables() if standing else (None, None)
     with bar(stderr(), len(studies)) as shown:
         for study in studies:
             shown.running(study.title)
@@ -98,7 +98,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
                 sections.append(_section(study, results, len(plan[study.name]), drawn, *rest, quick=quick))
             shown.finished(study.title)
     if standing:
-        told.append(_answer(kept_verdicts.answer(), '<a href="#claims">Which they are</a>'))
+        told.append(_answer(stored_verdicts.answer(), '<a href="#claims">Which they are</a>'))
         told.append(_answer(OWN, documentation("agents", "more")))
         answers[:0] = [_html(known.table())] if quick else []
     summed_up = overview(store, [study for study in studies if not study.headline])

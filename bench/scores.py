@@ -2,7 +2,7 @@
 what was designed by hand, and what each agent's messages are worth to it.
 
 A score is 0 for the best agent that hears nobody and 1 for one that is given what all agents observe
-(`taciturn.bench.marks`). Where the best of several is named, it is chosen by the runs of one half of the seeds and
+(`taciturn.bench.references`). Where the best of several is named, it is chosen by the runs of one half of the seeds and
 judged by those of the other half; if that half chooses the same, each judges the other's choice, and all seeds count.
 Who pools is never ranked.
 
@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taciturn.bench import statistics
-from taciturn.bench.marks import Scale, rounded, scale_of, scales_in
+from taciturn.bench.references import Scale, rounded, scale_of, scales_in
 from taciturn.bench.results import RUNS, Group, Results, describe
 from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.study import POOLS, Table, pools, says
 from taciturn.bench.tables import NONE, interval, listed, mean_text, number
 from taciturn.bench.tasks import (
+    BENCHMARKS,
     CLASSIC,
-    CONTESTS,
     DESIGNED,
     EPSILON,
     KINDS,
@@ -44,7 +44,7 @@ from taciturn.bench.tasks import (
     sign,
     totals_of,
 )
-from taciturn.bench.tasks.contest import PLAIN_PPO
+from taciturn.bench.tasks.benchmark import PLAIN_PPO
 from taciturn.registry import own_policies, policy_class
 
 MEMORYLESS, REMEMBERS, POOLED, TRUTH = "memoryless", "with memory", "pooled", "knows the truth"
@@ -132,8 +132,8 @@ class Board(NamedTuple):
         some = [
             one for one in self.ranked() if one.config["kind"] in wanted and information_ in (None, information(one))
         ]
-        way = sign(self.task.measure)
-        return max(some, key=lambda one: way * halves(one)[half].mean(self.task.metric), default=None)
+        configuration = sign(self.task.measure)
+        return max(some, key=lambda one: configuration * halves(one)[half].mean(self.task.metric), default=None)
 
     def fairly(self, best: Group, *kinds: str, information_: str | None = None) -> Group:
         """The seeds that may judge what `best` chose: the other half; or all, if the other half chooses the same, since
@@ -235,7 +235,7 @@ def who_is_best(results: Results) -> Table:
         )
         texts += [NONE] * (4 - len(texts))
         rows.append((task_name(board.task), board.task.measure, *marks, *texts, board.task.covers or NONE))
-    more = sorted({f"`{contest.measure}`" for contest in CONTESTS.values() if contest.higher})
+    more = sorted({f"`{benchmark.measure}`" for benchmark in BENCHMARKS.values() if benchmark.higher})
     columns = (
         "task", "measure", "alone (0)", "together (1)", "best, no privacy", "total 10", "total 3", "total 1",
         "what a total covers",

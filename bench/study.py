@@ -234,7 +234,7 @@ class Study:
 
 KNOWS_TRUTH, POOLED = " (knows the hidden truth)", " (pooled)"
 POOLS = "pooled"
-"""The metric that says whether the check of `taciturn.pooling` found that a policy's agents share a mind, 0 or 1."""
+"""The metric that says whether the check of `taciturn.centralisation` found a policy centralised, 0 or 1."""
 STUDY_NAMES = "[a-z][a-z0-9_-]*"
 STUDIES: dict[str, Study] = {}
 S = TypeVar("S", bound=Study)

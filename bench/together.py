@@ -56,7 +56,7 @@ def at_totals(boards: Sequence[Board], board: Board) -> dict[float | str, Board]
     return {total: found[total] for total in TOTALS if total in found}
 
 
-class Spot(NamedTuple):
+class ScoreCell(NamedTuple):
     """The best agent of a kind (a place in `PARTS`) at a total, and its score; `gains` if that is shown to exceed 0."""
 
     part: int
@@ -71,13 +71,13 @@ class Row(NamedTuple):
     world: str
     size: str
     standard: bool
-    spots: list[Spot]
+    score_cells: list[ScoreCell]
     best: list[str]
 
 
 def row_of(boards: Sequence[Board], board: Board, *, named: bool) -> Row:
     """Without privacy the best agent of each kind; at a total the best of all, and yours."""
-    spots, best = list[Spot](), list[str]()
+    score_cells, best = list[ScoreCell](), list[str]()
     for total, there in at_totals(boards, board).items():
         winner = there.best()
         kinds = [place for place, (_, kinds, *_) in enumerate(PARTS) if there.best(*kinds) is not None]
@@ -87,14 +87,14 @@ def row_of(boards: Sequence[Board], board: Board, *, named: bool) -> Row:
             shown = total == NO_LIMIT or YOURS in some or (winner is not None and winner.config["kind"] in some)
             score = None if mine is None or not shown else there.judged(mine, *some)
             if score is not None and math.isfinite(score.value):
-                spots.append(Spot(place, total, score.value, score.low > 0))
+                score_cells.append(ScoreCell(place, total, score.value, score.low > 0))
         if named and total in (NO_LIMIT, TOTALS[-1]) and winner is not None:
             words = f"{there.label(winner).partition(' (')[0]} {told(there.judged(winner))}"
             best.append(words if total == NO_LIMIT else f"at {total:g}: {words}")
     number, what = size_of(board.task)
     same = board.task.name != STANDARD and size_of(board.task._replace(variant=AS_TRAINED))[0] == number
     size = board.task.name.replace("-", " ") if same else f"{number} {what}"
-    return Row(world_title(board.task.env), size, board.task.name == STANDARD, spots, best)
+    return Row(world_title(board.task.env), size, board.task.name == STANDARD, score_cells, best)
 
 
 def told(score: Estimate | None) -> str:
@@ -122,8 +122,10 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import PlaceHolderLayoutEngine
 
-    parts = sorted({spot.part for row in rows for spot in row.spots})
-    totals = [total for total in TOTALS if any(spot.total == total for row in rows for spot in row.spots)]
+    parts = sorted({score_cell.part for row in rows for score_cell in row.score_cells})
+    totals = [
+        total for total in TOTALS if any(score_cell.total == total for row in rows for score_cell in row.score_cells)
+    ]
     wide, font = (360.0, 10.5) if narrow else (720.0, 10.0)
     clip = 14.0 * max(len(parts), 3)  # the width of the place for scores below the floor
     left = (2.0 if narrow else 116.0) + clip + 6
@@ -144,14 +146,22 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
         def say(x: float, y: float, words: str, ha: str = "left", **style: Any) -> None:
             ax.text(x, y, words, ha=ha, va="center", **style)
 
-        def mark(x: float, y: float, spot: Spot) -> None:
-            _, _, color, shape = PARTS[spot.part]
-            number = "" if spot.total == NO_LIMIT else f"{spot.total:g}"
+        def mark(x: float, y: float, score_cell: ScoreCell) -> None:
+            _, _, color, shape = PARTS[score_cell.part]
+            number = "" if score_cell.total == NO_LIMIT else f"{score_cell.total:g}"
             size = 12.0 if number else 7.5 if shape == "D" else 8.5
-            face = color if spot.gains else "none"
+            face = color if score_cell.gains else "none"
             ax.plot(x, y, shape, color=color, markerfacecolor=face, markersize=size, markeredgewidth=1.2)
             if number:
-                say(x, y + 0.3, number, "center", color="white" if spot.gains else INK, fontsize=7.5, weight="bold")
+                say(
+                    x,
+                    y + 0.3,
+                    number,
+                    "center",
+                    color="white" if score_cell.gains else INK,
+                    fontsize=7.5,
+                    weight="bold",
+                )
 
         legend_of(parts, totals, wide, narrow, mark, say)
         names = {0.0: "alone", 0.5: "0.5", 1.0: "together"}
@@ -181,21 +191,24 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
             ax.plot([at(0), at(1)], [middle, middle], color=INK, alpha=0.35, linewidth=2, solid_capstyle="butt")
             ax.plot([left - 3] * 2, [top + text + 3, top + pitch - 4], ":", color=INK, alpha=0.5, linewidth=0.8)
             for lane, free in ((middle, True), (below, False)):
-                some = [spot for spot in row.spots if (spot.total == NO_LIMIT) is free]
-                low = [spot for spot in some if spot.score < FLOOR]
-                for slot, spot in enumerate(low):
+                some = [score_cell for score_cell in row.score_cells if (score_cell.total == NO_LIMIT) is free]
+                low = [score_cell for score_cell in some if score_cell.score < FLOOR]
+                for slot, score_cell in enumerate(low):
                     kinds = parts if free else totals[-3:]
-                    slot = kinds.index(spot.part if free else spot.total)  # type: ignore[arg-type]
-                    mark(left - 6 - clip + 14 * slot + 7, lane, spot)
+                    slot = kinds.index(score_cell.part if free else score_cell.total)  # type: ignore[arg-type]
+                    mark(left - 6 - clip + 14 * slot + 7, lane, score_cell)
                 near = 8.5 if free else 9.0  # marks that would hide one another are drawn apart
                 shifts = (0.0, -8.5, 8.5) if free else (0.0, 8.0)
                 taken = list[tuple[float, float]]()
-                for spot in sorted((spot for spot in some if spot.score >= FLOOR), key=lambda spot: -spot.score):
-                    x = at(min(spot.score, CEILING))
+                for score_cell in sorted(
+                    (score_cell for score_cell in some if score_cell.score >= FLOOR),
+                    key=lambda score_cell: -score_cell.score,
+                ):
+                    x = at(min(score_cell.score, CEILING))
                     places = ((x - aside, lane + shift) for aside in (0.0, 4.5, 9.0, 13.5) for shift in shifts)
                     found = next((place for place in places if apart(*place, taken, near)), (x, lane))
                     taken.append(found)
-                    mark(*found, spot)
+                    mark(*found, score_cell)
     return figure
 
 
@@ -210,16 +223,16 @@ def legend_of(
     """What marks mean, above the rows."""
     step = (wide - 8) / max(len(parts), 1) if narrow else 78.0
     for place, part in enumerate(parts):
-        mark(8 + step * place, 9, Spot(part, NO_LIMIT, 0, True))
+        mark(8 + step * place, 9, ScoreCell(part, NO_LIMIT, 0, True))
         say(16 + step * place, 9, PARTS[part][0])
     some = [total for total in totals if total != NO_LIMIT]
     designed = 2
-    entries: list[tuple[Spot, str]] = [(Spot(designed, NO_LIMIT, 0, False), "not shown to beat alone")]
+    entries: list[tuple[ScoreCell, str]] = [(ScoreCell(designed, NO_LIMIT, 0, False), "not shown to beat alone")]
     if some:
-        entries.append((Spot(designed, some[-1], 0, True), f"best at a total epsilon of {some[-1]:g}"))
-    for place, (spot, words) in enumerate(entries):
+        entries.append((ScoreCell(designed, some[-1], 0, True), f"best at a total epsilon of {some[-1]:g}"))
+    for place, (score_cell, words) in enumerate(entries):
         x, y = (8.0, 26.0 + 16 * place) if narrow else (8 + 2 * step * place, 26.0)
-        mark(x, y, spot)
+        mark(x, y, score_cell)
         say(x + 8, y, words)
 
 

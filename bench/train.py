@@ -22,7 +22,7 @@ from taciturn.bench import statistics
 from taciturn.bench.comparisons import playing
 from taciturn.bench.play import learns
 from taciturn.bench.store import MOST_BYTES, environment, has_shape, now, write_bytes, write_json
-from taciturn.bench.tasks import CONTESTS, STANDARD, TASKS, Task
+from taciturn.bench.tasks import BENCHMARKS, STANDARD, TASKS, Task
 from taciturn.envs.core import Array, Population, integer
 from taciturn.policies import Learner
 from taciturn.policies.base import Policy
@@ -152,7 +152,7 @@ def of_task(
     which learners play may be set."""
     if task.name != STANDARD:
         raise ValueError(f"world must be a world or a standard task, the only ones for training, not {task.id}")
-    fixed = {name: value for name, value in form.items() if name not in CONTESTS[task.env].for_learners}
+    fixed = {name: value for name, value in form.items() if name not in BENCHMARKS[task.env].for_learners}
     if fixed or privacy:
         raise ValueError(f"params and privacy must be left out in a task, which fixes the world, not {fixed | privacy}")
     found = playing.population(playing.task_config(task, algorithm, **form), EVALUATION_RUNS, "selection")

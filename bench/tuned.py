@@ -5,8 +5,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from taciturn.bench.tasks import CONTESTS, NO_LIMIT, STANDARD, Task
-from taciturn.bench.tasks.contest import TUNED, Params
+from taciturn.bench.tasks import BENCHMARKS, NO_LIMIT, STANDARD, Task
+from taciturn.bench.tasks.benchmark import TUNED, Params
 
 FILE = "tuned.json"
 
@@ -37,6 +37,6 @@ def settings(task: Task, policy: str, own: Any) -> Params:
 def usual(task: Task, policy: str) -> Params:
     """The settings with which the benchmark plays a policy: those that were searched, unless it plays it with its
     defaults too, as it does the papers' algorithms."""
-    contest = CONTESTS[task.env]
-    entries = [own for name, own in (*contest.classic, *contest.paper, *contest.designed) if name == policy]
+    benchmark = BENCHMARKS[task.env]
+    entries = [own for name, own in (*benchmark.classic, *benchmark.paper, *benchmark.designed) if name == policy]
     return tuned(task, policy) if TUNED in entries and {} not in entries else {}

@@ -171,7 +171,7 @@ def checked(drawn: Drawn, again: dict[str, float], fresh: dict[str, float] | Non
         outcome = AS_STORED if as_stored - exact - close else f"equal to {-math.log10(tolerance):.0f} digits"
     if fresh is None:
         return Check(drawn, outcome, differing, None)
-    metric = judged_by(study.score, drawn.others)
+    metric = evaluated_by(study.score, drawn.others)
     values, value = drawn.others.metrics[metric], fresh.get(metric, math.nan)
     # Stored values may be rounded, and a fresh one at the edge is rounded like them.
     inside = any(values.min() <= x <= values.max() for x in (value, rounded([value])[0]))
@@ -190,7 +190,7 @@ def apart(stored: float, now: float) -> float:
     return abs(stored - now) / max(abs(stored), abs(now)) if stored != now else 0.0
 
 
-def judged_by(score: Score, group: Group) -> str:
+def evaluated_by(score: Score, group: Group) -> str:
     """The study's score where a group has it, else the first metric that is not the same for all seeds."""
     varying = [name for name, values in group.metrics.items() if np.unique(values).size > 1]
     return next(iter([name for name in (score.metric,) if name in group.metrics] + varying), next(iter(group.metrics)))

@@ -3,9 +3,9 @@ benchmarks/parallel_view.py`.
 
 First a world that hardly computes anything, votes, so that what remains is what `ParallelView` costs; both play the
 same votes with the same luck, which is checked before the clock starts. Then every registered world with as many agents
-under random actions, beside its twin of `tests/twins`, which plays the same runs, as `tests/test_by_hand.py` checks.
-Arm elimination has one agent, who coordinates 1,000. They take turns within one process, and the CPU time of steps
-alone is counted; worlds are compiled before. Both make all infos at every step.
+under random actions, beside its twin of `tests/reference_implementations`, which plays the same runs, as
+`tests/test_by_hand.py` checks. Arm elimination has one agent, who coordinates 1,000. They take turns within one
+process, and the CPU time of steps alone is counted; worlds are compiled before. Both make all infos at every step.
 """
 
 import os
@@ -25,8 +25,8 @@ import gymnasium
 import numpy as np
 import pettingzoo
 from common import record
-from twins import TWINS
-from twins.by_hand import numbers
+from reference_implementations import TWINS
+from reference_implementations.by_hand import numbers
 
 from taciturn import registry
 from taciturn.envs.core import (
@@ -108,7 +108,7 @@ class Votes(Replicas[State]):
 
     name = "votes"
     params: Params
-    state_type, sources, tells = State, ("opinions", "luck"), ("time",)
+    state_type, sources, info_fields = State, ("opinions", "luck"), ("time",)
     functions = Functions(reset=begin, act=vote, receive=sway, observe=observe)
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -231,7 +231,7 @@ def main() -> None:
     for name in TWINS:
         rows[name] = compare_world(name)
         print(f"{name}: {rows[name]}", flush=True)
-    rows[LEAN] = compare_world("recommender_v0", tells_regret=False)
+    rows[LEAN] = compare_world("recommender_v0", info_has_regret=False)
     print(f"{LEAN}: {rows[LEAN]}", flush=True)
     counts = {"agents": AGENTS, "repeats": REPEATS, "steps": STEPS, "repeats_of_worlds": FEWER, "steps_of_worlds": FEW}
     packages = ("taciturn", "numpy", "gymnasium", "pettingzoo")

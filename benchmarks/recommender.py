@@ -24,7 +24,13 @@ from taciturn.policies import TPriDO
 from taciturn.policies.families import cluster_tree
 
 AGENTS, ROUNDS, FEW, REPEATS = 8, 20_000, 150, 3
-STANDARD = {"num_agents": 8, "graph": "star", "num_items": 400, "repository": 200, "horizon": 500}  # the task's world
+STANDARD: dict[str, Any] = {
+    "num_agents": 8,
+    "graph": "star",
+    "num_items": 400,
+    "repository": 200,
+    "horizon": 500,
+}  # the task's world
 RUNS = 41
 LARGE = {1_000: 500, 10_000: 50}  # agents and rounds
 SPARSE = ("ring", "star", "barabasi_albert")

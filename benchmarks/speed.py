@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(1, str(Path(__file__).parents[1] / "tests"))
 from environments import ROOT, called, environment
 from goals import BESIDE_NOTHING, RATES, RESETS
-from twins import TWINS
+from reference_implementations import TWINS
 
 from taciturn.envs import WORLDS
 from taciturn.envs.core.descriptor import Descriptor

@@ -32,8 +32,8 @@ import pettingzoo
 from common import record
 from goals import BESIDE_NOTHING, MORE, RATES, RESETS
 from mpe2 import simple_spread_v3
+from reference_implementations import TWINS
 from stable_baselines3.common.vec_env import DummyVecEnv
-from twins import TWINS
 
 import taciturn
 from taciturn.envs import WORLDS, gossip_bandit_v0

@@ -118,7 +118,7 @@ class ContextualBandit(Replicas[State]):
     __doc__ = __doc__
     name = "contextual_bandit"
     params: Params
-    state_type, sources, tells = State, ("means", "contexts", "rewards"), ("regret",)
+    state_type, sources, info_fields = State, ("means", "contexts", "rewards"), ("regret",)
     functions = Functions(reset=begin, act=pull, receive=publish, observe=observe)
 
     def make_roles(self) -> tuple[Role, ...]:

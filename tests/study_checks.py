@@ -6,7 +6,7 @@ from collections.abc import Container
 from taciturn.bench.play import learns
 from taciturn.bench.results import Cell
 from taciturn.bench.study import Study
-from taciturn.bench.tasks.contest import PLAIN_PPO
+from taciturn.bench.tasks.benchmark import PLAIN_PPO
 from taciturn.registry import entry
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from laws import fits
+from distributions import fits
 from scipy import stats
 
 import taciturn

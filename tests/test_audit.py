@@ -455,7 +455,7 @@ def test_scores_that_are_all_equal_have_no_power() -> None:
     the noise."""
     broken = Mumbled(1.0, 0.1)
     white = audit(broken, (0.0, 1.0), 10_000, 0.999, method="white")
-    assert (white.verdict, white.told_apart, white.certified) == ("no power", False, 0.0)
+    assert (white.verdict, white.distinguished, white.certified) == ("no power", False, 0.0)
     found = audit(broken, (0.0, 1.0), 10_000, 0.999)
     assert (found.method, found.verdict) == ("both", "violated")
     assert [part.verdict for part in found.parts] == ["no power", "violated"]

@@ -22,11 +22,11 @@ from taciturn.policies.classic.bandits import (
 )
 from taciturn.policies.classic.cooperative_bandits import (
     DDUCB,
+    CentralisedKLUCB,
     CentralisedOracle,
     CoopUCB2,
     Fed2UCB,
     GossipUCB,
-    PooledKLUCB,
     Synchronised,
     communication_matrix,
 )
@@ -44,7 +44,7 @@ ALONE: tuple[Any, ...] = (
     SuccessiveElimination(0.1),
     DPSuccessiveElimination(5.0, 0.1),
     CentralisedOracle(),
-    PooledKLUCB(),
+    CentralisedKLUCB(),
 )
 ON_GRAPHS: tuple[Any, ...] = (CoopUCB2(), DDUCB(), GossipUCB())
 EVERY = (*ALONE, Synchronised(), Synchronised("kl-ucb", 2.0), Fed2UCB(), Fed2UCB(admit_all=True), *ON_GRAPHS)

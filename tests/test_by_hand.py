@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from laws import same_moments
-from twins import TWINS
+from distributions import same_moments
+from reference_implementations import TWINS
 
 from taciturn import registry
 from taciturn.envs.core import Array, Streams

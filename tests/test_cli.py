@@ -26,7 +26,7 @@ from taciturn.bench.catalogue import load_studies
 from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Progress, Result
 from taciturn.bench.study import STUDIES, Score, Study
-from taciturn.bench.tasks import CONTESTS, TASKS
+from taciturn.bench.tasks import BENCHMARKS, TASKS
 from taciturn.envs import gossip_bandit_v0, recommender_v0
 from taciturn.logged import evaluate, fit_ratings, read_bandit
 from taciturn.mechanism_names import parse_mechanism
@@ -147,10 +147,10 @@ def test_a_task_is_played_as_the_benchmark_plays_it(run: Run, task: str, policy:
     code, out, _ = run("run", task, "--policy", policy, "--runs", "2", "--seed", "3", "--json")
     assert code == 0
     one = TASKS[task]
-    cell = Cell("agents", config(one.env, policy, **CONTESTS[one.env].world) | {"kind": kind, "replicas": 4}, 3)
+    cell = Cell("agents", config(one.env, policy, **BENCHMARKS[one.env].world) | {"kind": kind, "replicas": 4}, 3)
     found = json.loads(out)["metrics"]
     assert found[one.measure]["mean"] == pytest.approx(load_studies()["agents"].run(cell).metrics[one.metric])
-    kept = json.loads((ROOT / "bench/marks.json").read_text(encoding="utf-8"))[one.plain]
+    kept = json.loads((ROOT / "bench/references.json").read_text(encoding="utf-8"))[one.plain]
     alone, together = (np.mean(kept[name]["values"]) for name in ("alone", "together"))
     share = (found[one.measure]["mean"] - alone) / (together - alone)
     assert json.loads(out)["score"]["mean"] == pytest.approx(share, abs=1e-4)
@@ -179,11 +179,11 @@ def test_a_task_says_what_it_is(run: Run) -> None:
     )
     assert out.splitlines()[1] == said
     assert re.fullmatch(
-        r"score: 0: HoldTheBest \(0\.\d+\) on its own, 1: HoldTheBestTogether \(0\.\d+\) .*", out.splitlines()[2]
+        r"score: 0: HoldTheBest \(0\.\d+\) on its own, 1: CentralisedHoldTheBest \(0\.\d+\) .*", out.splitlines()[2]
     )
     assert [line.split()[0] for line in out.splitlines()[3:5]] == ["popularity_regret", "score"]
     code, out, _ = run("show", LIARS)
-    assert "HoldTheBestTogether (0." in " ".join(out.split())
+    assert "CentralisedHoldTheBest (0." in " ".join(out.split())
 
 
 def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,7 +200,7 @@ def named_world(numbers: bool) -> Any:
     class Named(Replicas[Any]):
         name = "named"
         sources = ("none",)
-        tells = NAMES if numbers else ("time",)
+        info_fields = NAMES if numbers else ("time",)
         functions = Functions(reset=start, act=scope["grow"], receive=end, observe=scope["show"])
 
         def make_roles(self) -> tuple[Role, ...]:

@@ -672,7 +672,7 @@ def test_policies_are_made_by_name() -> None:
 class Greeting(tiny.Consensus):
     """Everyone says its opinion once before the first step."""
 
-    def begun(self, where: Array) -> None:
+    def on_reset(self, where: Array) -> None:
         opinion = self.column("opinion")
         self.channels["opinion"].send(opinion, opinion > 0.5)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from laws import fits
+from distributions import fits
 from scipy import special, stats
 
 from taciturn.envs.core.compiled import callee, may_compile, rebound

@@ -11,7 +11,7 @@ import pytest
 import taciturn
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array
-from taciturn.policies import BlockListener, LogisticBandit, PooledLogistic, Random
+from taciturn.policies import BlockListener, CentralisedLogistic, LogisticBandit, Random
 from taciturn.policies.designed.recommender import LEAST, RIDGE, features, k_means, logistic, logistic_fit, shrunk, wave
 from taciturn.policies.reference.t_prido import dominating_set
 from taciturn.wrappers import Blocks, LossyChannel, NoPrivacy
@@ -217,7 +217,7 @@ def worth() -> dict[str, Array]:
     listener = BlockListener(100, first=15, **practice)
     made: Any = {
         "alone": LogisticBandit(**practice),
-        "pooled": PooledLogistic(**practice),
+        "pooled": CentralisedLogistic(**practice),
         "heard": listener,
         "noisy": listener,
         "random": Random(),

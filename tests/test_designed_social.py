@@ -12,7 +12,7 @@ from scipy import stats
 import taciturn
 from taciturn.envs import gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core.replies import distinct
-from taciturn.policies import HoldTheBest, HoldTheBestTogether, IsolatedThompson, Listener, OneAnswerOracle
+from taciturn.policies import CentralisedHoldTheBest, HoldTheBest, IsolatedThompson, Listener, OneAnswerOracle
 from taciturn.policies.designed.listener import tables
 from taciturn.policies.designed.social import (
     Belief,
@@ -50,7 +50,7 @@ def test_the_most_hopeful_option() -> None:
     np.testing.assert_array_equal(improves(many, np.array([0, 1, 2, -1]), np.full(4, 2)), [2, 0, 0, 0])
 
 
-@pytest.mark.parametrize("policy", [HoldTheBest(), HoldTheBestTogether(), Listener(None)], ids=repr)
+@pytest.mark.parametrize("policy", [HoldTheBest(), CentralisedHoldTheBest(), Listener(None)], ids=repr)
 def test_each_agent_counts_its_own_signals(policy: Any) -> None:
     """In gossip one for each of its ticks; in rounds one of what it pulls and one of what it holds, if they differ. Of
     options that always or never succeed, and so known which."""
@@ -73,7 +73,7 @@ def test_each_agent_counts_its_own_signals(policy: Any) -> None:
     while not env.done.any():
         actions = policy.act(obs)
         np.testing.assert_array_equal(policy._counted.sum((2, 3)), expected)
-        held = policy.heard(obs).own
+        held = policy.read_messages(obs).own
         expected += 1 + ((held >= 0) & (held != actions[..., 0]))
         step = env.step(actions)
         policy.update(obs, actions, step.reward, env.done)
@@ -138,11 +138,11 @@ def test_on_its_own_it_is_near_the_optimum_and_never_beyond() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heard", "total", "share", "expected"),
+    ("read_messages", "total", "share", "expected"),
     [(20, 20, 1.0, 20), (10, 20, 0.5, 10), (1000, 20, 0.5, 20 * 2000 / 2020), (1, 20, 0.05, 1), (0, 20, 0.05, 0)],
 )
-def test_as_how_many_answers_copies_count(heard: int, total: int, share: float, expected: float) -> None:
-    assert distinct(np.array(heard), total, share) == pytest.approx(expected)
+def test_as_how_many_answers_copies_count(read_messages: int, total: int, share: float, expected: float) -> None:
+    assert distinct(np.array(read_messages), total, share) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("requests", [1, 5])
@@ -233,11 +233,11 @@ def regrets(request: pytest.FixtureRequest) -> dict[str, Any]:
     if request.param == "gossip":
         env, measure = gossip_bandit_v0.population(50, without_preference="zeros", **TASK), "popularity_regret"
         own, moments, fresh = {}, {10.0: 3.0, 3.0: 4.0}, {"moment": 2.5, "temper": 0.35}
-        mark = HoldTheBestTogether()
+        mark = CentralisedHoldTheBest()
     else:
         env, measure = social_bandit_v0.population(100, **ROUNDS), "pseudo_regret"
         own, moments, fresh = {"optimism": 1.75, "fading": 0.3}, {10.0: 4.0, 3.0: 7.0}, {"moment": 5.0}
-        mark = HoldTheBestTogether(2.0, 1.0)
+        mark = CentralisedHoldTheBest(2.0, 1.0)
     policies = {"copying": IsolatedThompson(), "alone": HoldTheBest(**own), "together": mark}
     policies |= {f"at {e:g}": Listener(e, moment, **own) for e, moment in moments.items()}
     policies |= {"exact": Listener(None, 3.0, temper=0.4, **own), "fresh": Listener(**fresh, **own)}
@@ -282,7 +282,7 @@ def test_listeners_reveal_no_more_than_their_answer() -> None:
     assert 0 < found.certified <= 3.0
 
 
-@pytest.mark.parametrize("policy", [HoldTheBest(), HoldTheBestTogether(), Listener(None, moment=1.0)], ids=repr)
+@pytest.mark.parametrize("policy", [HoldTheBest(), CentralisedHoldTheBest(), Listener(None, moment=1.0)], ids=repr)
 def test_a_run_that_is_over_is_forgotten(policy: Any) -> None:
     """In its replica alone, once it is told."""
     env = gossip_bandit_v0.population(2, num_agents=5, horizon=8.0)
@@ -304,7 +304,7 @@ def test_signals_that_all_see_count_once() -> None:
     """With shared signals, agents that share a mind learn at most one signal of each option in a round, and know each
     option's Phi of each round in which anybody pulled or held it."""
     env: Any = social_bandit_v0.population(40, num_agents=6, qualities=[0.7, 0.4, 0.5], horizon=12, signals="shared")
-    policy = HoldTheBestTogether()
+    policy = CentralisedHoldTheBest()
     obs, _ = env.reset(seed=1)
     policy.reset(env, np.random.default_rng(0))
     expected = np.zeros((40, 3, 2), np.int64)
@@ -312,7 +312,7 @@ def test_signals_that_all_see_count_once() -> None:
         actions = policy.act(obs)
         np.testing.assert_array_equal(policy._counted[:, 0], expected)
         np.testing.assert_array_equal(policy._counted[:, 1:], 0)
-        held = policy.heard(obs).own
+        held = policy.read_messages(obs).own
         seen = ((held[..., None] == np.arange(3)) | (actions[..., :1] == np.arange(3))).any(1)
         step = env.step(actions)
         phi = env.measure("signals")
@@ -348,13 +348,13 @@ def test_the_oracle_gets_one_answer_of_each_agent(world: Any, params: Any, momen
         if ticks == due:
             truth, known = env.state.preference.copy(), (policy._ticks > 0).all(1)
         actions = policy.act(obs)
-        heard = policy._drawn
+        read_messages = policy._drawn
         if ticks < due:
-            assert not heard.any()
-            np.testing.assert_array_equal(heard, drawn)
+            assert not read_messages.any()
+            np.testing.assert_array_equal(read_messages, drawn)
         elif ticks == due:
-            drawn = heard.copy()
-        np.testing.assert_array_equal(heard, drawn)
+            drawn = read_messages.copy()
+        np.testing.assert_array_equal(read_messages, drawn)
         step = env.step(actions)
         policy.update(obs, actions, step.reward, env.done)
         obs, ticks = step.observation, ticks + 1

@@ -12,7 +12,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from laws import fits, same_law, same_moments
+from distributions import fits, same_law, same_moments
 from scipy import stats
 
 from taciturn.envs import social_bandit_v0

@@ -22,8 +22,8 @@ from matplotlib.figure import Figure
 from PIL import Image, ImageSequence
 
 from taciturn import privacy, registry
-from taciturn.bench import marks
-from taciturn.bench.tasks import CONTESTS, TASKS
+from taciturn.bench import references
+from taciturn.bench.tasks import BENCHMARKS, TASKS
 from taciturn.envs.core import Population, Replicas, picture
 from taciturn.envs.core.hooks import Hooks
 
@@ -71,11 +71,13 @@ def test_the_page_of_a_world(world: str) -> None:
     assert not [row for row in rows if row.rstrip().endswith("-")], "a parameter without a meaning"
     assert all(f"   * - ``{name}``\n" in parts["Channels"] for name in population.channels)
     assert "- ``Random``\n" in parts["Policies that fit"]
-    contest = CONTESTS.get(world)
-    if contest and marks.scale_of(TASKS[f"{registry.entry(world).id}/standard"]) is not None:  # its runs are kept
+    benchmark = BENCHMARKS.get(world)
+    if (
+        benchmark and references.scale_of(TASKS[f"{registry.entry(world).id}/standard"]) is not None
+    ):  # its runs are kept
         assert re.search(r"\* - (PettingZoo|Gymnasium)", parts["What a step takes"])
         ranked = re.findall(r"   \* - \d+\n     - (\w+)", parts["Scores"])
-        assert {name for name, _ in (*contest.classic, *contest.designed)} <= set(ranked)
+        assert {name for name, _ in (*benchmark.classic, *benchmark.designed)} <= set(ranked)
 
 
 def test_a_film_shows_a_run_from_its_start_to_its_end() -> None:
@@ -165,7 +167,7 @@ def test_pages_of_results_are_made_of_the_kept_results() -> None:
     marked = {page for page in (ROOT / "docs").glob("*.md") if keep.BEGIN in page.read_text(encoding="utf-8")}
     pages = keep.pages()
     assert {"leakage", "verdicts"} <= {page.stem for page in pages}
-    package = {ROOT / "bench" / name for name in ("kept_verdicts.json", "known.json", "marks.json")}
+    package = {ROOT / "bench" / name for name in ("stored_verdicts.json", "known.json", "references.json")}
     drawn = set((ROOT / "docs/_static").glob("together*"))
     assert len(drawn) == 2
     assert marked | set(ROOT.glob("papers/docs/verdicts*.md")) | package | drawn == set(pages)

@@ -12,9 +12,9 @@ import gymnasium
 import numpy as np
 import pytest
 from cases import platform_side
+from distributions import fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import fits
 from scipy import stats
 
 import taciturn

@@ -108,16 +108,16 @@ OTHERS: dict[str, Any] = {
     "epochs": (LEARNS, 2),
     "batch_size": (LEARNS, 20),
     "clip_norm": (LEARNS, 0.1),
-    "speaks": (WORDS, "chosen"),
-    "levels": (WORDS | {"speaks": "chosen"}, (0.0, 0.5)),
-    "total": (WORDS | {"speaks": "chosen"}, 1.0),
+    "message_levels": (WORDS, "chosen"),
+    "levels": (WORDS | {"message_levels": "chosen"}, (0.0, 0.5)),
+    "total": (WORDS | {"message_levels": "chosen"}, 1.0),
     **{
         f"{world} {name}": (given, value)
         for world in ("federated_bandit_v0", "arm_elimination_v0")
         for name, given, value in (
-            ("speaks", {}, "chosen"),
-            ("levels", {"speaks": "chosen"}, (0.0, 0.5)),
-            ("total", {"speaks": "chosen"}, 1.0),
+            ("message_levels", {}, "chosen"),
+            ("levels", {"message_levels": "chosen"}, (0.0, 0.5)),
+            ("total", {"message_levels": "chosen"}, 1.0),
         )
     },
 }
@@ -173,7 +173,7 @@ def every_form_has(world: str, parameter: str) -> bool:
     case, asked = CASES[world], given | {parameter: value}
     views: list[Any] = [case.world.parallel_env(**case.params | asked), case.world.env(**case.params | asked)]
     if case.has_id and (world, parameter) not in [("recommender_v0", name) for name in ("actions", "cluster_depth")]:
-        more = asked | ({"speakers": "ConstantLevel"} if asked.get("speaks") == "chosen" else {})
+        more = asked | ({"speakers": "ConstantLevel"} if asked.get("message_levels") == "chosen" else {})
         # What an agent says when its policy has no public schedule has no total.
         more |= {"others": "Random"} if case.others else {}
         views += [case.make(**more).unwrapped, case.make_vec(num_envs=2, **more).unwrapped]

@@ -53,7 +53,7 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
             "SuccessiveElimination",
             "DPSuccessiveElimination",
             "CentralisedOracle",
-            "PooledKLUCB",
+            "CentralisedKLUCB",
             "Fed2UCB",
             "SingleAgent",
         )

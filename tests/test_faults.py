@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import worlds as tiny
 from cases import CLIENTS, forms, rewards
-from laws import fits, same_law
+from distributions import fits, same_law
 from scipy import stats
 
 import taciturn

@@ -119,7 +119,7 @@ def test_elimination_takes_twice_the_radius() -> None:
     assert eliminate(active, mean, 2 * radius + 1e-9).tolist() == [True, True, True, False, False]
 
 
-def kept_below(policy: CDPMAB, radii: float) -> bool:
+def stored_below(policy: CDPMAB, radii: float) -> bool:
     """True if, after its first round, the policy keeps an arm that is `radii` times C(1) below the best."""
     env = begun(world(), policy)
     (total,) = expected_pulls(env.params, policy, [4])
@@ -135,8 +135,8 @@ def kept_below(policy: CDPMAB, radii: float) -> bool:
 
 
 def test_a_policy_drops_arms_two_radii_below_the_best() -> None:
-    assert kept_below(CDPMAB(0.5), 1.99)
-    assert not kept_below(CDPMAB(0.5), 2.01)
+    assert stored_below(CDPMAB(0.5), 1.99)
+    assert not stored_below(CDPMAB(0.5), 2.01)
 
 
 def test_arms_are_pulled_in_turn() -> None:
@@ -567,7 +567,7 @@ def test_the_channel_says_what_it_carries() -> None:
     assert world(topology="ring").channels["means"].observer == "public"
 
 
-class TellsNeighbours(ArmPolicy):
+class InformsNeighbours(ArmPolicy):
     """Sends its sums of rewards to its neighbours in every slot, times a number that no sensitivity can bound."""
 
     public_schedule = True
@@ -584,7 +584,7 @@ class TellsNeighbours(ArmPolicy):
 def test_what_policies_send_to_neighbours_has_no_total() -> None:
     """Nothing bounds it. On `means` it would pass for means of rewards, each in one message."""
     env = world(2, topology="ring", horizon=20)
-    run = taciturn.simulate(env, TellsNeighbours(), seed=0, privacy={"means": Laplace(1.0)})
+    run = taciturn.simulate(env, InformsNeighbours(), seed=0, privacy={"means": Laplace(1.0)})
     assert run.accountant is not None
     for unit in ("event", "user"):
         assert np.isinf(run.accountant.epsilon(unit=unit, method="basic")).all()

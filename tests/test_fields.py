@@ -52,7 +52,7 @@ class State:
     delivered: Floats = fields.received(lambda p: (p.num_agents, 2))
     heard: Floats = fields.received(lambda p: (p.num_agents, 2))
     peer: Ints = fields.public(lambda p: p.num_agents)
-    speaks: Bools = fields.public(lambda p: p.num_agents)
+    message_levels: Bools = fields.public(lambda p: p.num_agents)
 
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -64,7 +64,7 @@ def pull(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
         arrays.arm[agent] = private(agent, actions[agent])
         arrays.won[agent] = private(agent, uniform(rng, 1) < arrays.means[arrays.arm[agent]])
         arrays.reward[agent] = arrays.won[agent]
-        arrays.speaks[agent] = True
+        arrays.message_levels[agent] = True
         for k in range(2):
             arrays.message[agent, k] = arrays.arm[agent] == k
         arrays.peer[agent] = (agent + 1 + int(uniform(rng, 2) * (params.num_agents - 1))) % params.num_agents
@@ -97,11 +97,12 @@ class Copycat(Replicas[State]):
         return (Channel("arm", "one_hot", observer="neighbour", unit="event"),)
 
     def between(self, live: Array) -> None:
-        self.deliver("arm", *self.sends, live, senders=self.column("speaks"))
+        self.deliver("arm", *self.sends, live, senders=self.column("message_levels"))
 
 
 def copycat(**changes: Any) -> Copycat:
-    return type("Copycat", (Copycat,), {"functions": Copycat.functions._replace(**changes)})(Params(), 2)
+    functions = {name: changes.pop(name) for name in Functions._fields if name in changes}
+    return type("Copycat", (Copycat,), changes | {"functions": Copycat.functions._replace(**functions)})(Params(), 2)
 
 
 # The usual way: one replica.
@@ -175,7 +176,7 @@ def test_a_state_must_declare_fields() -> None:
 # Every way: a replay finds what passes beside the channels.
 
 
-def tells_peers(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
+def informs_peers(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
     """A private arm is written into a field that holds what was received."""
     for agent in range(params.num_agents):
         arrays.heard[agent, 1] = arrays.arm[arrays.peer[agent]]
@@ -200,26 +201,29 @@ def meets_by_luck(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -
     return over
 
 
-def says_for_peers(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+def sends_for_peers(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
     pull(state, arrays, actions, params, rng)
     for agent in range(params.num_agents):
         for k in range(2):
             arrays.message[agent, k] = arrays.arm[arrays.peer[agent]] == k
 
 
-def speaks_of_peers(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
+def sends_about_peers(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
     pull(state, arrays, actions, params, rng)
     for agent in range(params.num_agents):
-        arrays.speaks[agent] = state.time != 3 or arrays.arm[arrays.peer[agent]] == 1  # early, and never again
+        arrays.message_levels[agent] = state.time != 3 or arrays.arm[arrays.peer[agent]] == 1  # early, and never again
 
 
 LEAKS: dict[str, tuple[dict[str, Any], str]] = {
-    "observation": ({"heard": tells_peers}, "observations of agent in heard must not depend on private data of agent"),
-    "reward": ({"heard": rewards_peers}, "reward of agent must not depend"),
-    "end": ({"heard": ends_by_luck}, "end of the run must not depend"),
-    "time": ({"heard": meets_by_luck}, "clock of the run must not depend .* in turn 1 of copycat"),
-    "who sends": ({"said": speaks_of_peers}, "messages of others on channel 'arm' must not depend"),
-    "message": ({"said": says_for_peers}, "messages of others on channel 'arm' must not depend"),
+    "observation": (
+        {"receive": informs_peers},
+        "observations of agent in heard must not depend on private data of agent",
+    ),
+    "reward": ({"receive": rewards_peers}, "reward of agent must not depend"),
+    "end": ({"receive": ends_by_luck}, "end of the run must not depend"),
+    "time": ({"receive": meets_by_luck}, "clock of the run must not depend .* in turn 1 of copycat"),
+    "who sends": ({"act": sends_about_peers}, "messages of others on channel 'arm' must not depend"),
+    "message": ({"act": sends_for_peers}, "messages of others on channel 'arm' must not depend"),
 }
 
 

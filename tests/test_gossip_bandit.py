@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from laws import fits, same_law
+from distributions import fits, same_law
 from scipy import stats
 
 import taciturn
@@ -21,7 +21,7 @@ from taciturn.envs import gossip_bandit_v0
 from taciturn.envs.core import Array, compiled, loops, picture
 from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
-from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, choose, hear_noise, reply_noise
+from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, add_reply_noise, choose, reply_noise
 from taciturn.envs.gossip_bandit.ticks import nobody_counts, play
 from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit
 from taciturn.policies import (
@@ -434,7 +434,7 @@ def test_a_leap_hears_the_law_of_a_sum(n: int) -> None:
     )
     heard = np.full((size, 2), ones)
     for counts in heard:
-        hear_noise(counts, n, noise, rng, 0)
+        add_reply_noise(counts, n, noise, rng, 0)
     first, exact = sum_law(ones, n - ones, *law)
     expected = np.zeros(n + 1)
     expected[first : first + exact.size] = exact
@@ -442,7 +442,7 @@ def test_a_leap_hears_the_law_of_a_sum(n: int) -> None:
         assert fits(np.bincount(heard[:, option], minlength=n + 1), size * expected) > FALSE_ALARM
     assert abs(np.corrcoef(heard.T)[0, 1]) < 4 / np.sqrt(size)
     silent = np.array([ones, ones])
-    hear_noise(silent, 0, noise, rng, 0)
+    add_reply_noise(silent, 0, noise, rng, 0)
     assert silent.tolist() == [ones, ones]
 
 

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 import taciturn
 from taciturn.envs import federated_bandit_v0
-from taciturn.policies import KLUCB, CentralisedOracle, HorizonKLUCB, PooledKLUCB, Synchronised, ThompsonSampling
+from taciturn.policies import KLUCB, CentralisedKLUCB, CentralisedOracle, HorizonKLUCB, Synchronised, ThompsonSampling
 from taciturn.policies.classic.bandit_indices import bernoulli_divergence
 from taciturn.policies.classic.bandits import highest_horizon_index
 
@@ -74,12 +74,14 @@ def test_a_horizon_that_is_known_is_worth_something() -> None:
 
 def test_one_agent_pools_with_nobody() -> None:
     """The same run, bit for bit."""
-    pooled, alone = (regret(kind(0.6, 0.2), 20, 0, num_agents=1, horizon=200) for kind in (PooledKLUCB, HorizonKLUCB))
+    pooled, alone = (
+        regret(kind(0.6, 0.2), 20, 0, num_agents=1, horizon=200) for kind in (CentralisedKLUCB, HorizonKLUCB)
+    )
     np.testing.assert_array_equal(pooled, alone)
 
 
 def test_pooled_agents_try_several_arms_at_once() -> None:
-    policy = PooledKLUCB(0.8, 0.3)
+    policy = CentralisedKLUCB(0.8, 0.3)
     policy.start((1, 6, 4), 500)
     nothing = np.zeros((1, 6, 4))
     np.testing.assert_array_equal(np.bincount(policy.choose(nothing, nothing)[0], minlength=4), [2, 2, 1, 1])
@@ -90,7 +92,7 @@ def test_pooled_agents_try_several_arms_at_once() -> None:
 
 
 def test_pooling_is_worth_more_than_an_oracle_that_sends_everybody_the_same_way() -> None:
-    kinds = (PooledKLUCB(), CentralisedOracle(), HorizonKLUCB())
+    kinds = (CentralisedKLUCB(), CentralisedOracle(), HorizonKLUCB())
     pooled, oracle, alone = (regret(policy, 60, 3, horizon=300) for policy in kinds)
     assert less(pooled, oracle)
     assert less(pooled, 2 * alone / 3), "others matter"

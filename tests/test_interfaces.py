@@ -18,7 +18,7 @@ import worlds as tiny
 from cases import CASES, MADE, ONE_ROLE
 
 from taciturn import registry
-from taciturn.envs.core import AECView, ParallelView, Seat, SingleEnv, World, fields
+from taciturn.envs.core import AECView, ControlledAgent, ParallelView, SingleEnv, World, fields
 from taciturn.policies import PPCL
 from taciturn.testing.cases import by_agent, holds, named, random_actions
 from taciturn.validation import Bools
@@ -58,7 +58,7 @@ class Forgetful(tiny.Consensus):
     """Does not tell the time at every step."""
 
     state_type = Parity
-    told_if: ClassVar[dict[str, str]] = tiny.Consensus.told_if | {"time": "even"}
+    info_valid_if: ClassVar[dict[str, str]] = tiny.Consensus.info_valid_if | {"time": "even"}
     functions = tiny.Consensus.functions._replace(receive=forget)
 
 
@@ -161,7 +161,7 @@ def test_a_seat_says_what_it_cannot_be() -> None:
         env.reset(seed=seed)
         env.step(env.action_space.sample())
     with pytest.raises(ValueError, match="population must have no turns, and auction has: use Controlled"):
-        Seat(CASES["auction"].population(), "individual", 0, {})
+        ControlledAgent(CASES["auction"].population(), "individual", 0, {})
 
 
 # Parameters.

@@ -54,8 +54,13 @@ def test_code_is_kept_and_loaded_without_numba(tmp_path: Path) -> None:
 def test_no_world_counts_references(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where functions copy or reduce arrays, Numba counts references: that takes twice as long to compile, and all of
     Numba to load."""
-    texts, loaded = [], kernels.loaded
-    monkeypatch.setattr(kernels, "loaded", lambda text: texts.append(text) or loaded(text))
+    texts, loaded = list[str](), kernels.loaded
+
+    def noted(text: str) -> Any:
+        texts.append(text)
+        return loaded(text)
+
+    monkeypatch.setattr(kernels, "loaded", noted)
     getattr(envs, world).population(1).build()
     for text in texts:
         head = json.loads(kernels.file_of(text).read_bytes().split(b"\n", 1)[0])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from laws import fits, same_law, same_moments
+from distributions import fits, same_law, same_moments
 from scipy import stats
 
 LAW = np.array([0.4, 0.3, 0.2, 0.06, 0.03, 0.009, 0.001, 0.0])

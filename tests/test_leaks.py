@@ -97,7 +97,7 @@ def social(rounds: int = 10_000) -> Iterator[Row]:
     for form in ("as published", "with zeros"):
         for epsilon in (1.0,) if form == "as published" else (0.5, 1.0, 2.0):
             accountant = accountant_of([(BitwiseRandomizedResponse(epsilon).loss(), rounds, None)])
-            accountant.channels["c"].silence_tells = form == "as published"
+            accountant.channels["c"].silence_leaks = form == "as published"
             setting = f"social learning (Tao et al. 2023), {form}: ε = {epsilon:g}, {rounds:,} rounds"
             yield spent(setting, "preferences, neighbours", "user", accountant, unit="user")
 

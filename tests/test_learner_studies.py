@@ -18,8 +18,8 @@ from taciturn.bench.play import config, evaluate, learns, play
 from taciturn.bench.results import Cell, Config, Group, Results
 from taciturn.bench.study import Score, Study
 from taciturn.bench.tables import standard_tables
-from taciturn.bench.tasks import CLASSIC, CONTESTS, KINDS, PAPER, TASK_AGENT, TASKS, YOURS, sign
-from taciturn.bench.tasks.contest import PLAIN_PPO
+from taciturn.bench.tasks import BENCHMARKS, CLASSIC, KINDS, PAPER, TASK_AGENT, TASKS, YOURS, sign
+from taciturn.bench.tasks.benchmark import PLAIN_PPO
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Population
 from taciturn.policies import FixedCount, Learner
@@ -47,7 +47,7 @@ def ask(population: Any, policy: Any, **how: Any) -> Any:
 def ask_in_evaluation(world: Population[Any], agent: Any, config: Config, seed: int, *_: Any) -> dict[str, Any]:
     if world.purpose == "evaluation":
         ask(world, agent, seed=seed)
-    return {CONTESTS[config["env"]].measure: np.zeros(world.num_envs)}
+    return {BENCHMARKS[config["env"]].measure: np.zeros(world.num_envs)}
 
 
 def test_some_studies_have_learners() -> None:
@@ -67,8 +67,8 @@ def test_ten_trainings_and_a_hundred_fresh_runs_of_each(monkeypatch: pytest.Monk
         with pytest.raises(Asked) as asked:
             study.run(cell)
         population, policy, how = asked.value.args
-        dear = name == "agents" and CONTESTS[cell.config["env"]].runs < 20
-        assert population.num_envs >= (CONTESTS[cell.config["env"]].runs if dear else 100)
+        dear = name == "agents" and BENCHMARKS[cell.config["env"]].runs < 20
+        assert population.num_envs >= (BENCHMARKS[cell.config["env"]].runs if dear else 100)
         assert population.purpose == "evaluation"
         assert policy.seed == how["seed"] == cell.seed
     assert re.search(r"trained 10 times.* 100 fresh runs.*tuned on seeds 1000000 to 1999999", study.description)
@@ -76,7 +76,7 @@ def test_ten_trainings_and_a_hundred_fresh_runs_of_each(monkeypatch: pytest.Monk
 
 def test_a_held_out_measure_is_better_the_same_way_as_that_of_its_world() -> None:
     for task in TASKS.values():
-        assert sign(task.metric) == sign(task.measure) == (1 if CONTESTS[task.env].higher else -1), task.id
+        assert sign(task.metric) == sign(task.measure) == (1 if BENCHMARKS[task.env].higher else -1), task.id
 
 
 def test_every_world_has_every_kind_of_agent() -> None:
@@ -202,9 +202,9 @@ def test_no_cell_has_a_seed_on_which_settings_are_tuned(seed: int) -> None:
     Cell("a", {}, 2_000_000)
 
 
-class Judged(Study):
+class Evaluated(Study):
     name = "judged"
-    title = "Judged"
+    title = "Evaluated"
     score = Score("loss", higher_is_better=False)
     rows = ("policy",)
 
@@ -221,14 +221,14 @@ def test_table_of_single_runs() -> None:
         np.ones(3),
     )
     plain = replace(group, config={"policy": "UCB1"}, curves={})
-    (table,) = (t for t in standard_tables(Judged(), Results([group, plain])) if t.title == "Single runs")
+    (table,) = (t for t in standard_tables(Evaluated(), Results([group, plain])) if t.title == "Single runs")
     (row,) = table.rows
     found = dict(zip(table.columns, row, strict=True))
     assert (found["trainings or seeds"], found["runs of each"]) == ("3", "3")
     assert found["mean"].startswith("4 [")
     assert found["median of all runs"] == "2"
     assert found["runs that end on a wrong option"] == "22.2%"
-    assert not [t for t in standard_tables(Judged(), Results([plain])) if t.title == "Single runs"]
+    assert not [t for t in standard_tables(Evaluated(), Results([plain])) if t.title == "Single runs"]
 
 
 def test_wrong_options_by_hand() -> None:

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from distributions import fits, same_law
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import fits, same_law
 from scipy import integrate, stats
 from scipy.special import ndtr
 

@@ -13,7 +13,7 @@ from scipy import stats
 import taciturn
 from taciturn.agents import bring
 from taciturn.bench.comparisons.playing import judged, population, ready, task_config
-from taciturn.bench.levels import own_way
+from taciturn.bench.levels import own_configuration
 from taciturn.bench.tasks import TASKS
 from taciturn.cli import main
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
@@ -256,7 +256,7 @@ def measured(name: str, agent: Any, runs: int, seed: int) -> Array:
     """The measure of runs of the standard task at a total of 3."""
     task = TASKS[kept_agents()[f"{name}-0"]["task"]]
     config = task_config(task, type(agent).__name__)
-    way = own_way(agent, population(config, 1, "evaluation"), 3.0)
+    way = own_configuration(agent, population(config, 1, "evaluation"), 3.0)
     assert way is not None
     metrics = judged(population(config, runs, "evaluation"), agent, config, seed, way.channels)
     assert (metrics["epsilon_message"] <= 3.0 + 1e-9).all()
@@ -269,7 +269,7 @@ def test_a_kept_messenger_plays_its_task_untrained(name: str, monkeypatch: pytes
     monkeypatch.setattr(type(agent), "fit", None)
     task = TASKS[kept_agents()[f"{name}-0"]["task"]]
     (way,) = ready(task, agent, task_config(task, f"kept:{name}-0"), seed=0)
-    assert way == own_way(agent, population(task_config(task, f"kept:{name}-0"), 1, "evaluation"), 3.0)
+    assert way == own_configuration(agent, population(task_config(task, f"kept:{name}-0"), 1, "evaluation"), 3.0)
 
 
 def test_kept_messengers_are_listed_by_the_names_that_play(

@@ -15,7 +15,7 @@ from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.results import RUNS, Cell, Progress, Result
 from taciturn.bench.scores import boards
 from taciturn.bench.submission import packed, unpacked
-from taciturn.bench.tasks import CONTESTS
+from taciturn.bench.tasks import BENCHMARKS
 from taciturn.cli import main
 
 AGENT = """
@@ -42,7 +42,7 @@ def test_a_rank_counts_those_that_are_better(rate: float, rank: int) -> None:
     (board,) = [one for one in boards(unpacked(KEPT).results) if one.task.plain == "taciturn/RoundStopping-v0/standard"]
     assert sum(one.metrics["rate"].mean() > rate for one in board.ranked()) == rank - 1
     own = submission(list(range(10)), rate).results
-    table, *_ = mine.tables(mine.beside_kept(own, KEPT.parent), "Mine")
+    table, *_ = mine.tables(mine.beside_stored(own, KEPT.parent), "Mine")
     ((task, _, place, *_, best),) = table.rows
     assert task == "RoundStopping-v0/standard"
     assert place.split("\N{NO-BREAK SPACE}") == [str(rank), "of", str(len(board.ranked()) + 1)]
@@ -51,7 +51,7 @@ def test_a_rank_counts_those_that_are_better(rate: float, rank: int) -> None:
 
 def test_without_kept_results_there_is_a_score_and_no_rank(tmp_path: Path) -> None:
     own = submission(list(range(10)), 0.0112).results
-    table, *_ = mine.tables(mine.beside_kept(own, tmp_path), "Mine")
+    table, *_ = mine.tables(mine.beside_stored(own, tmp_path), "Mine")
     (row,) = table.rows
     assert row[1].startswith("0.30 [")
     assert set(row[2:]) == {"–"}
@@ -66,7 +66,7 @@ def test_an_agent_alone_is_compared_at_once(
 
     def run(self: KindsOfAgents, cell: Cell, progress: Progress | None = None) -> Result:
         value = 0.0112 + 1e-6 * cell.seed
-        metric = CONTESTS[cell.config["env"]].measure
+        metric = BENCHMARKS[cell.config["env"]].measure
         return Result({metric: value, "return": 1.0, "pooled": 0.0}, {RUNS: (np.arange(2), np.full(2, value))})
 
     monkeypatch.setattr(KindsOfAgents, "run", run)
@@ -124,10 +124,10 @@ def test_agents_are_checked_for_pooling_under_totals_too(monkeypatch: pytest.Mon
     )
     asked = list[Any]()
 
-    def shared_mind(*given: Any) -> str:
+    def centralised_mind(*given: Any) -> str:
         asked.append(given)
         return "it says so"
 
-    monkeypatch.setattr(kinds, "shared_mind", shared_mind)
+    monkeypatch.setattr(kinds, "centralised_mind", centralised_mind)
     assert study.run(replace(cell, config=cell.config | {"replicas": 1})).metrics["pooled"] == 1
     assert len(asked) == 1

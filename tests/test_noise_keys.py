@@ -46,7 +46,7 @@ def test_levels_that_speakers_choose_do_not_share_noise() -> None:
     found = []
     for action in (3, 4):
         env: Any = federated_bandit_v0.population(
-            2, num_agents=3, num_arms=1, qualities=(1.0,), horizon=40, speaks="chosen"
+            2, num_agents=3, num_arms=1, qualities=(1.0,), horizon=40, message_levels="chosen"
         )
         env.reset(seed=0)
         env.step({"speaker": np.full((2, 3), action)})

@@ -284,11 +284,11 @@ DECIDED = ("federated_bandit_v0", "recommender_v0")
 PUBLIC = {
     "BlockListener", "CDPMAB", "CommunicationEfficientCDPMAB", "DDPMAB", "DPSuccessiveElimination", "DividedPlan",
     "Fed2UCB", "HDPMAB", "HOO", "HorizonKLUCB", "ItemUCB1", "KLUCB", "LearnedPlan", "LinUCB", "LogisticBandit", "MOSS",
-    "NeuralBandit", "OracleItem", "PooledLogistic", "PublicPlan", "SingleAgent", "SuccessiveElimination",
+    "NeuralBandit", "OracleItem", "CentralisedLogistic", "PublicPlan", "SingleAgent", "SuccessiveElimination",
     "Synchronised", "ThompsonSampling", "UCB1",
 }  # fmt: skip
 LONG = SHOP | {"horizon": 120}
-CHOSEN: dict[str, Any] = {"speaks": "chosen", "num_agents": 3}
+CHOSEN: dict[str, Any] = {"message_levels": "chosen", "num_agents": 3}
 WORDS = CHOSEN | {"without_preference": "zeros", "horizon": 5.0, "num_options": 3}
 LEVELS = CHOSEN | {"num_arms": 2, "horizon": 20}
 LATE = {

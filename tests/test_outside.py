@@ -33,7 +33,7 @@ from taciturn.bench.scores import FREE, leaderboard
 from taciturn.bench.store import Store, StoreError, environment
 from taciturn.bench.submission import packed, unpacked
 from taciturn.bench.tables import origin_table
-from taciturn.bench.tasks import CONTESTS
+from taciturn.bench.tasks import BENCHMARKS
 from taciturn.bench.train import train
 from taciturn.cli import main
 from taciturn.envs import round_stopping_v0
@@ -375,7 +375,7 @@ class Sees(Policy):
 def test_an_oracle_of_ones_own_is_marked_where_its_module_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """That it knows the truth is kept with its results."""
     monkeypatch.setitem(sys.modules, "theirs", sys.modules[__name__])
-    monkeypatch.setattr(kinds, "CONTESTS", {"round_stopping_v0": CONTESTS["round_stopping_v0"]})  # one will do
+    monkeypatch.setattr(kinds, "BENCHMARKS", {"round_stopping_v0": BENCHMARKS["round_stopping_v0"]})  # one will do
     config = next(places("theirs:Sees"))
     monkeypatch.delitem(sys.modules, "theirs")
     study = KindsOfAgents()

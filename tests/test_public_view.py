@@ -24,7 +24,7 @@ ELIMINATION: dict[str, Any] = {"num_agents": 3, "num_arms": 3, "horizon": 300}
 CROWD = ("elicitation_v0", MARKET, {"platform": "Wintall"})
 SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 30}
 SOCIAL: dict[str, Any] = {"num_agents": 12, "copies": 5, "dissemination": "aggregated", "horizon": 30}
-SPEAKING: dict[str, Any] = {"speaks": "chosen", "without_preference": "zeros"}
+SPEAKING: dict[str, Any] = {"message_levels": "chosen", "without_preference": "zeros"}
 # Where the policies without a fast form play: (world, its parameters, who acts beside them).
 OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     **dict.fromkeys(
@@ -52,7 +52,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     ),
     **dict.fromkeys(("IsolatedUCB", "IsolatedThompson", "IsolatedEpsilonGreedy"), ("gossip_bandit_v0", GOSSIP, {})),
     **dict.fromkeys(
-        ("HoldTheBest", "HoldTheBestTogether", "Listener", "OneAnswerOracle", "LearnedListener"),
+        ("HoldTheBest", "CentralisedHoldTheBest", "Listener", "OneAnswerOracle", "LearnedListener"),
         ("gossip_bandit_v0", GOSSIP, {}),
     ),
     **dict.fromkeys(("GosInE", "Random", "PrivateSocialLearning", "Replicator"), ("social_bandit_v0", SOCIAL, {})),
@@ -68,7 +68,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
         ("recommender_v0", SHOP, {}),
     ),
     **dict.fromkeys(
-        ("TPriDO", "DTPriDO", "LogisticBandit", "PooledLogistic", "BlockListener"),
+        ("TPriDO", "DTPriDO", "LogisticBandit", "CentralisedLogistic", "BlockListener"),
         ("recommender_v0", SHOP, {}),
     ),
     **dict.fromkeys(
@@ -100,7 +100,7 @@ OWN: dict[str, dict[str, Any]] = PARAMETERS | {
     "LearnedElimination": {"steps": 256, "num_envs": 4},
     "NeuralBandit": {"steps": 2, "num_envs": 2, "rounds": 8},
     "LogisticBandit": {"worlds": 3, "rounds": 20},
-    "PooledLogistic": {"worlds": 3, "rounds": 20},
+    "CentralisedLogistic": {"worlds": 3, "rounds": 20},
     "LearnedPulls": {"steps": 600, "num_envs": 4},
     "LearnedListener": {"generations": 2, "replicas": 2},
     "LearnedPlan": {"weights": dict(LearnedPlan.initial)},

@@ -37,7 +37,7 @@ WORLDS: dict[str, dict[str, tuple[Any, ...]]] = {
         "reward": ("regret",),
         "flat_actions": (1,),
         "initial_preferences": ("odd", [0, 1], [0, 1, 5]),
-        "speaks": ("loudly",),
+        "message_levels": ("loudly",),
     },
     "social_bandit_v0": {
         "num_agents": (2,),
@@ -141,7 +141,7 @@ POLICIES: dict[str, dict[str, tuple[Any, ...]]] = {
     "HDPMAB": {"gap": (0.0,)},
     "KLUCB": {"c": (-1,)},
     "HorizonKLUCB": {"a": (0,), "c": (0,)},
-    "PooledKLUCB": {"a": (0,), "c": (0,)},
+    "CentralisedKLUCB": {"a": (0,), "c": (0,)},
     "SuccessiveElimination": {"delta": (1.0,)},
     "DPSuccessiveElimination": {"epsilon": (0,)},
     "Fed2UCB": {"pulls": (0, 1e30), "sigma": (1e308,), "sigma_c": (1e308,)},
@@ -252,7 +252,7 @@ def test_parameters_that_bound_each_other() -> None:
     gossip, social, federated = (worlds[f"{name}_bandit_v0"] for name in ("gossip", "social", "federated"))
     stopping, elicitation = worlds["round_stopping_v0"], worlds["elicitation_v0"]
     zeros, levels = "without_preference must be 'zeros' if speaks is 'chosen'", "levels must be two or more increasing"
-    chosen = {"speaks": "chosen"}
+    chosen = {"message_levels": "chosen"}
     cases: tuple[tuple[Any, dict[str, Any], str], ...] = (
         (stopping, {"objective": "lagrangian"}, "lambda_ must be a finite number > 0"),
         (stopping, {"objective": "rate", "lambda_": 0.1}, "lambda_ must be None under objective 'rate', where"),
@@ -279,7 +279,7 @@ def test_parameters_that_bound_each_other() -> None:
         (federated, chosen | {"levels": (0.0, 1.0, 1.0)}, levels),
         (federated, chosen | {"levels": (0.0, 1e4)}, levels),
         (federated, chosen | {"total": 0.0}, "total must be a finite number > 0"),
-        (worlds["recommender_v0"], chosen, "unexpected keyword argument 'speaks'"),
+        (worlds["recommender_v0"], chosen, "unexpected keyword argument 'message_levels'"),
         (policies["InformedPlatform"], {"individuals": {"Truthful": 0.0}}, "share must be a finite number > 0"),
         (policies["LearnedListener"], {"weights": {"count": 1.0}}, "weights must name exactly count, level, "),
     )

@@ -71,8 +71,8 @@ class Misplaced(tiny.Consensus):
 class Untyped(tiny.Consensus):
     """Tells the time as a number of another type when it is even."""
 
-    def told(self) -> dict[str, Any]:
-        info = super().told()
+    def current_info(self) -> dict[str, Any]:
+        info = super().current_info()
         return info | {"time": info["time"].astype(int if info["time"][0] % 2 else float)}
 
 

@@ -18,7 +18,7 @@ from taciturn.envs import (
     round_stopping_v0,
     social_bandit_v0,
 )
-from taciturn.envs.core import Array, Population, Seat, SingleEnv, VectorView
+from taciturn.envs.core import Array, ControlledAgent, Population, SingleEnv, VectorView
 from taciturn.policies import Voter
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Laplace, Mechanism, Memoized, Scheduled
 from taciturn.wrappers import Budget, Privatize, Remembering
@@ -266,9 +266,11 @@ def test_pettingzoo(name: str) -> None:
 
 
 def test_gymnasium_and_stable_baselines() -> None:
-    seat = Seat(gossip_bandit_v0.population(1, **GOSSIP), "agent", 1, {"agent": Voter()})
+    seat = ControlledAgent(gossip_bandit_v0.population(1, **GOSSIP), "agent", 1, {"agent": Voter()})
     check_env(Remembering(SingleEnv(seat)), skip_render_check=True)
-    vector = Remembering(VectorView(Seat(social_bandit_v0.population(3, **SOCIAL), "agent", 0, {"agent": Voter()})))
+    vector = Remembering(
+        VectorView(ControlledAgent(social_bandit_v0.population(3, **SOCIAL), "agent", 0, {"agent": Voter()}))
+    )
     wide, _ = vector.reset(seed=0)
     assert wide.shape == (3, vector.single_observation_space.shape[0])
     rows = RowsVecEnv(Remembering(population("social", 2)), seed=0)

@@ -164,7 +164,7 @@ class Bill:
 
         np.testing.assert_array_equal(channel.messages(), table(lambda b, n: self.sent.get((b, n), 0)), told)
         if channel.config.mechanism is None and not channel.chosen:
-            clear = np.full(shape[0], channel.silence_tells) | (channel.messages() > 0).any(1)
+            clear = np.full(shape[0], channel.silence_leaks) | (channel.messages() > 0).any(1)
             assert np.isinf(spending([channel], None)["epsilon_basic"]).tolist() == clear.tolist(), told
             return
         owed = table(lambda b, n: len(self.paid.get((b, n), [])))
@@ -180,7 +180,7 @@ class Bill:
             )
             for unit in (None, "event")
         )
-        if channel.silence_tells:
+        if channel.silence_leaks:
             assert np.isinf(basic).all(), f"{told}: silence tells, also before the first message"
             return
         spent = table(lambda b, n: math.fsum(self.paid.get((b, n), [])))
@@ -203,7 +203,7 @@ def dresses(mechanism: Any) -> dict[str, ChannelConfig]:
     """What can be on a channel beside the mechanism; budgets have room for two messages and a half."""
     found = {name: ChannelConfig(mechanism, None, (fault,)) for name, fault in FAULTS.items()}
     if mechanism is not None and mechanism.kind not in ("gaussian", "none") and not mechanism.averages:
-        size = 1.0 if mechanism.changes_tell else 2.5
+        size = 1.0 if mechanism.changes_leak else 2.5
         found["budget"] = ChannelConfig(mechanism, Budget(size * mechanism.epsilon))
     return {"alone": ChannelConfig(mechanism)} | found
 
@@ -234,7 +234,7 @@ def test_a_channel_charges_what_was_sent(mechanism: Any) -> None:
         "counted": mechanism is not None and mechanism.shuffles,
     }
     for dress, config in dresses(mechanism).items():
-        for options in ({}, {"disjoint": True}, {"silence_tells": True}):
+        for options in ({}, {"disjoint": True}, {"silence_leaks": True}):
             channel = Channel("x", payload, observer="server", unit="event", num_senders=shape[1], **more | options)
             if not fits(channel, config):
                 continue
@@ -282,7 +282,7 @@ def test_what_channels_cost_adds_up(seed: int) -> None:
             unit="event",
             num_senders=3,
             disjoint=bool(rng.random() < 0.6),
-            silence_tells=seed % 4 == 3 and name == "b",
+            silence_leaks=seed % 4 == 3 and name == "b",
         )
         for name in "abc"
     ]

@@ -8,9 +8,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from distributions import fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import fits
 from scipy import stats
 
 import taciturn

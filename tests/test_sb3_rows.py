@@ -83,7 +83,7 @@ class Tags(Replicas[Tagged]):
         layout = Layout(replica=(1, 0, 9), agent=(1, 0, 9), time=(1, 0, 99), luck=(1, 0, 1))
         return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.Discrete(5)),)
 
-    def begun(self, where: Array) -> None:
+    def on_reset(self, where: Array) -> None:
         tags = {"replica": np.arange(self.num_envs), "length": LENGTHS, "cut": CUT}
         for name, values in tags.items():
             self.column(name)[where] = values[: self.num_envs][where]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from laws import fits, same_law
+from distributions import fits, same_law
 
 import taciturn
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
@@ -280,6 +280,6 @@ def test_uploads_that_follow_from_what_was_sent_reveal_nothing_more() -> None:
 def test_a_reset_forgets_who_played() -> None:
     env = federated_bandit_v0.population(1, num_agents=3, num_arms=3, horizon=300)
     taciturn.simulate(env, CDPMAB(), seed=0)
-    assert not env.channels["means"].silence_tells
+    assert not env.channels["means"].silence_leaks
     env.reset(seed=0)
-    assert env.channels["means"].silence_tells
+    assert env.channels["means"].silence_leaks

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from laws import fits, same_moments
+from distributions import fits, same_moments
 from scipy import stats
 
 import taciturn

@@ -32,7 +32,7 @@ class Counted:
     observer: Observer = "server"
     unit: Unit = "event"
     disjoint: bool = False
-    silence_tells: bool = False
+    silence_leaks: bool = False
     given: str = ""
     unbounded: str = ""
     config: ChannelConfig = field(default_factory=ChannelConfig)

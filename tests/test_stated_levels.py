@@ -48,7 +48,7 @@ MEASURED = {
     "tests/test_bandits.py": ["DPSuccessiveElimination"],
     "tests/test_designed_recommender.py": ["BlockListener"],
     "tests/test_train.py": ["LearnedListener"],
-    "tests/test_speaking.py": ["ConstantLevel"],
+    "tests/test_level_choice.py": ["ConstantLevel"],
 }
 """Policies whose noise, or whose levels, are measured elsewhere."""
 NOT_PRIVACY = {

@@ -4,7 +4,7 @@ import math
 from functools import cache
 from typing import Any
 
-import laws
+import distributions
 import numpy as np
 import pytest
 from scipy import stats
@@ -126,7 +126,7 @@ def test_a_distributed_sum_on_a_coarse_grid(
     needed = max(senders - dropouts, 1)
     law = polya_difference(0.25, there / needed, 60)  # of `there` shares of 1 / needed each
     counts = np.bincount(np.clip(found + 60, 0, 120), minlength=121)
-    assert laws.fits(counts[1:-1], law[1:-1]) > RARELY
+    assert distributions.fits(counts[1:-1], law[1:-1]) > RARELY
     q = math.exp(-0.25)
     assert np.var(found) == pytest.approx(2 * q / (1 - q) ** 2 * there / needed, rel=0.1)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from taciturn.agents import bring
-from taciturn.bench import marks, score_tables, scores, together
+from taciturn.bench import references, score_tables, scores, together
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import kinds, playing
 from taciturn.bench.comparisons.strangers import AmongStrangers, OfAnotherRun
@@ -21,8 +21,8 @@ from taciturn.bench.scores import Match, boards
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.tasks import (
     ALONE,
+    BENCHMARKS,
     CLASSIC,
-    CONTESTS,
     NO_LIMIT,
     PAPER,
     PLAIN,
@@ -33,11 +33,11 @@ from taciturn.bench.tasks import (
     TOGETHER,
     TUNED_LEARNER,
     Task,
-    own_contests,
+    own_benchmarks,
     tasks_of,
     totals_of,
 )
-from taciturn.bench.tasks.contest import PLAIN_PPO, Variant, read
+from taciturn.bench.tasks.benchmark import PLAIN_PPO, Variant, read
 from taciturn.bench.tuned import settings
 from taciturn.cli import main
 from taciturn.policies import Learner, Policy
@@ -50,13 +50,13 @@ HELD_OUT = [task for task in TASKS.values() if task.held_out and task.total == N
 
 
 def test_every_world_has_held_out_tasks_and_totals() -> None:
-    assert set(CONTESTS) == set(own_contests()) == set(worlds())
+    assert set(BENCHMARKS) == set(own_benchmarks()) == set(worlds())
     assert "taciturn/GossipBandit-v0/liars@3" in TASKS
     for env in worlds():
         standard, *others = tasks_of(env)
-        assert (standard.name, standard.held_out, standard.metric) == ("standard", False, CONTESTS[env].measure)
+        assert (standard.name, standard.held_out, standard.metric) == ("standard", False, BENCHMARKS[env].measure)
         assert all(task.metric == f"{task.measure}/{task.name}" for task in others)
-        assert sum(task.held_out for task in others) >= 4 or CONTESTS[env].alone is None, env
+        assert sum(task.held_out for task in others) >= 4 or BENCHMARKS[env].alone is None, env
         assert totals_of(env) == ((NO_LIMIT, 10.0, 3.0, 1.0) if env in PROTECTED else (NO_LIMIT,))
         assert all(len(tasks_of(env, total)) == len(others) + 1 for total in totals_of(env))
 
@@ -99,28 +99,28 @@ def test_a_mistake_in_a_file_is_told_with_its_name(tmp_path: Path, monkeypatch: 
     (tmp_path / "dice_v0.toml").write_text('measure = "regret"\n', encoding="utf-8")
     monkeypatch.setattr("taciturn.bench.tasks.files", lambda _: tmp_path)
     with pytest.raises(ValueError, match=r"^dice_v0.toml: the table must have the key 'steps', and has "):
-        own_contests.__wrapped__()
+        own_benchmarks.__wrapped__()
 
 
 def test_what_a_table_leaves_out_is_as_its_type_says_and_its_arrays_are_tuples() -> None:
-    contest = read(
+    benchmark = read(
         {"measure": "regret", "steps": 10, "world": {"means": [0.5, [1]]}, "tuned": [["A", {"b": [2]}], "B"]}
     )
-    assert contest.world == {"means": (0.5, (1,))}
-    assert contest.tuned == (("A", {"b": (2,)}), ("B", {}))
-    assert (contest.runs, contest.totals, contest.search, contest.attacks.runs) == (40, None, {}, ())
+    assert benchmark.world == {"means": (0.5, (1,))}
+    assert benchmark.tuned == (("A", {"b": (2,)}), ("B", {}))
+    assert (benchmark.runs, benchmark.totals, benchmark.search, benchmark.attacks.runs) == (40, None, {}, ())
 
 
 def players(env: str) -> list[tuple[Config, Any]]:
     """Agents of the standard task that hear something, or in worlds without messages any two, with their cells."""
-    contest, standard = CONTESTS[env], tasks_of(env)[0]
+    benchmark, standard = BENCHMARKS[env], tasks_of(env)[0]
     found: dict[str, tuple[Config, Any]] = {}
-    kinds_of = ((TASK_AGENT, contest.designed), (PAPER, contest.paper), (CLASSIC, contest.classic))
+    kinds_of = ((TASK_AGENT, benchmark.designed), (PAPER, benchmark.paper), (CLASSIC, benchmark.classic))
     for kind, some in kinds_of:
         for name, own in some:
             given = settings(standard, name, own)
-            one = config(env, name, given, **contest.params(name, learns=False)) | {"kind": kind}
-            if name not in found and len(found) < 2 and (not contest.hears or listens(standard, shorter(one, 0.2))):
+            one = config(env, name, given, **benchmark.params(name, learns=False)) | {"kind": kind}
+            if name not in found and len(found) < 2 and (not benchmark.hears or listens(standard, shorter(one, 0.2))):
                 found[name] = (one, given)
     return list(found.values())
 
@@ -162,11 +162,11 @@ def test_run_and_bench_play_an_agent_in_the_same_form_of_the_world() -> None:
 LONG = ("federated_bandit_v0", "gossip_bandit_v0", "recommender_v0")  # half of a run shows it
 
 
-@pytest.mark.parametrize("env", CONTESTS)
+@pytest.mark.parametrize("env", BENCHMARKS)
 def test_variants_bite(env: str) -> None:
     """Two agents that listen do otherwise in each variant than in the standard task, and have other numbers in each."""
     two = players(env)
-    assert len(two) == 2 or len(CONTESTS[env].classic) < 2
+    assert len(two) == 2 or len(BENCHMARKS[env].classic) < 2
     standard, *variants = tasks_of(env)
     for one, own in two:
         found = {}
@@ -183,7 +183,7 @@ def test_held_out_tasks_have_the_same_spaces() -> None:
     other: list[tuple[str, str]] = []
     for task in HELD_OUT:
         standard = tasks_of(task.env)[0]
-        one = config(task.env, "Random", {}, **CONTESTS[task.env].world) | {"kind": RANDOM}
+        one = config(task.env, "Random", {}, **BENCHMARKS[task.env].world) | {"kind": RANDOM}
         there, here = (playing.population(one, 2, "evaluation", x.variant) for x in (task, standard))
         for role, seen in here.roles.items():
             found = there.roles[role]
@@ -218,7 +218,7 @@ def test_tasks_are_listed_and_shown(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 def test_the_fault_of_a_task_stands_on_its_channel_alone() -> None:
     task = TASKS["taciturn/GossipBandit-v0/liars"]
-    one = config(task.env, "Voter", {}, **CONTESTS[task.env].world) | {"kind": CLASSIC}
+    one = config(task.env, "Voter", {}, **BENCHMARKS[task.env].world) | {"kind": CLASSIC}
     world = playing.population(one, 5, "evaluation", task.variant)
     playing.opened(world, bring("Voter"), one, 0, variant=task.variant)
     (fault,) = world.channels["preference"].config.faults
@@ -250,7 +250,7 @@ def test_a_learner_trains_once_and_plays_all_tasks(monkeypatch: pytest.MonkeyPat
     """In the standard world, before anything is judged; the same agent plays every task, in fewer runs where it is held
     out, and hears another run in the end."""
     agent, events = Student(), list[tuple[Any, ...]]()
-    monkeypatch.setattr(kinds, "brought", lambda cell, progress: agent)
+    monkeypatch.setattr(kinds, "loaded", lambda cell, progress: agent)
     judge = playing.judged
 
     def recorded(world: Any, policy: Any, config: Any, seed: int, channels: Any, variant: Any) -> Any:
@@ -260,7 +260,7 @@ def test_a_learner_trains_once_and_plays_all_tasks(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(playing, "judged", recorded)
     env = "gossip_bandit_v0"
-    one = config(env, "PPCL", {}, **CONTESTS[env].world) | {"kind": TUNED_LEARNER, "replicas": 4, "total": NO_LIMIT}
+    one = config(env, "PPCL", {}, **BENCHMARKS[env].world) | {"kind": TUNED_LEARNER, "replicas": 4, "total": NO_LIMIT}
     result = STUDY.run(Cell("agents", one, 3))
     assert agent._seen == [20]
     tasks = tasks_of(env)
@@ -294,7 +294,7 @@ def test_designed_agents_play_a_size_with_settings_of_its_own() -> None:
 def test_a_network_plays_the_tasks_of_its_spaces() -> None:
     """One made for 5 arms is left out where there are 20, and not in other tasks."""
     standard = TASKS["taciturn/FederatedBandit-v0/standard"]
-    one = config(standard.env, "PPO, plain defaults", {}, **CONTESTS[standard.env].world) | {"kind": PLAIN}
+    one = config(standard.env, "PPO, plain defaults", {}, **BENCHMARKS[standard.env].world) | {"kind": PLAIN}
     role = playing.population(one, 1, "evaluation").roles["agent"]
     network = RowFunction(lambda rows: np.zeros(len(rows), np.int64), (role.layout.space(), role.action_space))
     out = {task.name for task in tasks_of(standard.env) if not playing.fits(task, network, one)}
@@ -311,7 +311,7 @@ def test_a_cell_leaves_out_the_tasks_of_other_spaces(monkeypatch: pytest.MonkeyP
     one = replace(one, config={name: value for name, value in shorter(one.config, 0.1).items() if name != "tasks"})
     role = playing.population(one.config, 1, "evaluation").roles["agent"]
     network = RowFunction(lambda rows: np.zeros(len(rows), np.int64), (role.layout.space(), role.action_space))
-    monkeypatch.setattr(kinds, "brought", lambda *given: network)
+    monkeypatch.setattr(kinds, "loaded", lambda *given: network)
     played = STUDY.run(one).metrics
     assert "regret_per_agent/lost" in played
     assert "regret_per_agent/many-arms" not in played
@@ -327,7 +327,7 @@ def test_results_count_messages() -> None:
         ("round_stopping_v0", "Deadline"),
     ):
         own = {"slots": 30} if policy == "Deadline" else {}
-        one = config(env, policy, own, **CONTESTS[env].world) | {"kind": CLASSIC, "replicas": 4}
+        one = config(env, policy, own, **BENCHMARKS[env].world) | {"kind": CLASSIC, "replicas": 4}
         cell = Cell("agents", one if env == "social_bandit_v0" else shorter(one, 0.1), 3)
         found = STUDY.run(cell).metrics
         counts[env] = found["messages"], found.get("listens")
@@ -382,12 +382,12 @@ def test_strangers_keep_their_agents_where_one_acts_at_a_time() -> None:
 
 def test_learners_do_not_play_among_strangers_who_cannot_act_in_their_form() -> None:
     """DTPriDO shows items, and learners of the recommender choose clusters."""
-    task, contest = TASKS["taciturn/Recommender-v0/strangers"], CONTESTS["recommender_v0"]
-    for form, expected in ((contest.for_learners, False), ({}, True)):
-        one = config(task.env, "Random", {}, **contest.world, **form)
+    task, benchmark = TASKS["taciturn/Recommender-v0/strangers"], BENCHMARKS["recommender_v0"]
+    for form, expected in ((benchmark.for_learners, False), ({}, True)):
+        one = config(task.env, "Random", {}, **benchmark.world, **form)
         assert playing.fits(task, bring("Random"), one) is expected
     gossip = TASKS["taciturn/GossipBandit-v0/strangers"]
-    assert playing.fits(gossip, bring("Random"), config(gossip.env, "Random", {}, **CONTESTS[gossip.env].world))
+    assert playing.fits(gossip, bring("Random"), config(gossip.env, "Random", {}, **BENCHMARKS[gossip.env].world))
 
 
 def test_who_hears_another_run_hears_the_next_replica() -> None:
@@ -399,7 +399,7 @@ def test_who_hears_another_run_hears_the_next_replica() -> None:
 
 def group(kind: str, policy: str, values: list[float], liars: list[float] | None = None, **more: Any) -> Group:
     """An agent of gossip with a regret for each seed, in the standard task and among liars."""
-    measure = CONTESTS["gossip_bandit_v0"].measure
+    measure = BENCHMARKS["gossip_bandit_v0"].measure
     metrics = {"return": np.zeros(len(values)), measure: np.array(values)}
     if liars is not None:
         metrics[f"{measure}/liars"] = np.array(liars)
@@ -554,7 +554,7 @@ def test_kinds_are_judged_by_seeds_that_did_not_choose_among_them() -> None:
 
 def test_a_score_moves_with_each_bound_by_itself() -> None:
     """An estimate whose interval reaches further up than down, between marks that are known exactly."""
-    scale = marks.Scale(marks.Mark("A", {}, [0.5] * 3), marks.Mark("B", {}, [0.1] * 3))
+    scale = references.Scale(references.Mark("A", {}, [0.5] * 3), references.Mark("B", {}, [0.1] * 3))
     assert scale.apart(Estimate(0.3, 0.26, 0.42)) == pytest.approx((0.5, 0.5 - 0.12 / 0.4, 0.5 + 0.04 / 0.4))
 
 
@@ -607,8 +607,11 @@ def test_figures_show_the_best_of_each_kind_at_each_total() -> None:
     played = boards(Results(some))
     _, second = together.plots(played, "agents")
     (board,) = [one for one in played if one.task.total == NO_LIMIT]
-    spots = {spot.total: round(spot.score, 6) for spot in together.row_of(played, board, named=True).spots}
-    assert spots == {NO_LIMIT: 0.5, 3.0: 0.0}
+    score_cells = {
+        score_cell.total: round(score_cell.score, 6)
+        for score_cell in together.row_of(played, board, named=True).score_cells
+    }
+    assert score_cells == {NO_LIMIT: 0.5, 3.0: 0.0}
     (ax,) = (ax for ax in second.figure.axes if ax.get_visible())
     lines = [np.round(np.asarray(line.get_ydata(), float), 6).tolist() for line in ax.lines if line.get_marker() == "o"]
     assert lines == [[0.0, 0.5]], "from the strictest total to none"
@@ -642,7 +645,7 @@ def test_tasks_name_the_seeds_that_the_study_has() -> None:
     assert all(dict(task.facts)["seeds"].startswith("0 to 9,") for task in TASKS.values())
 
 
-@pytest.mark.parametrize("env", CONTESTS)
+@pytest.mark.parametrize("env", BENCHMARKS)
 def test_tasks_do_not_change_once_they_are_published(env: str, request: pytest.FixtureRequest) -> None:
     """Results under the same name must be of the same task: what differs from the world's file in `golden/tasks` needs
     a new name. `--regenerate-golden` writes the file of a new world."""

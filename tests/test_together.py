@@ -14,14 +14,14 @@ from taciturn.bench.results import Group, Results
 from taciturn.bench.scores import Board, boards
 from taciturn.bench.submission import unpacked
 from taciturn.bench.tasks import NO_LIMIT, PAPER, STANDARD, TASK_AGENT, YOURS
-from taciturn.bench.together import FLOOR, PARTS, Row, Spot, picture, plots, row_of
+from taciturn.bench.together import FLOOR, PARTS, Row, ScoreCell, picture, plots, row_of
 
 KEPT = Path(__file__).parent.parent / "tools/results/studies/agents.json"
 GOSSIP = "gossip_bandit_v0"
 CROWDED = Row(
     "federated training", "100 individuals", True,
-    [Spot(part, NO_LIMIT, score, gains) for part in range(5) for score, gains in [(0.5 + part / 100, True)]]
-    + [Spot(2, 10.0, 0.5, True), Spot(2, 3.0, 0.51, True), Spot(4, 1.0, -9.0, False)],
+    [ScoreCell(part, NO_LIMIT, score, gains) for part in range(5) for score, gains in [(0.5 + part / 100, True)]]
+    + [ScoreCell(2, 10.0, 0.5, True), ScoreCell(2, 3.0, 0.51, True), ScoreCell(4, 1.0, -9.0, False)],
     ["GrowingSchedule 0.33", "at 1: GrowingSchedule −1.11"],
 )  # fmt: skip
 
@@ -82,7 +82,7 @@ def test_every_mark_can_be_seen(rows: list[Row], narrow: bool) -> None:
         for line in figure.axes[0].lines
         if line.get_marker() not in ("None", None)
     ]
-    assert len(places) >= sum(len(row.spots) for row in rows) + len(CROWDED.spots)
+    assert len(places) >= sum(len(row.score_cells) for row in rows) + len(CROWDED.score_cells)
     assert min(abs(x - a) + abs(y - b) for (x, y), (a, b) in combinations(places, 2)) > 5
 
 
@@ -97,11 +97,13 @@ def test_a_row_says_what_the_boards_do(some: list[Board], rows: list[Row]) -> No
         assert best is not None
         score = board.judged(best, TASK_AGENT)
         assert score is not None
-        assert Spot(designed, total, score.value, score.low > 0) in row.spots
-    free = [spot.part for spot in row.spots if spot.total == NO_LIMIT]
+        assert ScoreCell(designed, total, score.value, score.low > 0) in row.score_cells
+    free = [score_cell.part for score_cell in row.score_cells if score_cell.total == NO_LIMIT]
     assert free == [0, 1, 2, 3], "each kind without privacy"
-    assert {spot.part for spot in row.spots if spot.total != NO_LIMIT} == {designed}, "the best alone at a total"
-    assert any(spot.score < FLOOR and not spot.gains for one in rows for spot in one.spots)
+    assert {score_cell.part for score_cell in row.score_cells if score_cell.total != NO_LIMIT} == {designed}, (
+        "the best alone at a total"
+    )
+    assert any(score_cell.score < FLOOR and not score_cell.gains for one in rows for score_cell in one.score_cells)
 
 
 def as_mine(group: Group) -> Group:
@@ -113,7 +115,12 @@ def test_yours_have_a_colour_of_their_own_at_every_total(kept: Results) -> None:
     found = boards(Results(mine))
     row = row_of(found, next(one for one in found if one.task.name == STANDARD), named=True)
     yours = len(PARTS) - 1
-    assert [spot.total for spot in row.spots if spot.part == yours] == [NO_LIMIT, 10.0, 3.0, 1.0]
+    assert [score_cell.total for score_cell in row.score_cells if score_cell.part == yours] == [
+        NO_LIMIT,
+        10.0,
+        3.0,
+        1.0,
+    ]
     drawn = {line.get_color() for line in picture([row]).axes[0].lines}
     assert PARTS[yours][2] in drawn
 

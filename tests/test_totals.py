@@ -11,11 +11,11 @@ from taciturn.agents import bring
 from taciturn.bench import tasks
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import kinds, playing
-from taciturn.bench.comparisons.playing import first_within, judged, played, population, ways_by_rank
-from taciturn.bench.levels import level_of, own_way, ways
+from taciturn.bench.comparisons.playing import configurations_by_rank, first_within, judged, played, population
+from taciturn.bench.levels import configurations, level_of, own_configuration
 from taciturn.bench.results import RUNS, Cell
-from taciturn.bench.tasks import CONTESTS, DELTA, PROTECTED, TASKS, under
-from taciturn.bench.tasks.contest import PLAIN_PPO
+from taciturn.bench.tasks import BENCHMARKS, DELTA, PROTECTED, TASKS, under
+from taciturn.bench.tasks.benchmark import PLAIN_PPO
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import PPCL, BlockListener, Listener, PublicPlan
 from taciturn.registry import entry, make_world
@@ -77,8 +77,8 @@ def test_no_agent_overspends(env: str, policy: str) -> None:
 
 
 def test_where_each_value_enters_one_message_all_may_have_the_whole() -> None:
-    world = make_world("federated_bandit").population(1, **CONTESTS["federated_bandit_v0"].world)
-    ((level, way),) = ways(world, PROTECTED["federated_bandit_v0"], 3.0)
+    world = make_world("federated_bandit").population(1, **BENCHMARKS["federated_bandit_v0"].world)
+    ((level, way),) = configurations(world, PROTECTED["federated_bandit_v0"], 3.0)
     config = way["means"]
     assert config.mechanism is not None
     assert (level, config.mechanism.loss().epsilon, config.budget) == (3.0, 3.0, None)
@@ -97,8 +97,8 @@ def test_individuals_with_a_total_stay_away_once_it_is_spent() -> None:
 
 
 def test_streams_share_a_total_by_channel_and_by_release() -> None:
-    world = make_world("recommender").population(1, **CONTESTS["recommender_v0"].world)
-    ((level, way),) = ways(world, PROTECTED["recommender_v0"], 3.0, [1, 5, 50])
+    world = make_world("recommender").population(1, **BENCHMARKS["recommender_v0"].world)
+    ((level, way),) = configurations(world, PROTECTED["recommender_v0"], 3.0, [1, 5, 50])
     assert list(way) == ["statistics", "counts"]
     assert level == pytest.approx(3.0 / (2 * 50)), "values are released about 25 times"
     assert [one.mechanism.loss().epsilon for one in way.values() if one.mechanism] == [level, level]
@@ -129,7 +129,7 @@ def test_learners_train_under_their_total(total: float, monkeypatch: pytest.Monk
     ppcl.reset(world, np.random.default_rng(0))
     STUDY.run(Cell(one.study, one.config | {"total": total}, one.seed))
     (found,) = trained
-    ((level, way),) = ways(world, PROTECTED["gossip_bandit_v0"], total, [400])
+    ((level, way),) = configurations(world, PROTECTED["gossip_bandit_v0"], total, [400])
     assert found.view().practice(1).channel_configs == way
     assert way["preference"].budget is not None
     assert way["preference"].budget.epsilon == total
@@ -143,7 +143,7 @@ def test_the_choice_draws_from_other_streams_than_the_evaluation() -> None:
     for messages in ((1,), (300,), (1, 300)):
         found = STUDY.run(Cell(one.study, one.config | {"messages": messages}, one.seed))
         scores[messages] = (found.metrics["epsilon_message"], found.curves[RUNS][1])
-    ((level, way),) = ways(population(one.config, 1, "evaluation"), PROTECTED["gossip_bandit_v0"], 3.0, (1,))
+    ((level, way),) = configurations(population(one.config, 1, "evaluation"), PROTECTED["gossip_bandit_v0"], 3.0, (1,))
     assert level == scores[1,][0]
     by_hand = judged(population(one.config, 10, "evaluation"), PPCL(**one.config["policy_params"]), one.config, 0, way)
     np.testing.assert_array_equal(by_hand["popularity_regret"], scores[1,][1])
@@ -162,16 +162,16 @@ def test_agents_that_say_how_they_spend_a_total_are_played_so() -> None:
     """One answer of the whole total; and in the federated bandit noise of the whole in every message."""
     few = {"num_agents": 20}
     gossip = population({"env": "gossip_bandit_v0", "env_params": few, "kind": "designed"}, 1, "evaluation")
-    way = own_way(Listener(moment=3.0), gossip, 3.0)
+    way = own_configuration(Listener(moment=3.0), gossip, 3.0)
     assert way is not None
     (found,) = way.channels.values()
     assert isinstance(found.mechanism, Scheduled)
     assert (found.mechanism.at, found.mechanism.loss().epsilon) == (60, 3.0)
     bandit = population({"env": "federated_bandit_v0", "env_params": {}, "kind": "designed"}, 1, "evaluation")
-    way = own_way(PublicPlan(), bandit, 1.0)
+    way = own_configuration(PublicPlan(), bandit, 1.0)
     assert way is not None
     assert way.channels["means"].mechanism == Laplace(1.0)
-    assert own_way(PPCL(), gossip, 3.0) is None
+    assert own_configuration(PPCL(), gossip, 3.0) is None
 
 
 COVERED: dict[str, tuple[str, Any, tuple[str, ...], tuple[str, ...]]] = {
@@ -188,7 +188,7 @@ COVERED: dict[str, tuple[str, Any, tuple[str, ...], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("env", PROTECTED)
 def test_totals_name_every_channel_of_their_world(env: str) -> None:
-    protected, channels = PROTECTED[env], make_world(env).population(1, **CONTESTS[env].world).channels
+    protected, channels = PROTECTED[env], make_world(env).population(1, **BENCHMARKS[env].world).channels
     assert sorted((*protected.channels, *protected.left_out)) == sorted(channels)
     assert all(protected.protects.endswith(channels[name].given) for name in protected.channels)
 
@@ -207,7 +207,7 @@ def test_totals_are_the_accountants_of_the_declared_channels_and_unit(
     name, unit, channels, left_out = COVERED[env]
     task, worlds = TASKS[f"{entry(env).id}/standard@3"], []
     one = playing.task_config(task, name)
-    one["env_params"] |= CONTESTS[env].quick
+    one["env_params"] |= BENCHMARKS[env].quick
 
     def recorded(*args: Any) -> Any:
         worlds.append(population(*args))
@@ -216,7 +216,7 @@ def test_totals_are_the_accountants_of_the_declared_channels_and_unit(
     own: dict[str, dict[str, Any]] = {"TPriDO": {"threshold": 2.0}, "FewRounds": {"k": 2}}
     agent: Any = bring(name, **own.get(name, {}))
     world = population(one, 1, "evaluation")
-    way = own_way(agent, world, 3.0) or next(ways(world, PROTECTED[env], 3.0, [25]))
+    way = own_configuration(agent, world, 3.0) or next(configurations(world, PROTECTED[env], 3.0, [25]))
     monkeypatch.setattr(playing, "population", recorded)
     found = played(task, agent, one, 2, 0, way)
     (world,) = worlds
@@ -243,7 +243,7 @@ def test_an_agent_cannot_leave_channels_out_of_its_total(private: dict[str, Any]
     agent = Partly(8, worlds=2, rounds=5)
     one = playing.task_config(task, "BlockListener")
     one["env_params"] |= {"horizon": 40, "num_agents": 3}
-    (way,) = ways_by_rank(task, agent, one, 0, 2)
+    (way,) = configurations_by_rank(task, agent, one, 0, 2)
     assert way.channels.keys() == private.keys()
     with pytest.raises(ValueError, match=r"must spend at most epsilon = 3\.0 .* spends inf"):
         first_within(task, agent, one, 2, 0, [way])
@@ -259,7 +259,7 @@ def test_agents_that_overspend_are_refused() -> None:
             return {"preference": parse_mechanism(f"BitwiseRandomizedResponse:{total}")}
 
     loud = Loud()
-    found = ways_by_rank(task, loud, one, 0, 2)
+    found = configurations_by_rank(task, loud, one, 0, 2)
     assert len(found) == 1
     with pytest.raises(ValueError, match=r"must spend at most epsilon = 3\.0 of each agent in taciturn/Gossip"):
         first_within(task, loud, one, 2, 0, found)
@@ -270,7 +270,7 @@ def test_what_is_spent_is_what_the_accountant_says() -> None:
     """A total of 1 in the federated bandit: one level, one message a reward."""
     task = TASKS["taciturn/FederatedBandit-v0/standard@1"]
     one = playing.task_config(task, "CDPMAB")
-    (way,) = ways(population(one, 1, "evaluation"), PROTECTED[task.env], 1.0)
+    (way,) = configurations(population(one, 1, "evaluation"), PROTECTED[task.env], 1.0)
     from taciturn.policies import CDPMAB
 
     found = played(task, CDPMAB(), one, 2, 0, way)

@@ -26,6 +26,7 @@ from taciturn.envs import (
 )
 from taciturn.policies import (
     BlockListener,
+    CentralisedLogistic,
     LearnedElimination,
     LearnedListener,
     LearnedPlan,
@@ -34,7 +35,6 @@ from taciturn.policies import (
     Learner,
     LogisticBandit,
     NeuralBandit,
-    PooledLogistic,
     SharedPPO,
     SocialQ,
     TabularQ,
@@ -279,7 +279,7 @@ LEARNERS: dict[str, Any] = {
             kind, recommender_v0, {"worlds": 3, "rounds": 10} | own,
             {"num_agents": 3, "num_items": 40, "repository": 20, "horizon": 20},
         )
-        for kind, own in ((LogisticBandit, {}), (PooledLogistic, {}), (BlockListener, {"cells": 5, "first": 4}))
+        for kind, own in ((LogisticBandit, {}), (CentralisedLogistic, {}), (BlockListener, {"cells": 5, "first": 4}))
     },
 }  # fmt: skip
 

@@ -57,7 +57,7 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("NeuralBandit", {"steps": 2, "num_envs": 2, "rounds": 8}, recommender_v0.population(2, **SHOP)),
     ("BlockListener", {"worlds": 3, "rounds": 10, "cells": 5, "first": 4}, recommender_v0.population(2, **SHOP)),
     ("LogisticBandit", {"worlds": 3, "rounds": 10}, recommender_v0.population(2, **SHOP)),
-    ("PooledLogistic", {"worlds": 3, "rounds": 10}, recommender_v0.population(2, **SHOP)),
+    ("CentralisedLogistic", {"worlds": 3, "rounds": 10}, recommender_v0.population(2, **SHOP)),
 ]
 IDS = [f"{name}-{world.name}-{i}" for i, (name, _, world) in enumerate(CASES)]
 

@@ -8,7 +8,7 @@ import pytest
 from taciturn.agents import bring
 from taciturn.bench.comparisons import trust
 from taciturn.bench.comparisons.playing import task_config
-from taciturn.bench.marks import scale_of
+from taciturn.bench.references import scale_of
 from taciturn.bench.results import Group, Results
 from taciturn.testing import check_study
 from taciturn.wrappers import CentralSum, DistributedSum, Laplace, Scheduled, Shuffled
@@ -37,7 +37,7 @@ def test_each_model_has_its_mechanism(named: tuple[str, str], kind: type) -> Non
     speaker = trust.SPEAKERS[asked["env"]][asked["speaker"]]
     task = trust.task_of(asked["env"], asked["size"], asked["total"])
     agent = bring(speaker.policy, **asked["policy_params"])
-    (way,) = trust.ways_of(task, speaker, agent, task_config(task, speaker.policy, **speaker.world), 0)
+    (way,) = trust.configurations_of(task, speaker, agent, task_config(task, speaker.policy, **speaker.world), 0)
     (config,) = way.channels.values()
     assert isinstance(config.mechanism, kind)
     if kind is Scheduled:

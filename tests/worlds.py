@@ -126,9 +126,9 @@ class Consensus(Tiny):
     name = "consensus"
     state_type: ClassVar[Any] = Opinions
     sources = ("opinions", "luck")
-    tells: ClassVar[tuple[str, ...]] = ("time", "votes")
-    tells_each: ClassVar[dict[str, tuple[str, str]]] = {"luck": ("agent", "luck")}
-    told_if: ClassVar[dict[str, str]] = {"votes": "some_votes"}
+    info_fields: ClassVar[tuple[str, ...]] = ("time", "votes")
+    info_by_agent: ClassVar[dict[str, tuple[str, str]]] = {"luck": ("agent", "luck")}
+    info_valid_if: ClassVar[dict[str, str]] = {"votes": "some_votes"}
     functions = Functions(reset=think, act=vote, receive=sway, observe=observe_opinions)
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -224,7 +224,7 @@ class Gossip(Tiny):
     1/2."""
 
     name = "gossip"
-    state_type, sources, acts, tells = Rumours, ("opinions", "clock"), "speaker", ("spread",)
+    state_type, sources, acts, info_fields = Rumours, ("opinions", "clock"), "speaker", ("spread",)
     functions = Functions(reset=begin_rumours, act=move, receive=pass_on, observe=observe_rumours)
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -296,8 +296,8 @@ class Auction(Tiny):
 
     name = "auction"
     turns = (("platform",), ("individual",))
-    state_type, sources, tells = Market, ("values",), ("price", "sold")
-    told_if: ClassVar[dict[str, str]] = {"price": "announced", "sold": "closed"}
+    state_type, sources, info_fields = Market, ("values",), ("price", "sold")
+    info_valid_if: ClassVar[dict[str, str]] = {"price": "announced", "sold": "closed"}
     functions = Functions(
         reset=draw_values,
         act={"platform": announce, "individual": buy},
@@ -378,7 +378,7 @@ class Corridor(Tiny):
 
     name = "corridor"
     state_type, sources = Walk, ("start", "slips")
-    told_if: ClassVar[dict[str, str]] = {"arrived_at": "arrived"}
+    info_valid_if: ClassVar[dict[str, str]] = {"arrived_at": "arrived"}
     functions = Functions(reset=start, act=walk, receive=arrive, observe=observe_place, info=tell_walk)
 
     def make_roles(self) -> tuple[Role, ...]:

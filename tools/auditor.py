@@ -210,14 +210,14 @@ def direction(p: Rng, w: float, e: float) -> Drawn:
     """Gaussian noise on 12 numbers, which differ in a direction."""
     delta = 1e-3
     mu = brentq(lambda mu: float(gaussian_delta(np.array(mu), np.array(e))) - delta, 1e-3, 20) * (1 + 4 * w)
-    way = p.standard_normal(12)
-    way /= np.linalg.norm(way)
+    configuration = p.standard_normal(12)
+    configuration /= np.linalg.norm(configuration)
     law = on_grid(norm(0, 1 / mu).cdf), on_grid(norm(1, 1 / mu).cdf)
 
     def perturb(x: Array, rng: Rng) -> Array:
         return rounded(x + rng.normal(0, 1 / mu, x.shape))
 
-    return Drawn("12 Gaussian numbers", w, perturb, (0 * way, way), law, e, delta)
+    return Drawn("12 Gaussian numbers", w, perturb, (0 * configuration, configuration), law, e, delta)
 
 
 def flips(p: Rng, w: float, e: float) -> Drawn:
@@ -466,7 +466,7 @@ def memo_forgets(p: Rng, w: float, e: float) -> Drawn:
     return Drawn("memory forgets", w, perturb, (0, 1), (pairs[0], pairs[1]), e)
 
 
-def memo_tells(p: Rng, w: float, e: float) -> Drawn:
+def memo_leaks(p: Rng, w: float, e: float) -> Drawn:
     """Two answers, claimed twice, of which the second at times repeats the first if the value is the same."""
 
     def perturb(x: Array, rng: Rng) -> Array:
@@ -595,7 +595,7 @@ def parity(p: Rng, w: float, e: float) -> Drawn:
 KINDS: tuple[Kind, ...] = (
     scale_too_small, count_scale, gaussian_scale, direction, flips, k_ary, skips, slips, composition, sampling, norms,
     one_of_many, scale_of_value, asymmetric, redrawn_tails, clipped_tails, rounded_noise, truth_at_times, truth_far_off,
-    noise_reused, noise_opposite, noise_scaled, a_table, memo_forgets, memo_tells, tree_level, selection,
+    noise_reused, noise_opposite, noise_scaled, a_table, memo_forgets, memo_leaks, tree_level, selection,
     pad_used_twice, zero_sign, no_number, payload, overflow, lowest_bit, parity,
 )  # fmt: skip
 

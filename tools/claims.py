@@ -54,7 +54,7 @@ def counts() -> dict[str, Any]:
     """How many claims hold what they are fed, and the verdicts of the kept runs."""
     some = claims()
     kept: Counter[str] = Counter()
-    papers = json.loads((ROOT / "bench/kept_verdicts.json").read_text(encoding="utf-8"))
+    papers = json.loads((ROOT / "bench/stored_verdicts.json").read_text(encoding="utf-8"))
     for found in papers.values():
         kept.update(found["claims"])
     return {

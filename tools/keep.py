@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.bench import figures, kept_verdicts, known, marks
+from taciturn.bench import figures, known, references, stored_verdicts
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.report import OWN
 from taciturn.bench.results import Results, canonical
@@ -105,7 +105,7 @@ def pages() -> dict[Path, str]:
     """The pages of the docs that show kept results, and what the report says of the papers' claims, as they should
     be."""
     found: dict[Path, str] = {}
-    papers = dict[str, list[Judged]]()
+    papers = dict[str, list[Evaluated]]()
     for study in sorted(path.stem for folder in (KEPT, KEPT_OF_PAPERS) for path in folder.glob("*.json")):
         origin, results, judged = load(study)
         source = source_of(study, origin, results)
@@ -120,10 +120,10 @@ def pages() -> dict[Path, str]:
                     f"{text.partition(END)[2]}"
                 )
         if judged:
-            papers.setdefault(study.partition("-")[0], []).append(Judged(load_studies()[study], source, judged))
+            papers.setdefault(study.partition("-")[0], []).append(Evaluated(load_studies()[study], source, judged))
     every = [one for judged in papers.values() for one in judged]
-    found[ROOT / "bench" / kept_verdicts.FILE] = kept_verdicts.summary((one[0], one[2]) for one in every)
-    found[ROOT / "bench" / marks.FILE] = marks.summary(load("agents")[1])
+    found[ROOT / "bench" / stored_verdicts.FILE] = stored_verdicts.summary((one[0], one[2]) for one in every)
+    found[ROOT / "bench" / references.FILE] = references.summary(load("agents")[1])
     found[ROOT / "bench" / known.FILE] = known.summary(load("agents")[1])
     found |= drawn()
     found[DOCS_OF_PAPERS / "verdicts.md"] = overview(papers)
@@ -133,7 +133,7 @@ def pages() -> dict[Path, str]:
 
 def opening(results: Results) -> str:
     """The figure of the standing benchmark, and what it found, a question and a sentence each."""
-    links = {kept_verdicts.answer(): " {doc}`The claims <papers/verdicts>`.", OWN: " {doc}`More <agents>`."}
+    links = {stored_verdicts.answer(): " {doc}`The claims <papers/verdicts>`.", OWN: " {doc}`More <agents>`."}
     told = [*load_studies()["agents"].answers(results), *links]
     lines = [f"- **{question}?** {escaped(answer)}{links.get(text, '')}"
              for text in told for question, _, answer in [text.partition("? ")]]  # fmt: skip
@@ -156,7 +156,7 @@ def drawn() -> dict[Path, str]:
     }
 
 
-class Judged(NamedTuple):
+class Evaluated(NamedTuple):
     """A study of a paper, how its results came about, and the verdicts."""
 
     study: Study
@@ -164,9 +164,9 @@ class Judged(NamedTuple):
     verdicts: list[Verdict]
 
 
-def overview(papers: dict[str, list[Judged]]) -> str:
+def overview(papers: dict[str, list[Evaluated]]) -> str:
     """How many claims of each paper agree, and a line for each claim."""
-    titles = {paper: kept_verdicts.paper_of(judged[0].study) for paper, judged in papers.items()}
+    titles = {paper: stored_verdicts.paper_of(judged[0].study) for paper, judged in papers.items()}
     rows, parts = [], []
     for paper, judged in papers.items():
         claims = [one for part in judged for one in part.verdicts if not one.own]
@@ -183,25 +183,25 @@ def overview(papers: dict[str, list[Judged]]) -> str:
     return f"{VERDICT_PAGE}{tree}{MEANINGS}\n\n{rows_of(counted)}\n\n" + "\n".join(parts)
 
 
-def details(judged: list[Judged]) -> str:
+def details(judged: list[Evaluated]) -> str:
     """What stands behind the verdicts on a paper's claims."""
-    parts = [f"# {kept_verdicts.paper_of(judged[0].study)}: the claims\n\n{verdict_note(judged)}\n"]
+    parts = [f"# {stored_verdicts.paper_of(judged[0].study)}: the claims\n\n{verdict_note(judged)}\n"]
     for one in judged:
         parts.append(f"## {one.study.title}\n")
         for own in (False, True):
             some = [verdict for verdict in one.verdicts if verdict.own is own]
-            parts += ["### Our own checks\n"] * bool(own and some) + [told_of(verdict) for verdict in some]
+            parts += ["### Our own checks\n"] * bool(own and some) + [info_for(verdict) for verdict in some]
         parts.append(f"{one.source}\n")
     return "\n".join(parts)
 
 
-def verdict_note(judged: list[Judged]) -> str:
+def verdict_note(judged: list[Evaluated]) -> str:
     """What a verdict means."""
     (note, *_) = (table.note for one in judged for table in verdict_tables(one.verdicts))
     return note
 
 
-def told_of(verdict: Verdict) -> str:
+def info_for(verdict: Verdict) -> str:
     """A claim with the paper's words, every number and why."""
     given = stated(verdict.paper)
     numbers = f"{'Expected' if verdict.own else 'The paper'}: {given}. " * bool(given) + f"Ours: {ours(verdict)}."

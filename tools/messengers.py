@@ -25,9 +25,9 @@ from common import record
 from taciturn.agents import bring
 from taciturn.bench import figures, statistics
 from taciturn.bench.comparisons.playing import judged, population, task_config
-from taciturn.bench.levels import own_way
+from taciturn.bench.levels import own_configuration
 from taciturn.bench.results import TUNING_SEEDS
-from taciturn.bench.tasks import CONTESTS, TASKS, Task
+from taciturn.bench.tasks import BENCHMARKS, TASKS, Task
 from taciturn.bench.tuned import usual
 from taciturn.envs.core import PublicView
 from taciturn.envs.core.drawing import BLUE, GREEN, VERMILION
@@ -109,9 +109,9 @@ def train_in(task: Task, agent: Any, name: str, seed: int, channels: Any = None)
     """Train an agent with these on the channels; None: with what it puts there under the total."""
     world = population(task_config(task, name), 1, "training")
     if channels is None:
-        way = own_way(agent, world, total(task))
-        assert way is not None
-        channels = way.channels
+        configuration = own_configuration(agent, world, total(task))
+        assert configuration is not None
+        channels = configuration.channels
     world.reset(seed=seed, options={"channels": channels})
     return agent.train(world)
 
@@ -126,8 +126,11 @@ def measured(
 ) -> float:
     """The task's measure, the mean over runs."""
     config = task_config(task, name)
-    if channels is None and (way := own_way(agent, population(config, 1, purpose), total(task))) is not None:
-        channels = way.channels
+    if (
+        channels is None
+        and (configuration := own_configuration(agent, population(config, 1, purpose), total(task))) is not None
+    ):
+        channels = configuration.channels
     return float(judged(population(config, runs, purpose), agent, config, seed, channels)[task.measure].mean())
 
 
@@ -165,7 +168,7 @@ def train(name: str) -> list[dict[str, Any]]:
 def judge(name: str) -> dict[str, Any]:
     """The measure of each training, of `alone` and of the designed agent, by seed, and their differences."""
     one = SETTINGS[name]
-    task, alone = TASKS[one.task], CONTESTS[TASKS[one.task].env].alone
+    task, alone = TASKS[one.task], BENCHMARKS[TASKS[one.task].env].alone
     assert alone is not None
     rivals = {"alone": alone.policy, "designed": one.designed}
     values: dict[str, list[float]] = {"learned": [], "alone": [], "designed": []}

@@ -13,7 +13,7 @@ from typing import Any
 
 from keep import load as kept
 
-from taciturn.bench import kept_verdicts
+from taciturn.bench import stored_verdicts
 from taciturn.bench.answers import learns
 from taciturn.bench.comparisons.trust import (
     CENTRAL,
@@ -30,8 +30,8 @@ from taciturn.bench.scores import MEMORYLESS, Board, boards, learning, score_tex
 from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_COMPUTED, UNDECIDED, VERDICTS, Verdict
 from taciturn.bench.tables import listed
 from taciturn.bench.tasks import (
+    BENCHMARKS,
     CLASSIC,
-    CONTESTS,
     NO_LIMIT,
     PAPER,
     STANDARD,
@@ -203,7 +203,7 @@ def without_memory(some: list[Board]) -> str:
     for board in standing(some):
         best = board.best(information_=MEMORYLESS)
         score = None if best is None else board.judged(best, information_=MEMORYLESS)
-        if best is not None and score is not None and "preference" in CONTESTS[board.task.env].hears:
+        if best is not None and score is not None and "preference" in BENCHMARKS[board.task.env].hears:
             told.append(f"{score.value:.2f} in {place(board)} ({board.label(best).partition(' (')[0]})")
     return f"Of agents without memory the best have {listed(told)}, without privacy."
 
@@ -350,7 +350,7 @@ def findings() -> str:
 
 def found() -> str:
     """Five sentences for README, each with a link."""
-    papers = kept_verdicts.kept()
+    papers = stored_verdicts.kept()
     counts = {word: sum(one["claims"][word] for one in papers.values()) for word in VERDICTS}
     _, results, _ = kept("agents")
     some = boards(results)

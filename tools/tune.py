@@ -2,8 +2,8 @@
 
 `python tools tune [TASK ...] [--policy P]`
 
-Every agent of the benchmark with parameters to search (`Contest.search`), designed, published or learned, gets the same
-for each standard task and total (agents that trust somebody once more, for the study `trust`): at most `TRIALS`
+Every agent of the benchmark with parameters to search (`Benchmark.search`), designed, published or learned, gets the
+same for each standard task and total (agents that trust somebody once more, for the study `trust`): at most `TRIALS`
 settings within `SECONDS` of one core. The first are those that stand and its defaults; the others are drawn. Each
 setting plays `RUNS` runs, or as many as a seed has where these are dearer, and up to `MOST` where time is left, in
 streams that no evaluation draws from, with seeds that no study may have; the best `FINALISTS` of the settings then play
@@ -26,12 +26,12 @@ from common import record
 from taciturn.agents import bring
 from taciturn.bench import tuned
 from taciturn.bench.comparisons import trust
-from taciturn.bench.comparisons.playing import judged, population, ways_by_rank
+from taciturn.bench.comparisons.playing import configurations_by_rank, judged, population
 from taciturn.bench.play import config, learns
 from taciturn.bench.results import TUNING_SEEDS, Config
 from taciturn.bench.tasks import (
+    BENCHMARKS,
     CLASSIC,
-    CONTESTS,
     NO_LIMIT,
     PAPER,
     PROTECTED,
@@ -43,7 +43,7 @@ from taciturn.bench.tasks import (
     sign,
     under,
 )
-from taciturn.bench.tasks.contest import TUNED
+from taciturn.bench.tasks.benchmark import TUNED
 
 TRIALS, SECONDS = 24, 30.0
 RUNS, MOST, FINALISTS, FINAL = 40, 400, 3, 4
@@ -56,27 +56,27 @@ def jobs() -> list[tuple[Task, str, str]]:
     """The standard tasks at each total, with each policy that is searched there, and its kind."""
     found = []
     for task in TASKS.values():
-        contest, protected = CONTESTS[task.env], PROTECTED.get(task.env)
+        benchmark, protected = BENCHMARKS[task.env], PROTECTED.get(task.env)
         if task.held_out:
             continue
         kinds = {
-            CLASSIC: contest.classic,
-            PAPER: contest.papers(free=task.total == NO_LIMIT),
-            TASK_AGENT: contest.designed,
+            CLASSIC: benchmark.classic,
+            PAPER: benchmark.papers(free=task.total == NO_LIMIT),
+            TASK_AGENT: benchmark.designed,
         }
         if task.name == STANDARD and task.total == NO_LIMIT:
-            kinds[TUNED_LEARNER] = contest.tuned
+            kinds[TUNED_LEARNER] = benchmark.tuned
         for kind, some in kinds.items():
             for policy, own in some:
                 absent = task.total != NO_LIMIT and protected is not None and policy in protected.without
-                if own == TUNED and policy in contest.search and not absent:
+                if own == TUNED and policy in benchmark.search and not absent:
                     found.append((task, policy, kind))
     return found + [(task, speaker.settings, TASK_AGENT) for task, speaker in trust.searched()]
 
 
 def drawn(task: Task, policy: str) -> list[Config]:
     """The settings to try: those that stand, the defaults, and random draws, the same on every rerun."""
-    spans = CONTESTS[task.env].search[policy.partition(":")[0]]
+    spans = BENCHMARKS[task.env].search[policy.partition(":")[0]]
     rng = np.random.default_rng(list(f"{task.id}:{policy}".encode()))
     standing = tuned.tuned(task, policy)
     first = [standing, {}] if standing else [{}]
@@ -88,7 +88,9 @@ def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int)
     asked, (policy, _, trusted) = policy, policy.partition(":")
     form = next((one.world for _, one in trust.searched() if one.settings == asked), {})
     learner = learns(policy)
-    params = CONTESTS[task.env].params(policy, learns=learner) | dict(task.variant.params) | under(task.env, task.total)
+    params = (
+        BENCHMARKS[task.env].params(policy, learns=learner) | dict(task.variant.params) | under(task.env, task.total)
+    )
     params |= form
     one = config(task.env, policy, own, **params) | {"kind": kind, "total": task.total}
     try:
@@ -96,7 +98,7 @@ def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int)
         agent = bring(policy, **given)
         channels = None
         if isinstance(task.total, float):
-            channels = ways_by_rank(task, agent, one, seed, min(runs, TRIED))[0].channels
+            channels = configurations_by_rank(task, agent, one, seed, min(runs, TRIED))[0].channels
         found = judged(
             population(one, runs, "training" if not learner else "choice of settings", task.variant),
             agent,
@@ -113,7 +115,7 @@ def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int)
 def search(task: Task, policy: str, kind: str) -> dict[str, Any]:
     """What was tried, and the settings that are taken."""
     begin, tried = time.process_time(), list[tuple[Config, float]]()
-    settings, runs = drawn(task, policy), min(RUNS, task.variant.runs or CONTESTS[task.env].runs)
+    settings, runs = drawn(task, policy), min(RUNS, task.variant.runs or BENCHMARKS[task.env].runs)
     score(task, policy, kind, settings[-1], runs, TUNING_SEEDS[0])
     spare = SECONDS / TRIALS / (time.process_time() - begin)
     runs = runs if learns(policy.partition(":")[0]) else min(max(runs, int(runs * spare)), MOST)

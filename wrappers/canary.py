@@ -11,8 +11,8 @@ from taciturn.envs.core import (
     Array,
     ChannelConfig,
     Controlled,
+    ControlledAgent,
     Population,
-    Seat,
     as_policies,
     begin,
     choice,
@@ -139,7 +139,7 @@ class CanaryRuns:
         if policy is None:
             raise ValueError("policy must be given for an environment to be audited, not None")
         policies = as_policies(population, policy)
-        if isinstance(population, Seat):
+        if isinstance(population, ControlledAgent):
             raise ValueError("env must be a whole world to be audited, not the seat of one agent")
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner

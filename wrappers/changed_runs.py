@@ -17,9 +17,9 @@ from taciturn.envs.core import (
     Array,
     ChannelConfig,
     Controlled,
+    ControlledAgent,
     Population,
     Rollout,
-    Seat,
     as_policies,
     begin,
     integer,
@@ -315,7 +315,7 @@ class ChangedRuns:
                 f"change must be None unless an environment of this suite is audited, and it is {change!r}"
             )
         policies = as_policies(population, policy)
-        if isinstance(population, Seat):
+        if isinstance(population, ControlledAgent):
             raise ValueError("env must be a whole world to be audited, not the seat of one agent")
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner

@@ -8,21 +8,21 @@ import numpy as np
 from taciturn.envs.core import (
     AECView,
     Array,
+    ControlledAgent,
     Layout,
     ParallelView,
     Played,
     Population,
     PublicView,
     Role,
-    Seat,
     SingleEnv,
     Step,
     VectorView,
 )
 from taciturn.envs.core.info import Info
-from taciturn.envs.core.preferences import heard, split_plan
+from taciturn.envs.core.preferences import read_messages, split_plan
 from taciturn.envs.core.replies import distinct, unbiased
-from taciturn.envs.core.telling import check_room, filled
+from taciturn.envs.core.steps import check_room, filled
 from taciturn.envs.federated_bandit.model import noise_of_sums
 from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
 from taciturn.envs.gossip_bandit.world import GossipBandit
@@ -119,7 +119,7 @@ class SocialMemory:
         self._asked[over] = -1
 
     def hear(self, obs: Array, agents: Ints, where: Bools) -> None:
-        seen, at = heard(self._layout, obs, self._scale), (np.arange(len(agents))[:, None], agents)
+        seen, at = read_messages(self._layout, obs, self._scale), (np.arange(len(agents))[:, None], agents)
         plays, asked = np.broadcast_to(where[:, None], agents.shape), self._asked[at]
         signal = (seen.own == asked) == self._wanted[at]
         self._count(np.where(plays, asked, -1), signal, agents)
@@ -316,7 +316,7 @@ class RememberingPopulation(Played):
             limit = budget.messages(mechanism.loss())
         if not np.isfinite(limit):
             return np.ones(agents.shape)
-        number = agents + self.inner.agent if isinstance(self.inner, Seat) else agents
+        number = agents + self.inner.agent if isinstance(self.inner, ControlledAgent) else agents
         sent = channel.messages()[np.arange(len(agents))[:, None], number]
         if isinstance(mechanism, Scheduled):
             return (sent < limit).astype(np.float64)
@@ -336,9 +336,9 @@ def Remembering(env: Any) -> Any:
     `Privatize` and `Faulty` can be put around the result, or around a population inside of it.
 
     Args:
-        env: a population (also a `Seat`), a Gymnasium environment or vector environment, or a PettingZoo Parallel or
-            AEC environment of `gossip_bandit_v0`, `social_bandit_v0`, or `federated_bandit_v0` with a server, without
-            other wrappers.
+        env: a population (also a `ControlledAgent`), a Gymnasium environment or vector environment, or a PettingZoo
+            Parallel or AEC environment of `gossip_bandit_v0`, `social_bandit_v0`, or `federated_bandit_v0` with a
+            server, without other wrappers.
 
     Raises:
         ValueError: `env` is none of these, or its rewards do not tell agents the signals.

@@ -8,7 +8,7 @@ import numpy as np
 from taciturn.bench.results import RUNS, Config, Group
 from taciturn.bench.study import POOLS
 from taciturn.bench.tasks import (
-    CONTESTS,
+    BENCHMARKS,
     EPSILON,
     KINDS,
     LISTENS,
@@ -42,11 +42,11 @@ def check_entry(group: Group, own: list[Config], seeds: range) -> None:
         raise ValueError(f"kind must be {YOURS!r} of an agent that the study does not have, not {config['kind']!r}")
     if not set(group.seeds.tolist()) <= set(seeds):
         raise ValueError(f"seeds must be of those from 0 to {seeds[-1]}, not {shown(group.seeds.tolist())}")
-    contest = CONTESTS[config["env"]]
+    benchmark = BENCHMARKS[config["env"]]
     name = config["tasks"][0] if config["kind"] in MARKS else config.get("size", STANDARD)
     measure = next(task for task in tasks_of(config["env"]) if task.name == name).metric
-    bounds = {task.metric: contest.bounds for task in tasks_of(config["env"])}
-    bounds |= {f"{measure}/{SILENCED}": contest.bounds}
+    bounds = {task.metric: benchmark.bounds for task in tasks_of(config["env"])}
+    bounds |= {f"{measure}/{SILENCED}": benchmark.bounds}
     bounds |= {RETURN: (-math.inf, math.inf), POOLS: (0.0, 1.0), LISTENS: (0.0, 1.0)}
     bounds |= dict.fromkeys((MESSAGES, EPSILON, "epsilon_message"), (0.0, math.inf))
     if (total := config.get("total", NO_LIMIT)) not in totals_of(config["env"]):

@@ -15,18 +15,18 @@ from taciturn.bench.comparisons.entries import check_entry
 from taciturn.bench.comparisons.playing import (
     SEARCH,
     Played,
-    brought,
+    centralised_mind,
+    configurations_by_rank,
     first_within,
     fits,
+    loaded,
     opened,
     played,
     population,
-    shared_mind,
     training_way,
-    ways_by_rank,
 )
 from taciturn.bench.levels import MESSAGES as NUMBERS
-from taciturn.bench.levels import Way
+from taciturn.bench.levels import Configuration
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, canonical
 from taciturn.bench.score_tables import held_out, kinds_together, plain_ppo, trainings
@@ -45,8 +45,8 @@ from taciturn.bench.store import StoreError
 from taciturn.bench.study import POOLS, Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
 from taciturn.bench.tasks import (
+    BENCHMARKS,
     CLASSIC,
-    CONTESTS,
     DELTA,
     LEARNED,
     LISTENS,
@@ -69,7 +69,7 @@ from taciturn.bench.tasks import (
     totals_of,
     under,
 )
-from taciturn.bench.tasks.contest import PLAIN_PPO, TUNED, Entry, Mark
+from taciturn.bench.tasks.benchmark import PLAIN_PPO, TUNED, Entry, Mark
 from taciturn.bench.tuned import settings
 from taciturn.policies import Learner
 
@@ -96,7 +96,7 @@ class KindsOfAgents(Study):
         f"message that {SEARCH} runs each of {', '.join(map(str, NUMBERS))} messages find best, in streams of their "
         "own, under a budget that stops an agent before it overspends. Where each value enters one message, every "
         "message may cost the whole. In gossip and social bandit agents without a preference send zeros then, because "
-        f"silence is not noisy. {covered(CONTESTS)} Learners train under the same total where their schedule is "
+        f"silence is not noisy. {covered(BENCHMARKS)} Learners train under the same total where their schedule is "
         "public. Plain PPO trains for less than five minutes on one core; all agents share one network. Policies that "
         "do not learn play 10 seeds of 40 runs in standard tasks, and half as many in held-out ones; where runs are "
         "dear, of 20 or 10 (crowds, round stopping) and of 4 (federated training, recommender), and so do learners in "
@@ -119,7 +119,7 @@ class KindsOfAgents(Study):
 
     def cells(self, quick: bool) -> list[Cell]:
         found = [one | QUICK if quick else one for agent in self.agents for one in places(agent, quick)]
-        for env in CONTESTS:
+        for env in BENCHMARKS:
             sizes = [task for task in tasks_of(env) if not task.held_out]
             for first in sizes[:1] if quick else sizes:
                 for total in totals_of(env):
@@ -132,27 +132,29 @@ class KindsOfAgents(Study):
         one, tell = cell.config, progress or (lambda _: None)
         total, replicas = one.get("total", NO_LIMIT), one.get("replicas", runs_of(one))
         tasks = played_by(one)
-        agent, found_ways = self.prepared(cell, tasks[0], tell)
+        agent, configurations_within = self.prepared(cell, tasks[0], tell)
         means, scores = dict[str, float](), np.empty(0)
-        first, way = (
-            first_within(tasks[0], agent, one, replicas, cell.seed, found_ways)
-            if found_ways
+        first, configuration = (
+            first_within(tasks[0], agent, one, replicas, cell.seed, configurations_within)
+            if configurations_within
             else (played(tasks[0], agent, one, replicas, cell.seed), None)
         )
         for place, task in enumerate(tasks):
             if not fits(task, agent, one):
                 continue
             if one["kind"] == YOURS:
-                pooled = bool(shared_mind(agent, one, cell.seed, task.variant))
+                pooled = bool(centralised_mind(agent, one, cell.seed, task.variant))
                 means[POOLS] = max(means.get(POOLS, 0.0), float(pooled))
             runs = max(replicas // HELD_OUT_SHARE, 1) if task.held_out else replicas
-            result: Played = played(task, agent, one, runs, cell.seed, way) if place else first
+            result: Played = played(task, agent, one, runs, cell.seed, configuration) if place else first
             means[task.metric] = float(result.metrics[task.measure].mean())
         means |= {RETURN: float(first.metrics[RETURN].mean()), **first.spent}
         scores = first.metrics[tasks[0].measure]
-        listens = CONTESTS[one["env"]].hears and total == NO_LIMIT and one["kind"] not in (*MARKS, ORACLE)
+        listens = BENCHMARKS[one["env"]].hears and total == NO_LIMIT and one["kind"] not in (*MARKS, ORACLE)
         if listens and replicas > 1:
-            deaf = played(tasks[0], agent, one, replicas, cell.seed, way, silenced=True).metrics[tasks[0].measure]
+            deaf = played(tasks[0], agent, one, replicas, cell.seed, configuration, silenced=True).metrics[
+                tasks[0].measure
+            ]
             means[f"{tasks[0].metric}/{SILENCED}"] = float(deaf.mean())
             means[LISTENS] = float((deaf != scores).any())
         return Result(means, {RUNS: (np.arange(scores.size), scores)})
@@ -160,18 +162,20 @@ class KindsOfAgents(Study):
     def trains(self, config: Config) -> bool:
         return config.get("policy") == PLAIN_PPO or super().trains(config)
 
-    def prepared(self, cell: Cell, task: Task, tell: Progress) -> tuple[Any, list[Way]]:
+    def prepared(self, cell: Cell, task: Task, tell: Progress) -> tuple[Any, list[Configuration]]:
         """The agent of a cell, trained if it is a learner, and the ways in which it may spend the task's total, best
         first; none without a total."""
         if not isinstance(task.total, float):
-            return brought(cell, tell), []
+            return loaded(cell, tell), []
         one = cell.config
         world = population(one, 1, "choice of a level", task.variant)
         untrained = None if one["policy"] == PLAIN_PPO else bring(one["policy"], **one["policy_params"])
-        agent = brought(cell, lambda done: tell(done / 2), training_way(task, untrained, world).channels)
-        runs = min(SEARCH, one.get("replicas", CONTESTS[task.env].runs))
+        agent = loaded(cell, lambda done: tell(done / 2), training_way(task, untrained, world).channels)
+        runs = min(SEARCH, one.get("replicas", BENCHMARKS[task.env].runs))
         numbers = one.get("messages", NUMBERS)
-        return agent, ways_by_rank(task, agent, one, cell.seed, runs, numbers, lambda done: tell((1 + done) / 2))
+        return agent, configurations_by_rank(
+            task, agent, one, cell.seed, runs, numbers, lambda done: tell((1 + done) / 2)
+        )
 
     def answers(self, results: Results) -> list[str]:
         """What full runs have found; of a quick run, that it ranks nobody."""
@@ -226,35 +230,37 @@ class KindsOfAgents(Study):
 
 def entries_of(task: Task, quick: bool) -> list[Config]:
     """The configurations of all agents that are run for a standard task at a total."""
-    contest, found = CONTESTS[task.env], list[Config]()
+    benchmark, found = BENCHMARKS[task.env], list[Config]()
     protected = PROTECTED.get(task.env)
     free, first = task.total == NO_LIMIT, task.name == STANDARD
     learners: dict[str, tuple[Entry, ...]] = {}
     if first and free:
         learners = {
             PLAIN: ((PLAIN_PPO, {"steps": QUICK_STEPS} if quick else {}),),
-            TUNED_LEARNER: () if quick else contest.tuned,
+            TUNED_LEARNER: () if quick else benchmark.tuned,
         }
     elif first and protected and protected.learner is not None:
         name, own = protected.learner
         assert not isinstance(own, str)
         taught = (name, {**own, "steps": QUICK_STEPS} if quick else own)
         learners = {PLAIN if name == PLAIN_PPO else TUNED_LEARNER: (taught,)}
-    agents: dict[str, tuple[Entry, ...]] = {TASK_AGENT: contest.designed, **learners}
+    agents: dict[str, tuple[Entry, ...]] = {TASK_AGENT: benchmark.designed, **learners}
     agents |= {RANDOM: (("Random", {}),)} if free else {}
-    agents[PAPER] = contest.papers(free=free)
-    agents |= {CLASSIC: contest.classic} if free and first else {}
-    if contest.oracle is not None and not free and not quick:
-        name, like = contest.oracle
+    agents[PAPER] = benchmark.papers(free=free)
+    agents |= {CLASSIC: benchmark.classic} if free and first else {}
+    if benchmark.oracle is not None and not free and not quick:
+        name, like = benchmark.oracle
         agents[ORACLE] = ((name, settings(task, like, TUNED)),)
     for kind, some in agents.items():
         for policy, own in some:
             if not free and protected and policy in protected.without:
                 continue
             params = (
-                contest.params(policy, learns=kind in LEARNED) | dict(task.variant.params) | under(task.env, task.total)
+                benchmark.params(policy, learns=kind in LEARNED)
+                | dict(task.variant.params)
+                | under(task.env, task.total)
             )
-            params |= contest.quick if quick else {}
+            params |= benchmark.quick if quick else {}
             one = config(task.env, policy, settings(task, policy, own), **params) | {"kind": kind, "total": task.total}
             one |= {} if first else {"size": task.name}
             if one not in found:  # nothing was searched
@@ -275,7 +281,7 @@ def marked(first: Task, kind: str) -> list[tuple[Mark, list[Task]]]:
     found: list[tuple[Mark, list[Task]]] = []
     for task in tasks_of(first.env, NO_LIMIT, first.size):
         own: Mark | None = getattr(task.variant, kind)
-        mark: Mark | None = own or getattr(CONTESTS[first.env], kind)
+        mark: Mark | None = own or getattr(BENCHMARKS[first.env], kind)
         if mark is not None and (own or not task.variant.faults):
             known = next((tasks for other, tasks in found if other == mark), None)
             if known is None:
@@ -287,9 +293,9 @@ def marked(first: Task, kind: str) -> list[tuple[Mark, list[Task]]]:
 
 def mark_config(tasks: list[Task], kind: str, mark: Mark, quick: bool) -> Config:
     """The configuration of a mark that plays these tasks."""
-    contest, first = CONTESTS[tasks[0].env], tasks[0]
-    params = contest.params(mark.policy, learns=False) | dict(first.variant.params if first.variant.size else {})
-    params |= contest.quick if quick else {}
+    benchmark, first = BENCHMARKS[tasks[0].env], tasks[0]
+    params = benchmark.params(mark.policy, learns=False) | dict(first.variant.params if first.variant.size else {})
+    params |= benchmark.quick if quick else {}
     one = config(first.env, mark.policy, settings(first, mark.policy, mark.own), **params)
     one |= {"kind": kind, "total": NO_LIMIT, "tasks": [task.name for task in tasks]}
     one |= {"world": dict(mark.world)} if mark.world else {}
@@ -299,7 +305,7 @@ def mark_config(tasks: list[Task], kind: str, mark: Mark, quick: bool) -> Config
 def runs_of(one: Config) -> int:
     """The runs of a seed, or of a training, in a standard task."""
     first = played_by(one)[0].variant
-    runs = first.runs or CONTESTS[one["env"]].runs
+    runs = first.runs or BENCHMARKS[one["env"]].runs
     return max(runs, FRESH) if one["kind"] in LEARNED and runs > SEARCH else runs
 
 
@@ -326,10 +332,10 @@ def joined(studies: list[Study], agents: list[str]) -> list[Study]:
             raise ValueError(f"--agent is for the study agents, and {study.name!r} takes none")
         for name in names:
             if next(places(name), None) is None:
-                why = refusal(name, config(next(iter(CONTESTS)), name) | {"kind": YOURS})
+                why = refusal(name, config(next(iter(BENCHMARKS)), name) | {"kind": YOURS})
                 raise ValueError(
-                    f"--agent {name} fits none of the worlds {', '.join(CONTESTS)} as the study agents plays them; in "
-                    f"the first: {why}"
+                    f"--agent {name} fits none of the worlds {', '.join(BENCHMARKS)} as the study agents plays them; "
+                    f"in the first: {why}"
                 )
         own = type(study)()
         own.agents = names
@@ -347,7 +353,7 @@ def places(agent: str, quick: bool = False) -> Iterator[Config]:
     for flag, name in (("needs_truth", "knows_truth"), ("memoryless", "memoryless")):
         if getattr(made, flag, False) is True:
             content[name] = True
-    for env, field in CONTESTS.items():
+    for env, field in BENCHMARKS.items():
         for form in ({}, field.for_learners):
             one = config(env, agent, {}, **field.world | form) | {"kind": YOURS, "total": NO_LIMIT} | content
             if not refusal(agent, one):
@@ -367,7 +373,7 @@ def overspends(agent: str, env: str, one: Config, total: Any) -> bool:
     task = tasks_of(env, total)[0]
     short = one | {"env_params": {**one["env_params"], **under(env, total)}}
     try:
-        first_within(task, made, short, 2, 0, ways_by_rank(task, made, short, 0, 2))
+        first_within(task, made, short, 2, 0, configurations_by_rank(task, made, short, 0, 2))
     except ValueError:
         return True
     return False

@@ -11,7 +11,7 @@ from taciturn.bench.figures import COLORS
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tables import number
-from taciturn.bench.tasks import CONTESTS, world_title
+from taciturn.bench.tasks import BENCHMARKS, world_title
 from taciturn.envs.core import ChannelConfig
 from taciturn.envs.core.descriptor import imported
 from taciturn.mechanism_names import parse_mechanism
@@ -43,8 +43,8 @@ def rows(attack: str, quick: bool, *, budgeted: bool = False) -> list[Config]:
     """Every world with a channel, with mechanisms of several levels where there is a choice."""
     levels, totals = LEVELS[attack][not quick], TOTALS[not quick] if budgeted else (math.nan,)
     found = []
-    for env, contest in CONTESTS.items():
-        attacks = contest.attacks
+    for env, benchmark in BENCHMARKS.items():
+        attacks = benchmark.attacks
         for leak in attacks.runs:
             if leak.attack != attack or (leak.budget is not None) != budgeted:
                 continue
@@ -89,7 +89,7 @@ class Leakage(Study):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         setting, trials, attack = cell.config, cell.config["trials"], cell.config["attack"]
-        attacks, params = CONTESTS[setting["env"]].attacks, setting["env_params"]
+        attacks, params = BENCHMARKS[setting["env"]].attacks, setting["env_params"]
         if attack != "data" and attacks.blank:
             params = imported(attacks.blank)(params)  # canaries replace trained updates
         bare = make_world(setting["env"]).population(1, **params)

@@ -11,13 +11,13 @@ import numpy as np
 
 from taciturn.agents import bring
 from taciturn.bench.comparisons.strangers import AmongStrangers, OfAnotherRun
-from taciturn.bench.levels import MESSAGES, Way, own_way, total_of, ways, within
+from taciturn.bench.levels import MESSAGES, Configuration, configurations, own_configuration, total_of, within
 from taciturn.bench.play import FRESH, config, learns
 from taciturn.bench.results import Cell, Config, Progress
 from taciturn.bench.tasks import (
     AS_TRAINED,
+    BENCHMARKS,
     CLASSIC,
-    CONTESTS,
     DESIGNED,
     EPSILON,
     MARKS,
@@ -32,11 +32,11 @@ from taciturn.bench.tasks import (
     tasks_of,
     under,
 )
-from taciturn.bench.tasks.contest import PLAIN_PPO, Variant
+from taciturn.bench.tasks.benchmark import PLAIN_PPO, Variant
+from taciturn.centralisation import pooling, replicas_for
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
 from taciturn.policies import Learner, Mixture
 from taciturn.policies.external.rows import Predictor, RowPolicy
-from taciturn.pooling import pooling, replicas_for
 from taciturn.registry import entry, make_policy, make_world, one_agent, own_policies
 from taciturn.validation import Array
 from taciturn.wrappers import NoPrivacy
@@ -52,7 +52,7 @@ def population(config: Config, replicas: int, purpose: str, variant: Variant = A
     side of it."""
     env: str = config.get("plays_in") or config["env"]
     params = config["env_params"] | dict(variant.params) | config.get("world", {})
-    if CONTESTS[env].side is not None and config["kind"] not in (*DESIGNED, *MARKS):
+    if BENCHMARKS[env].side is not None and config["kind"] not in (*DESIGNED, *MARKS):
         (players,) = entry(env).players
         found = one_agent(env, replicas, params | {players: others_in(env, variant)})
     else:
@@ -76,7 +76,7 @@ def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, Chan
     from taciturn.policies.learned.training import fit, library_seed, one_thread
     from taciturn.wrappers.sb3 import RowsVecEnv
 
-    field = CONTESTS[cell.config["env"]]
+    field = BENCHMARKS[cell.config["env"]]
     steps = cell.config["policy_params"].get("steps", field.steps)
     world = behind(population(cell.config, field.replicas, "training"), channels)
 
@@ -92,7 +92,7 @@ def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, Chan
     return Predictor(model, deterministic=False)
 
 
-def brought(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig] = NOTHING) -> Any:
+def loaded(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig] = NOTHING) -> Any:
     """The agent of a cell. A learner trains when it begins a run, or, if mechanisms are given, now, with these on the
     channels."""
     name, own = cell.config["policy"], dict(cell.config["policy_params"])
@@ -135,7 +135,7 @@ def everybody(world: Population[Any], policy: Any, env: str, variant: Variant = 
         strangers = [(make_policy(name), share) for name, share in variant.strangers.items()]
         return AmongStrangers(policy, strangers) if strangers else policy
     others = Mixture([(make_policy(name), share) for name, share in others_in(env, variant).items()])
-    return {role: policy if role == CONTESTS[env].side else others for role in world.roles}
+    return {role: policy if role == BENCHMARKS[env].side else others for role in world.roles}
 
 
 def judged(
@@ -148,7 +148,7 @@ def judged(
 ) -> dict[str, Array]:
     """The metrics of a run, [B], with `return`, the sum of an agent's rewards. Channels are as for `opened`."""
     rollout, total = opened(world, policy, config, seed, channels, variant), np.zeros(world.num_envs)
-    side = CONTESTS[config["env"]].side if len(world.roles) > 1 else None
+    side = BENCHMARKS[config["env"]].side if len(world.roles) > 1 else None
     served = sum(role.num_agents for name, role in world.roles.items() if name != side)
     while not world.done.all():
         reward = rollout.play().reward
@@ -163,9 +163,9 @@ def trained(agent: Any, config: Config, seed: int, channels: Mapping[str, Channe
     return agent
 
 
-def shared_mind(agent: Any, config: Config, seed: int, variant: Variant = AS_TRAINED) -> str:
-    """How a policy's agents share a mind in a task (`taciturn.pooling`), in a sentence; empty if they were not found
-    to.
+def centralised_mind(agent: Any, config: Config, seed: int, variant: Variant = AS_TRAINED) -> str:
+    """How a policy's agents share what they know in a task (`taciturn.centralisation`), in a sentence; empty if no
+    check shows it.
 
     Policies of this package declare it, and tests check that they do. Others are checked in separate runs.
     """
@@ -186,7 +186,7 @@ def shared_mind(agent: Any, config: Config, seed: int, variant: Variant = AS_TRA
 def task_config(task: Task, name: str, **form: Any) -> Config:
     """The configuration in which an agent of that name plays a task; `form` is what differs in the form of the world,
     for learners."""
-    field = CONTESTS[task.env]
+    field = BENCHMARKS[task.env]
     kinds = ((CLASSIC, field.classic), (PAPER, field.paper), (TASK_AGENT, field.designed))
     kind = next((kind for kind, some in kinds if name in {entry[0] for entry in some}), YOURS)
     params = field.params(name, learns=learns(name)) | under(task.env, task.total) | form
@@ -202,7 +202,14 @@ class Played(NamedTuple):
 
 
 def played(
-    task: Task, agent: Any, config: Config, runs: int, seed: int, way: Way | None = None, *, silenced: bool = False
+    task: Task,
+    agent: Any,
+    config: Config,
+    runs: int,
+    seed: int,
+    configuration: Configuration | None = None,
+    *,
+    silenced: bool = False,
 ) -> Played:
     """Play runs of a task.
 
@@ -216,17 +223,17 @@ def played(
         silenced: whether each replica hears what is said in the next one instead of its own messages.
     """
     world, variant = population(config, runs, "evaluation", task.variant), task.variant
-    channels = None if way is None else way.channels
+    channels = None if configuration is None else configuration.channels
     if silenced:
         mute = {
             name: replace((channels or {}).get(name, private_config(NoPrivacy())), faults=(OfAnotherRun(),))
-            for name in CONTESTS[task.env].hears
+            for name in BENCHMARKS[task.env].hears
         }
         channels = {**(channels or {}), **mute}
     metrics = judged(world, agent, config, seed, channels, variant)
     spent = {"messages": sent(world, world.channels)}
-    if way is not None:
-        level = float(metrics["epsilon_message"].mean()) if math.isnan(way.level) else way.level
+    if configuration is not None:
+        level = float(metrics["epsilon_message"].mean()) if math.isnan(configuration.level) else configuration.level
         spent = {"messages": sent(world, PROTECTED[task.env].channels)}
         spent |= {"epsilon_message": level} if math.isfinite(level) else {}
         metrics[EPSILON] = total_of(world, task.env)
@@ -254,7 +261,7 @@ def begins(world: Population[Any], policy: Any) -> bool:
     return True
 
 
-def ways_by_rank(
+def configurations_by_rank(
     task: Task,
     agent: Any,
     config: Config,
@@ -262,43 +269,43 @@ def ways_by_rank(
     runs: int = SEARCH,
     numbers: Sequence[int] = MESSAGES,
     progress: Progress = lambda _: None,
-) -> list[Way]:
+) -> list[Configuration]:
     """The ways to spend the total of a task: the agent's own one, or those that do not depend on it, best first, judged
     in the standard task by runs of their own."""
     assert isinstance(task.total, float)
     world = population(config, runs, "choice of a level")
-    if (own := own_way(agent, world, task.total)) is not None:
+    if (own := own_configuration(agent, world, task.total)) is not None:
         return [own]
     tried = []
-    for way in ways(world, PROTECTED[task.env], task.total, numbers):
-        found = judged(world, agent, config, seed, way.channels)
-        tried.append((sign(task.measure) * float(found[task.measure].mean()), way))
+    for configuration in configurations(world, PROTECTED[task.env], task.total, numbers):
+        found = judged(world, agent, config, seed, configuration.channels)
+        tried.append((sign(task.measure) * float(found[task.measure].mean()), configuration))
         progress(len(tried) / (len(numbers) + 1))
-    return [way for _, way in sorted(tried, key=lambda one: one[0], reverse=True)]
+    return [configuration for _, configuration in sorted(tried, key=lambda one: one[0], reverse=True)]
 
 
 def first_within(
-    task: Task, agent: Any, config: Config, runs: int, seed: int, ways: Iterable[Way]
-) -> tuple[Played, Way]:
+    task: Task, agent: Any, config: Config, runs: int, seed: int, configurations: Iterable[Configuration]
+) -> tuple[Played, Configuration]:
     """The runs in the first of the ways in which no agent overspends, and that way.
 
     Raises:
         ValueError: there is none.
     """
     spent = math.nan
-    for way in ways:
-        found = played(task, agent, config, runs, seed, way)
+    for configuration in configurations:
+        found = played(task, agent, config, runs, seed, configuration)
         spent = found.spent[EPSILON]
         # Who pools is played as a reference: it has no finite total, and tables say so.
         if getattr(agent, "pools", False) or (isinstance(task.total, float) and within(spent, task.total)):
-            return found, way
+            return found, configuration
     raise ValueError(
         f"policy must spend at most epsilon = {task.total} of each agent in {task.id}, and {agent!r} spends {spent:g} "
         "whatever stands on the channels: its schedule is not public (Policy.public_schedule), or it repeats itself"
     )
 
 
-def ready(task: Task, agent: Any, config: Config, seed: int) -> list[Way]:
+def ready(task: Task, agent: Any, config: Config, seed: int) -> list[Configuration]:
     """Train an untrained learner in the standard task of its world, under the same total, and return the ways in which
     the agent may spend the total of a task, best first; none without a total."""
     if not isinstance(task.total, float):
@@ -307,14 +314,16 @@ def ready(task: Task, agent: Any, config: Config, seed: int) -> list[Way]:
     trained(agent, config, seed, training_way(task, agent, population(config, 1, "training")).channels)
     standard = next(one for one in tasks_of(task.env, task.total, task.size))
     sized = one_size(config, standard)
-    return ways_by_rank(standard, agent, sized, seed)
+    return configurations_by_rank(standard, agent, sized, seed)
 
 
-def training_way(task: Task, agent: Any, world: Population[Any]) -> Way:
+def training_way(task: Task, agent: Any, world: Population[Any]) -> Configuration:
     """How the total of a task is spent while a learner trains for it: its own way, or the usual number of messages."""
     assert isinstance(task.total, float)
     protected = PROTECTED[task.env]
-    return own_way(agent, world, task.total) or next(ways(world, protected, task.total, [protected.messages]))
+    return own_configuration(agent, world, task.total) or next(
+        configurations(world, protected, task.total, [protected.messages])
+    )
 
 
 def one_size(config: Config, task: Task) -> Config:

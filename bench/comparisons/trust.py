@@ -6,15 +6,15 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from taciturn.agents import bring
-from taciturn.bench.comparisons.playing import first_within, task_config, ways_by_rank
+from taciturn.bench.comparisons.playing import configurations_by_rank, first_within, task_config
 from taciturn.bench.figures import COLORS, panels
-from taciturn.bench.levels import MESSAGES, Way, own_way, ways
-from taciturn.bench.marks import scale_of
+from taciturn.bench.levels import MESSAGES, Configuration, configurations, own_configuration
+from taciturn.bench.references import scale_of
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.scores import text_of
 from taciturn.bench.statistics import Estimate, mean
 from taciturn.bench.study import Plot, Score, Study, Table, register
-from taciturn.bench.tasks import CONTESTS, PROTECTED, TASKS, Task, covered, size_of, world_title
+from taciturn.bench.tasks import BENCHMARKS, PROTECTED, TASKS, Task, covered, size_of, world_title
 from taciturn.bench.tuned import tuned
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.registry import make_world
@@ -162,7 +162,7 @@ class TrustStudy(Study):
                                 "policy": one.policy,
                                 "policy_params": {**(tuned(task, one.settings) if one.settings else {}), **one.own},
                                 "speaker": place,
-                                "runs": 4 if quick else task.variant.runs or CONTESTS[env].runs,
+                                "runs": 4 if quick else task.variant.runs or BENCHMARKS[env].runs,
                             }
                         )
         return self.sweep(found, range(self.seeds[not quick]))
@@ -176,8 +176,8 @@ class TrustStudy(Study):
         else:
             agent = bring(speaker.policy, **asked["policy_params"])
         one = task_config(task, speaker.policy, **speaker.world)
-        ways = ways_of(task, speaker, agent, one, cell.seed)
-        found, _ = first_within(task, agent, one, asked["runs"], cell.seed, ways)
+        configurations = configurations_of(task, speaker, agent, one, cell.seed)
+        found, _ = first_within(task, agent, one, asked["runs"], cell.seed, configurations)
         value, scale = float(found.metrics[task.measure].mean()), scale_of(task)
         assert scale is not None
         low, high = (mark.estimate.value for mark in scale)
@@ -247,22 +247,22 @@ class TrustStudy(Study):
         return [Plot("trust", figure, caption)]
 
 
-def ways_of(task: Task, speaker: Speaker, agent: Any, config: Config, seed: int) -> list[Way]:
+def configurations_of(task: Task, speaker: Speaker, agent: Any, config: Config, seed: int) -> list[Configuration]:
     """What may stand on the channel, best first."""
-    total, protected = task.total, CONTESTS[task.env].totals
+    total, protected = task.total, BENCHMARKS[task.env].totals
     assert isinstance(total, float)
     assert protected is not None
     if speaker.mechanism:
         law = private_config(parse_mechanism(speaker.mechanism.format(total)))
-        return [Way(math.nan, dict.fromkeys(protected.channels, law))]
+        return [Configuration(math.nan, dict.fromkeys(protected.channels, law))]
     world = make_world(task.env).population(1, **{**config["env_params"], **task.variant.params})
-    if (own := own_way(agent, world, total)) is not None:
+    if (own := own_configuration(agent, world, total)) is not None:
         return [own]
     if task.env in DEAR:
         others = world.params.num_agents - 1 if task.env != TRAINING else 0  # each may ask for the same feedback
         enough = next(number for number in MESSAGES if number >= max(others, protected.messages))
-        return [next(ways(world, protected, total, [enough if others else ONCE]))]
-    return ways_by_rank(task, agent, config, seed)
+        return [next(configurations(world, protected, total, [enough if others else ONCE]))]
+    return configurations_by_rank(task, agent, config, seed)
 
 
 def champion(groups: Results) -> tuple[str, Estimate]:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from taciturn.bench.results import Config
-from taciturn.bench.tasks.contest import Contest, Totals, Variant, read
+from taciturn.bench.tasks.benchmark import Benchmark, Totals, Variant, read
 from taciturn.envs.core.descriptor import Descriptor
 from taciturn.plugins import Plugins
 from taciturn.registry import descriptors, entry, make_world
@@ -15,7 +15,7 @@ from taciturn.wrappers import MessageLimit
 
 
 @cache
-def own_contests() -> dict[str, Contest]:
+def own_benchmarks() -> dict[str, Benchmark]:
     """The contests of this package's worlds, by name: a file each. Raises ValueError, which names the file."""
     found = {}
     for file in files(__name__).iterdir():
@@ -38,19 +38,21 @@ TABLE_PLUGINS = Plugins(
     r"[a-z][a-z0-9_]*_v\d+",
     "a table as in taciturn.bench.tasks, a mapping or a text in TOML",
     is_table,
-    own_contests,
+    own_benchmarks,
 )
 
 
-def contests() -> dict[str, Contest]:
+def benchmarks() -> dict[str, Benchmark]:
     """The contests of the worlds that have one, with usable ones of other packages, in the order of the worlds."""
-    found = own_contests() | {name: read(table) for name, table in TABLE_PLUGINS.load_all().items()}
+    found = own_benchmarks() | {name: read(table) for name, table in TABLE_PLUGINS.load_all().items()}
     return {world.name: found[world.name] for world in descriptors() if world.name in found}
 
 
-CONTESTS = contests()
-PROTECTED: dict[str, Totals] = {env: contest.totals for env, contest in CONTESTS.items() if contest.totals is not None}
-HIGHER = {"return", *(contest.measure for contest in CONTESTS.values() if contest.higher)}
+BENCHMARKS = benchmarks()
+PROTECTED: dict[str, Totals] = {
+    env: benchmark.totals for env, benchmark in BENCHMARKS.items() if benchmark.totals is not None
+}
+HIGHER = {"return", *(benchmark.measure for benchmark in BENCHMARKS.values() if benchmark.higher)}
 """The measures of which more is better."""
 RANDOM, CLASSIC, PAPER, TASK_AGENT, PLAIN, TUNED_LEARNER = KINDS = (
     "random", "classic", "paper", "designed", "plain PPO", "tuned learner",
@@ -96,7 +98,7 @@ class Task(NamedTuple):
     @property
     def params(self) -> Config:
         """Parameters of the world."""
-        return {**CONTESTS[self.env].world, **self.variant.params, **under(self.env, self.total)}
+        return {**BENCHMARKS[self.env].world, **self.variant.params, **under(self.env, self.total)}
 
     @property
     def others(self) -> Mapping[str, float]:
@@ -163,7 +165,7 @@ class Task(NamedTuple):
     @property
     def aim(self) -> str:
         """The measure, and which way it is better."""
-        return f"{self.measure} ({'higher' if CONTESTS[self.env].higher else 'lower'} is better)"
+        return f"{self.measure} ({'higher' if BENCHMARKS[self.env].higher else 'lower'} is better)"
 
     @property
     def limit(self) -> str:
@@ -189,10 +191,10 @@ def under(env: str, total: float | str) -> Config:
 
 TASKS: dict[str, Task] = {
     task.id: task
-    for env, contest in CONTESTS.items()
+    for env, benchmark in BENCHMARKS.items()
     for total in (TOTALS if env in PROTECTED else (NO_LIMIT,))
-    for name, variant in {STANDARD: AS_TRAINED, **contest.variants}.items()
-    for task in (Task(env, name, contest.measure, variant, total),)
+    for name, variant in {STANDARD: AS_TRAINED, **benchmark.variants}.items()
+    for task in (Task(env, name, benchmark.measure, variant, total),)
 }
 
 
@@ -210,12 +212,12 @@ def size_of(task: Task) -> tuple[int, str]:
 
 def shares(env: str) -> bool:
     """Whether agents of a world tell one another, or a server, what they observe."""
-    return env in PROTECTED and CONTESTS[env].side is None
+    return env in PROTECTED and BENCHMARKS[env].side is None
 
 
 def others_in(env: str, variant: Variant) -> Mapping[str, float]:
     """Who plays the other side of a world in a variant, as shares of policies."""
-    return CONTESTS[env].others if variant.others is None else variant.others
+    return BENCHMARKS[env].others if variant.others is None else variant.others
 
 
 def covered(envs: Iterable[str]) -> str:

@@ -6,27 +6,65 @@ from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.channel_config import ChannelConfig, join
 from taciturn.envs.core.compiled import NotCompiled, private
 from taciturn.envs.core.controlled import Controlled, Played
+from taciturn.envs.core.controlled_agent import ControlledAgent
 from taciturn.envs.core.counter_streams import fill, uniform
 from taciturn.envs.core.faults import Fault
 from taciturn.envs.core.hooks import Chosen, Functions
+from taciturn.envs.core.level_choice import LevelChoice, LevelChoiceParams, MessageSpec
 from taciturn.envs.core.playing import Acts, NotPrivate, Rollout, as_policies, begin
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import Fast, HiddenTruth, PublicView
 from taciturn.envs.core.render import picture
 from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.roles import Layout, Role
-from taciturn.envs.core.seat import Seat
 from taciturn.envs.core.seeding import Streams
-from taciturn.envs.core.speaking import Speaking, SpeakingParams, Speech
-from taciturn.envs.core.telling import Step
+from taciturn.envs.core.steps import Step
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 from taciturn.envs.core.world import World
 from taciturn.validation import Array, choice, integer, number, vector
 
 __all__ = [
-    "AECView", "Acts", "Around", "Array", "Channel", "ChannelConfig", "Chosen", "Controlled", "Fast", "Fault", "Functions",
-    "HiddenTruth", "Layout", "NotCompiled", "NotPrivate", "ParallelView", "Played", "Population", "PublicView",
-    "Replicas", "Role", "Rollout", "Seat", "SingleEnv", "Speaking", "SpeakingParams", "Speech", "Step", "Streams",
-    "VectorView", "World", "as_policies", "begin", "choice", "fields", "fill", "integer", "join",
-    "number", "picture", "private", "uniform", "vector",
+    "AECView",
+    "Acts",
+    "Around",
+    "Array",
+    "Channel",
+    "ChannelConfig",
+    "Chosen",
+    "Controlled",
+    "ControlledAgent",
+    "Fast",
+    "Fault",
+    "Functions",
+    "HiddenTruth",
+    "Layout",
+    "LevelChoice",
+    "LevelChoiceParams",
+    "MessageSpec",
+    "NotCompiled",
+    "NotPrivate",
+    "ParallelView",
+    "Played",
+    "Population",
+    "PublicView",
+    "Replicas",
+    "Role",
+    "Rollout",
+    "SingleEnv",
+    "Step",
+    "Streams",
+    "VectorView",
+    "World",
+    "as_policies",
+    "begin",
+    "choice",
+    "fields",
+    "fill",
+    "integer",
+    "join",
+    "number",
+    "picture",
+    "private",
+    "uniform",
+    "vector",
 ]  # fmt: skip

@@ -39,7 +39,7 @@ class Around(Population[Any]):
         _inners, ("channels", "channel_configs", "accountant", "hidden")
     )
     terminated, truncated, purpose = map(_inners, ("terminated", "truncated", "purpose"))
-    pictured, tells_agents = map(_inners, ("pictured", "tells_agents"))
+    pictured, info_per_agent = map(_inners, ("pictured", "info_per_agent"))
     streams, some_act, _state, _fixed_spaces = map(_inners, ("streams", "some_act", "_state", "_fixed_spaces"))
     look, acting, action_mask, column = map(_asked, ("look", "acting", "action_mask", "column"))
     stream, clock, fix_spaces, check_channel = map(_asked, ("stream", "clock", "fix_spaces", "check_channel"))
@@ -62,14 +62,14 @@ class Around(Population[Any]):
     @property
     def state(self) -> Any:
         """The inner population's."""
-        self._begun()
+        self._require_reset()
         return self.inner.state
 
     def reset_one(
         self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
     ) -> tuple[dict[str, Array], Info]:
         observation, info = self.reset(seed=seed, options=options)
-        return self._seen_in_one(observation, everyone), self._told_of_one(info)
+        return self._seen_in_one(observation, everyone), self._info_of_one(info)
 
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
         name = "actions" if len(self.possible_agents) > 1 else "action"
@@ -85,8 +85,8 @@ class Around(Population[Any]):
             step = self.step(now if only is None else now[only])
             for role, (values,) in ({only: step.reward} if only else step.reward).items():
                 paid[role] = [*map(add, paid[role], values.tolist())] if role in paid else values.tolist()
-            told = self._told_of_one(step.info)
-            info |= told if unknown is None else {key: told[key] for key in unknown}
+            latest_info = self._info_of_one(step.info)
+            info |= latest_info if unknown is None else {key: latest_info[key] for key in unknown}
             unknown = self._unknown if unknown is None else unknown & self._unknown
         ends = bool(step.terminated[0]), bool(step.truncated[0])
         return self._seen_in_one(step.observation, everyone), paid, *ends, info
@@ -102,7 +102,7 @@ class Around(Population[Any]):
             seen[role] = (self.look(role, np.arange(self.roles[role].num_agents)[None]) if whole else rows)[0]
         return seen
 
-    def _told_of_one(self, info: Info) -> Info:
+    def _info_of_one(self, info: Info) -> Info:
         """An info without masks and the axis of replicas; notes which keys have no meaning."""
         self._unknown = {key for key in info if key[0] != "_" and not info[f"_{key}"][0]}
         plain: Info = {}

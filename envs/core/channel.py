@@ -2,7 +2,7 @@
 counts into privacy.
 
 Every message goes one way: faults silence its sender or falsify it (`Faults.strike`); a budget may stop the sender
-(`charging.admit`); a mechanism perturbs the message (`saying`); it is counted and charged (`charging.charge`); faults
+(`charging.admit`); a mechanism perturbs the message (`sending`); it is counted and charged (`charging.charge`); faults
 decide what arrives, and when (`Faults.deliver`)."""
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import charging, saying
+from taciturn.envs.core import charging, sending
 from taciturn.envs.core.channel_config import PLAIN, ChannelConfig
 from taciturn.envs.core.faults import Faults
 from taciturn.envs.core.seeding import Streams, described
@@ -43,7 +43,7 @@ class Channel:
             mechanisms fit whose messages are shuffled (`Mechanism.shuffles`).
         averaged: whether whoever receives messages only averages those that are sent at one time, so that mechanisms
             fit that release an average (`Mechanism.averages`). All senders are taken to read it.
-        agents_decide: whether agents decide when they send. `silence_tells` is then true, unless whoever plays them
+        agents_decide: whether agents decide when they send. `silence_leaks` is then true, unless whoever plays them
             declares a public schedule (`Population.played_by`).
         given: what is the same in two adjacent worlds although it may depend on the event, in words, such as "what was
             shown"; totals without the channel that tells it hold only given that.
@@ -60,7 +60,7 @@ class Channel:
         levels: float64[B, N], the level of each agent's next message, under a mechanism that takes levels.
         standing: float64[B, N], the level of the message that was last read of each agent; 0: none was.
         read: float64[B, D], the mean of the messages that were last read; 0 if none was.
-        unbounded: why no finite total of this run holds, besides `silence_tells`; empty: nothing speaks against it.
+        unbounded: why no finite total of this run holds, besides `silence_leaks`; empty: nothing speaks against it.
         undeclared: what `unbounded` is unless whoever acts declares a public schedule.
     """
 
@@ -75,7 +75,7 @@ class Channel:
         num_senders: int = 0,
         chosen: str = "",
         disjoint: bool = False,
-        silence_tells: bool = False,
+        silence_leaks: bool = False,
         agents_decide: bool = False,
         additive: bool = False,
         averaged: bool = False,
@@ -86,7 +86,7 @@ class Channel:
             raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
         self.sender, self.num_senders, self.chosen, self.disjoint = sender, num_senders, chosen, disjoint
-        self.silence_tells = self._silence_tells = silence_tells or agents_decide
+        self.silence_leaks = self._silence_leaks = silence_leaks or agents_decide
         self.agents_decide, self.additive, self.averaged, self.counted = agents_decide, additive, averaged, counted
         self.given = given
         self.everyone: Array = np.zeros(0, np.int64)
@@ -117,7 +117,7 @@ class Channel:
             self.configuration = "" if config.mechanism is None else described((config.mechanism, params))
             self.faults = Faults(config.faults)
         self.accountant, self.memory, self.faults = accountant, None, self.faults.anew()
-        self.silence_tells, self.unbounded = self._silence_tells, self.undeclared
+        self.silence_leaks, self.unbounded = self._silence_leaks, self.undeclared
 
     def draw_from(self, streams: Streams) -> None:
         """Draw noise from the stream `channel/<name>` of this configuration, and faults from theirs."""
@@ -194,15 +194,15 @@ class Channel:
         everyone = senders is None and self.config.budget is None and not self.faults.kinds
         x, who, lying = self._struck(x, senders)
         if mechanism is None:
-            return self._delivered(*saying.plainly(self, x, who, levels, everyone))
+            return self._delivered(*sending.plainly(self, x, who, levels, everyone))
         if mechanism.norm == 1 and norm == 2 and sensitivity is not None:
             sensitivity = sensitivity * float(np.prod(x.shape[2:])) ** 0.5
         if mechanism.averages:
-            return saying.on_average(self, x, who, lying, sensitivity, events, weights, drawn)
+            return sending.on_average(self, x, who, lying, sensitivity, events, weights, drawn)
         if not mechanism.takes_levels:
-            return self._delivered(*saying.perturbed(self, x, who, sensitivity, events, everyone))
-        y, delivered = self._delivered(*saying.at_levels(self, x, who, sensitivity, events))
-        saying.note(self, y, delivered)
+            return self._delivered(*sending.perturbed(self, x, who, sensitivity, events, everyone))
+        y, delivered = self._delivered(*sending.at_levels(self, x, who, sensitivity, events))
+        sending.note(self, y, delivered)
         return y, delivered
 
     def answer(
@@ -245,10 +245,10 @@ class Channel:
         if not self.faults.kinds:
             return y, sent
         if self.config.mechanism is not None and self.config.mechanism.shuffles:  # observers read sums
-            self.faults.show(saying.of(sent, y).sum(1), np.asarray(sent.any(1)), self.num_senders)
+            self.faults.show(sending.of(sent, y).sum(1), np.asarray(sent.any(1)), self.num_senders)
         else:
             y, sent = self.faults.deliver(y, sent)
-        return saying.of(sent, y), sent
+        return sending.of(sent, y), sent
 
     def tally(
         self, histogram: Array, messages: Callable[[], Array] | None = None, zeros: Array | None = None
@@ -275,7 +275,7 @@ class Channel:
                 )
             y, delivered = self.send(messages())
             return y.sum(1), delivered.sum(1)
-        return saying.in_sum(self, histogram, zeros)
+        return sending.in_sum(self, histogram, zeros)
 
     @property
     def takes_levels(self) -> bool:

@@ -84,7 +84,7 @@ def require_fit(channel: Any, config: ChannelConfig) -> None:
         )
     if mechanism.averages and any(fault.late for fault in config.faults):
         raise ValueError(f"faults on channel {channel.name!r} must not delay messages of {mechanism!r}")
-    if budget is not None and mechanism.changes_tell and budget.messages(mechanism.loss()) >= 2:
+    if budget is not None and mechanism.changes_leak and budget.messages(mechanism.loss()) >= 2:
         raise ValueError(
             f"budget on channel {channel.name!r} must be smaller than two answers of {mechanism!r}, not {budget!r}: a "
             "second answer reveals that the value changed, which no budget bounds"

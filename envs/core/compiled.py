@@ -101,7 +101,7 @@ class Turn(NamedTuple):
     bounds: Floats  # [2, D]: of observations
     seen: Array
     none: Array  # [1]: the numbers of an info without meaning
-    told: Array
+    infos: Array
 
 
 def run(table: Any) -> None:
@@ -109,7 +109,7 @@ def run(table: Any) -> None:
     turn = unpack(table)
     what, live, rows, arrays, actions, params = turn.what, turn.live, turn.rows, turn.arrays, turn.actions, turn.params
     rngs, reward, over, who, bounds = turn.rngs, turn.reward, turn.over, turn.who, turn.bounds
-    seen, none, told = turn.seen, turn.none, turn.told
+    seen, none, infos = turn.seen, turn.none, turn.infos
     for i in range(turn.first, turn.last):
         state, mine, rng = take(rows, i), own(arrays, i), rngs[i]
         if what & ACT:
@@ -131,10 +131,10 @@ def run(table: Any) -> None:
                     clipped = out[d] if out[d] <= bounds[1, d] else bounds[1, d]
                     out[d] = clipped if clipped >= bounds[0, d] else bounds[0, d]
         if what & INFO:
-            told[i] = none[0]
-            info = take(told, i)
+            infos[i] = none[0]
+            info = take(infos, i)
             fill_info(state, mine, params, info)
-            keep(told, i, info)
+            keep(infos, i, info)
 
 
 def answered(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:

@@ -15,12 +15,12 @@ from taciturn.envs.core.population import One, Population
 from taciturn.envs.core.public import declares
 from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.roles import FEW_ACTIONS, Role
-from taciturn.envs.core.telling import Step, check_room, filled
+from taciturn.envs.core.steps import Step, check_room, filled
 from taciturn.validation import Array, array_of
 
 
 class Played(Around):
-    """Common part of `Controlled` and `Seat`.
+    """Common part of `Controlled` and `ControlledAgent`.
 
     Attributes:
         role: of the agents that are left to act.
@@ -158,9 +158,9 @@ class Controlled(Played):
             return Step(filled(out, seen), reward, self.terminated, self.truncated, partial(getattr, step, "info"))
         step = self._rollout.play({self.role: self.inner_action(chosen)}, where=where)
         more, steps = self._follow(where=where)
-        told = partial(_together, [step, *steps])
+        latest_info = partial(_together, [step, *steps])
         reward = self.own_reward(step.reward[self.role] + more)
-        return Step(filled(out, self.observe()), reward, self.terminated, self.truncated, told)
+        return Step(filled(out, self.observe()), reward, self.terminated, self.truncated, latest_info)
 
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
         if not isinstance(self.inner, Replicas) or type(self).step is not Controlled.step:
@@ -174,14 +174,14 @@ class Controlled(Played):
             chosen = role.check(array_of("action", rows)[None], (1, self.rows(self.role)))
         if self._is_answered():
             return self._answered_step(chosen)
-        told: Info = {}
-        step_by = partial(self._step_inner, told)
+        latest_info: Info = {}
+        step_by = partial(self._step_inner, latest_info)
         step = self._rollout.play({self.role: self.inner_action(chosen)}, step_by)
         more, steps = self._follow(step_by)
         seen = (steps[-1] if steps else step).observation
         own = seen[self.role] if self.role in seen else self.observe()
         reward = {self.role: self.own_reward(step.reward[self.role] + more)[0].tolist()}
-        return {self.role: own[0]}, reward, bool(self.terminated[0]), bool(self.truncated[0]), told
+        return {self.role: own[0]}, reward, bool(self.terminated[0]), bool(self.truncated[0]), latest_info
 
     def _is_answered(self) -> bool:
         """Whether the others' answers are part of the inner population's step."""
@@ -193,12 +193,12 @@ class Controlled(Played):
         reward = self.own_reward(np.array([rewards[self.role]]))[0].tolist()
         return seen, {self.role: reward}, terminated, truncated, info
 
-    def _step_inner(self, told: Info, actions: Mapping[str, Array]) -> Step:
-        """Step the inner population by `step_one`, and add what it tells to `told`."""
+    def _step_inner(self, latest_info: Info, actions: Mapping[str, Array]) -> Step:
+        """Step the inner population by `step_one`, and add what it tells to `latest_info`."""
         inner = self.inner
         seen, rewards, _, _, info = inner.step_one({role: rows[0] for role, rows in actions.items()})
-        unknown = inner.no_meaning() if told else ()
-        told |= {key: value for key, value in info.items() if key not in unknown}
+        unknown = inner.no_meaning() if latest_info else ()
+        latest_info |= {key: value for key, value in info.items() if key not in unknown}
         by_role = {role: np.array([values]) for role, values in rewards.items()}
         shown = {role: rows[None] for role, rows in seen.items()}
         return Step(shown, by_role, inner.terminated, inner.truncated, info)

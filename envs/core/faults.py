@@ -171,9 +171,9 @@ class Byzantine(Fault):
         honest = np.take_along_axis(x, liars, 1)
         lies = self.lie(honest, payload, rng)
         # Where messages are numbers, a lie may be a fraction though honest messages are integers.
-        said = x.astype(np.result_type(x, lies) if payload in ("bounded", "stream") else x.dtype)
-        np.put_along_axis(said, liars, lies.astype(said.dtype), 1)
-        return said
+        claimed = x.astype(np.result_type(x, lies) if payload in ("bounded", "stream") else x.dtype)
+        np.put_along_axis(claimed, liars, lies.astype(claimed.dtype), 1)
+        return claimed
 
     def lie(self, x: Array, payload: Payload, rng: Generator) -> Array:
         """The lies in place of the honest messages `x` [..., (options or coordinates)]."""
@@ -336,7 +336,7 @@ class Faults:
     def show(self, read: Array, released: Array, senders: int) -> Array:
         """Let observers read one message [B, ...] of all senders together, where it is released, bool[B]; returns it as
         a message of each sender, [B, N, ...]."""
-        told = np.broadcast_to(read[:, None], (len(read), senders, *read.shape[1:]))
+        shown = np.broadcast_to(read[:, None], (len(read), senders, *read.shape[1:]))
         if self.kinds:
-            self.deliver(told, np.broadcast_to(released[:, None], told.shape[:2]), (True,))
-        return told
+            self.deliver(shown, np.broadcast_to(released[:, None], shown.shape[:2]), (True,))
+        return shown

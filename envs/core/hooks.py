@@ -49,7 +49,7 @@ class Functions(NamedTuple):
       number `seen.agent` may observe, by the names of fields: its own entries, what it received, and public fields
       (`taciturn.envs.core.fields`); `params` lacks what is `hidden`.
     - `info(state, arrays, params, info)` sets the numbers of `info`, which begins as `empty_info` says. By default it
-      copies the fields `tells`.
+      copies the fields `info_fields`.
     """
 
     reset: Any
@@ -62,15 +62,15 @@ class Functions(NamedTuple):
 class Hooks(ABC, Generic[S]):
     """What a world writes, for one replica: its `functions`, and what follows.
 
-    In the functions, `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the world's State; `rng`
-    goes to `uniform(rng, source)` and the like, where `source` is a place in `sources`. A number that is assigned keeps
-    the type of its field. Rewards go into `reward` [agents], which is 0 when a turn begins; `act` finds it in
-    `arrays.reward`. What an agent privately observes passes through `private`.
+    In the functions, `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the
+    world's State; `rng` goes to `uniform(rng, source)` and the like, where `source` is a place in `sources`. A number
+    that is assigned keeps the type of its field. Rewards go into `reward` [agents], which is 0 when a turn begins;
+    `act` finds it in `arrays.reward`. What an agent privately observes passes through `private`.
 
     Messages: `act` leaves in the state what agents send; `between` sends it through the channel, for all replicas at
     once, and leaves in the state what is received. Without a mechanism or fault on the channel (`plain`), agents
-    receive what was sent: a world whose `counts` or `chosen` name fields that count its messages is then played without `between`, in
-    one loop.
+    receive what was sent: a world whose `counts` or `chosen` name fields that count its messages is then played without
+    `between`, in one loop.
 
     In a world of turns `reward` has the agents of all roles in order.
 
@@ -110,9 +110,9 @@ class Hooks(ABC, Generic[S]):
     hidden: frozenset[str] = frozenset()
     turns: tuple[tuple[str, ...], ...] | None = None
     acts: ClassVar[str] = ""
-    tells: ClassVar[tuple[str, ...]] = ()
-    tells_each: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    told_if: ClassVar[Mapping[str, str]] = {}
+    info_fields: ClassVar[tuple[str, ...]] = ()
+    info_by_agent: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    info_valid_if: ClassVar[Mapping[str, str]] = {}
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {}
     chosen: ClassVar[Mapping[str, Chosen]] = {}
     opens: ClassVar[bool] = False
@@ -168,7 +168,7 @@ class Hooks(ABC, Generic[S]):
         """About how many numbers a turn draws, where these are many more than the arrays hold."""
         return 0.0
 
-    def begun(self, where: Array) -> None:
+    def on_reset(self, where: Array) -> None:
         """What else happens as the replicas `where` bool[B] begin."""
 
     def remember(self) -> None:
@@ -181,7 +181,7 @@ class Hooks(ABC, Generic[S]):
         """Whether something happens in `between` in this run."""
         return type(self).between is not Hooks.between and not (self.plain and (self.counts or self.chosen))
 
-    def ended(self, where: Array) -> None:
+    def on_end(self, where: Array) -> None:
         """What else happens as the replicas `where` bool[B] end."""
 
     def empty_info(self) -> Info:
@@ -194,9 +194,9 @@ class Hooks(ABC, Generic[S]):
         kinds = compiled.numbers_of(self.state_type, frozenset(arrays))
         each = {
             key: {role: compiled.array_of_field(self.state_type, field, arrays[field]).dtype.type().item()}
-            for key, (role, field) in self.tells_each.items()
+            for key, (role, field) in self.info_by_agent.items()
         }
-        return {name: np.zeros((), kinds[name]).item() for name in self.tells} | each
+        return {name: np.zeros((), kinds[name]).item() for name in self.info_fields} | each
 
     def action_mask(self, role: str) -> Array | None:
         """The actions that have an effect now, int8[B, rows, n]; None if all do."""
@@ -238,7 +238,7 @@ class Hooks(ABC, Generic[S]):
     def measures(self) -> dict[str, Callable[[], Array]]:
         """The quantities that `measure` can read during a run: `{name: function that returns [B, ...]}`; by default the
         fields that infos show."""
-        return {name: partial(self.column, name) for name in self.tells}
+        return {name: partial(self.column, name) for name in self.info_fields}
 
     def outcome(self) -> dict[str, Array]:
         """The metrics of a finished run, apart from what it spent: `{name: [B]}`; by default the measures of that
@@ -254,9 +254,9 @@ class Hooks(ABC, Generic[S]):
         """The parameters of worlds in which to train; their instances must not be the one that is being played."""
         return self.params
 
-    def speech(self) -> Any:
-        """How agents speak at levels that they choose, a `taciturn.envs.core.speaking.Speech`, where the parameter
-        `speaks` allows it."""
+    def message_spec(self) -> Any:
+        """How agents speak at levels that they choose, a `taciturn.envs.core.level_choice.MessageSpec`, where the
+        parameter `message_levels` allows it."""
         raise NotImplementedError
 
     def describe(self, replica: int = 0) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from taciturn.validation import Array
 
 Info = dict[str, Any]
-Told = Info | Callable[[], Info]  # a function where the value takes time to compute and may never be read
+LazyInfo = Info | Callable[[], Info]  # a function where the value takes time to compute and may never be read
 
 
 def masked(info: Info, mask: Array) -> Info:
@@ -24,8 +24,8 @@ def overlaid(where: Array, yes: Info, no: Info) -> Info:
 
 def latest(first: Info, then: Info) -> Info:
     """The combined info of two consecutive steps: for each key, the later value that has a meaning."""
-    told: Info = {key: picked(then[f"_{key}"], then[key], first[key]) for key in then if not key.startswith("_")}
-    return told | {f"_{key}": then[f"_{key}"] | first[f"_{key}"] for key in told}
+    latest_info: Info = {key: picked(then[f"_{key}"], then[key], first[key]) for key in then if not key.startswith("_")}
+    return latest_info | {f"_{key}": then[f"_{key}"] | first[f"_{key}"] for key in latest_info}
 
 
 def copied(values: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from taciturn.envs.core.public import PublicView, has_public_schedule
-from taciturn.envs.core.telling import Step
+from taciturn.envs.core.steps import Step
 from taciturn.validation import Array, shown
 
 SHARED_MIND = "agents share a mind, so they send one another's private data"
@@ -51,7 +51,7 @@ def note_players(env: Any, casts: Sequence[Mapping[str, Acts]]) -> None:
     for channel in env.channels.values():
         actors = [cast[channel.sender] for cast in casts if channel.sender in cast]
         if actors and channel.agents_decide:
-            channel.silence_tells = not (env._public_schedule or all(map(has_public_schedule, actors)))
+            channel.silence_leaks = not (env._public_schedule or all(map(has_public_schedule, actors)))
         if several or any(getattr(actor, "pools", False) for actor in actors):
             channel.unbounded = SHARED_MIND
 
@@ -70,7 +70,7 @@ def begin(env: Any, policies: Mapping[str, Acts]) -> None:
         policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
     env.played_by(policies)
     for name, channel in env.channels.items():
-        if channel.config.budget is not None and channel.silence_tells:
+        if channel.config.budget is not None and channel.silence_leaks:
             raise ValueError(
                 f"budget on channel {name!r} of {env.name} must be None, not {channel.config.budget!r}: whether, when "
                 "or what about agents send may depend on their private data here, which no budget bounds (see "

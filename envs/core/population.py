@@ -18,7 +18,7 @@ from taciturn.envs.core.playing import Acts, Rollout, as_policies, note_players
 from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.seeding import Streams
-from taciturn.envs.core.telling import Step, all_told, measured, without_meaning
+from taciturn.envs.core.steps import Step, full_info, measured, without_meaning
 from taciturn.privacy.composition import Method
 from taciturn.validation import Array, array_of, integer, shown
 
@@ -54,7 +54,7 @@ class Population(Hooks[S]):
     terminated: Array
     truncated: Array
     pictured: bool
-    tells_agents: bool
+    info_per_agent: bool
     channel_configs: dict[str, ChannelConfig]
     accountant: Any
     _state: Any  # another object after each change; None before the first run
@@ -66,14 +66,14 @@ class Population(Hooks[S]):
         self.num_envs = integer("num_envs", num_envs, at_least=1)
         self.roles: dict[str, Role] = {role.name: role for role in self.make_roles()}
         self._spent: tuple[list[Any], Info] = [], {}
-        self._telling: ref[Step] | None = None  # the last step
+        self._pending_step: ref[Step] | None = None  # the last step
         self._turn = 0
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.num_envs} x {shown(self.params)}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_telling": None}
+        return self.__dict__ | {"_pending_step": None}
 
     @abstractmethod
     def reset(
@@ -191,14 +191,14 @@ class Population(Hooks[S]):
         """Called with the policies before a run, `{role: policy}`; with several such dicts where agents of a role are
         played by several policies.
 
-        Where agents decide when to send, `silence_tells` follows from the schedules that all of them declare. Agents
+        Where agents decide when to send, `silence_leaks` follows from the schedules that all of them declare. Agents
         that share a mind send one another's private data, so no total of theirs is finite.
         """
         note_players(self, casts)
 
     # What is known of a run.
 
-    def _begun(self) -> None:
+    def _require_reset(self) -> None:
         """Raise ResetNeeded before the first reset."""
         if self._state is None:
             raise gymnasium.error.ResetNeeded(f"call reset() before using {self.name}")
@@ -269,30 +269,30 @@ class Population(Hooks[S]):
 
     def _spent_so_far(self) -> Info:
         """`spending` for an info, computed anew only if something has been sent since the last one."""
-        sent = [(channel.times, channel.silence_tells, channel.unbounded) for channel in self.channels.values()]
+        sent = [(channel.times, channel.silence_leaks, channel.unbounded) for channel in self.channels.values()]
         if sent != self._spent[0]:
             self._spent = sent, self.spending() if sent else {}
         return self._spent[1]
 
-    def _stepped(self, observation: Any, reward: Any, told: Callable[[], Info], live: Array) -> Step:
+    def _stepped(self, observation: Any, reward: Any, lazy_info: Callable[[], Info], live: Array) -> Step:
         """A step in the replicas `live` bool[B]. Its info takes long to put together, so that is done when it is read,
         or before the population plays on, if somebody still holds the step (`_settle`), which is rare."""
-        step = Step(observation, reward, self.terminated, self.truncated, partial(all_told, self, told, live))
-        self._telling = ref(step)
+        step = Step(observation, reward, self.terminated, self.truncated, partial(full_info, self, lazy_info, live))
+        self._pending_step = ref(step)
         return step
 
     def _settle(self) -> None:
         """Before the population plays on, put together the info of the last step, if somebody holds it."""
-        step = None if self._telling is None else self._telling()
+        step = None if self._pending_step is None else self._pending_step()
         if step is not None:
-            step._told = step.info
+            step._lazy_info = step.info
 
     @cached_property
     def _without_meaning(self) -> Info:
         return without_meaning(self)
 
     @cached_property
-    def told_by_agent(self) -> tuple[str, ...]:
+    def info_keys_by_agent(self) -> tuple[str, ...]:
         """The keys of infos with a value for each agent."""
         return tuple(key for key, value in self.empty_info().items() if isinstance(value, Mapping))
 
@@ -301,7 +301,7 @@ class Population(Hooks[S]):
         frozen = self.terminated | self.truncated
         if frozen.any() and frozen.all():
             raise gymnasium.error.ResetNeeded(f"every replica of {self.name} is done: call reset() before step()")
-        self._begun()
+        self._require_reset()
         return frozen if where is None else frozen | ~where
 
     def _marked(self, where: Any) -> Array:

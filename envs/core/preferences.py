@@ -10,10 +10,10 @@ import numpy as np
 
 from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.channel_config import ChannelConfig
+from taciturn.envs.core.level_choice import CHOSEN, MessageSpec
 from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.replies import reply_law, require_bits
 from taciturn.envs.core.roles import Layout
-from taciturn.envs.core.speaking import CHOSEN, Speech
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
 from taciturn.validation import Array, Bools, Floats, Ints, choice, shown
 
@@ -29,8 +29,8 @@ def check_society(params: Any) -> None:
     choose levels where silence would tell what noise hides."""
     choice("without_preference", params.without_preference, (SILENT, ZEROS))
     choice("flat_actions", params.flat_actions, (False, True))
-    params.check_speaking()
-    if params.speaks == CHOSEN and params.without_preference != ZEROS:
+    params.check_level_choice()
+    if params.message_levels == CHOSEN and params.without_preference != ZEROS:
         raise ValueError(
             f"without_preference must be {ZEROS!r} if speaks is {CHOSEN!r}, not {params.without_preference!r}: who is "
             "silent would tell more than the levels allow"
@@ -79,7 +79,7 @@ def join_plan(option: Array, on_zero: Any, on_one: Any, flat: bool) -> Array:
     return 4 * option + 2 * zero + one if flat else np.stack([option, zero, one], -1)
 
 
-class Heard(NamedTuple):
+class ReadMessages(NamedTuple):
     """The content of observations of the worlds of social learning."""
 
     counts: Floats  # [B, rows, K]: number of messages in which the bit of each option is set
@@ -87,11 +87,11 @@ class Heard(NamedTuple):
     own: Ints  # [B, rows]: the agent's preference, -1 for none
 
 
-def heard(layout: Layout, obs: Array, scale: float) -> Heard:
+def read_messages(layout: Layout, obs: Array, scale: float) -> ReadMessages:
     """Decode observations [B, rows, D], whose fields `counts` and `received` are numbers of messages over `scale`."""
     seen = layout.unpack(obs)
     counts, received = (np.rint(seen[name].astype(np.float64) * scale) for name in ("counts", "received"))
-    return Heard(counts, received, np.where(seen["own"].any(-1), seen["own"].argmax(-1), -1))
+    return ReadMessages(counts, received, np.where(seen["own"].any(-1), seen["own"].argmax(-1), -1))
 
 
 class PopularityHistory:
@@ -160,8 +160,8 @@ class SocialPopulation(Replicas[S]):
                     f"{ZEROS!r}, not {mechanism!r}"
                 ) from error
 
-    def speech(self) -> Speech:
-        return Speech("preference", BitwiseRandomizedResponse, True, self.params.num_options, 0.0, 1.0)
+    def message_spec(self) -> MessageSpec:
+        return MessageSpec("preference", BitwiseRandomizedResponse, True, self.params.num_options, 0.0, 1.0)
 
     def practice_params(self) -> Any:
         """Permute fixed qualities, so that learning the number of the best option by heart gains nothing."""
@@ -174,7 +174,7 @@ class SocialPopulation(Replicas[S]):
 
     def note_silence(self, preference: Array) -> None:
         """Note whether silence tells, from the preferences [B, N] at the start of a run, -1 for none."""
-        self.channels["preference"].silence_tells = not self.zeros and (self.forgets or bool((preference < 0).any()))
+        self.channels["preference"].silence_leaks = not self.zeros and (self.forgets or bool((preference < 0).any()))
 
     @property
     def reply_law(self) -> tuple[float, float]:

@@ -16,8 +16,8 @@ from taciturn.envs.core.info import Info
 from taciturn.envs.core.kernels import FINE, Loop, failed
 from taciturn.envs.core.population import One
 from taciturn.envs.core.roles import FEW_ACTIONS, Actions
+from taciturn.envs.core.steps import Step, check_room
 from taciturn.envs.core.stored import Stored
-from taciturn.envs.core.telling import Step, check_room
 from taciturn.validation import Array
 
 
@@ -44,8 +44,8 @@ class Replicas(Stored[S]):
         for name, kind in ((message, fields.OWN), (into, fields.RECEIVED)):
             if fields.owners(self.state_type).get(name, fields.Owner()).kind != kind:
                 raise TypeError(f"field {name!r} of {self.name} must be declared as {kind} to be used in `deliver`")
-        heard, delivered = self.channels[channel].send(self.column(message), **named)
-        self.column(into)[live] = heard[live]
+        received, delivered = self.channels[channel].send(self.column(message), **named)
+        self.column(into)[live] = received[live]
         return delivered
 
     def build(self) -> None:
@@ -59,26 +59,26 @@ class Replicas(Stored[S]):
         if not self.acts:
             return None
         if self._state is None:
-            self._begun()
+            self._require_reset()
         return self._by_name[self.acts].copy()
 
     def _begin_state(self, where: Array | None) -> None:
         self._ready(where is None)
         where = self._everywhere if where is None else where
-        begin = int(np.count_nonzero(where))
-        self._loops.played += begin * self._effort
-        some: Any = ... if begin == self.num_envs else where  # much faster than a mask
-        for array, first in self._fresh if begin else ():
+        begins = int(np.count_nonzero(where))
+        self._loops.played += begins * self._effort
+        some: Any = ... if begins == self.num_envs else where  # much faster than a mask
+        for array, first in self._fresh if begins else ():
             array[some] = first
         last, over = self._cycle - 1, np.zeros((self.num_envs, 2), np.bool_)
         what = RESET | RECEIVE if self.opens and not self._splits else RESET
-        if begin == self.num_envs == 1:
+        if begins == self.num_envs == 1:
             self._run_one(last, False, what)
         else:
             self._run(what, where, last, over=over)
         self._moved()
-        if type(self).begun is not Hooks.begun:
-            self.begun(where)
+        if type(self).on_reset is not Hooks.on_reset:
+            self.on_reset(where)
             self._moved()
         if self.opens and self._splits:
             self.between(where)
@@ -107,14 +107,14 @@ class Replicas(Stored[S]):
         spent."""
         ended = live & over.any(1)
         if ended.any():
-            self.ended(ended)
+            self.on_end(ended)
         for channel in self.channels.values():
             if channel.config.budget is not None:
                 over[:, 1] |= channel.stopped & live
         self.terminated, self.truncated = over[:, 0], over[:, 1]
 
     def look(self, role: str, rows: Array | None = None) -> Array:
-        self._begun()
+        self._require_reset()
         turn = self._before[role]
         if self.num_envs == 1 and rows is None:
             return self._run_one(turn, True, OBSERVE)[role][None]
@@ -132,18 +132,18 @@ class Replicas(Stored[S]):
         seen, reward, _ = self._play(live, lambda what: self._run(what, live, turn, checked, over, out=out))
         self._close(over, live)
         if len(self.roles) == 1:
-            return self._stepped(seen, reward, self.told, live)
+            return self._stepped(seen, reward, self.current_info, live)
         earned = {name: reward[:, columns] for name, columns in self._columns.items()}
-        return self._stepped({self.turn[0]: seen}, earned, self.told, live)
+        return self._stepped({self.turn[0]: seen}, earned, self.current_info, live)
 
-    def told(self) -> Info:
+    def current_info(self) -> Info:
         """The info of the state as it is now, [B] each."""
-        told = self._run(INFO, self._everywhere)[2]
-        info: Info = {key: told[key].copy() for key in self._keys}
+        infos = self._run(INFO, self._everywhere)[2]
+        info: Info = {key: infos[key].copy() for key in self._keys}
         for key, value in self._shown.items():
             role = self._no_arrays[key][0]
             info[key] = {role: value.copy()} if role else value.copy()
-        return info | {f"_{key}": self._rows[field].copy() for key, field in self.told_if.items()}
+        return info | {f"_{key}": self._rows[field].copy() for key, field in self.info_valid_if.items()}
 
     # A single replica.
 
@@ -152,8 +152,8 @@ class Replicas(Stored[S]):
         super()._address()
         if self.num_envs > 1:
             return
-        reward, over, told = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
-        self._filled = reward[0], over, told
+        reward, over, infos = self._arrays.reward, np.zeros((1, 2), np.bool_), self._none.copy()
+        self._filled = reward[0], over, infos
         self._stops = any(channel.config.budget is not None for channel in self.channels.values())
         self._actions: list[Actions] = []
         self._calls: tuple[list[Turn], list[Turn]] = [], []
@@ -161,23 +161,23 @@ class Replicas(Stored[S]):
             role = self.roles[then]
             rows = self.column(self.acts).shape[1] if self.acts else self.roles[now].num_agents
             self._actions.append(Actions(self.roles[now], rows))
-            given = turn._replace(actions=self._actions[-1].array, reward=reward, over=over, told=told)
+            given = turn._replace(actions=self._actions[-1].array, reward=reward, over=over, infos=infos)
             for who, calls in zip((given.who, self._nobody), self._calls):
                 seen = np.empty((1, who.shape[1] or role.num_agents, role.layout.size), np.float32)
                 calls.append(given._replace(who=who, seen=seen))
         # Entries of infos that are arrays or by agent: (key, role, array, array without meaning, whether it has one).
         self._entries: list[tuple[str, str, Array, Array, Array]] = []
         for key, (entry_role, none) in self._no_arrays.items():
-            if entry_role and not self.tells_agents:
+            if entry_role and not self.info_per_agent:
                 continue
-            meant = self._rows[self.told_if[key]] if key in self.told_if else self._everywhere
+            meant = self._rows[self.info_valid_if[key]] if key in self.info_valid_if else self._everywhere
             self._entries.append((key, entry_role, self._shown[key][0], none, meant))
 
     def reset_one(
         self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
     ) -> tuple[dict[str, Array], Info]:
         self._restart(seed, options, None)
-        info = self._complete(dict(zip(self._keys, self._none.item())), told=False)
+        info = self._complete(dict(zip(self._keys, self._none.item())), valid=False)
         return self._run_one(self._cycle - 1, everyone, OBSERVE), info
 
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
@@ -186,41 +186,41 @@ class Replicas(Stored[S]):
         turns = [(self._turn + place) % self._cycle for place in range(len(actions))]
         for turn in turns:
             self._actions[turn].take(actions[self._order[turn][0]], "actions" if self._agents > 1 else "action")
-        if self._telling is not None:
+        if self._pending_step is not None:
             self._settle()
         seen, info, ends = self._turn_of_one(turns[0], everyone)
         earned = self._filled[0].tolist()
-        unknown: Any = self.told_if.keys()
+        missing: Any = self.info_valid_if.keys()
         for turn in turns[1:]:
             if any(ends):
                 break
-            unknown = unknown & self.no_meaning()
-            seen, told, ends = self._turn_of_one(turn, everyone, bool(unknown))
-            info |= {key: told[key] for key in unknown}
+            missing = missing & self.no_meaning()
+            seen, later, ends = self._turn_of_one(turn, everyone, bool(missing))
+            info |= {key: later[key] for key in missing}
             earned = [*map(add, earned, self._filled[0].tolist())]
         if len(self._columns) > 1:
             return seen, {role: earned[columns] for role, columns in self._columns.items()}, *ends, info
         return seen, {self._order[0][0]: earned}, *ends, info
 
     def _turn_of_one(
-        self, turn: int, everyone: bool, tells: bool = True
+        self, turn: int, everyone: bool, with_info: bool = True
     ) -> tuple[dict[str, Array], Info, tuple[bool, bool]]:
-        """Play a turn of the only replica: what is observed, what is told (nothing without `tells`), and (terminated,
+        """Play a turn of the only replica: what is observed, the info (empty without `with_info`), and (terminated,
         truncated); rewards are in `_filled`."""
-        seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), INFO if tells else 0)
-        _, over, told = self._filled
+        seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), INFO if with_info else 0)
+        _, over, infos = self._filled
         ends = over.item(0), over.item(1)
         if self._stops or ends[0] or ends[1]:
             self._close(over.copy(), self._everywhere)
             ends = self.terminated.item(), self.truncated.item()
-        return seen, self._complete(dict(zip(self._keys, told.item()))) if tells else {}, ends
+        return seen, self._complete(dict(zip(self._keys, infos.item()))) if with_info else {}, ends
 
-    def _complete(self, info: Info, told: bool = True) -> Info:
+    def _complete(self, info: Info, valid: bool = True) -> Info:
         """Add to the numbers of an info of the only replica the entries that are arrays or by agent (without meaning
-        if nothing was `told`), and what was spent."""
+        if not `valid`), and what was spent."""
         for key, role, value, none, meant in self._entries:
-            own = (value if told and meant[0] else none).copy()
-            info[key] = {role: own} if role else own
+            shown = (value if valid and meant[0] else none).copy()
+            info[key] = {role: shown} if role else shown
         if self.channels:
             self._add_spent(info)
         return info
@@ -246,7 +246,7 @@ class Replicas(Stored[S]):
         return bound
 
     def no_meaning(self) -> set[str]:
-        return {key for key, field in self.told_if.items() if not self._rows[field][0]}
+        return {key for key, field in self.info_valid_if.items() if not self._rows[field][0]}
 
     def _add_spent(self, info: Info) -> None:
         """Add to the info of the only replica what was spent."""
@@ -256,16 +256,16 @@ class Replicas(Stored[S]):
         if self.chosen:
             self._add_chosen(info)
             return
-        sent, tells = 0, False
+        sent, unbounded = 0, False
         for channel in self.channels.values():
             sent += channel.everyone.item() * channel.num_senders
             if channel.each is not None:
                 few = channel.num_senders <= FEW_ACTIONS  # of which NumPy's sum takes longer
                 sent += sum(channel.each[0].tolist()) if few else int(np.add.reduce(channel.each, None))
-            tells = tells or channel.silence_tells or bool(channel.unbounded)
+            unbounded = unbounded or channel.silence_leaks or bool(channel.unbounded)
         info["messages"] = sent
         info["epsilon_message"] = np.inf if sent else 0.0
-        info["epsilon_basic"] = np.inf if sent or tells else 0.0
+        info["epsilon_basic"] = np.inf if sent or unbounded else 0.0
 
     def _add_chosen(self, info: Info) -> None:
         """`_add_spent` on the only channel, whose senders choose their levels."""
@@ -273,4 +273,4 @@ class Replicas(Stored[S]):
         channel, dearest = self.channels[name], float(self._rows[made.dearest][0])
         total = dearest if channel.disjoint else float(self.column(made.spent)[0, :, 0].max())
         info["messages"], info["epsilon_message"] = int(self._rows[made.messages][0]), dearest
-        info["epsilon_basic"] = np.inf if channel.silence_tells or channel.unbounded else total
+        info["epsilon_basic"] = np.inf if channel.silence_leaks or channel.unbounded else total

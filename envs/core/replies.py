@@ -62,21 +62,21 @@ def unbiased(counts: Array, received: Array, p: float, q: float) -> Array:
     H = counts / received; p and q are the probabilities that a bit is read as 1 if it is 1 and if it is 0. Under
     bitwise randomised response the estimate equals ((e^(epsilon/2) + 1) H - 1) / (e^(epsilon/2) - 1).
     """
-    heard = received[..., None] > 0
-    share = counts / np.where(heard, received[..., None], 1.0)
-    return np.where(heard, (share - q) / (p - q), 0.0)
+    arrived = received[..., None] > 0
+    share = counts / np.where(arrived, received[..., None], 1.0)
+    return np.where(arrived, (share - q) / (p - q), 0.0)
 
 
-def distinct(heard: Array, total: int, share: Array | float) -> Floats:
-    """As how many independent answers `heard` copies [...] of the answers of `total` agents count:
+def distinct(arrived: Array, total: int, share: Array | float) -> Floats:
+    """As how many independent answers `arrived` copies [...] of the answers of `total` agents count:
 
         1/n = 1/N + (1 - s)/V,
 
     0 if V is 0. The mean of V copies varies because there are N answers, and because only some of them were heard. Each
     request brings a share s of all answers, once each, drawn anew; where every copy is of a random agent, s = 1/N.
     """
-    v = np.maximum(heard, 1e-300)
-    return np.where(heard > 0, 1.0 / (1.0 / total + np.maximum(1.0 - share, 0.0) / v), 0.0)
+    v = np.maximum(arrived, 1e-300)
+    return np.where(arrived > 0, 1.0 / (1.0 / total + np.maximum(1.0 - share, 0.0) / v), 0.0)
 
 
 def sum_law(ones: int, zeros: int, p: float, q: float) -> tuple[int, Floats]:

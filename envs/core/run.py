@@ -17,7 +17,7 @@ from taciturn.envs.core.playing import Acts
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import fast_form
 from taciturn.envs.core.seeding import Streams
-from taciturn.envs.core.telling import all_told
+from taciturn.envs.core.steps import full_info
 from taciturn.validation import MOST_NUMBERS, Array, choice, integer, mapping, number, shown
 
 
@@ -44,7 +44,7 @@ class Run(Population[S]):
         fields.check_roles(self.state_type, tuple(dict.fromkeys([*self.roles, *senders])))
         self.streams = None
         self.purpose = ""
-        self.pictured = self.tells_agents = True
+        self.pictured = self.info_per_agent = True
         self.channel_configs: dict[str, ChannelConfig] = {}
         self.accountant: Any = None
         self.terminated: Array = np.zeros(self.num_envs, np.bool_)
@@ -73,7 +73,7 @@ class Run(Population[S]):
     ) -> tuple[Any, Info]:
         begun = self._restart(seed, options, where)
         live = np.ones(self.num_envs, np.bool_) if begun is None else begun.copy()
-        return self.observe(), all_told(self, dict, live)
+        return self.observe(), full_info(self, dict, live)
 
     def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array | None:
         """`reset`, but returns the replicas that begin, bool[B]; None: all."""
@@ -95,7 +95,7 @@ class Run(Population[S]):
                 )
             if self._turn != 0 and not where.all():
                 raise ValueError(f"where needs the cycle of turns to be complete, but it is the turn of {self.turn}")
-            self._begun()
+            self._require_reset()
         self._settle()
         if seed is not None or self.streams is None:
             self.streams = Streams(seed, self.purpose)
@@ -103,7 +103,7 @@ class Run(Population[S]):
             self._install(configs)
             self._public_schedule = declared
             for channel in self.channels.values() if declared else ():
-                channel.silence_tells &= not channel.agents_decide
+                channel.silence_leaks &= not channel.agents_decide
                 channel.unbounded = ""
         self._spent = [], {}
         # Before the state is drawn: a world may let agents speak as it begins.

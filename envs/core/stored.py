@@ -47,7 +47,7 @@ class Stored(Run[S]):
 
     @property
     def state(self) -> S:
-        self._begun()
+        self._require_reset()
         if self._seen_state is None:
             names = (field.name for field in dataclasses.fields(self.state_type))
             self._seen_state = self.state_type(**{name: self.column(name).copy() for name in names})
@@ -97,7 +97,7 @@ class Stored(Run[S]):
             self._rngs[...], self._drawn_from, self._generators = drawn, streams, {}
         if whole:
             configs = [channel.config for channel in self.channels.values()]
-            asked = configs, self.closed_forms, self.tells_agents
+            asked = configs, self.closed_forms, self.info_per_agent
             if self._made_for is None or self._made_for[0] is not self.params or self._made_for[1] != asked:
                 chosen = {name for name, channel in self.channels.items() if channel.chosen}
                 self.plain = all(config == PLAIN for config in configs) and chosen <= self.chosen.keys()
@@ -147,7 +147,7 @@ class Stored(Run[S]):
         that are no numbers, how runs begin, and what loops are given."""
         self._by_name = self._arrays._asdict()
         self._by_name |= {name: self._rows[name] for name in self._rows.dtype.names}
-        self._shown = {key: self.column(self.tells_each.get(key, ("", key))[1]) for key in self._no_arrays}
+        self._shown = {key: self.column(self.info_by_agent.get(key, ("", key))[1]) for key in self._no_arrays}
         begins = ((self.column(name), one if one.any() else 0) for name, one in self._single.items() if one.size)
         numbers = [(self._rows.view(np.uint8).reshape(self.num_envs, -1), 0)]  # bytes are filled faster than fields
         apart = [*(numbers if self._rows.itemsize else ()), *begins]
@@ -176,8 +176,8 @@ class Stored(Run[S]):
         bounds, never = np.stack([following.layout.low, following.layout.high]), np.zeros((0, 2), np.bool_)
         who = self.column(self.acts) if self.acts else self._nobody
         state = self._everywhere, self._rows, self._arrays, idle, self._constants, self._rngs
-        said: Any = np.zeros((0, 0)), never, who, bounds, nowhere, self._none, self._none[:0].copy()
-        return Turn(0, 0, self.num_envs, *state, *said)
+        rest: Any = np.zeros((0, 0)), never, who, bounds, nowhere, self._none, self._none[:0].copy()
+        return Turn(0, 0, self.num_envs, *state, *rest)
 
     def _bind(self) -> None:
         """Channels on which nothing stands count by the fields of the state."""
@@ -207,7 +207,7 @@ class Stored(Run[S]):
         The agents `who` [B, r] observe, into `out` if that is given; by default those that act next.
         """
         idle, role = self._turns[turn], self.roles[self._order[turn][1]]
-        seen, reward, told = idle.seen, idle.reward, idle.told
+        seen, reward, infos = idle.seen, idle.reward, idle.infos
         actions, over = idle.actions if actions is None else actions, idle.over if over is None else over
         who = idle.who if who is None else who
         if what & OBSERVE:
@@ -216,11 +216,11 @@ class Stored(Run[S]):
         if what & (ACT | RECEIVE):
             reward = self._arrays.reward
         if what & INFO:
-            told = np.empty(self.num_envs, self._none.dtype)
+            infos = np.empty(self.num_envs, self._none.dtype)
         state = what, 0, self.num_envs, live, idle.rows, idle.arrays, actions, idle.params, idle.rngs
-        given = Turn(*state, reward, over, who, idle.bounds, seen, idle.none, told)
+        given = Turn(*state, reward, over, who, idle.bounds, seen, idle.none, infos)
         self._loops.call(self, turn, given, self._effort)
-        return seen, reward.copy() if what & RECEIVE else reward, told
+        return seen, reward.copy() if what & RECEIVE else reward, infos
 
     def apply(self, function: Any, live: Array, params: Any, turns: float) -> None:
         """Call `function(state, arrays, params, rng)`, compiled like the others, in the replicas `live` bool[B].

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from taciturn.envs.core.level_choice import speaking
 from taciturn.envs.core.population import Population
-from taciturn.envs.core.speaking import speaking
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 from taciturn.validation import plain, shown, unknown_parameter
 

@@ -265,14 +265,14 @@ class Elicitation(Replicas[State]):
         info=campaign.tell,
     )
     chosen: ClassVar[Mapping[str, Chosen]] = {"report": Chosen("messages", "dearest", "counted", "spent")}
-    tells_each: ClassVar[Mapping[str, tuple[str, str]]] = {
+    info_by_agent: ClassVar[Mapping[str, tuple[str, str]]] = {
         "data": ("individual", "data"), "budgets": ("individual", "budget"), "levels": ("individual", "level"),
         "payments": ("individual", "payments"), "costs": ("individual", "costs"),
     }  # fmt: skip
-    told_if: ClassVar[Mapping[str, str]] = dict.fromkeys(
+    info_valid_if: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
             "theta", "estimate", "error", "payment", "payment_ratio", "total_payment", "participation", "winner",
-            "degenerate", "tie", *tells_each,
+            "degenerate", "tie", *info_by_agent,
         ),
         "closed",
     )  # fmt: skip
@@ -361,7 +361,7 @@ class Elicitation(Replicas[State]):
         passing |= {"prize": np.zeros(x), "chance": np.zeros(x), "estimate": np.zeros(m), "won": np.zeros(1)}
         return fields.shapes_of(State, p) | passing | {"totals": np.zeros(len(campaign.TOTALS))}
 
-    def begun(self, where: Array) -> None:
+    def on_reset(self, where: Array) -> None:
         """The marginal cost at the desired budget, and the bound there, where `begin` has not computed them."""
         if self._constants.kind == OTHER:
             desired = self.column("desired")[where]
@@ -447,12 +447,12 @@ class Elicitation(Replicas[State]):
     def empty_info(self) -> dict[str, Any]:
         reals = ("error", "payment", "lower_bound", "payment_ratio", "total_payment", "participation")
         values = np.zeros(self.params.num_values)
-        own: dict[str, Any] = {name: {"individual": 0 if name == "data" else 0.0} for name in self.tells_each}
+        own: dict[str, Any] = {name: {"individual": 0 if name == "data" else 0.0} for name in self.info_by_agent}
         flags = {"winner": -1, "degenerate": False, "tie": False}
         return {"theta": values, "estimate": values} | dict.fromkeys(reals, 0.0) | flags | own
 
     def clock(self) -> Array:
-        self._begun()
+        self._require_reset()
         return self.column("campaign").astype(np.float64)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
@@ -465,7 +465,7 @@ class Elicitation(Replicas[State]):
         `error` (squared, summed over values), and per individual `shortfall` (of eps), `level` (of differential
         privacy), `participation` and `utility`; the share `degenerate` of the tallies; the sum `total_payment`; and per
         individual `loss`, what was paid and fell short."""
-        self._begun()
+        self._require_reset()
         sums = self.column("sums")
         means = sums / np.maximum(self.column("campaign"), 1)[:, None]
         metrics = {name: means[:, i].copy() for i, name in enumerate(campaign.SUMS[:-1])}

@@ -16,19 +16,19 @@ def phase(state: State, replica: int) -> str:
 
 def describe(population: Any, replica: int = 0) -> str:
     """The state of one replica in a line of text."""
-    s, i, told = population.state, replica, population.told()
+    s, i, info = population.state, replica, population.current_info()
     playing = s.active[i]
     shown = "".join("#" if arm else "." for arm in playing[:60]) + ("..." if len(playing) > 60 else "")
     return (
         f"t={s.time[i]:6d}  rounds {s.rounds[i]:2d}  {phase(s, i)}  arms {playing.sum()} [{shown}]  "
-        f"regret {told['regret'][i]:.2f}  cost {told['cost'][i]:g}"
+        f"regret {info['regret'][i]:.2f}  cost {info['cost'][i]:g}"
     )
 
 
 def draw(population: Any, axes: Any, replica: int = 0) -> None:
     """Estimated and true mean of every arm: as uploaded, or, before the first round, over all pulls."""
     s: State = population.state
-    i, told, arms = replica, population.told(), np.arange(s.counts.shape[2])
+    i, info, arms = replica, population.current_info(), np.arange(s.counts.shape[2])
     playing = s.active[i]
     pulls = s.weight[i].sum(0) if s.rounds[i] else s.counts[i].sum(0)
     mean = s.broadcast[i] if s.rounds[i] else s.sums[i].sum(0) / np.maximum(pulls, 1)
@@ -43,7 +43,7 @@ def draw(population: Any, axes: Any, replica: int = 0) -> None:
     axes.set_ylim(-0.05, 1.05)
     axes.set_title(
         f"slot {s.time[i]} of {population.params.horizon}, {phase(s, i)}, after {s.rounds[i]} rounds\n"
-        f"regret {told['regret'][i]:.1f}, communication cost {told['cost'][i]:g}"
+        f"regret {info['regret'][i]:.1f}, communication cost {info['cost'][i]:g}"
     )
     legend_below(axes, 3)
     axes.spines[["top", "right"]].set_visible(False)

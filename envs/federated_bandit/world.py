@@ -81,7 +81,7 @@ Arguments
       hybrid do, as in the paper), or "pulls": an upload carries the number of pulls behind each mean, which everybody
       sees anyhow, and weighs by it.
     - speaks: "installed" or "chosen": whether each agent chooses the level of its next message, by a role `speaker`
-      whose turn comes first (`taciturn.envs.core.Speaking`).
+      whose turn comes first (`taciturn.envs.core.LevelChoice`).
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
     - total: of epsilon, what an agent may spend in a run (None: any amount); with "chosen" only.
 
@@ -128,10 +128,10 @@ from taciturn.envs.core import (
     Fast,
     Functions,
     Layout,
+    LevelChoiceParams,
+    MessageSpec,
     Replicas,
     Role,
-    SpeakingParams,
-    Speech,
     World,
 )
 from taciturn.envs.core.graph import Graph
@@ -151,7 +151,7 @@ MEAN_BOUNDS = (-10.0, 11.0)  # of noisy means in observations
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(SpeakingParams):
+class Params(LevelChoiceParams):
     """See 'Arguments' above. After construction `num_arms` is a number, and given qualities are an array.
 
     Raises:
@@ -185,7 +185,7 @@ class Params(SpeakingParams):
         number("agent_link_cost", self.agent_link_cost, at_least=0)
         choice("delay", self.delay, DELAYS)
         choice("weighting", self.weighting, WEIGHTINGS)
-        self.check_speaking()
+        self.check_level_choice()
         _ = self.components
 
     @property
@@ -273,8 +273,8 @@ class FederatedBandit(Replicas[State]):
                 f"{config.mechanism!r}"
             )
 
-    def speech(self) -> Speech:
-        return Speech("means", Laplace, False, self.params.arms, *MEAN_BOUNDS)
+    def message_spec(self) -> MessageSpec:
+        return MessageSpec("means", Laplace, False, self.params.arms, *MEAN_BOUNDS)
 
     def public(self) -> dict[str, Any]:
         """`delay`, the slots that agents wait for a round's result; `neighbour_exchange`, which sends vectors between
@@ -351,7 +351,7 @@ class FederatedBandit(Replicas[State]):
     # Observations and measures.
 
     def clock(self) -> Array:
-        self._begun()
+        self._require_reset()
         return self.column("time").astype(np.float64)
 
     def action_mask(self, role: str) -> Array | None:
@@ -369,9 +369,9 @@ class FederatedBandit(Replicas[State]):
         return found
 
     def measures(self) -> dict[str, Callable[[], Array]]:
-        told = ("regret", "local_regret", "cost", "transmissions", "rounds", "active_arms")
-        return {name: lambda name=name: self.told()[name] for name in told} | {
-            "regret_per_agent": lambda: self.told()["regret"] / self.params.num_agents,
+        current_info = ("regret", "local_regret", "cost", "transmissions", "rounds", "active_arms")
+        return {name: lambda name=name: self.current_info()[name] for name in current_info} | {
+            "regret_per_agent": lambda: self.current_info()["regret"] / self.params.num_agents,
             "reward": lambda: self.column("sums").sum((1, 2)).astype(np.float64),
             "cost_bound": self.cost_bound,
             "identified": lambda: model.identified(self.state),
@@ -385,8 +385,8 @@ class FederatedBandit(Replicas[State]):
         start); `wrong_option` is 1 if the arm with the most of these pulls is not a best one; `active_arms` is the
         number of arms that are still played.
         """
-        told = self.told()
-        kinds = {kind: told[kind] for kind in ("upload", "broadcast", "neighbour", *KINDS)}
+        current_info = self.current_info()
+        kinds = {kind: current_info[kind] for kind in ("upload", "broadcast", "neighbour", *KINDS)}
         values = {name: value() for name, value in self.measures().items()} | kinds
         return {name: np.asarray(value, np.float64) for name, value in values.items()}
 

@@ -194,7 +194,7 @@ class FederatedTraining(RoundStopping):
             "parameters": np.zeros(self.classifier.num_parameters, np.float32),
         }
 
-    def begun(self, where: Bools) -> None:
+    def on_reset(self, where: Bools) -> None:
         p, begin = self.params, np.flatnonzero(where)
         parts, starts = self.generators("partition"), self.generators("parameters")
         samples = [partition(self.data.train_y, p.num_parts, parts[i], p.concentration)[: p.num_clients] for i in begin]
@@ -269,7 +269,7 @@ class FederatedTraining(RoundStopping):
         loss[who], accuracy[who] = self.classifier.evaluate(parameters[who], self.data.test_x, self.data.test_y)
         gain[who] = before - loss[who]
 
-    def ended(self, where: Bools) -> None:
+    def on_end(self, where: Bools) -> None:
         """Send the updates that arrived in a round that the end of the session cut off; nothing is averaged then."""
         mechanism = self.channels["update"].config.mechanism
         cut = where & (self.column("received") > 0) & (mechanism is None or not mechanism.averages)

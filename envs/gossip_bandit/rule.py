@@ -101,7 +101,7 @@ def drawn_from(row: int, first: Any, cells: Any, drawn: float) -> int:
     return int(first[row] + (cell if place - cell < found - other else other))
 
 
-def hear_noise(counts: Any, received: int, noise: Any, rng: Any, source: int) -> None:
+def add_reply_noise(counts: Any, received: int, noise: Any, rng: Any, source: int) -> None:
     """Perturb the counts int64[K] of `received` replies by the law of their sums."""
     if received == 0:
         return

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from taciturn.envs.core import fields, private, uniform
 from taciturn.envs.core.qualities import fill_qualities
-from taciturn.envs.gossip_bandit.rule import Behaviour, ReplyNoise, choose, hear_noise
+from taciturn.envs.gossip_bandit.rule import Behaviour, ReplyNoise, add_reply_noise, choose
 from taciturn.validation import Array, Bools, Floats, Ints
 
 # The sources of random numbers.
@@ -198,7 +198,7 @@ def play(state: Any, arrays: Any, params: Any, rng: Any) -> None:
         tick(state, arrays, option, rule.adopts_on_zero, rule.adopts_on_one, world, rng)
         schedule(state, arrays, world, rng)
         if params.noise.some and state.comes:
-            hear_noise(arrays.counts, state.received, params.noise, rng, NOISE)
+            add_reply_noise(arrays.counts, state.received, params.noise, rng, NOISE)
 
 
 def observe(seen: Any, params: Any, out: Any) -> None:

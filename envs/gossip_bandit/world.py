@@ -70,7 +70,7 @@ Arguments
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
     - speaks: "installed" or "chosen": whether each agent chooses the level of its next message, by a role `speaker`
-      whose turn comes first (`taciturn.envs.core.Speaking`). It needs `without_preference="zeros"`.
+      whose turn comes first (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
     - total: of epsilon, what an agent may spend in a run (None: any amount); with "chosen" only.
 
@@ -106,9 +106,9 @@ from taciturn.envs.core import (
     Fast,
     Functions,
     Layout,
+    LevelChoiceParams,
     Replicas,
     Role,
-    SpeakingParams,
     World,
     preferences,
 )
@@ -130,7 +130,7 @@ CHEN2021: dict[int, tuple[float, ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(OptionParams, SpeakingParams):
+class Params(OptionParams, LevelChoiceParams):
     """See 'Arguments' above."""
 
     named: ClassVar[Instances] = {"chen2021": CHEN2021.get}
@@ -180,7 +180,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     noise: ClassVar[Mapping[str, str]] = {"noise": "preference"}
     acts = "ticker"
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {"preference": ("sent", "answered")}
-    told_if: ClassVar[Mapping[str, str]] = {
+    info_valid_if: ClassVar[Mapping[str, str]] = {
         "option": "pulled", "signal": "pulled", "consensus": "agrees", "departure": "departs",
     }  # fmt: skip
 
@@ -234,7 +234,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
             "answered": p.num_agents if some_reply else 0,
         }
 
-    def begun(self, where: Bools) -> None:
+    def on_reset(self, where: Bools) -> None:
         self.note_silence(self.column("preference"))
         if self.splits():
             self.between(where)
@@ -273,7 +273,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return {"time": 0.0} | events | totals
 
     def clock(self) -> Array:
-        self._begun()
+        self._require_reset()
         return self.column("time").copy()
 
     def can_jump(self, until: float) -> bool:

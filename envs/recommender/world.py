@@ -111,12 +111,12 @@ from taciturn.envs.core import Functions, Layout, Role, World
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender import drawing, rounds
 from taciturn.envs.recommender.catalogue import Catalogue
+from taciturn.envs.recommender.exchange import Exchange
 from taciturn.envs.recommender.geometry import DEPTH
 from taciturn.envs.recommender.instances import SOURCES
 from taciturn.envs.recommender.rewards import BLOCK, BUMPS, FAMILIES, ITEM_DIMS, OWN, means, number_of_bumps
 from taciturn.envs.recommender.rounds import Constants, State
 from taciturn.envs.recommender.sharing import CHANNELS, Released, ThirdParty
-from taciturn.envs.recommender.telling import Telling
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
 MAX_HORIZON = 2**24  # float32 represents every whole number of rounds up to here
@@ -215,14 +215,14 @@ def read_growth(growth: Any) -> tuple[tuple[int, float], ...]:
     return tuple(found)
 
 
-class Recommender(Telling[State]):
+class Recommender(Exchange[State]):
     __doc__ = __doc__
     name = "recommender"
     params: Params
     hidden = frozenset({"family", "bumps", "heights", "radii", "users"})
     state_type: ClassVar[Any] = State
     sources = SOURCES
-    tells_each: ClassVar[Mapping[str, tuple[str, str]]] = {
+    info_by_agent: ClassVar[Mapping[str, tuple[str, str]]] = {
         "mu": ("agent", "mu"), "regret": ("agent", "lost"), "cluster": ("agent", "cluster"), "cell": ("agent", "cell"),
         "shared": ("agent", "knew"), "records": ("agent", "records"),
     }  # fmt: skip
@@ -309,7 +309,7 @@ class Recommender(Telling[State]):
 
     def catalogue(self) -> tuple[Floats, Ints]:
         """The items [B, K, 5] and their codes [B, K] in the present runs; other arrays when a run begins."""
-        self._begun()
+        self._require_reset()
         if self._catalogue is None:
             self._catalogue = self.column("items").copy(), self.column("codes").copy()
         return self._catalogue
@@ -337,7 +337,7 @@ class Recommender(Telling[State]):
 
     # Runs.
 
-    def begun(self, where: Bools) -> None:
+    def on_reset(self, where: Bools) -> None:
         """Forget what was told in these replicas; copies of this population forget nothing."""
         if where.all():
             shape = self.num_envs, self.params.num_agents
@@ -393,7 +393,7 @@ class Recommender(Telling[State]):
 
     def best_at_hand(self) -> Ints:
         """The item with the highest mean reward that each agent has for the user to be served, int64[B, W]."""
-        self._begun()
+        self._require_reset()
         return self.column("best").copy()
 
     # Observations and metrics.
@@ -401,7 +401,7 @@ class Recommender(Telling[State]):
     def action_mask(self, role: str) -> Array:
         """See `Population`; read-only, and the same array until items arrive."""
         p = self.params
-        self._begun()
+        self._require_reset()
         moment = self.column("at_hand").tobytes() if p.growth else b""
         if self._mask is None or self._mask[0] != moment:
             active = self.column("active")
@@ -418,12 +418,12 @@ class Recommender(Telling[State]):
         return self._mask[1]
 
     def clock(self) -> Floats:
-        self._begun()
+        self._require_reset()
         return self.column("time").astype(np.float64)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
         """Means per agent and round so far, [B]."""
-        self._begun()
+        self._require_reset()
         played = np.maximum(self.column("time"), 1) * self.params.num_agents
         names = {"reward": "earned"} | {name: name for name in ("expected_reward", "regret", "shared")}
         return {name: partial(np.divide, self.column(field), played) for name, field in names.items()}

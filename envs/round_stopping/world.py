@@ -350,7 +350,7 @@ class RoundStopping(Replicas[State]):
     aliases: Mapping[str, str] = {"time_budget": "horizon"}
     state_type: ClassVar[Any] = State
     sources = ("uploads", "computing")
-    told_if: ClassVar[Mapping[str, str]] = dict.fromkeys(CLOSED, "closes")
+    info_valid_if: ClassVar[Mapping[str, str]] = dict.fromkeys(CLOSED, "closes")
     functions = Functions(reset=new_round, act=act, receive=settle, observe=observe, info=tell)
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -390,7 +390,7 @@ class RoundStopping(Replicas[State]):
 
     def rate(self) -> Floats:
         """Reward of the closed rounds divided by their duration, [B]; 0 before the first."""
-        rate: Floats = self.told()["rate_so_far"]
+        rate: Floats = self.current_info()["rate_so_far"]
         return rate
 
     def measures(self) -> dict[str, Callable[[], Array]]:

@@ -70,8 +70,8 @@ def count_senders(state: Any, arrays: Any, params: Any) -> int:
     senders = 0
     for i in range(params.num_agents):
         if params.plain:
-            speaks = params.zeros or arrays.preference[i] < params.num_options
-            arrays.arrives[i] = speaks and state.time < params.horizon
+            message_levels = params.zeros or arrays.preference[i] < params.num_options
+            arrays.arrives[i] = message_levels and state.time < params.horizon
             if arrays.arrives[i]:
                 arrays.sent[i] += params.tokens
         senders += arrays.arrives[i]

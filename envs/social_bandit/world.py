@@ -77,7 +77,7 @@ Arguments
     - flat_actions: whether the action is Discrete.
     - horizon: number of rounds; `options={"horizon": x}` at reset replaces it.
     - speaks: "installed" or "chosen": whether each agent chooses the level of its next message, by a role `speaker`
-      whose turn comes first (`taciturn.envs.core.Speaking`). It needs `without_preference="zeros"`.
+      whose turn comes first (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
     - total: of epsilon, what an agent may spend in a run (None: any amount); with "chosen" only.
 
@@ -114,9 +114,9 @@ from taciturn.envs.core import (
     ChannelConfig,
     Functions,
     Layout,
+    LevelChoiceParams,
     Replicas,
     Role,
-    SpeakingParams,
     World,
     fields,
     preferences,
@@ -147,7 +147,7 @@ from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice
 
 
 @dataclass(frozen=True, kw_only=True)
-class Params(OptionParams, SpeakingParams):
+class Params(OptionParams, LevelChoiceParams):
     """See 'Arguments' above.
 
     Raises:
@@ -319,7 +319,7 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
     state_type: ClassVar[Any] = State
     sources: ClassVar[tuple[str, ...]] = SOURCES
     noise: ClassVar[Mapping[str, str]] = {"noise": "preference"}
-    tells = ("regret", "adopters", "hops", "slots")
+    info_fields = ("regret", "adopters", "hops", "slots")
     counts: ClassVar[Mapping[str, tuple[str, str]]] = {"preference": ("", "sent")}
     opens = True
 
@@ -409,7 +409,7 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
         each = p.copies * (p.walk_length if self.spread in (walk, queue) else 1)
         return float(p.num_agents) * (min(each, p.num_options**2) if self.spread is aggregate else each)
 
-    def begun(self, where: Bools) -> None:
+    def on_reset(self, where: Bools) -> None:
         preference = self.column("preference")
         self.note_silence(np.where(preference < self.num_options, preference, -1))
 
@@ -432,7 +432,7 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
         self.history.record(self.clock, lambda: popularity(self.column("holders")))
 
     def clock(self) -> Floats:
-        self._begun()
+        self._require_reset()
         return self.column("time").astype(np.float64)
 
     def empty_info(self) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class Rumour(Replicas[State]):
 
     name = "rumour"
     params: Params
-    state_type, sources, tells = State, ("truth", "sights"), ("right",)
+    state_type, sources, info_fields = State, ("truth", "sights"), ("right",)
     functions = Functions(reset=begin, act=vote, receive=count, observe=observe)
 
     def make_roles(self) -> tuple[Role, ...]:

@@ -42,7 +42,7 @@ class CentralisedOracle(ArmPolicy):
         return arms
 
 
-class PooledKLUCB(ArmPolicy):
+class CentralisedKLUCB(ArmPolicy):
     """`HorizonKLUCB` on the pooled pulls of all agents, which divide the arms of a slot among themselves.
 
     The M agents choose one after another in each slot. An arm that j of them have already chosen in this slot has the
@@ -73,7 +73,7 @@ class PooledKLUCB(ArmPolicy):
 def divided(
     counts: Array, sums: Floats, left: Array, agents: int, a: float, c: float, each: Floats | float = 1.0
 ) -> Ints:
-    """The arms that agents take one after another, int64[B, M], by the index of `PooledKLUCB`.
+    """The arms that agents take one after another, int64[B, M], by the index of `CentralisedKLUCB`.
 
     Since the index of an arm falls with the number of agents that have taken it, the first M choices are the M highest
     of the indices [B, K, M] for 0 to M - 1 such agents.

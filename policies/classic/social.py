@@ -33,12 +33,12 @@ class FollowMajority(SocialPolicy):
     memoryless = True
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        heard = self.heard(obs)
-        shares = unbiased(heard.counts, heard.received, *self._law)
+        read_messages = self.read_messages(obs)
+        shares = unbiased(read_messages.counts, read_messages.received, *self._law)
         tied = shares == shares.max(-1, keepdims=True)
         option = np.argmax(tied * (1.0 + self.rng.random(shares.shape)), -1)
         nothing = shares.max(-1) <= 0
-        kept = np.where(heard.own >= 0, heard.own, self._options)
+        kept = np.where(read_messages.own >= 0, read_messages.own, self._options)
         return self.plan(np.where(nothing, kept, option), 1, 1)
 
 
@@ -53,13 +53,13 @@ class WinStay(SocialPolicy):
     memoryless = True
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        heard = self.heard(obs)
-        shares = unbiased(heard.counts, heard.received, *self._law)
+        read_messages = self.read_messages(obs)
+        shares = unbiased(read_messages.counts, read_messages.received, *self._law)
         largest = shares == shares.max(-1, keepdims=True)
         drawn = np.argmax(largest * (1.0 + self.rng.random(shares.shape)), -1)
-        option = np.where(heard.own >= 0, heard.own, drawn)
+        option = np.where(read_messages.own >= 0, read_messages.own, drawn)
         supported = np.take_along_axis(largest, option[..., None], -1)[..., 0]
-        return self.plan(option, (heard.own >= 0) & supported, 1)
+        return self.plan(option, (read_messages.own >= 0) & supported, 1)
 
 
 class Uniform(SocialPolicy):
@@ -109,7 +109,7 @@ class Isolated(SocialPolicy):
         index = self.index(self._pulls[replicas, agents], self._signals[replicas, agents])
         tied = index == index.max(-1, keepdims=True)
         option = np.argmax(tied * (1.0 + self.rng.random(index.shape)), -1)
-        self._chosen = agents, self.heard(obs).own if self._delayed else option
+        self._chosen = agents, self.read_messages(obs).own if self._delayed else option
         return self.plan(option, 1, 1)
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
@@ -204,8 +204,10 @@ class GosInE(IsolatedUCB):
     def exchange(self, obs: Array, ends: Bools) -> None:
         """End a phase in the replicas `ends` bool[B]: replace the less pulled of the two variable options by a
         recommendation."""
-        heard = self.heard(obs)
-        advice, known = sample(np.maximum(unbiased(heard.counts, heard.received, *self._law), 0.0), self.rng)
+        read_messages = self.read_messages(obs)
+        advice, known = sample(
+            np.maximum(unbiased(read_messages.counts, read_messages.received, *self._law), 0.0), self.rng
+        )
         news = ends[:, None] & known & ~np.take_along_axis(self.active(), advice[..., None], -1)[..., 0]
         worse = np.argmin(np.take_along_axis(self._pulls - self._before, self._extra, -1), -1)[..., None]
         kept = np.take_along_axis(self._extra, worse, -1)

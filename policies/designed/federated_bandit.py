@@ -164,10 +164,10 @@ class DividedPlan(Policy):
     The noise of a message does not shrink with the number of rewards in it, so few agents that pull an arm often tell
     more of it than many that pull it a few times. In each batch every agent pulls one arm, and then uploads. In the
     first batch the arms are dealt out evenly (an agent gets several if there are fewer agents than arms). Later the
-    agents choose one after another by the index of `PooledKLUCB`, computed from the broadcasts alone; a choice of an
-    arm counts for the pulls that its message will be worth. So the schedule is public, each reward enters one mean, and
-    a whole run costs an agent no more than one message. Who chooses first is a permutation of the agents that follows
-    from the number of the batch, so agents that are apart need to share no seed.
+    agents choose one after another by the index of `CentralisedKLUCB`, computed from the broadcasts alone; a choice of
+    an arm counts for the pulls that its message will be worth. So the schedule is public, each reward enters one mean,
+    and a whole run costs an agent no more than one message. Who chooses first is a permutation of the agents that
+    follows from the number of the batch, so agents that are apart need to share no seed.
 
     In round r the m agents of a set S_r report an arm, and the average is
 

@@ -234,10 +234,10 @@ class Listener(Remembering):
         return means[..., : self._options], means[..., self._options :].reshape(*logs.shape[:2], self._options, -1)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        heard = self.heard(obs)
-        held = heard.own
+        read_messages = self.read_messages(obs)
+        held = read_messages.own
         ones, zeros = self.own(held)
-        answers = self.listen(heard.counts, heard.received)
+        answers = self.listen(read_messages.counts, read_messages.received)
         listens, belief = answers[..., -1:] > 0, beta_belief(ones, zeros)
         products = np.zeros(())
         if listens.any():
@@ -292,8 +292,8 @@ class OneAnswerOracle(Listener):
             bits = self.rng.random((*self._shape, self._options)) < np.where(
                 self._holds[..., None] == np.arange(self._options), p, q
             )
-            speaks = (self._holds >= 0) | (not self._silent)
-            answers = np.concatenate([bits, np.ones((*self._shape, 1))], -1) * speaks[..., None]
+            message_levels = (self._holds >= 0) | (not self._silent)
+            answers = np.concatenate([bits, np.ones((*self._shape, 1))], -1) * message_levels[..., None]
             self._drawn[due] = answers.sum(1)[due]
             self._waits &= ~due
         return np.broadcast_to(self.temper * self._drawn[:, None], (*counts.shape[:2], self._options + 1))
@@ -303,7 +303,7 @@ class OneAnswerOracle(Listener):
         self._drawn[where], self._waits[where], self._holds[where] = 0, True, self._first[where]
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        self._holds[self.at()] = self.heard(obs).own
+        self._holds[self.at()] = self.read_messages(obs).own
         return super().act(obs, mask)
 
     def pull(self, option: Ints, held: Ints, adopts: tuple[Bools, Bools]) -> Array:

@@ -167,7 +167,7 @@ class LogisticBandit(ItemPolicy, Learner):
         self._spread -= (h[..., None] * k)[..., None] * ahead[..., None, :]
 
 
-class PooledLogistic(LogisticBandit):
+class CentralisedLogistic(LogisticBandit):
     """`LogisticBandit` with one posterior for all agents of a replica, which gets every feedback at once, exactly.
 
     It shows what others' private data are worth, and is no policy that agents with private data could play.

@@ -154,7 +154,7 @@ class HoldTheBest(Remembering):
         self.fading = number("fading", fading, at_least=0, at_most=1000)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        held = self.heard(obs).own
+        held = self.read_messages(obs).own
         ones, zeros = self.known(held)
         belief = beta_belief(ones, zeros)
         option = self.choose(belief, ones + zeros)
@@ -173,7 +173,7 @@ class HoldTheBest(Remembering):
         return most_hopeful(belief, self.hope(), self.rng)
 
 
-class HoldTheBestTogether(HoldTheBest):
+class CentralisedHoldTheBest(HoldTheBest):
     """`HoldTheBest` for agents that share a mind: all go by the signals of all, at once and without privacy.
 
     In `social_bandit_v0`, where they act at the same time, they choose one after another, and the spread of an option

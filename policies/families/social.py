@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView
-from taciturn.envs.core.preferences import Heard, heard, join_plan
+from taciturn.envs.core.preferences import ReadMessages, join_plan, read_messages
 from taciturn.envs.core.replies import unbiased
 from taciturn.envs.gossip_bandit.rule import GossipRule
 from taciturn.envs.gossip_bandit.world import GossipBandit
@@ -93,11 +93,11 @@ class SocialPolicy(Policy):
             self._law = p[..., None], q[..., None]
         return seen
 
-    def heard(self, obs: Array) -> Heard:
+    def read_messages(self, obs: Array) -> ReadMessages:
         """Decode observations [B, rows, D]."""
         if self._reads_law:
             self.unpack(obs)
-        return heard(self._layout, obs, self._scale)
+        return read_messages(self._layout, obs, self._scale)
 
     def plan(self, option: Array, on_zero: Any = 0, on_one: Any = 1) -> Array:
         """Actions: pull `option` int64[B, rows], and adopt it on signal 0 if `on_zero`, on signal 1 if `on_one`."""
@@ -123,10 +123,10 @@ class Proportional(SocialPolicy):
         return np.maximum(unbiased(counts, received, *self._law), 0.0)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        heard = self.heard(obs)
-        weights = self.weights(heard.counts, heard.received)
-        uniform = self.rng.random(heard.own.shape)
-        option = option_to_pull(weights, heard.own, uniform, self._threshold, self._explore)
+        read_messages = self.read_messages(obs)
+        weights = self.weights(read_messages.counts, read_messages.received)
+        uniform = self.rng.random(read_messages.own.shape)
+        option = option_to_pull(weights, read_messages.own, uniform, self._threshold, self._explore)
         return self.plan(option, *self._adopts)
 
     def gossip_rule(self, view: PublicView) -> GossipRule | None:

@@ -40,7 +40,7 @@ class PaidPerSlot(RoundStopping):
     """The Lagrangian objective with time charged slot by slot instead of at the end: the same return, with less
     delay."""
 
-    heard = staticmethod(settle_per_slot)
+    functions = RoundStopping.functions._replace(receive=settle_per_slot)
 
 
 class LearnedStopping(ModelLearner):

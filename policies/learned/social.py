@@ -91,11 +91,11 @@ class SocialQ(SocialPolicy, Learner):
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         assert self._values is not None, "SocialQ acts after reset()"
-        heard = self.heard(obs)
-        shares = np.clip(unbiased(heard.counts, heard.received, *self._law), 0.0, 1.0)
-        mine = np.take_along_axis(shares, np.maximum(heard.own, 0)[..., None], -1)[..., 0]
+        read_messages = self.read_messages(obs)
+        shares = np.clip(unbiased(read_messages.counts, read_messages.received, *self._law), 0.0, 1.0)
+        mine = np.take_along_axis(shares, np.maximum(read_messages.own, 0)[..., None], -1)[..., 0]
         own, most = np.minimum((np.stack([mine, shares.max(-1)]) * self.bins).astype(np.int64), self.bins - 1)
-        state = np.where(heard.own >= 0, own, self.bins), most
+        state = np.where(read_messages.own >= 0, own, self.bins), most
         if self._learning and self._last is not None:
             self._learn(self._last, self._values[state].max(-1))
         move = self._values[state].argmax(-1)

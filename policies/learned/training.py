@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taciturn.envs.core import Array, Layout, Population, PublicView, Streams, uniform
+from taciturn.envs.core import Array, Functions, Layout, Population, PublicView, Streams, uniform
 from taciturn.envs.social_bandit.dissemination import SOURCES
 from taciturn.envs.social_bandit.world import SocialBandit, flat_plan, plan
 from taciturn.policies.base import Learner
@@ -88,8 +88,8 @@ class ImmediateReward(SocialBandit):
     sources: ClassVar[tuple[str, ...]] = (*SOURCES, "pay")
 
     @property
-    def said(self) -> Callable[..., None]:
-        return flat_plan_and_pay if self.params.flat_actions else plan_and_pay
+    def functions(self) -> Functions:
+        return super().functions._replace(act=flat_plan_and_pay if self.params.flat_actions else plan_and_pay)
 
 
 def plan_and_pay(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:

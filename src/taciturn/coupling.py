@@ -1,4 +1,5 @@
-"""Random numbers that depend as little as possible on other rows, for playing a policy again (`taciturn.pooling`)."""
+"""Random numbers that depend as little as possible on other rows, for playing a policy again
+(`taciturn.centralisation`)."""
 
 import random
 import sys

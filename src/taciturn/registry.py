@@ -13,17 +13,17 @@ from taciturn.envs import WORLDS as WORLDS
 from taciturn.envs.core import (
     AECView,
     Controlled,
+    ControlledAgent,
+    LevelChoice,
     ParallelView,
     Population,
-    Seat,
     SingleEnv,
-    Speaking,
     VectorView,
     World,
 )
 from taciturn.envs.core.descriptor import Descriptor, imported
+from taciturn.envs.core.level_choice import COMMUNICATOR
 from taciturn.envs.core.render import RENDER_MODES
-from taciturn.envs.core.speaking import SPEAKER
 from taciturn.plugins import PluginError, Plugins
 from taciturn.validation import UnknownParameter, close, in_any_case, shown, some
 
@@ -78,7 +78,7 @@ def seat(
         agent: the agent of the seat: a number, or a name such as "agent_3" or, where agents choose the levels of their
             messages, "speaker_3".
         speakers: the policy that chooses the levels of messages, or its name, such as "ConstantLevel"; with
-            `speaks="chosen"` only.
+            `message_levels="chosen"` only.
         **parameters: those of the world.
 
     Raises:
@@ -102,13 +102,13 @@ def seat(
         wanted = "a policy, as speaks is 'chosen'" if more else "None unless speaks is 'chosen'"
         raise ValueError(f"speakers must be {wanted}, not {shown(speakers)}")
     if more:
-        played = {role: policy, SPEAKER: make_policy(speakers) if isinstance(speakers, str) else speakers}
-        role = SPEAKER if str(agent).startswith(SPEAKER) else role
+        played = {role: policy, COMMUNICATOR: make_policy(speakers) if isinstance(speakers, str) else speakers}
+        role = COMMUNICATOR if str(agent).startswith(COMMUNICATOR) else role
         policy = played.pop(role)
-    waits = population.some_act and role != SPEAKER
+    waits = population.some_act and role != COMMUNICATOR
     if more:
         population = Controlled(population, role, played)
-        if alone and role != SPEAKER:
+        if alone and role != COMMUNICATOR:
             return population
     if agent in (names := population.possible_agents):
         agent = names.index(str(agent))
@@ -117,7 +117,7 @@ def seat(
             f"others must be a policy without memory in {num_envs} replicas of {world}, not {policy!r}: "
             f'make one replica at a time (vectorization_mode="sync")'
         )
-    return Seat(population, role, agent, {role: policy})  # type: ignore[arg-type]  # which checks the agent
+    return ControlledAgent(population, role, agent, {role: policy})  # type: ignore[arg-type]  # which checks the agent
 
 
 @cache
@@ -305,7 +305,7 @@ def _gymnasium_form(known: Descriptor, num_envs: int, parameters: Mapping[str, A
     known.world.check_names(plain, own)
     if known.one_agent is None:
         whole = known.world.population(num_envs, **plain)
-        if len(whole.possible_agents) == 1 or (len(whole.roles) > 1 and not isinstance(whole, Speaking)):
+        if len(whole.possible_agents) == 1 or (len(whole.roles) > 1 and not isinstance(whole, LevelChoice)):
             known.world.check_names(parameters)
             return whole
     players = {name: _player(parameters.get(name, usual)) for name, usual in known.players.items()}

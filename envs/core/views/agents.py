@@ -39,15 +39,15 @@ class Agents(OneReplica):
         self._actors = self._of.copy()  # their names
         self._seen: dict[str, Array] = {}  # what all agents of a role observe,
         self._shown: dict[str, Array] = {}  # and what single agents do
-        self._told: Info = {}  # without the values by agent,
+        self._run_info: Info = {}  # without the values by agent,
         self._each: dict[str, list[tuple[str, Array]]] = {}  # which are here, by role: (key, values [N])
         self._masks: dict[str, Array | None] = {}
-        self._begun = False
+        self._require_reset = False
         self.truth_in_state = False
         self._state_spaces: dict[bool, gymnasium.spaces.Box] = {}
 
     def _check_begun(self, what: str) -> None:
-        if not self._begun:
+        if not self._require_reset:
             raise gymnasium.error.ResetNeeded(f"no run of {self.population.name} has begun: call reset() before {what}")
 
     def _refuse(self) -> NoReturn:
@@ -63,10 +63,10 @@ class Agents(OneReplica):
 
     def _begin(self, seed: int | None, options: dict[str, Any] | None, everyone: bool) -> None:
         """Begin a run; refused arguments change nothing."""
-        seen, told = self.population.reset_one(seed, options, everyone)
-        self.agents, self._begun = list(self.possible_agents), True
-        self._by_agent = self.population.told_by_agent
-        self._note(seen, told, everyone)
+        seen, run_info = self.population.reset_one(seed, options, everyone)
+        self.agents, self._require_reset = list(self.possible_agents), True
+        self._by_agent = self.population.info_keys_by_agent
+        self._note(seen, run_info, everyone)
 
     def _play(self, actions: Mapping[str, Any], everyone: bool) -> tuple[dict[str, float], bool, bool]:
         """Play a turn by actions of the roles whose turn it is: (rewards, of agents who can have one, terminated,
@@ -74,20 +74,20 @@ class Agents(OneReplica):
 
         With `everyone`, all agents of a role observe afterwards, not only those that act next.
         """
-        seen, rewards, terminated, truncated, told = self.population.step_one(actions, everyone)
+        seen, rewards, terminated, truncated, run_info = self.population.step_one(actions, everyone)
         paid: dict[str, float] = {}
         for role, values in rewards.items():
             of_role = dict(zip(self._actors[role], values))
             paid = paid | of_role if paid else of_role
-        self._note(seen, told, everyone)
+        self._note(seen, run_info, everyone)
         return paid, terminated, truncated
 
-    def _note(self, seen: dict[str, Array], told: Info, everyone: bool) -> None:
+    def _note(self, seen: dict[str, Array], run_info: Info, everyone: bool) -> None:
         """Store what is observed and told at this moment, and who acts."""
-        self._told, self._masks, self._seen, self._shown = told, {}, seen, {}
+        self._run_info, self._masks, self._seen, self._shown = run_info, {}, seen, {}
         self._each = {role: [] for role in self._of} if self._by_agent else {}
         for key in self._by_agent:
-            for role, values in told.pop(key).items():
+            for role, values in run_info.pop(key).items():
                 self._each[role].append((key, values))
         for role in self._of if self._some_act else ():
             rows = self.population.acting(role)
@@ -95,7 +95,7 @@ class Agents(OneReplica):
                 continue
             names, who = self._of[role], rows[0].tolist()
             self._acting[role], self._actors[role] = who, [*map(names.__getitem__, who)]
-            told["acting"] = False
+            run_info["acting"] = False
             if role in seen and not everyone:
                 self._shown |= dict(zip(self._actors[role], seen.pop(role)))
 
@@ -121,7 +121,7 @@ class Agents(OneReplica):
     def _infos(self) -> dict[str, Info]:
         """The infos of all agents, a separate dict for each: the values of the replica, the agent's entry of values by
         role, and its mask. Where only some act at a time, `acting` says whether the agent acts next."""
-        infos, first = [*map(dict.copy, repeat(self._told, len(self.possible_agents)))], 0
+        infos, first = [*map(dict.copy, repeat(self._run_info, len(self.possible_agents)))], 0
         for role, names in self._of.items() if self._by_agent or self._masked or self._some_act else ():
             own = infos[first : (first := first + len(names))]
             for key, values in self._each.get(role, ()):
@@ -131,7 +131,7 @@ class Agents(OneReplica):
                 # Nobody else gets the rows of a mask that can be written to.
                 for info, row in zip(own, mask if mask.flags.writeable else mask.copy()):
                     info["action_mask"] = row
-            if self._told_acting(role):
+            if self._info_acting(role):
                 who = self._acting[role]
                 for info in own if who is None else map(own.__getitem__, who):
                     info["acting"] = True
@@ -139,19 +139,19 @@ class Agents(OneReplica):
 
     def _info(self, agent: str) -> Info:
         """The info of one agent; see `_infos`."""
-        info, (role, place) = self._told.copy(), self._place[agent]
+        info, (role, place) = self._run_info.copy(), self._place[agent]
         for key, values in self._each.get(role, ()):
             info[key] = values[place].item()
         if self._masked and (mask := self._mask(role)) is not None:
             info["action_mask"] = mask[place].copy()
-        if self._told_acting(role):
+        if self._info_acting(role):
             who = self._acting[role]
             info["acting"] = who is None or place in who
         return info
 
-    def _told_acting(self, role: str) -> bool:
+    def _info_acting(self, role: str) -> bool:
         """Whether infos tell which of a role's agents act next."""
-        return self._some_act and "acting" in self._told and (not self._turns or role in self.population.turn)
+        return self._some_act and "acting" in self._run_info and (not self._turns or role in self.population.turn)
 
     def state(self) -> Array:
         """The world's whole state, in `state_space`; central critics learn from it (Gymnasium's and PettingZoo's

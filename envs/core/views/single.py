@@ -46,7 +46,7 @@ class OneReplica:
         population.fix_spaces()
         self.render_mode = choice("render_mode", render_mode, (None, *RENDER_MODES))
         population.pictured = render_mode is not None
-        population.tells_agents = True
+        population.info_per_agent = True
         self._masked = type(population).action_mask is not Population.action_mask
         self._by_agent: tuple[str, ...] = ()  # the keys of infos with a value for each agent, known as a run begins
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10, "name": population.name, **metadata}
@@ -68,23 +68,23 @@ class SingleEnv(OneReplica, gymnasium.Env[Array, Any]):
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
         self.role = sole_role(population, "SingleEnv")
         super().__init__(population, render_mode)
-        population.tells_agents = False
+        population.info_per_agent = False
         role = population.roles[self.role]
         self.observation_space, self.action_space = role.layout.space(), role.action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
         seen, info = self.population.reset_one(seed, options)
-        self._by_agent = self.population.told_by_agent
+        self._by_agent = self.population.info_keys_by_agent
         super().reset(seed=seed)  # only now: a refused call must change nothing
         self._renderer.update()
-        return seen[self.role][0], self._told(info)
+        return seen[self.role][0], self._full(info)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
         role = self.role
         seen, earned, terminated, truncated, info = self.population.step_one({role: [action]})
         if self.render_mode is not None:
             self._renderer.update()
-        return seen[role][0], earned[role][0], terminated, truncated, self._told(info)
+        return seen[role][0], earned[role][0], terminated, truncated, self._full(info)
 
     @property
     def action_masks(self) -> Callable[[], Array]:
@@ -98,7 +98,7 @@ class SingleEnv(OneReplica, gymnasium.Env[Array, Any]):
             raise AttributeError(f"{self.population.name} has actions in a Box, for which there are no masks")
         return lambda: effective_actions(self.population, self.role)[0]
 
-    def _told(self, info: Info) -> Info:
+    def _full(self, info: Info) -> Info:
         """The info without its values by agent, which single-agent views do not show, and with the mask."""
         for key in self._by_agent:
             info.pop(key, None)

@@ -60,7 +60,7 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         observation, info = self.population.reset(seed=seed, options=options, where=where)
         super().reset(seed=seed)
         self._ended = self.population.done.copy()
-        return observation[:, 0], self._told(info)
+        return observation[:, 0], self._full(info)
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, Info]:
         population, actions = self.population, array_of("actions", actions)
@@ -82,13 +82,13 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
                 final[i] = observation[i, 0]
             last = {"final_obs": final, "final_info": masked(_whole(info) | self._mask(), ended)}
             observation, begun = population.reset(where=ended)
-            told = (
+            latest_info = (
                 overlaid(ended, _whole(begun), _whole(info)) | last | {f"_{key}": ended for key in last} | self._mask()
             )
             self._ended = np.zeros(self.num_envs, np.bool_)
         else:
-            told = self._told(info)
-        return observation[:, 0], reward[:, 0], terminated, truncated, told
+            latest_info = self._full(info)
+        return observation[:, 0], reward[:, 0], terminated, truncated, latest_info
 
     def _step_after_end(self, actions: Array) -> tuple[Array, Array, Array, Array, Info]:
         """Reset the replicas that ended in the last step, ignoring their actions, and step the others."""
@@ -105,9 +105,9 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
             observation, begun = population.reset(where=fresh)
             info = overlaid(fresh, begun, info)
         self._ended = population.done.copy()
-        return observation[:, 0], reward[:, 0], terminated & ~fresh, truncated & ~fresh, self._told(info)
+        return observation[:, 0], reward[:, 0], terminated & ~fresh, truncated & ~fresh, self._full(info)
 
-    def _told(self, info: Info) -> Info:
+    def _full(self, info: Info) -> Info:
         return _whole(info) | self._mask()
 
     def _mask(self) -> Info:

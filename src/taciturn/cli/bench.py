@@ -87,7 +87,7 @@ def print_mine(store: "Store", agents: Sequence[str], *, everywhere: bool) -> No
     from taciturn.bench.report import print_table, terminal, write_report
 
     own = store.results("agents")
-    results = mine.beside_kept(own, KEPT)
+    results = mine.beside_stored(own, KEPT)
     for agent in agents:
         tables = mine.tables(results, agent)
         for table in tables:
@@ -110,7 +110,7 @@ def confirmed(studies: "list[Study]", quick: bool, yes: bool, other: str) -> Non
     if yes:
         return
     cells = sum(len(study.cells(quick)) for study in studies)
-    hours = 0.0 if quick else sum(map(kept_hours, studies))
+    hours = 0.0 if quick else sum(map(stored_hours, studies))
     takes = f", about {hours:.1f} hours of one core" * bool(hours)
     what = f"{len(studies)} studies" if len(studies) != 1 else "one study"
     said = f"this runs {what}, {cells:,} cells{takes}"
@@ -119,7 +119,7 @@ def confirmed(studies: "list[Study]", quick: bool, yes: bool, other: str) -> Non
     confirm(f"{said[:1].upper()}{said[1:]} ({other}). Run all?", abort=True)
 
 
-def kept_hours(study: "Study") -> float:
+def stored_hours(study: "Study") -> float:
     """How long the kept full run of a study took, in hours of one core; 0 if it is not at hand."""
     from taciturn.bench.submission import unpacked
 

@@ -24,7 +24,7 @@ def leaderboard(
     Example: taciturn leaderboard results/mine --mine
     """
     from taciturn.bench.comparisons.kinds import KindsOfAgents
-    from taciturn.bench.mine import beside_kept
+    from taciturn.bench.mine import beside_stored
     from taciturn.bench.report import print_table
     from taciturn.bench.scores import FREE, UNDER, rows_of, who_is_best
     from taciturn.bench.scores import leaderboard as table_of
@@ -36,7 +36,7 @@ def leaderboard(
         study.check(place, submission)
     results = merged(submissions)
     if mine:
-        results = beside_kept(results, KEPT)
+        results = beside_stored(results, KEPT)
     if as_json:
         print(json.dumps(rows_of(results)))
         return

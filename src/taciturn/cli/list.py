@@ -55,7 +55,7 @@ def list_(
     if as_json:
         found: dict[str, Any] = {name: told[name] for name in chosen}
         if "tasks" in found:
-            from taciturn.bench.marks import described
+            from taciturn.bench.references import described
 
             found["tasks"] = [described(task) for task in TASKS.values()]
         print(json.dumps(found))

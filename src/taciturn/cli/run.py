@@ -98,7 +98,7 @@ def run(
     if env in TASKS:
         print(f"task: {TASKS[env].variant.what}; measure: {TASKS[env].aim}")
         if "score" in metrics:
-            from taciturn.bench.marks import scale_of
+            from taciturn.bench.references import scale_of
 
             print(f"score: {scale_of(TASKS[env])}")
     rows = []
@@ -119,7 +119,7 @@ def run(
 def score_of(task: "Task", metrics: dict[str, dict[str, Any]]) -> tuple[Any, Any, Any]:
     """The score of runs of a task, with an interval that allows for the marks' uncertainty; without one below three
     runs."""
-    from taciturn.bench.marks import scale_of
+    from taciturn.bench.references import scale_of
     from taciturn.bench.statistics import Estimate
 
     scale, found = scale_of(task), metrics[task.measure]
@@ -152,13 +152,13 @@ def _task(
 ) -> tuple[Play, Any, dict[str, Any], str]:
     """As `_world`, of a task, and how agents share a mind, if they do; of its world, only the form in which learners
     play may be set."""
-    from taciturn.bench.comparisons.playing import first_within, played, ready, shared_mind, task_config
-    from taciturn.bench.marks import scale_of
-    from taciturn.bench.tasks import CONTESTS
+    from taciturn.bench.comparisons.playing import centralised_mind, first_within, played, ready, task_config
+    from taciturn.bench.references import scale_of
+    from taciturn.bench.tasks import BENCHMARKS
     from taciturn.bench.tuned import usual
 
     own, form = split_settings(settings)
-    free = CONTESTS[task.env].for_learners
+    free = BENCHMARKS[task.env].for_learners
     fixed |= {f"--set {key}": value for key, value in form.items() if key not in free}
     for option, value in fixed.items():
         if value is not None:
@@ -171,7 +171,7 @@ def _task(
     given = form | {f"policy.{key}": value for key, value in own.items()}
 
     ways = ready(task, actor, one, seed)
-    pooled = shared_mind(actor, one, seed, task.variant)
+    pooled = centralised_mind(actor, one, seed, task.variant)
 
     def play(runs: int, seed: int) -> dict[str, Any]:
         if isinstance(task.total, float):

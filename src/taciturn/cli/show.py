@@ -23,8 +23,8 @@ def show(
 ) -> None:
     """Describe an environment, a policy, a mechanism, a task or a study."""
     from taciturn.bench.catalogue import load_studies
-    from taciturn.bench.marks import described as told
-    from taciturn.bench.marks import scale_of
+    from taciturn.bench.references import described as told
+    from taciturn.bench.references import scale_of
     from taciturn.bench.tasks import TASKS
     from taciturn.describing import described
 

@@ -155,7 +155,7 @@ def _judged(
     progress: Progress,
 ) -> list[Value]:
     """IPS, SNIPS and DR on the rows after the first `taught`; the policy learns from those first rows."""
-    seat, told = _Seat(log, actor, seed), f"{actor!r}, taught and judged"
+    seat, told = _ControlledAgent(log, actor, seed), f"{actor!r}, taught and judged"
     for row in range(taught):
         obs, _ = seat.asks(row, row)
         seat.tells(obs, int(log.action[row]), bool(log.click[row]))
@@ -188,7 +188,7 @@ def _judged(
 
 def _replayed(log: BanditLog, actor: Any, seed: int, progress: Progress) -> Ints:
     """The rows that rejection replay keeps."""
-    seat, told = _Seat(log, actor, seed), f"{actor!r} replays"
+    seat, told = _ControlledAgent(log, actor, seed), f"{actor!r} replays"
     kept: list[int] = []
     for row in range(len(log)):
         obs, action = seat.asks(row, len(kept))
@@ -209,7 +209,7 @@ def _no_overlap(log: BanditLog, actor: Any, rows: int) -> str:
     )
 
 
-class _Seat:
+class _ControlledAgent:
     """The seat of one agent in a recommender whose users are the rows of a log."""
 
     def __init__(self, log: BanditLog, policy: Any, seed: int) -> None:

@@ -225,8 +225,8 @@ class Accountant:
             unit: what two adjacent worlds differ in. `event`: one event, which enters at most one message of a
                 `disjoint` channel. `user`: an agent's whole history; a message then costs as much as a change of all
                 its `events`, and inf if their number was not stated and the mechanism is not local. None: each message
-                counts at its own channel's unit. At every unit, totals are inf if a channel's `silence_tells`, or is
-                `unbounded`, even without messages; so are those of messages of a mechanism whose `changes_tell`.
+                counts at its own channel's unit. At every unit, totals are inf if a channel's `silence_leaks`, or is
+                `unbounded`, even without messages; so are those of messages of a mechanism whose `changes_leak`.
             observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of
                 all channels.
             channel: count only this channel, or these. The total then says nothing of what the others tell.

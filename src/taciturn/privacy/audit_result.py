@@ -66,7 +66,7 @@ class AuditResult:
     threshold: tuple[float, float]
     delta: float
     seed: int
-    told_apart: bool = True
+    distinguished: bool = True
     attack: str = ""
     bits: bool = True
     expected: float = math.nan
@@ -82,7 +82,7 @@ class AuditResult:
             return "no claim"
         if self.certified > self.claimed:
             return "violated"
-        return "consistent" if self.told_apart and self.claimed < self.cap else "no power"
+        return "consistent" if self.distinguished and self.claimed < self.cap else "no power"
 
     def against(self, claimed: float) -> "AuditResult":
         """The same result beside another claim."""

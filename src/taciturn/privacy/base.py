@@ -41,7 +41,7 @@ class Mechanism(metaclass=NamesUnknown):
 
     payloads: ClassVar[frozenset[Payload]] = frozenset(get_args(Payload))
     per_stream: ClassVar[bool] = False
-    changes_tell: ClassVar[bool] = False
+    changes_leak: ClassVar[bool] = False
     once: ClassVar[bool] = False
     averages: ClassVar[bool] = False
     shuffles: bool = False

@@ -159,15 +159,15 @@ def audit_transcripts(
         certified = certificate(correct, guesses, certifying, alpha, delta)
         numbers = (trials, certifying, 1 - alpha, guesses, correct, (rule.low, rule.high), delta, seed)
         apart = bool((np.append(known_scores, values) != values[0]).any())
-        found = AuditResult(name, way, float(claimed), certified, cap, *numbers, told_apart=apart, attack=attack)
+        found = AuditResult(name, way, float(claimed), certified, cap, *numbers, distinguished=apart, attack=attack)
         every = np.append(known_scores, values), np.append(second[held - known_scores.size : held], labels)
         expected = optimum(*every, delta) if attack == RATIO else math.nan
         results.append(replace(found, bits=bits, expected=expected))
     if len(results) == 1:
         return replace(results[0], confidence=confidence)
     top = max(results, key=lambda result: result.certified)
-    apart = any(result.told_apart for result in results)
-    return replace(top, method="both", confidence=confidence, told_apart=apart, parts=tuple(results))
+    apart = any(result.distinguished for result in results)
+    return replace(top, method="both", confidence=confidence, distinguished=apart, parts=tuple(results))
 
 
 def _scored(scorers: Mapping[str, Scorer], parts: Iterable[Array], labels: Bools) -> tuple[Array, Bools]:
@@ -196,7 +196,7 @@ def _gaussian_run(blank: AuditResult, scores: Array, second: Bools) -> AuditResu
         threshold=(-edge, edge),
         attack=RATIO,
         bits=False,
-        told_apart=bool(np.ptp(scores) > 0),
+        distinguished=bool(np.ptp(scores) > 0),
     )
 
 

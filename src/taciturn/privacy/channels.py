@@ -22,7 +22,7 @@ class SendingChannel(Protocol):
         silence_tells: whether an agent's private data may affect whether, when or to whom it sends, or what a message
             is about.
         given: what totals of the channel take as given, in words; empty: nothing.
-        unbounded: why no finite total holds, besides `silence_tells`; empty: nothing speaks against it.
+        unbounded: why no finite total holds, besides `silence_leaks`; empty: nothing speaks against it.
         everyone: int64[B], messages that every sender has sent.
         each: int64[B, N], messages beyond those, by sender; None if there are none.
         config: what is installed on the channel; its `mechanism` is None if there is no privacy mechanism.
@@ -33,7 +33,7 @@ class SendingChannel(Protocol):
     observer: Observer
     unit: Unit
     disjoint: bool
-    silence_tells: bool
+    silence_leaks: bool
     given: str
     unbounded: str
     everyone: Ints

@@ -41,7 +41,7 @@ class ChosenLevels(Repeated):
     a repetition is a function of what was read before (post-processing: Dwork & Roth 2014, Proposition 2.1).
 
     This bounds what is lost only if the level tells nothing itself, so it must follow from what observers know:
-    `taciturn.envs.core.speaking` makes it the action of a role that sees nothing else.
+    `taciturn.envs.core.level_choice` makes it the action of a role that sees nothing else.
 
     Args:
         mechanism: `BitwiseRandomizedResponse`, `UnaryEncoding` or `Laplace` at the highest level; at the others its
@@ -80,7 +80,7 @@ class ChosenLevels(Repeated):
         """State of agents of `shape` that have said nothing."""
         return LevelsState(shape)
 
-    def say(
+    def perturb_levels(
         self,
         x: Array,
         levels: Floats,
@@ -109,15 +109,15 @@ class ChosenLevels(Repeated):
                 state.answers = np.zeros(x.shape, answers.dtype)
             state.answers[said] = answers
         state.fresh, state.standing = fresh, np.where(fresh, levels, state.standing)
-        speaks = fresh | (who & (state.standing > 0)) if self.repeats else fresh
-        if state.answers is None or not speaks.any():
+        message_levels = fresh | (who & (state.standing > 0)) if self.repeats else fresh
+        if state.answers is None or not message_levels.any():
             return np.zeros_like(x), np.zeros(state.shape, np.bool_)
-        spoken = speaks.reshape(*speaks.shape, *[1] * (x.ndim - speaks.ndim))
-        return np.where(spoken, state.answers, np.zeros((), state.answers.dtype)), speaks
+        spoken = message_levels.reshape(*message_levels.shape, *[1] * (x.ndim - message_levels.ndim))
+        return np.where(spoken, state.answers, np.zeros((), state.answers.dtype)), message_levels
 
     def step(
         self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
         """Messages of all agents at the highest level."""
         values, who = state.check(x), np.broadcast_to(True if where is None else where, state.shape)
-        return self.say(values, np.full(state.shape, self.epsilon), who, rng, state, sensitivity)[0]
+        return self.perturb_levels(values, np.full(state.shape, self.epsilon), who, rng, state, sensitivity)[0]

@@ -95,7 +95,7 @@ class Memoized(Repeated):
         mechanism: draws the answers; it must have no state itself.
     """
 
-    changes_tell: ClassVar[bool] = True
+    changes_leak: ClassVar[bool] = True
 
     def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> MemoizedState:
         """State without answers, for agents of `shape`."""
@@ -152,7 +152,7 @@ class Scheduled(Repeated):
     as the mechanism bounds any change of its input (randomised response does; the accountant's rules hold for others).
 
     The moment must be public. An agent counts its own messages, so this holds where private data affect neither
-    whether nor when it sends. Elsewhere (`Channel.silence_tells`) the accountant's totals are infinite, as for all
+    whether nor when it sends. Elsewhere (`Channel.silence_leaks`) the accountant's totals are infinite, as for all
     mechanisms.
 
     One answer that everybody hears says more than many answers at the same total that are heard once each: what a small

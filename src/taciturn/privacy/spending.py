@@ -41,7 +41,7 @@ def spending(
       all channels, of the agent that spent most (the maximum over roles, where several send), 0 where none was sent.
 
     Every epsilon is inf where a message was sent on a channel without a mechanism. Every total is inf where the
-    channel's `silence_tells` or is `unbounded`, even without messages, or a memoised answer may change (see
+    channel's `silence_leaks` or is `unbounded`, even without messages, or a memoised answer may change (see
     `Accountant.epsilon`). Mechanisms with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent:
     `messages` counts what was sent, the epsilons count what was charged.
 
@@ -60,7 +60,7 @@ def spending(
         nothing_hidden = np.where(messages > 0, math.inf, 0.0)
         total = (
             np.full(messages.shape, math.inf)
-            if any(channel.silence_tells or channel.unbounded for channel in channels)
+            if any(channel.silence_leaks or channel.unbounded for channel in channels)
             else nothing_hidden
         )
         totals = {f"epsilon_{name}": total.copy() for name in methods}
@@ -100,7 +100,7 @@ def _spent_by(role: str, accountant: Accountant, methods: Sequence[Method], delt
     spent = {"epsilon_message": costliest}
     read = [accountant.channels[account.channel] for account in accounts]
     quick = not any(_is_impure(account.loss) for account in accounts)
-    quick = quick and not any(one.silence_tells or one.unbounded or changes_show(one) for one in read)
+    quick = quick and not any(one.silence_leaks or one.unbounded or changes_show(one) for one in read)
     for method in methods:
         if method == "basic" and quick:
             spent["epsilon_basic"] = _basic(accounts, most, accountant)

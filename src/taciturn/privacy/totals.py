@@ -28,7 +28,7 @@ def epsilons(accountant: Any, accounts: Accounts, bound: Bound, unit: Unit | Non
     differ on a single account, the agent that has sent most there has spent most: [B, 1].
     """
     read = [accountant.channels[a.channel] for a in accounts]
-    if any(channel.silence_tells or channel.unbounded for channel in read):
+    if any(channel.silence_leaks or channel.unbounded for channel in read):
         return np.full((accountant.num_envs, 1), math.inf)
     top = top and sum(isinstance(a, Levels) or a.each is not None for a in accounts) == 1
     counted: list[tuple[str | None, PrivacyLoss, Ints]] = []  # the channel, if its messages compose in parallel
@@ -114,7 +114,7 @@ def changes_show(channel: SendingChannel) -> bool:
     """Whether answers on a channel reveal changes of a private value: a mechanism repeats them, and no budget stops it
     after the first."""
     config = channel.config
-    return config.mechanism is not None and config.mechanism.changes_tell and config.budget is None
+    return config.mechanism is not None and config.mechanism.changes_leak and config.budget is None
 
 
 def total_by(delta: float, method: Method, worst: int, history: History) -> Floats:
@@ -130,7 +130,7 @@ def note(channel: SendingChannel, kind: str) -> str:
     notes = [NOTES.get(type(channel.config.mechanism), "")]
     notes += ["disjoint: at event level all messages together cost what the costliest does"] * channel.disjoint
     notes += ["infinite: an answer that changes reveals that the value changed"] * changes_show(channel)
-    notes += [f"infinite: {SILENCE}"] * channel.silence_tells
+    notes += [f"infinite: {SILENCE}"] * channel.silence_leaks
     notes += [f"given {channel.given}"] * bool(channel.given)
     notes += [f"infinite: {channel.unbounded}"] * bool(channel.unbounded)
     return "; ".join(filter(None, notes))

@@ -12,11 +12,11 @@ import numpy as np
 import taciturn
 from taciturn import registry
 from taciturn.agents import bring
+from taciturn.centralisation import pooling, replicas_for
 from taciturn.envs.core import Array, Fast, HiddenTruth, Population, PublicView, Rollout, Step, as_policies, begin
 from taciturn.envs.core.playing import restart
 from taciturn.envs.core.public import HARMLESS, fast_form
 from taciturn.policies import Policy
-from taciturn.pooling import pooling, replicas_for
 from taciturn.testing.cases import Check
 from taciturn.wrappers.channels import private_config
 
@@ -160,7 +160,7 @@ def whole_run(rollout: Rollout) -> list[Any]:
 
 def each_agent_has_a_mind_of_its_own(play: Play) -> None:
     """An agent's actions depend only on its own rows and memory, what a channel delivered to it, and public numbers
-    (`taciturn.pooling`).
+    (`taciturn.centralisation`).
 
     A policy that declares `pools = True` passes: every table marks it.
     """

@@ -17,12 +17,12 @@ import taciturn
 from taciturn.envs.core import (
     Array,
     ChannelConfig,
+    ControlledAgent,
     NotCompiled,
     Played,
     Population,
     Replicas,
     Rollout,
-    Seat,
     compiled,
     loops,
 )
@@ -132,7 +132,7 @@ def everything_says_what_it_is(case: Case) -> None:
         *population.channels.values(),
     ]
     if len(whole.roles) == 1:
-        things.append(Seat(whole, next(iter(whole.roles)), 0, policies))
+        things.append(ControlledAgent(whole, next(iter(whole.roles)), 0, policies))
     if "private" in dresses(case):
         things += [dressed(one, case, "private") for one in (population, case.parallel_env(), case.env())]
         things.append(taciturn.simulate(things[-3], {role: Random() for role in population.roles}, seed=0).accountant)

@@ -20,7 +20,7 @@ from taciturn.envs.core import (
     fields,
 )
 from taciturn.envs.core.controlled import Played
-from taciturn.envs.core.speaking import SPEAKER
+from taciturn.envs.core.level_choice import COMMUNICATOR
 from taciturn.privacy.mechanisms import NoPrivacy
 from taciturn.testing.cases import Case, chosen, random_actions, world_check
 
@@ -136,7 +136,7 @@ class Play:
             by_role = reward if isinstance(reward, Mapping) else {next(iter(population.roles)): reward}
             acted = {role: self.turns[-1].get(("who acts", role)) for role in by_role}
             if population.done.all():  # then speakers are paid what all agents have earned together, for their training
-                by_role = {role: value for role, value in by_role.items() if role != SPEAKER}
+                by_role = {role: value for role, value in by_role.items() if role != COMMUNICATOR}
             now |= {("reward", role): by_agent(population, role, value, acted[role]) for role, value in by_role.items()}
         acting = {role: population.acting(role) for role in population.turn}
         now |= {("who acts", role): rows for role, rows in acting.items() if rows is not None}

@@ -13,8 +13,8 @@ import numpy as np
 
 from taciturn.envs.core import Array, ChannelConfig, Population, as_policies, begin
 from taciturn.envs.core.channel import Channel
+from taciturn.envs.core.level_choice import COMMUNICATOR
 from taciturn.envs.core.public import has_public_schedule
-from taciturn.envs.core.speaking import SPEAKER
 from taciturn.privacy.mechanisms import Laplace, Mechanism, TreeAggregation
 from taciturn.testing.policies import Play
 
@@ -33,7 +33,9 @@ def declares_a_public_schedule(play: Play) -> bool:
     public."""
     population, policy = play.population(1), play.make()
     role = play.role(population)
-    if role != SPEAKER and not any(one.agents_decide and one.sender == role for one in population.channels.values()):
+    if role != COMMUNICATOR and not any(
+        one.agents_decide and one.sender == role for one in population.channels.values()
+    ):
         return False
     population.reset(seed=0)
     policy.reset(population, population.stream("policy"), role)

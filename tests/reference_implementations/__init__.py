@@ -1,9 +1,10 @@
-"""The worlds by hand (`twins.by_hand`): second implementations, with which tests and tables of speed compare ours."""
+"""The worlds by hand (`reference_implementations.by_hand`): second implementations, with which tests and tables of
+speed compare ours."""
 
 from typing import Any, NamedTuple
 
-from twins import elicitation, federated_bandit, gossip_bandit, recommender, social_bandit
-from twins.by_hand import ByHand
+from reference_implementations import elicitation, federated_bandit, gossip_bandit, recommender, social_bandit
+from reference_implementations.by_hand import ByHand
 
 
 class Twin(NamedTuple):

@@ -1,13 +1,13 @@
-"""The elicitation by hand (`twins.by_hand`). The package draws theta and beliefs."""
+"""The elicitation by hand (`reference_implementations.by_hand`). The package draws theta and beliefs."""
 
 import math
 from typing import Any
 
 import numpy as np
 
+from reference_implementations.by_hand import ByHand, numbers
 from taciturn.envs.elicitation.world import elicitation_v0
 from taciturn.validation import Array
-from twins.by_hand import ByHand, numbers
 
 
 class Elicitation(ByHand):

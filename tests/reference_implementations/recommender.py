@@ -1,29 +1,29 @@
-"""The recommender by hand (`twins.by_hand`). The catalogue is drawn by the package."""
+"""The recommender by hand (`reference_implementations.by_hand`). The catalogue is drawn by the package."""
 
 from typing import Any
 
 import numpy as np
 
+from reference_implementations.by_hand import ByHand, numbers
 from taciturn.envs.recommender import instances
 from taciturn.envs.recommender import rewards as mean_rewards
 from taciturn.envs.recommender.geometry import DEPTH
 from taciturn.envs.recommender.world import recommender_v0
 from taciturn.validation import Array
-from twins.by_hand import ByHand, numbers
 
 
 class Recommender(ByHand):
     """Providers on a star that show items to users, and may ask for their neighbours' statistics.
 
-    Regret is against the best item that a provider has. Finding that item takes most of the time, so `tells_regret` may
-    be False.
+    Regret is against the best item that a provider has. Finding that item takes most of the time, so `info_has_regret`
+    may be False.
     """
 
     clusters, cells = 8, 4
 
-    def __init__(self, num_agents: int, horizon: int = 20_000, tells_regret: bool = True, **params: Any) -> None:
+    def __init__(self, num_agents: int, horizon: int = 20_000, info_has_regret: bool = True, **params: Any) -> None:
         super().__init__(num_agents, horizon)
-        self.tells_regret = tells_regret
+        self.info_has_regret = info_has_regret
         self.population = recommender_v0.population(1, num_agents=num_agents, horizon=horizon, **params)
 
     def begin(self, seed: int | None) -> None:
@@ -81,7 +81,7 @@ class Recommender(ByHand):
 
     def inform(self, agent: str) -> dict[str, Any]:
         told = {"mu": self.mu[agent]}
-        return told | {"regret": self.regrets[agent]} if self.tells_regret else told
+        return told | {"regret": self.regrets[agent]} if self.info_has_regret else told
 
     def play(self, actions: dict[str, Any]) -> dict[str, float]:
         rewards, number = {}, len(self.items)
@@ -95,7 +95,7 @@ class Recommender(ByHand):
                 self.counts[agent][place] += 1
                 self.sums[agent][place] += rewards[agent]
             self.mu[agent] = mu
-            if self.tells_regret:
+            if self.info_has_regret:
                 self.regrets[agent] = float(self.means(context, self.features[agent]).max()) - mu
         self.time += 1
         for agent in self.agents:

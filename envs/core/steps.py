@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.info import Info, Told, copied, picked
+from taciturn.envs.core.info import Info, LazyInfo, copied, picked
 from taciturn.validation import Array, shown, some
 
 
@@ -16,17 +16,17 @@ class Step:
     when it is first read, which most loops over arrays never do.
     """
 
-    __slots__ = ("__weakref__", "_told", "observation", "reward", "terminated", "truncated")
+    __slots__ = ("__weakref__", "_lazy_info", "observation", "reward", "terminated", "truncated")
 
-    def __init__(self, observation: Any, reward: Any, terminated: Array, truncated: Array, told: Told) -> None:
+    def __init__(self, observation: Any, reward: Any, terminated: Array, truncated: Array, lazy_info: LazyInfo) -> None:
         self.observation, self.reward, self.terminated, self.truncated = observation, reward, terminated, truncated
-        self._told = told
+        self._lazy_info = lazy_info
 
     @property
     def info(self) -> Info:
-        if callable(self._told):
-            self._told = self._told()
-        return self._told
+        if callable(self._lazy_info):
+            self._lazy_info = self._lazy_info()
+        return self._lazy_info
 
     def __getitem__(self, place: int) -> Any:
         return getattr(self, ("observation", "reward", "terminated", "truncated", "info")[place])
@@ -63,10 +63,10 @@ def filled(out: Array | None, observation: Any) -> Any:
     return dict.fromkeys(observation, out) if isinstance(observation, Mapping) else out
 
 
-def all_told(population: Any, told: Callable[[], Info], live: Array) -> Info:
+def full_info(population: Any, lazy_info: Callable[[], Info], live: Array) -> Info:
     """An info of what the world told and of what was spent, with all keys and masks; masks are false outside `live`
     bool[B]."""
-    world, everywhere, info, masks = told(), bool(live.all()), {}, {}
+    world, everywhere, info, masks = lazy_info(), bool(live.all()), {}, {}
     for key, none in population._without_meaning.items():
         if key not in world:
             info[key], masks[f"_{key}"] = copied(none), np.zeros_like(live)

@@ -16,7 +16,7 @@ from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.tasks import ALONE, MARKS, TASKS, TOGETHER, Task, sign, totals_of
 from taciturn.validation import Array
 
-FILE = "marks.json"
+FILE = "references.json"
 
 
 class Mark(NamedTuple):
@@ -109,7 +109,7 @@ def rounded(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
-def found_mark(groups: Iterable[Group], metrics: Iterable[str]) -> Mark | None:
+def reference_of(groups: Iterable[Group], metrics: Iterable[str]) -> Mark | None:
     """The mark of the first of these measures that a group has."""
     some = list(groups)
     for metric in metrics:
@@ -127,7 +127,7 @@ def scales_in(results: Results) -> dict[str, Scale]:
             continue
         # Messages are nothing to the marks, so what becomes of them changes nothing.
         metrics = [task.metric, *([task._replace(name=task.size).metric] if task.variant.faults else [])]
-        marks = [found_mark(results.select(env=task.env, kind=kind), metrics) for kind in MARKS]
+        marks = [reference_of(results.select(env=task.env, kind=kind), metrics) for kind in MARKS]
         if marks[0] is not None and marks[1] is not None:
             found[task.plain] = Scale(marks[0], marks[1])
     return found

@@ -10,7 +10,7 @@ from typing import Any
 from taciturn.bench.study import DIFFERS, VERDICTS, Study, Table, Verdict
 from taciturn.bench.tables import MEANINGS, listed, ours, stated
 
-FILE = "kept_verdicts.json"
+FILE = "stored_verdicts.json"
 
 
 def summary(judged: Iterable[tuple[Study, list[Verdict]]]) -> str:

@@ -61,7 +61,7 @@ def gone_on(channel: Any, x: Array, who: Array, cost: Any, sensitivity: Any, eve
         channel.memory = mechanism.start(x.shape[:2], sensitivity=sensitivity)
     if channel.config.budget is not None:
         begun = channel.memory.begun
-        if mechanism.changes_tell and begun.any():
+        if mechanism.changes_leak and begun.any():
             x = np.where(begun.reshape(*begun.shape, *[1] * (x.ndim - 2)), channel.memory.values, x)
         who = admit(channel, who & ~begun, cost) | (who & begun)
     channel.count(None, who)
@@ -79,7 +79,7 @@ def at_levels(channel: Any, x: Array, who: Array, sensitivity: Any, events: int 
     levels, budget = np.where(who, channel.levels, 0.0), channel.config.budget
     if budget is not None:
         levels = np.where(budget.allows(channel.accountant, levels, channel.name), levels, 0.0)
-    y, spoke = mechanism.say(x, levels, who, channel.noise, channel.memory, sensitivity)
+    y, spoke = mechanism.perturb_levels(x, levels, who, channel.noise, channel.memory, sensitivity)
     channel.count(None, spoke)
     channel.accountant.charge_levels(channel.name, levels, kind=mechanism.kind, zcdp=mechanism.zcdp, events=events)
     return y, spoke
@@ -123,8 +123,8 @@ def on_average(
             broken = released & ~mechanism.holds(who, arrived & ~lying)
             if broken.any():
                 channel.accountant.charge(channel.name, NoPrivacy().loss(), each=who & broken[:, None], events=events)
-    told, inside = channel.faults.show(mean, released, who.shape[1]), arrived & released[:, None]
-    return of(inside, told), inside
+    shown, inside = channel.faults.show(mean, released, who.shape[1]), arrived & released[:, None]
+    return of(inside, shown), inside
 
 
 def in_sum(channel: Any, histogram: Array, zeros: Array | None) -> tuple[Array, Array]:

@@ -32,7 +32,7 @@ from taciturn.bench.submission import merged, packed, unpacked
 from taciturn.bench.tasks import YOURS, tasks_of
 from taciturn.cli import main
 from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0
-from taciturn.envs.core import Array, Controlled, PublicView, Seat
+from taciturn.envs.core import Array, Controlled, ControlledAgent, PublicView
 from taciturn.policies import (
     UCB1,
     CentralisedOracle,
@@ -57,8 +57,8 @@ TICKS = GOSSIP | {"num_agents": 10, "horizon": 12.0}
 # Where each has something to tell that the others do not know.
 APART: dict[str, Any] = MARKET | {"theta": 4, "belief_concentration": 30.0, "cost_spread": 0.5}
 POOLED = {
-    "CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge", "HoldTheBestTogether", "OneAnswerOracle", "PooledKLUCB",
-    "PooledLogistic",
+    "CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge", "CentralisedHoldTheBest", "OneAnswerOracle",
+    "CentralisedKLUCB", "CentralisedLogistic",
 }  # fmt: skip
 
 
@@ -147,7 +147,11 @@ def test_the_others_restart_where_a_run_ends(seat: bool) -> None:
     restarted: list[Any] = []
     policy.restart = lambda where: restarted.append(where.tolist())
     world: Any = federated_bandit_v0.population(2, **ARMS) if seat else elicitation_v0.population(2, **MARKET)
-    view = Seat(world, "agent", 0, {"agent": policy}) if seat else Controlled(world, "platform", {"individual": policy})
+    view = (
+        ControlledAgent(world, "agent", 0, {"agent": policy})
+        if seat
+        else Controlled(world, "platform", {"individual": policy})
+    )
     view.reset(seed=0)
     view.reset(where=np.array([True, False]))
     view.reset(where=np.array([True, True]))
@@ -159,7 +163,7 @@ def test_partners_learn_nothing_while_their_replica_waits(policy: Any) -> None:
     """Replicas wait until it is the seat's turn in all of them; each partner remembers the turns that it has had."""
     world = gossip_bandit_v0.population(5, **TICKS)
     partner = policy()
-    seat = Seat(world, "agent", 0, {"agent": partner})
+    seat = ControlledAgent(world, "agent", 0, {"agent": partner})
     seat.reset(seed=0)
     for _ in range(6):
         seat.step(np.zeros((5, 1, 3), np.int64))
@@ -527,7 +531,7 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *w
         ("test_pooling:Reader", "FederatedBandit-v0/standard", True),
         ("IsolatedThompson", "GossipBandit-v0/standard", False),
         ("HoldTheBest", "GossipBandit-v0/standard", False),
-        ("HoldTheBestTogether", "SocialBandit-v0/standard", True),
+        ("CentralisedHoldTheBest", "SocialBandit-v0/standard", True),
         ("Listener", "GossipBandit-v0/standard", False),
         ("test_pooling:OneOfSome", "GossipBandit-v0/standard", False),
     ],
@@ -561,13 +565,13 @@ def test_a_task_is_played_and_marked(
 def test_a_cell_of_the_benchmark_carries_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     """In every task that the agent plays, before it is played."""
     asked = []
-    found = playing.shared_mind
+    found = playing.centralised_mind
 
-    def shared_mind(agent: Any, config: Any, seed: int, variant: Any) -> str:
+    def centralised_mind(agent: Any, config: Any, seed: int, variant: Any) -> str:
         asked.append(variant.what)
         return found(agent, config, seed, variant)
 
-    monkeypatch.setattr(kinds, "shared_mind", shared_mind)
+    monkeypatch.setattr(kinds, "centralised_mind", centralised_mind)
     small = {"num_agents": 3, "num_arms": 5, "horizon": 20}
     for policy, pooled in (("test_pooling:UndeclaredOracle", 1.0), ("test_pooling:Alone", 0.0), ("UCB1", 0.0)):
         one = {

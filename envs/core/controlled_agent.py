@@ -12,7 +12,7 @@ from taciturn.envs.core.playing import Acts, restart
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
-from taciturn.envs.core.telling import Step, check_room, filled
+from taciturn.envs.core.steps import Step, check_room, filled
 from taciturn.validation import Array, choice, integer
 
 TRIES = 1000  # of drawing a run in which a seat acts
@@ -25,7 +25,7 @@ class _Guided:
     from the actions really taken.
     """
 
-    def __init__(self, policy: Acts, seat: "Seat") -> None:
+    def __init__(self, policy: Acts, seat: "ControlledAgent") -> None:
         self.policy, self._seat = policy, seat
         self.needs_truth, self.pools = (bool(getattr(policy, name, False)) for name in ("needs_truth", "pools"))
 
@@ -47,7 +47,7 @@ class _Guided:
         restart([self.policy], where)
 
 
-class Seat(Played):
+class ControlledAgent(Played):
     """A world seen by one of its agents, while policies play all others, those of its own role included.
 
     Where the agents act one at a time, the world plays on until it is the agent's turn: a step is one turn of the agent
@@ -136,8 +136,8 @@ class Seat(Played):
         steps."""
         inner, reward = self.inner, np.zeros((self.num_envs, 1))
         while not (waiting := self.own().any(1) | inner.done).all():
-            more, told = self._play(~waiting)
-            reward, info = reward + more, latest(info, told)
+            more, latest_info = self._play(~waiting)
+            reward, info = reward + more, latest(info, latest_info)
         return reward, info
 
     def stream(self, name: str) -> np.random.Generator:

@@ -1,11 +1,11 @@
-"""The social bandit by hand (`twins.by_hand`)."""
+"""The social bandit by hand (`reference_implementations.by_hand`)."""
 
 from typing import Any
 
 import numpy as np
 
+from reference_implementations.by_hand import ByHand, numbers
 from taciturn.validation import Array
-from twins.by_hand import ByHand, numbers
 
 
 class SocialBandit(ByHand):

@@ -14,7 +14,7 @@ from taciturn.validation import Array, Bools, Floats, Ints
 IMPOSSIBLE = -1e9  # the score of what cannot be selected
 
 
-class Telling(Replicas[S]):
+class Exchange(Replicas[S]):
     """The channels of a recommender, and the third party."""
 
     third_party: ThirdParty
@@ -94,7 +94,7 @@ class Telling(Replicas[S]):
         answer as `shared`."""
         if (request.streams >= OWN_NAMES).any():
             raise ValueError(f"streams must have names below 2^63, not {request.streams.max()}")
-        self._begun()
+        self._require_reset()
         if self.plain:  # the state counts messages
             answered, sent = request.asked & self.channels["statistics"].live[:, None], self.column("sent")
             sent += request.messages(answered)

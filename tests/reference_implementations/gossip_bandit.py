@@ -1,12 +1,12 @@
-"""The gossip bandit by hand (`twins.by_hand`)."""
+"""The gossip bandit by hand (`reference_implementations.by_hand`)."""
 
 import math
 from typing import Any
 
 import numpy as np
 
+from reference_implementations.by_hand import ByHand, numbers
 from taciturn.validation import Array
-from twins.by_hand import ByHand, numbers
 
 
 class GossipBandit(ByHand):

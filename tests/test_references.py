@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from taciturn.bench import statistics
-from taciturn.bench.marks import Scale, scale_of, scales_in
+from taciturn.bench.references import Scale, scale_of, scales_in
 from taciturn.bench.scores import Board, boards, compares, match, standing
 from taciturn.bench.submission import unpacked
-from taciturn.bench.tasks import CONTESTS, LISTENS, NO_LIMIT, TASKS, TOGETHER, Task, sign, tasks_of
+from taciturn.bench.tasks import BENCHMARKS, LISTENS, NO_LIMIT, TASKS, TOGETHER, Task, sign, tasks_of
 
 KEPT = Path(__file__).parents[1] / "tools/results/studies/agents.json"
 RESULTS = unpacked(KEPT).results
@@ -51,18 +51,18 @@ def test_a_control_is_one() -> None:
 
 
 def test_the_kept_marks_are_those_of_the_kept_results() -> None:
-    file = Path(__file__).parents[1] / "bench/marks.json"
+    file = Path(__file__).parents[1] / "bench/references.json"
     kept = json.loads(file.read_text(encoding="utf-8"))
     assert kept.keys() == scales_in(RESULTS).keys() == {task.plain for task in FREE}
 
 
-@pytest.mark.parametrize("env", CONTESTS)
+@pytest.mark.parametrize("env", BENCHMARKS)
 def test_no_two_tasks_give_the_same_numbers_to_who_listens(env: str) -> None:
     """Of agents that hear something, or of all where nothing is heard."""
     checked = 0
     for group in RESULTS.select(env=env, total=NO_LIMIT):
         metrics = [task.metric for task in tasks_of(env) if task.metric in group.metrics]
-        hears = group.metrics.get(LISTENS, np.zeros(1)).any() or not CONTESTS[env].hears
+        hears = group.metrics.get(LISTENS, np.zeros(1)).any() or not BENCHMARKS[env].hears
         idle = (group.config["policy"], group.config["policy_params"]) == ("FlatRate", {"amount": 0.0})
         if compares(group) and hears and len(metrics) > 1 and group.config["kind"] != "random" and not idle:
             numbers = [group.metrics[metric].tobytes() for metric in metrics]
@@ -123,7 +123,7 @@ def test_the_best_listen() -> None:
     listening is worth."""
     for board in standing(BOARDS):
         best = board.best()
-        if CONTESTS[board.task.env].hears and board.task.name == "standard" and best is not None:
+        if BENCHMARKS[board.task.env].hears and board.task.name == "standard" and best is not None:
             if best.config["kind"] in ("plain PPO", "tuned learner"):
                 continue
             full, deaf = board.score(best), board.silenced(best)

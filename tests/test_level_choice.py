@@ -8,13 +8,13 @@ import gymnasium
 import numpy as np
 import pytest
 from cases import by_kind, run_all
-from laws import fits
+from distributions import fits
 from scipy.stats import kstest
 
 import taciturn
 from taciturn import registry
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
-from taciturn.envs.core import Array, ChannelConfig, Controlled, Speaking, World, begin
+from taciturn.envs.core import Array, ChannelConfig, Controlled, LevelChoice, World, begin
 from taciturn.envs.core.replies import read_law
 from taciturn.policies import (
     CDPMAB,
@@ -35,7 +35,7 @@ from taciturn.wrappers import BitwiseRandomizedResponse, Exponential, Faulty, La
 
 ALARM = 1e-4
 LEVELS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
-SPEAKS: dict[str, Any] = {"speaks": "chosen"}
+SPEAKS: dict[str, Any] = {"message_levels": "chosen"}
 WORDS: dict[str, Any] = SPEAKS | {"without_preference": "zeros", "num_agents": 4}
 GOSSIP: dict[str, Any] = WORDS | {"horizon": 3.0}
 SOCIAL: dict[str, Any] = WORDS | {"copies": 3, "walk_length": 4, "horizon": 8}
@@ -151,7 +151,7 @@ def test_messages_of_one_turn_that_do_not_fit_together_are_not_sent() -> None:
 # What is sent.
 
 
-def heard_bits(level: float, size: int, mechanism: Any = None) -> tuple[Array, Array]:
+def received_bits(level: float, size: int, mechanism: Any = None) -> tuple[Array, Array]:
     """Bits that were read of 4 x `size` agents of a social bandit at a level, and their true bits."""
     env: Any = social_bandit_v0.population(size, **SOCIAL, num_options=3, levels=(0.0, level))
     env.reset(seed=3)
@@ -189,8 +189,8 @@ def flips(bits: Array, truth: Array, level: float) -> float:
 @pytest.mark.parametrize(("level", "size"), [(0.1, 4000), (0.3, 1500), (1.0, 500)])
 def test_each_level_has_the_law_of_its_epsilon(level: float, size: int) -> None:
     """Chi-squared, false alarms below 1e-4; twice the level fails."""
-    assert flips(*heard_bits(level, size), level) > ALARM / 6
-    assert flips(*heard_bits(level, size, HalvesTheLevel(BitwiseRandomizedResponse(level))), level) < 1e-6
+    assert flips(*received_bits(level, size), level) > ALARM / 6
+    assert flips(*received_bits(level, size, HalvesTheLevel(BitwiseRandomizedResponse(level))), level) < 1e-6
 
 
 @pytest.mark.parametrize("level", [0.3, 1.0])
@@ -262,7 +262,7 @@ def test_hearers_know_the_law_of_what_they_hear() -> None:
     np.testing.assert_allclose(4 * seen["received"], 3)
     q = [1 / (math.exp(level / 2) + 1) for level in (1, 3, 10)]
     np.testing.assert_allclose(seen["q"], np.mean(q), rtol=1e-6)
-    np.testing.assert_allclose(seen["heard_level"], 14 / 3, rtol=1e-6)
+    np.testing.assert_allclose(seen["received_level"], 14 / 3, rtol=1e-6)
     gaps = [1 - 2 * one for one in q]
     share = (seen["counts"][:, 0, 0] * 4 / 3 - np.mean(q)) / (1 - 2 * np.mean(q))
     error = share.std() / size**0.5
@@ -286,7 +286,7 @@ def test_a_constant_level_is_that_mechanism(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_lost_messages_are_not_heard_of() -> None:
     env: Any = Faulty(gossip_bandit_v0.population(400, **GOSSIP), "preference", LossyChannel(0.5))
-    assert isinstance(env, Speaking)
+    assert isinstance(env, LevelChoice)
     env.reset(seed=0)
     env.step({"speaker": np.full((400, 4), 3)})
     env.step({"agent": np.tile([4, 0, 0], (400, 1, 1))})
@@ -362,7 +362,7 @@ def test_what_speakers_see_is_public(world: Any, params: dict[str, Any], agent: 
     np.testing.assert_array_equal(observed(plain, agent(), turned, script), first)
 
 
-class Leaks(Speaking):
+class Leaks(LevelChoice):
     """Shows speakers what has been earned so far."""
 
     def alike(self, num_envs: int, **hooks: Any) -> Any:
@@ -514,9 +514,11 @@ def test_one_network_speaks_and_another_acts() -> None:
         rows = RowsVecEnv(Controlled(env.around(env.inner, lambda one: one), role, others), seed=0)
         PPO("MlpPolicy", rows, n_steps=16, batch_size=64, n_epochs=1, device="cpu", seed=0).learn(300)
         model = PPO("MlpPolicy", rows, n_steps=16, batch_size=64, n_epochs=1, device="cpu", seed=0).learn(128)
-        speaks = Declared(model) if role == "speaker" else model
+        message_levels = Declared(model) if role == "speaker" else model
         played = taciturn.simulate(
-            social_bandit_v0.population(2, **SOCIAL, total=3.0, flat_actions=True), {**others, role: speaks}, seed=1
+            social_bandit_v0.population(2, **SOCIAL, total=3.0, flat_actions=True),
+            {**others, role: message_levels},
+            seed=1,
         )
         assert (played.metrics["epsilon_basic"] <= 3.0 + 1e-9).all()
 
@@ -552,8 +554,8 @@ class Secretive(ConstantLevel):
             super().begin(view)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
-        speaks = obs.shape[1] > 1  # agents act one by one
-        return super().act(obs, mask) if speaks else np.zeros((*obs.shape[:2], 3), np.int64)
+        message_levels = obs.shape[1] > 1  # agents act one by one
+        return super().act(obs, mask) if message_levels else np.zeros((*obs.shape[:2], 3), np.int64)
 
 
 class Declares(Secretive):

@@ -1,4 +1,4 @@
-"""Speakers: which level the next message has, where agents choose it (`taciturn.envs.core.Speaking`)."""
+"""Speakers: which level the next message has, where agents choose it (`taciturn.envs.core.LevelChoice`)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Layout, PublicView, number, vector
-from taciturn.envs.core.speaking import SPEAKER
+from taciturn.envs.core.level_choice import COMMUNICATOR
 from taciturn.policies.base import Policy
 from taciturn.validation import shown
 
@@ -20,7 +20,7 @@ class Speaker(Policy):
     memoryless = True
 
     def begin(self, view: PublicView) -> None:
-        self.require(self.role == SPEAKER, "the role 'speaker' of worlds with speaks='chosen'", view)
+        self.require(self.role == COMMUNICATOR, "the role 'speaker' of worlds with speaks='chosen'", view)
         self._layout: Layout = view.roles[self.role].layout
         self._grid = np.array(view.params.levels)
 

@@ -1,7 +1,7 @@
 """The benchmark's part of a world: what its table says, which lies beside this file (`gossip_bandit_v0.toml`) or which
 another package declares.
 
-A table has the attributes of a `Contest` as its keys, and so on inwards. Policies are named by their classes,
+A table has the attributes of a `Benchmark` as its keys, and so on inwards. Policies are named by their classes,
 mechanisms as on the command line ("Laplace:1"), and functions as "module:function". Numbers of things are whole. In
 place of a table may stand its first entries: an agent is `"Voter"`, `["FixedCount", { k = 5 }]` or `["PPCL", "tuned"]`,
 a fault `["Byzantine", { fraction = 0.2 }]`, and what a search draws from `[1.0, 4.0]` or `[1, 60, "log"]`.
@@ -175,7 +175,7 @@ class Attacks(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contest:
+class Benchmark:
     """The world's part of the standing benchmark: who competes, and on which measure.
 
     Attributes:
@@ -244,14 +244,14 @@ class Contest:
         return {**self.world, **form, **self.for_policies.get(policy, {})}
 
 
-def read(table: Mapping[str, Any] | str) -> Contest:
+def read(table: Mapping[str, Any] | str) -> Benchmark:
     """The contest of a table, or of a text in TOML. Raises ValueError, which names the key, its value and what is
     allowed."""
-    return composed(Contest, tomllib.loads(table) if isinstance(table, str) else table, "")
+    return composed(Benchmark, tomllib.loads(table) if isinstance(table, str) else table, "")
 
 
 def composed(kind: Any, given: Any, key: str) -> Any:
-    """A `Contest`, or one of the named tuples that it holds, from a table or from its first entries."""
+    """A `Benchmark`, or one of the named tuples that it holds, from a table or from its first entries."""
     kinds, place = get_type_hints(kind), key or "the table"
     first = [given] if isinstance(given, str) else given
     if isinstance(first, list | tuple):
@@ -269,7 +269,7 @@ def composed(kind: Any, given: Any, key: str) -> Any:
 
 
 def value(kind: Any, given: Any, key: str) -> Any:
-    """The value of a key as what `kind` says, its type in a `Contest`."""
+    """The value of a key as what `kind` says, its type in a `Benchmark`."""
     origin, inner = get_origin(kind), get_args(kind)
     if NoneType in inner:  # which is the value of a key that is left out
         return value(inner[0], given, key)

@@ -15,26 +15,26 @@ from taciturn.envs.core.info import Info
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import Passing, has_public_schedule
 from taciturn.envs.core.roles import Layout, Role
-from taciturn.envs.core.telling import Step, check_room, filled
+from taciturn.envs.core.steps import Step, check_room, filled
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.mechanisms import ChosenLevels, Mechanism
 from taciturn.validation import Array, Floats, choice, number, shown, vector
 
 INSTALLED, CHOSEN = "installed", "chosen"
 LEVELS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
-SPEAKER = "speaker"
+COMMUNICATOR = "speaker"
 UNDECLARED = "who chooses the levels of messages has declared no public schedule"
 MOST_LEVEL = 1e3
 UNLIMITED = 1e6  # of what is spent, in observations, where there is no total
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpeakingParams:
+class LevelChoiceParams:
     """The parameters of worlds in which agents can choose the levels of their messages.
 
     Attributes:
         speaks: "installed": each message has the level of the mechanism that is installed on the channel; "chosen":
-            each agent chooses the level of its next message, see `Speaking`.
+            each agent chooses the level of its next message, see `LevelChoice`.
         levels: the epsilons to choose from, increasing, the first 0.
         total: of epsilon, what an agent may spend in a run by basic composition, > 0; None: any amount.
 
@@ -42,13 +42,13 @@ class SpeakingParams:
         ValueError: a parameter is outside its range, or would have no effect.
     """
 
-    speaks: str = INSTALLED
+    message_levels: str = INSTALLED
     levels: tuple[float, ...] = LEVELS
     total: float | None = None
 
-    def check_speaking(self) -> None:
+    def check_level_choice(self) -> None:
         """Check these parameters."""
-        choice("speaks", self.speaks, (INSTALLED, CHOSEN))
+        choice("message_levels", self.message_levels, (INSTALLED, CHOSEN))
         levels = vector("levels", self.levels)
         if levels.size < 2 or levels[0] != 0 or not (np.diff(levels) > 0).all() or levels[-1] > MOST_LEVEL:
             raise ValueError(
@@ -59,15 +59,15 @@ class SpeakingParams:
         if self.total is not None:
             number("total", self.total, above=0, at_most=UNLIMITED)
         for name, usual in (("levels", LEVELS), ("total", None)):
-            if self.speaks != CHOSEN and getattr(self, name) != usual:
+            if self.message_levels != CHOSEN and getattr(self, name) != usual:
                 raise ValueError(
                     f"{name} has no effect unless speaks is {CHOSEN!r}, but it is {shown(getattr(self, name))}: leave "
                     "it out"
                 )
 
 
-class Speech(NamedTuple):
-    """How a world's agents speak (`Population.speech`).
+class MessageSpec(NamedTuple):
+    """How a world's agents speak (`Population.message_spec`).
 
     Attributes:
         channel: on which they choose levels.
@@ -84,11 +84,11 @@ class Speech(NamedTuple):
     high: float
 
 
-class Speaking(Around):
+class LevelChoice(Around):
     """A world in which, before each turn of its agents, each of them chooses the level of its next message.
 
-    `World` makes it for `speaks="chosen"`. It has a role more: `speaker_i` chooses for the sender with number i. An
-    action is a place in `levels`. At a level epsilon > 0 the next message is perturbed at that epsilon, which the
+    `World` makes it for `message_levels="chosen"`. It has a role more: `speaker_i` chooses for the sender with number
+    i. An action is a place in `levels`. At a level epsilon > 0 the next message is perturbed at that epsilon, which the
     accountant charges. At level 0 the agent says nothing new, which costs nothing: where a message is a preference it
     repeats its last message, if there is one, and else it sends nothing (`ChosenLevels`). A level holds for one turn,
     whether a message is sent in it or not. Messages that are sent before the first choice have level 0.
@@ -99,8 +99,8 @@ class Speaking(Around):
     - `spent`, the sum of the levels of its messages so far, and `left` of its `total` (without a total, the highest
       level);
     - `standing`, the level of its message that was read last (0: none was);
-    - `heard`, the mean of the messages that were last read of all agents, and `share`, the share of the agents of which
-      one was read;
+    - `received`, the mean of the messages that were last read of all agents, and `share`, the share of the agents of
+      which one was read;
     - `num_agents`.
 
     The reward of each speaker is the mean over agents of what they earn, summed over the run and paid when the run
@@ -111,11 +111,11 @@ class Speaking(Around):
     `reset(options={"public_schedule": True})` declares it. Levels that do not fit into what is left are masked; a
     masked level is played as level 0.
 
-    To the world's own agents it adds the field `heard_level`: the mean level of the messages that were last read, 0 if
-    none was.
+    To the world's own agents it adds the field `received_level`: the mean level of the messages that were last read, 0
+    if none was.
 
     Args:
-        population: a world with one role that acts in every turn, and `speech`.
+        population: a world with one role that acts in every turn, and `message_spec`.
 
     Raises:
         ValueError: the channel has a mechanism already, or the world cannot use this one.
@@ -124,23 +124,23 @@ class Speaking(Around):
     name: ClassVar[str] = "speaking"
 
     def __init__(self, population: Population[Any]) -> None:
-        speech: Speech = population.speech()
-        self._speech = speech
+        message_spec: MessageSpec = population.message_spec()
+        self._message_spec = message_spec
         params = population.params
         self.grid: Floats = np.array(params.levels)
         self._budget = Budget(params.total or UNLIMITED)
-        law = ChosenLevels(speech.mechanism(params.levels[-1]), speech.repeats)
+        law = ChosenLevels(message_spec.mechanism(params.levels[-1]), message_spec.repeats)
         config = ChannelConfig(law, None if params.total is None else self._budget)
-        standing = population.channel_configs.get(speech.channel, ChannelConfig())
+        standing = population.channel_configs.get(message_spec.channel, ChannelConfig())
         if standing.mechanism != law:
-            config = join({speech.channel: config}, {speech.channel: standing})[speech.channel]
-            population.check_config(speech.channel, config)
-            population.channel_configs = population.channel_configs | {speech.channel: config}
-        population.channels[speech.channel].undeclared = UNDECLARED
+            config = join({message_spec.channel: config}, {message_spec.channel: standing})[message_spec.channel]
+            population.check_config(message_spec.channel, config)
+            population.channel_configs = population.channel_configs | {message_spec.channel: config}
+        population.channels[message_spec.channel].undeclared = UNDECLARED
         super().__init__(population)
         self.name = population.name  # type: ignore[misc]
         self.clock_unit, self.aliases = population.clock_unit, population.aliases
-        self.turns = ((SPEAKER,), tuple(population.roles))
+        self.turns = ((COMMUNICATOR,), tuple(population.roles))
         self._earned: Floats = np.zeros(self.num_envs)
         self._after: tuple[Any, Any] = (None, None)
 
@@ -158,11 +158,11 @@ class Speaking(Around):
 
     def around(self, inner: Population[Any], duplicate: Callable[[Any], Any]) -> Self:
         view = copy(self)
-        Speaking.__init__(view, inner)
+        LevelChoice.__init__(view, inner)
         return view
 
-    def alike(self, num_envs: int, **hooks: Any) -> "Speaking":
-        made = Speaking(self.inner.alike(num_envs, **hooks))
+    def alike(self, num_envs: int, **hooks: Any) -> "LevelChoice":
+        made = LevelChoice(self.inner.alike(num_envs, **hooks))
         made.channel_configs = made.inner.channel_configs = {}
         return made
 
@@ -179,32 +179,32 @@ class Speaking(Around):
     @property
     def channel(self) -> Any:
         """The channel on which levels are chosen."""
-        return self.channels[self._speech.channel]
+        return self.channels[self._message_spec.channel]
 
     def make_roles(self) -> tuple[Role, ...]:
-        inner, speech = self.inner, self._speech
+        inner, message_spec = self.inner, self._message_spec
         horizon, most = float(inner.params.horizon), self.grid[-1]
         total = inner.params.total
-        agents = inner.channels[speech.channel].num_senders
+        agents = inner.channels[message_spec.channel].num_senders
         layout = Layout(
             time=(1, 0, horizon),
             time_left=(1, 0, horizon),
             spent=(1, 0, total or UNLIMITED),
             left=(1, 0, total or most),
             standing=(1, 0, most),
-            heard=(speech.size, speech.low, speech.high),
+            received=(message_spec.size, message_spec.low, message_spec.high),
             share=(1, 0, 1),
             num_agents=(1, 0, agents),
         )
-        speakers = Role(SPEAKER, agents, layout, gymnasium.spaces.Discrete(self.grid.size))
-        hears: Any = {"heard_level": (1, 0, most)}
+        speakers = Role(COMMUNICATOR, agents, layout, gymnasium.spaces.Discrete(self.grid.size))
+        hears: Any = {"received_level": (1, 0, most)}
         own = (replace(role, layout=Layout(**role.layout.fields, **hears)) for role in inner.roles.values())
         return (*own, speakers)
 
     def played_by(self, *casts: Any) -> None:
         """See `Population`; totals are finite only if the speakers declare a public schedule, too."""
         self.inner.played_by(*casts)
-        speakers = [cast[SPEAKER] for cast in casts if SPEAKER in cast]
+        speakers = [cast[COMMUNICATOR] for cast in casts if COMMUNICATOR in cast]
         if speakers and all(map(has_public_schedule, speakers)) and self.channel.unbounded == UNDECLARED:
             self.channel.unbounded = ""
 
@@ -228,75 +228,76 @@ class Speaking(Around):
         checked, live = self._checked(actions), ~frozen
         check_room(self, out)
         self._settle()
-        if self.turn == (SPEAKER,):
+        if self.turn == (COMMUNICATOR,):
             if self.channel.takes_levels:
-                self.channel.levels[live] = self.grid[checked[SPEAKER]][live]
+                self.channel.levels[live] = self.grid[checked[COMMUNICATOR]][live]
             self._turn = 1
-            paid = {SPEAKER: np.zeros((self.num_envs, self.roles[SPEAKER].num_agents))}
+            paid = {COMMUNICATOR: np.zeros((self.num_envs, self.roles[COMMUNICATOR].num_agents))}
             return self._stepped(filled(out, self.observe()), paid, dict, live)
         (role,) = checked
         step = self.inner.step(checked[role], where)
         self._turn = 0
         self._earned = self._earned + step.reward.sum(1) / self.roles[role].num_agents
         pays = (self._earned * (live & self.done))[:, None]
-        paid = {role: step.reward, SPEAKER: np.repeat(pays, self.roles[SPEAKER].num_agents, 1)}
+        paid = {role: step.reward, COMMUNICATOR: np.repeat(pays, self.roles[COMMUNICATOR].num_agents, 1)}
         return Step(filled(out, self.observe()), paid, self.terminated, self.truncated, partial(getattr, step, "info"))
 
     def spent(self) -> Floats:
         """The sum of the levels of each agent's messages so far, float64[B, N]."""
-        shape = (self.num_envs, self.roles[SPEAKER].num_agents)
+        shape = (self.num_envs, self.roles[COMMUNICATOR].num_agents)
         if self.accountant is None:
             return np.zeros(shape)
-        return np.broadcast_to(self._budget.spent(self.accountant, self._speech.channel), shape)
+        return np.broadcast_to(self._budget.spent(self.accountant, self._message_spec.channel), shape)
 
     def look(self, role: str, rows: Array | None = None) -> Array:
         """See `Population`; always of what is public now."""
         channel = self.channel
-        spoke = channel.standing > 0 if channel.takes_levels else np.zeros(channel.messages().shape, np.bool_)
-        if role != SPEAKER:
-            levels = channel.standing.sum(1) / np.maximum(spoke.sum(1), 1) if channel.takes_levels else spoke.sum(1)
+        sent = channel.standing > 0 if channel.takes_levels else np.zeros(channel.messages().shape, np.bool_)
+        if role != COMMUNICATOR:
+            levels = channel.standing.sum(1) / np.maximum(sent.sum(1), 1) if channel.takes_levels else sent.sum(1)
             seen = self.inner.look(role, rows)
             most = np.minimum(levels, self.grid[-1])[:, None, None]
             return np.concatenate([seen, np.broadcast_to(most, (*seen.shape[:2], 1))], 2, dtype=np.float32)
         time, spent = self.clock()[:, None], self.spent()
         total = self.params.total
-        heard = np.zeros((self.num_envs, 1, self._speech.size))
-        if channel.takes_levels and channel.read.shape[1] == self._speech.size:
-            heard[:, 0] = channel.read
-        seen = self.roles[SPEAKER].layout.pack(
+        received = np.zeros((self.num_envs, 1, self._message_spec.size))
+        if channel.takes_levels and channel.read.shape[1] == self._message_spec.size:
+            received[:, 0] = channel.read
+        seen = self.roles[COMMUNICATOR].layout.pack(
             time=time,
             time_left=self.horizon - time,
             spent=spent,
             left=np.full(spent.shape, self.grid[-1]) if total is None else total - spent,
             standing=channel.standing if channel.takes_levels else np.zeros(spent.shape),
-            heard=heard,
-            share=spoke.mean(1)[:, None],
+            received=received,
+            share=sent.mean(1)[:, None],
             num_agents=np.full((self.num_envs, 1), float(spent.shape[1])),
         )
         return seen if rows is None else np.take_along_axis(seen, rows[:, :, None], 1)
 
     def acting(self, role: str) -> Array | None:
-        return None if role == SPEAKER else self.inner.acting(role)
+        return None if role == COMMUNICATOR else self.inner.acting(role)
 
     def action_mask(self, role: str) -> Array | None:
         """Of speakers: the levels that fit into what is left, int8[B, N, levels]; None without a total."""
-        if role != SPEAKER:
+        if role != COMMUNICATOR:
             return self.inner.action_mask(role)
         if self.params.total is None or self.accountant is None:
             return None
         fits = [
-            self._budget.allows(self.accountant, np.full((1, 1), level), self._speech.channel) for level in self.grid
+            self._budget.allows(self.accountant, np.full((1, 1), level), self._message_spec.channel)
+            for level in self.grid
         ]
-        shape = (self.num_envs, self.roles[SPEAKER].num_agents)
+        shape = (self.num_envs, self.roles[COMMUNICATOR].num_agents)
         return np.stack([np.broadcast_to(one, shape) for one in fits], 2).astype(np.int8)
 
     def default_action(self, role: str) -> Array:
         """Of speakers: level 0."""
-        if role != SPEAKER:
+        if role != COMMUNICATOR:
             return self.inner.default_action(role)
-        return np.zeros((self.num_envs, self.roles[SPEAKER].num_agents), np.int64)
+        return np.zeros((self.num_envs, self.roles[COMMUNICATOR].num_agents), np.int64)
 
 
 def speaking(population: Population[Any]) -> Any:
-    """The population as its parameters ask: with speakers if `speaks` is "chosen"."""
-    return Speaking(population) if getattr(population.params, "speaks", INSTALLED) == CHOSEN else population
+    """The population as its parameters ask: with speakers if `message_levels` is "chosen"."""
+    return LevelChoice(population) if getattr(population.params, "message_levels", INSTALLED) == CHOSEN else population

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from taciturn.agents import bring
-from taciturn.envs.core import Rollout, as_policies, begin, choice, integer, number
+from taciturn.envs.core import Functions, Rollout, as_policies, begin, choice, integer, number
 from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.round_stopping.world import UPLOADS, WAIT, Params, RoundStopping, decide, round_stopping_v0, time_of
 from taciturn.validation import Array, missing_extra
@@ -185,7 +185,11 @@ class Session(RoundStopping):
     arrivals: VirtualArrivals | RealArrivals
     compile = False
 
-    def said(self, state: Any, arrays: Any, actions: Array, params: Any, rng: Array) -> None:
+    @property
+    def functions(self) -> Functions:  # type: ignore[override]
+        return RoundStopping.functions._replace(act=self.wait_or_stop)
+
+    def wait_or_stop(self, state: Any, arrays: Any, actions: Array, params: Any, rng: Array) -> None:
         arrivals, before = self.arrivals, state.slots
         state.before = state.clock
         # Always drawn, as in the world, so that a seed has the same luck here and there.

@@ -6,14 +6,14 @@ from taciturn.bench.results import Group, Results
 from taciturn.bench.scores import NO, OPEN, YES, Board, boards, learning, standing, trained
 from taciturn.bench.tables import listed, number
 from taciturn.bench.tasks import (
+    BUDGETS,
     LEARNED,
     LISTENS,
     MESSAGES,
-    NO_LIMIT,
+    NO_BUDGET_LIMIT,
     PAPER,
     PROTECTED,
     STANDARD,
-    TOTALS,
     shares,
     size_of,
     world_title,
@@ -32,29 +32,31 @@ def answers(results: Results) -> list[str]:
 
 def best(some: Sequence[Board]) -> str:
     """The best agent of each standard task at the strictest total that was played."""
-    total = next((total for total in reversed(TOTALS) if any(one.best() for one in standing(some, total))), NO_LIMIT)
+    budget = next(
+        (budget for budget in reversed(BUDGETS) if any(one.best() for one in standing(some, budget))), NO_BUDGET_LIMIT
+    )
     winners, lost = dict[str, list[str]](), list[str]()
-    for board in standard(standing(some, total)):
+    for board in standard(standing(some, budget)):
         winner = board.best()
         score = None if winner is None else board.judged(winner)
         if winner is not None and score is not None:
             if score.low > 0:
                 agent = short(board, winner)
-                partly = total != NO_LIMIT and PROTECTED[board.task.env].left_out
+                partly = budget != NO_BUDGET_LIMIT and PROTECTED[board.task.env].left_out
                 words = f"{by_size(some, board, agent)}{f'; {board.task.covers}' if partly else ''}"
                 winners.setdefault(agent, []).append(f"{world_title(board.task.env)} ({words})")
             else:
                 lost.append(world_title(board.task.env))
     parts = [listed([f"{agent} in {listed(worlds)}" for agent, worlds in winners.items()])] if winners else []
     parts += [f"nobody is shown to beat an agent alone in {listed(lost)}"] if lost else []
-    where = "without privacy" if total == NO_LIMIT else f"at a total epsilon of {total:g}"
+    where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a total epsilon of {budget:g}"
     return told(f"Who is best {where}?", parts)
 
 
 def by_size(some: Sequence[Board], board: Board, agent: str) -> str:
     """The score of the best agent of a standard task, and of those of other sizes in which it is the best, too."""
     scores = dict[int, float]()
-    for one in standing(some, board.task.total):
+    for one in standing(some, board.task.budget):
         winner = one.best()
         same = one.task.env == board.task.env and (one is board or (one in sized([one]) and only_size(one)))
         if same and winner is not None and short(one, winner) == agent and (score := one.judged(winner)) is not None:
@@ -68,12 +70,12 @@ def pays(some: Sequence[Board]) -> str:
     """From how many agents on the best of them is shown to beat an agent alone, without privacy and at the strictest
     total: of the sizes that were played, those of held-out tasks that differ in it alone included."""
     found = []
-    for total in (NO_LIMIT, TOTALS[-1]):
+    for budget in (NO_BUDGET_LIMIT, BUDGETS[-1]):
         sizes: dict[str, dict[int, bool]] = {}
         for board in sized(some):
             winner = board.best()
             score = None if winner is None else board.judged(winner)
-            if board.task.total == total and score is not None and shares(board.task.env):
+            if board.task.budget == budget and score is not None and shares(board.task.env):
                 known = sizes.setdefault(world_title(board.task.env), {})
                 agents, _ = size_of(board.task)
                 known[agents] = known.get(agents, True) and score.low > 0
@@ -89,7 +91,9 @@ def pays(some: Sequence[Board]) -> str:
         everywhere = ", ".join(f"{start} or more in {listed(always[start])}" for start in sorted(always))
         parts[:0] = [f"at every size played ({everywhere})"] if always else []
         if parts:
-            found.append(f"{'without privacy' if total == NO_LIMIT else f'at a total of {total:g}'} {', '.join(parts)}")
+            found.append(
+                f"{'without privacy' if budget == NO_BUDGET_LIMIT else f'at a total of {budget:g}'} {', '.join(parts)}"
+            )
     return told("From how many agents on does it pay to be together?", found)
 
 

@@ -9,24 +9,24 @@ from taciturn.bench.results import Results
 from taciturn.bench.scores import boards, learning, standing
 from taciturn.bench.study import Table
 from taciturn.bench.tables import NONE
-from taciturn.bench.tasks import NO_LIMIT, PAPER, STANDARD, TASKS, world_title
+from taciturn.bench.tasks import NO_BUDGET_LIMIT, PAPER, STANDARD, TASKS, world_title
 
 FILE = "known.json"
-TOTALS: tuple[float | str, ...] = (NO_LIMIT, 1.0)
+BUDGETS: tuple[float | str, ...] = (NO_BUDGET_LIMIT, 1.0)
 
 
 def summary(results: Results) -> str:
-    """The text of the file: of each world the best agents of its standard task at `TOTALS`, with their scores, and
+    """The text of the file: of each world the best agents of its standard task at `BUDGETS`, with their scores, and
     whether learning beats the papers' algorithms."""
     some, (_, words) = boards(results), learning(results)
     found: dict[str, Any] = {}
-    for total in TOTALS:
-        for board in standing(some, total):
+    for budget in BUDGETS:
+        for board in standing(some, budget):
             best = board.best()
             score = None if best is None else board.judged(best)
             if best is not None and score is not None and board.task.name == STANDARD:
                 one = found.setdefault(board.task.plain, {"best": {}, "learning": NONE})
-                one["best"][str(total)] = [board.label(best).partition(" (")[0], round(score.value, 2)]
+                one["best"][str(budget)] = [board.label(best).partition(" (")[0], round(score.value, 2)]
     for plain, one in found.items():
         one["learning"] = words.get(plain, {}).get(PAPER, NONE)
     return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
@@ -43,7 +43,7 @@ def table() -> Table:
     """A line a world."""
     rows = []
     for plain, one in kept().items():
-        texts = [one["best"].get(str(total)) for total in TOTALS]
+        texts = [one["best"].get(str(budget)) for budget in BUDGETS]
         cells = [NONE if text is None else f"{text[1]:.2f} {text[0]}" for text in texts]
         task = TASKS[plain]
         rows.append((world_title(task.env), *cells, task.covers or NONE, one["learning"]))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taciturn.bench.tasks import DELTA, PROTECTED
-from taciturn.bench.tasks.benchmark import Totals
+from taciturn.bench.tasks.benchmark import BudgetPlan
 from taciturn.envs.core import ChannelConfig, Population
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.privacy.budget import ROUNDING
@@ -29,22 +29,22 @@ class Configuration(NamedTuple):
 
 
 @lru_cache
-def level_of(mechanism: str, total: Budget, messages: int) -> float:
+def level_of(mechanism: str, epsilon_budget: Budget, messages: int) -> float:
     """The largest epsilon of a message, in steps of 2%, with which so many messages fit into a total; 0 if none
     does."""
     levels = [float(f"{level:.3g}") for level in np.geomspace(1e-3, 100.0, 583)]
     low, high = 0, len(levels)
     while low < high:
         middle = (low + high) // 2
-        fits = total.messages(parse_mechanism(mechanism.format(levels[middle])).loss()) >= messages
+        fits = epsilon_budget.messages(parse_mechanism(mechanism.format(levels[middle])).loss()) >= messages
         low, high = (middle + 1, high) if fits else (low, middle)
     return levels[low - 1] if low else 0.0
 
 
-def own_configuration(policy: Any, world: Population[Any], total: float) -> Configuration | None:
+def own_configuration(policy: Any, world: Population[Any], epsilon_budget: float) -> Configuration | None:
     """How the policy itself says that it spends a total (`Policy.within`); None if it does not."""
     within = getattr(policy, "within", None)
-    found = within(world.view(policy), total) if within is not None else None
+    found = within(world.view(policy), epsilon_budget) if within is not None else None
     if found is None:
         return None
     configs = {name: one if isinstance(one, ChannelConfig) else private_config(one) for name, one in found.items()}
@@ -52,7 +52,7 @@ def own_configuration(policy: Any, world: Population[Any], total: float) -> Conf
 
 
 def configurations(
-    world: Population[Any], protected: Totals, total: float, numbers: Sequence[int] = MESSAGES
+    world: Population[Any], protected: BudgetPlan, epsilon_budget: float, numbers: Sequence[int] = MESSAGES
 ) -> Iterator[Configuration]:
     """The ways to spend a total that do not depend on the policy.
 
@@ -64,18 +64,20 @@ def configurations(
     """
     channels = [world.channels[name] for name in protected.channels]
     if not protected.mechanism:
-        yield Configuration(math.nan, {name: ChannelConfig(budget=Budget(total)) for name in protected.channels})
+        yield Configuration(
+            math.nan, {name: ChannelConfig(budget=Budget(epsilon_budget)) for name in protected.channels}
+        )
         return
     if all(channel.disjoint for channel in channels):
-        yield Configuration(total, on_all(protected, total))
+        yield Configuration(epsilon_budget, on_all(protected, epsilon_budget))
         return
     if any(channel.payload == "stream" for channel in channels):
         for releases in filter(protected.messages.__le__, numbers):
-            level = total / (len(channels) * releases)
+            level = epsilon_budget / (len(channels) * releases)
             yield Configuration(level, on_all(protected, level))
         return
     for messages in numbers:
-        budgets = (Budget(total, DELTA, method=method) for method in ("basic", "rdp"))
+        budgets = (Budget(epsilon_budget, DELTA, method=method) for method in ("basic", "rdp"))
         level, budget = max(
             ((level_of(protected.mechanism, one, messages), one) for one in budgets), key=lambda found: found[0]
         )
@@ -83,23 +85,23 @@ def configurations(
             yield Configuration(level, on_all(protected, level, budget))
 
 
-def on_all(protected: Totals, level: float, budget: Budget | None = None) -> dict[str, ChannelConfig]:
+def on_all(protected: BudgetPlan, level: float, budget: Budget | None = None) -> dict[str, ChannelConfig]:
     """The mechanism at a level on each of the channels."""
     return {
         name: private_config(parse_mechanism(protected.mechanism.format(level)), budget) for name in protected.channels
     }
 
 
-def total_of(world: Population[Any], env: str) -> Floats:
+def budget_of(world: Population[Any], env: str) -> Floats:
     """What the agent that spent most has spent in each run, [B]: the accountant's total at `DELTA`, at the unit and on
     the channels that the world declares, whatever stands on them."""
     protected = PROTECTED[env]
     unit: Any = protected.unit
     accountant = world.accountant or world.make_accountant()  # a bare channel costs what was sent on it: infinity
-    total: Floats = accountant.epsilon(DELTA, "max", "rdp", unit=unit, channel=protected.channels)
-    return total
+    epsilon_budget: Floats = accountant.epsilon(DELTA, "max", "rdp", unit=unit, channel=protected.channels)
+    return epsilon_budget
 
 
-def within(spent: float, total: float) -> bool:
+def within(spent: float, epsilon_budget: float) -> bool:
     """Whether no agent has overspent."""
-    return spent <= total * (1 + ROUNDING)
+    return spent <= epsilon_budget * (1 + ROUNDING)

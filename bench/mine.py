@@ -6,7 +6,7 @@ from pathlib import Path
 from taciturn.bench.comparisons.kinds import refusal
 from taciturn.bench.play import config
 from taciturn.bench.results import Group, Results
-from taciturn.bench.scores import Board, at_total, beats, boards, score_text, task_name
+from taciturn.bench.scores import Board, at_budget, beats, boards, score_text, task_name
 from taciturn.bench.study import Table
 from taciturn.bench.submission import Submission, merged, unpacked
 from taciturn.bench.tables import NONE
@@ -36,7 +36,9 @@ def tables(results: Results, agent: str) -> list[Table]:
             place = ranked.index(one) + 1 if one in ranked else None
             rank = NONE if place is None or not others else f"{place} of {len(ranked)}".replace(" ", NO_BREAK)
             words = [told.get((id(one), kind), NONE) for kind in (CLASSIC, PAPER)]
-            rows.append((f"{task_name(task)}{at_total(task.total)}", score_text(board.score(one)), rank, *words, best))
+            rows.append(
+                (f"{task_name(task)}{at_budget(task.budget)}", score_text(board.score(one)), rank, *words, best)
+            )
         elif board.scale is not None and not task.control:
             some = held.setdefault(world_title(task.env), [])
             some.append((float(short(board, one)), task.name, ranked[:1] == [one]))

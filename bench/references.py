@@ -13,13 +13,13 @@ import numpy as np
 from taciturn.bench import statistics
 from taciturn.bench.results import Group, Results
 from taciturn.bench.statistics import Estimate, Floats
-from taciturn.bench.tasks import ALONE, MARKS, TASKS, TOGETHER, Task, sign, totals_of
+from taciturn.bench.tasks import FULL_INFORMATION, NO_COMMUNICATION, REFERENCES, TASKS, Task, budgets_of, sign
 from taciturn.validation import Array
 
 FILE = "references.json"
 
 
-class Mark(NamedTuple):
+class Reference(NamedTuple):
     """A policy that marks an end of a scale, and the means of a task's measure in the runs of each seed."""
 
     policy: str
@@ -35,8 +35,8 @@ class Mark(NamedTuple):
 class Scale(NamedTuple):
     """The marks of a task, from the full runs of the study `agents` that this version keeps."""
 
-    alone: Mark
-    together: Mark
+    alone: Reference
+    together: Reference
 
     def score(self, measured: Floats) -> Floats:
         """Values of the measure on the scale; more is better, and 1 is no strict upper bound."""
@@ -49,7 +49,7 @@ class Scale(NamedTuple):
         known = [int(seed) for seed in seeds if 0 <= seed < len(self.alone.values)]
         if len(known) < len(seeds):
             return self.apart(statistics.mean(values))
-        low, high = (np.array(mark.values)[known] for mark in self)
+        low, high = (np.array(reference.values)[known] for reference in self)
         return statistics.share(values - low, high - low)
 
     def apart(self, measured: Estimate) -> Estimate:
@@ -64,34 +64,34 @@ class Scale(NamedTuple):
         return Estimate(score, score - down, score + up)
 
     def __str__(self) -> str:
-        ends = (f"{mark.policy} ({mark.estimate.value:.4g})" for mark in self)
+        ends = (f"{reference.policy} ({reference.estimate.value:.4g})" for reference in self)
         return "0: {} on its own, 1: {} with everybody's data".format(*ends)
 
     def told(self) -> dict[str, Any]:
         """Both marks as JSON values."""
         return {
-            name: {"policy": mark.policy, "params": mark.params}
-            | dict(zip(("mean", "low", "high"), map(rounded, mark.estimate), strict=True))
-            for name, mark in zip((ALONE, TOGETHER), self, strict=True)
+            name: {"policy": reference.policy, "params": reference.params}
+            | dict(zip(("mean", "low", "high"), map(rounded, reference.estimate), strict=True))
+            for name, reference in zip((NO_COMMUNICATION, FULL_INFORMATION), self, strict=True)
         }
 
 
 def described(task: Task) -> dict[str, Any]:
     """A task as JSON values: its measure, its marks (null if it has none), and what makes it."""
     scale = scale_of(task)
-    marks = {ALONE: None, TOGETHER: None} if scale is None else scale.told()
+    references = {NO_COMMUNICATION: None, FULL_INFORMATION: None} if scale is None else scale.told()
     return {
         "id": task.id,
         "what": task.variant.what,
         "measure": task.measure,
         "better": "higher" if sign(task.measure) > 0 else "lower",
-        **marks,
+        **references,
         "control": task.control,
         "params": plain(task.params),
         "faults": {channel: repr(fault) for channel, fault in task.variant.faults.items()},
         "strangers": dict(task.variant.strangers),
-        "total": task.total,
-        "totals": list(totals_of(task.env)),
+        "budget": task.budget,
+        "budgets": list(budgets_of(task.env)),
     }
 
 
@@ -109,13 +109,13 @@ def rounded(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
-def reference_of(groups: Iterable[Group], metrics: Iterable[str]) -> Mark | None:
+def reference_of(groups: Iterable[Group], metrics: Iterable[str]) -> Reference | None:
     """The mark of the first of these measures that a group has."""
     some = list(groups)
     for metric in metrics:
         for one in some:
             if metric in one.metrics:
-                return Mark(one.config["policy"], one.config["policy_params"], one.metrics[metric].tolist())
+                return Reference(one.config["policy"], one.config["policy_params"], one.metrics[metric].tolist())
     return None
 
 
@@ -127,9 +127,9 @@ def scales_in(results: Results) -> dict[str, Scale]:
             continue
         # Messages are nothing to the marks, so what becomes of them changes nothing.
         metrics = [task.metric, *([task._replace(name=task.size).metric] if task.variant.faults else [])]
-        marks = [reference_of(results.select(env=task.env, kind=kind), metrics) for kind in MARKS]
-        if marks[0] is not None and marks[1] is not None:
-            found[task.plain] = Scale(marks[0], marks[1])
+        references = [reference_of(results.select(env=task.env, kind=kind), metrics) for kind in REFERENCES]
+        if references[0] is not None and references[1] is not None:
+            found[task.plain] = Scale(references[0], references[1])
     return found
 
 
@@ -137,8 +137,8 @@ def summary(results: Results) -> str:
     """The text of the file, from results of the study `agents`."""
     found = {
         plain: {
-            name: mark._asdict() | {"values": [float(f"{x:.6g}") for x in mark.values]}
-            for name, mark in zip((ALONE, TOGETHER), scale, strict=True)
+            name: reference._asdict() | {"values": [float(f"{x:.6g}") for x in reference.values]}
+            for name, reference in zip((NO_COMMUNICATION, FULL_INFORMATION), scale, strict=True)
         }
         for plain, scale in scales_in(results).items()
     }
@@ -148,7 +148,10 @@ def summary(results: Results) -> str:
 @cache
 def _kept() -> dict[str, Scale]:
     kept = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
-    return {plain: Scale(*(Mark(**one[name]) for name in (ALONE, TOGETHER))) for plain, one in kept.items()}
+    return {
+        plain: Scale(*(Reference(**one[name]) for name in (NO_COMMUNICATION, FULL_INFORMATION)))
+        for plain, one in kept.items()
+    }
 
 
 def scale_of(task: Task) -> Scale | None:

@@ -26,7 +26,7 @@ from taciturn.bench.tasks import (
     DESIGNED,
     KINDS,
     LEARNED,
-    NO_LIMIT,
+    NO_BUDGET_LIMIT,
     RANDOM,
     YOURS,
     sign,
@@ -35,7 +35,7 @@ from taciturn.bench.tasks import (
 
 def held_out(results: Results) -> Table:
     """The scores of the best designed agent, the best learner and the user's agents in each held-out task."""
-    some = [board for board in boards(results) if board.task.total == NO_LIMIT]
+    some = [board for board in boards(results) if board.task.budget == NO_BUDGET_LIMIT]
     kinds = (DESIGNED, LEARNED, (YOURS,))
     rows = []
     for board in some:
@@ -64,7 +64,9 @@ def kinds_together(results: Results) -> Table:
     """For each kind of agent the mean and the interquartile mean of its scores over tasks, and how often it beats the
     best designed agent where that is another."""
     some = [
-        board for board in boards(results) if board.task.total == NO_LIMIT and board.scale and not board.task.control
+        board
+        for board in boards(results)
+        if board.task.budget == NO_BUDGET_LIMIT and board.scale and not board.task.control
     ]
     rows = []
     for kind in (*KINDS[1:], YOURS):

@@ -21,7 +21,7 @@ from taciturn.bench import statistics
 from taciturn.bench.references import Scale, rounded, scale_of, scales_in
 from taciturn.bench.results import RUNS, Group, Results, describe
 from taciturn.bench.statistics import Estimate, Floats
-from taciturn.bench.study import POOLS, Table, pools, says
+from taciturn.bench.study import CENTRALISED, Table, centralised, says
 from taciturn.bench.tables import NONE, interval, listed, mean_text, number
 from taciturn.bench.tasks import (
     BENCHMARKS,
@@ -31,23 +31,23 @@ from taciturn.bench.tasks import (
     KINDS,
     LEARNED,
     LISTENS,
-    MARKS,
     MESSAGES,
-    NO_LIMIT,
+    NO_BUDGET_LIMIT,
     PAPER,
     RANDOM,
+    REFERENCES,
     SILENCED,
     TASK_AGENT,
     TASKS,
     YOURS,
     Task,
+    budgets_of,
     sign,
-    totals_of,
 )
 from taciturn.bench.tasks.benchmark import PLAIN_PPO
 from taciturn.registry import own_policies, policy_class
 
-MEMORYLESS, REMEMBERS, POOLED, TRUTH = "memoryless", "with memory", "pooled", "knows the truth"
+MEMORYLESS, REMEMBERS, CENTRALISED_LABEL, TRUTH = "memoryless", "with memory", "centralised", "knows the truth"
 FREE, UNDER = "All agents of each task", "All agents under totals"
 """The titles of the tables of all agents."""
 LEVEL = 0.05
@@ -61,13 +61,13 @@ def unchecked(group: Group) -> bool:
     """Whether pooling is unchecked: the agents are not of this package, and their results hold no outcome of a
     check."""
     known = group.config["policy"] in own_policies() or group.config["policy"] == PLAIN_PPO
-    return not known and POOLS not in group.metrics
+    return not known and CENTRALISED not in group.metrics
 
 
 def information(group: Group) -> str:
     """The class of information of a group's agents."""
-    if pools(group):
-        return POOLED
+    if centralised(group):
+        return CENTRALISED_LABEL
     kind = policy_class(str(group.config["policy"])) if group.config["policy"] in own_policies() else None
     if group.config.get("knows_truth") is True or says(kind, "needs_truth", group.config):
         return TRUTH
@@ -78,7 +78,7 @@ def information(group: Group) -> str:
 def compares(group: Group) -> bool:
     """Whether a group is ranked: no mark, and no agents that share a mind, may do so, or know the truth."""
     fair = information(group) in (MEMORYLESS, REMEMBERS)
-    return group.config["kind"] not in MARKS and fair and not unchecked(group)
+    return group.config["kind"] not in REFERENCES and fair and not unchecked(group)
 
 
 class Board(NamedTuple):
@@ -119,7 +119,7 @@ class Board(NamedTuple):
 
     def unranked(self) -> list[Group]:
         """The others, but for the marks."""
-        return [one for one in self.groups if not compares(one) and one.config["kind"] not in MARKS]
+        return [one for one in self.groups if not compares(one) and one.config["kind"] not in REFERENCES]
 
     def mean(self, group: Group) -> float:
         """Of the measure, over all seeds."""
@@ -150,8 +150,8 @@ class Board(NamedTuple):
         same = [one for one in self.groups if one.config["policy"] == group.config["policy"]]
         name, own = str(group.config["policy"]), group.config["policy_params"]
         text = f"{name} ({describe(own)})" if own and len(same) > 1 else name
-        mark = {POOLED: " (pooled)", TRUTH: " (knows the hidden truth)"}.get(information(group), "")
-        return text + mark + UNCHECKED * unchecked(group)
+        reference = {CENTRALISED_LABEL: " (pooled)", TRUTH: " (knows the hidden truth)"}.get(information(group), "")
+        return text + reference + UNCHECKED * unchecked(group)
 
 
 def trained(group: Group) -> bool:
@@ -167,14 +167,14 @@ def halves(group: Group) -> tuple[Group, Group]:
     return group.at(parts[0]), group.at(parts[1])
 
 
-def total_of(group: Group) -> Any:
+def budget_of(group: Group) -> Any:
     """What its agents may spend."""
-    return group.config.get("total", NO_LIMIT)
+    return group.config.get("budget", NO_BUDGET_LIMIT)
 
 
 def quiet(group: Group) -> bool:
     """Whether nobody listens, so that it is the same at every total."""
-    return total_of(group) == NO_LIMIT and LISTENS in group.metrics and not group.metrics[LISTENS].any()
+    return budget_of(group) == NO_BUDGET_LIMIT and LISTENS in group.metrics and not group.metrics[LISTENS].any()
 
 
 def not_ranked(results: Results) -> str:
@@ -189,9 +189,9 @@ def boards(results: Results) -> list[Board]:
     found = []
     for task in TASKS.values():
         some = [one for one in results.select(env=task.env) if task.metric in one.metrics]
-        here = [one for one in some if total_of(one) == task.total]
-        if [one for one in here if one.config["kind"] not in MARKS]:
-            silent = [one for one in some if one not in here and quiet(one) and one.config["kind"] not in MARKS]
+        here = [one for one in some if budget_of(one) == task.budget]
+        if [one for one in here if one.config["kind"] not in REFERENCES]:
+            silent = [one for one in some if one not in here and quiet(one) and one.config["kind"] not in REFERENCES]
             twins = {(one.config["policy"], describe(one.config["policy_params"])) for one in here}
             silent = [
                 one for one in silent if (one.config["policy"], describe(one.config["policy_params"])) not in twins
@@ -200,9 +200,9 @@ def boards(results: Results) -> list[Board]:
     return found
 
 
-def standing(some: Iterable[Board], total: Any = NO_LIMIT) -> list[Board]:
+def standing(some: Iterable[Board], budget: Any = NO_BUDGET_LIMIT) -> list[Board]:
     """The boards of standard tasks, of every size, at a total."""
-    return [board for board in some if not board.task.held_out and board.task.total == total]
+    return [board for board in some if not board.task.held_out and board.task.budget == budget]
 
 
 def score_text(score: Estimate | None) -> str:
@@ -224,17 +224,17 @@ def who_is_best(results: Results) -> Table:
     some, rows = boards(results), []
     for board in standing(some):
         texts = []
-        for total in totals_of(board.task.env):
-            there = next((one for one in standing(some, total) if one.task.plain == board.task.plain), None)
+        for budget in budgets_of(board.task.env):
+            there = next((one for one in standing(some, budget) if one.task.plain == board.task.plain), None)
             best = there and there.best()
             texts.append(NONE if not there or not best else f"{score_text(there.judged(best))} {there.label(best)}")
-        marks = (
+        references = (
             [NONE] * 2
             if board.scale is None
-            else [f"{number(mark.estimate.value)} {mark.policy}" for mark in board.scale]
+            else [f"{number(reference.estimate.value)} {reference.policy}" for reference in board.scale]
         )
         texts += [NONE] * (4 - len(texts))
-        rows.append((task_name(board.task), board.task.measure, *marks, *texts, board.task.covers or NONE))
+        rows.append((task_name(board.task), board.task.measure, *references, *texts, board.task.covers or NONE))
     more = sorted({f"`{benchmark.measure}`" for benchmark in BENCHMARKS.values() if benchmark.higher})
     columns = (
         "task", "measure", "alone (0)", "together (1)", "best, no privacy", "total 10", "total 3", "total 1",
@@ -319,7 +319,7 @@ def against(board: Board, agent: Group, kind: str) -> list[Match]:
 def learning(results: Results) -> tuple[Table, dict[str, dict[str, str]]]:
     """Whether the best learner of each world beats all of each kind of designed agents, in its standard tasks and in
     how many held-out ones; as a table, and as words by standard task and kind."""
-    some = [board for board in boards(results) if board.task.total == NO_LIMIT]
+    some = [board for board in boards(results) if board.task.budget == NO_BUDGET_LIMIT]
     asked: dict[Any, dict[Any, list[Match]]] = {}
     chosen, candidates = {}, 1
     for board in some:
@@ -396,7 +396,7 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     """All agents of each standard task, best first: without privacy (title `FREE`), or at each total (`UNDER`). Of
     `mine`, those `near` the user's."""
     free = title == FREE
-    some = [one for one in boards(results) if not one.task.held_out and (one.task.total == NO_LIMIT) == free]
+    some = [one for one in boards(results) if not one.task.held_out and (one.task.budget == NO_BUDGET_LIMIT) == free]
     rows, seeds = [], not_ranked(results)
     for board in some:
         told = beats(board)
@@ -406,7 +406,7 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
         for one in sorted(shown, key=board.label) if seeds else shown:
             answers = [told.get((id(one), kind), "") for kind in (CLASSIC, PAPER)]
             rows.append((
-                f"{task_name(board.task)}{at_total(board.task.total)}", str(places.get(id(one), NONE)),
+                f"{task_name(board.task)}{at_budget(board.task.budget)}", str(places.get(id(one), NONE)),
                 board.label(one), one.config["kind"], information(one), score_text(board.score(one)),
                 mean_of(board, one), score_text(board.silenced(one)), failed(board, one),
                 number(one.mean(MESSAGES)) if MESSAGES in one.metrics else NONE, spent_text(one),
@@ -439,12 +439,12 @@ def spent_text(group: Group) -> str:
     covers."""
     if EPSILON not in group.metrics:
         return NONE
-    return "∞" if pools(group) else number(group.mean(EPSILON))
+    return "∞" if centralised(group) else number(group.mean(EPSILON))
 
 
-def at_total(total: Any) -> str:
+def at_budget(budget: Any) -> str:
     """Such as "@3"; empty without a total."""
-    return f"@{total:g}" if isinstance(total, float) else ""
+    return f"@{budget:g}" if isinstance(budget, float) else ""
 
 
 def mean_of(board: Board, group: Group) -> str:
@@ -469,8 +469,8 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
             score = board.score(one) or Estimate(math.nan, math.nan, math.nan)
             numbers = dict(zip(("score", "low", "high"), score, strict=True)) | {"mean": board.mean(one)}
             numbers |= {name: one.mean(name) if name in one.metrics else math.nan for name in (MESSAGES, EPSILON)}
-            numbers |= {EPSILON: math.inf} if pools(one) else {}
+            numbers |= {EPSILON: math.inf} if centralised(one) else {}
             about = {"task": board.task.id, "policy": board.label(one), "kind": one.config["kind"]}
-            about |= {"information": information(one), "total": board.task.total, "covers": board.task.covers}
+            about |= {"information": information(one), "budget": board.task.budget, "covers": board.task.covers}
             found.append(about | {name: rounded(x) for name, x in numbers.items()} | {"seeds": one.seeds.tolist()})
     return found

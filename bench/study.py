@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 AGREES, IN_KIND, DIFFERS, UNDECIDED, NOT_COMPUTED = VERDICTS = (
     "agrees",
-    "in kind",
+    "qualitative",
     "differs",
     "undecided",
     "cannot be computed",
@@ -70,11 +70,11 @@ class Verdict:
             raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, not {self.verdict!r}")
 
 
-def pools(group: Group) -> bool:
+def centralised(group: Group) -> bool:
     """Whether the agents of a group share a mind: a check before a run found it, or a policy of this package declares
     it."""
     kind = own_policies().get(str(group.config.get("policy")))
-    return says(kind, "pools", group.config) or bool(np.any(group.metrics.get(POOLS, 0)))
+    return says(kind, "centralised", group.config) or bool(np.any(group.metrics.get(CENTRALISED, 0)))
 
 
 def says(kind: Any, name: str, config: Config) -> bool:
@@ -84,13 +84,15 @@ def says(kind: Any, name: str, config: Config) -> bool:
 
 @lru_cache(1024)
 def _said(kind: Any, parameters: str) -> frozenset[str]:
-    """Which of `needs_truth`, `pools` and `memoryless` a policy declares. The policy is made for this, since they may
-    depend on its parameters (JSON)."""
+    """Which of `needs_truth`, `centralised` and `memoryless` a policy declares. The policy is made for this, since they
+    may depend on its parameters (JSON)."""
     try:
         policy = kind(**json.loads(parameters))
     except (TypeError, ValueError):  # parameters of another version, or wrong ones
         return frozenset()
-    return frozenset(name for name in ("needs_truth", "pools", "memoryless") if getattr(policy, name, False) is True)
+    return frozenset(
+        name for name in ("needs_truth", "centralised", "memoryless") if getattr(policy, name, False) is True
+    )
 
 
 @dataclass(frozen=True)
@@ -206,13 +208,13 @@ class Study:
     def best(self, panel: Results) -> Group | None:
         """The group of a panel with the best mean score, among those that do not pool; None if none has the score."""
         sign = 1 if self.score.higher_is_better else -1
-        known = [group for group in panel if self.score.metric in group.metrics and not pools(group)]
+        known = [group for group in panel if self.score.metric in group.metrics and not centralised(group)]
         return max(known, key=lambda group: sign * group.mean(self.score.metric), default=None)
 
     def label(self, group: Group, results: Results) -> str:
         """`row_label`, with a mark if the policy knows hidden truth, or its agents share a mind."""
         known = self.knows_truth(group.config)
-        return self.row_label(group, results) + KNOWS_TRUTH * known + POOLED * pools(group)
+        return self.row_label(group, results) + KNOWS_TRUTH * known + CENTRALISED_LABEL * centralised(group)
 
     def knows_truth(self, config: Config) -> bool:
         """Whether the policy of a configuration knows hidden truth. Imports no module, since the results may be someone
@@ -232,8 +234,8 @@ class Study:
         return ", ".join(filter(None, [kind, others])) or "all"
 
 
-KNOWS_TRUTH, POOLED = " (knows the hidden truth)", " (pooled)"
-POOLS = "pooled"
+KNOWS_TRUTH, CENTRALISED_LABEL = " (knows the hidden truth)", " (pooled)"
+CENTRALISED = "centralised"
 """The metric that says whether the check of `taciturn.centralisation` found a policy centralised, 0 or 1."""
 STUDY_NAMES = "[a-z][a-z0-9_-]*"
 STUDIES: dict[str, Study] = {}

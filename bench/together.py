@@ -11,15 +11,15 @@ from taciturn.bench.statistics import Estimate
 from taciturn.bench.study import Plot
 from taciturn.bench.tasks import (
     AS_TRAINED,
+    BUDGETS,
     CLASSIC,
     DESIGNED,
     LEARNED,
-    NO_LIMIT,
+    NO_BUDGET_LIMIT,
     ORACLE,
     PAPER,
     STANDARD,
     TASK_AGENT,
-    TOTALS,
     YOURS,
     covered,
     size_of,
@@ -50,17 +50,17 @@ def plots(boards: Sequence[Board], name: str, seeds: str = "") -> list[Plot]:
     return [from_alone_to_together(boards, known, name, seeds), *front(boards, known, name)]
 
 
-def at_totals(boards: Sequence[Board], board: Board) -> dict[float | str, Board]:
+def at_budgets(boards: Sequence[Board], board: Board) -> dict[float | str, Board]:
     """The same task at each total."""
-    found = {one.task.total: one for one in boards if one.task.plain == board.task.plain}
-    return {total: found[total] for total in TOTALS if total in found}
+    found = {one.task.budget: one for one in boards if one.task.plain == board.task.plain}
+    return {budget: found[budget] for budget in BUDGETS if budget in found}
 
 
 class ScoreCell(NamedTuple):
     """The best agent of a kind (a place in `PARTS`) at a total, and its score; `gains` if that is shown to exceed 0."""
 
     part: int
-    total: float | str
+    budget: float | str
     score: float
     gains: bool
 
@@ -78,19 +78,19 @@ class Row(NamedTuple):
 def row_of(boards: Sequence[Board], board: Board, *, named: bool) -> Row:
     """Without privacy the best agent of each kind; at a total the best of all, and yours."""
     score_cells, best = list[ScoreCell](), list[str]()
-    for total, there in at_totals(boards, board).items():
+    for budget, there in at_budgets(boards, board).items():
         winner = there.best()
         kinds = [place for place, (_, kinds, *_) in enumerate(PARTS) if there.best(*kinds) is not None]
         for place in kinds:
             some = PARTS[place][1]
             mine = there.best(*some)
-            shown = total == NO_LIMIT or YOURS in some or (winner is not None and winner.config["kind"] in some)
+            shown = budget == NO_BUDGET_LIMIT or YOURS in some or (winner is not None and winner.config["kind"] in some)
             score = None if mine is None or not shown else there.judged(mine, *some)
             if score is not None and math.isfinite(score.value):
-                score_cells.append(ScoreCell(place, total, score.value, score.low > 0))
-        if named and total in (NO_LIMIT, TOTALS[-1]) and winner is not None:
+                score_cells.append(ScoreCell(place, budget, score.value, score.low > 0))
+        if named and budget in (NO_BUDGET_LIMIT, BUDGETS[-1]) and winner is not None:
             words = f"{there.label(winner).partition(' (')[0]} {told(there.judged(winner))}"
-            best.append(words if total == NO_LIMIT else f"at {total:g}: {words}")
+            best.append(words if budget == NO_BUDGET_LIMIT else f"at {budget:g}: {words}")
     number, what = size_of(board.task)
     same = board.task.name != STANDARD and size_of(board.task._replace(variant=AS_TRAINED))[0] == number
     size = board.task.name.replace("-", " ") if same else f"{number} {what}"
@@ -110,7 +110,7 @@ def from_alone_to_together(boards: Sequence[Board], known: Sequence[Board], name
         "privacy): the best agent of each kind without privacy, and below it, with a number, the best of all if an "
         "agent may spend that total of epsilon over its run. Filled: shown to be better than alone (95%). "
     )
-    if any(len(at_totals(boards, board)) > 1 for board in known):
+    if any(len(at_budgets(boards, board)) > 1 for board in known):
         caption += f"{covered(board.task.env for board in known)} "
     caption += f"{seeds}." if seeds else "Each is chosen by one half of the seeds and judged by the other."
     return Plot(f"{name}_together", picture(rows), caption, picture([row for row in rows if row.standard], narrow=True))
@@ -123,8 +123,10 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
     from matplotlib.layout_engine import PlaceHolderLayoutEngine
 
     parts = sorted({score_cell.part for row in rows for score_cell in row.score_cells})
-    totals = [
-        total for total in TOTALS if any(score_cell.total == total for row in rows for score_cell in row.score_cells)
+    budgets = [
+        budget
+        for budget in BUDGETS
+        if any(score_cell.budget == budget for row in rows for score_cell in row.score_cells)
     ]
     wide, font = (360.0, 10.5) if narrow else (720.0, 10.0)
     clip = 14.0 * max(len(parts), 3)  # the width of the place for scores below the floor
@@ -146,9 +148,9 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
         def say(x: float, y: float, words: str, ha: str = "left", **style: Any) -> None:
             ax.text(x, y, words, ha=ha, va="center", **style)
 
-        def mark(x: float, y: float, score_cell: ScoreCell) -> None:
+        def reference(x: float, y: float, score_cell: ScoreCell) -> None:
             _, _, color, shape = PARTS[score_cell.part]
-            number = "" if score_cell.total == NO_LIMIT else f"{score_cell.total:g}"
+            number = "" if score_cell.budget == NO_BUDGET_LIMIT else f"{score_cell.budget:g}"
             size = 12.0 if number else 7.5 if shape == "D" else 8.5
             face = color if score_cell.gains else "none"
             ax.plot(x, y, shape, color=color, markerfacecolor=face, markersize=size, markeredgewidth=1.2)
@@ -163,7 +165,7 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
                     weight="bold",
                 )
 
-        legend_of(parts, totals, wide, narrow, mark, say)
+        legend_of(parts, budgets, wide, narrow, reference, say)
         names = {0.0: "alone", 0.5: "0.5", 1.0: "together"}
         for score, words in names.items():
             say(at(score), legend + steps / 2, words, "center", fontsize=font - 1)
@@ -191,12 +193,12 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
             ax.plot([at(0), at(1)], [middle, middle], color=INK, alpha=0.35, linewidth=2, solid_capstyle="butt")
             ax.plot([left - 3] * 2, [top + text + 3, top + pitch - 4], ":", color=INK, alpha=0.5, linewidth=0.8)
             for lane, free in ((middle, True), (below, False)):
-                some = [score_cell for score_cell in row.score_cells if (score_cell.total == NO_LIMIT) is free]
+                some = [score_cell for score_cell in row.score_cells if (score_cell.budget == NO_BUDGET_LIMIT) is free]
                 low = [score_cell for score_cell in some if score_cell.score < FLOOR]
                 for slot, score_cell in enumerate(low):
-                    kinds = parts if free else totals[-3:]
-                    slot = kinds.index(score_cell.part if free else score_cell.total)  # type: ignore[arg-type]
-                    mark(left - 6 - clip + 14 * slot + 7, lane, score_cell)
+                    kinds = parts if free else budgets[-3:]
+                    slot = kinds.index(score_cell.part if free else score_cell.budget)  # type: ignore[arg-type]
+                    reference(left - 6 - clip + 14 * slot + 7, lane, score_cell)
                 near = 8.5 if free else 9.0  # marks that would hide one another are drawn apart
                 shifts = (0.0, -8.5, 8.5) if free else (0.0, 8.0)
                 taken = list[tuple[float, float]]()
@@ -208,7 +210,7 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
                     places = ((x - aside, lane + shift) for aside in (0.0, 4.5, 9.0, 13.5) for shift in shifts)
                     found = next((place for place in places if apart(*place, taken, near)), (x, lane))
                     taken.append(found)
-                    mark(*found, score_cell)
+                    reference(*found, score_cell)
     return figure
 
 
@@ -218,21 +220,21 @@ def apart(x: float, y: float, taken: Sequence[tuple[float, float]], near: float)
 
 
 def legend_of(
-    parts: Sequence[int], totals: Sequence[float | str], wide: float, narrow: bool, mark: Any, say: Any
+    parts: Sequence[int], budgets: Sequence[float | str], wide: float, narrow: bool, reference: Any, say: Any
 ) -> None:
     """What marks mean, above the rows."""
     step = (wide - 8) / max(len(parts), 1) if narrow else 78.0
     for place, part in enumerate(parts):
-        mark(8 + step * place, 9, ScoreCell(part, NO_LIMIT, 0, True))
+        reference(8 + step * place, 9, ScoreCell(part, NO_BUDGET_LIMIT, 0, True))
         say(16 + step * place, 9, PARTS[part][0])
-    some = [total for total in totals if total != NO_LIMIT]
+    some = [budget for budget in budgets if budget != NO_BUDGET_LIMIT]
     designed = 2
-    entries: list[tuple[ScoreCell, str]] = [(ScoreCell(designed, NO_LIMIT, 0, False), "not shown to beat alone")]
+    entries: list[tuple[ScoreCell, str]] = [(ScoreCell(designed, NO_BUDGET_LIMIT, 0, False), "not shown to beat alone")]
     if some:
         entries.append((ScoreCell(designed, some[-1], 0, True), f"best at a total epsilon of {some[-1]:g}"))
     for place, (score_cell, words) in enumerate(entries):
         x, y = (8.0, 26.0 + 16 * place) if narrow else (8 + 2 * step * place, 26.0)
-        mark(x, y, score_cell)
+        reference(x, y, score_cell)
         say(x + 8, y, words)
 
 
@@ -240,7 +242,7 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
     """The score of the best agents of each kind against the total, a panel a world, its sizes as lines."""
     worlds: dict[str, list[Board]] = {}
     for board in known:
-        if len(at_totals(boards, board)) > 1:
+        if len(at_budgets(boards, board)) > 1:
             worlds.setdefault(board.task.env, []).append(board)
     if not worlds:
         return []
@@ -253,21 +255,21 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
         for size, board in enumerate(some):
             for label, kinds, color, marker in FRONTS:
                 points = []
-                for total, there in at_totals(boards, board).items():
+                for budget, there in at_budgets(boards, board).items():
                     best = there.best(*kinds)
                     score = None if best is None else there.judged(best, *kinds)
                     if score is not None:
-                        points.append((len(TOTALS) - 1 - TOTALS.index(total), score))
+                        points.append((len(BUDGETS) - 1 - BUDGETS.index(budget), score))
                 if points:
                     draw(ax, points, color, marker, LINES[size])
                     shown[label] = color, marker
-            known_best = oracles(at_totals(boards, board))
+            known_best = oracles(at_budgets(boards, board))
             if known_best:
                 ax.plot(*zip(*known_best, strict=True), LINES[size], color=GREY, linewidth=1)
                 shown["an oracle"] = GREY, ""
         ax.axhline(0, color="#444444", linewidth=1)
         ax.axhline(1, color="#444444", linewidth=1, linestyle=":")
-        ax.set_xticks(range(len(TOTALS)), ["1", "3", "10", "none"])
+        ax.set_xticks(range(len(BUDGETS)), ["1", "3", "10", "none"])
         ax.set_ylim(-0.25, 1.1)
         ax.set_xlabel("total epsilon of an agent")
         ax.set_ylabel("score")
@@ -287,11 +289,11 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
 def oracles(known: Mapping[float | str, Board]) -> list[tuple[int, float]]:
     """Places of totals, and the oracle's score at each, in the order of totals."""
     found = []
-    for total, board in known.items():
+    for budget, board in known.items():
         for group in board.groups:
             score = board.score(group) if group.config["kind"] == ORACLE else None
             if score is not None and math.isfinite(score.value):
-                found.append((len(TOTALS) - 1 - TOTALS.index(total), max(score.value, FLOOR)))
+                found.append((len(BUDGETS) - 1 - BUDGETS.index(budget), max(score.value, FLOOR)))
     return sorted(found)
 
 

@@ -156,7 +156,7 @@ def of_task(
     if fixed or privacy:
         raise ValueError(f"params and privacy must be left out in a task, which fixes the world, not {fixed | privacy}")
     found = playing.population(playing.task_config(task, algorithm, **form), EVALUATION_RUNS, "selection")
-    if not isinstance(task.total, float):
+    if not isinstance(task.budget, float):
         return found
     untrained = bring(algorithm, **settings) if learns(algorithm) else None
     return playing.behind(found, playing.training_way(task, untrained, found).channels)
@@ -333,22 +333,22 @@ def library(
     def run(folder: Path, steps: int, evaluations: int, tell: Told) -> None:
         nonlocal model
 
-        def loaded(mark: int) -> Any:
-            kept = io.BytesIO(trusted_bytes(checkpoints / f"{mark}.zip", trust))
-            found = known[name].load(kept, env=rows(checkpoints / f"{mark}.pkl"), device="cpu")
-            if max((one for one in marks if one <= found.num_timesteps), default=0) != mark:
+        def loaded(checkpoint: int) -> Any:
+            kept = io.BytesIO(trusted_bytes(checkpoints / f"{checkpoint}.zip", trust))
+            found = known[name].load(kept, env=rows(checkpoints / f"{checkpoint}.pkl"), device="cpu")
+            if max((one for one in checkpoints if one <= found.num_timesteps), default=0) != checkpoint:
                 raise ValueError(
-                    f"{checkpoints / f'{mark}.zip'} must be of {mark:,} steps, not {found.num_timesteps:,}"
+                    f"{checkpoints / f'{checkpoint}.zip'} must be of {checkpoint:,} steps, not {found.num_timesteps:,}"
                 )
             return found
 
-        def evaluate(mark: int) -> None:
-            tell(mark / steps, f"{name}: {EVALUATION_RUNS} fresh runs after {model.num_timesteps:,} steps")
-            evaluated(Predictor(model), population, seed, folder, mark)
+        def evaluate(checkpoint: int) -> None:
+            tell(checkpoint / steps, f"{name}: {EVALUATION_RUNS} fresh runs after {model.num_timesteps:,} steps")
+            evaluated(Predictor(model), population, seed, folder, checkpoint)
 
-        marks = np.unique(np.linspace(0, steps, evaluations + 1).astype(int)[1:]).tolist()
+        checkpoints = np.unique(np.linspace(0, steps, evaluations + 1).astype(int)[1:]).tolist()
         checkpoints, replay = folder / "checkpoints", folder / "checkpoints" / "replay.pkl"
-        saved = checkpoints_in(checkpoints, marks)
+        saved = checkpoints_in(checkpoints, checkpoints)
         done = max(saved, default=0)
         if not done and "n_steps" not in own and getattr(model, "n_steps", 0) * model.n_envs > steps:
             # A rollout of the usual length would be longer than the training.
@@ -356,10 +356,10 @@ def library(
             batch = math.gcd(getattr(model, "batch_size", 1), short * model.n_envs)
             model = made(n_steps=short, **{"batch_size": batch} if hasattr(model, "batch_size") else {})
         evaluated_before = evaluations_in(folder)
-        for mark in saved:  # a process that was killed may have saved it, and not evaluated it
-            if str(mark) not in evaluated_before:
-                model = loaded(mark)
-                evaluate(mark)
+        for checkpoint in saved:  # a process that was killed may have saved it, and not evaluated it
+            if str(checkpoint) not in evaluated_before:
+                model = loaded(checkpoint)
+                evaluate(checkpoint)
         if done:
             model = loaded(done)
             # Otherwise the first training runs would be repeated.
@@ -373,14 +373,14 @@ def library(
         logger = configure(str(log), ["csv", "tensorboard"])
         model.set_logger(logger)
         try:
-            for mark in marks:
-                if mark <= done:
+            for checkpoint in checkpoints:
+                if checkpoint <= done:
                     continue  # steps before this run, or from a rollout that went further
                 with one_thread(), learning(name, model.policy.state_dict):
                     model.learn(
-                        mark - model.num_timesteps, callback=teller(tell, steps, name), reset_num_timesteps=False
+                        checkpoint - model.num_timesteps, callback=teller(tell, steps, name), reset_num_timesteps=False
                     )
-                done = max(one for one in marks if one <= model.num_timesteps)
+                done = max(one for one in checkpoints if one <= model.num_timesteps)
                 if hasattr(model, "replay_buffer"):
                     write_bytes(replay, signed(pickle.dumps(model.replay_buffer)))
                 save(checkpoints / f"{done}.zip", checkpoints / f"{done}.pkl")
@@ -393,13 +393,13 @@ def library(
     return run
 
 
-def checkpoints_in(folder: Path, marks: list[int]) -> list[int]:
+def checkpoints_in(folder: Path, checkpoints: list[int]) -> list[int]:
     """After which steps there are checkpoints, in order; ValueError if this training makes none after so many."""
     found = [file for file in folder.glob("*.zip") if file.stem.isdecimal()]
     for file in found:
-        if file.name not in {f"{mark}.zip" for mark in marks}:
+        if file.name not in {f"{checkpoint}.zip" for checkpoint in checkpoints}:
             raise ValueError(
-                f"checkpoints must be of this training, which makes them after {shown(marks)[1:-1]} steps, and {file} "
+                f"checkpoints must be of this training, which makes them after {shown(checkpoints)[1:-1]} steps, and {file} "
                 "is not"
             )
     return sorted(int(file.stem) for file in found)

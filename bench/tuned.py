@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from taciturn.bench.tasks import BENCHMARKS, NO_LIMIT, STANDARD, Task
+from taciturn.bench.tasks import BENCHMARKS, NO_BUDGET_LIMIT, STANDARD, Task
 from taciturn.bench.tasks.benchmark import TUNED, Params
 
 FILE = "tuned.json"
@@ -22,8 +22,8 @@ def tuned(task: Task, policy: str) -> Params:
     nothing else was searched; none if nothing was."""
     kept = _kept()
     for size in dict.fromkeys((task.size, STANDARD)):
-        for total in dict.fromkeys((task.total, NO_LIMIT)):
-            found = kept.get(task._replace(name=size, total=total).id, {})
+        for budget in dict.fromkeys((task.budget, NO_BUDGET_LIMIT)):
+            found = kept.get(task._replace(name=size, budget=budget).id, {})
             if policy in found:
                 return dict(found[policy])
     return {}

@@ -199,10 +199,10 @@ def evaluated_by(score: Score, group: Group) -> str:
 def fewest_inside(checks: Sequence[Check]) -> int:
     """The smallest number inside that is no surprise: fewer have a probability of at most `RARE`, if results are of
     the kept law."""
-    law = np.ones(1)
+    distribution = np.ones(1)
     for one in judged(checks):
-        law = np.convolve(law, [1 - one.chance, one.chance])
-    return int(np.count_nonzero(np.cumsum(law) <= RARE))
+        distribution = np.convolve(distribution, [1 - one.chance, one.chance])
+    return int(np.count_nonzero(np.cumsum(distribution) <= RARE))
 
 
 def judged(checks: Sequence[Check]) -> list[Check]:

@@ -127,7 +127,8 @@ def main() -> None:
             "perturb_counts, bitwise, N=10^6", "perturb_counts, bitwise, N=10^4"
         ),
         "exact_draws_per_second": {
-            law: round(1e9 / medians[f"{law}, exact"]) for law in ("Laplace", "Gaussian", "k-ary", "bitwise")
+            distribution: round(1e9 / medians[f"{distribution}, exact"])
+            for distribution in ("Laplace", "Gaussian", "k-ary", "bitwise")
         },
         "draws": SIZE,
         "options": OPTIONS,
@@ -137,7 +138,8 @@ def main() -> None:
     if find_spec("opendp") is not None:
         packages += ("opendp",)
         result["exact_times_faster_than_opendp"] = {
-            law: ratio(f"{law}, opendp", f"{law}, exact") for law in ("Laplace", "Gaussian", "k-ary", "bitwise")
+            distribution: ratio(f"{distribution}, opendp", f"{distribution}, exact")
+            for distribution in ("Laplace", "Gaussian", "k-ary", "bitwise")
         }
     width = max(map(len, medians))
     for name, median in medians.items():

@@ -209,7 +209,7 @@ def _scores(world: str) -> str:
     if best:
         rows = [(row["task"].partition("@")[2], row["policy"], row["kind"], row["score"]) for row in best]
         text += "\nThe best under a total of epsilon, for an agent and its whole run (:doc:`/privacy-totals`):\n\n"
-        text += table(("total", "policy", "kind", "score"), rows)
+        text += table(("budget", "policy", "kind", "score"), rows)
     return text + (
         f"\nIn the task ``{task}``: 0 is the best agent that hears nobody, 1 one that is given what all observe. "
         "Brackets are 95% intervals (:doc:`/leaderboard`).\n"

@@ -40,7 +40,7 @@ class Policy(metaclass=NamesUnknown):
 
     needs_truth: bool = False
     public_schedule: bool = False
-    pools: bool = False
+    centralised: bool = False
     memoryless: bool = False
     one_agent: bool = False
 

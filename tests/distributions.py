@@ -10,14 +10,14 @@ from taciturn.envs.core import Array
 LEAST = 8.0
 
 
-def fits(observed: Any, law: Any) -> float:
-    """That `observed` counts [cells] come from `law` [cells], in any unit; 0 where something happened that has no
-    chance."""
-    observed, law = (np.asarray(x, np.float64).ravel() for x in (observed, law))
-    law = np.maximum(law, 0)
-    if observed[law <= 1e-12 * law.sum()].any():  # no more than what rounding leaves of nothing
+def fits(observed: Any, distribution: Any) -> float:
+    """That `observed` counts [cells] come from `distribution` [cells], in any unit; 0 where something happened that has
+    no chance."""
+    observed, distribution = (np.asarray(x, np.float64).ravel() for x in (observed, distribution))
+    distribution = np.maximum(distribution, 0)
+    if observed[distribution <= 1e-12 * distribution.sum()].any():  # no more than what rounding leaves of nothing
         return 0.0
-    expected = law / law.sum() * observed.sum()
+    expected = distribution / distribution.sum() * observed.sum()
     order = np.argsort(expected)
     observed, expected = observed[order], expected[order]
     few = max(np.searchsorted(expected, LEAST), np.searchsorted(np.cumsum(expected), LEAST) + 1)
@@ -25,7 +25,7 @@ def fits(observed: Any, law: Any) -> float:
     return float(stats.chisquare(observed, expected).pvalue) if observed.size > 1 else 1.0
 
 
-def same_law(first: Array, second: Array) -> float:
+def same_distribution(first: Array, second: Array) -> float:
     """That two samples of whole numbers [n, ...] come from one law, jointly over all but the first axis."""
     both = np.concatenate([first.reshape(len(first), -1), second.reshape(len(second), -1)])
     cell = np.unique(both, axis=0, return_inverse=True)[1].ravel()

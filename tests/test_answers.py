@@ -13,7 +13,7 @@ from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.results import Group, Results
 from taciturn.bench.scores import Board, boards, learning
 from taciturn.bench.submission import unpacked
-from taciturn.bench.tasks import LISTENS, MESSAGES, NO_LIMIT, PAPER, STANDARD, TASKS, size_of, world_title
+from taciturn.bench.tasks import LISTENS, MESSAGES, NO_BUDGET_LIMIT, PAPER, STANDARD, TASKS, size_of, world_title
 
 KEPT = Path(__file__).parent.parent / "tools/results/studies/agents.json"
 GOSSIP, ARMS = "gossip_bandit_v0", "arm_elimination_v0"
@@ -50,7 +50,7 @@ def test_who_is_best_is_who_the_board_says(kept: Results) -> None:
     assert text.startswith("Who is best at a total epsilon of 1? ")
     gains = {}
     for board in some:
-        if board.task.total == 1.0 and board.task.name == STANDARD:
+        if board.task.budget == 1.0 and board.task.name == STANDARD:
             winner = board.best()
             assert winner is not None
             score = board.judged(winner)
@@ -60,7 +60,7 @@ def test_who_is_best_is_who_the_board_says(kept: Results) -> None:
             assert (told in text) == gains[board.task.env], "who does not beat an agent alone is not named"
     assert 0 < sum(gains.values()) < len(gains) == 7
     assert "Listener in gossip bandit (0.07 with 20 agents, 0.26 with 100)" in text, "as the leaderboard has it"
-    free = best([board for board in some if board.task.total == NO_LIMIT])
+    free = best([board for board in some if board.task.budget == NO_BUDGET_LIMIT])
     assert free.startswith("Who is best without privacy? ")
 
 
@@ -96,7 +96,7 @@ def cheapest_of(groups: list[Group]) -> str:
 
 def test_who_needs_the_fewest_messages_within_five_percent(kept: Results) -> None:
     """Messages that nobody listens to count as none; who is 10% behind does not compete."""
-    own = listener(kept, total=NO_LIMIT)
+    own = listener(kept, budget=NO_BUDGET_LIMIT)
     measure, (board,) = "popularity_regret", standard_boards(kept.select(env=GOSSIP))
     assert board.scale is not None
     alone, together = (mark.estimate.value for mark in board.scale)
@@ -118,7 +118,7 @@ def test_who_needs_the_fewest_messages_within_five_percent(kept: Results) -> Non
 
 
 def standard_boards(results: Results) -> list[Board]:
-    return [one for one in boards(results) if one.task.name == STANDARD and one.task.total == NO_LIMIT]
+    return [one for one in boards(results) if one.task.name == STANDARD and one.task.budget == NO_BUDGET_LIMIT]
 
 
 def test_where_learning_wins_is_what_the_table_says(kept: Results) -> None:

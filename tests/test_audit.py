@@ -255,10 +255,12 @@ VOTES = {"vote": (np.eye(3, dtype=np.int64)[0], np.eye(3, dtype=np.int64)[2])}
 OPINIONS = {"opinion": (0.0, 1.0)}
 
 
-def consensus(accountant: Any = Accountant, num_agents: int = 4, **laws: Any) -> Any:
+def consensus(accountant: Any = Accountant, num_agents: int = 4, **distributions: Any) -> Any:
     class Charged(Consensus):
         def make_channels(self) -> tuple[Channel, ...]:
-            payload: Any = "stream" if isinstance(laws.get("opinion"), mechanisms.TreeAggregation) else "bounded"
+            payload: Any = (
+                "stream" if isinstance(distributions.get("opinion"), mechanisms.TreeAggregation) else "bounded"
+            )
             return Channel("opinion", payload, observer="neighbour", unit="event"), super().make_channels()[1]
 
         def make_accountant(self) -> Accountant:
@@ -266,8 +268,10 @@ def consensus(accountant: Any = Accountant, num_agents: int = 4, **laws: Any) ->
             return made
 
     env: Any = Charged(Params(num_agents=num_agents))
-    for channel, law in laws.items():
-        env = on_channel(env, channel, law if isinstance(law, ChannelConfig) else ChannelConfig(law))
+    for channel, distribution in distributions.items():
+        env = on_channel(
+            env, channel, distribution if isinstance(distribution, ChannelConfig) else ChannelConfig(distribution)
+        )
     return env
 
 
@@ -287,8 +291,8 @@ RUNS: dict[str, tuple[dict[str, Any], Any, float]] = {
 @pytest.mark.parametrize("name", RUNS)
 def test_certifies_most_of_what_the_accountant_totals(name: str) -> None:
     """Three rounds at 0.5 a message and channel."""
-    laws, pair, total = RUNS[name]
-    found = audited(consensus(**laws), pair, 160_000, batch=10_000)
+    distributions, pair, total = RUNS[name]
+    found = audited(consensus(**distributions), pair, 160_000, batch=10_000)
     assert found.method == "both"
     assert [part.method for part in found.parts] == ["white", "black"]
     assert found.certified == max(part.certified for part in found.parts)
@@ -301,8 +305,8 @@ def test_certifies_most_of_what_the_accountant_totals(name: str) -> None:
 @pytest.mark.parametrize("unit", ["user", "event"])
 def test_never_exceeds_a_sound_accountant(unit: Any, method: Method) -> None:
     wrong = []
-    for name, (laws, pair, total) in RUNS.items():
-        env = consensus(**laws)
+    for name, (distributions, pair, total) in RUNS.items():
+        env = consensus(**distributions)
         found = [audited(env, pair, 1_000, seed=seed, unit=unit, method=method) for seed in range(SEEDS // len(RUNS))]
         assert {round(one.claimed, 9) for one in found} == {total if unit == "user" else total / 3}, name
         wrong += [(name, seed) for seed, one in enumerate(found) if one.verdict == "violated"]
@@ -416,12 +420,12 @@ def test_a_generator_that_begins_again_at_each_reset_is_caught(world: Any) -> No
     )
 
 
-@pytest.mark.parametrize("law", [mechanisms.Laplace, Common])
+@pytest.mark.parametrize("distribution", [mechanisms.Laplace, Common])
 @pytest.mark.parametrize("unit", ["event", "user"])
-def test_noise_shared_between_agents_is_caught(law: Any, unit: Any) -> None:
-    env, more = consensus(opinion=law(0.5)), {"unit": unit, "steps": 2, "trials": 8_000}
+def test_noise_shared_between_agents_is_caught(distribution: Any, unit: Any) -> None:
+    env, more = consensus(opinion=distribution(0.5)), {"unit": unit, "steps": 2, "trials": 8_000}
     found = audited(env, OPINIONS, references=True, **more)
-    assert found.verdict == ("consistent" if law is mechanisms.Laplace else "violated")
+    assert found.verdict == ("consistent" if distribution is mechanisms.Laplace else "violated")
     assert found.claimed == (0.5 if unit == "event" else 1.0)
     assert audited(env, OPINIONS, method="black", **more).verdict == "consistent", "one agent cannot tell"
 
@@ -511,9 +515,9 @@ def test_every_interface_beside_faults() -> None:
     assert found[0].claimed % 300 == 0
     assert 0.5 < found[0].certified <= found[0].cap
     alone = Controlled(auction_v0.population(), "platform", {"individual": Random()})
-    law = mechanisms.KaryRandomizedResponse(2.0, num_values=2)
-    one = audited(Privatize(alone, "purchase", law), {"purchase": (0, 1)}, policy=Random(), steps=4)
-    assert one.claimed == pytest.approx(2 * law.epsilon)
+    distribution = mechanisms.KaryRandomizedResponse(2.0, num_values=2)
+    one = audited(Privatize(alone, "purchase", distribution), {"purchase": (0, 1)}, policy=Random(), steps=4)
+    assert one.claimed == pytest.approx(2 * distribution.epsilon)
     assert one.share > 0.75
 
 
@@ -529,9 +533,9 @@ def test_an_audit_leaves_the_environment_alone() -> None:
 def test_memoised_answers_and_streams() -> None:
     """Under a budget of one answer it is given three times, costs one, and certifies one; neither has ratios that add
     up."""
-    law = mechanisms.Memoized(mechanisms.BitwiseRandomizedResponse(1.0))
-    assert audited(consensus(vote=law), VOTES, 80).claimed == np.inf
-    memoized = audited(consensus(vote=ChannelConfig(law, Budget(1.0))), VOTES, 80_000)
+    distribution = mechanisms.Memoized(mechanisms.BitwiseRandomizedResponse(1.0))
+    assert audited(consensus(vote=distribution), VOTES, 80).claimed == np.inf
+    memoized = audited(consensus(vote=ChannelConfig(distribution, Budget(1.0))), VOTES, 80_000)
     assert memoized.method == "black"
     assert memoized.claimed == pytest.approx(1.0)
     assert memoized.share > 0.8
@@ -632,9 +636,9 @@ def test_the_p_value_of_one_run_by_hand(correct: int, guesses: int, agents: int,
     P(X >= v) + 2 m delta max over i of P(v - i <= X < v) / i."""
 
     def p_value(epsilon: float) -> float:
-        law = binomial(guesses, 1 / (1 + math.exp(-epsilon)))
-        free = max(math.fsum(law[correct - i : correct]) / i for i in range(1, correct + 1))
-        return math.fsum(law[correct:]) + 2 * agents * delta * free
+        distribution = binomial(guesses, 1 / (1 + math.exp(-epsilon)))
+        free = max(math.fsum(distribution[correct - i : correct]) / i for i in range(1, correct + 1))
+        return math.fsum(distribution[correct:]) + 2 * agents * delta * free
 
     found = certify_one_run(correct, guesses, agents, alpha, delta)
     if p_value(0.0) > alpha:

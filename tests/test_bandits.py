@@ -34,7 +34,7 @@ from taciturn.policies.classic.private_bandits import DPSuccessiveElimination, d
 from taciturn.wrappers import Faulty, Laplace, LossyChannel
 
 MEANS = (0.1, 0.3, 0.9, 0.5)
-ALONE: tuple[Any, ...] = (
+NO_COMMUNICATION: tuple[Any, ...] = (
     UCB1(),
     KLUCB(),
     KLUCB(3.0),
@@ -47,7 +47,7 @@ ALONE: tuple[Any, ...] = (
     CentralisedKLUCB(),
 )
 ON_GRAPHS: tuple[Any, ...] = (CoopUCB2(), DDUCB(), GossipUCB())
-EVERY = (*ALONE, Synchronised(), Synchronised("kl-ucb", 2.0), Fed2UCB(), Fed2UCB(admit_all=True), *ON_GRAPHS)
+EVERY = (*NO_COMMUNICATION, Synchronised(), Synchronised("kl-ucb", 2.0), Fed2UCB(), Fed2UCB(admit_all=True), *ON_GRAPHS)
 each = pytest.mark.parametrize("policy", EVERY, ids=repr)
 
 

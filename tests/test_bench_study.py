@@ -13,7 +13,7 @@ from taciturn.bench import study as module
 from taciturn.bench.catalogue import load_studies, matching
 from taciturn.bench.results import Cell, Group, Result, Results, describe, flatten, matches
 from taciturn.bench.store import Store
-from taciturn.bench.study import POOLS, Score, Study, register
+from taciturn.bench.study import CENTRALISED, Score, Study, register
 from taciturn.policies import Policy
 from taciturn.registry import UnknownName
 from taciturn.testing import check_study
@@ -159,7 +159,7 @@ def test_tables_make_a_policy_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
     class Counted(Policy):
-        pools = True
+        centralised = True
 
         def __init__(self, k: int = 1) -> None:
             made.append(k)
@@ -182,7 +182,7 @@ def test_who_pools_is_never_best() -> None:
         return Group({"policy": policy, "policy_params": {}}, np.arange(2), metrics, {}, np.zeros(2))
 
     honest, worse, oracle = scored("PPCL", 0.5), scored("Voter", 0.4), scored("CentralisedOracle", 0.9)
-    panel = Results([worse, oracle, honest, scored("mine", 0.8, **{POOLS: 1.0})])
+    panel = Results([worse, oracle, honest, scored("mine", 0.8, **{CENTRALISED: 1.0})])
 
     class Higher(Study):
         score = Score("score")

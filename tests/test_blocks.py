@@ -78,12 +78,12 @@ def test_one_value_costs_epsilon_and_no_more() -> None:
 SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 20, "repository": 10, "horizon": 20, "graph": "complete"}
 
 
-def told(many: int, values: list[float], *, seed: int = 0, law: Any = None) -> Array:
+def told(many: int, values: list[float], *, seed: int = 0, distribution: Any = None) -> Array:
     """Answers [questions, 2 (statistics and counts), streams] to agents 0, 1 and 1, who ask for the same streams in
     rounds 5, 5 and 9, when all their sums are the `values`; all counts are 7, and then 8."""
     env = recommender_v0.population(1, **SHOP)
-    law = Blocks(EPSILON) if law is None else law
-    env.reset(seed=seed, options={"channels": dict.fromkeys(("statistics", "counts"), ChannelConfig(law))})
+    distribution = Blocks(EPSILON) if distribution is None else distribution
+    env.reset(seed=seed, options={"channels": dict.fromkeys(("statistics", "counts"), ChannelConfig(distribution))})
     found = []
     for agent, time, value in zip((0, 1, 1), (5, 5, 9), values, strict=True):
         asked = np.zeros((1, 3), np.bool_)
@@ -141,9 +141,9 @@ def test_streams_that_are_asked_for_later_are_kept_in_order() -> None:
 # Audits, with confidence 0.9999: one feedback of the first block is 1 instead of 0.
 
 
-def transcript(x: int, rng: np.random.Generator, trials: int, law: Any = None) -> Array:
+def transcript(x: int, rng: np.random.Generator, trials: int, distribution: Any = None) -> Array:
     """Each trial is a stream."""
-    return told(trials, [x, x, x + 1.0], seed=int(rng.integers(2**31)), law=law)[[0, 2], 0].T
+    return told(trials, [x, x, x + 1.0], seed=int(rng.integers(2**31)), distribution=distribution)[[0, 2], 0].T
 
 
 def without_time(key: Any, stream: Any, place: Any) -> Array:
@@ -162,7 +162,7 @@ def test_audits_of_what_the_third_party_tells() -> None:
     how: dict[str, Any] = {"trials": 20_000, "confidence": 0.9999, "claimed": EPSILON, "bits": False}
     sound = audit(transcript, (0, 1), **how)
     assert 0.4 < sound.certified <= EPSILON
-    assert audit(partial(transcript, law=HalfNoise(EPSILON)), (0, 1), **how).verdict == "violated"
+    assert audit(partial(transcript, distribution=HalfNoise(EPSILON)), (0, 1), **how).verdict == "violated"
     with mock.patch.object(stateful, "address_laplace", without_time):
         assert audit(transcript, (0, 1), **how).verdict == "violated"
 

@@ -48,7 +48,7 @@ from taciturn.policies import (
 )
 from taciturn.policies.external.rows import Predictor
 from taciturn.policies.external.separate import Separate
-from taciturn.testing.policies import Play, a_second_run_owes_nothing_to_the_first, each_agent_has_a_mind_of_its_own
+from taciturn.testing.policies import Play, a_second_run_owes_nothing_to_the_first, agents_are_decentralised
 from taciturn.wrappers import Exponential, NoPrivacy
 from taciturn.wrappers.sb3 import RowsVecEnv
 
@@ -56,7 +56,7 @@ ARMS: dict[str, Any] = {"num_agents": 4, "num_arms": 4, "horizon": 150}
 TICKS = GOSSIP | {"num_agents": 10, "horizon": 12.0}
 # Where each has something to tell that the others do not know.
 APART: dict[str, Any] = MARKET | {"theta": 4, "belief_concentration": 30.0, "cost_spread": 0.5}
-POOLED = {
+CENTRALISED_LABEL = {
     "CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge", "CentralisedHoldTheBest", "OneAnswerOracle",
     "CentralisedKLUCB", "CentralisedLogistic",
 }  # fmt: skip
@@ -80,12 +80,12 @@ def own_play(name: str) -> Play:
 def test_policies_of_the_package_say_whether_they_pool(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = own_play(name)
     made = one.make()
-    assert made.pools == (name in POOLED), "tables mark those that pool"
+    assert made.centralised == (name in CENTRALISED_LABEL), "tables mark those that pool"
     if not made.needs_truth:
         found = one.pooling()
-        assert bool(found) == made.pools
+        assert bool(found) == made.centralised
         monkeypatch.setattr(one, "pooling", lambda: found)  # once is enough
-        each_agent_has_a_mind_of_its_own(one)
+        agents_are_decentralised(one)
 
 
 @pytest.mark.slow
@@ -186,7 +186,7 @@ def test_what_is_selected_through_the_channel_is_heard_by_its_agent_alone(name: 
 class UndeclaredOracle(CentralisedOracle):
     """`CentralisedOracle` as somebody else would have written it."""
 
-    pools = False
+    centralised = False
 
 
 class SharedTable(IsolatedThompson):
@@ -223,11 +223,11 @@ def told_to_all(self: Any, obs: Array, action: Array, reward: Array, done: Array
         table += added.sum(1, keepdims=True)
 
 
-class PoolsRewards(Counting):
+class CentralisesRewards(Counting):
     update = told_to_all
 
 
-class PoolsLate(UCB1):
+class CentralisesLate(UCB1):
     """Own means until the last slot, in which all pull the arm that is best by everybody's means."""
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -237,14 +237,14 @@ class PoolsLate(UCB1):
         return np.broadcast_to(obs[..., self._layout.slices["means"]].mean(1).argmax(-1)[:, None], arms.shape)
 
 
-class PoolsReplicas(UCB1):
+class CentralisesReplicas(UCB1):
     """Each agent has the means of the agents of its number in all replicas: a hundred lives instead of one."""
 
     def choose(self, counts: Array, means: Array) -> Array:
         return super().choose(counts, np.broadcast_to(means.mean(0), means.shape))
 
 
-class PoolsRuns(Policy):
+class CentralisesRuns(Policy):
     """The only agent of each run waits for as many updates as there are in other runs."""
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -283,11 +283,11 @@ class DrawsElsewhere(Counting):
         return self.arm
 
 
-class PoolsElsewhere(DrawsElsewhere):
+class CentralisesElsewhere(DrawsElsewhere):
     update = told_to_all
 
 
-class PoolsForSome(DrawsForSome):
+class CentralisesForSome(DrawsForSome):
     update = told_to_all
 
 
@@ -338,15 +338,21 @@ class Together(Alone):
 class Reader(CentralisedOracle):
     """Reads the table of the agents beside it when it chooses, and says that it needs the truth."""
 
-    pools, needs_truth = False, True
+    centralised, needs_truth = False, True
 
 
 ATTACKS = [
-    (UndeclaredOracle, "federated_bandit_v0"), (SharedTable, "gossip_bandit_v0"), (PoolsRewards, "federated_bandit_v0"),
-    (PoolsLate, "federated_bandit_v0"), (PoolsReplicas, "federated_bandit_v0"), (OneBrain, "federated_bandit_v0"),
-    (Together, "federated_bandit_v0"), (PoolsRuns, "round_stopping_v0"),
+    (UndeclaredOracle, "federated_bandit_v0"), (SharedTable, "gossip_bandit_v0"),
+    (CentralisesRewards, "federated_bandit_v0"), (CentralisesLate, "federated_bandit_v0"),
+    (CentralisesReplicas, "federated_bandit_v0"), (OneBrain, "federated_bandit_v0"),
+    (Together, "federated_bandit_v0"), (CentralisesRuns, "round_stopping_v0"),
 ]  # fmt: skip
-LAWS_COMPARED = [(PoolsElsewhere, True), (PoolsForSome, True), (DrawsElsewhere, False), (DrawsForSome, False)]
+LAWS_COMPARED = [
+    (CentralisesElsewhere, True),
+    (CentralisesForSome, True),
+    (DrawsElsewhere, False),
+    (DrawsForSome, False),
+]
 WORLDS = {
     "federated_bandit_v0": ARMS,
     "gossip_bandit_v0": TICKS,
@@ -361,13 +367,13 @@ def test_attacks_are_found(policy: Any, world: str) -> None:
         AssertionError,
         match=r": what one does in turn \d+ depends on what only others, or those of other runs, saw or earned$",
     ):
-        each_agent_has_a_mind_of_its_own(one)
+        agents_are_decentralised(one)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("policy", "pools"), LAWS_COMPARED)
-def test_laws_are_compared_where_random_numbers_are_shared(policy: Any, pools: bool) -> None:
-    assert bool(Play(policy, "federated_bandit_v0", ARMS).pooling()) == pools
+@pytest.mark.parametrize(("policy", "centralised"), LAWS_COMPARED)
+def test_laws_are_compared_where_random_numbers_are_shared(policy: Any, centralised: bool) -> None:
+    assert bool(Play(policy, "federated_bandit_v0", ARMS).pooling()) == centralised
 
 
 @pytest.mark.parametrize("policy", [Counting, Alone, ThompsonSampling])
@@ -376,7 +382,7 @@ def test_minds_of_their_own_pass(policy: Any) -> None:
 
 
 def test_late_means_late() -> None:
-    found = Play(PoolsLate, "federated_bandit_v0", ARMS).pooling()
+    found = Play(CentralisesLate, "federated_bandit_v0", ARMS).pooling()
     assert f"turn {ARMS['horizon']} " in found
 
 
@@ -524,7 +530,7 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *w
 
 
 @pytest.mark.parametrize(
-    ("policy", "task", "pooled"),
+    ("policy", "task", "centralised"),
     [
         ("CentralisedOracle", "FederatedBandit-v0/standard", True),
         ("test_pooling:SharedTable", "GossipBandit-v0/brief", True),
@@ -537,12 +543,15 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *w
     ],
 )
 def test_a_task_is_played_and_marked(
-    policy: str, task: str, pooled: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    policy: str, task: str, centralised: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, _ = call(capsys, monkeypatch, "run", f"taciturn/{task}", "--policy", policy, "--runs", "2")
     assert code == 0
     assert "score" in out
-    assert ("(pooled), 2 runs" in out, "pooled, and never ranked: its agents share a mind" in out) == (pooled, pooled)
+    assert ("(pooled), 2 runs" in out, "pooled, and never ranked: its agents share a mind" in out) == (
+        centralised,
+        centralised,
+    )
     if policy == "CentralisedOracle":
         for other in ("federated_bandit", f"taciturn/{task}"):
             code, out, _ = call(
@@ -557,7 +566,7 @@ def test_a_task_is_played_and_marked(
                 "--json",
                 *(() if "/" in other else ("--set", "horizon=20")),
             )
-            assert json.loads(out)["pooled"] is True
+            assert json.loads(out)["centralised"] is True
         _, out, _ = call(capsys, monkeypatch, "list", "policies")
         assert re.search(r"CentralisedOracle .*Its agents share a mind\.", " ".join(out.split()))
 
@@ -565,15 +574,15 @@ def test_a_task_is_played_and_marked(
 def test_a_cell_of_the_benchmark_carries_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     """In every task that the agent plays, before it is played."""
     asked = []
-    found = playing.centralised_mind
+    found = playing.how_centralised
 
-    def centralised_mind(agent: Any, config: Any, seed: int, variant: Any) -> str:
+    def how_centralised(agent: Any, config: Any, seed: int, variant: Any) -> str:
         asked.append(variant.what)
         return found(agent, config, seed, variant)
 
-    monkeypatch.setattr(kinds, "centralised_mind", centralised_mind)
+    monkeypatch.setattr(kinds, "how_centralised", how_centralised)
     small = {"num_agents": 3, "num_arms": 5, "horizon": 20}
-    for policy, pooled in (("test_pooling:UndeclaredOracle", 1.0), ("test_pooling:Alone", 0.0), ("UCB1", 0.0)):
+    for policy, centralised in (("test_pooling:UndeclaredOracle", 1.0), ("test_pooling:Alone", 0.0), ("UCB1", 0.0)):
         one = {
             "env": "federated_bandit_v0",
             "env_params": small,
@@ -583,7 +592,7 @@ def test_a_cell_of_the_benchmark_carries_the_outcome(monkeypatch: pytest.MonkeyP
             "replicas": 2,
         }
         asked.clear()
-        assert kinds.KindsOfAgents().run(Cell("agents", one, 0)).metrics["pooled"] == pooled
+        assert kinds.KindsOfAgents().run(Cell("agents", one, 0)).metrics["centralised"] == centralised
         assert asked == [task.variant.what for task in tasks_of("federated_bandit_v0")]
 
 
@@ -601,7 +610,7 @@ def test_what_pools_only_where_there_is_a_crowd_is_pooled(monkeypatch: pytest.Mo
     metrics = (
         kinds.KindsOfAgents().run(Cell("agents", one | {"policy_params": {}, "kind": YOURS, "replicas": 2}, 0)).metrics
     )
-    assert metrics["pooled"] == 1.0
+    assert metrics["centralised"] == 1.0
 
 
 def test_who_pools_is_never_ranked() -> None:
@@ -609,7 +618,7 @@ def test_who_pools_is_never_ranked() -> None:
     without an outcome."""
     seeds = list(range(10))
     found = {
-        name: submission(seeds, 0.5, policy=name, pooled=outcome)
+        name: submission(seeds, 0.5, policy=name, centralised=outcome)
         for name, outcome in (("Pools", 1.0), ("PoolsOnce", [0.0] * 9 + [1.0]), ("Unknown", None), ("Alone", 0.0))
     }
     study, results = kinds.KindsOfAgents(), merged([unpacked(KEPT), *found.values()])
@@ -631,10 +640,10 @@ def test_who_pools_is_never_ranked() -> None:
 def test_submissions_carry_the_outcome(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "mine.json").write_text(packed(submission([0], 0.0125, pooled=1.0)), encoding="utf-8")
+    (tmp_path / "mine.json").write_text(packed(submission([0], 0.0125, centralised=1.0)), encoding="utf-8")
     (group,) = unpacked(tmp_path / "mine.json").results
-    assert group.metrics["pooled"].tolist() == [1.0]
-    joined = merged([submission([0], 0.0125, pooled=0.0), submission([1], 0.0125, pooled=None)])
+    assert group.metrics["centralised"].tolist() == [1.0]
+    joined = merged([submission([0], 0.0125, centralised=0.0), submission([1], 0.0125, centralised=None)])
     assert not any(map(compares, joined)), "what one seed lacks, the whole lacks"
     monkeypatch.setenv("COLUMNS", "120")
     code, out, _ = call(capsys, monkeypatch, "leaderboard", str(KEPT), str(tmp_path / "mine.json"))
@@ -648,7 +657,7 @@ def test_submissions_carry_the_outcome(
             | {"command": "taciturn bench", "quick": False}
         ),
     )
-    monkeypatch.setattr(Store, "results", lambda self, name: submission([0], 0.0125, pooled=None).results)
+    monkeypatch.setattr(Store, "results", lambda self, name: submission([0], 0.0125, centralised=None).results)
     code, _, err = call(capsys, monkeypatch, "submit", str(tmp_path), "--to", str(tmp_path / "out.json"))
     assert code == 1
     assert "must hold agents that were checked for pooling, and Mine was not: run bench again" in err

@@ -102,7 +102,7 @@ def test_the_environment_says_how_many_threads(asked: str, found: int | None, mo
 @pytest.mark.parametrize("compile_from", [0, 10**9])
 def test_a_copy_goes_its_own_way(duplicate: Any, compile_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "COMPILE_FROM", compile_from)
-    population = round_stopping_v0.population(3, time_law="pareto", computing=(2.0, 4.0), **FEW)
+    population = round_stopping_v0.population(3, time_distribution="pareto", computing=(2.0, 4.0), **FEW)
     population.reset(seed=0)
     before = waited(population, 5)
     other = duplicate(population)

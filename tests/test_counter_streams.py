@@ -101,9 +101,9 @@ def binomials(trials: int, p: float, count: int) -> Any:
 
 def fits_binomial(drawn: Any, trials: int, p: float) -> float:
     """The p-value of a chi-square test against Binomial(trials, p), in cells of a thousandth of the mass or more."""
-    law = stats.binom(trials, p)
-    edges = np.unique(law.ppf(np.linspace(0.001, 0.999, 500)))
-    cells = np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]]))
+    distribution = stats.binom(trials, p)
+    edges = np.unique(distribution.ppf(np.linspace(0.001, 0.999, 500)))
+    cells = np.diff(np.concatenate([[0.0], distribution.cdf(edges), [1.0]]))
     return fits(np.bincount(np.searchsorted(edges, drawn), minlength=len(cells)), cells)
 
 

@@ -28,10 +28,10 @@ TASK: dict[str, Any] = {"num_agents": 20, "num_arms": 5, "horizon": 1000}
 
 def test_an_average_counts_as_many_pulls_as_have_its_variance() -> None:
     """The variance of the average over 20,000 simulated broadcasts, against v over the pulls that it counts as."""
-    rng, agents, batches, mean, law = np.random.default_rng(0), 4, (3, 6, 20), 0.4, Laplace(0.5)
+    rng, agents, batches, mean, distribution = np.random.default_rng(0), 4, (3, 6, 20), 0.4, Laplace(0.5)
     pulls = np.array(batches)
     rewards = rng.binomial(pulls, mean, (20_000, agents, 3))
-    noise = np.stack([law.perturb(np.zeros((20_000, agents)), rng, 1 / n) * n for n in batches], -1)
+    noise = np.stack([distribution.perturb(np.zeros((20_000, agents)), rng, 1 / n) * n for n in batches], -1)
     average = ((rewards + noise).sum(-1) / pulls.sum()).mean(1)
     counts = PublicPlan.counted(
         agents, pulls.sum(keepdims=True), np.array([3 * 2 / 0.5**2]), np.array([mean])

@@ -27,7 +27,7 @@ from taciturn.policies import (
     UnderstatedTarget,
     Wintall,
 )
-from taciturn.policies.designed.elicitation import count_law, simplex_points, winners_share
+from taciturn.policies.designed.elicitation import count_distribution, simplex_points, winners_share
 
 SEED = 7_301  # of no other test's streams
 THETA = np.array([0.5, 0.3, 0.2])
@@ -55,11 +55,11 @@ def better(one: Any, other: Any) -> bool:
 def by_counting(theta: Any, budgets: Any) -> float:
     """E[c / (M c - N)] by the enumeration of all tallies."""
     m, n, total = len(theta), len(budgets), 0.0
-    laws = KaryReport(m).law(theta, np.asarray(budgets))
+    distributions = KaryReport(m).distribution(theta, np.asarray(budgets))
     for reports in itertools.product(range(m), repeat=n):
         most = np.bincount(reports, minlength=m).max()
         worth = most / (m * most - n) if m * most > n else 0.0
-        total += worth * float(np.prod(laws[np.arange(n), list(reports)]))
+        total += worth * float(np.prod(distributions[np.arange(n), list(reports)]))
     return total
 
 
@@ -71,21 +71,21 @@ def test_payments_by_hand() -> None:
 @pytest.mark.parametrize("budgets", [(0.0, 0.4, 1.0, 2.5, 9.0), (0.3, 0.3, 0.3), (5.0, 0.0, 0.0, 0.1, 2.0, 2.0)])
 def test_payments_are_those_of_all_tallies(budgets: tuple[float, ...]) -> None:
     eps = np.array(budgets)
-    chance = count_law(eps / (eps + 3))
+    chance = count_distribution(eps / (eps + 3))
     np.testing.assert_allclose(chance @ winners_share(THETA, len(budgets)), by_counting(THETA, budgets), rtol=1e-12)
 
 
 @pytest.mark.parametrize("size", [1, 7, 50])
 def test_payments_of_equals_agree_with_the_game(size: int) -> None:
     for eps in (0.0, 0.5, 4.0, 60.0):
-        law = KaryReport(3).law(THETA, eps)
-        known = float(law @ Announcement("wintall", 0.7, 1.0).prizes(law[None], np.array([size - 1])))
-        chance = count_law(np.full(size, eps / (eps + 3)))
+        distribution = KaryReport(3).distribution(THETA, eps)
+        known = float(distribution @ Announcement("wintall", 0.7, 1.0).prizes(distribution[None], np.array([size - 1])))
+        chance = count_distribution(np.full(size, eps / (eps + 3)))
         np.testing.assert_allclose((3 + 0.7) * 0.7 * (chance @ winners_share(THETA, size)), known, rtol=1e-9)
 
 
 def test_the_law_of_a_number_of_successes() -> None:
-    np.testing.assert_allclose(count_law(np.array([0.5, 0.2])), [0.4, 0.5, 0.1])
+    np.testing.assert_allclose(count_distribution(np.array([0.5, 0.2])), [0.4, 0.5, 0.1])
 
 
 # The informed platform.

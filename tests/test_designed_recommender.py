@@ -184,10 +184,10 @@ def test_a_lost_answer_is_made_good_by_the_next() -> None:
 def test_a_run_costs_the_total_and_each_feedback_enters_one_stream(graph: str) -> None:
     env = recommender_v0.population(2, **SHOP, graph=graph)
     policy = BlockListener(8, first=10, share=0.6, **BRIEF)
-    laws = policy.within(env.view(policy), 3.0)
-    assert laws == {"statistics": Blocks(3.0 * 0.6), "counts": Blocks(3.0 * 0.4)}
-    run = taciturn.simulate(env, policy, seed=0, privacy=laws)
-    spent = [run.accountant.epsilon(0.0, "agent", "basic", unit="event", channel=name) for name in laws]
+    distributions = policy.within(env.view(policy), 3.0)
+    assert distributions == {"statistics": Blocks(3.0 * 0.6), "counts": Blocks(3.0 * 0.4)}
+    run = taciturn.simulate(env, policy, seed=0, privacy=distributions)
+    spent = [run.accountant.epsilon(0.0, "agent", "basic", unit="event", channel=name) for name in distributions]
     alone = np.bincount(policy._group, minlength=6)[policy._group] == 1
     np.testing.assert_allclose(sum(spent), np.broadcast_to(3.0, (2, 6)))
     assert not alone.any() or graph == "ring"
@@ -198,8 +198,8 @@ def test_noise_is_believed_less() -> None:
     env = recommender_v0.population(3, **SHOP)
     own, deaf = LogisticBandit(**BRIEF), BlockListener(8, first=10, **BRIEF)
     runs = []
-    for policy, laws in ((own, None), (deaf, dict.fromkeys(("statistics", "counts"), Blocks(1e-6)))):
-        taciturn.simulate(env, policy, seed=0, privacy=laws, fast=False)
+    for policy, distributions in ((own, None), (deaf, dict.fromkeys(("statistics", "counts"), Blocks(1e-6)))):
+        taciturn.simulate(env, policy, seed=0, privacy=distributions, fast=False)
         runs.append((policy._mean, policy._spread))
     np.testing.assert_allclose(runs[0][0], runs[1][0], atol=1e-4)
     np.testing.assert_allclose(runs[0][1], runs[1][1], atol=1e-4)
@@ -217,21 +217,21 @@ def worth() -> dict[str, Array]:
     listener = BlockListener(100, first=15, **practice)
     made: Any = {
         "alone": LogisticBandit(**practice),
-        "pooled": CentralisedLogistic(**practice),
+        "centralised": CentralisedLogistic(**practice),
         "heard": listener,
         "noisy": listener,
         "random": Random(),
     }
     found = {}
     for name, policy in made.items():
-        laws = policy.within(env.view(policy), 3.0) if name == "noisy" else None
-        found[name] = taciturn.simulate(env, policy, seed=77, privacy=laws).metrics["regret"]
+        distributions = policy.within(env.view(policy), 3.0) if name == "noisy" else None
+        found[name] = taciturn.simulate(env, policy, seed=77, privacy=distributions).metrics["regret"]
     return found
 
 
 @pytest.mark.parametrize(
     ("better", "worse"),
-    [("pooled", "heard"), ("heard", "alone"), ("noisy", "alone"), ("alone", "random")],
+    [("centralised", "heard"), ("heard", "alone"), ("noisy", "alone"), ("alone", "random")],
 )
 def test_others_are_worth_something_with_noise_too(worth: dict[str, Array], better: str, worse: str) -> None:
     gain = worth[worse] - worth[better]

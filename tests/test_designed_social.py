@@ -199,7 +199,7 @@ def test_the_simulation_is_the_world_of_rounds(world: int) -> None:
 def test_the_weights_are_those_of_bayes() -> None:
     """Against products of Bernoulli probabilities, one by one."""
     env = gossip_bandit_v0.population(1, num_agents=5, num_options=2, horizon=4.0)
-    policy, law = Listener(2.0, moment=2.0, doubt=0.2), BitwiseRandomizedResponse(2.0)
+    policy, distribution = Listener(2.0, moment=2.0, doubt=0.2), BitwiseRandomizedResponse(2.0)
     private = Privatize(env, "preference", policy.prescribes(env.view(policy))["preference"])
     private.reset(seed=0)
     policy.reset(private, np.random.default_rng(0))
@@ -213,7 +213,7 @@ def test_the_weights_are_those_of_bayes() -> None:
     for world in (0, 17, 300):
         expected = 0.0
         for k in range(2):
-            bit = law.q + (law.p - law.q) * (0.8 * shares[world, k] + 0.2 / 2)
+            bit = distribution.q + (distribution.p - distribution.q) * (0.8 * shares[world, k] + 0.2 / 2)
             chances = [theta[world, k]] * int(ones[0, 0, k]) + [1 - theta[world, k]] * int(zeros[0, 0, k])
             chances += [bit] * int(counts[0, 0, k]) + [1 - bit] * int(4 - counts[0, 0, k])
             expected += sum(map(math.log, chances))
@@ -266,10 +266,10 @@ def test_a_total_is_spent_on_one_answer(world: Any) -> None:
     """At a moment of the same length in both worlds, whatever the policy's own epsilon."""
     env = world.population(2, num_agents=6, without_preference="zeros", horizon=8)
     policy = Listener(3.0, moment=2.0)
-    law: Any = policy.within(env.view(policy), 0.7)["preference"]
-    assert law.mechanism == BitwiseRandomizedResponse(0.7)
-    assert law.at == (12 if world is gossip_bandit_v0 else 3)
-    run = taciturn.simulate(env, policy, seed=0, privacy={"preference": law})
+    distribution: Any = policy.within(env.view(policy), 0.7)["preference"]
+    assert distribution.mechanism == BitwiseRandomizedResponse(0.7)
+    assert distribution.at == (12 if world is gossip_bandit_v0 else 3)
+    run = taciturn.simulate(env, policy, seed=0, privacy={"preference": distribution})
     np.testing.assert_array_equal(run.accountant.epsilon(0.0, method="basic", unit="user"), 0.7)
 
 
@@ -322,7 +322,7 @@ def test_signals_that_all_see_count_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "params", "moment", "law"),
+    ("world", "params", "moment", "distribution"),
     [
         (gossip_bandit_v0, {"num_agents": 6, "horizon": 9.0}, 3.0, None),
         (gossip_bandit_v0, {"num_agents": 6, "horizon": 9.0, "without_preference": "zeros"}, 3.0, 2.0),
@@ -331,14 +331,16 @@ def test_signals_that_all_see_count_once() -> None:
         (social_bandit_v0, {**ROUNDS, "num_agents": 6, "horizon": 8}, 4.0, 2.0),
     ],
 )
-def test_the_oracle_gets_one_answer_of_each_agent(world: Any, params: Any, moment: float, law: float | None) -> None:
+def test_the_oracle_gets_one_answer_of_each_agent(
+    world: Any, params: Any, moment: float, distribution: float | None
+) -> None:
     """What every agent holds at the moment, exactly without noise, and flipped bit by bit as the law says, of all
     agents together within four standard deviations (false alarms below 1e-3). Before it gets nothing, and later nothing
     else."""
-    policy, size = OneAnswerOracle(law, moment=moment), 1000
+    policy, size = OneAnswerOracle(distribution, moment=moment), 1000
     env: Any = world.population(size, qualities=[0.8, 0.5, 0.2], **params)
-    if law is not None:
-        env = Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(law))
+    if distribution is not None:
+        env = Privatize(env, channel="preference", mechanism=BitwiseRandomizedResponse(distribution))
     obs, _ = env.reset(seed=3)
     policy.reset(env, np.random.default_rng(0))
     ticks, drawn, truth = 0, np.zeros((size, 4)), np.zeros((size, 6), np.int64)
@@ -363,10 +365,10 @@ def test_the_oracle_gets_one_answer_of_each_agent(world: Any, params: Any, momen
     counts = (truth[..., None] == np.arange(3)).sum(1)
     np.testing.assert_array_equal(drawn[:, 3], counts.sum(1) if silent else 6)
     assert known.mean() > 0.5  # who has not acted yet may hold anything
-    if law is None:
+    if distribution is None:
         np.testing.assert_array_equal(drawn[known, :3], counts[known])
         return
-    p = math.exp(law / 2) / (1 + math.exp(law / 2))
+    p = math.exp(distribution / 2) / (1 + math.exp(distribution / 2))
     expected = counts * p + (6 - counts) * (1 - p)
     error = math.sqrt(6 * known.sum() * p * (1 - p))
     assert (np.abs((drawn[:, :3] - expected)[known].sum(0)) < 4 * error).all()

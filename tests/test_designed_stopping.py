@@ -60,7 +60,7 @@ def test_the_best_deadline_plays_it() -> None:
 
 def test_pareto_times_have_no_exact_deadline() -> None:
     with pytest.raises(ValueError, match="time_law must be"):
-        taciturn.simulate(round_stopping_v0.population(1, time_law="pareto"), BestDeadline(), seed=0)
+        taciturn.simulate(round_stopping_v0.population(1, time_distribution="pareto"), BestDeadline(), seed=0)
 
 
 @pytest.mark.parametrize(("rounds", "k"), [(0, 2), (1, 2), (3, 1)])

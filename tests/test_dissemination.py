@@ -12,7 +12,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from distributions import fits, same_law, same_moments
+from distributions import fits, same_distribution, same_moments
 from scipy import stats
 
 from taciturn.envs import social_bandit_v0
@@ -127,7 +127,7 @@ def test_walks_are_stationary_where_they_have_mixed_and_only_there() -> None:
             society(800, n, 3, 4, seed, dissemination=kind, **few).counts[:, 0, 0]
             for seed, kind in enumerate(("walk", "stationary"))
         )
-        return fits(got.counts[0, :, 0], np.full(n, 1 / n)), same_law(walked, thrown)
+        return fits(got.counts[0, :, 0], np.full(n, 1 / n)), same_distribution(walked, thrown)
 
     for graph, length in ((Graph.of("complete", 15), 20), (Graph.of(nx.gnp_random_graph(15, 0.6, seed=2)), 40)):
         assert min(p_values(graph, length)) > ALARM
@@ -188,8 +188,8 @@ def test_queues_serve_first_what_came_first() -> None:
     """How much arrives, where queues hold several copies, is what lists give; longer queues are found."""
     for slots in (3, 4, 5):
         ours = ends(Graph.of("complete", 4), 3, 2, 3000, congestion=True, slots=slots).received
-        assert same_law(ours, queued(2, slots, 3000)) > ALARM
-        assert (same_law(ours, queued(2, slots + 1, 3000)) < ALARM) == (slots < 5), "in 5 slots all arrive"
+        assert same_distribution(ours, queued(2, slots, 3000)) > ALARM
+        assert (same_distribution(ours, queued(2, slots + 1, 3000)) < ALARM) == (slots < 5), "in 5 slots all arrive"
 
 
 # Dissemination: what the closed laws keep.
@@ -221,7 +221,7 @@ def test_thrown_copies_have_the_law_of_single_ones(copies: int, agents: int) -> 
     assert same_moments(*sets) > ALARM
     for columns in ((0, 1), (0, 4), (3, 7), (2, 6)):
         joint = np.unique(np.concatenate(sets)[:, columns], axis=0, return_inverse=True)[1].ravel()
-        assert same_law(joint[:6000], joint[6000:]) > ALARM
+        assert same_distribution(joint[:6000], joint[6000:]) > ALARM
 
 
 @pytest.mark.parametrize("agents", [3, 10, 200])
@@ -237,11 +237,11 @@ def test_a_throw_is_multinomial(agents: int, copies: int) -> None:
     """The number with one agent is binomial, and so is that with half of them; and the squares of all (four errors)."""
     size = 4000 if agents < 1000 else 400
     found = society(size, agents, 2, copies, 0, initial_preferences=np.zeros(agents, np.int64)).received
-    law = stats.binom(copies * agents, 1 / agents)
-    most = int(law.ppf(1 - 1e-12)) + 1
+    distribution = stats.binom(copies * agents, 1 / agents)
+    most = int(distribution.ppf(1 - 1e-12)) + 1
     for agent in (0, agents // 2, agents - 1):
-        assert fits(np.bincount(found[:, agent], minlength=most)[:most], law.pmf(np.arange(most))) > ALARM
-    squares = ((found - copies) ** 2).mean(1) / law.var() - 1
+        assert fits(np.bincount(found[:, agent], minlength=most)[:most], distribution.pmf(np.arange(most))) > ALARM
+    squares = ((found - copies) ** 2).mean(1) / distribution.var() - 1
     assert abs(squares.mean()) < 4 * squares.std() / size**0.5
     shares = np.arange(agents) < agents // 2
     half = stats.binom(copies * agents, shares.mean())
@@ -279,9 +279,9 @@ def test_gaussian_form_keeps_the_joint_law_of_options_and_agents() -> None:
     assert np.abs(totals - copies * np.append(vectors.sum(0), 60)).max() > 0, "approximated"
 
     bits = np.concatenate([vectors, np.ones((60, 1))], axis=1)
-    law = np.kron(np.eye(5) - 1 / agents, copies / agents * bits.T @ bits)
-    scale = np.sqrt(np.diag(law))
-    assert np.abs((np.cov(close.T) - law) / np.outer(scale, scale)).max() < 8 / np.sqrt(4000), (
+    distribution = np.kron(np.eye(5) - 1 / agents, copies / agents * bits.T @ bits)
+    scale = np.sqrt(np.diag(distribution))
+    assert np.abs((np.cov(close.T) - distribution) / np.outer(scale, scale)).max() < 8 / np.sqrt(4000), (
         "5.6 errors of a variance"
     )
     assert stats.ks_2samp(exact[:, 0], close[:, 0], method="asymp").pvalue > ALARM
@@ -290,15 +290,15 @@ def test_gaussian_form_keeps_the_joint_law_of_options_and_agents() -> None:
 def choices(adopters: int, copies: int, agents: int, rounds: int, seed: int, fresh: bool = False, **params: Any) -> Any:
     """What the agents of many societies draw from their estimates, int64[rounds, agents], each with its own noise; with
     `fresh` bits, each agent hears other messages than the rest, so that the noise that agents share is gone."""
-    rng, law = np.random.default_rng(seed), BitwiseRandomizedResponse(1.0)
+    rng, distribution = np.random.default_rng(seed), BitwiseRandomizedResponse(1.0)
     one_hot = np.broadcast_to(np.arange(adopters)[:, None] % 5 == np.arange(5), (rounds, adopters, 5))
-    state = spread(law.perturb(one_hot.astype(np.int64), rng), copies, agents, rounds, seed, **params)
+    state = spread(distribution.perturb(one_hot.astype(np.int64), rng), copies, agents, rounds, seed, **params)
     counts, received = state.counts, state.received
     if fresh:
         counts, received = (
             np.stack([np.roll(x[:, i], i, axis=0) for i in range(agents)], 1) for x in (counts, received)
         )
-    return sample(popularity_estimate(counts, received, law.p, law.q), rng)[0]
+    return sample(popularity_estimate(counts, received, distribution.p, distribution.q), rng)[0]
 
 
 def joint_choice(chosen: Array) -> Array:
@@ -315,12 +315,12 @@ def agreement(chosen: Array) -> Array:
 def test_what_agents_draw_has_the_law_of_the_tokens(statistic: Callable[[Array], Array]) -> None:
     exact = statistic(choices(40, 240, 40, 3000, 0))
     close = statistic(choices(40, 240, 40, 3000, 1, **NORMAL))
-    assert same_law(exact, close) > ALARM
+    assert same_distribution(exact, close) > ALARM
 
 
 def test_agents_share_the_noise_of_the_bits_they_hear() -> None:
     exact = agreement(choices(40, 240, 40, 3000, 0))
-    assert same_law(exact, agreement(choices(40, 240, 40, 3000, 1, fresh=True, **NORMAL))) < ALARM
+    assert same_distribution(exact, agreement(choices(40, 240, 40, 3000, 1, fresh=True, **NORMAL))) < ALARM
 
 
 def test_aggregated_form_is_exact_where_it_says_so() -> None:
@@ -346,11 +346,11 @@ def fresh(holders: list[int], copies: int, size: int, seed: int, **params: Any) 
 
 def fresh_tokens(holders: list[int], copies: int, size: int, seed: int, zeros: bool) -> Array:
     """The same, drawn by NumPy."""
-    rng, law, agents = np.random.default_rng(seed), BitwiseRandomizedResponse(1.0), sum(holders)
+    rng, distribution, agents = np.random.default_rng(seed), BitwiseRandomizedResponse(1.0), sum(holders)
     sent = np.array(holders) * copies * np.append(np.ones(len(holders) - 1, np.int64), int(zeros))
     ended = np.stack([rng.multinomial(n, np.full(agents, 1 / agents), size) for n in sent], axis=2)[:, :5]
     received = ended.sum(2)
-    counts = law.perturb_counts(ended[:, :, :-1], rng, received)
+    counts = distribution.perturb_counts(ended[:, :, :-1], rng, received)
     return np.concatenate([counts, received[:, :, None]], axis=2).reshape(size, -1).astype(float)
 
 
@@ -375,10 +375,10 @@ def test_no_agent_counts_more_bits_than_copies() -> None:
     """Where copies are few and bits nearly all 1, the normal law by itself would often give more; and nothing is below
     0."""
     vectors = np.random.default_rng(0).random((60, 6)) < 0.9
-    law = spread(vectors, 2, 60, 50, 0, **NORMAL)
+    distribution = spread(vectors, 2, 60, 50, 0, **NORMAL)
     noise = ChannelConfig(BitwiseRandomizedResponse(3.0))
     token = society(50, 60, 2, 2, 0, noise, initial_preferences=np.zeros(60, np.int64), **NORMAL | PER_TOKEN)
-    for drawn in (law, token):
+    for drawn in (distribution, token):
         assert (drawn.counts >= 0).all()
         assert (drawn.counts <= drawn.received[:, :, None]).all()
         assert (drawn.counts == drawn.received[:, :, None]).any()
@@ -408,9 +408,9 @@ def test_fresh_noise_has_the_variance_of_ones_and_of_zeros() -> None:
     shares = np.array([10, 190]) * copies / agents
     spread = 1 - 1 / agents
     mean = p * shares + q * shares[::-1]
-    law = p * (1 - p) * shares + q * (1 - q) * shares[::-1] + (p**2 * shares + q**2 * shares[::-1]) * spread
+    distribution = p * (1 - p) * shares + q * (1 - q) * shares[::-1] + (p**2 * shares + q**2 * shares[::-1]) * spread
     for kind in (NORMAL, {"dissemination": "stationary"}):
         params: dict[str, Any] = {"initial_preferences": held} | PER_TOKEN | kind
         found = society(rounds, agents, 2, copies, 0, ChannelConfig(mechanism), **params).counts
         assert np.abs(found.mean((0, 1)) - mean).max() < 0.3
-        assert np.abs(found.var((0, 1)) / law - 1).max() < 0.08
+        assert np.abs(found.var((0, 1)) / distribution - 1).max() < 0.08

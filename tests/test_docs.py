@@ -157,10 +157,10 @@ def test_the_page_of_intervals_gives_the_measured_coverage() -> None:
     text = (ROOT / "docs/intervals.md").read_text(encoding="utf-8")
     assert interval_coverage.table() in text
     assert f"from {measured['repeats']:,} samples each" in text.replace("\n", " ")
-    for name, laws in measured["coverage"].items():
-        for law, shares in laws.items():
-            used = (name, law) != ("mean", "one in ten fails")
-            assert (min(shares["10"], shares["20"]) >= 0.9) == used, (name, law)
+    for name, distributions in measured["coverage"].items():
+        for distribution, shares in distributions.items():
+            used = (name, distribution) != ("mean", "one in ten fails")
+            assert (min(shares["10"], shares["20"]) >= 0.9) == used, (name, distribution)
 
 
 def test_pages_of_results_are_made_of_the_kept_results() -> None:

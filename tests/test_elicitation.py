@@ -116,10 +116,10 @@ def test_general_forms_give_the_closed_ones(theta: Array, e: float) -> None:
     m, t = theta.size, theta.max()
     closed = KaryReport(m)
     general = TableReport(closed)
-    np.testing.assert_allclose(general.law(theta, e), (e * theta + 1) / (e + m))
-    np.testing.assert_allclose(general.law_slope(theta, e), (m * theta - 1) / (e + m) ** 2, atol=1e-15)
-    np.testing.assert_allclose(general.estimate(closed.law(theta, e), e), theta, atol=1e-9)
-    np.testing.assert_allclose(closed.estimate(closed.law(theta, e), e), theta, atol=1e-9)
+    np.testing.assert_allclose(general.distribution(theta, e), (e * theta + 1) / (e + m))
+    np.testing.assert_allclose(general.distribution_slope(theta, e), (m * theta - 1) / (e + m) ** 2, atol=1e-15)
+    np.testing.assert_allclose(general.estimate(closed.distribution(theta, e), e), theta, atol=1e-9)
+    np.testing.assert_allclose(closed.estimate(closed.distribution(theta, e), e), theta, atol=1e-9)
     for reporting in (general, closed):
         found = informativeness(theta, e, reporting)
         assert found == pytest.approx((m * t - 1) / ((e + m) * (e * t + 1)), abs=1e-14)
@@ -128,7 +128,7 @@ def test_general_forms_give_the_closed_ones(theta: Array, e: float) -> None:
             assert theta[x] == pytest.approx(t)
             assert slope == pytest.approx((m * t - 1) / (e + m) ** 2)
             # W at the true theta is (2.22) at the shares that theta makes.
-            share = closed.law(theta, e)[x]
+            share = closed.distribution(theta, e)[x]
             assert 1 / slope == pytest.approx((m + e) * e / (m * share - 1), rel=1e-6)
 
 
@@ -151,8 +151,8 @@ def test_reports_follow_their_table(kind: int) -> None:
         least = 1.0
         for e, s in itertools.product((0.0, 0.7, 4.0), range(3)):
             counts = np.bincount(reports[(budgets == e) & (values == s)], minlength=reporting.num_reports)
-            law = reporting.table(max(e - shift, 0.0))[:, s]
-            least = min(least, fits(counts, law))
+            distribution = reporting.table(max(e - shift, 0.0))[:, s]
+            least = min(least, fits(counts, distribution))
         return least
 
     assert p_value(reports, 0.0) > FALSE_ALARM / 9
@@ -242,15 +242,15 @@ def test_the_bound_is_what_a_genie_needs(kind: int) -> None:
 
     reporting, theta, cost = reportings(3)[kind], np.array([0.5, 0.3, 0.2]), QuadraticCost(1.0)
     for e in (0.5, 2.0):
-        law, slope = reporting.law(theta, e), reporting.law_slope(theta, e)
-        cheapest = linprog(law, A_eq=slope[None], b_eq=[float(cost.marginal(e))])
+        distribution, slope = reporting.distribution(theta, e), reporting.distribution_slope(theta, e)
+        cheapest = linprog(distribution, A_eq=slope[None], b_eq=[float(cost.marginal(e))])
         assert elicitation_v0.payment_lower_bound(theta, e, cost, reporting) == pytest.approx(cheapest.fun, rel=1e-6)
 
 
-def all_reports(law: Array, size: int) -> Any:
+def all_reports(distribution: Array, size: int) -> Any:
     """Every vector of reports and its probability."""
-    for x in itertools.product(range(law.size), repeat=size):
-        yield np.array(x), float(np.prod(law[list(x)]))
+    for x in itertools.product(range(distribution.size), repeat=size):
+        yield np.array(x), float(np.prod(distribution[list(x)]))
 
 
 @pytest.mark.parametrize("theta", THETAS)
@@ -258,8 +258,8 @@ def all_reports(law: Array, size: int) -> Any:
 def test_error_of_the_estimate(theta: tuple[float, ...], size: int) -> None:
     m = len(theta)
     for e, played in ((1.0, 1.0), (2.0, 0.5)):
-        law, squares = KaryReport(m).law(np.array(theta), played), np.zeros(m)
-        for x, chance in all_reports(law, size):
+        distribution, squares = KaryReport(m).distribution(np.array(theta), played), np.zeros(m)
+        for x, chance in all_reports(distribution, size):
             found = ((e + m) * np.bincount(x, minlength=m) / size - 1) / e
             squares += chance * (found - theta) ** 2
         np.testing.assert_allclose(elicitation_v0.estimator_error(theta, e, size, played), squares, rtol=1e-9)
@@ -280,11 +280,11 @@ def test_cost_families() -> None:
 # The finite game.
 
 
-def enumerated_wins(laws: list[Array], first_of_ties: bool = False) -> Array:
+def enumerated_wins(distributions: list[Array], first_of_ties: bool = False) -> Array:
     """`wins` by a look at all reports of the others; optionally with ties broken as they must not be."""
-    m, found = laws[0].size, np.zeros((laws[0].size, len(laws) + 2))
-    for x in itertools.product(range(m), repeat=len(laws)):
-        chance = math.prod(float(law[v]) for law, v in zip(laws, x, strict=True))
+    m, found = distributions[0].size, np.zeros((distributions[0].size, len(distributions) + 2))
+    for x in itertools.product(range(m), repeat=len(distributions)):
+        chance = math.prod(float(distribution[v]) for distribution, v in zip(distributions, x, strict=True))
         for own in range(m):
             counts = np.bincount([*x, own], minlength=m)
             best = counts == counts.max()
@@ -296,15 +296,18 @@ def enumerated_wins(laws: list[Array], first_of_ties: bool = False) -> Array:
 @pytest.mark.parametrize("theta", THETAS)
 @pytest.mark.parametrize("others", [1, 2, 3, 5])
 def test_who_wins(theta: tuple[float, ...], others: int) -> None:
-    law = KaryReport(len(theta)).law(np.array(theta), 1.5)
-    np.testing.assert_allclose(wins(law, [others]), enumerated_wins([law] * others), atol=1e-13)
-    if others != 2 or law.size > 2:  # two values tie only if reports are even in number
-        assert np.abs(wins(law, [others]) - enumerated_wins([law] * others, first_of_ties=True)).max() > 1e-3
+    distribution = KaryReport(len(theta)).distribution(np.array(theta), 1.5)
+    np.testing.assert_allclose(wins(distribution, [others]), enumerated_wins([distribution] * others), atol=1e-13)
+    if others != 2 or distribution.size > 2:  # two values tie only if reports are even in number
+        assert (
+            np.abs(wins(distribution, [others]) - enumerated_wins([distribution] * others, first_of_ties=True)).max()
+            > 1e-3
+        )
 
 
 def test_who_wins_against_a_mixed_crowd() -> None:
     reporting, theta = KaryReport(3), np.array([0.5, 0.3, 0.2])
-    a, b, c = (reporting.law(theta, e) for e in (0.0, 1.0, 4.0))
+    a, b, c = (reporting.distribution(theta, e) for e in (0.0, 1.0, 4.0))
     np.testing.assert_allclose(wins([a, b], [3, 2]), enumerated_wins([a] * 3 + [b] * 2), atol=1e-13)
     np.testing.assert_allclose(wins([a, b, c], [2, 0, 3]), enumerated_wins([a] * 2 + [c] * 3), atol=1e-13)
     with pytest.raises(ValueError, match="others must fall into fewer or smaller groups"):
@@ -315,9 +318,9 @@ def test_who_wins_against_a_mixed_crowd() -> None:
 def test_who_wins_in_a_crowd(size: int) -> None:
     """Against 200,000 tallies; each of M chances is off by more than 4.5 standard errors with probability below
     1e-5."""
-    law, draws = KaryReport(4).law(np.array(THETA), 1.0), 200_000
-    counts = np.random.default_rng(3).multinomial(size - 1, law, draws)
-    chance = wins(law, [size - 1]).sum(1)
+    distribution, draws = KaryReport(4).distribution(np.array(THETA), 1.0), 200_000
+    counts = np.random.default_rng(3).multinomial(size - 1, distribution, draws)
+    chance = wins(distribution, [size - 1]).sum(1)
     for own in range(4):
         with_mine = counts + (np.arange(4) == own)
         best = with_mine == with_mine.max(1, keepdims=True)
@@ -327,7 +330,7 @@ def test_who_wins_in_a_crowd(size: int) -> None:
 
 def enumerated_payment(theta: tuple[float, ...], e: float, cost: Cost, size: int) -> float:
     m, total = len(theta), 0.0
-    for x, chance in all_reports(KaryReport(m).law(np.array(theta), e), size):
+    for x, chance in all_reports(KaryReport(m).distribution(np.array(theta), e), size):
         most = int(np.bincount(x).max())
         if m * most != size:
             total += chance * most * float(cost.marginal(e)) * (m + e) * e / (m * most / size - 1)
@@ -358,9 +361,9 @@ def brute_best(theta: tuple[float, ...], e: float, cost: Cost, others: list[floa
     """Best budget and payoff, by a look at all reports of all, payments by (2.22) with ties split."""
     m, reporting = len(theta), KaryReport(len(theta))
     prizes = np.zeros(m)
-    laws = [reporting.law(np.array(theta), o) for o in others]
+    distributions = [reporting.distribution(np.array(theta), o) for o in others]
     for x in itertools.product(range(m), repeat=len(others)):
-        chance = math.prod(float(law[v]) for law, v in zip(laws, x, strict=True))
+        chance = math.prod(float(distribution[v]) for distribution, v in zip(distributions, x, strict=True))
         for own in range(m):
             counts = np.bincount([*x, own], minlength=m)
             if counts[own] == counts.max() and m * counts.max() != len(others) + 1:
@@ -368,7 +371,7 @@ def brute_best(theta: tuple[float, ...], e: float, cost: Cost, others: list[floa
                 prizes[own] += chance * paid / (counts == counts.max()).sum()
 
     def payoff(at: Array) -> Array:
-        return reporting.law(np.array(theta), at) @ prizes - cost(at)
+        return reporting.distribution(np.array(theta), at) @ prizes - cost(at)
 
     low, high = 0.0, 40.0
     for _ in range(12):
@@ -583,8 +586,8 @@ def test_payments_are_what_is_expected(rule: str) -> None:
     population.reset(seed=1)
     population.step({"platform": population.announce(rule, 1.0, 0.5, 2)})
     info = population.step({"individual": np.ones((replicas, size, 1), np.float32)}).info
-    law = KaryReport(4).law(np.array(THETA), 1.0)
-    expected = Announcement(rule, 1.0, 0.5, 2, np.full(4, 0.25)).prizes(law, np.array([size - 1]))
+    distribution = KaryReport(4).distribution(np.array(THETA), 1.0)
+    expected = Announcement(rule, 1.0, 0.5, 2, np.full(4, 0.25)).prizes(distribution, np.array([size - 1]))
     for x in range(4):
         # One individual of each replica, so that they are independent.
         paid = info["payments"]["individual"][:, 0][population.column("received")[:, 0] == x]
@@ -882,11 +885,11 @@ def test_best_epsilon(scale: float, theta: Array, factor: float, bounded: bool, 
     most = 3.0 if bounded else INF
     best, earned = best_epsilon(prizes, theta, cost, factor, at_most=most)
     at = np.linspace(0, 3 if bounded else 30, 30_001)
-    payoff = KaryReport(m).law(theta, at) @ prizes - factor * cost(at)
+    payoff = KaryReport(m).distribution(theta, at) @ prizes - factor * cost(at)
     assert earned >= payoff.max() - 1e-9 * (1 + abs(payoff.max()))
     assert best <= most
     # First-order condition, or an end.
-    slope = KaryReport(m).law_slope(theta, best) @ prizes - factor * cost.marginal(best)
+    slope = KaryReport(m).distribution_slope(theta, best) @ prizes - factor * cost.marginal(best)
     assert abs(slope) < 1e-6 * (1 + scale) or best == most or (best == 0 and slope < 0)
 
 
@@ -942,9 +945,9 @@ def test_platforms_elicit_what_they_aim_at(platform: Any) -> None:
     less."""
     announced = platform.announcement(np.array(THETA), QuadraticCost(0.01), 1.0)
     gain = exploitability(platform, np.ones(50), theta=THETA, cost=QuadraticCost(0.01), target=1.0)
-    law = KaryReport(4).law(np.array(THETA), 1.0)
+    distribution = KaryReport(4).distribution(np.array(THETA), 1.0)
     bound = elicitation_v0.payment_lower_bound(THETA, 1.0, QuadraticCost(0.01))
-    paid = float(law @ announced.prizes(law, np.array([49])))
+    paid = float(distribution @ announced.prizes(distribution, np.array([49])))
     if isinstance(platform, PostedPrice) and not isinstance(platform, Genie):
         assert gain > 1e-4
         assert paid < bound
@@ -969,7 +972,7 @@ def symmetric_equilibrium(size: int) -> float:
     low, high = 0.0, 2.0
     for _ in range(30):
         middle = (low + high) / 2
-        prizes = announced.prizes(reporting.law(np.array(THETA), middle), np.array([size - 1]))
+        prizes = announced.prizes(reporting.distribution(np.array(THETA), middle), np.array([size - 1]))
         best = float(best_epsilon(prizes, np.array(THETA), QuadraticCost(0.01))[0])
         low, high = (middle, high) if best > middle else (low, middle)
     return low

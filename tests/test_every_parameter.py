@@ -51,7 +51,7 @@ def played(population: Any, seed: int = 0, turns: int = 500) -> bytes:
 
 
 ARMS = [0.9, 0.5, 0.2, 0.1]
-PARETO = {"time_law": "pareto", "horizon": 9.0}
+PARETO = {"time_distribution": "pareto", "horizon": 9.0}
 WORDS = {"without_preference": "zeros"}
 WALK, LEARNS = {"dissemination": "walk"}, {"horizon": 12.0}
 # {parameter: another value, or (what else is given, another value)}, for all worlds or, with its name, for one.
@@ -66,7 +66,7 @@ OTHERS: dict[str, Any] = {
     "objective": "rate",
     "elicitation_v0 objective": "error",
     "lambda_": 3.0,
-    "time_law": "pareto",
+    "time_distribution": "pareto",
     "transmission": (PARETO, (2.0, 7.0)),
     "computing": (PARETO, (3.0, 9.0)),
     "asks": "one",

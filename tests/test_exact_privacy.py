@@ -69,22 +69,22 @@ def optimised(epsilon: float) -> Losses:
 
 
 def k_ary(epsilon: float, size: int = 4) -> Losses:
-    law = np.array([math.exp(epsilon), *[1] * (size - 1)]) / (math.exp(epsilon) + size - 1)
-    return of_pair(law, np.roll(law, 1))
+    distribution = np.array([math.exp(epsilon), *[1] * (size - 1)]) / (math.exp(epsilon) + size - 1)
+    return of_pair(distribution, np.roll(distribution, 1))
 
 
 def selection(epsilon: float) -> Losses:
     """Of 30 options, one loses and all others gain a sensitivity."""
     scores = np.array([1.0, *[0] * 29])
-    law, other = (np.exp(epsilon * u / 2) / np.exp(epsilon * u / 2).sum() for u in (scores, 1 - scores))
-    return of_pair(law, other)
+    distribution, other = (np.exp(epsilon * u / 2) / np.exp(epsilon * u / 2).sum() for u in (scores, 1 - scores))
+    return of_pair(distribution, other)
 
 
 def laplace(epsilon: float) -> Losses:
     """In cells, which tell no more than the number itself."""
     x = np.linspace(0, 1, 51)
-    law = -np.diff(np.exp(-epsilon * x)) / 2
-    ends = np.array([0.5, *law, math.exp(-epsilon) / 2])
+    distribution = -np.diff(np.exp(-epsilon * x)) / 2
+    ends = np.array([0.5, *distribution, math.exp(-epsilon) / 2])
     return of_pair(ends, ends[::-1])
 
 
@@ -115,7 +115,7 @@ def composed(sent: Sent) -> Losses:
     the result tells no more than they do. Rounding takes at most a tenth of a standard deviation."""
     variances = [count * float(p @ at**2 - (p @ at) ** 2) for (at, p), count in sent]
     step = math.sqrt(sum(variances)) / 10 / sum(count for _, count in sent)
-    low, law = 0, np.ones(1)
+    low, distribution = 0, np.ones(1)
 
     def added(one: Array, first: int, other: Array, second: int) -> tuple[Array, int]:
         found = np.maximum(fftconvolve(one, other), 0)
@@ -127,10 +127,10 @@ def composed(sent: Sent) -> Losses:
         power, begin, left = np.bincount(place - place.min(), p), int(place.min()), count
         while left:
             if left % 2:
-                law, low = added(law, low, power, begin)
+                distribution, low = added(distribution, low, power, begin)
             if left := left // 2:
                 power, begin = added(power, begin, power, begin)
-    return (low + np.arange(len(law))) * step, law
+    return (low + np.arange(len(distribution))) * step, distribution
 
 
 def epsilons_of(sent: Sent, deltas: Sequence[float]) -> list[float]:
@@ -139,7 +139,7 @@ def epsilons_of(sent: Sent, deltas: Sequence[float]) -> list[float]:
     found = [0.0] * len(deltas)
     for losses in (composed(sent), composed([(backwards(one), count) for one, count in sent])):
         at, p = (x[losses[0] >= 0] for x in losses)
-        first, second = (np.cumsum(law[::-1])[::-1] for law in (p, p * np.exp(-at)))
+        first, second = (np.cumsum(distribution[::-1])[::-1] for distribution in (p, p * np.exp(-at)))
         excess = first - np.exp(at) * second
         found = [max(one, *at[excess > delta][-1:], 0.0) for one, delta in zip(found, deltas, strict=True)]
     return found
@@ -212,19 +212,19 @@ def test_no_total_is_less_than_the_exact_one(seed: int) -> None:
     events = int(rng.integers(2, 4))
     accountants = [accountant_of(), accountant_of(disjoint=True)]
     for kind in rng.permutation([kind for kind in KINDS if kind != "sampled gaussian"])[:2]:  # it takes long
-        loss, law, local = KINDS[kind]
+        loss, distribution, local = KINDS[kind]
         size, count = rng.integers(1, 17) * 0.05, int(rng.choice([1, 3, 20, 60]))
         for accountant in accountants:
             accountant.charge("x", loss(size), np.array([count]), events=events)
-        sent.append((law(size), count))
-        grouped.append((law(size if local else events * size), count))
+        sent.append((distribution(size), count))
+        grouped.append((distribution(size if local else events * size), count))
     for kind in rng.permutation([*LEVELS])[:2]:
-        _, law, local = LEVELS[kind]
+        _, distribution, local = LEVELS[kind]
         for level in rng.choice([0.05, 0.2, 0.5, 1.0], 4):
             for accountant in accountants:
                 charge_level(accountant, kind, level, events)
-            sent.append((law(level), 1))
-            grouped.append((law(level if local else events * level), 1))
+            sent.append((distribution(level), 1))
+            grouped.append((distribution(level if local else events * level), 1))
     costliest = np.max([epsilons_of([(one, 1)], DELTAS) for one, _ in sent], axis=0)
     for accountant, unit, truth in (
         (accountants[0], None, epsilons_of(sent, DELTAS)),
@@ -246,14 +246,14 @@ def test_totals_of_many_small_messages_are_close(kind: str) -> None:
     epsilon, and not much more."""
     accountant, size, count = accountant_of(), 0.3, 400
     if kind in LEVELS:
-        law = LEVELS[kind][1](size)
+        distribution = LEVELS[kind][1](size)
         for _ in range(count):
             charge_level(accountant, kind, size)
     else:
         loss, make, _ = KINDS[kind]
-        law = make(size)
+        distribution = make(size)
         accountant.charge("x", loss(size), np.array([count]))
-    (exact,) = epsilons_of([(law, count)], [0.3])
+    (exact,) = epsilons_of([(distribution, count)], [0.3])
     found = bounds(accountant, 0.3)
     assert exact <= min(found.values()) <= CLOSE.get(kind, 1.4) * exact
     if kind in LEVELS or kind in ("any", "Laplace"):
@@ -292,9 +292,9 @@ ORDERS = np.array([1.01, 1.5, 2.0, 5.0, 20.0, 80.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_loss_is_less_than_that_of_its_law(kind: str) -> None:
     """Of a message, and of one of which three units change: the largest loss, and Renyi divergences."""
-    make, law, local = KINDS[kind]
+    make, distribution, local = KINDS[kind]
     for units, size in itertools.product((1, 3), (0.1, 0.5, 2.0)):
-        loss, losses = make(size).group(units), law(size if local else units * size)
+        loss, losses = make(size).group(units), distribution(size if local else units * size)
         if "gaussian" not in kind:
             assert max(np.abs(losses[0])) <= loss.epsilon * (1 + 1e-9)
         exact = np.array([largest_divergence(losses, order) for order in ORDERS])
@@ -307,13 +307,13 @@ def test_sums_of_chosen_levels_bound_the_losses_of_their_law(kind: str) -> None:
     """Mean, square and Renyi divergence of the losses, of which one or three units change; and the mean is at most
     epsilon^2 / 2."""
     rng, accountant, sent = np.random.default_rng(0), accountant_of(), []
-    _, law, local = LEVELS[kind]
+    _, distribution, local = LEVELS[kind]
     for level in rng.choice([0.1, 0.5, 2.0], 9):
         charge_level(accountant, kind, level)
         sent.append(level)
     (account,) = accountant.accounts
     for units in (1, 3):
-        losses = [law(level if local else units * level) for level in sent]
+        losses = [distribution(level if local else units * level) for level in sent]
         epsilon, drift, squares, rho = (float(x[0, 0]) for x in account.sums(False, units))  # type: ignore[union-attr]
         levels = units * np.array(sent)
         np.testing.assert_allclose([epsilon, squares], [levels.sum(), levels @ levels])
@@ -326,7 +326,7 @@ def test_sums_of_chosen_levels_bound_the_losses_of_their_law(kind: str) -> None:
 # Clones.
 
 
-def laws(kind: str, epsilon: float, options: int) -> list[Array]:
+def distributions(kind: str, epsilon: float, options: int) -> list[Array]:
     """The laws of all messages, of senders that hold each option, and of one that holds none where it may."""
     if kind == "k-ary":
         e = math.exp(epsilon)
@@ -346,7 +346,7 @@ def test_others_are_clones_with_the_probability_stated(kind: str, options: int) 
         response = KaryRandomizedResponse(epsilon=epsilon, num_values=options)
         loss = response.loss() if kind == "k-ary" else KINDS[kind][0](epsilon)
         a, z = clone_probabilities(loss)
-        first, second, *others = laws(kind, epsilon, options)
+        first, second, *others = distributions(kind, epsilon, options)
         ratio, p = np.log(first / second), math.exp(epsilon)
         up, down = ratio > epsilon - 1e-9, ratio < 1e-9 - epsilon
         same = np.abs(ratio) < 1e-9
@@ -380,8 +380,8 @@ def test_many_senders_cost_what_the_sum_over_all_outcomes_says(kind: str) -> Non
         m = likely(t, 2 * a / others)[:, None]
         zero = likely(int(m[-1, 0]), 0.5)
         chance = own * binom.pmf(clones, senders - 1, others) * binom.pmf(m, t, 2 * a / others) * others / own
-        law = chance * binom.pmf(zero, m, 0.5)
-        first, second = (law * (1 + (p - 1) * np.maximum(n, 0) / t) for n in (zero, m - zero))
+        distribution = chance * binom.pmf(zero, m, 0.5)
+        first, second = (distribution * (1 + (p - 1) * np.maximum(n, 0) / t) for n in (zero, m - zero))
         exact += [np.maximum(first - math.exp(x) * second, 0).sum() for x in at]
     stated = loss.delta(at)
     assert (exact <= stated * (1 + 1e-6)).all()
@@ -469,7 +469,7 @@ def test_no_transcript_tells_more_than_was_charged(mechanism: Any, budget: Any, 
     told: list[dict[Any, float]] = []
     charged = set()
     for values in itertools.product((0, 1), repeat=3):
-        law: dict[Any, float] = {}
+        distribution: dict[Any, float] = {}
         for script in itertools.product((0, 1), repeat=6):
             accountant = Accountant(1, 1, [channel])
             channel.install(ChannelConfig(mechanism, budget), accountant)
@@ -481,9 +481,9 @@ def test_no_transcript_tells_more_than_was_charged(mechanism: Any, budget: Any, 
                 channel.levels = np.full((1, 1), level)
                 y, there = channel.send(TWO[[[value]]], np.full((1, 1), now))
                 read.append((*y.ravel().tolist(), *there.ravel().tolist()))
-            law[tuple(read)] = law.get(tuple(read), 0.0) + math.prod(CHANCE) / 2 ** len(SCRIPT)
+            distribution[tuple(read)] = distribution.get(tuple(read), 0.0) + math.prod(CHANCE) / 2 ** len(SCRIPT)
             charged.add(round(float(accountant.epsilon(0.0, "max", "basic", unit="user")[0]), 9))
-        assert math.isclose(sum(law.values()), 1.0)
-        told.append(law)
+        assert math.isclose(sum(distribution.values()), 1.0)
+        told.append(distribution)
     exact = max(abs(math.log(one[key] / other[key])) for one, other in itertools.permutations(told, 2) for key in one)
     assert exact == pytest.approx(max(charged), abs=1e-9)

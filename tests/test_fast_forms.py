@@ -17,7 +17,7 @@ from taciturn.testing.policies import (
     ALARM,
     Play,
     declares_a_fast_form,
-    fast_form_has_the_law_of_steps,
+    fast_form_has_the_distribution_of_steps,
     fast_form_is_used,
     whoever_overrides_a_piece_is_played_by_act,
 )
@@ -97,7 +97,7 @@ def test_every_policy_with_a_fast_form_is_compared() -> None:
 @pytest.mark.slow
 @every_play
 def test_the_fast_form_has_the_law_of_steps(play: Play) -> None:
-    fast_form_has_the_law_of_steps(play, ALARM / len(PLAYED))
+    fast_form_has_the_distribution_of_steps(play, ALARM / len(PLAYED))
 
 
 @every_play
@@ -139,4 +139,4 @@ class TakesItUpAnyway(policies.PPCL):
 
 def test_the_comparison_finds_a_wrong_fast_form() -> None:
     with pytest.raises(AssertionError):
-        fast_form_has_the_law_of_steps(Play(TakesItUpAnyway, "gossip_bandit_v0", GOSSIP), ALARM / len(PLAYED))
+        fast_form_has_the_distribution_of_steps(Play(TakesItUpAnyway, "gossip_bandit_v0", GOSSIP), ALARM / len(PLAYED))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import worlds as tiny
 from cases import CLIENTS, forms, rewards
-from distributions import fits, same_law
+from distributions import fits, same_distribution
 from scipy import stats
 
 import taciturn
@@ -78,11 +78,11 @@ def channel(
 def test_messages_are_lost_one_by_one() -> None:
     shape = (20_000, 6)
     _, delivered = channel(LossyChannel(0.3), shape=shape).send(np.ones(shape))
-    law = stats.binom.pmf(np.arange(7), 6, 0.7)
-    assert fits(np.bincount(delivered.sum(1), minlength=7), law) > ALPHA
+    distribution = stats.binom.pmf(np.arange(7), 6, 0.7)
+    assert fits(np.bincount(delivered.sum(1), minlength=7), distribution) > ALPHA
     together = np.repeat(np.random.default_rng(0).random((20_000, 1)) >= 0.3, 6, 1)
     assert abs(together.mean() - 0.7) < 0.02
-    assert fits(np.bincount(together.sum(1), minlength=7), law) < ALPHA, (
+    assert fits(np.bincount(together.sum(1), minlength=7), distribution) < ALPHA, (
         "losing a replica's messages together is another law"
     )
 
@@ -99,20 +99,22 @@ def test_thinned_counts_have_the_law_of_lost_messages(mechanism: Any) -> None:
     y, delivered = single.send(one_hot)
     thinned = np.column_stack([sums, received])
     lost = np.column_stack([y.sum(1), delivered.sum(1)])
-    assert same_law(thinned, lost) > ALPHA
+    assert same_distribution(thinned, lost) > ALPHA
     np.testing.assert_array_equal(closed.messages(), 1)
     np.testing.assert_array_equal(single.messages(), 1)
     if mechanism is not None:
         rng = np.random.default_rng(3)
         late = rng.binomial(mechanism.perturb_counts(one_hot.sum(1), rng), 0.6)
-        assert same_law(np.column_stack([late, received]), lost) < ALPHA, "thinning after perturbing is another law"
+        assert same_distribution(np.column_stack([late, received]), lost) < ALPHA, (
+            "thinning after perturbing is another law"
+        )
 
 
 def test_two_losses_are_one() -> None:
     histogram = np.broadcast_to([7, 2], (20_000, 2))
     twice, _ = channel(LossyChannel(0.2), LossyChannel(0.5), shape=(20_000, 9), payload="one_hot").tally(histogram)
     once, _ = channel(LossyChannel(0.6), shape=(20_000, 9), payload="one_hot", seed=1).tally(histogram)
-    assert same_law(twice, once) > ALPHA
+    assert same_distribution(twice, once) > ALPHA
 
 
 def test_delays_have_their_law() -> None:
@@ -241,8 +243,8 @@ def test_agents_come_and_go() -> None:
     one = channel(Churn(leave, back), shape=shape)
     first, second = (one.send(np.ones(shape))[1] for _ in range(2))
     counts = [(~first & ~second).sum(), (~first & second).sum(), (first & ~second).sum(), (first & second).sum()]
-    law = [leave * (1 - back), leave * back, (1 - leave) * leave, (1 - leave) ** 2]
-    assert fits(counts, law) > ALPHA
+    distribution = [leave * (1 - back), leave * back, (1 - leave) * leave, (1 - leave) ** 2]
+    assert fits(counts, distribution) > ALPHA
     share = np.array([0.2, 0.8])
     assert fits(counts, np.outer(share, share).reshape(-1)) < ALPHA, "an agent who was away is likelier to be away"
     for _ in range(40):
@@ -288,34 +290,34 @@ def test_the_lost_use_up_messages_and_the_absent_do_not() -> None:
 
 def test_the_lost_are_charged_and_the_absent_are_not() -> None:
     shape = (30, 40)
-    law = BitwiseRandomizedResponse(1.0)
+    distribution = BitwiseRandomizedResponse(1.0)
     x = np.broadcast_to([1, 0], (*shape, 2))
-    lossy = channel(LossyChannel(1.0), shape=shape, payload="one_hot", mechanism=law)
+    lossy = channel(LossyChannel(1.0), shape=shape, payload="one_hot", mechanism=distribution)
     assert not lossy.send(x)[1].any()
     sums, received = lossy.tally(x.sum(1))
     assert not sums.any()
     assert not received.any()
     assert (lossy.accountant.each == 2).all()
     assert (lossy.messages() == 2).all()
-    away = channel(Churn(0.5, 0.0), shape=shape, payload="one_hot", mechanism=law)
+    away = channel(Churn(0.5, 0.0), shape=shape, payload="one_hot", mechanism=distribution)
     _, there = away.send(x)
     assert 0 < there.sum() < there.size
     np.testing.assert_array_equal(away.accountant.each, there)
     np.testing.assert_array_equal(away.messages(), there)
-    late = channel(Stragglers((0.0, 1.0)), shape=shape, payload="one_hot", mechanism=law)
+    late = channel(Stragglers((0.0, 1.0)), shape=shape, payload="one_hot", mechanism=distribution)
     assert not late.send(x)[1].any()
     assert (late.accountant.each == 1).all()
 
 
 def test_liars_speak_before_the_mechanism_and_are_lost_after_it() -> None:
     """A lie through randomised response that keeps an answer with probability p is heard with p, not always."""
-    shape, law = (100, 400), KaryRandomizedResponse(1.0, num_values=2)
-    one = channel(Byzantine(1.0, "constant"), shape=shape, payload="categorical", mechanism=law)
+    shape, distribution = (100, 400), KaryRandomizedResponse(1.0, num_values=2)
+    one = channel(Byzantine(1.0, "constant"), shape=shape, payload="categorical", mechanism=distribution)
     y, _ = one.send(np.zeros(shape, np.int64))
     keep = 2 / 3  # (e + 1) / (e + M) at e = 1 and M = 2
     assert fits([(y == 1).sum(), (y == 0).sum()], [keep, 1 - keep]) > ALPHA
-    said, _ = channel(shape=shape, payload="categorical", mechanism=law).send(np.ones(shape, np.int64))
-    heard, delivered = channel(LossyChannel(0.5), shape=shape, payload="categorical", mechanism=law).send(
+    said, _ = channel(shape=shape, payload="categorical", mechanism=distribution).send(np.ones(shape, np.int64))
+    heard, delivered = channel(LossyChannel(0.5), shape=shape, payload="categorical", mechanism=distribution).send(
         np.ones(shape, np.int64)
     )
     np.testing.assert_array_equal(

@@ -62,7 +62,7 @@ def by_slots(env: FederatedBandit, policy: Any, seed: int, privacy: Any = "paper
         return taciturn.simulate(env, policy, seed=seed, privacy=privacy)
 
 
-def same_law(one: Array, other: Array) -> float:
+def same_distribution(one: Array, other: Array) -> float:
     """The p-value of a two-sample Kolmogorov-Smirnov test (conservative for discrete values)."""
     return float(stats.ks_2samp(one, other, method="asymp").pvalue)
 
@@ -307,7 +307,7 @@ def pvalues(name: str, replicas: int = 400) -> dict[str, float]:
     epochs = taciturn.simulate(env, policy, seed=1, privacy=privacy).metrics
     slots = by_slots(env, policy, seed=2, privacy=privacy).metrics
     np.testing.assert_array_equal(epochs["epsilon_basic"], slots["epsilon_basic"])
-    return {key: same_law(epochs[key], slots[key]) for key in COMPARED}
+    return {key: same_distribution(epochs[key], slots[key]) for key in COMPARED}
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -326,7 +326,7 @@ def test_recording_does_not_change_the_law() -> None:
     assert (np.diff(parts.trace["regret"], axis=0) >= -1e-9).all()
     np.testing.assert_allclose(parts.trace["regret"][-1], parts.metrics["regret"])
     for key in COMPARED:
-        assert same_law(parts.metrics[key], whole.metrics[key]) > 1e-6
+        assert same_distribution(parts.metrics[key], whole.metrics[key]) > 1e-6
     # The first epoch cycles through arms 0, 1, 2, 3: after 7 slots they have 2, 2, 2 and 1 pulls.
     gap = env.state.gap[0]
     np.testing.assert_allclose(parts.trace["regret"][0], 5 * (gap @ [2, 2, 2, 1]))

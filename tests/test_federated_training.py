@@ -356,10 +356,10 @@ def played(env: FederatedTraining, count: int, seed: int = 0) -> FederatedTraini
 
 
 class TestWorld:
-    @pytest.mark.parametrize("time_law", ["geometric", "pareto"])
+    @pytest.mark.parametrize("time_distribution", ["geometric", "pareto"])
     @pytest.mark.parametrize("count", [0, 3, 10])
-    def test_clocks_are_those_of_round_stopping(self, time_law: str, count: int) -> None:
-        settings: dict[str, Any] = SMALL | {"time_law": time_law, "computing": (2.0, 5.0)}
+    def test_clocks_are_those_of_round_stopping(self, time_distribution: str, count: int) -> None:
+        settings: dict[str, Any] = SMALL | {"time_distribution": time_distribution, "computing": (2.0, 5.0)}
         ours, theirs = (
             taciturn.simulate(world.population(4, **settings), FixedCount(count), seed=5).metrics
             for world in (federated_training_v0, round_stopping_v0)

@@ -129,7 +129,7 @@ RUNS = {
     "recommender": recommender,
     "recommender_graphs": recommender_graphs,
     "round_stopping_geometric": lambda: round_stopping(FixedCount(4)),
-    "round_stopping_pareto": lambda: round_stopping(Deadline(12), time_law="pareto", computing=(2.0, 4.0)),
+    "round_stopping_pareto": lambda: round_stopping(Deadline(12), time_distribution="pareto", computing=(2.0, 4.0)),
     "social_bandit": social_bandit,
 }
 

@@ -13,14 +13,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from distributions import fits, same_law
+from distributions import fits, same_distribution
 from scipy import stats
 
 import taciturn
 from taciturn.envs import gossip_bandit_v0
 from taciturn.envs.core import Array, compiled, loops, picture
 from taciturn.envs.core.counter_streams import sources_of
-from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
+from taciturn.envs.core.replies import AliasTable, ReplySums, sum_distribution
 from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, add_reply_noise, choose, reply_noise
 from taciturn.envs.gossip_bandit.ticks import nobody_counts, play
 from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit
@@ -62,9 +62,9 @@ RR = BitwiseRandomizedResponse
 
 
 def two_sample_p(first: Array, second: Array) -> float:
-    """Of `same_law`, for numbers that take many values, in up to 20 cells."""
+    """Of `same_distribution`, for numbers that take many values, in up to 20 cells."""
     edges = np.unique(np.quantile(np.concatenate([first, second]), np.linspace(0, 1, 21)[1:-1]))
-    return same_law(*(np.searchsorted(edges, x, side="left") for x in (first, second)))
+    return same_distribution(*(np.searchsorted(edges, x, side="left") for x in (first, second)))
 
 
 def population(num_envs: int = 1, mechanism: Any = None, **params: Any) -> Any:
@@ -100,14 +100,14 @@ def test_what_the_paper_prescribes() -> None:
 def test_the_estimate_is_equation_7() -> None:
     epsilon = 3.0
     e = np.exp(epsilon / 2)
-    law = RR(epsilon)
+    distribution = RR(epsilon)
     counts = np.arange(41.0)
     h = counts / 40
     expected = np.clip((e + 1) / (e - 1) * h - 1 / (e - 1), 0, 1)
     np.testing.assert_allclose(
-        clipped_estimate(counts[:, None], np.full(41, 40.0), law.p, law.q)[:, 0], expected, atol=1e-12
+        clipped_estimate(counts[:, None], np.full(41, 40.0), distribution.p, distribution.q)[:, 0], expected, atol=1e-12
     )
-    assert clipped_estimate(np.zeros((1, 3)), np.zeros(1), law.p, law.q).tolist() == [[0, 0, 0]]
+    assert clipped_estimate(np.zeros((1, 3)), np.zeros(1), distribution.p, distribution.q).tolist() == [[0, 0, 0]]
 
 
 def test_the_threshold_is_on_ones_own_share() -> None:
@@ -158,22 +158,22 @@ def bruteforce(ones: int, zeros: int, p: float, q: float) -> Array:
     ("ones", "zeros", "p", "q"), [(3, 5, 0.8, 0.2), (0, 7, 0.9, 0.3), (400, 0, 0.82, 0.18), (6, 6, 1.0, 0.0)]
 )
 def test_the_law_of_a_sum(ones: int, zeros: int, p: float, q: float) -> None:
-    first, law = sum_law(ones, zeros, p, q)
+    first, distribution = sum_distribution(ones, zeros, p, q)
     expected = bruteforce(ones, zeros, p, q)
-    np.testing.assert_allclose(law, expected[first : first + law.size], rtol=1e-9)
-    assert expected.sum() - expected[first : first + law.size].sum() < 1e-15
+    np.testing.assert_allclose(distribution, expected[first : first + distribution.size], rtol=1e-9)
+    assert expected.sum() - expected[first : first + distribution.size].sum() < 1e-15
 
 
-def alias_law(table: AliasTable, row: int, size: int) -> Array:
+def alias_distribution(table: AliasTable, row: int, size: int) -> Array:
     """The law that a row draws from, exactly, on 0 .. size - 1."""
     width = table.cells.shape[1]
-    law = np.zeros(size + width)
+    distribution = np.zeros(size + width)
     for cell in range(width):
         stays, other = np.modf(table.cells[row, cell])
-        law[table.first[row] + cell] += stays / width
-        law[table.first[row] + int(other)] += (1 - stays) / width
-    assert law[size:].sum() < 1e-15
-    return law[:size]
+        distribution[table.first[row] + cell] += stays / width
+        distribution[table.first[row] + int(other)] += (1 - stays) / width
+    assert distribution[size:].sum() < 1e-15
+    return distribution[:size]
 
 
 @pytest.mark.parametrize("gap", [0, 3])
@@ -185,14 +185,16 @@ def test_tables_draw_the_law(gap: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if gap:
         sums.gap, sums.levels = gap, 2
         sums.anchors = np.append(np.arange(0, n - gap, gap + 1), n - gap)
-        sums.outer = AliasTable([sum_law(a, n - gap - a, p, q) for a in sums.anchors.tolist()])
-        sums.inner = AliasTable([sum_law(r, gap - r, p, q) for r in range(gap + 1)])
+        sums.outer = AliasTable([sum_distribution(a, n - gap - a, p, q) for a in sums.anchors.tolist()])
+        sums.inner = AliasTable([sum_distribution(r, gap - r, p, q) for r in range(gap + 1)])
     for x in range(n + 1):
         row = x // (gap + 1)
-        law = alias_law(sums.outer, row, n + 1)
+        distribution = alias_distribution(sums.outer, row, n + 1)
         if gap:
-            law = np.convolve(law, alias_law(sums.inner, x - int(sums.anchors[row]), gap + 1))[: n + 1]
-        np.testing.assert_allclose(law, bruteforce(x, n - x, p, q), atol=1e-14)
+            distribution = np.convolve(
+                distribution, alias_distribution(sums.inner, x - int(sums.anchors[row]), gap + 1)
+            )[: n + 1]
+        np.testing.assert_allclose(distribution, bruteforce(x, n - x, p, q), atol=1e-14)
 
 
 def test_shared_tables_as_made_have_the_law() -> None:
@@ -201,12 +203,12 @@ def test_shared_tables_as_made_have_the_law() -> None:
     n, p, q = 700, 0.5, 0.1
     sums = ReplySums(n, p, q)
     assert (sums.levels, len(sums.anchors) < n / 10) == (2, True)
-    outer = [alias_law(sums.outer, row, n + 1) for row in range(len(sums.anchors))]
-    inner = [alias_law(sums.inner, row, sums.gap + 1) for row in range(sums.gap + 1)]
+    outer = [alias_distribution(sums.outer, row, n + 1) for row in range(len(sums.anchors))]
+    inner = [alias_distribution(sums.inner, row, sums.gap + 1) for row in range(sums.gap + 1)]
     for x in (*range(0, n + 1, 7), n - 1, n):
         row = x // (sums.gap + 1)
-        law = np.convolve(outer[row], inner[x - int(sums.anchors[row])])[: n + 1]
-        np.testing.assert_allclose(law, bruteforce(x, n - x, p, q), atol=1e-13)
+        distribution = np.convolve(outer[row], inner[x - int(sums.anchors[row])])[: n + 1]
+        np.testing.assert_allclose(distribution, bruteforce(x, n - x, p, q), atol=1e-13)
 
 
 @pytest.mark.parametrize(("n", "x"), [(12, 0), (12, 5), (40, 40), (40, 13)])
@@ -255,20 +257,20 @@ def joint(counts: Array, n: int) -> Array:
 SMALL: dict[str, Any] = {"num_agents": 5, "qualities": (0.9, 0.5, 0.1)}
 
 
-def joint_law(mechanism: Any, holders: tuple[int, ...], n: int) -> Array:
-    law = np.ones(())
+def joint_distribution(mechanism: Any, holders: tuple[int, ...], n: int) -> Array:
+    distribution = np.ones(())
     for x in holders:
-        law = np.multiply.outer(law, bruteforce(x, n - x, mechanism.p, mechanism.q))
-    return law.ravel()
+        distribution = np.multiply.outer(distribution, bruteforce(x, n - x, mechanism.p, mechanism.q))
+    return distribution.ravel()
 
 
 def test_a_tick_hears_the_law_of_single_messages() -> None:
     """Equations 5 and 6: joint over the options, the closed law and the messages both."""
-    size, law = 15_000, joint_law(RR(2.0), (2, 2, 1), 5) * 15_000
+    size, distribution = 15_000, joint_distribution(RR(2.0), (2, 2, 1), 5) * 15_000
     for by_message in (False, True):
         for mechanism in (RR(2.0), UnaryEncoding(2.0, "symmetric")):
             counts = first_counts(mechanism, size, by_message=by_message, seed=3, **SMALL)
-            assert fits(joint(counts, 5), law) > FALSE_ALARM
+            assert fits(joint(counts, 5), distribution) > FALSE_ALARM
 
 
 def test_replies_are_fresh_at_every_request() -> None:
@@ -427,15 +429,15 @@ def test_one_agent_chooses_as_many_do(rule: GossipRule) -> None:
 @pytest.mark.parametrize("n", [1, 40, 3000])
 def test_a_leap_hears_the_law_of_a_sum(n: int) -> None:
     """The noise of leaps beside the exact law, at a count; noise that is used for two options is found."""
-    law, size, ones = (0.8, 0.3), 4000, (2 * n) // 3
+    distribution, size, ones = (0.8, 0.3), 4000, (2 * n) // 3
     noise, rng = (
-        reply_noise(law, None if n == 1 else ReplySums(n, *law)),
+        reply_noise(distribution, None if n == 1 else ReplySums(n, *distribution)),
         sources_of(5, "", ("noise",), np.arange(1))[0],
     )
     heard = np.full((size, 2), ones)
     for counts in heard:
         add_reply_noise(counts, n, noise, rng, 0)
-    first, exact = sum_law(ones, n - ones, *law)
+    first, exact = sum_distribution(ones, n - ones, *distribution)
     expected = np.zeros(n + 1)
     expected[first : first + exact.size] = exact
     for option in (0, 1):
@@ -515,12 +517,12 @@ def holder_chain(n: int, qualities: tuple[float, float], mechanism: Any, alpha: 
     estimate = np.clip((np.arange(n + 1) / n - q) / (p - q), 0, 1)
     chain = np.zeros((n + 1, n + 1))
     for x in range(n + 1):
-        law = np.outer(bruteforce(x, n - x, p, q), bruteforce(n - x, x, p, q))
+        distribution = np.outer(bruteforce(x, n - x, p, q), bruteforce(n - x, x, p, q))
         total = estimate[:, None] + estimate[None]
         first = np.divide(estimate[:, None], total, out=np.full(total.shape, 0.0), where=total > 0)
         second = np.divide(estimate[None], total, out=np.full(total.shape, 0.0), where=total > 0)
-        up = (n - x) / n * qualities[0] * (law * first * (second < alpha)).sum()
-        down = x / n * qualities[1] * (law * second * (first < alpha)).sum()
+        up = (n - x) / n * qualities[0] * (distribution * first * (second < alpha)).sum()
+        down = x / n * qualities[1] * (distribution * second * (first < alpha)).sum()
         if x < n:
             chain[x, x + 1] = up
         if x > 0:
@@ -531,10 +533,10 @@ def holder_chain(n: int, qualities: tuple[float, float], mechanism: Any, alpha: 
 
 def after(chain: Array, start: int, mean_ticks: float) -> Array:
     """The law of the number of holders after a Poisson number of ticks."""
-    law, total = np.eye(len(chain))[start], np.zeros(len(chain))
+    distribution, total = np.eye(len(chain))[start], np.zeros(len(chain))
     for ticks in range(int(mean_ticks + 12 * np.sqrt(mean_ticks)) + 20):
-        total += stats.poisson.pmf(ticks, mean_ticks) * law
-        law = law @ chain
+        total += stats.poisson.pmf(ticks, mean_ticks) * distribution
+        distribution = distribution @ chain
     return total
 
 
@@ -545,14 +547,14 @@ def test_two_options_are_an_exact_birth_death_chain(
 ) -> None:
     n, qualities, until, size = 16, (0.8, 0.5), 6.0, 3000
     mechanism = None if epsilon is None else RR(epsilon)
-    law = after(holder_chain(n, qualities, mechanism), n // 2, n * until) * size
+    distribution = after(holder_chain(n, qualities, mechanism), n // 2, n * until) * size
     if way == "step":
         no_leap(monkeypatch)
 
     env = population(size, num_agents=n, qualities=qualities)
     privacy = None if mechanism is None else {"preference": mechanism}
     run = taciturn.simulate(env, PPCL(), seed=21, until=until, privacy=privacy)
-    assert fits(np.bincount(np.rint(run.metrics["best"] * n).astype(int), minlength=n + 1), law) > FALSE_ALARM
+    assert fits(np.bincount(np.rint(run.metrics["best"] * n).astype(int), minlength=n + 1), distribution) > FALSE_ALARM
 
 
 def test_consensus_is_not_absorbing() -> None:

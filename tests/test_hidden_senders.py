@@ -43,32 +43,34 @@ def test_shuffled_answers_are_the_same_answers(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("taciturn.envs.core.channel.described", lambda value: "")
     runs = [
         taciturn.simulate(
-            gossip_bandit_v0.population(num_envs=3, **GOSSIP), PPCL(), seed=4, privacy={"preference": law}
+            gossip_bandit_v0.population(num_envs=3, **GOSSIP), PPCL(), seed=4, privacy={"preference": distribution}
         )
-        for law in (BITS, Shuffled(BITS))
+        for distribution in (BITS, Shuffled(BITS))
     ]
     for name in ("regret", "messages"):
         np.testing.assert_array_equal(runs[0].metrics[name], runs[1].metrics[name])
 
 
 @pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("law", [Shuffled(BITS), Scheduled(Shuffled(BITS), at=30)], ids=["fresh", "one"])
-def test_each_answer_costs_as_one_of_eleven(law: Any, fast: bool) -> None:
+@pytest.mark.parametrize("distribution", [Shuffled(BITS), Scheduled(Shuffled(BITS), at=30)], ids=["fresh", "one"])
+def test_each_answer_costs_as_one_of_eleven(distribution: Any, fast: bool) -> None:
     """All 12 agents answer at each tick; whoever reads the answers knows its own."""
     env = gossip_bandit_v0.population(num_envs=3, **GOSSIP)
-    run = taciturn.simulate(env, Listener(), seed=4, privacy={"preference": law}, fast=fast)
+    run = taciturn.simulate(env, Listener(), seed=4, privacy={"preference": distribution}, fast=fast)
     assert run.accountant is not None
     (account,) = run.accountant.accounts_of("preference")
     assert account.loss == Shuffled(BITS).summed_loss(11)
     charged = account.messages() + np.zeros((3, 12), np.int64)
-    if isinstance(law, Scheduled):
+    if isinstance(distribution, Scheduled):
         np.testing.assert_array_equal(charged, 1)
     else:
         np.testing.assert_array_equal(charged, env.channels["preference"].messages())
         assert charged.min() > 12
     total = run.accountant.epsilon(1e-5, method="rdp")
-    bare = taciturn.simulate(env, Listener(), seed=4, privacy={"preference": getattr(law, "mechanism", law) and BITS})
-    if not isinstance(law, Scheduled):
+    bare = taciturn.simulate(
+        env, Listener(), seed=4, privacy={"preference": getattr(distribution, "mechanism", distribution) and BITS}
+    )
+    if not isinstance(distribution, Scheduled):
         assert bare.accountant is not None
         assert (total < bare.accountant.epsilon(1e-5, method="rdp")).all()
 
@@ -115,10 +117,10 @@ def test_agents_who_may_be_silent_have_no_total() -> None:
 def test_an_attacker_reads_the_sum_and_not_the_answers() -> None:
     """One answer of 40 agents, epsilon 2 alone; whole runs, in which one agent's first option and signals differ. Read
     one by one, the answers refute the claim for shuffled ones; their sum does not."""
-    law = BitwiseRandomizedResponse(2.0)
+    distribution = BitwiseRandomizedResponse(2.0)
     env = gossip_bandit_v0.population(**GOSSIP | {"num_agents": 40})
-    shuffled = Privatize(env, "preference", Scheduled(Shuffled(law), at=1))
-    alone = Privatize(env, "preference", Scheduled(law, at=1))
+    shuffled = Privatize(env, "preference", Scheduled(Shuffled(distribution), at=1))
+    alone = Privatize(env, "preference", Scheduled(distribution, at=1))
     given: dict[str, Any] = {"policy": PPCL(), "change": (0, 1), "trials": 6_000, "steps": 2, "confidence": 0.9999}
     hidden, open_ = (audit(one, delta=1e-5, **given) for one in (shuffled, alone))
     assert hidden.verdict != "violated"
@@ -129,10 +131,10 @@ def test_an_attacker_reads_the_sum_and_not_the_answers() -> None:
 def test_a_listener_spends_its_total_on_a_clearer_answer() -> None:
     env = gossip_bandit_v0.population(num_envs=2, **GOSSIP | {"num_agents": 100})
     policy = Listener(trust_model="shuffle")
-    law = policy.within(env.view(policy), 1.0)["preference"]
-    assert isinstance(law, Scheduled)
-    assert law.epsilon == pytest.approx(2.54, abs=0.05)
-    run = taciturn.simulate(env, policy, seed=0, privacy={"preference": law})
+    distribution = policy.within(env.view(policy), 1.0)["preference"]
+    assert isinstance(distribution, Scheduled)
+    assert distribution.epsilon == pytest.approx(2.54, abs=0.05)
+    run = taciturn.simulate(env, policy, seed=0, privacy={"preference": distribution})
     assert run.accountant is not None
     assert run.accountant.epsilon(1e-5).max() == pytest.approx(1.0, abs=0.01)
     assert run.accountant.epsilon(1e-5).max() <= 1.0
@@ -150,14 +152,14 @@ def closed(env: Any, k: int, rounds: int) -> Any:
 
 
 def test_an_average_of_random_clients_costs_all_clients_alike() -> None:
-    law = Gaussian.from_rho(0.5)
-    env = closed(Privatize(federated_training_v0.population(2, **TRAINING), "update", CentralSum(law)), 3, 2)
+    distribution = Gaussian.from_rho(0.5)
+    env = closed(Privatize(federated_training_v0.population(2, **TRAINING), "update", CentralSum(distribution)), 3, 2)
     (account,) = env.accountant.accounts_of("update")
-    assert account.loss == SampledLoss(law.loss(), 3 / 11)
+    assert account.loss == SampledLoss(distribution.loss(), 3 / 11)
     np.testing.assert_array_equal(account.messages() + np.zeros((2, 12)), 2)
     np.testing.assert_array_equal(env.channels["update"].messages().sum(1), 6)
     total = env.accountant.epsilon(1e-5, method="rdp")
-    assert (total < rdp_epsilon(2 * law.loss().rdp(ORDERS), 1e-5)).all()
+    assert (total < rdp_epsilon(2 * distribution.loss().rdp(ORDERS), 1e-5)).all()
 
 
 @pytest.mark.parametrize(
@@ -166,11 +168,11 @@ def test_an_average_of_random_clients_costs_all_clients_alike() -> None:
     ids=["weights", "lost"],
 )
 def test_no_amplification_where_averages_may_tell_who_is_in_them(change: dict[str, Any], fault: Any) -> None:
-    law = Gaussian.from_rho(0.5)
-    env: Any = Privatize(federated_training_v0.population(2, **TRAINING | change), "update", CentralSum(law))
+    distribution = Gaussian.from_rho(0.5)
+    env: Any = Privatize(federated_training_v0.population(2, **TRAINING | change), "update", CentralSum(distribution))
     env = closed(env if fault is None else Faulty(env, "update", fault), 3, 1)
     losses = {account.loss for account in env.accountant.accounts_of("update")}
-    assert losses == {law.loss()}
+    assert losses == {distribution.loss()}
     np.testing.assert_array_equal(env.accountant.messages("update"), env.channels["update"].messages())
 
 
@@ -185,19 +187,19 @@ def test_a_round_that_the_end_cuts_off_is_not_averaged() -> None:
 
 def test_a_client_who_reads_knows_whether_it_was_drawn() -> None:
     """Of two clients one is drawn: whoever was not knows that the other one was."""
-    law = Gaussian.from_rho(0.5)
+    distribution = Gaussian.from_rho(0.5)
     env = federated_training_v0.population(2, **TRAINING | {"num_clients": 2})
-    (account,) = closed(Privatize(env, "update", CentralSum(law)), 1, 2).accountant.accounts_of("update")
-    assert account.loss == law.loss()
+    (account,) = closed(Privatize(env, "update", CentralSum(distribution)), 1, 2).accountant.accounts_of("update")
+    assert account.loss == distribution.loss()
 
 
 def test_a_budget_stops_averages_of_all_at_once() -> None:
-    law = Gaussian.from_rho(0.05)
+    distribution = Gaussian.from_rho(0.05)
     total = Budget(1.0, 1e-5, method="rdp")
-    fit = int(total.messages(SampledLoss(law.loss(), 3 / 11)))
+    fit = int(total.messages(SampledLoss(distribution.loss(), 3 / 11)))
     assert fit >= 1
     env = Privatize(
-        federated_training_v0.population(3, **TRAINING | {"horizon": 200.0}), "update", CentralSum(law), total
+        federated_training_v0.population(3, **TRAINING | {"horizon": 200.0}), "update", CentralSum(distribution), total
     )
     run = taciturn.simulate(env, FixedCount(3), seed=0)
     assert run.accountant is not None
@@ -225,8 +227,8 @@ def test_whole_sessions_with_random_clients_are_audited() -> None:
     """A client's images are all of one class or of another; it is in each round with probability 1/4. Nobody tells the
     attacker in which: its claim holds, and is far below that of a client who is known to be there."""
     env = federated_training_v0.population(**TRAINING | {"num_clients": 4, "horizon": 8.0, "compute_probability": 0.6})
-    law = Gaussian.from_rho(8.0)
-    private = Privatize(env, "update", CentralSum(law))
+    distribution = Gaussian.from_rho(8.0)
+    private = Privatize(env, "update", CentralSum(distribution))
     change = (samples_of_class(env, 0), samples_of_class(env, 1))
     found = audit(private, policy=FixedCount(1), change=change, trials=400, delta=1e-5, seed=0)
     assert found.verdict != "violated"

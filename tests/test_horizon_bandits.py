@@ -74,10 +74,10 @@ def test_a_horizon_that_is_known_is_worth_something() -> None:
 
 def test_one_agent_pools_with_nobody() -> None:
     """The same run, bit for bit."""
-    pooled, alone = (
+    centralised, alone = (
         regret(kind(0.6, 0.2), 20, 0, num_agents=1, horizon=200) for kind in (CentralisedKLUCB, HorizonKLUCB)
     )
-    np.testing.assert_array_equal(pooled, alone)
+    np.testing.assert_array_equal(centralised, alone)
 
 
 def test_pooled_agents_try_several_arms_at_once() -> None:
@@ -93,9 +93,9 @@ def test_pooled_agents_try_several_arms_at_once() -> None:
 
 def test_pooling_is_worth_more_than_an_oracle_that_sends_everybody_the_same_way() -> None:
     kinds = (CentralisedKLUCB(), CentralisedOracle(), HorizonKLUCB())
-    pooled, oracle, alone = (regret(policy, 60, 3, horizon=300) for policy in kinds)
-    assert less(pooled, oracle)
-    assert less(pooled, 2 * alone / 3), "others matter"
+    centralised, oracle, alone = (regret(policy, 60, 3, horizon=300) for policy in kinds)
+    assert less(centralised, oracle)
+    assert less(centralised, 2 * alone / 3), "others matter"
 
 
 @pytest.mark.parametrize(("growth", "last"), [(1.0, list(range(1, 17))), (2.0, [1, 2, 3, 4, 8, 16])])

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from distributions import fits, same_law, same_moments
+from distributions import fits, same_distribution, same_moments
 from scipy import stats
 
 LAW = np.array([0.4, 0.3, 0.2, 0.06, 0.03, 0.009, 0.001, 0.0])
 REPEATS = 400
 
 
-def drawn(rng: np.random.Generator, law: np.ndarray = LAW, size: int = 2_000) -> np.ndarray:
-    return rng.choice(law.size, size, p=law / law.sum())
+def drawn(rng: np.random.Generator, distribution: np.ndarray = LAW, size: int = 2_000) -> np.ndarray:
+    return rng.choice(distribution.size, size, p=distribution / distribution.sum())
 
 
 def pairs(rng: np.random.Generator, depend: float = 0.0) -> np.ndarray:
@@ -23,8 +23,8 @@ def test_p_values_are_uniform_under_the_law() -> None:
     rng = np.random.default_rng(0)
     found = {
         "fits": [fits(np.bincount(drawn(rng), minlength=8), LAW) for _ in range(REPEATS)],
-        "same_law": [same_law(drawn(rng), drawn(rng)) for _ in range(REPEATS)],
-        "same_law, jointly": [same_law(pairs(rng), pairs(rng)) for _ in range(REPEATS)],
+        "same_distribution": [same_distribution(drawn(rng), drawn(rng)) for _ in range(REPEATS)],
+        "same_law, jointly": [same_distribution(pairs(rng), pairs(rng)) for _ in range(REPEATS)],
     }
     for name, values in found.items():
         assert stats.kstest(values, "uniform").pvalue > 1e-4 / 3, name
@@ -37,8 +37,8 @@ def test_another_law_is_found() -> None:
     rng = np.random.default_rng(1)
     other = LAW + np.array([-0.1, 0.1, 0, 0, 0, 0, 0, 0])
     assert fits(np.bincount(drawn(rng, other), minlength=8), LAW) < 1e-6
-    assert same_law(drawn(rng, other), drawn(rng)) < 1e-6
-    assert same_law(pairs(rng, 0.3), pairs(rng)) < 1e-6, "alike margins, another joint law"
+    assert same_distribution(drawn(rng, other), drawn(rng)) < 1e-6
+    assert same_distribution(pairs(rng, 0.3), pairs(rng)) < 1e-6, "alike margins, another joint law"
     assert same_moments(pairs(rng, 0.3), pairs(rng)) < 1e-6
 
 

@@ -70,9 +70,9 @@ def spent(
     """What the agent who sent most on `channel` has spent: the basic sum, and the least of all bounds."""
     loss, messages = accountant.per_message[channel], int(accountant.messages(channel).max())
     methods: tuple[Method, ...] = ("basic", "advanced", "rdp")
-    total = [float(accountant.epsilon(DELTA, "max", method, channel=channel, unit=unit)[0]) for method in methods]
+    budget = [float(accountant.epsilon(DELTA, "max", method, channel=channel, unit=unit)[0]) for method in methods]
     message = said(loss.epsilon) if loss.kind != "gaussian" else f"ρ = {loss.rho:.3g}"
-    return Row(setting, read, changes, message, messages, total[0], min(total))
+    return Row(setting, read, changes, message, messages, budget[0], min(budget))
 
 
 def accountant_of(sent: Sent, disjoint: bool = False) -> Accountant:

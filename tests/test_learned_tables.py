@@ -35,7 +35,7 @@ def table(**settings: Any) -> Any:
     env.reset(seed=0)
     q._values, q._visits = np.zeros((5, 4, 5)), np.zeros((5, 4, 5))
     q.reset(env, generator())
-    q._law = LAW
+    q._distribution = LAW
     return q
 
 

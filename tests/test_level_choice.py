@@ -15,7 +15,7 @@ import taciturn
 from taciturn import registry
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Array, ChannelConfig, Controlled, LevelChoice, World, begin
-from taciturn.envs.core.replies import read_law
+from taciturn.envs.core.replies import read_distribution
 from taciturn.policies import (
     CDPMAB,
     PPCL,
@@ -58,8 +58,8 @@ class WithSpeakers(Case):
 
 ELIMINATION: dict[str, Any] = SPEAKS | {"num_agents": 3, "num_arms": 3, "horizon": 200}
 CASES = [
-    WithSpeakers("gossip_bandit_v0", "preference", **GOSSIP, total=4.0),
-    WithSpeakers("social_bandit_v0", "preference", **SOCIAL, total=4.0),
+    WithSpeakers("gossip_bandit_v0", "preference", **GOSSIP, epsilon_budget=4.0),
+    WithSpeakers("social_bandit_v0", "preference", **SOCIAL, epsilon_budget=4.0),
     WithSpeakers("federated_bandit_v0", "means", **ARMS | {"horizon": 20}),
     WithSpeakers("arm_elimination_v0", "means", **ELIMINATION),
 ]
@@ -121,7 +121,7 @@ def test_rho_of_chosen_levels_is_that_of_the_mechanism() -> None:
 
 
 def test_a_total_masks_what_does_not_fit() -> None:
-    env: Any = gossip_bandit_v0.population(2, **GOSSIP, total=1.35)
+    env: Any = gossip_bandit_v0.population(2, **GOSSIP, epsilon_budget=1.35)
     env.reset(seed=0, options={"public_schedule": True})
     shown = []
     for action in (3, 3, 2, 2, 1):
@@ -139,7 +139,7 @@ def test_a_total_masks_what_does_not_fit() -> None:
 
 def test_messages_of_one_turn_that_do_not_fit_together_are_not_sent() -> None:
     """An agent that has missed a round sends two messages at once, and 1.5 pays for one."""
-    env: Any = federated_bandit_v0.population(1, **ARMS | {"num_agents": 2, "num_arms": 2}, total=1.5)
+    env: Any = federated_bandit_v0.population(1, **ARMS | {"num_agents": 2, "num_arms": 2}, epsilon_budget=1.5)
     env.reset(seed=0, options={"public_schedule": True})
     for uploads in ([2, 0], [0, 2]):
         env.step({"speaker": np.full((1, 2), 3)})
@@ -267,7 +267,7 @@ def test_hearers_know_the_law_of_what_they_hear() -> None:
     share = (seen["counts"][:, 0, 0] * 4 / 3 - np.mean(q)) / (1 - 2 * np.mean(q))
     error = share.std() / size**0.5
     assert abs(share.mean() - (gaps[0] + gaps[2]) / sum(gaps)) < 3.9 * error
-    p, found = read_law(env.channel)
+    p, found = read_distribution(env.channel)
     np.testing.assert_allclose(p, 1 - found)
 
 
@@ -345,7 +345,7 @@ def observed(plain: Any, agent: Policy, turned: int | None, script: list[Any]) -
 
 
 def two_options(world: Any, params: dict[str, Any]) -> Any:
-    return world.population(3, **params, **({} if "num_arms" in params else {"num_options": 2}), total=9.0)
+    return world.population(3, **params, **({} if "num_arms" in params else {"num_options": 2}), epsilon_budget=9.0)
 
 
 @pytest.mark.parametrize(
@@ -506,7 +506,7 @@ def test_one_network_speaks_and_another_acts() -> None:
 
     from taciturn.wrappers.sb3 import RowsVecEnv
 
-    env: Any = social_bandit_v0.population(2, **SOCIAL, total=3.0, flat_actions=True)
+    env: Any = social_bandit_v0.population(2, **SOCIAL, epsilon_budget=3.0, flat_actions=True)
     for role, others in (
         ("speaker", {"agent": PrivateSocialLearning()}),
         ("agent", {"speaker": LevelPlan([(1.0, 3.0)])}),
@@ -516,7 +516,7 @@ def test_one_network_speaks_and_another_acts() -> None:
         model = PPO("MlpPolicy", rows, n_steps=16, batch_size=64, n_epochs=1, device="cpu", seed=0).learn(128)
         message_levels = Declared(model) if role == "speaker" else model
         played = taciturn.simulate(
-            social_bandit_v0.population(2, **SOCIAL, total=3.0, flat_actions=True),
+            social_bandit_v0.population(2, **SOCIAL, epsilon_budget=3.0, flat_actions=True),
             {**others, role: message_levels},
             seed=1,
         )
@@ -527,13 +527,13 @@ def test_one_network_speaks_and_another_acts() -> None:
 
 
 def test_a_channel_has_one_mechanism() -> None:
-    for world, params, law in (
+    for world, params, distribution in (
         (gossip_bandit_v0, GOSSIP, BitwiseRandomizedResponse(1.0)),
         (federated_bandit_v0, ARMS, Laplace(1.0)),
     ):
         (channel,) = world.population(1, **params).channels
         with pytest.raises(ValueError, match=f"channel '{channel}' has a mechanism already"):
-            Privatize(world.population(1, **params), channel, law)
+            Privatize(world.population(1, **params), channel, distribution)
     with pytest.raises(ValueError, match="perturbation 'per_token' needs a mechanism with perturb_counts"):
         social_bandit_v0.population(1, **SOCIAL, perturbation="per_token")
     with pytest.raises(ValueError, match="mechanism must be BitwiseRandomizedResponse, UnaryEncoding or Laplace"):
@@ -576,8 +576,8 @@ def test_levels_that_are_not_declared_to_be_public_have_no_total() -> None:
     ):
         run = plays(gossip_bandit_v0, GOSSIP, agent, speaker)
         for unit in (None, "event", "user"):
-            total = run.accountant.epsilon(delta=0.0, method="basic", unit=unit)
-            assert (np.isfinite if finite else np.isinf)(total).all()
+            epsilon_budget = run.accountant.epsilon(delta=0.0, method="basic", unit=unit)
+            assert (np.isfinite if finite else np.isinf)(epsilon_budget).all()
         assert np.isfinite(run.metrics["epsilon_basic"]).all() == finite
         assert ("infinite" in run.accountant.table()[0]["note"]) != finite
     for other, speaker, finite in ((PPCL(), both, True), (PPCL(), Secretive(1.0), False), (both, both, False)):
@@ -599,9 +599,9 @@ def test_a_loop_of_steps_declares_its_levels(world: Any) -> None:
 
 def test_totals_are_finite_only_with_agents_whose_schedule_is_public() -> None:
     """Agents that decide when to upload declare it as speakers do."""
-    for agent, total in ((CDPMAB(), 1.0), (Random(), 1.0), (registry.make_policy("UCB1"), 0.0)):
+    for agent, epsilon_budget in ((CDPMAB(), 1.0), (Random(), 1.0), (registry.make_policy("UCB1"), 0.0)):
         run = plays(federated_bandit_v0, ARMS | {"horizon": 500}, agent, ConstantLevel(1.0))
-        np.testing.assert_array_equal(run.accountant.epsilon(delta=0.0, method="basic", unit="event"), total)
+        np.testing.assert_array_equal(run.accountant.epsilon(delta=0.0, method="basic", unit="event"), epsilon_budget)
 
 
 # The seat of one agent.

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from distributions import fits, same_law
+from distributions import fits, same_distribution
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
@@ -72,7 +72,7 @@ def z_variance(samples: Array, variance: Array | float) -> Array:
     return z((samples - samples.mean(0)) ** 2, variance)
 
 
-def bits_law(p: float, q: float, x: Array) -> dict[tuple[int, ...], float]:
+def bits_distribution(p: float, q: float, x: Array) -> dict[tuple[int, ...], float]:
     """The law of the answer to one vector of bits."""
     return {
         y: math.prod((p if one else q) if bit else (1 - p if one else 1 - q) for bit, one in zip(y, x, strict=True))
@@ -121,7 +121,7 @@ def test_bits_follow_their_law(epsilon: float, sampler: str) -> None:
         assert mechanism.gap == pytest.approx(p - q)
         y = mechanism.perturb(np.tile(x, (40_000, 1)), generator())
         counts = np.bincount(y @ [4, 2, 1], minlength=8)
-        assert fits(counts, np.array(list(bits_law(p, q, x).values()))) > ALPHA
+        assert fits(counts, np.array(list(bits_distribution(p, q, x).values()))) > ALPHA
 
 
 @pytest.mark.parametrize("sampler", ["fast", "exact"])
@@ -129,10 +129,10 @@ def test_bits_follow_their_law(epsilon: float, sampler: str) -> None:
 def test_k_ary_follows_the_papers_law(e: float, sampler: str) -> None:
     mechanism = KaryRandomizedResponse(e, 5, sampler)
     y = mechanism.perturb(np.full(50_000, 3), generator())
-    law = np.full(5, 1 / (e + 5))
-    law[3] = (e + 1) / (e + 5)
-    assert fits(np.bincount(y, minlength=5), law) > ALPHA
-    assert mechanism.epsilon == pytest.approx(math.log(law[3] / law[0]))
+    distribution = np.full(5, 1 / (e + 5))
+    distribution[3] = (e + 1) / (e + 5)
+    assert fits(np.bincount(y, minlength=5), distribution) > ALPHA
+    assert mechanism.epsilon == pytest.approx(math.log(distribution[3] / distribution[0]))
     assert KaryRandomizedResponse(epsilon=mechanism.epsilon, num_values=5).budget == pytest.approx(e)
     assert KaryRandomizedResponse(e, 5, epsilon=mechanism.epsilon) == KaryRandomizedResponse(e, num_values=5)
 
@@ -157,12 +157,14 @@ def test_laplace_and_gaussian_follow_their_law(sampler: str) -> None:
 def test_exponential_follows_its_law(sampler: str) -> None:
     scores = np.array([0.3, 1.0, -0.5, 0.9])
     mechanism = Exponential(3.0, 0.5, sampler)
-    law = np.exp(3.0 * scores / (2 * 0.5))
-    law /= law.sum()
-    assert mechanism.probabilities(scores) == pytest.approx(law, rel=1e-6)
+    distribution = np.exp(3.0 * scores / (2 * 0.5))
+    distribution /= distribution.sum()
+    assert mechanism.probabilities(scores) == pytest.approx(distribution, rel=1e-6)
     y = mechanism.perturb(np.tile(scores, (40_000, 1)), generator())
-    assert fits(np.bincount(y, minlength=4), law) > ALPHA
-    assert fits(np.bincount(y, minlength=4), law**2 / (law**2).sum()) < ALPHA  # power: the factor 2 forgotten
+    assert fits(np.bincount(y, minlength=4), distribution) > ALPHA
+    assert (
+        fits(np.bincount(y, minlength=4), distribution**2 / (distribution**2).sum()) < ALPHA
+    )  # power: the factor 2 forgotten
 
 
 def test_sensitivity_of_the_message_or_the_mechanisms_own() -> None:
@@ -217,11 +219,11 @@ def test_discrete_gaussian_follows_its_pmf(sigma: int) -> None:
 
 def test_exact_samplers_take_a_scale_each() -> None:
     scale = np.tile([1, 5], (40_000, 1))
-    for sampler, law in ((discrete_laplace, np.abs), (discrete_gaussian, np.square)):
+    for sampler, distribution in ((discrete_laplace, np.abs), (discrete_gaussian, np.square)):
         y = sampler(scale, scale.shape, generator())
         for column, s in enumerate((1, 5)):
             support = np.arange(-250, 251)
-            pmf = np.exp(-law(support) / (s if sampler is discrete_laplace else 2 * s**2))
+            pmf = np.exp(-distribution(support) / (s if sampler is discrete_laplace else 2 * s**2))
             assert fits(np.bincount(y[:, column] + 250, minlength=501), pmf / pmf.sum()) > ALPHA
 
 
@@ -392,7 +394,7 @@ def test_perturb_counts_has_the_law_of_summed_messages(mechanism: Any) -> None:
         summed = mechanism.perturb(np.tile(one_hot(values, 4), (samples, 1, 1)), generator()).sum(1)
     counted = mechanism.perturb_counts(np.tile(histogram, (samples, 1)), generator(1))
     assert counted.shape == summed.shape
-    assert same_law(summed, counted) > ALPHA
+    assert same_distribution(summed, counted) > ALPHA
 
 
 def test_counts_of_agents_without_a_value() -> None:
@@ -400,7 +402,7 @@ def test_counts_of_agents_without_a_value() -> None:
     messages = np.concatenate([one_hot(np.array([0, 0, 1]), 2), np.zeros((4, 2), int)])
     summed = mechanism.perturb(np.tile(messages, (samples, 1, 1)), generator()).sum(1)
     counted = mechanism.perturb_counts(np.tile(histogram, (samples, 1)), generator(1), 7)
-    assert same_law(summed, counted) > ALPHA
+    assert same_distribution(summed, counted) > ALPHA
     estimate = mechanism.debias(counted, 7)
     assert z(estimate, histogram).max() < 5.5
 
@@ -425,16 +427,16 @@ def test_counts_of_many_shapes(mechanism: Any) -> None:
 def outcomes(mechanism: Any, first: int, second: int) -> tuple[Array, Array, Array, Array, Array]:
     """All answers of a finite mechanism, with their probabilities from two adjacent inputs, and the inputs."""
     if isinstance(mechanism, KaryRandomizedResponse):
-        laws = np.full((2, 4), 1 / (mechanism.budget + 4))
-        laws[[0, 1], [first, second]] *= mechanism.budget + 1
-        return np.arange(4), laws[0], laws[1], np.array(first), np.array(second)
+        distributions = np.full((2, 4), 1 / (mechanism.budget + 4))
+        distributions[[0, 1], [first, second]] *= mechanism.budget + 1
+        return np.arange(4), distributions[0], distributions[1], np.array(first), np.array(second)
     if isinstance(mechanism, Exponential):
         scores = np.array([[0.5, 0.2, -0.4, 0.9], [-0.5, 1.2, 0.6, -0.1]])  # at distance 1
-        laws = np.exp(mechanism.epsilon * scores / 2)
-        laws /= laws.sum(1, keepdims=True)
-        return np.arange(4), laws[0], laws[1], scores[0], scores[1]
+        distributions = np.exp(mechanism.epsilon * scores / 2)
+        distributions /= distributions.sum(1, keepdims=True)
+        return np.arange(4), distributions[0], distributions[1], scores[0], scores[1]
     x = one_hot(np.array([first, second]), 4)
-    table = [bits_law(mechanism.p, mechanism.q, vector) for vector in x]
+    table = [bits_distribution(mechanism.p, mechanism.q, vector) for vector in x]
     y = np.array(list(table[0]))
     return y, np.array(list(table[0].values())), np.array(list(table[1].values())), x[0], x[1]
 
@@ -457,8 +459,8 @@ def test_log_likelihood_ratio_of_noise(mechanism: Any) -> None:
     y = np.linspace(-3, 3, 101)
     ratio = mechanism.log_likelihood_ratio(y, 0.1, 0.6)
     scale = float(mechanism.scale(y))
-    law = stats.laplace if isinstance(mechanism, Laplace) else stats.norm
-    expected = law.logpdf(y, 0.1, scale) - law.logpdf(y, 0.6, scale)
+    distribution = stats.laplace if isinstance(mechanism, Laplace) else stats.norm
+    expected = distribution.logpdf(y, 0.1, scale) - distribution.logpdf(y, 0.6, scale)
     assert ratio == pytest.approx(expected, abs=1e-6)
     if isinstance(mechanism, Laplace):
         assert np.abs(ratio).max() <= mechanism.epsilon * (1 + 1e-12)
@@ -591,7 +593,7 @@ def test_the_scale_ln_costs_what_its_levels_make_of_it() -> None:
     assert loss.epsilon == pytest.approx(2.0 * 10 / math.log(1000))
     assert loss.nodes == 10
     stream = np.ones(7)
-    noise = [law.perturb(stream, generator(), 1.0) - np.cumsum(stream) for law in (tree, exact)]
+    noise = [distribution.perturb(stream, generator(), 1.0) - np.cumsum(stream) for distribution in (tree, exact)]
     np.testing.assert_allclose(noise[0], noise[1] * math.log(1000) / 10)
     for horizon in (None, 1):
         with pytest.raises(ValueError, match=r"horizon must be at least 2 with scale='ln', not "):
@@ -657,12 +659,12 @@ def test_tree_is_unbiased_with_the_variance_stated(sampler: str) -> None:
 @pytest.mark.parametrize("sampler", ["fast", "exact"])
 def test_first_answer_of_a_tree_is_one_laplace_draw(sampler: str) -> None:
     tree = TreeAggregation(0.5, 100, 2.0, sampler)
-    law = stats.laplace(scale=7 * 2.0 / 0.5)
+    distribution = stats.laplace(scale=7 * 2.0 / 0.5)
     first = tree.perturb(np.full((40_000, 2), 1.5), generator())[:, 0] - 1.5
     state = tree.start((40_000,))
     stepped = tree.step(np.full(40_000, 1.5), generator(1), state) - 1.5
-    assert stats.kstest(first, law.cdf).pvalue > ALPHA
-    assert stats.kstest(stepped, law.cdf).pvalue > ALPHA
+    assert stats.kstest(first, distribution.cdf).pvalue > ALPHA
+    assert stats.kstest(stepped, distribution.cdf).pvalue > ALPHA
     assert stats.kstest(stepped, stats.laplace(scale=6 * 2.0 / 0.5).cdf).pvalue < ALPHA  # power: a level forgotten
 
 
@@ -783,7 +785,7 @@ def test_memoized_has_the_law_of_its_mechanism(inner: Any) -> None:
     if isinstance(inner, Laplace):
         assert stats.ks_2samp(y, plain).pvalue > ALPHA
     else:
-        assert same_law(y, plain) > ALPHA
+        assert same_distribution(y, plain) > ALPHA
     assert (mechanism.epsilon, mechanism.loss(), mechanism.kind) == (inner.epsilon, inner.loss(), inner.kind)
     state = mechanism.start(())
     assert mechanism.step(x[0], rng, state, sensitivity=1.0).shape == y.shape[1:]
@@ -1112,19 +1114,25 @@ def test_opendp_has_the_same_laws() -> None:
     bits = one_hot(generator().integers(0, 4, size), 4)
     for exact, other in ((m, replace(m, sampler="opendp")) for m in (BitwiseRandomizedResponse(1.0, "exact"),)):
         assert (
-            same_law(np.c_[bits, exact.perturb(bits, generator())], np.c_[bits, other.perturb(bits, generator())])
+            same_distribution(
+                np.c_[bits, exact.perturb(bits, generator())], np.c_[bits, other.perturb(bits, generator())]
+            )
             > ALPHA
         )
     values = np.full(size, 2)
     k_ary = KaryRandomizedResponse(2.0, 4, "exact")
     assert (
-        same_law(k_ary.perturb(values, generator()), replace(k_ary, sampler="opendp").perturb(values, generator()))
+        same_distribution(
+            k_ary.perturb(values, generator()), replace(k_ary, sampler="opendp").perturb(values, generator())
+        )
         > ALPHA
     )
     scores = np.tile([0.3, 1.0, -0.5, 0.9], (size, 1))
     chosen = Exponential(3.0, 0.5, "exact")
     assert (
-        same_law(chosen.perturb(scores, generator()), replace(chosen, sampler="opendp").perturb(scores, generator()))
+        same_distribution(
+            chosen.perturb(scores, generator()), replace(chosen, sampler="opendp").perturb(scores, generator())
+        )
         > ALPHA
     )
     x = np.full(size, 0.25)

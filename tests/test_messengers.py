@@ -195,8 +195,8 @@ def test_training_follows_from_its_seed(kind: Any, world: Any, params: dict[str,
     run = taciturn.simulate(env, one, seed=3)
     again = taciturn.simulate(env, kind(weights=one.weights), seed=3)
     np.testing.assert_equal(run.metrics, again.metrics)
-    total = env.view()
-    mechanism = one.within(total, 2.0)[channel]
+    budget = env.view()
+    mechanism = one.within(budget, 2.0)[channel]
     assert mechanism.loss(1.0 if channel == "means" else None).epsilon == pytest.approx(2.0)
 
 

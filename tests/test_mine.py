@@ -67,7 +67,7 @@ def test_an_agent_alone_is_compared_at_once(
     def run(self: KindsOfAgents, cell: Cell, progress: Progress | None = None) -> Result:
         value = 0.0112 + 1e-6 * cell.seed
         metric = BENCHMARKS[cell.config["env"]].measure
-        return Result({metric: value, "return": 1.0, "pooled": 0.0}, {RUNS: (np.arange(2), np.full(2, value))})
+        return Result({metric: value, "return": 1.0, "centralised": 0.0}, {RUNS: (np.arange(2), np.full(2, value))})
 
     monkeypatch.setattr(KindsOfAgents, "run", run)
     monkeypatch.setattr(kinds, "overspends", lambda *given: False)  # it sends nothing, and trying that takes long
@@ -120,14 +120,14 @@ def test_agents_are_checked_for_pooling_under_totals_too(monkeypatch: pytest.Mon
     cell = next(
         one
         for one in study.cells(quick=True)
-        if one.config["kind"] == "yours" and one.config["env"] == "social_bandit_v0" and one.config["total"] == 3.0
+        if one.config["kind"] == "yours" and one.config["env"] == "social_bandit_v0" and one.config["budget"] == 3.0
     )
     asked = list[Any]()
 
-    def centralised_mind(*given: Any) -> str:
+    def how_centralised(*given: Any) -> str:
         asked.append(given)
         return "it says so"
 
-    monkeypatch.setattr(kinds, "centralised_mind", centralised_mind)
-    assert study.run(replace(cell, config=cell.config | {"replicas": 1})).metrics["pooled"] == 1
+    monkeypatch.setattr(kinds, "how_centralised", how_centralised)
+    assert study.run(replace(cell, config=cell.config | {"replicas": 1})).metrics["centralised"] == 1
     assert len(asked) == 1

@@ -60,8 +60,8 @@ def test_noise_that_a_world_draws_itself_has_keys_too() -> None:
     sources, keys = [], []
     for epsilon in (1.0, 2.0, 1.0):
         gossip: Any = gossip_bandit_v0.population(2, num_agents=4)
-        law = ChannelConfig(BitwiseRandomizedResponse(epsilon))
-        gossip.reset(seed=0, options={"channels": {"preference": law}})
+        distribution = ChannelConfig(BitwiseRandomizedResponse(epsilon))
+        gossip.reset(seed=0, options={"channels": {"preference": distribution}})
         sources.append(gossip._rngs[:, :, 0])
         shop: Any = recommender_v0.population(2, num_agents=2, num_items=6, horizon=5)
         shop.reset(seed=0, options={"channels": {"statistics": ChannelConfig(TreeAggregation(epsilon))}})

@@ -111,8 +111,8 @@ def test_what_liars_get_told_is_charged_beside_what_others_are_told() -> None:
 def test_a_channel_is_charged_for_its_own_readers(fault: Any) -> None:
     def spent(*faults: Any) -> tuple[Array, Array]:
         env: Any = recommender_v0.population(2, **SMALL, graph="complete")
-        for name, law in BOTH.items():
-            env = Privatize(env, name, law)
+        for name, distribution in BOTH.items():
+            env = Privatize(env, name, distribution)
         for one in faults:
             env = Faulty(env, "statistics", one)
         run = taciturn.simulate(env, Random(), seed=0)

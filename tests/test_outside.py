@@ -403,7 +403,8 @@ def folder(path: Path, config: dict[str, Any], rate: float = 0.011, *, quick: bo
     with store.locked(resume=False):
         store.begin([KindsOfAgents()], {"agents": cells}, quick=quick, resume=False)
         result = Result(
-            {"rate": rate, "return": 0.5, "messages": 0.0, "pooled": 0.0}, {RUNS: (np.arange(2.0), np.full(2, rate))}
+            {"rate": rate, "return": 0.5, "messages": 0.0, "centralised": 0.0},
+            {RUNS: (np.arange(2.0), np.full(2, rate))},
         )
         store.write(cells[0], result, 1.0)
         store.finish()

@@ -153,12 +153,12 @@ def test_phases_of_gosine_end_on_time_and_replace_the_worse_option() -> None:
 def test_pooled_rounds_are_the_last_ones_of_this_run() -> None:
     """Of three rounds the last two count: (20 + 60) of 200. A new run remembers nothing."""
     policy = ready(PrivateSocialLearning(pool=2))
-    policy._law = (1.0, 0.0)
+    policy._distribution = (1.0, 0.0)
     for count, share in ((90, 0.9), (20, 0.55), (60, 0.4)):
         found = policy.estimate(np.full((1, 2, 3), float(count)), np.full((1, 2), 100.0))
         np.testing.assert_allclose(found, share)
     policy = ready(policy)
-    policy._law = (1.0, 0.0)
+    policy._distribution = (1.0, 0.0)
     np.testing.assert_allclose(policy.estimate(np.full((1, 2, 3), 10.0), np.full((1, 2), 100.0)), 0.1)
 
 
@@ -257,21 +257,21 @@ def test_fictitious_play_answers_the_mean_law_of_the_campaigns_so_far() -> None:
     env.reset(seed=0)
     policy: Any = FictitiousPlay()
     policy.reset(env, generator(), "individual")
-    laws: list[Array] = []
+    distributions: list[Array] = []
     expected = policy.expected
 
-    def noted(seen: Any, law: Array) -> Any:
-        laws.append(law)
-        return expected(seen, law)
+    def noted(seen: Any, distribution: Array) -> Any:
+        distributions.append(distribution)
+        return expected(seen, distribution)
 
     policy.expected = noted
     obs = env.look("individual")
     policy.act(obs)
     target, belief = policy._layout.unpack(obs)["target"][0, 0], policy._layout.unpack(obs)["belief"][0].mean(0)
-    np.testing.assert_allclose(laws[0].ravel(), env.reporting.law(belief[None], target)[0], rtol=1e-6)
+    np.testing.assert_allclose(distributions[0].ravel(), env.reporting.distribution(belief[None], target)[0], rtol=1e-6)
     policy._memory = np.array([[1.2, 0.8]]), np.array([[2.0]])
     policy.act(obs)
-    np.testing.assert_allclose(laws[1].ravel(), [0.6, 0.4])
+    np.testing.assert_allclose(distributions[1].ravel(), [0.6, 0.4])
 
 
 def test_no_parameter_is_one_of_those_who_bring_policies() -> None:

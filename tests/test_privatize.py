@@ -102,23 +102,25 @@ def test_simulate_installs_for_one_run() -> None:
 def test_one_role_of_several() -> None:
     """What stands on a channel of a world that is seen by one of its roles stands there for everyone, and is paid
     for."""
-    law = KaryRandomizedResponse(1.0, num_values=2)
+    distribution = KaryRandomizedResponse(1.0, num_values=2)
     bare = Controlled(tiny.auction_v0.population(2), "platform", {"individual": Random()})
     before = taciturn.simulate(bare, Random(), seed=0)
-    private = Privatize(bare, "purchase", law)
+    private = Privatize(bare, "purchase", distribution)
     run = taciturn.simulate(private, Random(), seed=0)
     assert (run.metrics["earned"] != before.metrics["earned"]).all()
-    np.testing.assert_allclose(run.accountant.epsilon(0), 12 * law.epsilon)
+    np.testing.assert_allclose(run.accountant.epsilon(0), 12 * distribution.epsilon)
     assert taciturn.simulate(bare, Random(), seed=0).accountant is None
     parallel = Privatize(
-        ParallelView(Controlled(tiny.auction_v0.population(), "platform", {"individual": Random()})), "purchase", law
+        ParallelView(Controlled(tiny.auction_v0.population(), "platform", {"individual": Random()})),
+        "purchase",
+        distribution,
     )
     parallel.reset(seed=0)
     parallel.step({"platform_0": np.full(1, 0.5, np.float32)})
-    np.testing.assert_allclose(parallel.accountant.epsilon(0), law.epsilon)
+    np.testing.assert_allclose(parallel.accountant.epsilon(0), distribution.epsilon)
     for env, channel in ((private, "purchase"), (bare, "vote")):
         with pytest.raises(ValueError, match=r"has a mechanism already|channel must be one of purchase"):
-            Privatize(env, channel, law)
+            Privatize(env, channel, distribution)
 
 
 @pytest.mark.parametrize("when_spent", ["silent", "truncate", "raise"])
@@ -161,8 +163,8 @@ def test_a_spent_budget_in_every_interface(form: str, when_spent: Any) -> None:
 
 def test_counts_keep_their_law_and_everyone_pays() -> None:
     """The Consensus world tallies votes: replies are perturbed as sums, and each agent is charged once a step."""
-    law = BitwiseRandomizedResponse(1.0)
-    env = Privatize(tiny.consensus_v0.population(num_envs=3), "vote", law)
+    distribution = BitwiseRandomizedResponse(1.0)
+    env = Privatize(tiny.consensus_v0.population(num_envs=3), "vote", distribution)
     run = taciturn.simulate(env, Random(), seed=0)
     rows = {row["channel"]: row for row in run.accountant.table()}
     assert rows["vote"]["basic_max"] == pytest.approx(env.channels["vote"].messages().max())
@@ -197,7 +199,7 @@ def test_what_cannot_be_installed_is_refused_when_it_is_made(name: str) -> None:
     if case.has_id:
         views += [case.make(), case.make_vec(num_envs=2)]
         views.append(gymnasium.wrappers.RecordEpisodeStatistics(views[-2]))
-    ((channel, law),) = case.privacy.items()
+    ((channel, distribution),) = case.privacy.items()
     categorical = name in ("auction", "platform", "individual", "one_individual")
     wrong: Any = Laplace(1.0) if categorical else KaryRandomizedResponse(1.0, 3)
     for env in views:
@@ -209,12 +211,12 @@ def test_what_cannot_be_installed_is_refused_when_it_is_made(name: str) -> None:
                 put(env, "nowhere", what)
         with pytest.raises(ValueError, match=r"fault must be one of taciturn\.wrappers' faults"):
             Faulty(env, channel, wrong)
-        if law is not None:
-            private = Privatize(Faulty(env, channel, LossyChannel(0.1)), channel, law)
+        if distribution is not None:
+            private = Privatize(Faulty(env, channel, LossyChannel(0.1)), channel, distribution)
             if isinstance(private, gymnasium.Env):
                 private = gymnasium.wrappers.TimeLimit(private, 5)
             with pytest.raises(ValueError, match=f"channel '{channel}' has a mechanism already"):
-                Privatize(private, channel, law)
+                Privatize(private, channel, distribution)
         assert repr(env) == before
         env.reset(seed=0)
 
@@ -277,9 +279,9 @@ def test_what_does_not_fit_a_channel_is_refused(payload: Any, unit: Any, monkeyp
     env = tiny.Consensus(tiny.Params())
     env.reset(seed=0)
     before = env.state
-    for law in MECHANISMS:
-        name = type(law).__name__
-        for one in (law, law) if law.stateful else (law, Memoized(law)):
+    for distribution in MECHANISMS:
+        name = type(distribution).__name__
+        for one in (distribution, distribution) if distribution.stateful else (distribution, Memoized(distribution)):
             if payload in FITS[name] and not (name in ("TreeAggregation", "Blocks") and unit == "user"):
                 Privatize(env, "vote", one)
                 continue
@@ -311,18 +313,18 @@ def test_a_stream_charged_once_is_not_covered_at_user_level() -> None:
     assert accountant.epsilon(method="basic", unit="user").tolist() == [[np.inf]]
 
 
-@pytest.mark.parametrize("law", [Laplace, Gaussian.from_rho, Exponential, TreeAggregation])
+@pytest.mark.parametrize("distribution", [Laplace, Gaussian.from_rho, Exponential, TreeAggregation])
 @pytest.mark.parametrize("stated", [1.0, np.array([[0.5, 1.0]])])
-def test_a_mechanism_cannot_make_do_with_less_than_the_world_states(law: Any, stated: Any) -> None:
-    payload: Any = {Exponential: "scores", TreeAggregation: "stream"}.get(law, "vector")
+def test_a_mechanism_cannot_make_do_with_less_than_the_world_states(distribution: Any, stated: Any) -> None:
+    payload: Any = {Exponential: "scores", TreeAggregation: "stream"}.get(distribution, "vector")
     channel, scores = Channel("x", payload, observer="server", unit="event", num_senders=2), np.zeros((1, 2, 3))
-    if np.ndim(stated) and law is TreeAggregation:
+    if np.ndim(stated) and distribution is TreeAggregation:
         scores = scores[..., 0]
     elif np.ndim(stated):
         stated = stated[..., None]
-    more = {"horizon": 4} if law is TreeAggregation else {}
+    more = {"horizon": 4} if distribution is TreeAggregation else {}
     for own in (0.6, 3.0):
-        mechanism = law(1.0, sensitivity=own, **more)
+        mechanism = distribution(1.0, sensitivity=own, **more)
         accountant = Accountant(1, 2, [channel])
         channel.install(ChannelConfig(mechanism), accountant)
         channel.draw_from(Streams(0))
@@ -338,11 +340,11 @@ def test_a_mechanism_cannot_make_do_with_less_than_the_world_states(law: Any, st
 
 
 def test_a_stream_keeps_to_the_sensitivity_with_which_it_began() -> None:
-    law = TreeAggregation(1.0, horizon=4)
-    state = law.start((2,), sensitivity=1.0)
-    law.step(np.zeros(2), np.random.default_rng(0), state, sensitivity=1.0)
+    distribution = TreeAggregation(1.0, horizon=4)
+    state = distribution.start((2,), sensitivity=1.0)
+    distribution.step(np.zeros(2), np.random.default_rng(0), state, sensitivity=1.0)
     with pytest.raises(ValueError, match="sensitivity must be at most 1, with which the stream began, not 2"):
-        law.step(np.zeros(2), np.random.default_rng(0), state, sensitivity=2.0)
+        distribution.step(np.zeros(2), np.random.default_rng(0), state, sensitivity=2.0)
     assert state.time.tolist() == [1, 1]
 
 

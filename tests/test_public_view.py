@@ -213,7 +213,7 @@ def test_what_is_public_is_there() -> None:
     assert (view.name, view.num_envs, view.horizon, view.params.num_options) == ("gossip_bandit", 2, 4.0, 4)
     channel = view.channels["preference"]
     assert (channel.mechanism, channel.unit, channel.observer, channel.num_senders) == (bits, "event", "neighbour", 12)
-    assert view.reply_law == (bits.p, bits.q)
+    assert view.reply_distribution == (bits.p, bits.q)
     assert view.roles["agent"].layout.size == 10
 
 

@@ -255,12 +255,12 @@ def test_a_family_of_the_users_own() -> None:
 
 
 def test_noise_follows_from_its_address() -> None:
-    law, key = TreeAggregation(1.0), np.uint64(7)
+    distribution, key = TreeAggregation(1.0), np.uint64(7)
     streams, times = np.arange(50, dtype=np.uint64)[:, None], np.arange(40)
-    noise = law.noise_at(key, streams, times)
-    np.testing.assert_array_equal(noise, law.noise_at(key, streams, times))
-    np.testing.assert_array_equal(noise[7:9, [5, 3]], law.noise_at(key, streams[7:9], times[[5, 3]]))
-    assert not np.any(noise[:, 1:] == law.noise_at(np.uint64(8), streams, times)[:, 1:])
+    noise = distribution.noise_at(key, streams, times)
+    np.testing.assert_array_equal(noise, distribution.noise_at(key, streams, times))
+    np.testing.assert_array_equal(noise[7:9, [5, 3]], distribution.noise_at(key, streams[7:9], times[[5, 3]]))
+    assert not np.any(noise[:, 1:] == distribution.noise_at(np.uint64(8), streams, times)[:, 1:])
     assert (noise[:, 0] == 0).all()
     # The first 13 values are the blocks that end at 8, 12 and 13.
     ends = [address_laplace(key, streams[:, 0], np.uint64(end)) for end in (8, 12, 13)]
@@ -277,15 +277,15 @@ def test_the_law_of_the_noise() -> None:
     for one, other in itertools.combinations(blocks, 2):
         assert stats.spearmanr(one, other).pvalue > ALARM
     assert stats.spearmanr(blocks[0][:-1], blocks[0][1:]).pvalue > ALARM, "neighbouring streams"
-    law = TreeAggregation(0.5, horizon=100)
-    drawn = law.perturb(np.zeros((20_000, 100)), np.random.default_rng(0), 1.0)[:, [10, 62]]
-    ours = law.noise_at(key, streams[:20_000, None], np.array([11, 63])) * law.block_scale(100, 1.0)
+    distribution = TreeAggregation(0.5, horizon=100)
+    drawn = distribution.perturb(np.zeros((20_000, 100)), np.random.default_rng(0), 1.0)[:, [10, 62]]
+    ours = distribution.noise_at(key, streams[:20_000, None], np.array([11, 63])) * distribution.block_scale(100, 1.0)
     for i in range(2):
         assert stats.ks_2samp(drawn[:, i], ours[:, i]).pvalue > ALARM
-    assert law.block_scale(np.array([100, 7]), 1.0).tolist() == [7 / 0.5, 7 / 0.5]
+    assert distribution.block_scale(np.array([100, 7]), 1.0).tolist() == [7 / 0.5, 7 / 0.5]
     assert TreeAggregation(0.5).block_scale(np.array([100, 128, 1]), 2.0).tolist() == [28.0, 32.0, 4.0]
     with pytest.raises(ValueError, match=r"horizon of .* must be at least 101"):
-        law.block_scale(101, 1.0)
+        distribution.block_scale(101, 1.0)
 
 
 def test_what_answers_cost_in_closed_form() -> None:
@@ -335,7 +335,7 @@ def test_selection_past_the_channel_is_charged_as_infinite() -> None:
 
 
 @pytest.mark.parametrize(
-    ("channel", "law", "said"),
+    ("channel", "distribution", "said"),
     [
         ("statistics", Laplace(1.0), "must be TreeAggregation"),
         ("statistics", TreeAggregation(1.0, sampler="exact"), "sampler must be 'fast'"),
@@ -344,9 +344,9 @@ def test_selection_past_the_channel_is_charged_as_infinite() -> None:
         ("selection", TreeAggregation(1.0), "must be Exponential"),
     ],
 )
-def test_mechanisms_that_do_not_fit_are_refused(channel: str, law: Any, said: str) -> None:
+def test_mechanisms_that_do_not_fit_are_refused(channel: str, distribution: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        taciturn.simulate(small(), Random(), seed=0, privacy={channel: law})
+        taciturn.simulate(small(), Random(), seed=0, privacy={channel: distribution})
 
 
 # T-PriDO and DT-PriDO; see also test_recommender_exact.py.

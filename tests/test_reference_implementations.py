@@ -24,10 +24,10 @@ FOUR_SIGMA = 3.9  # two-sided: 9.6e-5
 
 def added(*chances: float) -> Array:
     """The law of the number of successes in independent trials, one after another."""
-    law = np.ones(1)
+    distribution = np.ones(1)
     for chance in chances:
-        law = np.append(law * (1 - chance), 0.0) + np.append(0.0, law * chance)
-    return law
+        distribution = np.append(distribution * (1 - chance), 0.0) + np.append(0.0, distribution * chance)
+    return distribution
 
 
 # Gossip.
@@ -109,14 +109,16 @@ def test_best_of_several_best_options() -> None:
 
 def drawn_by(table: AliasTable, row: int) -> dict[int, float]:
     """The law that a row of the table has, read from its cells."""
-    law: dict[int, float] = {}
+    distribution: dict[int, float] = {}
     width = table.cells.shape[1]
     for cell in range(width):
         stays, other = np.modf(table.cells[row, cell])
         for value, chance in ((cell, stays), (int(other), 1 - stays)):
             if chance > 0:
-                law[int(table.first[row]) + value] = law.get(int(table.first[row]) + value, 0.0) + chance / width
-    return law
+                distribution[int(table.first[row]) + value] = (
+                    distribution.get(int(table.first[row]) + value, 0.0) + chance / width
+                )
+    return distribution
 
 
 @pytest.mark.parametrize(

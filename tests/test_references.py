@@ -12,12 +12,12 @@ from taciturn.bench import statistics
 from taciturn.bench.references import Scale, scale_of, scales_in
 from taciturn.bench.scores import Board, boards, compares, match, standing
 from taciturn.bench.submission import unpacked
-from taciturn.bench.tasks import BENCHMARKS, LISTENS, NO_LIMIT, TASKS, TOGETHER, Task, sign, tasks_of
+from taciturn.bench.tasks import BENCHMARKS, FULL_INFORMATION, LISTENS, NO_BUDGET_LIMIT, TASKS, Task, sign, tasks_of
 
 KEPT = Path(__file__).parents[1] / "tools/results/studies/agents.json"
 RESULTS = unpacked(KEPT).results
 BOARDS = boards(RESULTS)
-FREE = [task for task in TASKS.values() if task.total == NO_LIMIT]
+FREE = [task for task in TASKS.values() if task.budget == NO_BUDGET_LIMIT]
 
 
 def test_others_matter_in_every_task_that_is_no_control() -> None:
@@ -60,7 +60,7 @@ def test_the_kept_marks_are_those_of_the_kept_results() -> None:
 def test_no_two_tasks_give_the_same_numbers_to_who_listens(env: str) -> None:
     """Of agents that hear something, or of all where nothing is heard."""
     checked = 0
-    for group in RESULTS.select(env=env, total=NO_LIMIT):
+    for group in RESULTS.select(env=env, budget=NO_BUDGET_LIMIT):
         metrics = [task.metric for task in tasks_of(env) if task.metric in group.metrics]
         hears = group.metrics.get(LISTENS, np.zeros(1)).any() or not BENCHMARKS[env].hears
         idle = (group.config["policy"], group.config["policy_params"]) == ("FlatRate", {"amount": 0.0})
@@ -76,11 +76,11 @@ def test_nobody_honest_beats_a_mark() -> None:
     that hold together at 99% (Holm), over all tasks without privacy."""
     beaten, p = list[str](), list[float]()
     for board in BOARDS:
-        if board.task.total != NO_LIMIT or board.scale is None:
+        if board.task.budget != NO_BUDGET_LIMIT or board.scale is None:
             continue
         for group in filter(compares, board.groups):
             deaf = LISTENS in group.metrics and not group.metrics[LISTENS].any()
-            for name, mark in zip(("alone", TOGETHER), board.scale, strict=True):
+            for name, mark in zip(("alone", FULL_INFORMATION), board.scale, strict=True):
                 if name == "alone" and not deaf:
                     continue
                 seeds = [seed for seed in group.seeds.tolist() if seed < len(mark.values)]
@@ -105,9 +105,9 @@ WANTED = {
 @pytest.mark.parametrize("plain", WANTED)
 def test_the_best_agents_get_so_much_of_what_others_are_worth(plain: str) -> None:
     """At totals none, 10, 3 and 1, by all seeds. (Without privacy 0.9 was hoped for in the recommender.)"""
-    found = {board.task.total: reached(board) for board in BOARDS if board.task.plain == plain}
-    for total, least in zip((NO_LIMIT, 10.0, 3.0, 1.0), WANTED[plain], strict=True):
-        assert found[total] >= least, (total, found)  # type: ignore[index]
+    found = {board.task.budget: reached(board) for board in BOARDS if board.task.plain == plain}
+    for budget, least in zip((NO_BUDGET_LIMIT, 10.0, 3.0, 1.0), WANTED[plain], strict=True):
+        assert found[budget] >= least, (budget, found)  # type: ignore[index]
 
 
 def reached(board: Board) -> float:

@@ -86,7 +86,7 @@ WORLDS: dict[str, dict[str, tuple[Any, ...]]] = {
         "horizon": (0,),
         "objective": ("fast",),
         "lambda_": (0,),
-        "time_law": ("weibull",),
+        "time_distribution": ("weibull",),
         "transmission": ((1.0,),),
         "computing": ((0, 250),),
     },

@@ -17,8 +17,8 @@ ASKED = np.array([[True, False, False]])
 
 def shop(channel: str = "statistics") -> Any:
     env: Any = recommender_v0.population(1, num_agents=3, num_items=20, repository=10, horizon=40, graph="complete")
-    laws = {channel: ChannelConfig(TreeAggregation(EPSILON))}
-    env.reset(seed=0, options={"channels": laws, "public_schedule": True})
+    distributions = {channel: ChannelConfig(TreeAggregation(EPSILON))}
+    env.reset(seed=0, options={"channels": distributions, "public_schedule": True})
     return env
 
 

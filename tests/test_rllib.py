@@ -65,7 +65,7 @@ def played(world: str, module: Any) -> list[Any]:
         else None
     )
     actions, done = [], False
-    law = module.get_inference_action_dist_cls()
+    distribution = module.get_inference_action_dist_cls()
     while not done:
         rows = torch.as_tensor(seen)[None]
         given = {"obs": rows} if state is None else {"obs": rows[None], "state_in": state}
@@ -73,7 +73,7 @@ def played(world: str, module: Any) -> list[Any]:
             out = module.forward_inference(given)
         state = out.get("state_out")
         action = (
-            law.from_logits(out["action_dist_inputs"])
+            distribution.from_logits(out["action_dist_inputs"])
             .to_deterministic()
             .sample()
             .numpy()

@@ -30,7 +30,7 @@ ONE_ROUND: dict[str, Any] = {"objective": "lagrangian", "lambda_": 0.01}
 # The law of a slot.
 
 
-def slot_law(k: int, beta: int, model: Model) -> dict[tuple[int, int], float]:
+def slot_distribution(k: int, beta: int, model: Model) -> dict[tuple[int, int], float]:
     """(k, beta) after a slot of waiting, from section 3.1."""
     u = model.num_clients - k - beta
     mu = model.upload_probability if beta else 0.0
@@ -50,11 +50,11 @@ def slot_p_value(k: int, beta: int, model: Model, draws: int = 100_000) -> float
     population.reset(seed=1)
     population.column("received")[:], population.column("queued")[:] = k, beta
     population.step(np.full((draws, 1), WAIT))
-    law, state = slot_law(k, beta, model), population.state
-    counts = dict.fromkeys(law, 0)
+    distribution, state = slot_distribution(k, beta, model), population.state
+    counts = dict.fromkeys(distribution, 0)
     pairs, times = np.unique(np.stack([state.received, state.queued]), axis=1, return_counts=True)
     counts |= {(int(k), int(beta)): int(count) for k, beta, count in zip(*pairs, times, strict=True)}
-    return fits(list(counts.values()), [law.get(pair, 0.0) for pair in counts])
+    return fits(list(counts.values()), [distribution.get(pair, 0.0) for pair in counts])
 
 
 SLOT_STATES = [(0, 0), (1, 2), (3, 0), (3, 5), (6, 1)]
@@ -157,15 +157,15 @@ def test_wrong_books_show_in_the_means(name: str, mistake: Any, monkeypatch: pyt
 def test_a_deadline() -> None:
     """Its rounds all take as long; what they earn, from the law of a slot carried forward. Within 3 standard errors."""
     model, slots = Model(**FEW), 12
-    law = {(0, 0): 1.0}
+    distribution = {(0, 0): 1.0}
     for _ in range(slots):
         ahead: dict[tuple[int, int], float] = {}
-        for (k, beta), chance in law.items():
-            for state, share in slot_law(k, beta, model).items():
+        for (k, beta), chance in distribution.items():
+            for state, share in slot_distribution(k, beta, model).items():
                 ahead[state] = ahead.get(state, 0.0) + chance * share
-        law = ahead
+        distribution = ahead
     # A round that is complete by then ends at once, so tell apart by k only.
-    expected = sum(chance * model.rewards[k] for (k, _), chance in law.items())
+    expected = sum(chance * model.rewards[k] for (k, _), chance in distribution.items())
     metrics = taciturn.simulate(
         round_stopping_v0.population(20_000, **FEW, **ONE_ROUND), Deadline(slots), seed=0
     ).metrics
@@ -228,8 +228,8 @@ def pareto_round(
 ) -> list[float]:
     """When each update arrives, by one event a client: first come, first served, one at a time."""
 
-    def draw(law: tuple[float, float]) -> float:
-        return law[1] * float(1 - rng.random()) ** (-1 / law[0])
+    def draw(distribution: tuple[float, float]) -> float:
+        return distribution[1] * float(1 - rng.random()) ** (-1 / distribution[0])
 
     events = [(draw(computing), client, "computed") for client in range(clients)]
     heapq.heapify(events)
@@ -260,7 +260,7 @@ def pareto_arrivals() -> Array:
 @pytest.fixture(scope="module")
 def pareto_path() -> tuple[Array, Array]:
     """(when clients finish, when updates arrive), [replicas, M] each, of the world's own rounds."""
-    population = round_stopping_v0.population(500, time_law="pareto", horizon=1e6, **ONE_ROUND)
+    population = round_stopping_v0.population(500, time_distribution="pareto", horizon=1e6, **ONE_ROUND)
     population.reset(seed=5)
     finish, arrivals = population.state.finish, np.full((500, 100), np.nan)
     rows = np.arange(500)
@@ -293,7 +293,7 @@ def test_pareto_channel(pareto_path: tuple[Array, Array]) -> None:
 
 def test_pareto_completions() -> None:
     """The share of rounds whose j-th completion comes before its exact median. False alarm: 1e-5 for each of four j."""
-    population = round_stopping_v0.population(4000, time_law="pareto")
+    population = round_stopping_v0.population(4000, time_distribution="pareto")
     population.reset(seed=0)
     for j in (1, 10, 50, 100):
         median = 250 * (1 - stats.beta(j, 101 - j).median()) ** -0.5
@@ -304,7 +304,7 @@ def test_pareto_completions() -> None:
 @pytest.mark.parametrize("k", [1, 10, 50, 100])
 def test_pareto_round_times(k: int, pareto_arrivals: Array) -> None:
     """Against the event loop, by Kolmogorov-Smirnov and by medians. False alarm: 1e-5 each."""
-    population = round_stopping_v0.population(2000, time_law="pareto", horizon=1e6, **ONE_ROUND)
+    population = round_stopping_v0.population(2000, time_distribution="pareto", horizon=1e6, **ONE_ROUND)
     times = taciturn.simulate(population, FixedCount(k), seed=0).metrics["mean_duration"]
     expected = pareto_arrivals[:, k - 1] * 0.01 + 3
     assert stats.ks_2samp(times, expected).pvalue > 1e-5
@@ -315,11 +315,11 @@ def test_the_papers_pareto_means() -> None:
     """5.7 s for the rule (10, 8), 5.71 s for ten updates; all 100 have no variance to speak of, but a median, that of
     the last to compute and its upload."""
     for rule, reported in ((OptimalStopping((10, 8)), 5.7), (FixedCount(10), 5.71)):
-        population = round_stopping_v0.population(10_000, time_law="pareto", horizon=1e6, **ONE_ROUND)
+        population = round_stopping_v0.population(10_000, time_distribution="pareto", horizon=1e6, **ONE_ROUND)
         times = taciturn.simulate(population, rule, seed=0).metrics["mean_duration"]
         error = times.std() / 100
         assert abs(times.mean() - reported) < 0.02 + 3 * error
-    population = round_stopping_v0.population(4000, time_law="pareto", horizon=1e6, **ONE_ROUND)
+    population = round_stopping_v0.population(4000, time_distribution="pareto", horizon=1e6, **ONE_ROUND)
     times = taciturn.simulate(population, WaitForAll(), seed=0).metrics["mean_duration"]
     slowest = 250 * (1 - stats.beta(100, 1).median()) ** -0.5
     one_upload = 0.5 * 2 ** (1 / 1.454)
@@ -329,10 +329,10 @@ def test_the_papers_pareto_means() -> None:
 # Books.
 
 
-@pytest.mark.parametrize("law", ["geometric", "pareto"])
-def test_books_balance(law: str) -> None:
+@pytest.mark.parametrize("distribution", ["geometric", "pareto"])
+def test_books_balance(distribution: str) -> None:
     population = round_stopping_v0.population(
-        50, **FEW, objective="rate", horizon=3.0, time_law=law, computing=(2.0, 4.0)
+        50, **FEW, objective="rate", horizon=3.0, time_distribution=distribution, computing=(2.0, 4.0)
     )
     population.reset(seed=0)
     rng = np.random.default_rng(0)
@@ -420,7 +420,9 @@ def test_one_model_for_world_solver_and_evaluation() -> None:
     assert solution.rate == pytest.approx(OptimalStopping.solve().rate, rel=1e-12)
     evaluation = round_stopping_v0.evaluate(solution.table, **model)
     assert evaluation.rate == pytest.approx(solution.rate, rel=1e-12)
-    env = gymnasium.make("taciturn/RoundStopping-v0", horizon=100.0, objective="rate", time_law="geometric", **model)
+    env = gymnasium.make(
+        "taciturn/RoundStopping-v0", horizon=100.0, objective="rate", time_distribution="geometric", **model
+    )
     assert env.reset(seed=0)[0].tolist() == [0, 0, 100, 0, 100]
 
 
@@ -563,7 +565,7 @@ def params(draw: st.DrawFn) -> dict[str, Any]:
         "compute_probability": draw(st.floats(1e-6, 1)),
         "reward": draw(table | st.builds(Hyperbolic, st.floats(0, 1), st.floats(0, 1))),
         "horizon": draw(st.floats(1e-2, 1e4)),
-        "time_law": draw(st.sampled_from(["geometric", "pareto"])),
+        "time_distribution": draw(st.sampled_from(["geometric", "pareto"])),
         "transmission": (draw(st.floats(0.2, 5)), draw(st.floats(0.1, 10))),
         "computing": (draw(st.floats(0.2, 5)), draw(st.floats(0.1, 10))),
     }

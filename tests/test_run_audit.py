@@ -247,10 +247,10 @@ class Twice(Ballot):
     functions = Ballot.functions._replace(receive=count_and_show_late)
 
 
-def ballot(world: Any, *laws: Any) -> Any:
+def ballot(world: Any, *distributions: Any) -> Any:
     env = world(Params(num_agents=4, horizon=4))
-    for channel, law in zip(("opinion", "vote"), laws, strict=True):
-        env = Privatize(env, channel=channel, mechanism=law)
+    for channel, distribution in zip(("opinion", "vote"), distributions, strict=True):
+        env = Privatize(env, channel=channel, mechanism=distribution)
     return env
 
 

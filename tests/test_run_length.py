@@ -72,9 +72,9 @@ def test_a_reset_keeps_wrappers_and_faults_apart() -> None:
     for form, env in forms().items():
         population = getattr(env, "population", env)
         env.reset(seed=0, options={"channels": {"update": ChannelConfig(faults=(LossyChannel(0.5),))}})
-        assert not population.channels["update"].sums_have_a_law, form
+        assert not population.channels["update"].sums_have_closed_form, form
         env.reset(seed=0)
-        assert population.channels["update"].sums_have_a_law, form
+        assert population.channels["update"].sums_have_closed_form, form
     bits_on = ChannelConfig(BitwiseRandomizedResponse(1.0))
     env = tiny.consensus_v0.population()
     env.reset(seed=0, options={"channels": {"vote": bits_on}, "horizon": 3})

@@ -24,12 +24,12 @@ from taciturn.privacy.mechanisms import (
     TreeAggregation,
 )
 
-Law = dict[tuple[int, ...], float]
+Distribution = dict[tuple[int, ...], float]
 
 ALPHAS = np.array([1.2, 2.0, 3.0, 8.0, 50.0])
 
 
-def k_ary_laws(epsilon: float, size: int) -> list[Array]:
+def k_ary_distributions(epsilon: float, size: int) -> list[Array]:
     e = math.exp(epsilon)
     return [np.where(np.arange(size) == value, e, 1.0) / (e + size - 1) for value in range(size)]
 
@@ -38,15 +38,17 @@ def kary(epsilon: float, size: int) -> PrivacyLoss:
     return KaryRandomizedResponse(epsilon=epsilon, num_values=size).loss()
 
 
-def of_sample(values: tuple[int, ...], laws: list[Array], drawn: int) -> Array:
+def of_sample(values: tuple[int, ...], distributions: list[Array], drawn: int) -> Array:
     """The law of the number of messages of each kind, where `drawn` of the users answer, all samples equally likely."""
-    size = len(laws)
+    size = len(distributions)
     shape = (drawn + 1,) * size
     total = np.zeros(shape)
     samples = list(itertools.combinations(values, drawn))
     for sample in samples:
         for answers in itertools.product(range(size), repeat=drawn):
-            chance = math.prod(float(laws[value][answer]) for value, answer in zip(sample, answers, strict=True))
+            chance = math.prod(
+                float(distributions[value][answer]) for value, answer in zip(sample, answers, strict=True)
+            )
             total[tuple(np.bincount(answers, minlength=size))] += chance / len(samples)
     return total[total > 0]
 
@@ -77,9 +79,9 @@ def log_renyi(first: Array, second: Array, alpha: float) -> float:
 def test_no_sample_says_more_than_it_costs(size: int, users: int, drawn: int, epsilon: float) -> None:
     """All data of all users, and all samples. If one user is drawn the deltas, and the largest loss, are the truth, and
     the divergence is at least half of the bound."""
-    laws, loss = k_ary_laws(epsilon, size), SampledLoss(kary(epsilon, size), drawn / users)
+    distributions, loss = k_ary_distributions(epsilon, size), SampledLoss(kary(epsilon, size), drawn / users)
     at = loss.epsilon * np.array([-0.5, 0.0, 0.2, 0.6, 0.99])
-    pairs = [tuple(of_sample(world, laws, drawn) for world in both) for both in worlds(size, users)]
+    pairs = [tuple(of_sample(world, distributions, drawn) for world in both) for both in worlds(size, users)]
     truth = np.array([max(hockey_stick(p, q, x) for p, q in pairs) for x in at])
     assert (truth <= loss.delta(at) * (1 + 1e-9) + 1e-15).all()
     divergence = np.array([max(renyi(p, q, alpha) for p, q in pairs) for alpha in ALPHAS])
@@ -104,8 +106,8 @@ def test_no_gaussian_mixture_says_more_than_it_costs(mu: float, drawn: int) -> N
 
     def log_density(values: tuple[float, ...]) -> Array:
         sums = [mu * sum(sample) for sample in itertools.combinations(values, drawn)]
-        law = np.logaddexp.reduce([-((x - one) ** 2) / 2 for one in sums])
-        return np.asarray(law + math.log(step / len(sums) / math.sqrt(2 * math.pi)))
+        distribution = np.logaddexp.reduce([-((x - one) ** 2) / 2 for one in sums])
+        return np.asarray(distribution + math.log(step / len(sums) / math.sqrt(2 * math.pi)))
 
     pairs = [
         (log_density((first, *rest)), log_density((second, *rest)))
@@ -246,11 +248,13 @@ def test_three_rounds_cost_no_less_than_they_say() -> None:
     """One of three users answers in each of three rounds: all outcomes. Every total is above the truth, and that of
     `pld` close to it."""
     epsilon, delta = 1.0, 0.01
-    laws, loss = k_ary_laws(epsilon, 2), SampledLoss(kary(epsilon, 2), 1 / 3)
+    distributions, loss = k_ary_distributions(epsilon, 2), SampledLoss(kary(epsilon, 2), 1 / 3)
     found = []
     for both in worlds(2, 3):
-        p, q = (of_sample(world, laws, 1) for world in both)
-        found.append(tuple(np.einsum("i,j,k->ijk", law, law, law).ravel() for law in (p, q)))
+        p, q = (of_sample(world, distributions, 1) for world in both)
+        found.append(
+            tuple(np.einsum("i,j,k->ijk", distribution, distribution, distribution).ravel() for distribution in (p, q))
+        )
     low, high = 0.0, 3 * epsilon
     for _ in range(60):
         middle = (low + high) / 2
@@ -282,10 +286,10 @@ def test_distributions_of_sampled_gaussian_noise(mu: float, rate: float, count: 
 def test_two_users_at_once(users: int, drawn: int) -> None:
     """Of `group(2)` of users' separate messages: those of both change at once, and epsilon of the sample doubles."""
     epsilon = 0.8
-    laws, local = k_ary_laws(epsilon, 2), kary(epsilon, 2)
+    distributions, local = k_ary_distributions(epsilon, 2), kary(epsilon, 2)
     loss = SampledLoss(pure(local.epsilon), drawn / users).group(2)
     assert loss == SampledLoss(pure(local.epsilon).group(2), 2 * drawn / users)
-    pairs = [tuple(of_sample(world, laws, drawn) for world in both) for both in worlds(2, users, changed=2)]
+    pairs = [tuple(of_sample(world, distributions, drawn) for world in both) for both in worlds(2, users, changed=2)]
     at = np.array([0.0, 0.1, 0.3, 0.6, 1.2])
     truth = np.array([max(hockey_stick(p, q, x) for p, q in pairs) for x in at])
     assert (truth <= loss.delta(at) + 1e-15).all()

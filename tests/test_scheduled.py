@@ -71,8 +71,8 @@ SOCIAL = social_bandit_v0.population(3, num_agents=5, num_options=3, horizon=40,
 @pytest.mark.parametrize("env", [GOSSIP, SOCIAL], ids=lambda env: env.name)
 @pytest.mark.parametrize(("epsilon", "at"), [(3.0, 10), (1.0, 1)])
 def test_a_run_costs_one_answer(env: Any, epsilon: float, at: int) -> None:
-    law = Scheduled(BitwiseRandomizedResponse(epsilon), at=at)
-    run = taciturn.simulate(Privatize(env, "preference", law), IsolatedThompson(), seed=0)
+    distribution = Scheduled(BitwiseRandomizedResponse(epsilon), at=at)
+    run = taciturn.simulate(Privatize(env, "preference", distribution), IsolatedThompson(), seed=0)
     assert (run.accountant.channels["preference"].messages() > 30).all()
     for unit in ("event", "user", None):
         np.testing.assert_array_equal(run.accountant.epsilon(0.0, method="basic", unit=unit), epsilon)
@@ -82,9 +82,9 @@ def test_a_run_costs_one_answer(env: Any, epsilon: float, at: int) -> None:
 
 
 def test_nothing_is_charged_before_the_answer_and_a_budget_of_one_is_enough() -> None:
-    law = Scheduled(BitwiseRandomizedResponse(3.0), at=10)
-    brief = Faulty(Privatize(GOSSIP, "preference", law), "preference", MessageLimit(9))
-    rich = Privatize(GOSSIP, "preference", law, Budget(3.0))
+    distribution = Scheduled(BitwiseRandomizedResponse(3.0), at=10)
+    brief = Faulty(Privatize(GOSSIP, "preference", distribution), "preference", MessageLimit(9))
+    rich = Privatize(GOSSIP, "preference", distribution, Budget(3.0))
     for env, total, most in ((brief, 0.0, 9), (rich, 3.0, 1000)):
         run = taciturn.simulate(env, IsolatedThompson(), seed=0)
         np.testing.assert_array_equal(run.accountant.epsilon(0.0, method="basic"), total)

@@ -8,23 +8,30 @@ import pytest
 import taciturn
 from taciturn.bench import scores
 from taciturn.bench.results import Group
-from taciturn.bench.study import POOLS
+from taciturn.bench.study import CENTRALISED
 from taciturn.envs import gossip_bandit_v0
 from taciturn.envs.core.public import fast_form, has_public_schedule
 from taciturn.policies import UCB1, Voter
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 
-ALONE: dict[str, Any] = {"num_agents": 4, "qualities": (0.9, 0.2), "horizon": 5.0, "without_preference": "zeros"}
+NO_COMMUNICATION: dict[str, Any] = {
+    "num_agents": 4,
+    "qualities": (0.9, 0.2),
+    "horizon": 5.0,
+    "without_preference": "zeros",
+}
 
 
 class Together(Voter):
     """Could answer with what another agent saw: certified 6.74 of a claimed 1 before."""
 
-    pools = True
+    centralised = True
 
 
 def gossip(num_envs: int = 2) -> Any:
-    return Privatize(gossip_bandit_v0.population(num_envs, **ALONE), "preference", BitwiseRandomizedResponse(1.0))
+    return Privatize(
+        gossip_bandit_v0.population(num_envs, **NO_COMMUNICATION), "preference", BitwiseRandomizedResponse(1.0)
+    )
 
 
 @pytest.mark.parametrize(("policy", "finite"), [(Voter(), True), (Together(), False)])
@@ -40,7 +47,7 @@ def test_a_shared_mind_has_no_total(policy: Any, finite: bool) -> None:
 def test_nor_has_a_population_in_which_one_seat_is_played_by_somebody_else() -> None:
     """The others keep a finite total only if they, too, are on their own."""
     for others, finite in ((Voter(), True), (Together(), False)):
-        env = taciturn.registry.seat("gossip_bandit_v0", others=others, **ALONE)
+        env = taciturn.registry.seat("gossip_bandit_v0", others=others, **NO_COMMUNICATION)
         run = taciturn.simulate(Privatize(env, "preference", BitwiseRandomizedResponse(1.0)), Voter(), seed=0)
         assert np.isfinite(run.metrics["epsilon_basic"]).all() == finite
 
@@ -51,7 +58,7 @@ def test_nor_has_a_population_in_which_one_seat_is_played_by_somebody_else() -> 
 )
 def test_tables_show_no_finite_total_of_a_shared_mind(policy: str, found: float, shown: str) -> None:
     """Neither of one that declares it, nor of one in which the check found it."""
-    metrics = {"epsilon": np.full(2, 3.0), POOLS: np.full(2, found)}
+    metrics = {"epsilon": np.full(2, 3.0), CENTRALISED: np.full(2, found)}
     assert scores.spent_text(Group({"policy": policy}, np.arange(2), metrics, {}, np.zeros(2))) == shown
 
 

@@ -27,24 +27,24 @@ from taciturn.privacy.mechanisms import (
 )
 from taciturn.privacy.shuffling import MOST_SENDERS
 
-Law = dict[tuple[int, ...], float]
+Distribution = dict[tuple[int, ...], float]
 
 ORDERS = np.array([1.5, 2.0, 5.0, 20.0, 100.0])
 
 
-def bits_laws(p: float, q: float, size: int) -> list[Array]:
+def bits_distributions(p: float, q: float, size: int) -> list[Array]:
     """The laws of the 2^size messages, of senders that hold each value and of one that holds none."""
     messages = list(itertools.product((0, 1), repeat=size))
     held = [[int(i == value) for i in range(size)] for value in range(size)] + [[0] * size]
 
-    def law(bits: list[int]) -> Array:
+    def distribution(bits: list[int]) -> Array:
         one = [p if bit else q for bit in bits]
         return np.array([math.prod(a if y else 1 - a for a, y in zip(one, m, strict=True)) for m in messages])
 
-    return [law(bits) for bits in held]
+    return [distribution(bits) for bits in held]
 
 
-def k_ary_laws(epsilon: float, size: int) -> list[Array]:
+def k_ary_distributions(epsilon: float, size: int) -> list[Array]:
     e = math.exp(epsilon)
     return [np.where(np.arange(size) == value, e, 1.0) / (e + size - 1) for value in range(size)]
 
@@ -54,33 +54,33 @@ def half(epsilon: float) -> float:
 
 
 CASES: dict[str, tuple[Callable[[float], Any], Callable[[float], list[Array]], int]] = {
-    "binary": (lambda e: KaryRandomizedResponse(epsilon=e, num_values=2), lambda e: k_ary_laws(e, 2), 7),
-    "ternary": (lambda e: KaryRandomizedResponse(epsilon=e, num_values=3), lambda e: k_ary_laws(e, 3), 7),
-    "two bits": (BitwiseRandomizedResponse, lambda e: bits_laws(1 - half(e), half(e), 2), 5),
-    "three bits": (BitwiseRandomizedResponse, lambda e: bits_laws(1 - half(e), half(e), 3), 4),
-    "optimised": (UnaryEncoding, lambda e: bits_laws(0.5, 1 / (math.exp(e) + 1), 3), 4),
+    "binary": (lambda e: KaryRandomizedResponse(epsilon=e, num_values=2), lambda e: k_ary_distributions(e, 2), 7),
+    "ternary": (lambda e: KaryRandomizedResponse(epsilon=e, num_values=3), lambda e: k_ary_distributions(e, 3), 7),
+    "two bits": (BitwiseRandomizedResponse, lambda e: bits_distributions(1 - half(e), half(e), 2), 5),
+    "three bits": (BitwiseRandomizedResponse, lambda e: bits_distributions(1 - half(e), half(e), 3), 4),
+    "optimised": (UnaryEncoding, lambda e: bits_distributions(0.5, 1 / (math.exp(e) + 1), 3), 4),
 }
 
 
-def multiset(laws: list[Array]) -> Law:
+def multiset(distributions: list[Array]) -> Distribution:
     """The law of how many of the senders send each message."""
-    found: Law = {(0,) * len(laws[0]): 1.0}
-    for law in laws:
-        longer: Law = {}
+    found: Distribution = {(0,) * len(distributions[0]): 1.0}
+    for distribution in distributions:
+        longer: Distribution = {}
         for counts, probability in found.items():
-            for message, chance in enumerate(law):
+            for message, chance in enumerate(distribution):
                 more = (*counts[:message], counts[message] + 1, *counts[message + 1 :])
                 longer[more] = longer.get(more, 0.0) + probability * float(chance)
         found = longer
     return found
 
 
-def pairs(laws: list[Array], num_senders: int) -> list[tuple[Array, Array]]:
+def pairs(distributions: list[Array], num_senders: int) -> list[tuple[Array, Array]]:
     """The laws of the multiset in all adjacent worlds: one sender's value changes, whatever the others hold."""
     found = []
-    for others in itertools.combinations_with_replacement(range(len(laws)), num_senders - 1):
-        rest = [laws[value] for value in others]
-        worlds = [multiset([*rest, law]) for law in laws]
+    for others in itertools.combinations_with_replacement(range(len(distributions)), num_senders - 1):
+        rest = [distributions[value] for value in others]
+        worlds = [multiset([*rest, distribution]) for distribution in distributions]
         for first, second in itertools.permutations(worlds, 2):
             found.append((np.array([first[key] for key in first]), np.array([second[key] for key in first])))
     return found
@@ -95,12 +95,12 @@ def hockey_stick(first: Array, second: Array, epsilon: float) -> float:
 def test_no_multiset_says_more_than_it_costs(case: str, epsilon: float) -> None:
     """All data of up to 6 others. Up to a quarter of the local epsilon the largest true delta is at least a stated
     share of the bound; for ternary response of up to four senders they are equal, at epsilon 0 for any number."""
-    make, laws_of, most = CASES[case]
+    make, distributions_of, most = CASES[case]
     at = np.array([-0.2, 0.0, 0.1, 0.25, 0.5, 0.8]) * epsilon
     least = {"binary": 0.8, "ternary": 0.95}.get(case, 0.55)
     for num_senders in range(1, most + 1):
         loss = ShuffledLoss(make(epsilon).loss(), num_senders)
-        found = pairs(laws_of(epsilon), num_senders)
+        found = pairs(distributions_of(epsilon), num_senders)
         truth = np.array([max(hockey_stick(p, q, x) for p, q in found) for x in at])
         bound = loss.delta(at)
         assert (truth <= bound * (1 + 1e-9) + 1e-15).all()
@@ -131,14 +131,14 @@ def test_hiding_the_own_message_among_those_who_are_no_clones_would_be_too_littl
             return 0.0
         return float(binom.pmf(first + second, senders, 2 * a) * binom.pmf(first, first + second, 0.5))
 
-    def law(first: int, second: int, own: float) -> float:
+    def distribution(first: int, second: int, own: float) -> float:
         rest = (1 - (e + 1) * a) * chance(first, second, 1)
         return own * a * chance(first - 1, second, 1) + (e + 1 - own) * a * chance(first, second - 1, 1) + rest
 
     counts = [(i, j) for i in range(3) for j in range(3 - i)]
-    p, q = (np.array([law(i, j, own) for i, j in counts]) for own in (e, 1.0))
-    laws = k_ary_laws(epsilon, 3)
-    truth = max(hockey_stick(*pair, at) for pair in pairs(laws, 2))
+    p, q = (np.array([distribution(i, j, own) for i, j in counts]) for own in (e, 1.0))
+    distributions = k_ary_distributions(epsilon, 3)
+    truth = max(hockey_stick(*pair, at) for pair in pairs(distributions, 2))
     assert hockey_stick(p, q, at) < 0.5 * truth
     assert truth <= ShuffledLoss(KaryRandomizedResponse(epsilon=epsilon, num_values=3).loss(), 2).delta(at)
 
@@ -147,7 +147,9 @@ def test_two_rounds_cost_no_less_than_they_say() -> None:
     """Binary response of 3 senders: two rounds, by enumeration of all outcomes for all data of the others. Every method
     is above the truth; `rdp` and `pld` are below the local mechanism's, and `pld` is close."""
     epsilon, num_senders, rounds, delta = 1.0, 3, 2, 0.02
-    worlds = [(np.outer(p, p).ravel(), np.outer(q, q).ravel()) for p, q in pairs(k_ary_laws(epsilon, 2), num_senders)]
+    worlds = [
+        (np.outer(p, p).ravel(), np.outer(q, q).ravel()) for p, q in pairs(k_ary_distributions(epsilon, 2), num_senders)
+    ]
     low, high = 0.0, rounds * epsilon
     for _ in range(60):
         middle = (low + high) / 2
@@ -172,14 +174,14 @@ def stronger_clones(epsilon: float, num_senders: int, at: float) -> float:
     A ~ Bin(C, 1/2), Delta ~ Bern(e^epsilon p), and the pair (A + Delta, C - A + 1 - Delta) against (A + 1 - Delta, C -
     A + Delta)."""
     p = 1 / (math.exp(epsilon) + 1)
-    first: Law = {}
-    second: Law = {}
+    first: Distribution = {}
+    second: Distribution = {}
     for c in range(num_senders):
         for a in range(c + 1):
             chance = float(binom.pmf(c, num_senders - 1, 2 * p) * binom.pmf(a, c, 0.5))
             for own, probability in ((1, 1 - p), (0, p)):
-                for law, key in ((first, (a + own, c - a + 1 - own)), (second, (a + 1 - own, c - a + own))):
-                    law[key] = law.get(key, 0.0) + chance * probability
+                for distribution, key in ((first, (a + own, c - a + 1 - own)), (second, (a + 1 - own, c - a + own))):
+                    distribution[key] = distribution.get(key, 0.0) + chance * probability
     return sum(max(first[key] - math.exp(at) * second.get(key, 0.0), 0.0) for key in first)
 
 
@@ -207,11 +209,13 @@ def without_blocks(epsilon: float, num_values: int, num_senders: int, at: Array)
         t = int(clones) + 1
         m = near(t, 2 * a / (2 * a + z))[:, None]
         ones = np.arange(0, m.max() + 1)[None]
-        law = binom.pmf(clones, num_senders - 1, 2 * a + z) * binom.pmf(m, t, 2 * a / (2 * a + z))
-        law = law * binom.pmf(ones, m, 0.5) * (2 * a + z)  # b times the chance that the sender is among the T
+        distribution = binom.pmf(clones, num_senders - 1, 2 * a + z) * binom.pmf(m, t, 2 * a / (2 * a + z))
+        distribution = (
+            distribution * binom.pmf(ones, m, 0.5) * (2 * a + z)
+        )  # b times the chance that the sender is among the T
         first, second = 1 + (p - 1) * ones / t, 1 + (p - 1) * (m - ones) / t
         for i, x in enumerate(at):
-            found[i] += (law * np.maximum(first - math.exp(x) * second, 0)).sum()
+            found[i] += (distribution * np.maximum(first - math.exp(x) * second, 0)).sum()
     return found
 
 
@@ -230,7 +234,7 @@ def test_blocks_of_rows_dominate_and_lose_little(epsilon: float, num_values: int
 def test_the_pair_on_a_grid_dominates_closely(make: Callable[[float], Any], num_senders: int) -> None:
     """Its profile lies above the exact one at all signs of epsilon, by less than 2% where delta exceeds 1e-7."""
     loss = ShuffledLoss(make(2.0).loss(), num_senders)
-    first, second = (np.exp(law) for law in loss.dominating_pair())
+    first, second = (np.exp(distribution) for distribution in loss.dominating_pair())
     assert first.sum() == pytest.approx(1, rel=1e-9)
     np.testing.assert_allclose(np.sort(first), np.sort(second), rtol=1e-9)
     at = loss.epsilon * np.concatenate([-np.geomspace(1e-4, 1, 30), [0.0], np.geomspace(1e-4, 1, 30)])
@@ -335,14 +339,14 @@ def test_wrong_arguments_are_refused() -> None:
 # Sums of bits.
 
 
-def column_law(holders: int, others: int, own: float, p: float, q: float) -> Array:
+def column_distribution(holders: int, others: int, own: float, p: float, q: float) -> Array:
     """P(how many of `others` + 1 senders set a bit), of whom `holders` others hold the option; the sender itself sets
     it with probability `own`."""
-    law = np.convolve(
+    distribution = np.convolve(
         binom.pmf(np.arange(holders + 1), holders, p),
         binom.pmf(np.arange(others - holders + 1), others - holders, q),
     )
-    return np.convolve(law, [1 - own, own])
+    return np.convolve(distribution, [1 - own, own])
 
 
 def excess(first: Array, second: Array, epsilon: float) -> float:
@@ -361,15 +365,17 @@ def test_sums_of_bits_say_no_more_than_they_cost(local: float, others: int) -> N
     claimed = Shuffled(mechanism).summed_loss(others + 1)
     assert isinstance(claimed, ShuffledBitsLoss)
     pair = claimed.bit.dominating_pair()
-    law, other = (np.exp(np.add.outer(one, one)) for one in pair)
+    distribution, other = (np.exp(np.add.outer(one, one)) for one in pair)
     worst = 0.0
     for holders in {(i, j) for i in (0, others // 2, others) for j in (0, others // 2, others) if i + j <= others}:
         worlds = [
-            np.multiply.outer(*(column_law(m, others, own, p, q) for m, own in zip(holders, owns, strict=True)))
+            np.multiply.outer(
+                *(column_distribution(m, others, own, p, q) for m, own in zip(holders, owns, strict=True))
+            )
             for owns in ((p, q), (q, p))
         ]
         for epsilon in (0.0, 0.1, 0.5, 1.0, 3.0):
-            bound = excess(law, other, epsilon) + 1e-12
+            bound = excess(distribution, other, epsilon) + 1e-12
             assert max(excess(worlds[0], worlds[1], epsilon), excess(worlds[1], worlds[0], epsilon)) <= bound
         for order in (1.5, 2.0, 8.0):
             there = np.minimum(*worlds) > 1e-300
@@ -399,6 +405,6 @@ def test_totals_of_bits_by_privacy_loss_distributions() -> None:
     accountant.charge("preference", loss, np.ones(1, np.int64))
     exact, wide = (float(accountant.epsilon(1e-5, method=method)[0, 0]) for method in ("pld", "rdp"))
     assert isinstance(loss, ShuffledBitsLoss)
-    law, other = (np.exp(np.add.outer(one, one)) for one in loss.bit.dominating_pair())
-    assert excess(law, other, exact) <= 1e-5 <= excess(law, other, 0.95 * exact)
+    distribution, other = (np.exp(np.add.outer(one, one)) for one in loss.bit.dominating_pair())
+    assert excess(distribution, other, exact) <= 1e-5 <= excess(distribution, other, 0.95 * exact)
     assert exact < wide

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from distributions import fits, same_law
+from distributions import fits, same_distribution
 
 import taciturn
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
@@ -127,17 +127,17 @@ def test_agents_that_hold_nothing_reply() -> None:
             private.step(np.tile([4, 0, 0], (2, 1, 1)))
 
 
-def reply_law(holders: Any, num_agents: int, epsilon: float) -> Any:
+def reply_distribution(holders: Any, num_agents: int, epsilon: float) -> Any:
     """P(c replies of N have the bit set), [K, N + 1]: c of `holders` ones and N - holders zeros, by the mechanism's
     definition."""
     flip = 1 / (math.exp(epsilon / 2) + 1)
-    laws = []
+    distributions = []
     for ones in holders:
-        law = np.ones(1)
+        distribution = np.ones(1)
         for chance in [1 - flip] * ones + [flip] * (num_agents - ones):
-            law = np.convolve(law, [1 - chance, chance])
-        laws.append(law)
-    return np.array(laws)
+            distribution = np.convolve(distribution, [1 - chance, chance])
+        distributions.append(distribution)
+    return np.array(distributions)
 
 
 @pytest.mark.parametrize("faults", [(), (LossyChannel(0.3),)], ids=["none", "lossy"])
@@ -162,8 +162,8 @@ def test_the_counts_of_zeros_have_the_law_of_messages(single: bool, faults: Any)
     counts, received = env.state.counts, env.state.received
     if not faults:
         assert (received == 5).all()
-        for k, law in enumerate(reply_law(holders, 5, 2.0)):
-            assert fits(np.bincount(counts[:, k], minlength=6), law) > ALARM
+        for k, distribution in enumerate(reply_distribution(holders, 5, 2.0)):
+            assert fits(np.bincount(counts[:, k], minlength=6), distribution) > ALARM
         return
     kept = np.bincount(received, minlength=6)
     assert fits(kept, [math.comb(5, n) * 0.7**n * 0.3 ** (5 - n) for n in range(6)]) > ALARM
@@ -224,7 +224,7 @@ def test_one_peer_by_the_fast_form_and_by_steps(noise: Any) -> None:
         run = taciturn.simulate(env, CBL(tau=0.3), seed=int(fast), privacy=noise, fast=fast)
         ends.append(np.sort(env.state.preference, 1))
         assert (run.metrics["messages"] == run.metrics["ticks"]).all(), "the peer asked always replies"
-    assert same_law(*ends) > ALARM
+    assert same_distribution(*ends) > ALARM
 
 
 def test_memoised_answers_reveal_that_a_preference_changed() -> None:

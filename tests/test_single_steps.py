@@ -114,8 +114,8 @@ def test_a_run_does_not_depend_on_those_before_it(name: str) -> None:
             np.testing.assert_equal(other, trails[0])
 
 
-def privately(law: Any) -> dict[str, Any]:
-    channel, mechanism = law
+def privately(distribution: Any) -> dict[str, Any]:
+    channel, mechanism = distribution
     return {} if mechanism is None else {"channels": {channel: ChannelConfig(mechanism)}}
 
 

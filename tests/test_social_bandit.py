@@ -151,20 +151,20 @@ def test_all_copies_of_an_agent_carry_the_same_bits(dissemination: str) -> None:
 def test_per_token_noise_of_each_copy_is_its_own() -> None:
     """Given what an agent received, option j is Binomial(copies for j, 1 - q) + Binomial(other copies, q); options are
     independent."""
-    law = BitwiseRandomizedResponse(1.0)
+    mechanism = BitwiseRandomizedResponse(1.0)
     env = population(
         1, num_agents=3, copies=1000, perturbation="per_token", qualities=(0.5, 0.5), initial_preferences=[0, 0, 1]
     )
     drawn = []
-    env = Privatize(env, channel="preference", mechanism=law)
+    env = Privatize(env, channel="preference", mechanism=mechanism)
     for seed in range(400):
         env.reset(seed=seed)
         s = env.state
-        drawn.append((s.counts[0] - s.received[0, :, None] * law.q) / 1000 / law.gap)
+        drawn.append((s.counts[0] - s.received[0, :, None] * mechanism.q) / 1000 / mechanism.gap)
     scaled = np.array(drawn)
     expected = np.array([2 / 3, 1 / 3])
     # Variance of debiased noise, and of how many copies come.
-    error = np.sqrt((law.q * (1 - law.q) / law.gap**2 + 1) / 1000 / 400)
+    error = np.sqrt((mechanism.q * (1 - mechanism.q) / mechanism.gap**2 + 1) / 1000 / 400)
     np.testing.assert_array_less(np.abs(scaled.mean(0) - expected), 5 * error)
     assert np.abs(np.corrcoef(scaled[:, 0, 0], scaled[:, 1, 1])[0, 1]) < 0.25
 
@@ -248,11 +248,11 @@ def test_channels_refuse_what_cannot_work() -> None:
 
 
 def test_a_budget_ends_a_society() -> None:
-    law = BitwiseRandomizedResponse(1.0)
+    mechanism = BitwiseRandomizedResponse(1.0)
     env = Privatize(
         population(2, without_preference="zeros"),
         channel="preference",
-        mechanism=law,
+        mechanism=mechanism,
         budget=Budget(epsilon=3.0, when_spent="truncate"),
     )
     taciturn.simulate(env, PrivateSocialLearning(beta=0.9, mu=0.1), seed=0)
@@ -289,9 +289,9 @@ CASES = {"clipped below": ([52, 41, 30, 45], 100), "above one": ([9, 8, 3, 1], 1
 
 @pytest.mark.parametrize("case", CASES)
 def test_options_are_drawn_by_equations_7_8_and_13(case: str) -> None:
-    (counts, received), law = CASES[case], BitwiseRandomizedResponse(1.0)
-    policy = acting(PrivateSocialLearning(beta=0.6, mu=0.1), law)
-    option = policy.act(heard(counts, received, law.p, law.q))[0, :, 0]
+    (counts, received), mechanism = CASES[case], BitwiseRandomizedResponse(1.0)
+    policy = acting(PrivateSocialLearning(beta=0.6, mu=0.1), mechanism)
+    option = policy.act(heard(counts, received, mechanism.p, mechanism.q))[0, :, 0]
     assert fits(np.bincount(option, minlength=4), equation_8(np.array(counts), received, 1.0, 0.1)) > ALARM
 
 
@@ -308,10 +308,14 @@ def test_options_are_taken_up_by_equation_9(beta: float) -> None:
 @pytest.mark.parametrize("counts", [[0, 0, 0, 0], [30, 31, 20, 10]])
 def test_an_empty_estimate_means_any_option_or_none(counts: list[int]) -> None:
     """Nothing received, or nothing above what noise alone would bring."""
-    law, received = BitwiseRandomizedResponse(1.0), 100 if any(counts) else 0
-    uniform = acting(PrivateSocialLearning(beta=0.6, mu=0.0), law).act(heard(counts, received, law.p, law.q))
+    mechanism, received = BitwiseRandomizedResponse(1.0), 100 if any(counts) else 0
+    uniform = acting(PrivateSocialLearning(beta=0.6, mu=0.0), mechanism).act(
+        heard(counts, received, mechanism.p, mechanism.q)
+    )
     assert fits(np.bincount(uniform[0, :, 0], minlength=4), np.full(4, 0.25)) > ALARM
-    null = acting(PrivateSocialLearning(beta=0.6, mu=0.0, empty="null"), law).act(heard(counts, received, law.p, law.q))
+    null = acting(PrivateSocialLearning(beta=0.6, mu=0.0, empty="null"), mechanism).act(
+        heard(counts, received, mechanism.p, mechanism.q)
+    )
     assert (null[:, :, 0] == 4).all()
 
 

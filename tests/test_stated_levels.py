@@ -120,8 +120,11 @@ def test_a_policy_spends_the_whole_total_at_its_delta(
     """And more than that at a smaller delta, so that no other delta will do. Where a budget stops messages, it is of
     that total and delta. Actions are random: whatever happens, no agent spends more."""
     env: Any = make_world(world).population(2, **params)
-    laws = policy.within(env.view(policy), TOTAL)
-    configs = {name: law if isinstance(law, ChannelConfig) else ChannelConfig(law) for name, law in laws.items()}
+    mechanisms = policy.within(env.view(policy), TOTAL)
+    configs = {
+        name: mechanism if isinstance(mechanism, ChannelConfig) else ChannelConfig(mechanism)
+        for name, mechanism in mechanisms.items()
+    }
     rng = np.random.default_rng(0)
     env.reset(seed=0, options={"public_schedule": True, "channels": configs})
     for _ in range(40):

@@ -24,13 +24,13 @@ KEPT = Path(__file__).parent.parent / "tools/results/studies/agents.json"
 CONFIG = {"env": "round_stopping_v0", "env_params": {}, "policy": "Mine", "policy_params": {}, "kind": "yours"}
 
 
-def submission(seeds: list[int], rate: float, pooled: Any = 0.0, **config: Any) -> Submission:
+def submission(seeds: list[int], rate: float, centralised: Any = 0.0, **config: Any) -> Submission:
     """One agent, with the outcome of the check for pooling, or without any."""
     values = np.full(len(seeds), rate)
     runs = [(np.arange(2.0), np.array([rate, rate + seed])) for seed in seeds]
     metrics = {"rate": values, "return": values}
-    if pooled is not None:
-        metrics["pooled"] = np.broadcast_to(pooled, len(seeds)).astype(np.float64)
+    if centralised is not None:
+        metrics["centralised"] = np.broadcast_to(centralised, len(seeds)).astype(np.float64)
     group = Group(CONFIG | config, np.array(seeds), metrics, {RUNS: runs}, np.ones(len(seeds)))
     return Submission("agents", dict.fromkeys(ORIGIN, "said"), Results([group]))
 
@@ -57,11 +57,11 @@ def test_the_first_counts_of_what_several_have() -> None:
     richer.metrics["more"] = np.ones(2)
     first = submission([0, 3], 0.5)._replace(results=Results([richer]))
     (kept,) = merged([first, submission([0, 3], 0.5)])
-    assert kept.metrics.keys() == {"rate", "return", "pooled", "more"}, (
+    assert kept.metrics.keys() == {"rate", "return", "centralised", "more"}, (
         "nothing comes from the others, so nothing is lost"
     )
     (kept,) = merged([first, submission([1], 0.5)])
-    assert kept.metrics.keys() == {"rate", "return", "pooled"}, "what one seed lacks has no mean"
+    assert kept.metrics.keys() == {"rate", "return", "centralised"}, "what one seed lacks has no mean"
 
 
 def test_the_command_line_ranks_files_together(

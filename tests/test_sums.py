@@ -64,7 +64,7 @@ def test_each_is_a_mechanism(mechanism: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "law"),
+    ("mechanism", "distribution"),
     [
         (CentralSum(Laplace(0.7)), stats.laplace(scale=1 / 0.7)),
         (CentralSum(Laplace(0.7, sampler="exact")), stats.laplace(scale=1 / 0.7)),
@@ -73,7 +73,7 @@ def test_each_is_a_mechanism(mechanism: Any) -> None:
     ],
     ids=["laplace", "exact laplace", "gaussian", "distributed"],
 )
-def test_an_average_has_the_noise_of_one_message(mechanism: Any, law: Any) -> None:
+def test_an_average_has_the_noise_of_one_message(mechanism: Any, distribution: Any) -> None:
     """Of 5 means of 1 to 40 rewards one is lost, but to a secure sum none; the sum of rewards that the average implies
     has noise of scale 1/epsilon. Kolmogorov-Smirnov, 20,000 averages of 2 numbers."""
     rewards = np.array([[1.0, 3], [7, 2], [20, 9], [4, 11], [30, 8]])
@@ -90,16 +90,16 @@ def test_an_average_has_the_noise_of_one_message(mechanism: Any, law: Any) -> No
     )
     noise = y * pulls[arrived].sum(0) - rewards[arrived].sum(0)
     for k in range(2):
-        assert stats.kstest(noise[:, k], law.cdf).pvalue > RARELY
+        assert stats.kstest(noise[:, k], distribution.cdf).pvalue > RARELY
     assert abs(np.corrcoef(noise.T)[0, 1]) < 5 / math.sqrt(20_000)
 
 
 def polya_difference(t: float, r: float, reach: int) -> Array:
     """P(z), z = -reach .. reach, of the difference of two negative binomial numbers, by convolution of their laws."""
     one = stats.nbinom.pmf(np.arange(60 * reach), r, 1 - math.exp(-t))
-    law = np.convolve(one, one[::-1])
+    distribution = np.convolve(one, one[::-1])
     middle = len(one) - 1
-    return np.asarray(law[middle - reach : middle + reach + 1])
+    return np.asarray(distribution[middle - reach : middle + reach + 1])
 
 
 def test_shares_of_those_who_must_stay_add_up_to_discrete_laplace_noise() -> None:
@@ -107,9 +107,9 @@ def test_shares_of_those_who_must_stay_add_up_to_discrete_laplace_noise() -> Non
     t, z = 0.2, np.arange(-40, 41)
     q = math.exp(-t)
     share = polya_difference(t, 1 / 3, 300)
-    law = np.convolve(np.convolve(share, share), share)
-    middle = len(law) // 2
-    np.testing.assert_allclose(law[middle - 40 : middle + 41], (1 - q) / (1 + q) * q ** np.abs(z), rtol=1e-9)
+    distribution = np.convolve(np.convolve(share, share), share)
+    middle = len(distribution) // 2
+    np.testing.assert_allclose(distribution[middle - 40 : middle + 41], (1 - q) / (1 + q) * q ** np.abs(z), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("senders", "dropouts", "there"), [(4, 0, 4), (4, 2, 3), (4, 2, 4), (1, 0, 1), (2, 3, 1)])
@@ -124,9 +124,9 @@ def test_a_distributed_sum_on_a_coarse_grid(
     found = np.rint((y[:, 0] * there - 0.5 * there) * 4).astype(int)
     np.testing.assert_allclose(found, (y[:, 0] * there - 0.5 * there) * 4, atol=1e-9)
     needed = max(senders - dropouts, 1)
-    law = polya_difference(0.25, there / needed, 60)  # of `there` shares of 1 / needed each
+    distribution = polya_difference(0.25, there / needed, 60)  # of `there` shares of 1 / needed each
     counts = np.bincount(np.clip(found + 60, 0, 120), minlength=121)
-    assert distributions.fits(counts[1:-1], law[1:-1]) > RARELY
+    assert distributions.fits(counts[1:-1], distribution[1:-1]) > RARELY
     q = math.exp(-0.25)
     assert np.var(found) == pytest.approx(2 * q / (1 - q) ** 2 * there / needed, rel=0.1)
 
@@ -204,8 +204,8 @@ class Struck(Fault):
 def exact_epsilon(unknown: int, needed: int, steps: int = 4) -> float:
     """The largest log-likelihood ratio of two sums a sensitivity apart, `steps` steps of the grid at epsilon 1, if the
     attacker does not know `unknown` shares of 1 / `needed` each, whose sum is a Polya difference, too."""
-    law = polya_difference(1 / steps, unknown / needed, 12 * steps)
-    return float(np.log(law[steps:] / law[:-steps]).max())
+    distribution = polya_difference(1 / steps, unknown / needed, 12 * steps)
+    return float(np.log(distribution[steps:] / distribution[:-steps]).max())
 
 
 @pytest.mark.parametrize("dropouts", [1, 2, 3])
@@ -439,9 +439,9 @@ def test_federated_training_averages_in_private(weighting: str, secure: bool) ->
     sigma = math.sqrt(2 * 650) / 3.0 if secure else 1.5
     noise = DistributedSum(3.0) if secure else CentralSum(Gaussian.from_rho(1 / (2 * sigma**2)))
     found = []
-    for law in (NoPrivacy(), noise):
+    for distribution in (NoPrivacy(), noise):
         env = federated_training_v0.population(num_envs=12, weighting=weighting, **TRAINING)
-        private = Privatize(env, "update", law)
+        private = Privatize(env, "update", distribution)
         private.reset(seed=3)
         while (private.state.rounds == 0).all():
             private.step(np.where(private.state.received >= 3, 0, 1)[:, None])

@@ -20,22 +20,22 @@ from taciturn.bench.results import Cell, Config, Group, Results
 from taciturn.bench.scores import Match, boards
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.tasks import (
-    ALONE,
     BENCHMARKS,
     CLASSIC,
-    NO_LIMIT,
+    FULL_INFORMATION,
+    NO_BUDGET_LIMIT,
+    NO_COMMUNICATION,
     PAPER,
     PLAIN,
     PROTECTED,
     RANDOM,
     TASK_AGENT,
     TASKS,
-    TOGETHER,
     TUNED_LEARNER,
     Task,
+    budgets_of,
     own_benchmarks,
     tasks_of,
-    totals_of,
 )
 from taciturn.bench.tasks.benchmark import PLAIN_PPO, Variant, read
 from taciturn.bench.tuned import settings
@@ -46,7 +46,7 @@ from taciturn.registry import entry, worlds
 from taciturn.wrappers import Byzantine
 
 STUDY: Any = load_studies()["agents"]
-HELD_OUT = [task for task in TASKS.values() if task.held_out and task.total == NO_LIMIT]
+HELD_OUT = [task for task in TASKS.values() if task.held_out and task.budget == NO_BUDGET_LIMIT]
 
 
 def test_every_world_has_held_out_tasks_and_totals() -> None:
@@ -56,9 +56,9 @@ def test_every_world_has_held_out_tasks_and_totals() -> None:
         standard, *others = tasks_of(env)
         assert (standard.name, standard.held_out, standard.metric) == ("standard", False, BENCHMARKS[env].measure)
         assert all(task.metric == f"{task.measure}/{task.name}" for task in others)
-        assert sum(task.held_out for task in others) >= 4 or BENCHMARKS[env].alone is None, env
-        assert totals_of(env) == ((NO_LIMIT, 10.0, 3.0, 1.0) if env in PROTECTED else (NO_LIMIT,))
-        assert all(len(tasks_of(env, total)) == len(others) + 1 for total in totals_of(env))
+        assert sum(task.held_out for task in others) >= 4 or BENCHMARKS[env].no_communication is None, env
+        assert budgets_of(env) == ((NO_BUDGET_LIMIT, 10.0, 3.0, 1.0) if env in PROTECTED else (NO_BUDGET_LIMIT,))
+        assert all(len(tasks_of(env, budget)) == len(others) + 1 for budget in budgets_of(env))
 
 
 MISTAKES = {
@@ -108,7 +108,7 @@ def test_what_a_table_leaves_out_is_as_its_type_says_and_its_arrays_are_tuples()
     )
     assert benchmark.world == {"means": (0.5, (1,))}
     assert benchmark.tuned == (("A", {"b": (2,)}), ("B", {}))
-    assert (benchmark.runs, benchmark.totals, benchmark.search, benchmark.attacks.runs) == (40, None, {}, ())
+    assert (benchmark.runs, benchmark.budgets, benchmark.search, benchmark.attacks.runs) == (40, None, {}, ())
 
 
 def players(env: str) -> list[tuple[Config, Any]]:
@@ -149,10 +149,10 @@ def test_run_and_bench_play_an_agent_in_the_same_form_of_the_world() -> None:
     other: list[tuple[str, str]] = []
     for task in (task for task in TASKS.values() if not task.held_out):
         plain = [one for one in kinds.entries_of(task, quick=False) if one["policy"] != PLAIN_PPO]
-        assert plain or task.total != NO_LIMIT, task.id
+        assert plain or task.budget != NO_BUDGET_LIMIT, task.id
         for one in plain:
             ours = playing.task_config(task, one["policy"])
-            if one["kind"] in (TOGETHER, ALONE) and "plays_in" in one:
+            if one["kind"] in (FULL_INFORMATION, NO_COMMUNICATION) and "plays_in" in one:
                 continue
             if ours["env_params"] | dict(task.variant.params) != one["env_params"]:
                 other.append((task.id, one["policy"]))
@@ -205,7 +205,7 @@ def test_tasks_are_listed_and_shown(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     with pytest.raises(SystemExit):
         main()
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["better"], shown["total"], shown["totals"]) == ("lower", 3.0, [NO_LIMIT, 10.0, 3.0, 1.0])
+    assert (shown["better"], shown["budget"], shown["totals"]) == ("lower", 3.0, [NO_BUDGET_LIMIT, 10.0, 3.0, 1.0])
     assert shown["params"]["without_preference"] == "zeros", "silence would tell"
     assert shown["faults"] == {"preference": repr(Byzantine(0.2))}
     monkeypatch.setattr("sys.argv", ["taciturn", "show", "taciturn/ArmElimination-v0/liars"])
@@ -260,7 +260,11 @@ def test_a_learner_trains_once_and_plays_all_tasks(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(playing, "judged", recorded)
     env = "gossip_bandit_v0"
-    one = config(env, "PPCL", {}, **BENCHMARKS[env].world) | {"kind": TUNED_LEARNER, "replicas": 4, "total": NO_LIMIT}
+    one = config(env, "PPCL", {}, **BENCHMARKS[env].world) | {
+        "kind": TUNED_LEARNER,
+        "replicas": 4,
+        "budget": NO_BUDGET_LIMIT,
+    }
     result = STUDY.run(Cell("agents", one, 3))
     assert agent._seen == [20]
     tasks = tasks_of(env)
@@ -284,7 +288,7 @@ def test_designed_agents_play_a_size_with_settings_of_its_own() -> None:
     cells = [cell.config for cell in STUDY.cells(quick=False) if cell.config["env"] == "gossip_bandit_v0"]
     sizes = {one.get("size", "standard") for one in cells if one["kind"] == TASK_AGENT}
     assert sizes == {"standard", "crowd"}
-    learner = next(one for one in cells if one["kind"] == TUNED_LEARNER and one["total"] == NO_LIMIT)
+    learner = next(one for one in cells if one["kind"] == TUNED_LEARNER and one["budget"] == NO_BUDGET_LIMIT)
     assert [task.name for task in kinds.played_by(learner)] == [task.name for task in tasks_of("gossip_bandit_v0")]
     voter = next(one for one in cells if one["policy"] == "PPCL" and one.get("size") == "crowd")
     assert [task.name for task in kinds.played_by(voter)] == ["crowd"]
@@ -403,18 +407,21 @@ def group(kind: str, policy: str, values: list[float], liars: list[float] | None
     metrics = {"return": np.zeros(len(values)), measure: np.array(values)}
     if liars is not None:
         metrics[f"{measure}/liars"] = np.array(liars)
-    one = {"env": "gossip_bandit_v0", "policy": policy, "policy_params": {}, "kind": kind, "total": NO_LIMIT}
+    one = {"env": "gossip_bandit_v0", "policy": policy, "policy_params": {}, "kind": kind, "budget": NO_BUDGET_LIMIT}
     return Group(one | more, np.arange(len(values)), metrics, {}, np.ones(len(values)))
 
 
-MARKS = [group(ALONE, "HoldTheBest", [0.4, 0.6, 0.4, 0.6]), group(TOGETHER, "HoldTheBest", [0.1, 0.1, 0.1, 0.1])]
+REFERENCES = [
+    group(NO_COMMUNICATION, "HoldTheBest", [0.4, 0.6, 0.4, 0.6]),
+    group(FULL_INFORMATION, "HoldTheBest", [0.1, 0.1, 0.1, 0.1]),
+]
 
 
 def test_scores_by_hand() -> None:
     """Regret: less is better. alone is .5 on average and together .1, so .3 scores .5; by seed the gaps are .3 and
     .5."""
     half = group(PAPER, "PPCL", [0.25, 0.35, 0.25, 0.35])
-    (board,) = boards(Results([*MARKS, half]))
+    (board,) = boards(Results([*REFERENCES, half]))
     found = board.score(half)
     assert found is not None
     assert found.value == pytest.approx(0.5)
@@ -434,7 +441,7 @@ def test_scores_by_hand() -> None:
 def test_the_best_is_chosen_by_one_half_of_the_seeds_and_judged_by_the_other() -> None:
     lucky = group(PAPER, "PPCL", [0.1, 0.5, 0.1, 0.5])  # by even seeds
     steady = group(CLASSIC, "Voter", [0.2, 0.2, 0.2, 0.2])
-    (board,) = boards(Results([*MARKS, steady, lucky]))
+    (board,) = boards(Results([*REFERENCES, steady, lucky]))
     best = board.best()
     assert best is lucky
     judged = board.judged(best)
@@ -442,7 +449,7 @@ def test_the_best_is_chosen_by_one_half_of_the_seeds_and_judged_by_the_other() -
     assert judged.value == pytest.approx((0.6 - 0.5) / (0.6 - 0.1))
     assert board.ranked() == [steady, lucky], "in the table, by all seeds"
     (board,) = boards(
-        Results([*MARKS, good := group(PAPER, "PPCL", [0.1, 0.3, 0.1, 0.3]), group(CLASSIC, "Voter", [0.4] * 4)])
+        Results([*REFERENCES, good := group(PAPER, "PPCL", [0.1, 0.3, 0.1, 0.3]), group(CLASSIC, "Voter", [0.4] * 4)])
     )
     assert board.judged(good) == board.score(good), "both halves choose it, and each judges the other's choice"
 
@@ -455,9 +462,9 @@ def test_who_hears_nothing_stands_at_every_total_and_others_do_not() -> None:
 
     deaf = heard(group(TASK_AGENT, "HoldTheBest", [0.5] * 4), 0.0)
     hearing = heard(group(PAPER, "PPCL", [0.3] * 4), 1.0)
-    some = [*MARKS, deaf, hearing, group(CLASSIC, "Voter", [0.7] * 4, total=3.0)]
-    names = {board.task.total: [one.config["policy"] for one in board.ranked()] for board in boards(Results(some))}
-    assert names == {NO_LIMIT: ["PPCL", "HoldTheBest"], 3.0: ["HoldTheBest", "Voter"]}
+    some = [*REFERENCES, deaf, hearing, group(CLASSIC, "Voter", [0.7] * 4, budget=3.0)]
+    names = {board.task.budget: [one.config["policy"] for one in board.ranked()] for board in boards(Results(some))}
+    assert names == {NO_BUDGET_LIMIT: ["PPCL", "HoldTheBest"], 3.0: ["HoldTheBest", "Voter"]}
 
 
 def test_words_hold_together_and_nobody_is_compared_with_itself() -> None:
@@ -469,16 +476,18 @@ def test_words_hold_together_and_nobody_is_compared_with_itself() -> None:
     rng = np.random.default_rng(0)
     learner, rival = (group(kind, name, list(level + 0.01 * rng.random(10))) for kind, name, level in
                       ((TUNED_LEARNER, "SharedPPO", 0.2), (CLASSIC, "Voter", 0.3)))  # fmt: skip
-    (board,) = boards(Results([*MARKS, learner, rival]))
+    (board,) = boards(Results([*REFERENCES, learner, rival]))
     assert scores.against(board, rival, CLASSIC) == []
-    table, words = scores.learning(Results([*MARKS, learner, rival]))
+    table, words = scores.learning(Results([*REFERENCES, learner, rival]))
     assert words == {"taciturn/GossipBandit-v0/standard": {"classic": "yes", "paper": "–", "designed": "–"}}
     assert table.rows[0][1] == "SharedPPO (tuned learner)"
-    (row,) = [row for row in score_tables.kinds_together(Results([*MARKS, learner, rival])).rows if row[0] == CLASSIC]
+    (row,) = [
+        row for row in score_tables.kinds_together(Results([*REFERENCES, learner, rival])).rows if row[0] == CLASSIC
+    ]
     assert row[4] == "–", "the best designed agent is the best classic one"
 
 
-TEN = [group(ALONE, "HoldTheBest", [0.4, 0.6] * 5), group(TOGETHER, "HoldTheBest", [0.1] * 10)]
+TEN = [group(NO_COMMUNICATION, "HoldTheBest", [0.4, 0.6] * 5), group(FULL_INFORMATION, "HoldTheBest", [0.1] * 10)]
 
 
 def trainings(*regrets: float, name: str = "SharedPPO") -> Group:
@@ -554,7 +563,7 @@ def test_kinds_are_judged_by_seeds_that_did_not_choose_among_them() -> None:
 
 def test_a_score_moves_with_each_bound_by_itself() -> None:
     """An estimate whose interval reaches further up than down, between marks that are known exactly."""
-    scale = references.Scale(references.Mark("A", {}, [0.5] * 3), references.Mark("B", {}, [0.1] * 3))
+    scale = references.Scale(references.Reference("A", {}, [0.5] * 3), references.Reference("B", {}, [0.1] * 3))
     assert scale.apart(Estimate(0.3, 0.26, 0.42)) == pytest.approx((0.5, 0.5 - 0.12 / 0.4, 0.5 + 0.04 / 0.4))
 
 
@@ -563,8 +572,8 @@ def test_a_learner_is_chosen_in_the_standard_task_for_held_out_ones() -> None:
         group(TUNED_LEARNER, "SharedPPO", [0.2] * 4, [0.9] * 4),
         group("plain PPO", PLAIN_PPO, [0.3] * 4, [0.1] * 4),
         group(PAPER, "PPCL", [0.25] * 4, [0.3] * 4),
-        group(ALONE, "HoldTheBest", [0.5] * 4),
-        group(TOGETHER, "HoldTheBest", [0.1] * 4),
+        group(NO_COMMUNICATION, "HoldTheBest", [0.5] * 4),
+        group(FULL_INFORMATION, "HoldTheBest", [0.1] * 4),
     ]
     (row,) = score_tables.held_out(Results(some)).rows
     assert row[0] == "GossipBandit-v0/liars"
@@ -574,21 +583,21 @@ def test_a_learner_is_chosen_in_the_standard_task_for_held_out_ones() -> None:
 
 
 def test_pooled_agents_and_marks_have_no_rank() -> None:
-    pooled = group(CLASSIC, "CentralisedOracle", [0.1] * 4)
-    (board,) = boards(Results([*MARKS, pooled, group(PAPER, "PPCL", [0.3] * 4)]))
+    centralised = group(CLASSIC, "CentralisedOracle", [0.1] * 4)
+    (board,) = boards(Results([*REFERENCES, centralised, group(PAPER, "PPCL", [0.3] * 4)]))
     assert [one.config["policy"] for one in board.ranked()] == ["PPCL"]
-    assert board.unranked() == [pooled]
-    rows = scores.rows_of(Results([*MARKS, pooled, group(PAPER, "PPCL", [0.3] * 4)]))
+    assert board.unranked() == [centralised]
+    rows = scores.rows_of(Results([*REFERENCES, centralised, group(PAPER, "PPCL", [0.3] * 4)]))
     assert [(row["policy"], row["information"]) for row in rows] == [
         ("PPCL", "memoryless"),
-        ("CentralisedOracle (pooled)", "pooled"),
+        ("CentralisedOracle (pooled)", "centralised"),
     ]
     asked = {
         "task",
         "policy",
         "kind",
         "information",
-        "total",
+        "budget",
         "covers",
         "score",
         "low",
@@ -603,15 +612,15 @@ def test_pooled_agents_and_marks_have_no_rank() -> None:
 
 def test_figures_show_the_best_of_each_kind_at_each_total() -> None:
     """Two dots by hand: PPCL scores .5 without privacy and 0 at a total of 3."""
-    some = [*MARKS, group(PAPER, "PPCL", [0.25, 0.35] * 2), group(PAPER, "PPCL", [0.4, 0.6] * 2, total=3.0)]
+    some = [*REFERENCES, group(PAPER, "PPCL", [0.25, 0.35] * 2), group(PAPER, "PPCL", [0.4, 0.6] * 2, budget=3.0)]
     played = boards(Results(some))
     _, second = together.plots(played, "agents")
-    (board,) = [one for one in played if one.task.total == NO_LIMIT]
+    (board,) = [one for one in played if one.task.budget == NO_BUDGET_LIMIT]
     score_cells = {
-        score_cell.total: round(score_cell.score, 6)
+        score_cell.budget: round(score_cell.score, 6)
         for score_cell in together.row_of(played, board, named=True).score_cells
     }
-    assert score_cells == {NO_LIMIT: 0.5, 3.0: 0.0}
+    assert score_cells == {NO_BUDGET_LIMIT: 0.5, 3.0: 0.0}
     (ax,) = (ax for ax in second.figure.axes if ax.get_visible())
     lines = [np.round(np.asarray(line.get_ydata(), float), 6).tolist() for line in ax.lines if line.get_marker() == "o"]
     assert lines == [[0.0, 0.5]], "from the strictest total to none"
@@ -621,7 +630,7 @@ def test_totals_stand_beside_what_they_cover() -> None:
     """In tables, figures and sentences: the unit, the channels, and those that are left out."""
     gossip = "the preference in one message, on preference"
     shop = "one feedback's value, given what was shown, on statistics and counts (selection left out)"
-    some = [*MARKS, group(PAPER, "PPCL", [0.25, 0.35] * 2), group(PAPER, "PPCL", [0.4, 0.6] * 2, total=3.0)]
+    some = [*REFERENCES, group(PAPER, "PPCL", [0.25, 0.35] * 2), group(PAPER, "PPCL", [0.4, 0.6] * 2, budget=3.0)]
     for table in (scores.leaderboard(Results(some), scores.UNDER), scores.who_is_best(Results(some))):
         assert table.rows
         assert all(gossip in row for row in table.rows)
@@ -650,7 +659,9 @@ def test_tasks_do_not_change_once_they_are_published(env: str, request: pytest.F
     """Results under the same name must be of the same task: what differs from the world's file in `golden/tasks` needs
     a new name. `--regenerate-golden` writes the file of a new world."""
     file = Path(__file__).parent / f"golden/tasks/{entry(env).id.removeprefix('taciturn/')}.json"
-    made = {task.name: definition(task) for task in tasks_of(env)}  # those at totals differ by `Totals.params` alone
+    made = {
+        task.name: definition(task) for task in tasks_of(env)
+    }  # those at totals differ by `BudgetPlan.params` alone
     if request.config.getoption("--regenerate-golden"):
         file.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     assert made == json.loads(file.read_text(encoding="utf-8"))

@@ -583,11 +583,11 @@ def test_messages_that_are_not_finite_raise_nothing(bounds: Any) -> None:
     """They leave as 0, or as what is nearest within the bounds: an error would tell what noise hides."""
     space = Box(-1, 1, (3,), np.float64) if bounds is None else Box(-math.inf, math.inf, (3,), np.float64)
     edge = 1.0 if bounds is None else 1e100
-    law = Laplace(1.0, sensitivity=None if bounds is None else 1.0)
+    distribution = Laplace(1.0, sensitivity=None if bounds is None else 1.0)
     found = []
     for value in ([math.nan, math.inf, -math.inf], [0.0, edge, -edge]):
         told = Told(space, np.array(value))
-        env = PrivatizeAction(PrivatizeObservation(told, law), law)
+        env = PrivatizeAction(PrivatizeObservation(told, distribution), distribution)
         found.append([env.reset(seed=0)[0], env.step(np.array(value))[0], told.taken])
     assert np.isfinite(found[0]).all()
     np.testing.assert_array_equal(found[0], found[1])

@@ -13,14 +13,14 @@ from taciturn.bench import figures
 from taciturn.bench.results import Group, Results
 from taciturn.bench.scores import Board, boards
 from taciturn.bench.submission import unpacked
-from taciturn.bench.tasks import NO_LIMIT, PAPER, STANDARD, TASK_AGENT, YOURS
+from taciturn.bench.tasks import NO_BUDGET_LIMIT, PAPER, STANDARD, TASK_AGENT, YOURS
 from taciturn.bench.together import FLOOR, PARTS, Row, ScoreCell, picture, plots, row_of
 
 KEPT = Path(__file__).parent.parent / "tools/results/studies/agents.json"
 GOSSIP = "gossip_bandit_v0"
 CROWDED = Row(
     "federated training", "100 individuals", True,
-    [ScoreCell(part, NO_LIMIT, score, gains) for part in range(5) for score, gains in [(0.5 + part / 100, True)]]
+    [ScoreCell(part, NO_BUDGET_LIMIT, score, gains) for part in range(5) for score, gains in [(0.5 + part / 100, True)]]
     + [ScoreCell(2, 10.0, 0.5, True), ScoreCell(2, 3.0, 0.51, True), ScoreCell(4, 1.0, -9.0, False)],
     ["GrowingSchedule 0.33", "at 1: GrowingSchedule −1.11"],
 )  # fmt: skip
@@ -38,7 +38,9 @@ def some(kept: Results) -> list[Board]:
 
 @pytest.fixture(scope="module")
 def rows(some: list[Board]) -> list[Row]:
-    return [row_of(some, one, named=True) for one in some if not one.task.held_out and one.task.total == NO_LIMIT]
+    return [
+        row_of(some, one, named=True) for one in some if not one.task.held_out and one.task.budget == NO_BUDGET_LIMIT
+    ]
 
 
 def words_and_lines(rows: list[Row], *, narrow: bool) -> tuple[dict[str, Bbox], list[Bbox], BboxBase]:
@@ -88,19 +90,19 @@ def test_every_mark_can_be_seen(rows: list[Row], narrow: bool) -> None:
 
 def test_a_row_says_what_the_boards_do(some: list[Board], rows: list[Row]) -> None:
     row = next(one for one in rows if one.world == "gossip bandit" and one.size == "20 agents")
-    by_total = {one.task.total: one for one in some if (one.task.env, one.task.name) == (GOSSIP, STANDARD)}
+    by_total = {one.task.budget: one for one in some if (one.task.env, one.task.name) == (GOSSIP, STANDARD)}
     assert row.best[0].startswith("Listener 0.")
     assert row.best[1].startswith("at 1: Listener 0.")
     designed = next(place for place, part in enumerate(PARTS) if part[1] == (TASK_AGENT,))
-    for total, board in by_total.items():
+    for budget, board in by_total.items():
         best = board.best(TASK_AGENT)
         assert best is not None
         score = board.judged(best, TASK_AGENT)
         assert score is not None
-        assert ScoreCell(designed, total, score.value, score.low > 0) in row.score_cells
-    free = [score_cell.part for score_cell in row.score_cells if score_cell.total == NO_LIMIT]
+        assert ScoreCell(designed, budget, score.value, score.low > 0) in row.score_cells
+    free = [score_cell.part for score_cell in row.score_cells if score_cell.budget == NO_BUDGET_LIMIT]
     assert free == [0, 1, 2, 3], "each kind without privacy"
-    assert {score_cell.part for score_cell in row.score_cells if score_cell.total != NO_LIMIT} == {designed}, (
+    assert {score_cell.part for score_cell in row.score_cells if score_cell.budget != NO_BUDGET_LIMIT} == {designed}, (
         "the best alone at a total"
     )
     assert any(score_cell.score < FLOOR and not score_cell.gains for one in rows for score_cell in one.score_cells)
@@ -115,8 +117,8 @@ def test_yours_have_a_colour_of_their_own_at_every_total(kept: Results) -> None:
     found = boards(Results(mine))
     row = row_of(found, next(one for one in found if one.task.name == STANDARD), named=True)
     yours = len(PARTS) - 1
-    assert [score_cell.total for score_cell in row.score_cells if score_cell.part == yours] == [
-        NO_LIMIT,
+    assert [score_cell.budget for score_cell in row.score_cells if score_cell.part == yours] == [
+        NO_BUDGET_LIMIT,
         10.0,
         3.0,
         1.0,
@@ -157,6 +159,10 @@ def test_the_svg_has_text_in_the_colour_of_the_page(some: list[Board]) -> None:
 @pytest.mark.parametrize("kinds", [(PAPER,), (PAPER, TASK_AGENT), (YOURS,), ("alone", "together")])
 def test_a_run_of_few_agents_without_a_total_has_its_figure(kept: Results, kinds: tuple[str, ...]) -> None:
     """As `taciturn bench agents --where policy=PPCL` leaves it."""
-    groups = [one for one in kept.select(env=GOSSIP) if one.config["kind"] in kinds and one.config["total"] == NO_LIMIT]
+    groups = [
+        one
+        for one in kept.select(env=GOSSIP)
+        if one.config["kind"] in kinds and one.config["budget"] == NO_BUDGET_LIMIT
+    ]
     for plot in plots(boards(Results(groups)), "agents"):
         FigureCanvasAgg(plot.figure).draw()

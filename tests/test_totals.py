@@ -24,21 +24,21 @@ from taciturn.wrappers import Blocks, Budget, Laplace, Scheduled
 STUDY: Any = load_studies()["agents"]
 
 
-def cell(env: str, policy: str, total: Any, seed: int = 0) -> Cell:
+def cell(env: str, policy: str, budget: Any, seed: int = 0) -> Cell:
     """A cell of the quick study."""
     found: list[Cell] = [
         one
         for one in STUDY.cells(quick=True)
-        if (one.config["env"], one.config["policy"], one.config["total"], one.seed) == (env, policy, total, seed)
+        if (one.config["env"], one.config["policy"], one.config["budget"], one.seed) == (env, policy, budget, seed)
     ]
     return found[0]
 
 
 @pytest.mark.parametrize("messages", [1, 3, 30])
-@pytest.mark.parametrize("total", [1.0, 10.0])
-def test_pure_messages_share_a_total_equally(total: float, messages: int) -> None:
-    level = level_of("BitwiseRandomizedResponse:{}", Budget(total), messages)
-    assert 0.975 * total / messages < level <= total / messages * (1 + 1e-9)
+@pytest.mark.parametrize("budget", [1.0, 10.0])
+def test_pure_messages_share_a_total_equally(budget: float, messages: int) -> None:
+    level = level_of("BitwiseRandomizedResponse:{}", Budget(budget), messages)
+    assert 0.975 * budget / messages < level <= budget / messages * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("messages", [1, 30, 1000])
@@ -116,8 +116,8 @@ def test_a_level_with_which_an_agent_of_streams_overspends_is_not_used(monkeypat
     assert 0 < spent["epsilon_message"] < 3.0 / 2
 
 
-@pytest.mark.parametrize("total", [3.0, 1.0])
-def test_learners_train_under_their_total(total: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("budget", [3.0, 1.0])
+def test_learners_train_under_their_total(budget: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """They can pay for 400 messages, about as many as each of 20 agents sends if nothing stops it."""
     trained: list[Any] = []
     ppcl, one = PPCL(), cell("gossip_bandit_v0", "SharedPPO", 3.0)
@@ -127,13 +127,13 @@ def test_learners_train_under_their_total(total: float, monkeypatch: pytest.Monk
     world = population(one.config, 1, "training")
     world.reset(seed=0)
     ppcl.reset(world, np.random.default_rng(0))
-    STUDY.run(Cell(one.study, one.config | {"total": total}, one.seed))
+    STUDY.run(Cell(one.study, one.config | {"budget": budget}, one.seed))
     (found,) = trained
-    ((level, way),) = configurations(world, PROTECTED["gossip_bandit_v0"], total, [400])
+    ((level, way),) = configurations(world, PROTECTED["gossip_bandit_v0"], budget, [400])
     assert found.view().practice(1).channel_configs == way
     assert way["preference"].budget is not None
-    assert way["preference"].budget.epsilon == total
-    assert 0 < level < total / 10
+    assert way["preference"].budget.epsilon == budget
+    assert 0 < level < budget / 10
 
 
 def test_the_choice_draws_from_other_streams_than_the_evaluation() -> None:
@@ -220,9 +220,9 @@ def test_totals_are_the_accountants_of_the_declared_channels_and_unit(
     monkeypatch.setattr(playing, "population", recorded)
     found = played(task, agent, one, 2, 0, way)
     (world,) = worlds
-    total = world.accountant.epsilon(1e-5, "agent", "rdp", unit=unit, channel=channels).max(1)
-    np.testing.assert_array_equal(found.metrics["epsilon"], total)
-    assert 0 < found.spent["epsilon"] == total.max() <= 3.0 * (1 + 1e-6)
+    budget = world.accountant.epsilon(1e-5, "agent", "rdp", unit=unit, channel=channels).max(1)
+    np.testing.assert_array_equal(found.metrics["epsilon"], budget)
+    assert 0 < found.spent["epsilon"] == budget.max() <= 3.0 * (1 + 1e-6)
     for words in (task.privacy, tasks.covered([env])):
         assert PROTECTED[env].covers in words
         assert f"on {' and '.join(channels)}" in words
@@ -237,7 +237,7 @@ def test_an_agent_cannot_leave_channels_out_of_its_total(private: dict[str, Any]
     class Partly(BlockListener):
         public_schedule = True
 
-        def within(self, view: Any, total: float) -> dict[str, Any]:
+        def within(self, view: Any, budget: float) -> dict[str, Any]:
             return private
 
     agent = Partly(8, worlds=2, rounds=5)
@@ -255,8 +255,8 @@ def test_agents_that_overspend_are_refused() -> None:
     one = playing.task_config(task, "PPCL")
 
     class Loud(PPCL):
-        def within(self, view: Any, total: float) -> dict[str, Any]:
-            return {"preference": parse_mechanism(f"BitwiseRandomizedResponse:{total}")}
+        def within(self, view: Any, budget: float) -> dict[str, Any]:
+            return {"preference": parse_mechanism(f"BitwiseRandomizedResponse:{budget}")}
 
     loud = Loud()
     found = configurations_by_rank(task, loud, one, 0, 2)

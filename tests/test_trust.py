@@ -27,7 +27,7 @@ MECHANISMS = {
 
 
 def cell(policy: str, model: str, **entries: Any) -> Any:
-    wanted = {"policy": policy, "trust": model, "total": 3.0} | entries
+    wanted = {"policy": policy, "trust": model, "budget": 3.0} | entries
     return next(one for one in QUICK if wanted.items() <= one.config.items())
 
 
@@ -35,7 +35,7 @@ def cell(policy: str, model: str, **entries: Any) -> Any:
 def test_each_model_has_its_mechanism(named: tuple[str, str], kind: type) -> None:
     asked = cell(*named).config
     speaker = trust.SPEAKERS[asked["env"]][asked["speaker"]]
-    task = trust.task_of(asked["env"], asked["size"], asked["total"])
+    task = trust.task_of(asked["env"], asked["size"], asked["budget"])
     agent = bring(speaker.policy, **asked["policy_params"])
     (way,) = trust.configurations_of(task, speaker, agent, task_config(task, speaker.policy, **speaker.world), 0)
     (config,) = way.channels.values()
@@ -78,7 +78,7 @@ def group(policy: str, place: int, scores: list[float]) -> Group:
     config = {
         "env": "gossip_bandit_v0",
         "size": "standard",
-        "total": 1.0,
+        "budget": 1.0,
         "trust": "local",
         "kind": "designed",
         "policy": policy,

@@ -40,7 +40,7 @@ class Played(NamedTuple):
 
 def play(
     policy: Any,
-    law: Any,
+    mechanism: Any,
     *,
     before: Played | None = None,
     as_before: bool = True,
@@ -66,7 +66,7 @@ def play(
         return turned
 
     env = recommender_v0.population(1, **SHOP).alike(1, private=private)
-    configs = {name: ChannelConfig(law(level)) for name, level in LEVELS.items()}
+    configs = {name: ChannelConfig(mechanism(level)) for name, level in LEVELS.items()}
     obs, _ = env.reset(seed=5, options={"channels": configs, "public_schedule": True})
     told: list[Told] = []
 
@@ -121,10 +121,10 @@ def total(run: Played, channel: Any) -> Array:
     return found
 
 
-def ratios(policy: Any, law: Any, first: Played, rounds: Any, **how: Any) -> Array:
+def ratios(policy: Any, mechanism: Any, first: Played, rounds: Any, **how: Any) -> Array:
     """The largest ratio for each agent, over feedbacks of these rounds."""
     changed = [
-        [ratio(first, play(policy, law, before=first, at=(when, agent), **how)) for when in rounds]
+        [ratio(first, play(policy, mechanism, before=first, at=(when, agent), **how)) for when in rounds]
         for agent in range(SHOP["num_agents"])
     ]
     return np.max(changed, 1)
@@ -140,13 +140,15 @@ BY_ANSWERS: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("policy", "law"), [(LISTENER, Blocks), *BY_ANSWERS], ids=lambda one: getattr(one, "__name__", type(one).__name__)
+    ("policy", "mechanism"),
+    [(LISTENER, Blocks), *BY_ANSWERS],
+    ids=lambda one: getattr(one, "__name__", type(one).__name__),
 )
-def test_a_feedback_costs_its_total_given_what_was_shown(policy: Any, law: Any) -> None:
+def test_a_feedback_costs_its_total_given_what_was_shown(policy: Any, mechanism: Any) -> None:
     """Its value changes the sums by 1 in each stream that it entered, and no count. The worst feedback reaches what
     the accountant charges."""
-    first = play(policy, law)
-    found, charged = ratios(policy, law, first, (0, 5)), total(first, "statistics")
+    first = play(policy, mechanism)
+    found, charged = ratios(policy, mechanism, first, (0, 5)), total(first, "statistics")
     assert (found <= charged + 1e-9).all()
     assert (found > charged - 1e-9).any()
     np.testing.assert_allclose(total(first, SHARING), total(first, "statistics") + total(first, "counts"))
@@ -163,10 +165,12 @@ def test_an_agent_that_learns_from_its_own_feedbacks_tells_more_by_what_it_shows
     assert all("given what was shown" in notes[name] for name in SHARING)
 
 
-@pytest.mark.parametrize(("policy", "law"), BY_ANSWERS, ids=lambda one: getattr(one, "__name__", type(one).__name__))
-def test_what_is_shown_by_answers_alone_tells_nothing_more(policy: Any, law: Any) -> None:
-    first = play(policy, law)
-    found = ratios(policy, law, first, (1,), as_before=False)
+@pytest.mark.parametrize(
+    ("policy", "mechanism"), BY_ANSWERS, ids=lambda one: getattr(one, "__name__", type(one).__name__)
+)
+def test_what_is_shown_by_answers_alone_tells_nothing_more(policy: Any, mechanism: Any) -> None:
+    first = play(policy, mechanism)
+    found = ratios(policy, mechanism, first, (1,), as_before=False)
     assert (found <= total(first, "statistics") + 1e-9).all()
 
 
@@ -182,8 +186,8 @@ def test_a_missing_feedback_is_hidden_by_noise_on_counts_and_another_visit_is_no
 
 def test_where_everything_is_selected_the_total_covers_all_channels() -> None:
     env = recommender_v0.population(1, **SHOP)
-    laws = {"statistics": TreeAggregation(0.5), "counts": TreeAggregation(0.25), "selection": Exponential(0.125)}
-    run = taciturn.simulate(env, TPriDO(2.0, rate=2.0), seed=0, privacy=laws)
+    mechanisms = {"statistics": TreeAggregation(0.5), "counts": TreeAggregation(0.25), "selection": Exponential(0.125)}
+    run = taciturn.simulate(env, TPriDO(2.0, rate=2.0), seed=0, privacy=mechanisms)
     played = Played([], [], run.accountant)
     np.testing.assert_allclose(total(played, None), total(played, SHARING) + 0.125 * SHOP["horizon"])
     np.testing.assert_allclose(total(played, ["selection"]), 0.125 * SHOP["horizon"])

@@ -33,7 +33,7 @@ from taciturn.wrappers.audit import MESSAGES, audit
 
 RESULTS = Path(__file__).parent / "results"
 Rng = np.random.Generator
-Law = tuple[Array, Array]  # probabilities of the same outcomes in the two worlds
+Distribution = tuple[Array, Array]  # probabilities of the same outcomes in the two worlds
 GRID = 64
 REACH = 30 * GRID  # outcomes on the grid, in either direction
 Z = 1.645 + 1.645  # 95% confidence, reached with 95% probability
@@ -52,7 +52,7 @@ class Drawn:
         perturb: the mechanism.
         pair: two adjacent messages.
         law: what an attacker may look at.
-        hidden: whether the true epsilon is infinite although that of `law` is not.
+        hidden: whether the true epsilon is infinite although that of `distribution` is not.
         learned: trials that teach what is at random in the law, as the values of a table.
     """
 
@@ -60,7 +60,7 @@ class Drawn:
     wrong: float
     perturb: Callable[[Array, Rng], Array]
     pair: tuple[Any, Any]
-    law: Law
+    distribution: Distribution
     epsilon: float
     delta: float = 0.0
     hidden: bool = False
@@ -69,7 +69,7 @@ class Drawn:
     @property
     def truth(self) -> float:
         """The true epsilon, at delta: the least for which no event in either world is too likely."""
-        one, two = np.stack(self.law), np.stack(self.law[::-1])
+        one, two = np.stack(self.distribution), np.stack(self.distribution[::-1])
         if self.hidden:
             return math.inf
         if self.delta == 0:
@@ -88,7 +88,7 @@ class Drawn:
         95% of audits: those of the best event in either world, or of both, by normal approximation of the counts, but
         so many that these events occur log(20) times (1 + e^epsilon)."""
         odds, best = math.exp(self.epsilon), []
-        for first, second in (self.law, self.law[::-1]):
+        for first, second in (self.distribution, self.distribution[::-1]):
             order = np.argsort(first / np.maximum(second, 1e-300), kind="stable")
             wrong, right = np.cumsum(first[order]), np.cumsum(second[order])
             excess = right - odds * wrong - 2 * self.delta
@@ -123,33 +123,33 @@ def on_grid(cdf: Callable[[Array], Array], step: int = GRID) -> Array:
     return np.maximum(np.diff(below, prepend=0.0, append=1.0), 0.0)
 
 
-def shifted(scale: float, shift: float = 1.0, second: float | None = None, step: int = GRID) -> Law:
+def shifted(scale: float, shift: float = 1.0, second: float | None = None, step: int = GRID) -> Distribution:
     """Laplace noise of this scale, on 0 and on `shift`, there with scale `second`."""
     return on_grid(laplace(0, scale).cdf, step), on_grid(laplace(shift, second or scale).cdf, step)
 
 
-def both(one: Law, two: Law) -> Law:
+def both(one: Distribution, two: Distribution) -> Distribution:
     """Two independent outcomes."""
     first, second = (np.outer(a, b).ravel() for a, b in zip(merged(one), merged(two), strict=True))
     return merged((first, second))
 
 
-def merged(law: Law) -> Law:
+def merged(distribution: Distribution) -> Distribution:
     """Outcomes with the same log-ratio, to three decimals, are one."""
-    first, second = law
+    first, second = distribution
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.round(np.clip(np.log(first) - np.log(second), -700, 700), 3)
     _, code = np.unique(np.nan_to_num(ratio), return_inverse=True)
     return np.bincount(code, first), np.bincount(code, second)
 
 
-def mixed(share: float, one: Law, two: Law) -> Law:
+def mixed(share: float, one: Distribution, two: Distribution) -> Distribution:
     """`one` with this probability, else `two`."""
     first, second = (share * a + (1 - share) * b for a, b in zip(one, two, strict=True))
     return first, second
 
 
-def answers(epsilon: float, options: int = 2) -> Law:
+def answers(epsilon: float, options: int = 2) -> Distribution:
     """Randomised response to the first and the second option: those two, and any other."""
     same = math.exp(epsilon) / (math.exp(epsilon) + options - 1)
     other = (1 - same) / (options - 1)
@@ -169,7 +169,7 @@ def point(place: float, step: int = GRID) -> Array:
     return found
 
 
-def bit(share: float) -> Law:
+def bit(share: float) -> Distribution:
     """A bit that tells the world with this probability, else is at random."""
     return np.array([0.5 + share / 2, 0.5 - share / 2]), np.array([0.5 - share / 2, 0.5 + share / 2])
 
@@ -200,9 +200,15 @@ def count_scale(p: Rng, w: float, e: float) -> Drawn:
 def gaussian_scale(p: Rng, w: float, e: float) -> Drawn:
     delta = 10 ** p.uniform(-4, -2)
     mu = brentq(lambda mu: float(gaussian_delta(np.array(mu), np.array(e))) - delta, 1e-3, 20) * (1 + 4 * w)
-    law = on_grid(norm(0, 1 / mu).cdf), on_grid(norm(1, 1 / mu).cdf)
+    distribution = on_grid(norm(0, 1 / mu).cdf), on_grid(norm(1, 1 / mu).cdf)
     return Drawn(
-        "Gaussian scale", w, lambda x, rng: rounded(x + rng.normal(0, 1 / mu, x.shape)), (0.0, 1.0), law, e, delta
+        "Gaussian scale",
+        w,
+        lambda x, rng: rounded(x + rng.normal(0, 1 / mu, x.shape)),
+        (0.0, 1.0),
+        distribution,
+        e,
+        delta,
     )
 
 
@@ -212,12 +218,12 @@ def direction(p: Rng, w: float, e: float) -> Drawn:
     mu = brentq(lambda mu: float(gaussian_delta(np.array(mu), np.array(e))) - delta, 1e-3, 20) * (1 + 4 * w)
     configuration = p.standard_normal(12)
     configuration /= np.linalg.norm(configuration)
-    law = on_grid(norm(0, 1 / mu).cdf), on_grid(norm(1, 1 / mu).cdf)
+    distribution = on_grid(norm(0, 1 / mu).cdf), on_grid(norm(1, 1 / mu).cdf)
 
     def perturb(x: Array, rng: Rng) -> Array:
         return rounded(x + rng.normal(0, 1 / mu, x.shape))
 
-    return Drawn("12 Gaussian numbers", w, perturb, (0 * configuration, configuration), law, e, delta)
+    return Drawn("12 Gaussian numbers", w, perturb, (0 * configuration, configuration), distribution, e, delta)
 
 
 def flips(p: Rng, w: float, e: float) -> Drawn:
@@ -237,12 +243,12 @@ def k_ary(p: Rng, w: float, e: float) -> Drawn:
 
 def skips(p: Rng, w: float, e: float) -> Drawn:
     """Sometimes the value itself."""
-    law = mixed(w / 2, answers(700.0), answers(e))
+    distribution = mixed(w / 2, answers(700.0), answers(e))
 
     def perturb(x: Array, rng: Rng) -> Array:
         return np.where(rng.random(x.shape) < w / 2, x, respond(x, rng, e))
 
-    return Drawn("no noise at times", w, perturb, (0, 1), law, e)
+    return Drawn("no noise at times", w, perturb, (0, 1), distribution, e)
 
 
 def slips(p: Rng, w: float, e: float) -> Drawn:
@@ -253,45 +259,47 @@ def slips(p: Rng, w: float, e: float) -> Drawn:
     def perturb(x: Array, rng: Rng) -> Array:
         return np.where(rng.random(x.shape) < share, x + 2, respond(x, rng, e))
 
-    law = tuple(np.concatenate([share * np.eye(2)[k], (1 - share) * each]) for k, each in enumerate(answers(e)))
-    return Drawn("delta", w, perturb, (0, 1), (law[0], law[1]), e, delta)
+    distribution = tuple(
+        np.concatenate([share * np.eye(2)[k], (1 - share) * each]) for k, each in enumerate(answers(e))
+    )
+    return Drawn("delta", w, perturb, (0, 1), (distribution[0], distribution[1]), e, delta)
 
 
 def composition(p: Rng, w: float, e: float) -> Drawn:
     """So many answers whose levels add up to more."""
     many = int(p.integers(2, 6))
     level = e / many * (1 + 2 * w)
-    law = answers(level)
+    distribution = answers(level)
     for _ in range(many - 1):
-        law = both(law, answers(level))
+        distribution = both(distribution, answers(level))
     pair = np.zeros(many, np.int64), np.ones(many, np.int64)
-    return Drawn("composition", w, lambda x, rng: respond(x, rng, level), pair, law, e)
+    return Drawn("composition", w, lambda x, rng: respond(x, rng, level), pair, distribution, e)
 
 
 def sampling(p: Rng, w: float, e: float) -> Drawn:
     """A claim for a sample, of more than the sample."""
     rate = p.uniform(0.1, 0.7)
 
-    def law(rate: float) -> Law:
+    def distribution(rate: float) -> Distribution:
         return mixed(rate, answers(2 * e), (np.array([0.5, 0.5, 0.0]), np.array([0.5, 0.5, 0.0])))
 
-    drawn, claim = rate + w * (1 - rate), law(rate)
+    drawn, claim = rate + w * (1 - rate), distribution(rate)
 
     def perturb(x: Array, rng: Rng) -> Array:
         return np.where(rng.random(x.shape) < drawn, respond(x, rng, 2 * e), rng.integers(0, 2, x.shape))
 
-    return Drawn("sampling", w, perturb, (0, 1), law(drawn), math.log(claim[0][0] / claim[0][1]))
+    return Drawn("sampling", w, perturb, (0, 1), distribution(drawn), math.log(claim[0][0] / claim[0][1]))
 
 
 def norms(p: Rng, w: float, e: float) -> Drawn:
     """Numbers that together move too far."""
     many = int(p.integers(2, 5))
     each = (1 + 2 * w) / many
-    law = shifted(1 / e, each)
+    distribution = shifted(1 / e, each)
     for _ in range(many - 1):
-        law = both(law, shifted(1 / e, each))
+        distribution = both(distribution, shifted(1 / e, each))
     pair = np.zeros(many), np.full(many, each)
-    return Drawn("norm", w, lambda x, rng: rounded(x + noise(x.shape, rng, 1 / e)), pair, law, e)
+    return Drawn("norm", w, lambda x, rng: rounded(x + noise(x.shape, rng, 1 / e)), pair, distribution, e)
 
 
 def one_of_many(p: Rng, w: float, e: float) -> Drawn:
@@ -300,8 +308,8 @@ def one_of_many(p: Rng, w: float, e: float) -> Drawn:
     scale = np.full(20, 1 / e)
     scale[place] /= 1 + 2 * w
     pair = np.zeros(20), np.eye(20)[place]
-    law = shifted(float(scale[place]))
-    return Drawn("one of 20", w, lambda x, rng: rounded(x + noise(x.shape, rng, scale)), pair, law, e)
+    distribution = shifted(float(scale[place]))
+    return Drawn("one of 20", w, lambda x, rng: rounded(x + noise(x.shape, rng, scale)), pair, distribution, e)
 
 
 def scale_of_value(p: Rng, w: float, e: float) -> Drawn:
@@ -341,8 +349,8 @@ def redrawn_tails(p: Rng, w: float, e: float) -> Drawn:
     def cdf(place: float) -> Callable[[Array], Array]:
         return lambda t: np.clip((laplace.cdf((t - place) * e) - 0.5) / -math.expm1(-far) + 0.5, 0, 1)
 
-    law = on_grid(cdf(0)), on_grid(cdf(1))
-    return Drawn("tails redrawn", w, perturb, (0.0, 1.0), law, e, hidden=w > 0)
+    distribution = on_grid(cdf(0)), on_grid(cdf(1))
+    return Drawn("tails redrawn", w, perturb, (0.0, 1.0), distribution, e, hidden=w > 0)
 
 
 def clipped_tails(p: Rng, w: float, e: float) -> Drawn:
@@ -355,8 +363,8 @@ def clipped_tails(p: Rng, w: float, e: float) -> Drawn:
     def cdf(place: float) -> Callable[[Array], Array]:
         return lambda t: np.where(np.abs((t - place) * e) < far, laplace.cdf((t - place) * e), t > place)
 
-    law = on_grid(cdf(0)), on_grid(cdf(1))
-    return Drawn("tails cut", w, perturb, (0.0, 1.0), law, e, hidden=w > 0)
+    distribution = on_grid(cdf(0)), on_grid(cdf(1))
+    return Drawn("tails cut", w, perturb, (0.0, 1.0), distribution, e, hidden=w > 0)
 
 
 def rounded_noise(p: Rng, w: float, e: float) -> Drawn:
@@ -369,16 +377,16 @@ def rounded_noise(p: Rng, w: float, e: float) -> Drawn:
     whole = shifted(0.5 / e, 0.0, step=1)[0]
     spread = np.zeros(2 * REACH + 1)
     spread[REACH % GRID :: GRID] = whole[REACH - REACH // GRID : REACH + REACH // GRID + 1]
-    law = mixed(w, (spread, np.roll(spread, GRID // 2)), shifted(0.5 / e, 0.5))
-    return Drawn("rounded noise", w, perturb, (0.0, 0.5), law, e)
+    distribution = mixed(w, (spread, np.roll(spread, GRID // 2)), shifted(0.5 / e, 0.5))
+    return Drawn("rounded noise", w, perturb, (0.0, 0.5), distribution, e)
 
 
 def truth_at_times(p: Rng, w: float, e: float) -> Drawn:
     def perturb(x: Array, rng: Rng) -> Array:
         return np.where(rng.random(x.shape) < w / 4, x, rounded(x + noise(x.shape, rng, 1 / e)))
 
-    law = mixed(w / 4, (point(0), point(1)), shifted(1 / e))
-    return Drawn("the truth at times", w, perturb, (0.0, 1.0), law, e)
+    distribution = mixed(w / 4, (point(0), point(1)), shifted(1 / e))
+    return Drawn("the truth at times", w, perturb, (0.0, 1.0), distribution, e)
 
 
 def truth_far_off(p: Rng, w: float, e: float) -> Drawn:
@@ -416,9 +424,9 @@ def combined(name: str, w: float, e: float, gain: float, moved: bool) -> Drawn:
         return below
 
     shift = pair[1][1] - gain * pair[1][0]
-    law = mixed(w, (point(0), point(shift)), (on_grid(cdf(0)), on_grid(cdf(shift))))
+    distribution = mixed(w, (point(0), point(shift)), (on_grid(cdf(0)), on_grid(cdf(shift))))
     # Right, it costs what both numbers cost.
-    return Drawn(name, w, perturb, pair, law, e, hidden=w > 0)
+    return Drawn(name, w, perturb, pair, distribution, e, hidden=w > 0)
 
 
 def noise_reused(p: Rng, w: float, e: float) -> Drawn:
@@ -460,9 +468,12 @@ def memo_forgets(p: Rng, w: float, e: float) -> Drawn:
     pairs = tuple(w * np.outer(each, each).ravel() + (1 - w) * np.diag(each).ravel() for each in one)
     if options > 2:  # two other options that differ are no repeat
         others = options - 2
-        for each, law in zip(one, pairs, strict=True):
-            law[8] = w * each[2] ** 2 / others + (1 - w) * each[2]
-        pairs = tuple(np.append(law, w * each[2] ** 2 * (1 - 1 / others)) for each, law in zip(one, pairs, strict=True))
+        for each, distribution in zip(one, pairs, strict=True):
+            distribution[8] = w * each[2] ** 2 / others + (1 - w) * each[2]
+        pairs = tuple(
+            np.append(distribution, w * each[2] ** 2 * (1 - 1 / others))
+            for each, distribution in zip(one, pairs, strict=True)
+        )
     return Drawn("memory forgets", w, perturb, (0, 1), (pairs[0], pairs[1]), e)
 
 
@@ -476,8 +487,8 @@ def memo_leaks(p: Rng, w: float, e: float) -> Drawn:
 
     share = np.array([respond_share(e, 4, k == 0) for k in range(4)])
     other = np.array([respond_share(e, 4, k == 1) for k in range(4)])
-    law = (w * np.diag(share) + (1 - w) * np.outer(share, share)).ravel(), np.outer(share, other).ravel()
-    return Drawn("memory tells", w, perturb, (np.array([0, 0]), np.array([0, 1])), law, e)
+    distribution = (w * np.diag(share) + (1 - w) * np.outer(share, share)).ravel(), np.outer(share, other).ravel()
+    return Drawn("memory tells", w, perturb, (np.array([0, 0]), np.array([0, 1])), distribution, e)
 
 
 def respond_share(epsilon: float, options: int, same: bool) -> float:
@@ -492,9 +503,9 @@ def tree_level(p: Rng, w: float, e: float) -> Drawn:
     def perturb(x: Array, rng: Rng) -> Array:
         return np.cumsum(rounded(x + noise(x.shape, rng, scale)), -1)
 
-    laws = [shifted(float(each)) for each in np.sort(scale)]
-    law = both(laws[0], both(laws[1], laws[2]))
-    return Drawn("tree level", w, perturb, (np.zeros(3), np.ones(3)), law, e)
+    distributions = [shifted(float(each)) for each in np.sort(scale)]
+    distribution = both(distributions[0], both(distributions[1], distributions[2]))
+    return Drawn("tree level", w, perturb, (np.zeros(3), np.ones(3)), distribution, e)
 
 
 def selection(p: Rng, w: float, e: float) -> Drawn:
@@ -509,8 +520,8 @@ def selection(p: Rng, w: float, e: float) -> Drawn:
         return np.stack([chosen, best], -1)
 
     gap = w * np.eye(3)[:2] + (1 - w) / 3
-    law = tuple(np.outer(a, b).ravel() for a, b in zip(shares, gap, strict=True))
-    return Drawn("selection and gap", w, perturb, (scores[0], scores[1]), (law[0], law[1]), e)
+    distribution = tuple(np.outer(a, b).ravel() for a, b in zip(shares, gap, strict=True))
+    return Drawn("selection and gap", w, perturb, (scores[0], scores[1]), (distribution[0], distribution[1]), e)
 
 
 def pad_used_twice(p: Rng, w: float, e: float) -> Drawn:
@@ -531,10 +542,10 @@ def zero_sign(p: Rng, w: float, e: float) -> Drawn:
         y = np.maximum(rounded(x + noise(x.shape, rng, 1 / e)), 0.0)
         return np.where(y == 0, np.copysign(0.0, 0.5 - told(x.astype(np.int64), rng, w)), y)
 
-    laws = []
+    distributions = []
     for one, sign in zip(shifted(1 / e), bit(w), strict=True):
-        laws.append(np.concatenate([one[: REACH + 1].sum() * sign, one[REACH + 1 :]]))
-    return Drawn("sign of zero", w, perturb, (0.0, 1.0), (laws[0], laws[1]), e)
+        distributions.append(np.concatenate([one[: REACH + 1].sum() * sign, one[REACH + 1 :]]))
+    return Drawn("sign of zero", w, perturb, (0.0, 1.0), (distributions[0], distributions[1]), e)
 
 
 def no_number(p: Rng, w: float, e: float) -> Drawn:
@@ -546,8 +557,8 @@ def no_number(p: Rng, w: float, e: float) -> Drawn:
         lost = rng.random(x.shape) < np.where(x > 0, shares[1], shares[0])
         return np.where(lost, np.nan, rounded(x + noise(x.shape, rng, 1 / e)))
 
-    laws = [np.append((1 - s) * one, s) for s, one in zip(shares, shifted(1 / e), strict=True)]
-    return Drawn("NaN", w, perturb, (0.0, 1.0), (laws[0], laws[1]), e)
+    distributions = [np.append((1 - s) * one, s) for s, one in zip(shares, shifted(1 / e), strict=True)]
+    return Drawn("NaN", w, perturb, (0.0, 1.0), (distributions[0], distributions[1]), e)
 
 
 def payload(p: Rng, w: float, e: float) -> Drawn:
@@ -557,8 +568,8 @@ def payload(p: Rng, w: float, e: float) -> Drawn:
         marked = (0x7FF8000000000000 + told(x.astype(np.int64), rng, w)).view(np.float64)
         return np.where(rng.random(x.shape) < 0.5, marked, rounded(x + noise(x.shape, rng, 1 / e)))
 
-    laws = [np.concatenate([b / 2, one / 2]) for b, one in zip(bit(w), shifted(1 / e), strict=True)]
-    return Drawn("bits of NaN", w, perturb, (0.0, 1.0), (laws[0], laws[1]), e)
+    distributions = [np.concatenate([b / 2, one / 2]) for b, one in zip(bit(w), shifted(1 / e), strict=True)]
+    return Drawn("bits of NaN", w, perturb, (0.0, 1.0), (distributions[0], distributions[1]), e)
 
 
 def overflow(p: Rng, w: float, e: float) -> Drawn:
@@ -568,8 +579,8 @@ def overflow(p: Rng, w: float, e: float) -> Drawn:
         sign = 2.0 * told(x.astype(np.int64), rng, w) - 1
         return np.where(rng.random(x.shape) < 0.1, sign * np.inf, rounded(x + noise(x.shape, rng, 1 / e)))
 
-    laws = [np.concatenate([0.1 * b, 0.9 * one]) for b, one in zip(bit(w), shifted(1 / e), strict=True)]
-    return Drawn("infinities", w, perturb, (0.0, 1.0), (laws[0], laws[1]), e)
+    distributions = [np.concatenate([0.1 * b, 0.9 * one]) for b, one in zip(bit(w), shifted(1 / e), strict=True)]
+    return Drawn("infinities", w, perturb, (0.0, 1.0), (distributions[0], distributions[1]), e)
 
 
 def lowest_bit(p: Rng, w: float, e: float) -> Drawn:

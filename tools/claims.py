@@ -60,9 +60,9 @@ def counts() -> dict[str, Any]:
     return {
         "claims that can be computed": len(some),
         "that the paper's numbers leave in place": sum(
-            verdict(one, one.paper) in ("agrees", "in kind") for one in some
+            verdict(one, one.paper) in ("agrees", "qualitative") for one in some
         ),
-        "that a null leaves in place": sum(verdict(one, one.null) in ("agrees", "in kind") for one in some),
+        "that a null leaves in place": sum(verdict(one, one.null) in ("agrees", "qualitative") for one in some),
         "that neither half nor 1.5 times the number refutes": sum(not any(sees(one)) for one in some),
         "kept verdicts": dict(kept),
     }

@@ -129,19 +129,23 @@ LAW_FREE = ("P(better)", "performance profile")
 NONE = statistics.Estimate(np.nan, np.nan, np.nan)
 
 
-def laws_of(name: str) -> tuple[str, ...]:
+def distributions_of(name: str) -> tuple[str, ...]:
     """Those under which a statistic is used: of trainings, of which any may fail, or of seeds; `mean` also where a run
     in ten fails, to show why it is not used there."""
     if name in OF_TRAININGS:
         return FAILING
     if name in LAW_FREE:
         return ("normal",)
-    return tuple(law for law in LAWS if law != "one in ten fails" or name in ("mean", "interquartile mean"))
+    return tuple(
+        distribution
+        for distribution in LAWS
+        if distribution != "one in ten fails" or name in ("mean", "interquartile mean")
+    )
 
 
-def coverage(draw: Draw, law: str, runs: int, tasks: int) -> float | None:
+def coverage(draw: Draw, distribution: str, runs: int, tasks: int) -> float | None:
     """The share of intervals that hold the truth; None if fewer than half of the samples have one."""
-    sampler, held, given = Sampler(LAWS[law], runs), 0, 0
+    sampler, held, given = Sampler(LAWS[distribution], runs), 0, 0
     for _ in range(REPEATS):
         truth, (_, low, high) = draw(sampler, runs, tasks)
         given += not np.isnan(low)
@@ -154,9 +158,9 @@ def table() -> str:
     recorded = json.loads((RESULTS / "interval_coverage.json").read_text(encoding="utf-8"))
     columns = [str(runs) for runs in recorded["runs"]]
     lines = [f"| statistic | scores | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
-    for name, laws in recorded["coverage"].items():
-        for law, shares in laws.items():
-            lines.append(f"| {name} | {law} | {' | '.join(map(percent, shares.values()))} |")
+    for name, distributions in recorded["coverage"].items():
+        for distribution, shares in distributions.items():
+            lines.append(f"| {name} | {distribution} | {' | '.join(map(percent, shares.values()))} |")
     return "\n".join(lines)
 
 
@@ -171,9 +175,9 @@ def main(arguments: list[str]) -> None:
     found: dict[str, Any] = {}
     for name, (draw, tasks) in STATISTICS.items():
         found[name] = {}
-        for law in laws_of(name):
-            shares = {runs: coverage(draw, law, runs, tasks) for runs in RUNS}
-            found[name][law] = {runs: share and round(share, 4) for runs, share in shares.items()}
-            print(name, law, found[name][law], flush=True)
+        for distribution in distributions_of(name):
+            shares = {runs: coverage(draw, distribution, runs, tasks) for runs in RUNS}
+            found[name][distribution] = {runs: share and round(share, 4) for runs, share in shares.items()}
+            print(name, distribution, found[name][distribution], flush=True)
     result = {"repeats": REPEATS, "runs": RUNS, "coverage": found}
     record("interval_coverage", result, ("taciturn", "numpy", "scipy"), folder=RESULTS)

@@ -109,16 +109,16 @@ def train_in(task: Task, agent: Any, name: str, seed: int, channels: Any = None)
     """Train an agent with these on the channels; None: with what it puts there under the total."""
     world = population(task_config(task, name), 1, "training")
     if channels is None:
-        configuration = own_configuration(agent, world, total(task))
+        configuration = own_configuration(agent, world, budget(task))
         assert configuration is not None
         channels = configuration.channels
     world.reset(seed=seed, options={"channels": channels})
     return agent.train(world)
 
 
-def total(task: Task) -> float:
-    assert isinstance(task.total, float)
-    return task.total
+def budget(task: Task) -> float:
+    assert isinstance(task.budget, float)
+    return task.budget
 
 
 def measured(
@@ -128,7 +128,7 @@ def measured(
     config = task_config(task, name)
     if (
         channels is None
-        and (configuration := own_configuration(agent, population(config, 1, purpose), total(task))) is not None
+        and (configuration := own_configuration(agent, population(config, 1, purpose), budget(task))) is not None
     ):
         channels = configuration.channels
     return float(judged(population(config, runs, purpose), agent, config, seed, channels)[task.measure].mean())
@@ -168,7 +168,7 @@ def train(name: str) -> list[dict[str, Any]]:
 def judge(name: str) -> dict[str, Any]:
     """The measure of each training, of `alone` and of the designed agent, by seed, and their differences."""
     one = SETTINGS[name]
-    task, alone = TASKS[one.task], BENCHMARKS[TASKS[one.task].env].alone
+    task, alone = TASKS[one.task], BENCHMARKS[TASKS[one.task].env].no_communication
     assert alone is not None
     rivals = {"alone": alone.policy, "designed": one.designed}
     values: dict[str, list[float]] = {"learned": [], "alone": [], "designed": []}
@@ -265,7 +265,7 @@ def independent_ppo(name: str) -> dict[str, Any]:
         learner = SharedPPO(seed=seed, **PPO)
         for purpose, runs in (("training", 1), ("evaluation", RUNS)):
             world = population(config, runs, purpose)
-            channels = listener.within(world.view(), total(task))
+            channels = listener.within(world.view(), budget(task))
             world = Remembering(world)
             for channel, mechanism in channels.items():
                 world = Privatize(world, channel, mechanism)

@@ -86,9 +86,9 @@ def theirs(epsilon: float, seed: int, noise: float | None) -> tuple[float, float
             epsilon=epsilon,
             delta=DELTA,
         )
-        law = GaussianMechanism.from_privacy_accountant(accountant=accountant, clipping_bound=CLIP)
+        mechanism = GaussianMechanism.from_privacy_accountant(accountant=accountant, clipping_bound=CLIP)
     else:
-        law = GaussianMechanism(CLIP, noise * COHORT / CLIP)
+        mechanism = GaussianMechanism(CLIP, noise * COHORT / CLIP)
     FederatedAveraging().run(
         NNAlgorithmParams(
             central_num_iterations=ROUNDS,
@@ -99,7 +99,7 @@ def theirs(epsilon: float, seed: int, noise: float | None) -> tuple[float, float
         SimulatedBackend(
             FederatedDataset(clients.__getitem__, get_user_sampler("random", list(range(CLIENTS)))),
             None,
-            postprocessors=[CentrallyAppliedPrivacyMechanism(law)],
+            postprocessors=[CentrallyAppliedPrivacyMechanism(mechanism)],
         ),
         model,
         NNTrainHyperParams(local_num_epochs=1, local_learning_rate=RATE, local_batch_size=BATCH),
@@ -107,7 +107,7 @@ def theirs(epsilon: float, seed: int, noise: float | None) -> tuple[float, float
         send_metrics_to_platform=False,
     )
     held_out = torch.as_tensor(data.test_x.astype(np.float32)), torch.as_tensor(data.test_y)
-    return net.metrics(*held_out)["loss"], float(law.relative_noise_stddev) * CLIP / COHORT
+    return net.metrics(*held_out)["loss"], float(mechanism.relative_noise_stddev) * CLIP / COHORT
 
 
 def summary(losses: Any, noise: float) -> dict[str, Any]:

@@ -32,13 +32,13 @@ from taciturn.bench.tables import listed
 from taciturn.bench.tasks import (
     BENCHMARKS,
     CLASSIC,
-    NO_LIMIT,
+    NO_BUDGET_LIMIT,
     PAPER,
     STANDARD,
     TASK_AGENT,
     TASKS,
+    budgets_of,
     covered,
-    totals_of,
     world_title,
 )
 
@@ -175,10 +175,10 @@ def together() -> str:
     lines = ["| task | none | 10 | 3 | 1 | best |", "|---|---:|---:|---:|---:|---|"]
     pays, lost = list[str](), list[str]()
     for board in standing(some):
-        totals = totals_of(board.task.env)
+        totals = budgets_of(board.task.env)
         if board.scale is None or len(totals) == 1:
             continue
-        known = [one for total in totals for one in standing(some, total) if one.task.plain == board.task.plain]
+        known = [one for budget in totals for one in standing(some, budget) if one.task.plain == board.task.plain]
         best = [(there.label(one), there.judged(one)) for there in known if (one := there.best()) is not None]
         scores = [score for _, score in best if score is not None]
         if len(scores) < len(totals):
@@ -230,16 +230,16 @@ def by_whom_agents_trust() -> str:
     """Three sentences on whom agents trust, from the study `trust`."""
     _, results, _ = kept("trust")
 
-    def best(env: str, size: str, total: float, trust: str) -> str:
-        _, found = champion(results.select(env=env, size=size, total=total, trust=trust))
+    def best(env: str, size: str, budget: float, trust: str) -> str:
+        _, found = champion(results.select(env=env, size=size, budget=budget, trust=trust))
         return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
-    def by_size(env: str, total: float, told: dict[str, str], join: str) -> str:
+    def by_size(env: str, budget: float, told: dict[str, str], join: str) -> str:
         """`told` says in words what each model does."""
         parts = []
         for size in SIZES[env]:
             config = results.select(env=env, size=size).groups[0].config
-            scores = join.join(f"{best(env, size, total, model)}{words}" for model, words in told.items())
+            scores = join.join(f"{best(env, size, budget, model)}{words}" for model, words in told.items())
             parts.append(f"with {size_in_words(config)} {scores}")
         return "; ".join(parts)
 
@@ -356,17 +356,17 @@ def found() -> str:
     some = boards(results)
     scores: dict[Any, list[float]] = {}
     gossip = {}
-    for total in (NO_LIMIT, 1.0):
-        for board in standing(some, total):
+    for budget in (NO_BUDGET_LIMIT, 1.0):
+        for board in standing(some, budget):
             best = board.best()
-            if best is None or (score := board.judged(best)) is None or len(totals_of(board.task.env)) == 1:
+            if best is None or (score := board.judged(best)) is None or len(budgets_of(board.task.env)) == 1:
                 continue
             if board.task.name == STANDARD:
-                scores.setdefault(total, []).append(score.value)
-            if total == 1.0 and board.task.env == "gossip_bandit_v0":
+                scores.setdefault(budget, []).append(score.value)
+            if budget == 1.0 and board.task.env == "gossip_bandit_v0":
                 gossip[dict(board.task.params)["num_agents"]] = score.value
     (few, little), (many, more) = sorted(gossip.items())
-    lowest, highest = (pick(scores[NO_LIMIT]) for pick in (min, max))
+    lowest, highest = (pick(scores[NO_BUDGET_LIMIT]) for pick in (min, max))
     left, most = (pick(scores[1.0]) for pick in (min, max))
     rule = ", ".join(f"{number('jiang2020-3-3', 'Section 3.4.1: thresholds', label):.0f}" for label in ("k*", "k0*"))
     told = [

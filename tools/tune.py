@@ -32,7 +32,7 @@ from taciturn.bench.results import TUNING_SEEDS, Config
 from taciturn.bench.tasks import (
     BENCHMARKS,
     CLASSIC,
-    NO_LIMIT,
+    NO_BUDGET_LIMIT,
     PAPER,
     PROTECTED,
     STANDARD,
@@ -61,14 +61,14 @@ def jobs() -> list[tuple[Task, str, str]]:
             continue
         kinds = {
             CLASSIC: benchmark.classic,
-            PAPER: benchmark.papers(free=task.total == NO_LIMIT),
+            PAPER: benchmark.papers(free=task.budget == NO_BUDGET_LIMIT),
             TASK_AGENT: benchmark.designed,
         }
-        if task.name == STANDARD and task.total == NO_LIMIT:
+        if task.name == STANDARD and task.budget == NO_BUDGET_LIMIT:
             kinds[TUNED_LEARNER] = benchmark.tuned
         for kind, some in kinds.items():
             for policy, own in some:
-                absent = task.total != NO_LIMIT and protected is not None and policy in protected.without
+                absent = task.budget != NO_BUDGET_LIMIT and protected is not None and policy in protected.without
                 if own == TUNED and policy in benchmark.search and not absent:
                     found.append((task, policy, kind))
     return found + [(task, speaker.settings, TASK_AGENT) for task, speaker in trust.searched()]
@@ -89,15 +89,15 @@ def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int)
     form = next((one.world for _, one in trust.searched() if one.settings == asked), {})
     learner = learns(policy)
     params = (
-        BENCHMARKS[task.env].params(policy, learns=learner) | dict(task.variant.params) | under(task.env, task.total)
+        BENCHMARKS[task.env].params(policy, learns=learner) | dict(task.variant.params) | under(task.env, task.budget)
     )
     params |= form
-    one = config(task.env, policy, own, **params) | {"kind": kind, "total": task.total}
+    one = config(task.env, policy, own, **params) | {"kind": kind, "budget": task.budget}
     try:
         given: Config = own | ({"seed": seed} if learner else {}) | ({"trust_model": trusted} if trusted else {})
         agent = bring(policy, **given)
         channels = None
-        if isinstance(task.total, float):
+        if isinstance(task.budget, float):
             channels = configurations_by_rank(task, agent, one, seed, min(runs, TRIED))[0].channels
         found = judged(
             population(one, runs, "training" if not learner else "choice of settings", task.variant),

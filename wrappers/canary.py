@@ -177,20 +177,27 @@ class CanaryRuns:
     @property
     def idealised(self) -> bool:
         """Whether any mechanism on the channels draws its noise in floating point."""
-        laws = [config.mechanism for config in self.channel_configs.values() if config.mechanism is not None]
-        return any(getattr(law, "mechanism", law).idealised for law in laws)
+        mechanisms = [config.mechanism for config in self.channel_configs.values() if config.mechanism is not None]
+        return any(getattr(mechanism, "mechanism", mechanism).idealised for mechanism in mechanisms)
 
     @property
     def memoryless(self) -> bool:
         """Whether each message is perturbed by itself, so that log-likelihood ratios add up."""
-        laws = [self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair]
-        return all(law is not None and not law.stateful and not law.averages and not law.shuffles for law in laws)
+        mechanisms = [
+            self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair
+        ]
+        return all(
+            mechanism is not None and not mechanism.stateful and not mechanism.averages and not mechanism.shuffles
+            for mechanism in mechanisms
+        )
 
     @property
     def kind(self) -> str | None:
         """The kind of all mechanisms on the audited channels; None if they are of several kinds or missing."""
-        laws = [self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair]
-        kinds = {None if law is None else law.kind for law in laws}
+        mechanisms = [
+            self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair
+        ]
+        kinds = {None if mechanism is None else mechanism.kind for mechanism in mechanisms}
         return kinds.pop() if len(kinds) == 1 else None
 
     def __call__(self, world: Any, rng: Generator, count: int) -> Array:
@@ -275,7 +282,7 @@ class CanaryRuns:
         """
         total, start = np.zeros(len(transcripts)), 0
         for name, two in self.pair.items():
-            law: Any = self.channel_configs[name].mechanism
+            mechanism: Any = self.channel_configs[name].mechanism
             kept, shape, dtype = self._layout[name]
             width = kept * (1 + math.prod(shape))
             part = transcripts[:, start : start + width].reshape(len(transcripts), kept, -1)
@@ -283,9 +290,11 @@ class CanaryRuns:
             counts = part[:, :, 0] == 1
             if self.unit == "event":
                 counts[:, 1:] = False
-            reach = float(np.linalg.norm((two[1] - 1.0 * two[0]).ravel(), law.norm)) or 1.0
+            reach = float(np.linalg.norm((two[1] - 1.0 * two[0]).ravel(), mechanism.norm)) or 1.0
             worlds = (np.broadcast_to(x, (len(part), kept, *x.shape)) for x in (two[first], two[second]))
-            ratios = law.log_likelihood_ratio(part[:, :, 1:].reshape(-1, kept, *shape).astype(dtype), *worlds, reach)
+            ratios = mechanism.log_likelihood_ratio(
+                part[:, :, 1:].reshape(-1, kept, *shape).astype(dtype), *worlds, reach
+            )
             with np.errstate(invalid="ignore"):
                 total += np.where(counts, ratios.reshape(len(part), kept, -1).sum(-1), 0.0).sum(1)
         return total

@@ -352,8 +352,8 @@ class ChangedRuns:
     def idealised(self) -> bool:
         """Whether any mechanism on the channels draws its noise in floating point."""
         configs = [config for each in self.channel_configs for config in each.values()]
-        laws = [config.mechanism for config in configs if config.mechanism is not None]
-        return any(getattr(law, "mechanism", law).idealised for law in laws)
+        mechanisms = [config.mechanism for config in configs if config.mechanism is not None]
+        return any(getattr(mechanism, "mechanism", mechanism).idealised for mechanism in mechanisms)
 
     def _play(
         self,
@@ -398,7 +398,7 @@ class ChangedRuns:
         the pilot runs with noise, which an attacker who knows the data can play."""
         seed = int(rng.integers(2**63))
         noted = {name: Noted() for name, one in self.env.channels.items() if not one.chosen}
-        bare = {name: ChannelConfig(law) for name, law in noted.items()}
+        bare = {name: ChannelConfig(mechanism) for name, mechanism in noted.items()}
         first, second = (self._play(world, PILOT, seed, bare, watched=False)[1] for world in (0, 1))
         moved = []
         for name, transcript in first.items():

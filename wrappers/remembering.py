@@ -95,7 +95,11 @@ class SocialMemory:
         self._rounds = issubclass(world, SocialBandit)
         if not self._rounds and params.reward != "pull":
             raise ValueError(f"reward must be 'pull' for agents to remember signals, not {params.reward!r}")
-        self._layout, self._scale, self._law = view.roles[role].layout, float(view.reply_scale), view.reply_law
+        self._layout, self._scale, self._distribution = (
+            view.roles[role].layout,
+            float(view.reply_scale),
+            view.reply_distribution,
+        )
         self._others, self._options, self._flat = params.num_agents, params.num_options, params.flat_actions
         self._shape = (view.num_envs, view.roles[role].num_agents)
         self._repeated = isinstance(mechanism, Scheduled | Memoized)
@@ -152,7 +156,7 @@ class SocialMemory:
         return self._held[np.arange(len(agents))[:, None], agents]
 
     def known(self, agents: Ints) -> dict[str, Array]:
-        at, (p, q) = (np.arange(len(agents))[:, None], agents), self._law
+        at, (p, q) = (np.arange(len(agents))[:, None], agents), self._distribution
         bits, copies, requests = np.split(self._copies[at], [self._options, self._options + 1], -1)
         share = copies / (np.maximum(requests, 1e-300) * self._others)
         share = 1.0 / self._others if self._rounds else np.minimum(share, 1.0)

@@ -6,27 +6,27 @@ from typing import Any
 import numpy as np
 
 from taciturn.bench.results import RUNS, Config, Group
-from taciturn.bench.study import POOLS
+from taciturn.bench.study import CENTRALISED
 from taciturn.bench.tasks import (
     BENCHMARKS,
     EPSILON,
     KINDS,
     LISTENS,
-    MARKS,
     MESSAGES,
-    NO_LIMIT,
+    NO_BUDGET_LIMIT,
     ORACLE,
+    REFERENCES,
     RETURN,
     SILENCED,
     STANDARD,
     YOURS,
+    budgets_of,
     tasks_of,
-    totals_of,
 )
 from taciturn.registry import make_policy, policies
 from taciturn.validation import choice, number, shown
 
-ENTRIES = ("env", "env_params", "policy", "policy_params", "kind", "content", "knows_truth", "memoryless", "total")
+ENTRIES = ("env", "env_params", "policy", "policy_params", "kind", "content", "knows_truth", "memoryless", "budget")
 LONGEST_NAME = 200
 LARGEST = 1e12
 """No number of the study can be larger."""
@@ -36,22 +36,22 @@ def check_entry(group: Group, own: list[Config], seeds: range) -> None:
     """Raises ValueError unless it is one of the study's `own` configurations or someone's agent, with numbers that its
     runs can give."""
     config = group.config
-    if choice("kind", config.get("kind"), (*KINDS, *MARKS, ORACLE, YOURS)) == YOURS:
+    if choice("kind", config.get("kind"), (*KINDS, *REFERENCES, ORACLE, YOURS)) == YOURS:
         check_agent(config)
     elif config not in own:
         raise ValueError(f"kind must be {YOURS!r} of an agent that the study does not have, not {config['kind']!r}")
     if not set(group.seeds.tolist()) <= set(seeds):
         raise ValueError(f"seeds must be of those from 0 to {seeds[-1]}, not {shown(group.seeds.tolist())}")
     benchmark = BENCHMARKS[config["env"]]
-    name = config["tasks"][0] if config["kind"] in MARKS else config.get("size", STANDARD)
+    name = config["tasks"][0] if config["kind"] in REFERENCES else config.get("size", STANDARD)
     measure = next(task for task in tasks_of(config["env"]) if task.name == name).metric
     bounds = {task.metric: benchmark.bounds for task in tasks_of(config["env"])}
     bounds |= {f"{measure}/{SILENCED}": benchmark.bounds}
-    bounds |= {RETURN: (-math.inf, math.inf), POOLS: (0.0, 1.0), LISTENS: (0.0, 1.0)}
+    bounds |= {RETURN: (-math.inf, math.inf), CENTRALISED: (0.0, 1.0), LISTENS: (0.0, 1.0)}
     bounds |= dict.fromkeys((MESSAGES, EPSILON, "epsilon_message"), (0.0, math.inf))
-    if (total := config.get("total", NO_LIMIT)) not in totals_of(config["env"]):
-        raise ValueError(f"total must be one of {', '.join(map(str, totals_of(config['env'])))}, not {shown(total)}")
-    needed = {measure} if total != NO_LIMIT else {measure, RETURN}
+    if (budget := config.get("budget", NO_BUDGET_LIMIT)) not in budgets_of(config["env"]):
+        raise ValueError(f"total must be one of {', '.join(map(str, budgets_of(config['env'])))}, not {shown(budget)}")
+    needed = {measure} if budget != NO_BUDGET_LIMIT else {measure, RETURN}
     if group.metrics.keys() - bounds.keys() or needed - group.metrics.keys():
         raise ValueError(f"metrics must be {', '.join(bounds)}, not {shown([*group.metrics])}")
     for name, values in group.metrics.items():

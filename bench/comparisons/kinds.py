@@ -15,10 +15,10 @@ from taciturn.bench.comparisons.entries import check_entry
 from taciturn.bench.comparisons.playing import (
     SEARCH,
     Played,
-    centralised_mind,
     configurations_by_rank,
     first_within,
     fits,
+    how_centralised,
     loaded,
     opened,
     played,
@@ -42,7 +42,7 @@ from taciturn.bench.scores import (
     who_is_best,
 )
 from taciturn.bench.store import StoreError
-from taciturn.bench.study import POOLS, Plot, Score, Study, Table, register
+from taciturn.bench.study import CENTRALISED, Plot, Score, Study, Table, register
 from taciturn.bench.submission import Submission
 from taciturn.bench.tasks import (
     BENCHMARKS,
@@ -50,13 +50,13 @@ from taciturn.bench.tasks import (
     DELTA,
     LEARNED,
     LISTENS,
-    MARKS,
-    NO_LIMIT,
+    NO_BUDGET_LIMIT,
     ORACLE,
     PAPER,
     PLAIN,
     PROTECTED,
     RANDOM,
+    REFERENCES,
     RETURN,
     SILENCED,
     STANDARD,
@@ -64,18 +64,18 @@ from taciturn.bench.tasks import (
     TUNED_LEARNER,
     YOURS,
     Task,
+    budgets_of,
     covered,
     tasks_of,
-    totals_of,
     under,
 )
-from taciturn.bench.tasks.benchmark import PLAIN_PPO, TUNED, Entry, Mark
+from taciturn.bench.tasks.benchmark import PLAIN_PPO, TUNED, Entry, Reference
 from taciturn.bench.tuned import settings
 from taciturn.policies import Learner
 
 QUICK: Config = {"replicas": 10, "messages": [5, 125], "tasks": [STANDARD]}
 QUICK_STEPS = 2048
-QUICK_TOTALS = (NO_LIMIT, 3.0)
+QUICK_TOTALS = (NO_BUDGET_LIMIT, 3.0)
 FITS = 10
 """An agent must be able to play so many steps of a world to take part in it: a first action may be valid by chance."""
 HELD_OUT_SHARE = 2
@@ -122,15 +122,15 @@ class KindsOfAgents(Study):
         for env in BENCHMARKS:
             sizes = [task for task in tasks_of(env) if not task.held_out]
             for first in sizes[:1] if quick else sizes:
-                for total in totals_of(env):
-                    if not quick or total in QUICK_TOTALS:
-                        task = first._replace(total=total)
+                for budget in budgets_of(env):
+                    if not quick or budget in QUICK_TOTALS:
+                        task = first._replace(budget=budget)
                         found += [one | QUICK if quick else one for one in entries_of(task, quick)]
         return self.sweep(found, range(self.seeds[not quick]))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         one, tell = cell.config, progress or (lambda _: None)
-        total, replicas = one.get("total", NO_LIMIT), one.get("replicas", runs_of(one))
+        budget, replicas = one.get("budget", NO_BUDGET_LIMIT), one.get("replicas", runs_of(one))
         tasks = played_by(one)
         agent, configurations_within = self.prepared(cell, tasks[0], tell)
         means, scores = dict[str, float](), np.empty(0)
@@ -143,14 +143,16 @@ class KindsOfAgents(Study):
             if not fits(task, agent, one):
                 continue
             if one["kind"] == YOURS:
-                pooled = bool(centralised_mind(agent, one, cell.seed, task.variant))
-                means[POOLS] = max(means.get(POOLS, 0.0), float(pooled))
+                centralised = bool(how_centralised(agent, one, cell.seed, task.variant))
+                means[CENTRALISED] = max(means.get(CENTRALISED, 0.0), float(centralised))
             runs = max(replicas // HELD_OUT_SHARE, 1) if task.held_out else replicas
             result: Played = played(task, agent, one, runs, cell.seed, configuration) if place else first
             means[task.metric] = float(result.metrics[task.measure].mean())
         means |= {RETURN: float(first.metrics[RETURN].mean()), **first.spent}
         scores = first.metrics[tasks[0].measure]
-        listens = BENCHMARKS[one["env"]].hears and total == NO_LIMIT and one["kind"] not in (*MARKS, ORACLE)
+        listens = (
+            BENCHMARKS[one["env"]].hears and budget == NO_BUDGET_LIMIT and one["kind"] not in (*REFERENCES, ORACLE)
+        )
         if listens and replicas > 1:
             deaf = played(tasks[0], agent, one, replicas, cell.seed, configuration, silenced=True).metrics[
                 tasks[0].measure
@@ -165,7 +167,7 @@ class KindsOfAgents(Study):
     def prepared(self, cell: Cell, task: Task, tell: Progress) -> tuple[Any, list[Configuration]]:
         """The agent of a cell, trained if it is a learner, and the ways in which it may spend the task's total, best
         first; none without a total."""
-        if not isinstance(task.total, float):
+        if not isinstance(task.budget, float):
             return loaded(cell, tell), []
         one = cell.config
         world = population(one, 1, "choice of a level", task.variant)
@@ -232,7 +234,7 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
     """The configurations of all agents that are run for a standard task at a total."""
     benchmark, found = BENCHMARKS[task.env], list[Config]()
     protected = PROTECTED.get(task.env)
-    free, first = task.total == NO_LIMIT, task.name == STANDARD
+    free, first = task.budget == NO_BUDGET_LIMIT, task.name == STANDARD
     learners: dict[str, tuple[Entry, ...]] = {}
     if first and free:
         learners = {
@@ -258,48 +260,51 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
             params = (
                 benchmark.params(policy, learns=kind in LEARNED)
                 | dict(task.variant.params)
-                | under(task.env, task.total)
+                | under(task.env, task.budget)
             )
             params |= benchmark.quick if quick else {}
-            one = config(task.env, policy, settings(task, policy, own), **params) | {"kind": kind, "total": task.total}
+            one = config(task.env, policy, settings(task, policy, own), **params) | {
+                "kind": kind,
+                "budget": task.budget,
+            }
             one |= {} if first else {"size": task.name}
             if one not in found:  # nothing was searched
                 found.append(one)
     if free:
         found += [
-            mark_config(tasks, kind, mark, quick)
-            for kind in MARKS
-            for mark, tasks in marked(task, kind)
+            mark_config(tasks, kind, reference, quick)
+            for kind in REFERENCES
+            for reference, tasks in marked(task, kind)
             if task in tasks or not quick
         ]
     return found
 
 
-def marked(first: Task, kind: str) -> list[tuple[Mark, list[Task]]]:
+def marked(first: Task, kind: str) -> list[tuple[Reference, list[Task]]]:
     """The marks of a standard task and of its variants, each with the tasks that it plays. It hears nothing, or
     everything, so that it need not play where only messages are disturbed."""
-    found: list[tuple[Mark, list[Task]]] = []
-    for task in tasks_of(first.env, NO_LIMIT, first.size):
-        own: Mark | None = getattr(task.variant, kind)
-        mark: Mark | None = own or getattr(BENCHMARKS[first.env], kind)
-        if mark is not None and (own or not task.variant.faults):
-            known = next((tasks for other, tasks in found if other == mark), None)
+    found: list[tuple[Reference, list[Task]]] = []
+    for task in tasks_of(first.env, NO_BUDGET_LIMIT, first.size):
+        own: Reference | None = getattr(task.variant, kind)
+        reference: Reference | None = own or getattr(BENCHMARKS[first.env], kind)
+        if reference is not None and (own or not task.variant.faults):
+            known = next((tasks for other, tasks in found if other == reference), None)
             if known is None:
-                found.append((mark, [task]))
+                found.append((reference, [task]))
             else:
                 known.append(task)
     return found
 
 
-def mark_config(tasks: list[Task], kind: str, mark: Mark, quick: bool) -> Config:
+def mark_config(tasks: list[Task], kind: str, reference: Reference, quick: bool) -> Config:
     """The configuration of a mark that plays these tasks."""
     benchmark, first = BENCHMARKS[tasks[0].env], tasks[0]
-    params = benchmark.params(mark.policy, learns=False) | dict(first.variant.params if first.variant.size else {})
+    params = benchmark.params(reference.policy, learns=False) | dict(first.variant.params if first.variant.size else {})
     params |= benchmark.quick if quick else {}
-    one = config(first.env, mark.policy, settings(first, mark.policy, mark.own), **params)
-    one |= {"kind": kind, "total": NO_LIMIT, "tasks": [task.name for task in tasks]}
-    one |= {"world": dict(mark.world)} if mark.world else {}
-    return one | ({"plays_in": mark.plays_in} if mark.plays_in else {})
+    one = config(first.env, reference.policy, settings(first, reference.policy, reference.own), **params)
+    one |= {"kind": kind, "budget": NO_BUDGET_LIMIT, "tasks": [task.name for task in tasks]}
+    one |= {"world": dict(reference.world)} if reference.world else {}
+    return one | ({"plays_in": reference.plays_in} if reference.plays_in else {})
 
 
 def runs_of(one: Config) -> int:
@@ -312,12 +317,12 @@ def runs_of(one: Config) -> int:
 def played_by(one: Config) -> list[Task]:
     """The tasks that a cell plays: those for whose size its agent was tuned; for learners and the user's agents all of
     the world. The first is its standard task. Of a mark, and in a quick run, those that the configuration names."""
-    if one["kind"] in MARKS:
+    if one["kind"] in REFERENCES:
         return [task for task in tasks_of(one["env"]) if task.name in one["tasks"]]
     everything = one["kind"] in (*LEARNED, YOURS)
-    tasks = tasks_of(one["env"], one.get("total", NO_LIMIT), None if everything else one.get("size", STANDARD))
+    tasks = tasks_of(one["env"], one.get("budget", NO_BUDGET_LIMIT), None if everything else one.get("size", STANDARD))
     named = [task for task in tasks if task.name in one.get("tasks", [task.name])]
-    return named if one.get("total", NO_LIMIT) == NO_LIMIT and one["kind"] != ORACLE else tasks[:1]
+    return named if one.get("budget", NO_BUDGET_LIMIT) == NO_BUDGET_LIMIT and one["kind"] != ORACLE else tasks[:1]
 
 
 def joined(studies: list[Study], agents: list[str]) -> list[Study]:
@@ -355,23 +360,23 @@ def places(agent: str, quick: bool = False) -> Iterator[Config]:
             content[name] = True
     for env, field in BENCHMARKS.items():
         for form in ({}, field.for_learners):
-            one = config(env, agent, {}, **field.world | form) | {"kind": YOURS, "total": NO_LIMIT} | content
+            one = config(env, agent, {}, **field.world | form) | {"kind": YOURS, "budget": NO_BUDGET_LIMIT} | content
             if not refusal(agent, one):
                 yield one
-                for total in totals_of(env)[1:]:
-                    if (not quick or total in QUICK_TOTALS) and not overspends(agent, env, one, total):
-                        yield one | {"total": total, "env_params": {**one["env_params"], **under(env, total)}}
+                for budget in budgets_of(env)[1:]:
+                    if (not quick or budget in QUICK_TOTALS) and not overspends(agent, env, one, budget):
+                        yield one | {"budget": budget, "env_params": {**one["env_params"], **under(env, budget)}}
                 break
 
 
-def overspends(agent: str, env: str, one: Config, total: Any) -> bool:
+def overspends(agent: str, env: str, one: Config, budget: Any) -> bool:
     """Whether no way to spend a total keeps an agent within it, as in one short run; untrained learners count as
     keeping it."""
     made = bring(agent)
     if isinstance(made, Learner):
         return False
-    task = tasks_of(env, total)[0]
-    short = one | {"env_params": {**one["env_params"], **under(env, total)}}
+    task = tasks_of(env, budget)[0]
+    short = one | {"env_params": {**one["env_params"], **under(env, budget)}}
     try:
         first_within(task, made, short, 2, 0, configurations_by_rank(task, made, short, 0, 2))
     except ValueError:

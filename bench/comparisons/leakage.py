@@ -36,12 +36,12 @@ LEVELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "one run": ((), ()),
 }
 """Epsilons of a message by attack, in quick and in full runs."""
-TOTALS = ((1.0,), (1.0, 3.0))
+BUDGETS = ((1.0,), (1.0, 3.0))
 
 
 def rows(attack: str, quick: bool, *, budgeted: bool = False) -> list[Config]:
     """Every world with a channel, with mechanisms of several levels where there is a choice."""
-    levels, totals = LEVELS[attack][not quick], TOTALS[not quick] if budgeted else (math.nan,)
+    levels, totals = LEVELS[attack][not quick], BUDGETS[not quick] if budgeted else (math.nan,)
     found = []
     for env, benchmark in BENCHMARKS.items():
         attacks = benchmark.attacks
@@ -50,8 +50,8 @@ def rows(attack: str, quick: bool, *, budgeted: bool = False) -> list[Config]:
                 continue
             row: Config = {"env": env, "env_params": {**attacks.params, **leak.params}, "policies": dict(leak.policies)}
             row |= {"change": [0, 1], "attack": attack} | ({} if leak.limit is None else {"limit": leak.limit})
-            for total in totals:
-                budget = {} if leak.budget is None else {"budget": {"epsilon": total, **leak.budget}}
+            for epsilon_budget in totals:
+                budget = {} if leak.budget is None else {"budget": {"epsilon": epsilon_budget, **leak.budget}}
                 mechanism = leak.around + attacks.mechanism
                 privacy = [mechanism.format(level) for level in leak.levels or levels] if mechanism else [None]
                 found += [row | budget | {"privacy": one} for one in privacy]
@@ -115,7 +115,12 @@ class Leakage(Study):
         found = audit(
             env, trials=trials, progress=None if progress is None else lambda done: progress(done / trials), **given
         )
-        kept = {"certified": found.certified, "total": found.claimed, "cap": found.cap, "trials": float(trials)}
+        kept = {
+            "certified": found.certified,
+            "epsilon_budget": found.claimed,
+            "cap": found.cap,
+            "trials": float(trials),
+        }
         # An unknown value limits nothing.
         known = {
             "expected": (found.expected, np.inf),
@@ -130,11 +135,15 @@ class Leakage(Study):
             groups = [group for group in results if group.config.get("attack", "data") == attack]
             lines = []
             for group in groups:
-                certified, total, cap = (float(group.metrics[name][0]) for name in ("certified", "total", "cap"))
-                held = "holds" if total < cap else "no power"
-                verdict = "no total" if np.isinf(total) else "refuted" if certified > total else held
-                share = "" if np.isinf(total) else f"{certified / total:.0%}" if total else "-"
-                known = (number(certified), number(total), share, number(cap), verdict, limit(group))
+                certified, epsilon_budget, cap = (
+                    float(group.metrics[name][0]) for name in ("certified", "epsilon_budget", "cap")
+                )
+                held = "holds" if epsilon_budget < cap else "no power"
+                verdict = "no total" if np.isinf(epsilon_budget) else "refuted" if certified > epsilon_budget else held
+                share = (
+                    "" if np.isinf(epsilon_budget) else f"{certified / epsilon_budget:.0%}" if epsilon_budget else "-"
+                )
+                known = (number(certified), number(epsilon_budget), share, number(cap), verdict, limit(group))
                 lines.append([*described(group), *known])
             if lines:
                 heads = (
@@ -142,7 +151,7 @@ class Leakage(Study):
                     "policy",
                     "mechanism",
                     "certified",
-                    "total",
+                    "epsilon_budget",
                     "of total",
                     "cap",
                     "verdict",
@@ -163,13 +172,15 @@ class Leakage(Study):
         from matplotlib.figure import Figure
 
         groups = list(results)[::-1]
-        certified, total = (np.array([group.metrics[name][0] for group in groups]) for name in ("certified", "total"))
-        places, bare = np.arange(len(groups)), np.isinf(total)
+        certified, epsilon_budget = (
+            np.array([group.metrics[name][0] for group in groups]) for name in ("certified", "epsilon_budget")
+        )
+        places, bare = np.arange(len(groups)), np.isinf(epsilon_budget)
         figure = Figure(figsize=(8.0, 1.2 + 0.25 * len(groups)), layout="constrained")
         ax = figure.add_subplot()
-        ax.hlines(places, certified, np.minimum(total, EDGE), color="0.8", linewidth=1, zorder=1)
+        ax.hlines(places, certified, np.minimum(epsilon_budget, EDGE), color="0.8", linewidth=1, zorder=1)
         ax.plot(certified, places, "o", color=COLORS[0], label="certified")
-        ax.plot(total[~bare], places[~bare], "D", color=COLORS[1], fillstyle="none", label="total")
+        ax.plot(epsilon_budget[~bare], places[~bare], "D", color=COLORS[1], fillstyle="none", label="epsilon_budget")
         if bare.any():
             ax.plot(np.full(bare.sum(), EDGE), places[bare], ">", color=COLORS[1], label="total: infinite")
         ax.set_yticks(places, [", ".join(described(group)) for group in groups], fontsize=7)
@@ -202,22 +213,22 @@ ATTACKS = {
 
 def limit(group: Group) -> str:
     """What keeps a certificate below 80% of the total, by the audit's own measurements."""
-    certified, total, cap, expected, spent, moved = (
-        float(group.metrics[name][0]) for name in ("certified", "total", "cap", "expected", "spent", "moved")
+    certified, epsilon_budget, cap, expected, spent, moved = (
+        float(group.metrics[name][0]) for name in ("certified", "epsilon_budget", "cap", "expected", "spent", "moved")
     )
-    if np.isinf(total):
+    if np.isinf(epsilon_budget):
         return "there is no finite total"
-    if certified >= ENOUGH * total:
+    if certified >= ENOUGH * epsilon_budget:
         return ""
     reasons = []
-    if total >= cap:
+    if epsilon_budget >= cap:
         reasons.append(f"so many trials certify {number(cap)} at most")
     if group.config.get("attack") == "one run":
         reasons.append("one run: canaries might all be revealed together, seldom")
-    if expected < ENOUGH * total:
+    if expected < ENOUGH * epsilon_budget:
         reasons.append(f"the best test shows {number(expected)}: the total composes loosely")
-    if spent < ENOUGH * total:
-        reasons.append(f"the mean run spends {number(spent)}, the costliest {number(total)}")
+    if spent < ENOUGH * epsilon_budget:
+        reasons.append(f"the mean run spends {number(spent)}, the costliest {number(epsilon_budget)}")
     if moved < ENOUGH:
         reasons.append(f"private data move messages by {moved:.0%} of what noise is made for")
     if not reasons:

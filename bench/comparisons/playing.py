@@ -11,7 +11,7 @@ import numpy as np
 
 from taciturn.agents import bring
 from taciturn.bench.comparisons.strangers import AmongStrangers, OfAnotherRun
-from taciturn.bench.levels import MESSAGES, Configuration, configurations, own_configuration, total_of, within
+from taciturn.bench.levels import MESSAGES, Configuration, budget_of, configurations, own_configuration, within
 from taciturn.bench.play import FRESH, config, learns
 from taciturn.bench.results import Cell, Config, Progress
 from taciturn.bench.tasks import (
@@ -20,9 +20,9 @@ from taciturn.bench.tasks import (
     CLASSIC,
     DESIGNED,
     EPSILON,
-    MARKS,
     PAPER,
     PROTECTED,
+    REFERENCES,
     RETURN,
     TASK_AGENT,
     YOURS,
@@ -52,7 +52,7 @@ def population(config: Config, replicas: int, purpose: str, variant: Variant = A
     side of it."""
     env: str = config.get("plays_in") or config["env"]
     params = config["env_params"] | dict(variant.params) | config.get("world", {})
-    if BENCHMARKS[env].side is not None and config["kind"] not in (*DESIGNED, *MARKS):
+    if BENCHMARKS[env].side is not None and config["kind"] not in (*DESIGNED, *REFERENCES):
         (players,) = entry(env).players
         found = one_agent(env, replicas, params | {players: others_in(env, variant)})
     else:
@@ -147,13 +147,13 @@ def judged(
     variant: Variant = AS_TRAINED,
 ) -> dict[str, Array]:
     """The metrics of a run, [B], with `return`, the sum of an agent's rewards. Channels are as for `opened`."""
-    rollout, total = opened(world, policy, config, seed, channels, variant), np.zeros(world.num_envs)
+    rollout, budget = opened(world, policy, config, seed, channels, variant), np.zeros(world.num_envs)
     side = BENCHMARKS[config["env"]].side if len(world.roles) > 1 else None
     served = sum(role.num_agents for name, role in world.roles.items() if name != side)
     while not world.done.all():
         reward = rollout.play().reward
-        total += reward.mean(1) if side is None else reward[side].sum(1) / served
-    return world.metrics() | {RETURN: total}
+        budget += reward.mean(1) if side is None else reward[side].sum(1) / served
+    return world.metrics() | {RETURN: budget}
 
 
 def trained(agent: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None) -> Any:
@@ -163,14 +163,14 @@ def trained(agent: Any, config: Config, seed: int, channels: Mapping[str, Channe
     return agent
 
 
-def centralised_mind(agent: Any, config: Config, seed: int, variant: Variant = AS_TRAINED) -> str:
+def how_centralised(agent: Any, config: Config, seed: int, variant: Variant = AS_TRAINED) -> str:
     """How a policy's agents share what they know in a task (`taciturn.centralisation`), in a sentence; empty if no
     check shows it.
 
     Policies of this package declare it, and tests check that they do. Others are checked in separate runs.
     """
     if config["policy"] in own_policies():
-        return "it says so" if agent.pools else ""
+        return "it says so" if agent.centralised else ""
     if getattr(agent, "needs_truth", False):
         return "it needs the hidden truth, which holds what all others saw"
 
@@ -189,8 +189,8 @@ def task_config(task: Task, name: str, **form: Any) -> Config:
     field = BENCHMARKS[task.env]
     kinds = ((CLASSIC, field.classic), (PAPER, field.paper), (TASK_AGENT, field.designed))
     kind = next((kind for kind, some in kinds if name in {entry[0] for entry in some}), YOURS)
-    params = field.params(name, learns=learns(name)) | under(task.env, task.total) | form
-    return config(task.env, name, **params) | {"kind": kind, "total": task.total}
+    params = field.params(name, learns=learns(name)) | under(task.env, task.budget) | form
+    return config(task.env, name, **params) | {"kind": kind, "budget": task.budget}
 
 
 class Played(NamedTuple):
@@ -236,7 +236,7 @@ def played(
         level = float(metrics["epsilon_message"].mean()) if math.isnan(configuration.level) else configuration.level
         spent = {"messages": sent(world, PROTECTED[task.env].channels)}
         spent |= {"epsilon_message": level} if math.isfinite(level) else {}
-        metrics[EPSILON] = total_of(world, task.env)
+        metrics[EPSILON] = budget_of(world, task.env)
         spent[EPSILON] = float(metrics[EPSILON].max())
     return Played(metrics, spent)
 
@@ -272,12 +272,12 @@ def configurations_by_rank(
 ) -> list[Configuration]:
     """The ways to spend the total of a task: the agent's own one, or those that do not depend on it, best first, judged
     in the standard task by runs of their own."""
-    assert isinstance(task.total, float)
+    assert isinstance(task.budget, float)
     world = population(config, runs, "choice of a level")
-    if (own := own_configuration(agent, world, task.total)) is not None:
+    if (own := own_configuration(agent, world, task.budget)) is not None:
         return [own]
     tried = []
-    for configuration in configurations(world, PROTECTED[task.env], task.total, numbers):
+    for configuration in configurations(world, PROTECTED[task.env], task.budget, numbers):
         found = judged(world, agent, config, seed, configuration.channels)
         tried.append((sign(task.measure) * float(found[task.measure].mean()), configuration))
         progress(len(tried) / (len(numbers) + 1))
@@ -297,10 +297,10 @@ def first_within(
         found = played(task, agent, config, runs, seed, configuration)
         spent = found.spent[EPSILON]
         # Who pools is played as a reference: it has no finite total, and tables say so.
-        if getattr(agent, "pools", False) or (isinstance(task.total, float) and within(spent, task.total)):
+        if getattr(agent, "centralised", False) or (isinstance(task.budget, float) and within(spent, task.budget)):
             return found, configuration
     raise ValueError(
-        f"policy must spend at most epsilon = {task.total} of each agent in {task.id}, and {agent!r} spends {spent:g} "
+        f"policy must spend at most epsilon = {task.budget} of each agent in {task.id}, and {agent!r} spends {spent:g} "
         "whatever stands on the channels: its schedule is not public (Policy.public_schedule), or it repeats itself"
     )
 
@@ -308,21 +308,21 @@ def first_within(
 def ready(task: Task, agent: Any, config: Config, seed: int) -> list[Configuration]:
     """Train an untrained learner in the standard task of its world, under the same total, and return the ways in which
     the agent may spend the total of a task, best first; none without a total."""
-    if not isinstance(task.total, float):
+    if not isinstance(task.budget, float):
         trained(agent, config, seed)
         return []
     trained(agent, config, seed, training_way(task, agent, population(config, 1, "training")).channels)
-    standard = next(one for one in tasks_of(task.env, task.total, task.size))
+    standard = next(one for one in tasks_of(task.env, task.budget, task.size))
     sized = one_size(config, standard)
     return configurations_by_rank(standard, agent, sized, seed)
 
 
 def training_way(task: Task, agent: Any, world: Population[Any]) -> Configuration:
     """How the total of a task is spent while a learner trains for it: its own way, or the usual number of messages."""
-    assert isinstance(task.total, float)
+    assert isinstance(task.budget, float)
     protected = PROTECTED[task.env]
-    return own_configuration(agent, world, task.total) or next(
-        configurations(world, protected, task.total, [protected.messages])
+    return own_configuration(agent, world, task.budget) or next(
+        configurations(world, protected, task.budget, [protected.messages])
     )
 
 

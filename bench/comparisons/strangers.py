@@ -34,9 +34,9 @@ class AmongStrangers(Policy):
         return any(getattr(one, "needs_truth", False) for one in self._all())
 
     @property
-    def pools(self) -> bool:  # type: ignore[override]
+    def centralised(self) -> bool:  # type: ignore[override]
         """Whether the policy's agents share a mind."""
-        return bool(getattr(self.policy, "pools", False))
+        return bool(getattr(self.policy, "centralised", False))
 
     @property
     def public_schedule(self) -> bool:  # type: ignore[override]

@@ -110,15 +110,15 @@ def searched() -> list[tuple[Task, Speaker]]:
     """For whom that trusts somebody `python tools tune` finds settings for this study, and in which tasks."""
     found = []
     for env, speakers in SPEAKERS.items():
-        tasks = [task_of(env, size, total) for size in SIZES[env] for total in LIMITS]
+        tasks = [task_of(env, size, budget) for size in SIZES[env] for budget in LIMITS]
         asking = [one for one in speakers if ":" in one.settings and one.trust != DISTRIBUTED]
         found += [(task, one) for task in tasks if not task.held_out for one in asking]
     return found
 
 
-def task_of(env: str, size: str, total: float) -> Task:
+def task_of(env: str, size: str, budget: float) -> Task:
     """A task of the benchmark under a total."""
-    return next(one for one in TASKS.values() if (one.env, one.name, one.total) == (env, size, total))
+    return next(one for one in TASKS.values() if (one.env, one.name, one.budget) == (env, size, budget))
 
 
 def size_in_words(config: Config) -> str:
@@ -141,7 +141,7 @@ class TrustStudy(Study):
         "total; the other size plays with them, unless it has settings of its own."
     )
     score = Score("score", higher_is_better=True, label="score (0: alone, 1: together)")
-    facets: ClassVar[tuple[str, ...]] = ("env", "size", "total")
+    facets: ClassVar[tuple[str, ...]] = ("env", "size", "budget")
     rows: ClassVar[tuple[str, ...]] = ("trust", "kind", "policy")
     seeds: ClassVar[tuple[int, int]] = (2, 10)
 
@@ -149,14 +149,14 @@ class TrustStudy(Study):
         found: list[Config] = []
         for env, speakers in SPEAKERS.items():
             for size in SIZES[env]:
-                for total in LIMITS:
-                    task = task_of(env, size, total)
+                for budget in LIMITS:
+                    task = task_of(env, size, budget)
                     for place, one in enumerate(speakers):
                         found.append(
                             {
                                 "env": env,
                                 "size": size,
-                                "total": total,
+                                "budget": budget,
                                 "trust": one.trust,
                                 "kind": one.kind,
                                 "policy": one.policy,
@@ -170,7 +170,7 @@ class TrustStudy(Study):
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         asked = cell.config
         speaker = SPEAKERS[asked["env"]][asked["speaker"]]
-        task = task_of(asked["env"], asked["size"], asked["total"])
+        task = task_of(asked["env"], asked["size"], asked["budget"])
         if speaker.kept:
             agent = bring(f"kept:{speaker.kept}-{cell.seed}")
         else:
@@ -180,7 +180,7 @@ class TrustStudy(Study):
         found, _ = first_within(task, agent, one, asked["runs"], cell.seed, configurations)
         value, scale = float(found.metrics[task.measure].mean()), scale_of(task)
         assert scale is not None
-        low, high = (mark.estimate.value for mark in scale)
+        low, high = (reference.estimate.value for reference in scale)
         return Result({"score": (value - scale.alone.values[cell.seed]) / (high - low), "value": value, **found.spent})
 
     def tables(self, results: Results) -> list[Table]:
@@ -191,26 +191,26 @@ class TrustStudy(Study):
             for trust in TRUSTED:
                 some = here.select(trust=trust)
                 if len(some):
-                    best = [champion(some.select(total=total)) for total in LIMITS]
+                    best = [champion(some.select(budget=budget)) for budget in LIMITS]
                     texts = [f"{text_of(score)} {name}" for name, score in best]
                     rows.append([title, trust, *texts, PROTECTED[env].covers])
             for place in dict.fromkeys(g.config["speaker"] for g in here):
                 mine = here.select(speaker=place)
                 config = mine.groups[0].config
-                scores = [mine.select(total=total).groups[0].metrics["score"] for total in LIMITS]
+                scores = [mine.select(budget=budget).groups[0].metrics["score"] for budget in LIMITS]
                 texts = [text_of(mean(one)) for one in scores]
                 standings.append(
                     [title, config["trust"], config["kind"], config["policy"], *texts, PROTECTED[env].covers]
                 )
-        totals = [*(f"total {total:g}" for total in LIMITS), "what a total covers"]
+        budgets = [*(f"total {budget:g}" for budget in LIMITS), "what a total covers"]
         note = (
             "Score from 0 (alone) to 1 (together), mean over seeds with its 95% interval. The best is chosen by even "
             "seeds and judged by odd ones, of which its interval is."
         )
         return [
-            Table("Best by whom agents trust", ("world", "trust", *totals), rows, note, frozenset(range(6))),
+            Table("Best by whom agents trust", ("world", "trust", *budgets), rows, note, frozenset(range(6))),
             Table(
-                "All agents", ("world", "trust", "kind", "agent", *totals), standings, "", frozenset({0, 1, 2, 3, 7})
+                "All agents", ("world", "trust", "kind", "agent", *budgets), standings, "", frozenset({0, 1, 2, 3, 7})
             ),
         ]
 
@@ -225,15 +225,15 @@ class TrustStudy(Study):
         for ax, (env, size) in zip(axes, places, strict=False):
             for place, trust in enumerate(TRUSTED):
                 some = results.select(env=env, size=size, trust=trust)
-                for at, total in enumerate(LIMITS if len(some) else ()):
-                    _, best = champion(some.select(total=total))
+                for at, budget in enumerate(LIMITS if len(some) else ()):
+                    _, best = champion(some.select(budget=budget))
                     x, color, there = at + (place - 1.5) * 0.12, COLORS[place], best.value > FLOOR
                     ax.plot([x, x], [max(best.low, FLOOR), max(best.high, FLOOR)], color=color, linewidth=1.5)
                     (dot,) = ax.plot(x, max(best.value, FLOOR), "o" if there else "v", color=color, markersize=6)
                     shown[trust] = dot if there or trust not in shown else shown[trust]
             ax.axhline(0, color="#444444", linewidth=1)
             ax.axhline(1, color="#444444", linewidth=1, linestyle=":")
-            ax.set_xticks(range(len(LIMITS)), [f"total {total:g}" for total in LIMITS])
+            ax.set_xticks(range(len(LIMITS)), [f"total {budget:g}" for budget in LIMITS])
             ax.set_xlim(-0.4, len(LIMITS) - 0.6)
             ax.set_ylim(FLOOR - 0.05, 1.3)
             ax.grid(axis="x", visible=False)
@@ -249,19 +249,19 @@ class TrustStudy(Study):
 
 def configurations_of(task: Task, speaker: Speaker, agent: Any, config: Config, seed: int) -> list[Configuration]:
     """What may stand on the channel, best first."""
-    total, protected = task.total, BENCHMARKS[task.env].totals
-    assert isinstance(total, float)
+    budget, protected = task.budget, BENCHMARKS[task.env].budgets
+    assert isinstance(budget, float)
     assert protected is not None
     if speaker.mechanism:
-        law = private_config(parse_mechanism(speaker.mechanism.format(total)))
-        return [Configuration(math.nan, dict.fromkeys(protected.channels, law))]
+        mechanism = private_config(parse_mechanism(speaker.mechanism.format(budget)))
+        return [Configuration(math.nan, dict.fromkeys(protected.channels, mechanism))]
     world = make_world(task.env).population(1, **{**config["env_params"], **task.variant.params})
-    if (own := own_configuration(agent, world, total)) is not None:
+    if (own := own_configuration(agent, world, budget)) is not None:
         return [own]
     if task.env in DEAR:
         others = world.params.num_agents - 1 if task.env != TRAINING else 0  # each may ask for the same feedback
         enough = next(number for number in MESSAGES if number >= max(others, protected.messages))
-        return [next(configurations(world, protected, total, [enough if others else ONCE]))]
+        return [next(configurations(world, protected, budget, [enough if others else ONCE]))]
     return configurations_by_rank(task, agent, config, seed)
 
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from taciturn.bench.results import Config
-from taciturn.bench.tasks.benchmark import Benchmark, Totals, Variant, read
+from taciturn.bench.tasks.benchmark import Benchmark, BudgetPlan, Variant, read
 from taciturn.envs.core.descriptor import Descriptor
 from taciturn.plugins import Plugins
 from taciturn.registry import descriptors, entry, make_world
@@ -49,17 +49,17 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 BENCHMARKS = benchmarks()
-PROTECTED: dict[str, Totals] = {
-    env: benchmark.totals for env, benchmark in BENCHMARKS.items() if benchmark.totals is not None
+PROTECTED: dict[str, BudgetPlan] = {
+    env: benchmark.budgets for env, benchmark in BENCHMARKS.items() if benchmark.budgets is not None
 }
 HIGHER = {"return", *(benchmark.measure for benchmark in BENCHMARKS.values() if benchmark.higher)}
 """The measures of which more is better."""
 RANDOM, CLASSIC, PAPER, TASK_AGENT, PLAIN, TUNED_LEARNER = KINDS = (
-    "random", "classic", "paper", "designed", "plain PPO", "tuned learner",
+    "random", "classic", "paper", "hand-designed", "plain PPO", "tuned learner",
 )  # fmt: skip
 """The kinds of agents: random play, textbooks', papers', designed for the tasks, learners."""
 YOURS, RETURN, MESSAGES, EPSILON = "yours", "return", "messages", "epsilon"
-ALONE, TOGETHER = MARKS = ("alone", "together")
+NO_COMMUNICATION, FULL_INFORMATION = REFERENCES = ("no communication", "full information")
 """The marks 0 and 1 of scores."""
 ORACLE = "oracle"
 """Who gets all that others may say: a reference, never ranked."""
@@ -70,8 +70,8 @@ LISTENS = "listens"
 """1 if that changes anything, and 0 if not."""
 STANDARD = "standard"
 AS_TRAINED = Variant("the world in which learners train")
-NO_LIMIT = "none"
-TOTALS = (NO_LIMIT, 10.0, 3.0, 1.0)
+NO_BUDGET_LIMIT = "none"
+BUDGETS = (NO_BUDGET_LIMIT, 10.0, 3.0, 1.0)
 """What an agent may spend over a run."""
 DELTA = 1e-5
 
@@ -83,12 +83,12 @@ class Task(NamedTuple):
     name: str
     measure: str
     variant: Variant
-    total: float | str = NO_LIMIT
+    budget: float | str = NO_BUDGET_LIMIT
 
     @property
     def id(self) -> str:
         """Such as "taciturn/GossipBandit-v0/liars@3"; the world's version is the task's."""
-        return f"{self.plain}@{self.total:g}" if isinstance(self.total, float) else self.plain
+        return f"{self.plain}@{self.budget:g}" if isinstance(self.budget, float) else self.plain
 
     @property
     def plain(self) -> str:
@@ -98,7 +98,7 @@ class Task(NamedTuple):
     @property
     def params(self) -> Config:
         """Parameters of the world."""
-        return {**BENCHMARKS[self.env].world, **self.variant.params, **under(self.env, self.total)}
+        return {**BENCHMARKS[self.env].world, **self.variant.params, **under(self.env, self.budget)}
 
     @property
     def others(self) -> Mapping[str, float]:
@@ -150,10 +150,10 @@ class Task(NamedTuple):
         protected = PROTECTED.get(self.env)
         if protected is None:
             return "nothing private is sent"
-        if not isinstance(self.total, float):
+        if not isinstance(self.budget, float):
             return f"none here; at totals of epsilon: {self.plain}@10, @3, @1"
         return (
-            f"each agent may spend epsilon = {self.total:g} over its run: {protected.covers} ({protected.unit} level, "
+            f"each agent may spend epsilon = {self.budget:g} over its run: {protected.covers} ({protected.unit} level, "
             f"delta {DELTA:g}, an observer of all messages there)"
         )
 
@@ -184,17 +184,17 @@ def sign(measure: str) -> int:
     return 1 if measure.partition("/")[0] in HIGHER else -1
 
 
-def under(env: str, total: float | str) -> Config:
+def under(env: str, budget: float | str) -> Config:
     """The parameters of a world that differ under a total."""
-    return {} if total == NO_LIMIT else dict(PROTECTED[env].params)
+    return {} if budget == NO_BUDGET_LIMIT else dict(PROTECTED[env].params)
 
 
 TASKS: dict[str, Task] = {
     task.id: task
     for env, benchmark in BENCHMARKS.items()
-    for total in (TOTALS if env in PROTECTED else (NO_LIMIT,))
+    for budget in (BUDGETS if env in PROTECTED else (NO_BUDGET_LIMIT,))
     for name, variant in {STANDARD: AS_TRAINED, **benchmark.variants}.items()
-    for task in (Task(env, name, benchmark.measure, variant, total),)
+    for task in (Task(env, name, benchmark.measure, variant, budget),)
 }
 
 
@@ -229,13 +229,13 @@ def covered(envs: Iterable[str]) -> str:
     return f"A total covers {'; '.join(parts)}." if parts else ""
 
 
-def tasks_of(env: str, total: float | str = NO_LIMIT, size: str | None = None) -> list[Task]:
+def tasks_of(env: str, budget: float | str = NO_BUDGET_LIMIT, size: str | None = None) -> list[Task]:
     """The tasks of a world at a total, the standard one first; with `size` those whose designed agents are tuned for
     that one."""
-    some = (task for task in TASKS.values() if task.env == env and task.total == total)
+    some = (task for task in TASKS.values() if task.env == env and task.budget == budget)
     return [task for task in some if size in (None, task.size)]
 
 
-def totals_of(env: str) -> tuple[float | str, ...]:
+def budgets_of(env: str) -> tuple[float | str, ...]:
     """The totals at which the tasks of a world exist."""
-    return tuple(dict.fromkeys(task.total for task in TASKS.values() if task.env == env))
+    return tuple(dict.fromkeys(task.budget for task in TASKS.values() if task.env == env))

@@ -31,7 +31,7 @@ PLAIN_PPO = "PPO, plain defaults"
 FAULTS = {fault.__name__: fault for fault in (Byzantine, Churn, LossyChannel, MessageLimit, Stragglers)}
 
 
-class Mark(NamedTuple):
+class Reference(NamedTuple):
     """A policy that marks an end of the scale of a world's tasks.
 
     Attributes:
@@ -69,8 +69,8 @@ class Variant(NamedTuple):
     size: bool = False
     runs: int = 0
     control: bool = False
-    alone: Mark | None = None
-    together: Mark | None = None
+    no_communication: Reference | None = None
+    full_information: Reference | None = None
 
 
 class Span(NamedTuple):
@@ -93,7 +93,7 @@ class Span(NamedTuple):
         return round(drawn) if whole else float(f"{drawn:.3g}")
 
 
-class Totals(NamedTuple):
+class BudgetPlan(NamedTuple):
     """The contest under a total of epsilon: the private channels, and who competes.
 
     Attributes:
@@ -213,8 +213,8 @@ class Benchmark:
     paper: tuple[Entry, ...] = ()
     designed: tuple[Entry, ...] = ()
     tuned: tuple[Entry, ...] = ()
-    alone: Mark | None = None
-    together: Mark | None = None
+    no_communication: Reference | None = None
+    full_information: Reference | None = None
     oracle: tuple[str, str] | None = None
     runs: int = 40
     search: Mapping[str, Mapping[str, Span]] = field(default_factory=dict)
@@ -226,7 +226,7 @@ class Benchmark:
     quick: Params = field(default_factory=dict)
     for_policies: Mapping[str, Params] = field(default_factory=dict)
     variants: Mapping[str, Variant] = field(default_factory=dict)
-    totals: Totals | None = None
+    budgets: BudgetPlan | None = None
     attacks: Attacks = field(default_factory=Attacks)
 
     def papers(self, *, free: bool) -> tuple[Entry, ...]:
@@ -234,7 +234,7 @@ class Benchmark:
         that was done."""
         if free:
             return self.paper
-        some = (self.totals.paper if self.totals else ()) or self.paper
+        some = (self.budgets.paper if self.budgets else ()) or self.paper
         searched = {name for name, own in some if own == TUNED}
         return tuple((name, own) for name, own in some if own == TUNED or name not in searched)
 

@@ -283,7 +283,7 @@ class Channel:
         return self.config.mechanism is not None and self.config.mechanism.takes_levels
 
     @property
-    def sums_have_a_law(self) -> bool:
+    def sums_have_closed_form(self) -> bool:
         """Whether the sum of many messages has a closed law: there is no fault, budget or mechanism with a memory."""
         mechanism = self.config.mechanism
         return not self.faults.kinds and self.config.budget is None and (mechanism is None or not mechanism.stateful)

@@ -27,7 +27,9 @@ class _Guided:
 
     def __init__(self, policy: Acts, seat: "ControlledAgent") -> None:
         self.policy, self._seat = policy, seat
-        self.needs_truth, self.pools = (bool(getattr(policy, name, False)) for name in ("needs_truth", "pools"))
+        self.needs_truth, self.centralised = (
+            bool(getattr(policy, name, False)) for name in ("needs_truth", "centralised")
+        )
 
     def reset(self, env: PublicView, rng: np.random.Generator, role: str | None = None) -> None:
         self.policy.reset(env, rng, role)

@@ -44,7 +44,7 @@ class LevelChoiceParams:
 
     message_levels: str = INSTALLED
     levels: tuple[float, ...] = LEVELS
-    total: float | None = None
+    epsilon_budget: float | None = None
 
     def check_level_choice(self) -> None:
         """Check these parameters."""
@@ -56,9 +56,9 @@ class LevelChoiceParams:
                 f"{shown(self.levels)}"
             )
         object.__setattr__(self, "levels", tuple(levels.tolist()))
-        if self.total is not None:
-            number("total", self.total, above=0, at_most=UNLIMITED)
-        for name, usual in (("levels", LEVELS), ("total", None)):
+        if self.epsilon_budget is not None:
+            number("epsilon_budget", self.epsilon_budget, above=0, at_most=UNLIMITED)
+        for name, usual in (("levels", LEVELS), ("epsilon_budget", None)):
             if self.message_levels != CHOSEN and getattr(self, name) != usual:
                 raise ValueError(
                     f"{name} has no effect unless speaks is {CHOSEN!r}, but it is {shown(getattr(self, name))}: leave "
@@ -96,8 +96,8 @@ class LevelChoice(Around):
     What a speaker observes is public: whoever reads the channel knows it, or it follows from the public parameters.
 
     - `time` and `time_left`, in the unit of the world's clock;
-    - `spent`, the sum of the levels of its messages so far, and `left` of its `total` (without a total, the highest
-      level);
+    - `spent`, the sum of the levels of its messages so far, and `left` of its `epsilon_budget` (without a total, the
+      highest level);
     - `standing`, the level of its message that was read last (0: none was);
     - `received`, the mean of the messages that were last read of all agents, and `share`, the share of the agents of
       which one was read;
@@ -128,11 +128,11 @@ class LevelChoice(Around):
         self._message_spec = message_spec
         params = population.params
         self.grid: Floats = np.array(params.levels)
-        self._budget = Budget(params.total or UNLIMITED)
-        law = ChosenLevels(message_spec.mechanism(params.levels[-1]), message_spec.repeats)
-        config = ChannelConfig(law, None if params.total is None else self._budget)
+        self._budget = Budget(params.epsilon_budget or UNLIMITED)
+        mechanism = ChosenLevels(message_spec.mechanism(params.levels[-1]), message_spec.repeats)
+        config = ChannelConfig(mechanism, None if params.epsilon_budget is None else self._budget)
         standing = population.channel_configs.get(message_spec.channel, ChannelConfig())
-        if standing.mechanism != law:
+        if standing.mechanism != mechanism:
             config = join({message_spec.channel: config}, {message_spec.channel: standing})[message_spec.channel]
             population.check_config(message_spec.channel, config)
             population.channel_configs = population.channel_configs | {message_spec.channel: config}
@@ -184,13 +184,13 @@ class LevelChoice(Around):
     def make_roles(self) -> tuple[Role, ...]:
         inner, message_spec = self.inner, self._message_spec
         horizon, most = float(inner.params.horizon), self.grid[-1]
-        total = inner.params.total
+        epsilon_budget = inner.params.epsilon_budget
         agents = inner.channels[message_spec.channel].num_senders
         layout = Layout(
             time=(1, 0, horizon),
             time_left=(1, 0, horizon),
-            spent=(1, 0, total or UNLIMITED),
-            left=(1, 0, total or most),
+            spent=(1, 0, epsilon_budget or UNLIMITED),
+            left=(1, 0, epsilon_budget or most),
             standing=(1, 0, most),
             received=(message_spec.size, message_spec.low, message_spec.high),
             share=(1, 0, 1),
@@ -259,7 +259,7 @@ class LevelChoice(Around):
             most = np.minimum(levels, self.grid[-1])[:, None, None]
             return np.concatenate([seen, np.broadcast_to(most, (*seen.shape[:2], 1))], 2, dtype=np.float32)
         time, spent = self.clock()[:, None], self.spent()
-        total = self.params.total
+        epsilon_budget = self.params.epsilon_budget
         received = np.zeros((self.num_envs, 1, self._message_spec.size))
         if channel.takes_levels and channel.read.shape[1] == self._message_spec.size:
             received[:, 0] = channel.read
@@ -267,7 +267,7 @@ class LevelChoice(Around):
             time=time,
             time_left=self.horizon - time,
             spent=spent,
-            left=np.full(spent.shape, self.grid[-1]) if total is None else total - spent,
+            left=np.full(spent.shape, self.grid[-1]) if epsilon_budget is None else epsilon_budget - spent,
             standing=channel.standing if channel.takes_levels else np.zeros(spent.shape),
             received=received,
             share=sent.mean(1)[:, None],
@@ -282,7 +282,7 @@ class LevelChoice(Around):
         """Of speakers: the levels that fit into what is left, int8[B, N, levels]; None without a total."""
         if role != COMMUNICATOR:
             return self.inner.action_mask(role)
-        if self.params.total is None or self.accountant is None:
+        if self.params.epsilon_budget is None or self.accountant is None:
             return None
         fits = [
             self._budget.allows(self.accountant, np.full((1, 1), level), self._message_spec.channel)

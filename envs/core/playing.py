@@ -52,7 +52,7 @@ def note_players(env: Any, casts: Sequence[Mapping[str, Acts]]) -> None:
         actors = [cast[channel.sender] for cast in casts if channel.sender in cast]
         if actors and channel.agents_decide:
             channel.silence_leaks = not (env._public_schedule or all(map(has_public_schedule, actors)))
-        if several or any(getattr(actor, "pools", False) for actor in actors):
+        if several or any(getattr(actor, "centralised", False) for actor in actors):
             channel.unbounded = SHARED_MIND
 
 

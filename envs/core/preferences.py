@@ -12,7 +12,7 @@ from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.channel_config import ChannelConfig
 from taciturn.envs.core.level_choice import CHOSEN, MessageSpec
 from taciturn.envs.core.replicas import Replicas
-from taciturn.envs.core.replies import reply_law, require_bits
+from taciturn.envs.core.replies import reply_distribution, require_bits
 from taciturn.envs.core.roles import Layout
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
 from taciturn.validation import Array, Bools, Floats, Ints, choice, shown
@@ -177,9 +177,9 @@ class SocialPopulation(Replicas[S]):
         self.channels["preference"].silence_leaks = not self.zeros and (self.forgets or bool((preference < 0).any()))
 
     @property
-    def reply_law(self) -> tuple[float, float]:
+    def reply_distribution(self) -> tuple[float, float]:
         """(p, q): the probabilities that a bit of a message is read as 1 if it is 1 and if it is 0."""
-        return reply_law(self.channels["preference"])
+        return reply_distribution(self.channels["preference"])
 
     def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array | None:
         begun = super()._restart(seed, options, where)

@@ -24,7 +24,7 @@ HARMLESS = frozenset(
         "memoryless",
         "needs_truth",
         "one_agent",
-        "pools",
+        "centralised",
         "prescribes",
         "progress",
         "public_schedule",

@@ -17,7 +17,7 @@ Instances = Mapping[str, Callable[[int], Sequence[float] | None]]
 UNIFORM = "uniform"
 
 
-class QualityLaw(NamedTuple):
+class QualityDistribution(NamedTuple):
     """Where the qualities of a run come from, for worlds that are written for one replica."""
 
     given: Floats  # a fixed instance [K], or [rows, K] where agents differ
@@ -25,23 +25,23 @@ class QualityLaw(NamedTuple):
     shuffled: bool
 
 
-def fill_qualities(qualities: Any, law: Any, rng: Any, source: int) -> None:
+def fill_qualities(qualities: Any, distribution: Any, rng: Any, source: int) -> None:
     """Fill `qualities` float64[K] for a run; a permutation is drawn by swaps (Fisher & Yates)."""
     for k in range(len(qualities)):
-        qualities[k] = uniform(rng, source) if law.drawn else law.given[k]
-    if law.shuffled:
+        qualities[k] = uniform(rng, source) if distribution.drawn else distribution.given[k]
+    if distribution.shuffled:
         for k in range(len(qualities) - 1, 0, -1):
             other = int(uniform(rng, source) * (k + 1))
             qualities[k], qualities[other] = qualities[other], qualities[k]
 
 
-def fill_rows(qualities: Any, law: Any, rng: Any, source: int) -> None:
+def fill_rows(qualities: Any, distribution: Any, rng: Any, source: int) -> None:
     """`fill_qualities` for `qualities` float64[rows, K], whose rows are permuted alike."""
     rows, options = qualities.shape
     for i in range(rows):
         for k in range(options):
-            qualities[i, k] = uniform(rng, source) if law.drawn else law.given[i, k]
-    if law.shuffled:
+            qualities[i, k] = uniform(rng, source) if distribution.drawn else distribution.given[i, k]
+    if distribution.shuffled:
         for k in range(options - 1, 0, -1):
             other = int(uniform(rng, source) * (k + 1))
             for i in range(rows):
@@ -91,10 +91,10 @@ class OptionParams:
         object.__setattr__(self, "num_options", options)
 
     @property
-    def quality_law(self) -> QualityLaw:
+    def quality_distribution(self) -> QualityDistribution:
         """Where the qualities of a run come from."""
         drawn = isinstance(self.qualities, str) and self.qualities == UNIFORM
         named = isinstance(self.qualities, str) and not drawn
         given: Any = self.named[str(self.qualities)](self.num_options) if named else self.qualities
         fixed = np.zeros(self.num_options) if drawn else np.array(given, np.float64)
-        return QualityLaw(fixed, drawn, bool(self.shuffle) and not drawn)
+        return QualityDistribution(fixed, drawn, bool(self.shuffle) and not drawn)

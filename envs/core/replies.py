@@ -24,13 +24,13 @@ def require_bits(channel: str, config: ChannelConfig) -> None:
         )
 
 
-def reply_law(channel: Channel) -> tuple[float, float]:
+def reply_distribution(channel: Channel) -> tuple[float, float]:
     """(p, q): the probabilities that a bit is read as 1 if it is 1 and if it is 0; (1, 0) without a mechanism."""
     mechanism: Any = channel.config.mechanism
-    return _law(mechanism)
+    return _distribution(mechanism)
 
 
-def read_law(channel: Channel) -> tuple[Floats, Floats]:
+def read_distribution(channel: Channel) -> tuple[Floats, Floats]:
     """(p, q) of the messages that were last read on a channel whose senders choose their levels, [B]: the means over
     these messages, and (1, 0) where there were none.
 
@@ -41,13 +41,13 @@ def read_law(channel: Channel) -> tuple[Floats, Floats]:
     spoke, number = channel.standing > 0, (channel.standing > 0).sum(1)
     p, q = np.zeros((2, *spoke.shape))
     for level in np.unique(channel.standing[spoke]).tolist():
-        law, at = mechanism.at(level), channel.standing == level
-        p[at], q[at] = law.p, law.q
+        distribution, at = mechanism.at(level), channel.standing == level
+        p[at], q[at] = distribution.p, distribution.q
     return np.where(number > 0, p.sum(1) / np.maximum(number, 1), 1.0), q.sum(1) / np.maximum(number, 1)
 
 
 @lru_cache(maxsize=64)
-def _law(mechanism: Any) -> tuple[float, float]:
+def _distribution(mechanism: Any) -> tuple[float, float]:
     while hasattr(mechanism, "mechanism"):
         mechanism = mechanism.mechanism
     if mechanism is None or mechanism.kind == "none":
@@ -79,7 +79,7 @@ def distinct(arrived: Array, total: int, share: Array | float) -> Floats:
     return np.where(arrived > 0, 1.0 / (1.0 / total + np.maximum(1.0 - share, 0.0) / v), 0.0)
 
 
-def sum_law(ones: int, zeros: int, p: float, q: float) -> tuple[int, Floats]:
+def sum_distribution(ones: int, zeros: int, p: float, q: float) -> tuple[int, Floats]:
     """The law of Binomial(ones, p) + Binomial(zeros, q): the first count of relevant probability, and the probabilities
     from there on."""
     from scipy.stats import binom
@@ -90,10 +90,10 @@ def sum_law(ones: int, zeros: int, p: float, q: float) -> tuple[int, Floats]:
         low, high = max(0, int(size * chance - spread)), min(size, int(size * chance + spread) + 1)
         parts.append(np.asarray(binom.pmf(np.arange(low, high + 1), size, chance)))
         first += low
-    law = np.convolve(parts[0], parts[1])
-    kept = np.flatnonzero(law > NEGLIGIBLE)
-    law = law[kept[0] : kept[-1] + 1]
-    return first + int(kept[0]), law / law.sum()
+    distribution = np.convolve(parts[0], parts[1])
+    kept = np.flatnonzero(distribution > NEGLIGIBLE)
+    distribution = distribution[kept[0] : kept[-1] + 1]
+    return first + int(kept[0]), distribution / distribution.sum()
 
 
 class AliasTable:
@@ -108,12 +108,12 @@ class AliasTable:
             cell whose number it returns otherwise, the integer part. (One load of memory is faster than two.)
     """
 
-    def __init__(self, laws: list[tuple[int, Floats]]) -> None:
-        width = max(law.size for _, law in laws)
-        self.first = np.array([first for first, _ in laws])
-        self.cells = np.tile(np.arange(float(width)), (len(laws), 1))
-        for row, (_, law) in enumerate(laws):
-            share = [*(law * width).tolist(), *[0.0] * (width - law.size)]
+    def __init__(self, distributions: list[tuple[int, Floats]]) -> None:
+        width = max(distribution.size for _, distribution in distributions)
+        self.first = np.array([first for first, _ in distributions])
+        self.cells = np.tile(np.arange(float(width)), (len(distributions), 1))
+        for row, (_, distribution) in enumerate(distributions):
+            share = [*(distribution * width).tolist(), *[0.0] * (width - distribution.size)]
             poor = [i for i, x in enumerate(share) if x < 1]
             rich = [i for i, x in enumerate(share) if x >= 1]
             while poor and rich:
@@ -157,8 +157,8 @@ class ReplySums:
         self.gap = 0 if n * width <= 2**17 else round(float(n * width / 2) ** (1 / 3))
         self.levels = 1 if self.gap == 0 else 2
         self.anchors = np.append(np.arange(0, n - self.gap, self.gap + 1), n - self.gap)
-        self.outer = AliasTable([sum_law(a, n - self.gap - a, p, q) for a in self.anchors.tolist()])
-        self.inner = AliasTable([sum_law(r, self.gap - r, p, q) for r in range(self.gap + 1)])
+        self.outer = AliasTable([sum_distribution(a, n - self.gap - a, p, q) for a in self.anchors.tolist()])
+        self.inner = AliasTable([sum_distribution(r, self.gap - r, p, q) for r in range(self.gap + 1)])
 
     def draw(self, ones: Ints, uniform: Floats) -> Ints:
         """Sums [...] for x = `ones` [...] from `uniform` [..., levels]."""

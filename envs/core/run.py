@@ -182,7 +182,9 @@ class Run(Population[S]):
     def fast_forward(self, policies: Mapping[str, Acts], until: float) -> bool:
         if not self.jumps or self.done.all():
             return False
-        if not self.jump_sends_messages and not all(channel.sums_have_a_law for channel in self.channels.values()):
+        if not self.jump_sends_messages and not all(
+            channel.sums_have_closed_form for channel in self.channels.values()
+        ):
             return False
         if not self.can_jump(until):
             return False

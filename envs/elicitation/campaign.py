@@ -12,7 +12,7 @@ import numpy as np
 
 from taciturn.envs.core.compiled import private
 from taciturn.envs.core.counter_streams import uniform
-from taciturn.envs.core.qualities import QualityLaw, fill_qualities
+from taciturn.envs.core.qualities import QualityDistribution, fill_qualities
 from taciturn.envs.elicitation.costs import OTHER, cost_of, marginal_of
 from taciturn.envs.elicitation.payments import AGREEMENT, SERUM, WINTALL, k_ary_bound, rule_payment, wintall_amount
 from taciturn.envs.elicitation.reporting import bit_chances, debiased_share
@@ -41,7 +41,7 @@ class Constants(NamedTuple):
     max_scale: float
     penalty: float
     payment_cap: float
-    law: QualityLaw  # of theta
+    distribution: QualityDistribution  # of theta
     c: float  # of cost,
     kind: int  # and of which kind it is
     low: float  # the lowest desired budget
@@ -96,11 +96,11 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     """Draw theta, beliefs, costs and the desired budget; the first announcement is the first rule, at that budget, with
     the marginal cost there as scale."""
     theta = arrays.theta
-    if params.law.drawn:
+    if params.distribution.drawn:
         theta[:] = 1.0
         fill_dirichlet(theta, theta, 1.0, rng, THETA)
     else:
-        fill_qualities(theta, params.law, rng, THETA)
+        fill_qualities(theta, params.distribution, rng, THETA)
     for i in range(len(arrays.belief)):
         if params.belief_concentration < math.inf:
             fill_dirichlet(arrays.belief[i], theta, params.belief_concentration, rng, BELIEFS)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from taciturn.envs.elicitation.costs import Cost, as_cost
 from taciturn.envs.elicitation.elementary import of_arrays
-from taciturn.envs.elicitation.payments import AGREEMENT, RULES, distribution, rule_payment, wintall_payment
+from taciturn.envs.elicitation.payments import AGREEMENT, RULES, as_probabilities, rule_payment, wintall_payment
 from taciturn.envs.elicitation.reporting import KaryReport
 from taciturn.validation import Floats, Ints, choice, integer, number
 
@@ -28,10 +28,11 @@ def _circle(size: int) -> int:
     return 1 + int(away[np.minimum(above, np.where(away > size, np.inf, below)) > 42][0])
 
 
-def wins(laws: ArrayLike, sizes: ArrayLike) -> Floats:
+def wins(distributions: ArrayLike, sizes: ArrayLike) -> Floats:
     """The exact P(m wins with c reports | my own report is m), [M, N + 1] over m and c.
 
-    The other N - 1 individuals report independently, `sizes[g]` of them with law `laws[g]`. Ties are broken uniformly.
+    The other N - 1 individuals report independently, `sizes[g]` of them with law `distributions[g]`. Ties are broken
+    uniformly.
 
     Multinomial counts are independent Poisson variates conditioned on their sum. Their generating function, truncated
     at c for values other than m and with a factor u for each count equal to c, is a product over values. Integrating
@@ -49,16 +50,19 @@ def wins(laws: ArrayLike, sizes: ArrayLike) -> Floats:
     Raises:
         ValueError: too many or too large groups for an exact result.
     """
-    laws, sizes = np.atleast_2d(np.asarray(laws, np.float64)), np.atleast_1d(np.asarray(sizes, np.int64))
-    laws, sizes = laws[sizes > 0], sizes[sizes > 0]
-    values, total = laws.shape[1], int(sizes.sum()) + 1
+    distributions, sizes = (
+        np.atleast_2d(np.asarray(distributions, np.float64)),
+        np.atleast_1d(np.asarray(sizes, np.int64)),
+    )
+    distributions, sizes = distributions[sizes > 0], sizes[sizes > 0]
+    values, total = distributions.shape[1], int(sizes.sum()) + 1
     circles = [_circle(size) for size in sizes.tolist()]
     points = math.prod(circles)
     if points > 300_000:
         raise ValueError(
             f"others must fall into fewer or smaller groups of one budget each, not groups of {sizes.tolist()}"
         )
-    means = (sizes[:, None] * laws).sum(0)
+    means = (sizes[:, None] * distributions).sum(0)
     # The argument and weight of each point; on the first circle, conjugate points are counted twice instead of visited.
     argument, weight = np.zeros((values, 1), np.complex128), np.ones(1, np.complex128)
     for g, (size, circle) in enumerate(zip(sizes.tolist(), circles, strict=True)):
@@ -67,7 +71,9 @@ def wins(laws: ArrayLike, sizes: ArrayLike) -> Floats:
         angle = 2 * np.pi * turn / circle
         log_chance = size * math.log(size) - size - math.lgamma(size + 1)
         own = twice * np.exp(-1j * size * angle - log_chance) / circle
-        argument = (argument[:, :, None] + size * laws[g][:, None, None] * np.exp(1j * angle)).reshape(values, -1)
+        argument = (argument[:, :, None] + size * distributions[g][:, None, None] * np.exp(1j * angle)).reshape(
+            values, -1
+        )
         weight = (weight[:, None] * own).ravel()
     # The probability of a count below `start` is negligible in floating point.
     start = np.where(means > 600, np.floor(means - 12 * np.sqrt(means)), 0).astype(np.int64)
@@ -122,19 +128,19 @@ class Announcement:
         """Itself, so that an announcement can stand in for a platform's policy."""
         return self
 
-    def prizes(self, laws: Floats, sizes: Ints) -> Floats:
-        """The expected payment for each report, [M], if `sizes[g]` others report with law `laws[g]` [G, M] (k-ary
-        response)."""
-        laws, sizes = np.atleast_2d(laws), np.atleast_1d(sizes)
-        values, others = laws.shape[1], int(sizes.sum())
+    def prizes(self, distributions: Floats, sizes: Ints) -> Floats:
+        """The expected payment for each report, [M], if `sizes[g]` others report with law `distributions[g]` [G, M]
+        (k-ary response)."""
+        distributions, sizes = np.atleast_2d(distributions), np.atleast_1d(sizes)
+        values, others = distributions.shape[1], int(sizes.sum())
         if self.rule == "wintall":
             counts = np.arange(others + 2)
             paid = wintall_payment(counts, others + 1, values, self.target, self.scale)
-            return wins(laws, sizes) @ np.minimum(paid, self.payment_cap)
+            return wins(distributions, sizes) @ np.minimum(paid, self.payment_cap)
         rule, posted = RULES.index(self.rule), np.arange(values) == self.value
         reference = np.full(values, 1 / values) if self.reference is None else self.reference
         paid = of_arrays(rule_payment)(rule, self.scale, 0.0, posted, reference, values)
-        agreement = sizes @ laws / max(others, 1) if rule >= AGREEMENT else 1.0
+        agreement = sizes @ distributions / max(others, 1) if rule >= AGREEMENT else 1.0
         return np.minimum(paid, self.payment_cap) * agreement
 
 
@@ -145,9 +151,9 @@ def expected_payment(
 
     As N grows it tends to W P_X(x*) [Jiang 2.21], which is the bound of Theorem 1. Degenerate tallies pay 0.
     """
-    theta, size = distribution("theta", theta), integer("num_individuals", num_individuals, at_least=1)
+    theta, size = as_probabilities("theta", theta), integer("num_individuals", num_individuals, at_least=1)
     epsilon = number("epsilon", epsilon, above=0)
-    law = KaryReport(theta.size).law(theta, epsilon)
+    distribution = KaryReport(theta.size).distribution(theta, epsilon)
     scale = float(as_cost(cost).marginal(epsilon))
-    prizes = Announcement("wintall", epsilon, scale, payment_cap=payment_cap).prizes(law, np.array([size - 1]))
-    return float(law @ prizes)
+    prizes = Announcement("wintall", epsilon, scale, payment_cap=payment_cap).prizes(distribution, np.array([size - 1]))
+    return float(distribution @ prizes)

@@ -18,7 +18,7 @@ MIN_TARGET = 0.01
 ROUNDING = 1e-13  # of an informativeness or a slope that is 0 for a uniform theta
 
 
-def distribution(name: str, value: ArrayLike) -> Floats:
+def as_probabilities(name: str, value: ArrayLike) -> Floats:
     """Return `value` as a distribution over at least two values, float64[M] that adds up to 1; raise ValueError
     otherwise."""
     array = vector(name, value)
@@ -33,8 +33,10 @@ def informativeness(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting |
     reporting = reporting or KaryReport(shares.shape[-1])
     if isinstance(reporting, KaryReport):  # then the most frequent value is the most informative
         shares = shares.max(-1, keepdims=True)
-    law, slope = reporting.law(shares, epsilon), reporting.law_slope(shares, epsilon)
-    return np.divide(slope, law, out=np.full(np.broadcast(slope, law).shape, -np.inf), where=law > 0).max(-1)
+    distribution, slope = reporting.distribution(shares, epsilon), reporting.distribution_slope(shares, epsilon)
+    return np.divide(
+        slope, distribution, out=np.full(np.broadcast(slope, distribution).shape, -np.inf), where=distribution > 0
+    ).max(-1)
 
 
 def price(theta: Floats, epsilon: Floats, cost: Cost, reporting: Reporting | None = None) -> Floats:
@@ -131,11 +133,13 @@ def winning_report(theta: ArrayLike, epsilon: ArrayLike, reporting: Reporting | 
     theta = np.asarray(theta, np.float64)
     reporting = reporting or KaryReport(theta.shape[-1])
     if isinstance(reporting, KaryReport):
-        slope = reporting.law_slope(theta.max(-1, keepdims=True), epsilon)[..., 0]
+        slope = reporting.distribution_slope(theta.max(-1, keepdims=True), epsilon)[..., 0]
         return np.broadcast_to(np.argmax(theta, -1), slope.shape), np.where(slope > ROUNDING, slope, 0.0)
-    law, slope = np.broadcast_arrays(reporting.law(theta, epsilon), reporting.law_slope(theta, epsilon))
-    rises = (law > 0) & (slope > ROUNDING)
-    best = np.argmax(np.divide(slope, law, out=np.full(law.shape, -np.inf), where=rises), -1)
+    distribution, slope = np.broadcast_arrays(
+        reporting.distribution(theta, epsilon), reporting.distribution_slope(theta, epsilon)
+    )
+    rises = (distribution > 0) & (slope > ROUNDING)
+    best = np.argmax(np.divide(slope, distribution, out=np.full(distribution.shape, -np.inf), where=rises), -1)
     return best, np.where(rises.any(-1), np.take_along_axis(slope, best[..., None], -1)[..., 0], 0.0)
 
 
@@ -187,7 +191,7 @@ def estimator_error(theta: ArrayLike, epsilon: float, num_individuals: int, play
         num_individuals: N, the number of reports.
         played: everyone's actual budget; None: e. The estimate is biased if the two differ.
     """
-    theta = distribution("theta", theta)
-    law = KaryReport(theta.size).law(theta, epsilon if played is None else played)
-    bias = KaryReport(theta.size).estimate(law, epsilon) - theta
-    return bias**2 + ((epsilon + theta.size) / epsilon) ** 2 * law * (1 - law) / num_individuals
+    theta = as_probabilities("theta", theta)
+    distribution = KaryReport(theta.size).distribution(theta, epsilon if played is None else played)
+    bias = KaryReport(theta.size).estimate(distribution, epsilon) - theta
+    return bias**2 + ((epsilon + theta.size) / epsilon) ** 2 * distribution * (1 - distribution) / num_individuals

@@ -63,11 +63,11 @@ class Reporting(ABC):
     def slope(self, epsilon: ArrayLike) -> Floats:
         """d P(x | s; eps) / d eps: [..., x, s] for budgets [...]."""
 
-    def law(self, theta: Floats, epsilon: ArrayLike) -> Floats:
+    def distribution(self, theta: Floats, epsilon: ArrayLike) -> Floats:
         """P_X(x; theta, eps), [..., x], for theta [..., M] and budgets [...]."""
         return np.einsum("...xs,...s->...x", self.table(epsilon), theta)
 
-    def law_slope(self, theta: Floats, epsilon: ArrayLike) -> Floats:
+    def distribution_slope(self, theta: Floats, epsilon: ArrayLike) -> Floats:
         """dP_X / d eps, [..., x], for theta [..., M] and budgets [...]."""
         return np.einsum("...xs,...s->...x", self.slope(epsilon), theta)
 
@@ -91,11 +91,11 @@ class KaryReport(Reporting):
         e = np.asarray(epsilon, np.float64)[..., None, None]
         return (self.num_values * np.eye(self.num_values) - 1) / (e + self.num_values) ** 2
 
-    def law(self, theta: Floats, epsilon: ArrayLike) -> Floats:
+    def distribution(self, theta: Floats, epsilon: ArrayLike) -> Floats:
         """(eps theta + 1) / (eps + M)."""
         return np.asarray(reported_share(theta, np.asarray(epsilon, np.float64)[..., None], self.num_values))
 
-    def law_slope(self, theta: Floats, epsilon: ArrayLike) -> Floats:
+    def distribution_slope(self, theta: Floats, epsilon: ArrayLike) -> Floats:
         """(M theta - 1) / (eps + M)^2."""
         return np.asarray(share_slope(theta, np.asarray(epsilon, np.float64)[..., None], self.num_values))
 

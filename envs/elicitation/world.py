@@ -112,13 +112,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taciturn.envs.core import Channel, ChannelConfig, Chosen, Functions, Layout, Replicas, Role, World, fields
-from taciturn.envs.core.qualities import QualityLaw
+from taciturn.envs.core.qualities import QualityDistribution
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.elicitation import campaign, drawing, payments
 from taciturn.envs.elicitation.campaign import Constants
 from taciturn.envs.elicitation.costs import OTHER, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost, kind_of
 from taciturn.envs.elicitation.game import Announcement, expected_payment
-from taciturn.envs.elicitation.payments import MIN_TARGET, RULES, distribution, payment_lower_bound
+from taciturn.envs.elicitation.payments import MIN_TARGET, RULES, as_probabilities, payment_lower_bound
 from taciturn.envs.elicitation.reporting import REPORTING, make_reporting
 from taciturn.privacy.mechanisms import KaryRandomizedResponse, UnaryEncoding
 from taciturn.validation import (
@@ -163,7 +163,7 @@ class Params:
         if isinstance(self.theta, int | np.integer):
             integer("theta", self.theta, at_least=2, at_most=MOST_ARMS)
         else:
-            distribution("theta", self.theta)
+            as_probabilities("theta", self.theta)
         as_cost(self.cost)
         number("cost_spread", self.cost_spread, at_least=0, below=1)
         belief: Any = self.belief_concentration
@@ -253,7 +253,7 @@ class Elicitation(Replicas[State]):
     params: Params
     clock_unit = "step"
     aliases: Mapping[str, str] = {"campaigns": "horizon"}
-    hidden = frozenset({"theta", "law"})
+    hidden = frozenset({"theta", "distribution"})
     turns = (("platform",), ("individual",))
     state_type: ClassVar[Any] = State
     sources = campaign.SOURCES
@@ -326,7 +326,7 @@ class Elicitation(Replicas[State]):
 
     def constants(self) -> Constants:
         p, drawn = self.params, isinstance(self.params.theta, int | np.integer)
-        given = np.zeros(p.num_values) if drawn else distribution("theta", p.theta)
+        given = np.zeros(p.num_values) if drawn else as_probabilities("theta", p.theta)
         rules = np.array([RULES.index(rule) for rule in p.rules])
         places = np.zeros(len(RULES), np.int64)
         places[rules] = np.arange(len(rules))
@@ -334,7 +334,7 @@ class Elicitation(Replicas[State]):
         same = {name: kind(getattr(p, name)) for name, kind in get_type_hints(Constants).items() if hasattr(p, name)}
         return Constants(
             **same,
-            law=QualityLaw(given, drawn, bool(p.shuffle)),
+            distribution=QualityDistribution(given, drawn, bool(p.shuffle)),
             c=float(self.cost.c),
             kind=kind_of(self.cost),
             low=low,

@@ -24,7 +24,7 @@ KINDS = ("adv", "req", "data", "sac")  # of messages in a round
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     """Draw the means of the arms."""
-    fill_rows(arrays.quality, params.law, rng, QUALITY)
+    fill_rows(arrays.quality, params.distribution, rng, QUALITY)
     fill_gaps(arrays)
     find_open(state, arrays, params, rng)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from taciturn.envs.core import fields
 from taciturn.envs.core.preferences import led_by_wrong
-from taciturn.envs.core.qualities import QualityLaw
+from taciturn.envs.core.qualities import QualityDistribution
 from taciturn.validation import Array, Bools, Floats, Ints, integer, shown
 
 QUALITIES = ("grid", "uniform", "heterogeneous")
@@ -35,7 +35,7 @@ class State:
     """A federation; seen from outside, each field leads with [B]."""
 
     # The arms' means, one row per agent where agents differ.
-    quality: Floats = fields.hidden(lambda p: p.law.given.shape)
+    quality: Floats = fields.hidden(lambda p: p.distribution.given.shape)
     gap: Floats = fields.hidden(ARMS)  # Delta_k, from the best mean over agents
     counts: Ints = fields.own(PAIRS, role="agent")  # pulls
     sums: Ints = fields.own(PAIRS, role="agent")  # rewards
@@ -93,13 +93,13 @@ def read_means(qualities: Any, num_agents: int, num_arms: int | None) -> Floats:
     return means
 
 
-def law_of_means(qualities: Any, num_agents: int, num_arms: int, shuffle: bool) -> QualityLaw:
+def distribution_of_means(qualities: Any, num_agents: int, num_arms: int, shuffle: bool) -> QualityDistribution:
     """Where the arms' means of a run come from, [1 or M, K]; `shuffle` permutes the arms of a fixed instance."""
     named = isinstance(qualities, str)
     drawn = named and qualities != "grid"
     fixed = (np.arange(num_arms) + 0.5) / num_arms if named else qualities
     rows = np.zeros((num_agents if qualities == "heterogeneous" else 1, num_arms)) if drawn else np.atleast_2d(fixed)
-    return QualityLaw(np.array(rows, np.float64), drawn, bool(shuffle) and not drawn)
+    return QualityDistribution(np.array(rows, np.float64), drawn, bool(shuffle) and not drawn)
 
 
 # Regret and cost.

@@ -136,7 +136,7 @@ from taciturn.envs.core import (
 )
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.public import Passing
-from taciturn.envs.core.qualities import QualityLaw
+from taciturn.envs.core.qualities import QualityDistribution
 from taciturn.envs.federated_bandit import drawing, federation, model
 from taciturn.envs.federated_bandit.fast import EpochPlan, jump
 from taciturn.envs.federated_bandit.federation import KINDS, SOURCES, listen
@@ -195,9 +195,9 @@ class Params(LevelChoiceParams):
         return self.num_arms
 
     @property
-    def law(self) -> QualityLaw:
+    def distribution(self) -> QualityDistribution:
         """The source of the arms' means of a run."""
-        return model.law_of_means(self.qualities, self.num_agents, self.arms, self.shuffle)
+        return model.distribution_of_means(self.qualities, self.num_agents, self.arms, self.shuffle)
 
     @property
     def hybrid(self) -> bool:
@@ -214,7 +214,7 @@ class FederatedBandit(Replicas[State]):
     __doc__ = __doc__
     name = "federated_bandit"
     params: Params
-    hidden = frozenset({"qualities", "law"})
+    hidden = frozenset({"qualities", "distribution"})
     jumps: Mapping[str, type[Fast]] = {"agent": EpochPlan}
     jump_sends_messages = True
     agents_decide: ClassVar[bool] = True  # when to upload
@@ -285,7 +285,7 @@ class FederatedBandit(Replicas[State]):
         p, t = self.params, self.traffic
         by_component = p.hybrid and p.weighting == "components"
         return self.numbers(
-            law=p.law,
+            distribution=p.distribution,
             server_price=float(p.server_link_cost),
             link_price=float(p.agent_link_cost),
             graph=bool(p.components),  # whether agents share means over links: on a graph or in components

@@ -82,14 +82,14 @@ class ReplyNoise(NamedTuple):
     cells_of_rest: Floats
 
 
-def reply_noise(law: tuple[float, float], sums: ReplySums | None) -> ReplyNoise:
+def reply_noise(distribution: tuple[float, float], sums: ReplySums | None) -> ReplyNoise:
     """The noise of replies with the law (p, q), each heard alone (`sums` None) or all in a sum."""
-    some, single = law != (1.0, 0.0), sums is None
+    some, single = distribution != (1.0, 0.0), sums is None
     tables: Any = (0, np.zeros(1, np.int64), *2 * (np.zeros(1, np.int64), np.zeros((1, 1))))
     if sums is not None:
         o, i = sums.outer, sums.inner
         tables = (sums.gap, sums.anchors, o.first, o.cells, i.first, i.cells)
-    return ReplyNoise(some, single, float(law[0]), float(law[1]), *tables)
+    return ReplyNoise(some, single, float(distribution[0]), float(distribution[1]), *tables)
 
 
 def drawn_from(row: int, first: Any, cells: Any, drawn: float) -> int:

@@ -54,7 +54,7 @@ class State:
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     """Draw the qualities, the first preferences, and the first tick."""
-    fill_qualities(arrays.qualities, params.law, rng, QUALITIES)
+    fill_qualities(arrays.qualities, params.distribution, rng, QUALITIES)
     options = len(arrays.qualities)
     for i in range(params.num_agents):
         first = int(uniform(rng, PREFERENCES) * options) if params.random else params.first[i]

@@ -114,7 +114,7 @@ from taciturn.envs.core import (
 )
 from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, best_options, led_by_wrong
 from taciturn.envs.core.qualities import Instances, OptionParams
-from taciturn.envs.core.replies import read_law, reply_sums
+from taciturn.envs.core.replies import read_distribution, reply_sums
 from taciturn.envs.gossip_bandit import drawing, ticks
 from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, reply_noise
 from taciturn.envs.gossip_bandit.ticks import ManyTicks, State, popularity
@@ -173,7 +173,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     params: Params
     clock_unit = "time"
     forgets = False
-    hidden = frozenset({"qualities", "quality_law", "law"})
+    hidden = frozenset({"qualities", "quality_distribution", "distribution"})
     jumps: Mapping[str, type[Fast]] = {"agent": GossipRule}
     state_type: ClassVar[Any] = State
     sources = ticks.SOURCES
@@ -199,8 +199,8 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return (Role("agent", p.num_agents, layout, preferences.plan_space(p.num_options, p.flat_actions)),)
 
     def public(self) -> dict[str, Any]:
-        """`reply_scale`, the divisor of `counts` and `received` in observations, and `reply_law`, (p, q)."""
-        return {"reply_scale": self.params.num_agents, "reply_law": self.reply_law}
+        """`reply_scale`, the divisor of `counts` and `received` in observations, and `reply_distribution`, (p, q)."""
+        return {"reply_scale": self.params.num_agents, "reply_distribution": self.reply_distribution}
 
     @property
     def given(self) -> Ints:
@@ -214,13 +214,13 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return self.numbers(
             rate=float(p.rate),
             horizon=float(p.horizon),
-            law=p.quality_law,
+            distribution=p.quality_distribution,
             first=np.where(given < p.num_options, given, -1),  # [N]: the preferences at the start, -1 for none,
             random=isinstance(p.initial_preferences, str) and p.initial_preferences == "random",  # or whether not these
             one_peer=p.asks == "one",
             zeros=self.zeros,
             fresh_reward=p.reward == "preference",
-            q=float(self.reply_law[1]),  # the probability that a bit is read as 1 if it is 0
+            q=float(self.reply_distribution[1]),  # the probability that a bit is read as 1 if it is 0
             epsilon=float(self.basic_epsilon(np.ones(1))[0]),  # of a reply, at most
         )
 
@@ -259,7 +259,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         self.column("counts")[comes] = counts[comes]
         self.column("received")[comes] = received[comes]
         if channel.takes_levels:
-            self.column("read_q")[comes, 0] = read_law(channel)[1][comes]
+            self.column("read_q")[comes, 0] = read_distribution(channel)[1][comes]
 
     def remember(self) -> None:
         self.history.record(
@@ -284,10 +284,10 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
         """Play on to `until` with agents that follow a `GossipRule`, drawing the sums of all replies to a request at
         once."""
-        channel, p, law = self.channels["preference"], self.params, self.reply_law
+        channel, p, distribution = self.channels["preference"], self.params, self.reply_distribution
         until, live, rule = min(until, p.horizon), ~self.done, forms["agent"]
         self.remember()
-        sums = reply_sums(p.num_agents, *law) if p.asks == "all" and law != (1.0, 0.0) else None
+        sums = reply_sums(p.num_agents, *distribution) if p.asks == "all" and distribution != (1.0, 0.0) else None
         behaviour = Behaviour(
             np.ascontiguousarray(rule.weights, np.float64),
             float(rule.threshold),
@@ -295,7 +295,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
             *map(bool, rule.adopts),
         )
         before = {name: self.column(name).copy() for name in ("sent", "answered")}
-        known = ManyTicks(self._constants, behaviour, reply_noise(law, sums), float(until))
+        known = ManyTicks(self._constants, behaviour, reply_noise(distribution, sums), float(until))
         ticks_left = p.num_agents * p.rate * float(np.maximum(until - self.column("time"), 0).mean())
         self.apply(ticks.play, live, known, ticks_left)
         channel.live = live

@@ -34,17 +34,18 @@ class Exchange(Replicas[S]):
         )
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
-        law = config.mechanism
+        mechanism = config.mechanism
         fitting = ("exponential",) if channel == "selection" else STREAMS
-        if law is not None and law.kind not in ("none", *fitting):
+        if mechanism is not None and mechanism.kind not in ("none", *fitting):
             wanted = "Exponential" if channel == "selection" else "TreeAggregation or Blocks"
-            raise ValueError(f"mechanism on channel {channel!r} must be {wanted}, not {law!r}")
-        if law is not None and law.kind in STREAMS:
-            if law.sampler != "fast":  # type: ignore[attr-defined]
+            raise ValueError(f"mechanism on channel {channel!r} must be {wanted}, not {mechanism!r}")
+        if mechanism is not None and mechanism.kind in STREAMS:
+            if mechanism.sampler != "fast":  # type: ignore[attr-defined]
                 raise ValueError(
-                    f"sampler must be 'fast' on channel {channel!r}, where noise follows from its address, not {law!r}"
+                    f"sampler must be 'fast' on channel {channel!r}, where noise follows from its address, not "
+                    f"{mechanism!r}"
                 )
-            law.block_scale(self.params.horizon, 1.0)  # type: ignore[attr-defined]
+            mechanism.block_scale(self.params.horizon, 1.0)  # type: ignore[attr-defined]
         if channel != "selection" and config.budget is not None:
             raise ValueError(
                 f"budget must be None on channel {channel!r}, where a request costs what it newly reveals, not "

@@ -119,11 +119,11 @@ class ThirdParty:
     ) -> Callable[[Array, Bools, Bools | None], tuple[Array, Array, Array]]:
         """What `Channel.answer` calls, for streams of `lengths` [B, N, K] values so far and at most `longest`
         int64[N]."""
-        law, account = channel.config.mechanism, self.accounts[channel.name]
+        mechanism, account = channel.config.mechanism, self.accounts[channel.name]
 
         def reply(x: Array, who: Bools, liars: Bools | None) -> tuple[Array, Array, Array]:
             messages, y = request.messages(who), x * who[:, :, None]
-            if law is None:
+            if mechanism is None:
                 return y, messages, messages
             lying = np.zeros_like(who) if liars is None else liars
             if (lengths > np.broadcast_to(longest[:, None], lengths.shape))[who].any():
@@ -131,16 +131,16 @@ class ThirdParty:
                     f"merged must be all agents whose records enter the streams, not {request.merged.tolist()}, which "
                     f"is too few for {int(lengths[who].max())} records"
                 )
-            if isinstance(law, TreeAggregation | Blocks):
+            if isinstance(mechanism, TreeAggregation | Blocks):
                 b, n = np.nonzero(who)
                 key = account.key[b]
                 key = np.where(lying[b, n], derived_key(key, n.astype(np.uint64)), key)
-                if isinstance(law, TreeAggregation):
-                    noise = law.noise_at(key[:, None], request.streams[b, n], lengths[b, n])
+                if isinstance(mechanism, TreeAggregation):
+                    noise = mechanism.noise_at(key[:, None], request.streams[b, n], lengths[b, n])
                 else:
                     reader = np.where(lying[b, n], n, HONEST)
                     noise = account.block_noise(b, reader, key, request.streams[b, n], lengths[b, n, 0])
-                y[b, n] += noise * law.block_scale(longest, 1.0)[n, None]
+                y[b, n] += noise * mechanism.block_scale(longest, 1.0)[n, None]
             charged = account.charged(request, who & ~lying, (channel.name, HONEST))
             for liar in np.flatnonzero((who & lying).any(0)):
                 alone = np.zeros_like(who)

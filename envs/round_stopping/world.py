@@ -105,7 +105,7 @@ class Params(Model):
     horizon: float = 100.0
     objective: str = "differential"
     lambda_: float | None = None
-    time_law: str = "geometric"
+    time_distribution: str = "geometric"
     transmission: tuple[float, float] = (1.454, 0.5)
     computing: tuple[float, float] = (2.0, 250.0)
 
@@ -122,7 +122,7 @@ class Params(Model):
             raise ValueError(
                 f"lambda_ must be None under objective 'rate', where time has no price, not {shown(self.lambda_)}"
             )
-        choice("time_law", self.time_law, ("geometric", "pareto"))
+        choice("time_distribution", self.time_distribution, ("geometric", "pareto"))
         for name in ("transmission", "computing"):
             shape, scale = vector(name, getattr(self, name), size=2)
             number(f"{name} shape", shape, above=0)
@@ -329,7 +329,7 @@ def rate_of_best_count(params: Params) -> float:
     """An estimate of the rate of the best fixed number of updates, as if every time had its mean (Pareto times: their
     quantiles)."""
     clients, k = params.num_clients, np.arange(1, params.num_clients + 1)
-    if params.time_law == "geometric":
+    if params.time_distribution == "geometric":
         computed = np.cumsum(1 / some_finish(clients + 1 - k, params.compute_probability))
         upload = 1 / params.upload_probability
     else:
@@ -375,12 +375,12 @@ class RoundStopping(Replicas[State]):
             float(p.horizon),
             float(p.price),
             p.objective != "lagrangian",
-            p.time_law == "pareto",
+            p.time_distribution == "pareto",
             *map(float, (*p.transmission, *p.computing)),
         )
 
     def arrays(self) -> dict[str, Array]:
-        return {"finish": np.zeros(self.params.num_clients if self.params.time_law == "pareto" else 0)}
+        return {"finish": np.zeros(self.params.num_clients if self.params.time_distribution == "pareto" else 0)}
 
     def empty_info(self) -> dict[str, Any]:
         return {"rate_so_far": 0.0, "messages": 0} | dict(zip(CLOSED, (0, 0.0, 0.0, 0.0, False), strict=True))

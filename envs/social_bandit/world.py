@@ -126,7 +126,7 @@ from taciturn.envs.core import (
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, best_options, led_by_wrong
 from taciturn.envs.core.qualities import Instances, OptionParams, fill_qualities
-from taciturn.envs.core.replies import read_law
+from taciturn.envs.core.replies import read_distribution
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.social_bandit import drawing
 from taciturn.envs.social_bandit.dissemination import (
@@ -234,7 +234,7 @@ class State:
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     """Draw the qualities and the first preferences."""
     options, holding = params.num_options, 0
-    fill_qualities(arrays.qualities, params.law, rng, QUALITIES)
+    fill_qualities(arrays.qualities, params.distribution, rng, QUALITIES)
     for i in range(params.num_agents):
         first = int(uniform(rng, PREFERENCES) * options) if params.random else params.first[i]
         arrays.preference[i] = private(i, first)
@@ -315,7 +315,7 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
     __doc__ = __doc__
     name = "social_bandit"
     params: Params
-    hidden = frozenset({"qualities", "quality_law", "law"})
+    hidden = frozenset({"qualities", "quality_distribution", "distribution"})
     state_type: ClassVar[Any] = State
     sources: ClassVar[tuple[str, ...]] = SOURCES
     noise: ClassVar[Mapping[str, str]] = {"noise": "preference"}
@@ -350,13 +350,13 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
         return self.params.num_options
 
     def public(self) -> dict[str, Any]:
-        """`reply_scale`, the divisor of `counts` and `received` in observations, and `reply_law`, (p, q)."""
-        return {"reply_scale": 1, "reply_law": self.reply_law}
+        """`reply_scale`, the divisor of `counts` and `received` in observations, and `reply_distribution`, (p, q)."""
+        return {"reply_scale": 1, "reply_distribution": self.reply_distribution}
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         super().check_channel(channel, config)
-        law = config.mechanism
-        closed = law is None or (law.closed_counts and not law.stateful)
+        mechanism = config.mechanism
+        closed = mechanism is None or (mechanism.closed_counts and not mechanism.stateful)
         plain = closed and not config.faults and config.budget is None
         if self.params.perturbation == "per_token" and not plain:
             raise ValueError(
@@ -371,12 +371,12 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
         return self.params.perturbation == "per_token"
 
     def constants(self) -> Any:
-        p, (one, zero), graph = self.params, self.reply_law, self.params.network
+        p, (one, zero), graph = self.params, self.reply_distribution, self.params.network
         walks = p.dissemination == "walk" and not graph.is_complete
         nothing = np.zeros(0, np.int64)
         return self.numbers(
             slot_limit=2**62 if p.slots is None else p.slots,
-            law=p.quality_law,
+            distribution=p.quality_distribution,
             # [N]: the preferences at the start, K for none; or, if `random`, not these
             first=preferences.given_options(p.initial_preferences, p.num_agents, p.num_options),
             random=isinstance(p.initial_preferences, str) and p.initial_preferences == "random",
@@ -426,7 +426,7 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
         bits, arrives = channel.send(one_hot, senders)
         self.column("bits")[live], self.column("arrives")[live] = bits[live], arrives[live]
         if channel.takes_levels:
-            self.column("read")[live] = np.stack(read_law(channel), 1)[live]
+            self.column("read")[live] = np.stack(read_distribution(channel), 1)[live]
 
     def remember(self) -> None:
         self.history.record(self.clock, lambda: popularity(self.column("holders")))

@@ -26,11 +26,11 @@ for _ in range(8):
     for _ in range(64):
         with torch.no_grad():
             rows = torch.as_tensor(seen)
-            law, value = distributions.Categorical(logits=actor(rows)), critic(rows)[:, 0]
-        action = law.sample()
+            distribution, value = distributions.Categorical(logits=actor(rows)), critic(rows)[:, 0]
+        action = distribution.sample()
         seen, reward, terminated, truncated, _ = envs.step(action.numpy())
         done = terminated | truncated
-        steps.append((rows, action, law.log_prob(action), value, *map(torch.as_tensor, (reward, done, ~over))))
+        steps.append((rows, action, distribution.log_prob(action), value, *map(torch.as_tensor, (reward, done, ~over))))
         over = done
     rows, action, before, value, reward, done, valid = map(torch.stack, zip(*steps, strict=True))
     with torch.no_grad():
@@ -43,12 +43,12 @@ for _ in range(8):
     for _ in range(10):
         for part in valid[torch.randperm(len(valid))].split(64):
             of = lambda values: values.flatten(0, 1)[part]  # noqa: B023, E731
-            law, better = distributions.Categorical(logits=actor(of(rows))), of(gains)
+            distribution, better = distributions.Categorical(logits=actor(of(rows))), of(gains)
             better = (better - better.mean()) / (better.std(correction=0) + 1e-8)  # a last part may have one row
-            ratio = (law.log_prob(of(action)) - of(before)).exp()
+            ratio = (distribution.log_prob(of(action)) - of(before)).exp()
             policy_loss = -torch.min(ratio * better, ratio.clamp(0.8, 1.2) * better).mean()
             value_loss = (critic(of(rows))[:, 0] - of(targets)).square().mean()
-            loss = policy_loss + 0.5 * value_loss - 0.01 * law.entropy().mean()
+            loss = policy_loss + 0.5 * value_loss - 0.01 * distribution.entropy().mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

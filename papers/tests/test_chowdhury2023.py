@@ -57,8 +57,8 @@ def test_divergences_and_tails_by_another_way() -> None:
     mean = (step / epsilon) ** 2 / 2
     some = np.arange(round(mean - 12 * np.sqrt(mean)), round(mean + 12 * np.sqrt(mean)))
     poisson = stats.poisson.pmf(some, mean)
-    law = np.convolve(poisson, poisson[::-1])
-    far = np.pad(np.log(law), step, constant_values=-np.inf)
+    distribution = np.convolve(poisson, poisson[::-1])
+    far = np.pad(np.log(distribution), step, constant_values=-np.inf)
     first, second = far[step:], far[:-step]
     seen = np.isfinite(first) & np.isfinite(second)
     shares = [

@@ -216,7 +216,7 @@ def test_what_is_not_decided_at_the_level_of_all_may_be_at_that_of_those_left() 
 
 
 def test_a_verdict_has_one_vocabulary() -> None:
-    assert VERDICTS == ("agrees", "in kind", "differs", "undecided", "cannot be computed")
+    assert VERDICTS == ("agrees", "qualitative", "differs", "undecided", "cannot be computed")
     with pytest.raises(ValueError, match=r"verdict must be one of .*, not 'in the limit'"):
         Verdict("q", 1.0, [], "in the limit")
 

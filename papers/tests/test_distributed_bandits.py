@@ -41,8 +41,8 @@ def test_shares_of_polya_noise_add_up_to_discrete_laplace_noise() -> None:
     users, scale, size = 12, 5.0, 4096
     share = stats.nbinom.pmf(np.arange(size), 1 / users, 1 - np.exp(-1 / scale))
     spectrum = np.abs(np.fft.fft(share) ** users) ** 2  # of the difference of two sums of shares
-    law = np.fft.ifft(spectrum).real[:60]
-    np.testing.assert_allclose(law, discrete_laplace(np.arange(60), scale), atol=1e-12)
+    distribution = np.fft.ifft(spectrum).real[:60]
+    np.testing.assert_allclose(distribution, discrete_laplace(np.arange(60), scale), atol=1e-12)
 
 
 @pytest.mark.parametrize("wrong", [False, True])
@@ -53,8 +53,8 @@ def test_the_noise_of_all_users_has_its_law(kind: Any, wrong: bool) -> None:
     drawn = started(kind(epsilon * (1.1 if wrong else 1))).noise(np.array([[precision]]), (20_000, 2)).ravel()
     x = np.arange(-FAR, FAR)
     mean = (precision / epsilon) ** 2 / 2
-    law = discrete_laplace(x, precision / epsilon) if kind is DistDPSE else stats.skellam.pmf(x, mean, mean)
-    assert (fits(np.bincount(drawn + FAR, minlength=x.size), law) > 1e-4) != wrong
+    distribution = discrete_laplace(x, precision / epsilon) if kind is DistDPSE else stats.skellam.pmf(x, mean, mean)
+    assert (fits(np.bincount(drawn + FAR, minlength=x.size), distribution) > 1e-4) != wrong
 
 
 @pytest.mark.parametrize("users", [2, 16, 100])
@@ -120,13 +120,15 @@ def test_noise_stays_within_its_tail(kind: Any, p: float) -> None:
         bound = tail(policy.tail(np.array(users)), p)
         if kind is ShuffleElimination:
             bits, chance = policy.noise_bits(np.array([users]))
-            law = stats.binom(bits[0], chance[0])
-            beyond = law.sf(np.floor(bits[0] * chance[0] + bound)) + law.cdf(np.ceil(bits[0] * chance[0] - bound) - 1)
+            distribution = stats.binom(bits[0], chance[0])
+            beyond = distribution.sf(np.floor(bits[0] * chance[0] + bound)) + distribution.cdf(
+                np.ceil(bits[0] * chance[0] - bound) - 1
+            )
         else:
             precision = float(policy.precision(np.array(float(users))))
             mean = (precision / 0.5) ** 2 / 2
-            law = stats.dlaplace(0.5 / precision) if kind is DistDPSE else stats.skellam(mean, mean)
-            beyond = 2 * law.sf(np.floor(bound * precision))
+            distribution = stats.dlaplace(0.5 / precision) if kind is DistDPSE else stats.skellam(mean, mean)
+            beyond = 2 * distribution.sf(np.floor(bound * precision))
         assert beyond <= p
 
 
@@ -140,8 +142,8 @@ def test_the_radius_by_hand() -> None:
 
 def test_delta_of_binomial_noise_is_that_of_its_definition() -> None:
     for bits, chance, epsilon in ((30, 0.5, 0.7), (200, 0.5, 0.2), (500, 0.02, 1.0), (9, 0.4, 0.1), (40, 0.8, 0.5)):
-        law = np.append(0, stats.binom.pmf(np.arange(bits + 1), bits, chance)), None
-        one = np.append(law[0], 0)
+        distribution = np.append(0, stats.binom.pmf(np.arange(bits + 1), bits, chance)), None
+        one = np.append(distribution[0], 0)
         ways = (np.maximum(a - np.exp(epsilon) * b, 0).sum() for a, b in ((one[1:], one[:-1]), (one[:-1], one[1:])))
         assert binomial_delta(bits, chance, epsilon) == pytest.approx(max(ways), rel=1e-9, abs=1e-15)
 
@@ -263,8 +265,8 @@ def test_noise_of_shuffled_bits_has_the_delta_stated(users: int, delta: float) -
     bits, chance = (float(x[0]) for x in policy.noise_bits(np.array([users])))
 
     def excess(bits: float, chance: float) -> float:
-        law = stats.binom.pmf(np.arange(-1, bits + 2), bits, chance)
-        one, other = law[1:], law[:-1]
+        distribution = stats.binom.pmf(np.arange(-1, bits + 2), bits, chance)
+        one, other = distribution[1:], distribution[:-1]
         return max(float(np.maximum(p - np.exp(0.8) * q, 0).sum()) for p, q in ((one, other), (other, one)))
 
     assert excess(bits, chance) <= delta * (1 + 1e-6)

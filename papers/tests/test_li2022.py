@@ -153,7 +153,7 @@ def test_the_slope_at_the_end_is_that_of_the_curve() -> None:
 
 
 @pytest.mark.parametrize(
-    ("alone", "late", "verdict"), [(5.0, 1.0, "in kind"), (5.0, 0.0, "differs"), (1.0, 0.0, "differs")]
+    ("alone", "late", "verdict"), [(5.0, 1.0, "qualitative"), (5.0, 0.0, "differs"), (1.0, 0.0, "differs")]
 )
 def test_single_agents_with_these_regrets_are_as_figure_8_says(alone: float, late: float, verdict: str) -> None:
     """Five times the regret of five agents together, linear; or that of one of them, or nothing at the end."""
@@ -171,7 +171,7 @@ def test_single_agents_with_these_regrets_are_as_figure_8_says(alone: float, lat
         for config in STUDIES["li2022-8"].settings(False)
     ]
     similar, share, linear = (one.verdict for one in STUDIES["li2022-8"].verdicts(Results(groups)))
-    assert similar == "in kind"
+    assert similar == "qualitative"
     assert share == ("agrees" if alone == 5 else "differs")
     assert linear == verdict
 

@@ -35,13 +35,13 @@ def answers(policy: Any, pulls: int, earned: int, runs: int = 40_000) -> Floats:
 def test_answers_to_rewards_are_randomised_responses(pulls: int, earned: int) -> None:
     """Each with odds e^epsilon of being right. False alarm rate 1e-4; a loss of 1.2 in place of 1 is detected."""
     right = special.expit(1.0)
-    law = np.convolve(
+    distribution = np.convolve(
         stats.binom.pmf(np.arange(earned + 1), earned, right),
         stats.binom.pmf(np.arange(pulls - earned + 1), pulls - earned, 1 - right),
     )
     for epsilon, holds in ((1.0, True), (1.2, False)):
         counted = np.bincount(answers(LDPUCBB(epsilon), pulls, earned).astype(int), minlength=pulls + 1)
-        assert (fits(counted, law) > 1e-4) == holds
+        assert (fits(counted, distribution) > 1e-4) == holds
 
 
 def by_hand(rewards: Floats) -> list[int]:
@@ -60,7 +60,7 @@ def by_hand(rewards: Floats) -> list[int]:
 
 
 def test_pulls_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LDPUCBB, "law", lambda self: (0.0, 1.0))  # the answer is the reward
+    monkeypatch.setattr(LDPUCBB, "distribution", lambda self: (0.0, 1.0))  # the answer is the reward
     rewards = (np.random.default_rng(2).random((1500, 3)) < [0.2, 0.9, 0.4]).astype(float)
     policy = started(LDPUCBB(), 1, 3, 1500)
     counts, sums, found = np.zeros((1, 1, 3)), np.zeros((1, 1, 3)), []
@@ -106,7 +106,7 @@ def test_jumps_have_the_law_of_steps() -> None:
 
 def test_jumps_are_steps_where_nothing_is_random(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rewards are certain, answers are rewards, and the run is cut at odd moments."""
-    monkeypatch.setattr(LDPUCBB, "law", lambda self: (0.0, 1.0))
+    monkeypatch.setattr(LDPUCBB, "distribution", lambda self: (0.0, 1.0))
     found: list[Array] = []
     for fast in (True, False):
         env = federated_bandit_v0.population(2, num_agents=2, qualities=(1.0, 0.0, 1.0), horizon=900)

@@ -100,11 +100,11 @@ def test_the_papers_table_3_holds() -> None:
     """Accuracies as in Table 3."""
 
     def metrics(config: Config) -> dict[str, float]:
-        law = config["privacy"].get("statistics")
+        distribution = config["privacy"].get("statistics")
         if config["policy"] == "Random":
             return run_of([0.1] * 7, [0.9] * 7)
         table = claims.ACCURACY[config["policy"]]
-        accuracy = table[settings.LEVELS.index(float(law.partition(":")[2]))] if law else (1.0,) * 7
+        accuracy = table[settings.LEVELS.index(float(distribution.partition(":")[2]))] if distribution else (1.0,) * 7
         return run_of([0.8 * x for x in accuracy], [1 - 0.8 * x for x in accuracy], charged_over_epsilon=1.0)
 
     verdicts = fed("zhou2021-10", metrics)
@@ -172,8 +172,8 @@ def test_rivals_learn_from_noisy_sums_and_t_prido_does_not() -> None:
 def simulated(rival: str, epsilon: float | None, rounds: int = 60) -> tuple[Any, Any]:
     """A rival after some rounds, and its run."""
     config = settings.compared(settings.WORLDS[0], rival)
-    laws = {} if epsilon is None else {"statistics": f"TreeAggregation:{epsilon:g}"}
-    policy, privacy = rivals.players(config["policy"], config["policy_params"], laws)
+    distributions = {} if epsilon is None else {"statistics": f"TreeAggregation:{epsilon:g}"}
+    policy, privacy = rivals.players(config["policy"], config["policy_params"], distributions)
     population = make_world(config["env"]).population(1, **config["env_params"])
     return policy, simulate(population, policy, seed=0, until=rounds, record=["regret"], privacy=privacy)
 

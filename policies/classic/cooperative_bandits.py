@@ -26,14 +26,14 @@ class CentralisedOracle(ArmPolicy):
     carries the samples.
     """
 
-    pools = True
+    centralised = True
     fast = ArmPolicy.epochs
 
     def choose(self, counts: Array, means: Floats) -> Ints:
-        pooled = counts.sum(1)
-        best = kl_ucb_choice(pooled, (counts * means).sum(1) / np.maximum(pooled, 1))
+        centralised = counts.sum(1)
+        best = kl_ucb_choice(centralised, (counts * means).sum(1) / np.maximum(centralised, 1))
         arms = np.broadcast_to(best[:, None], counts.shape[:2])
-        unpulled = pooled == 0
+        unpulled = centralised == 0
         if unpulled.any():
             left = np.maximum(unpulled.sum(-1), 1)
             place = np.arange(counts.shape[1]) % left[:, None]
@@ -58,7 +58,7 @@ class CentralisedKLUCB(ArmPolicy):
         a, c: constants of the index, > 0.
     """
 
-    pools = True
+    centralised = True
     fast = ArmPolicy.epochs
 
     def __init__(self, a: float = 0.8, c: float = 0.3) -> None:

@@ -99,7 +99,7 @@ class OutputAgreement(Platform):
         reference = np.full(reporting.num_reports, 1 / reporting.num_reports)
         if amount is None:
             # The derivative in eps of the expected payment, at the target, if agreement pays 1.
-            gain = float(reporting.law_slope(theta, e) @ reporting.law(theta, e))
+            gain = float(reporting.distribution_slope(theta, e) @ reporting.distribution(theta, e))
             amount = float(cost.marginal(e)) / gain if gain > 1e-13 else 0.0
         return Announcement(self.rule, e, amount, reference=reference)
 
@@ -150,7 +150,7 @@ class _Learner(ExactIndividuals):
     N.
     """
 
-    pools = True
+    centralised = True
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)
@@ -179,9 +179,9 @@ class FictitiousPlay(_Learner):
         if self._memory is None:
             self._memory = np.zeros((len(common), view.reporting.num_reports)), np.zeros((len(common), 1))
         total, played = self._memory
-        laws = np.where(played > 0, total / np.maximum(played, 1), view.reporting.law(common, target))
-        budget, answer = self.best(seen, belief, self.expected(seen, laws[:, None]))
-        self._next = total + view.reporting.law(common[:, None], budget).mean(1), played + 1
+        distributions = np.where(played > 0, total / np.maximum(played, 1), view.reporting.distribution(common, target))
+        budget, answer = self.best(seen, belief, self.expected(seen, distributions[:, None]))
+        self._next = total + view.reporting.distribution(common[:, None], budget).mean(1), played + 1
         return answer
 
 
@@ -210,9 +210,11 @@ class Hedge(_Learner):
         below = np.cumsum(weights, -1) <= self.rng.random(belief.shape[:2])[..., None]
         chosen = budgets[np.minimum(below.sum(-1), self.num_budgets - 1)]
 
-        laws = (weights.mean(1)[..., None] * view.reporting.law(belief.mean(1)[:, None], budgets)).sum(1)
-        prizes = self.expected(seen, laws[:, None])[:, 0]
-        payments = np.einsum("bnkx,bx->bnk", view.reporting.law(belief[:, :, None], budgets), prizes)
+        distributions = (
+            weights.mean(1)[..., None] * view.reporting.distribution(belief.mean(1)[:, None], budgets)
+        ).sum(1)
+        prizes = self.expected(seen, distributions[:, None])[:, 0]
+        payments = np.einsum("bnkx,bx->bnk", view.reporting.distribution(belief[:, :, None], budgets), prizes)
         payoffs = payments - self.cost_factors(seen)[..., None] * view.cost(budgets)
         extent = payoffs.max(-1, keepdims=True) - payoffs.min(-1, keepdims=True)
         self._next = total + payoffs / np.where(extent > 0, extent, 1.0), played + 1
@@ -239,9 +241,9 @@ class Mixture(Policy):
         return any(policy.needs_truth for policy, _ in self.parts)
 
     @property
-    def pools(self) -> bool:  # type: ignore[override]
+    def centralised(self) -> bool:  # type: ignore[override]
         """True if any part pools."""
-        return any(policy.pools for policy, _ in self.parts)
+        return any(policy.centralised for policy, _ in self.parts)
 
     def begin(self, view: PublicView) -> None:
         shares = np.cumsum([share for _, share in self.parts])

@@ -34,7 +34,7 @@ class FollowMajority(SocialPolicy):
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         read_messages = self.read_messages(obs)
-        shares = unbiased(read_messages.counts, read_messages.received, *self._law)
+        shares = unbiased(read_messages.counts, read_messages.received, *self._distribution)
         tied = shares == shares.max(-1, keepdims=True)
         option = np.argmax(tied * (1.0 + self.rng.random(shares.shape)), -1)
         nothing = shares.max(-1) <= 0
@@ -54,7 +54,7 @@ class WinStay(SocialPolicy):
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         read_messages = self.read_messages(obs)
-        shares = unbiased(read_messages.counts, read_messages.received, *self._law)
+        shares = unbiased(read_messages.counts, read_messages.received, *self._distribution)
         largest = shares == shares.max(-1, keepdims=True)
         drawn = np.argmax(largest * (1.0 + self.rng.random(shares.shape)), -1)
         option = np.where(read_messages.own >= 0, read_messages.own, drawn)
@@ -206,7 +206,7 @@ class GosInE(IsolatedUCB):
         recommendation."""
         read_messages = self.read_messages(obs)
         advice, known = sample(
-            np.maximum(unbiased(read_messages.counts, read_messages.received, *self._law), 0.0), self.rng
+            np.maximum(unbiased(read_messages.counts, read_messages.received, *self._distribution), 0.0), self.rng
         )
         news = ends[:, None] & known & ~np.take_along_axis(self.active(), advice[..., None], -1)[..., 0]
         worse = np.argmin(np.take_along_axis(self._pulls - self._before, self._extra, -1), -1)[..., None]

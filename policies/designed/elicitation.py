@@ -60,8 +60,8 @@ def winners_share(theta: Floats, num_reports: int) -> Floats:
     weight = twice * np.exp(-1j * n * s_turns[:half] - log_poisson) / kept
     for index, a in enumerate(CENTRES):
         chosen = k[nearest == index]
-        law = a * np.exp(1j * z_turns)[:, None] * theta + (1 - a) / m  # [z, x]
-        argument = n * law[:, None, :] * np.exp(1j * s_turns[:half])[:, None]  # [z, s, x]
+        distribution = a * np.exp(1j * z_turns)[:, None] * theta + (1 - a) / m  # [z, x]
+        argument = n * distribution[:, None, :] * np.exp(1j * s_turns[:half])[:, None]  # [z, s, x]
         term, total = np.full(argument.shape, np.exp(-n / m), np.complex128), np.zeros(argument.shape, np.complex128)
         below = np.zeros((n + 1, n + 1), np.complex128)  # [j, z]
         for j in range(n + 1):
@@ -83,15 +83,15 @@ def winners_share(theta: Floats, num_reports: int) -> Floats:
     return found
 
 
-def count_law(chances: Floats) -> Floats:
+def count_distribution(chances: Floats) -> Floats:
     """The law of a number of successes with these chances [..., N] (Poisson's binomial law), [..., N + 1]."""
-    law = np.zeros((*chances.shape[:-1], chances.shape[-1] + 1))
-    law[..., 0] = 1.0
+    distribution = np.zeros((*chances.shape[:-1], chances.shape[-1] + 1))
+    distribution[..., 0] = 1.0
     for i in range(chances.shape[-1]):
         a = chances[..., i, None]
-        law[..., 1:] = law[..., 1:] * (1 - a) + law[..., :-1] * a
-        law[..., :1] *= 1 - a
-    return law
+        distribution[..., 1:] = distribution[..., 1:] * (1 - a) + distribution[..., :-1] * a
+        distribution[..., :1] *= 1 - a
+    return distribution
 
 
 class _Remembering(FiniteBestResponse):
@@ -102,11 +102,11 @@ class _Remembering(FiniteBestResponse):
         super().begin(view)
         self._kept: dict[bytes, Floats] = {}
 
-    def expected(self, seen: dict[str, Array], laws: Floats) -> Floats:
-        key = b"".join(seen[name].tobytes() for name in ("rule", "target", "value")) + laws.tobytes()
+    def expected(self, seen: dict[str, Array], distributions: Floats) -> Floats:
+        key = b"".join(seen[name].tobytes() for name in ("rule", "target", "value")) + distributions.tobytes()
         if key not in self._kept:
             self._kept = dict(list(self._kept.items())[-20:])
-            self._kept[key] = super().expected(seen | {"scale": np.ones_like(seen["scale"])}, laws)
+            self._kept[key] = super().expected(seen | {"scale": np.ones_like(seen["scale"])}, distributions)
         rows = self._kept[key].shape[1]
         return self._kept[key] * seen["scale"].astype(np.float64)[:, :rows, None]
 
@@ -239,14 +239,14 @@ class InformedPlatform(Platform):
         place, value = tried[:, 0].astype(np.int64), tried[:, 3].astype(np.int64)
         e, scale = (tried[:, i].astype(np.float32).astype(np.float64) for i in (1, 2))
         budgets = self._budgets(view, tried)
-        law = (budgets[..., None] * theta[:, None] + 1) / (budgets[..., None] + m)
-        total, rule = law.sum(1), np.array(p.rules)[place]
+        distribution = (budgets[..., None] * theta[:, None] + 1) / (budgets[..., None] + m)
+        total, rule = distribution.sum(1), np.array(p.rules)[place]
         paid = np.zeros(runs)
         if (wins := rule == "wintall").any():
-            chance = count_law(budgets[wins] / (budgets[wins] + m))
+            chance = count_distribution(budgets[wins] / (budgets[wins] + m))
             paid[wins] = ((m + e) * e * scale)[wins] * (chance * self._known[1][wins]).sum(-1)
         paid += np.where(rule == "posted_price", scale * total[np.arange(runs), value] / n, 0.0)
-        agreement = (total**2 - (law**2).sum(1)).sum(-1) / (n * max(n - 1, 1))
+        agreement = (total**2 - (distribution**2).sum(1)).sum(-1) / (n * max(n - 1, 1))
         paid += np.where(rule == "output_agreement", scale * agreement, 0.0)
         largest = scale * np.where(rule == "wintall", (m + e) * e * n, 1.0)
         short = np.maximum(desired[:, None] - budgets, 0).mean(1)
@@ -348,8 +348,8 @@ class BayesianPrice(Policy):
         """Weigh the points by the counts [B, M] of the last campaign."""
         value, price = self._posted
         budget = self._budget(self._points[:, value].T, price[:, None])[..., None]
-        law = np.log((budget * self._points + 1) / (budget + self._points.shape[1]))
-        self._log_weight += np.einsum("bpx,bx->bp", law, counts)
+        distribution = np.log((budget * self._points + 1) / (budget + self._points.shape[1]))
+        self._log_weight += np.einsum("bpx,bx->bp", distribution, counts)
         self._log_weight -= self._log_weight.max(1, keepdims=True)
 
     def _budget(self, share: Floats, price: Floats) -> Floats:

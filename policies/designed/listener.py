@@ -84,12 +84,12 @@ def tables(
     return Tables(qualities, (counts + 0.5) / (AGENTS + 1.0))
 
 
-def one_answer(law: Mechanism, moment: float, view: PublicView) -> dict[str, Mechanism]:
-    """`law` at a moment, in expected ticks of an agent's clock or in rounds: all send a message before each round, or
-    at each tick of anyone."""
+def one_answer(mechanism: Mechanism, moment: float, view: PublicView) -> dict[str, Mechanism]:
+    """`distribution` at a moment, in expected ticks of an agent's clock or in rounds: all send a message before each
+    round, or at each tick of anyone."""
     rounds = issubclass(view.world, SocialBandit)
     at = 1 + round(moment) if rounds else round(moment * view.params.num_agents)
-    return {"preference": Scheduled(law, at=max(1, at))}
+    return {"preference": Scheduled(mechanism, at=max(1, at))}
 
 
 @lru_cache(256)
@@ -190,7 +190,7 @@ class Listener(Remembering):
         if isinstance(mechanism, Scheduled):
             moment = mechanism.at - 1.0 if self._rounds else mechanism.at / p.num_agents
         known = tables(self._options, moment, self._rounds, self.optimism, self.fading, self._ends)
-        shares, (p_bit, q_bit) = known.shares, self._law
+        shares, (p_bit, q_bit) = known.shares, self._distribution
         if self._rounds and p.without_preference == SILENT:  # of those who speak
             shares = shares / shares.sum(-1, keepdims=True)
         shares = (1 - self.doubt) * shares + self.doubt / self._options
@@ -267,7 +267,7 @@ class OneAnswerOracle(Listener):
         epsilon, moment, optimism, fading, doubt, temper, memory: as for `Listener`.
     """
 
-    pools = True
+    centralised = True
 
     def prepare(self, view: PublicView) -> None:
         super().prepare(view)
@@ -288,7 +288,7 @@ class OneAnswerOracle(Listener):
         acted = self._ticks.min(1) if self._rounds else self._ticks.sum(1)
         due = (acted >= self._at - 1) & self._waits
         if due.any():
-            p, q = self._law
+            p, q = self._distribution
             bits = self.rng.random((*self._shape, self._options)) < np.where(
                 self._holds[..., None] == np.arange(self._options), p, q
             )

@@ -181,7 +181,7 @@ class CentralisedLogistic(LogisticBandit):
     ) -> None:
         super().__init__(degree, explore=explore, worlds=worlds, rounds=rounds, seed=seed)
 
-    pools = True
+    centralised = True
     public_schedule = True
 
     @property
@@ -268,11 +268,11 @@ class BlockListener(LogisticBandit):
     def begin(self, view: PublicView) -> None:
         scales = []
         for name in ("statistics", "counts"):
-            law: Any = view.channels[name].mechanism
-            known = law is not None and law.kind != "none"
+            mechanism: Any = view.channels[name].mechanism
+            known = mechanism is not None and mechanism.kind != "none"
             # At any time, the difference of two sums of a tree has noise of as many blocks as it has levels, at most.
-            many = law.levels(int(view.horizon)) if known and law.kind == "tree" else 1
-            scales.append(float(law.block_scale(int(view.horizon), 1.0)) * many**0.5 if known else 0.0)
+            many = mechanism.levels(int(view.horizon)) if known and mechanism.kind == "tree" else 1
+            scales.append(float(mechanism.block_scale(int(view.horizon), 1.0)) * many**0.5 if known else 0.0)
         self._scales = scales
         super().begin(view)
         members, follows = dominating_set(self._network)

@@ -27,19 +27,19 @@ def deadline_rates(model: Model, most: int) -> Floats:
     moves = np.zeros((clients + 1, clients + 1))
     for done, row in enumerate(binomial_rows(clients - np.arange(clients + 1), m.compute_probability, clients)):
         moves[done, done:] = row[: clients + 1 - done]
-    law = np.zeros((clients + 1, clients + 1))  # over k and s
-    law[0, 0] = 1.0
-    k, s = np.indices(law.shape)
+    distribution = np.zeros((clients + 1, clients + 1))  # over k and s
+    distribution[0, 0] = 1.0
+    k, s = np.indices(distribution.shape)
     chance, slots, rates = np.where(s > k, m.upload_probability, 0.0), 0.0, np.zeros(most + 1)
     for n in range(most + 1):
-        received = law.sum(1)
+        received = distribution.sum(1)
         rates[n] = received @ m.rewards / (slots * m.slot_time + m.broadcast_time)
         slots += 1.0 - received[clients]
-        uploaded = chance * law
-        law -= uploaded
-        law[1:] += uploaded[:-1]
-        law[law < 1e-200] = 0.0  # arithmetic with denormal numbers is slow
-        law = law @ moves
+        uploaded = chance * distribution
+        distribution -= uploaded
+        distribution[1:] += uploaded[:-1]
+        distribution[distribution < 1e-200] = 0.0  # arithmetic with denormal numbers is slow
+        distribution = distribution @ moves
     return rates
 
 
@@ -76,7 +76,7 @@ class BestDeadline(StoppingRule):
         self.most = integer("most", most, at_least=0, at_most=10**6)
 
     def prepare(self, model: Model) -> None:
-        choice("time_law", getattr(model, "time_law", "geometric"), ("geometric",))
+        choice("time_distribution", getattr(model, "time_distribution", "geometric"), ("geometric",))
         rates = deadline_rates(model, self.most)
         self.slots, self.rate = int(rates.argmax()), float(rates.max())
 

@@ -189,7 +189,7 @@ class CentralisedHoldTheBest(HoldTheBest):
         fading: f, >= 0; 0: optimism lasts.
     """
 
-    pools = True
+    centralised = True
 
     def __init__(self, optimism: float = 4.0, fading: float = 0.0) -> None:
         super().__init__(optimism, fading)

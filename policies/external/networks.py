@@ -176,8 +176,8 @@ class Module(RowPolicy):
         if "actions" in out:
             found = out["actions"]
         else:
-            law = module.get_inference_action_dist_cls()
-            found = law.from_logits(out["action_dist_inputs"]).to_deterministic().sample()
+            distribution = module.get_inference_action_dist_cls()
+            found = distribution.from_logits(out["action_dist_inputs"]).to_deterministic().sample()
         return self._in_space(np.asarray(found[:, 0] if remembers else found))
 
     def _in_space(self, found: Array) -> Array:

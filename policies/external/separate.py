@@ -35,9 +35,9 @@ class Separate(Policy):
         return bool(getattr(self.agent, "needs_truth", False))
 
     @property
-    def pools(self) -> bool:  # type: ignore[override]
+    def centralised(self) -> bool:  # type: ignore[override]
         """Whether the agent declares that it shares a mind."""
-        return bool(getattr(self.agent, "pools", False))
+        return bool(getattr(self.agent, "centralised", False))
 
     def prescribes(self, view: PublicView) -> dict[str, Any]:
         if not hasattr(self.agent, "prescribes"):

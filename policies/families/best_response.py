@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from taciturn.envs.elicitation.costs import LINEAR, LOGARITHMIC, QUADRATIC, Cost, as_cost, cost_of, kind_of
 from taciturn.envs.elicitation.elementary import of_arrays, where
-from taciturn.envs.elicitation.payments import distribution, winner_amount
+from taciturn.envs.elicitation.payments import as_probabilities, winner_amount
 from taciturn.envs.elicitation.reporting import KaryReport, Reporting, share_slope
 from taciturn.validation import Floats, shown
 
@@ -137,11 +137,11 @@ def best_epsilon(
         return best_of_gain(mean, (theta * prizes).sum(-1) - mean, m, cost, factor, at_most)
 
     def payoff(at: Floats) -> Floats:
-        earned = np.einsum("...gx,...x->...g", reporting.law(theta[..., None, :], at), prizes)
+        earned = np.einsum("...gx,...x->...g", reporting.distribution(theta[..., None, :], at), prizes)
         return earned - factor[..., None] * cost(at)
 
     def slope(at: Floats) -> Floats:
-        earned = np.einsum("...gx,...x->...g", reporting.law_slope(theta[..., None, :], at), prizes)
+        earned = np.einsum("...gx,...x->...g", reporting.distribution_slope(theta[..., None, :], at), prizes)
         return earned - factor[..., None] * cost.marginal(at)
 
     best = _maximise(payoff, slope, m, at_most)
@@ -189,7 +189,7 @@ def exploitability(
     Raises:
         ValueError: a profile with too many different budgets (see `wins`).
     """
-    theta, cost = distribution("theta", theta), as_cost(cost)
+    theta, cost = as_probabilities("theta", theta), as_cost(cost)
     announced = platform.announcement(theta, cost, target)
     budgets = np.atleast_1d(np.asarray(profile, np.float64))
     if not (np.isnan(budgets) | (budgets >= 0)).all():
@@ -199,8 +199,8 @@ def exploitability(
     levels, sizes = np.unique(budgets[~np.isnan(budgets)], return_counts=True)
     reporting, gains = KaryReport(theta.size), []
     for level in [*levels, *[math.nan] * bool(np.isnan(budgets).any())]:
-        prizes = announced.prizes(reporting.law(theta, levels), sizes - (levels == level))
-        now = 0.0 if math.isnan(level) else float(reporting.law(theta, level) @ prizes - cost(level))
+        prizes = announced.prizes(reporting.distribution(theta, levels), sizes - (levels == level))
+        now = 0.0 if math.isnan(level) else float(reporting.distribution(theta, level) @ prizes - cost(level))
         gains.append(max(float(best_epsilon(prizes, theta, cost)[1]), 0.0) - now)
     return max(gains)
 

@@ -69,8 +69,8 @@ class ClusterPolicy(Policy):
         self._consult = view.consult
         view.draw_with(self.sketch)
         self.prepare(np.ones(view.num_envs, np.bool_))
-        law = view.channels["selection"].mechanism
-        self._noisy_selection = law is not None and law.kind != "none"
+        mechanism = view.channels["selection"].mechanism
+        self._noisy_selection = mechanism is not None and mechanism.kind != "none"
 
     @property
     def public_schedule(self) -> bool:  # type: ignore[override]

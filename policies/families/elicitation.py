@@ -126,19 +126,21 @@ class ExactIndividuals(Individuals):
         super().begin(view)
         choice("reporting", self._view.params.reporting, ("k_ary",))
 
-    def expected(self, seen: dict[str, Array], laws: Floats) -> Floats:
+    def expected(self, seen: dict[str, Array], distributions: Floats) -> Floats:
         """The expected payment for each report, [B, n, x], if all others report with the law [B, n, x]; n is N, or 1
         for all alike."""
-        p, rows = self._view.params, laws.shape[1]
+        p, rows = self._view.params, distributions.shape[1]
         others, nothing = np.array([p.num_individuals - 1]), np.zeros(seen["target"].shape)
         fields = np.stack([seen["target"], seen["scale"], self.rules(seen), seen.get("value", nothing)], -1)
         reference = seen.get("reference", np.zeros(seen["belief"].shape))
-        cases = np.concatenate([fields[:, :rows], reference[:, :rows], laws], -1).reshape(-1, 4 + 2 * laws.shape[-1])
+        cases = np.concatenate([fields[:, :rows], reference[:, :rows], distributions], -1).reshape(
+            -1, 4 + 2 * distributions.shape[-1]
+        )
         # Solve equal cases once.
         cases, inverse = np.unique(cases, axis=0, return_inverse=True)
         prizes = []
         for (target, scale, rule, value), rest in zip(cases[:, :4].tolist(), cases[:, 4:], strict=True):
-            share, law = rest.reshape(2, -1)
+            share, distribution = rest.reshape(2, -1)
             announced = Announcement(RULES[int(rule)], target, scale, int(value), share, p.payment_cap)
-            prizes.append(announced.prizes(law[None], others))
-        return np.stack(prizes)[inverse.ravel()].reshape(laws.shape)
+            prizes.append(announced.prizes(distribution[None], others))
+        return np.stack(prizes)[inverse.ravel()].reshape(distributions.shape)

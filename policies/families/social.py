@@ -74,9 +74,9 @@ class SocialPolicy(Policy):
         self.require(fits, "the worlds of social learning", view)
         self._layout, self._options = role.layout, fields["own"][0]
         self._flat = isinstance(role.action_space, gymnasium.spaces.Discrete)
-        self._scale, self._law = float(view.reply_scale), view.reply_law
+        self._scale, self._distribution = float(view.reply_scale), view.reply_distribution
         mechanism = view.channels["preference"].mechanism
-        self._reads_law = mechanism is not None and mechanism.takes_levels
+        self._reads_distribution = mechanism is not None and mechanism.takes_levels
         self._shape = (view.num_envs, role.num_agents)
         self._view = view
         self.prepare(view)
@@ -87,15 +87,15 @@ class SocialPolicy(Policy):
     def unpack(self, obs: Array) -> dict[str, Array]:
         """The fields of observations [B, rows, D]; notes the law of their messages where agents choose its level."""
         seen = self._layout.unpack(obs)
-        if self._reads_law:
+        if self._reads_distribution:
             q = seen["q"].astype(np.float64)
             p = seen["p"].astype(np.float64) if "p" in seen else 1 - q
-            self._law = p[..., None], q[..., None]
+            self._distribution = p[..., None], q[..., None]
         return seen
 
     def read_messages(self, obs: Array) -> ReadMessages:
         """Decode observations [B, rows, D]."""
-        if self._reads_law:
+        if self._reads_distribution:
             self.unpack(obs)
         return read_messages(self._layout, obs, self._scale)
 
@@ -120,7 +120,7 @@ class Proportional(SocialPolicy):
 
     def weights(self, counts: Array, received: Array) -> Array:
         """The weight of each option, float64[..., K], >= 0; here its unbiased share, or 0 if that is negative."""
-        return np.maximum(unbiased(counts, received, *self._law), 0.0)
+        return np.maximum(unbiased(counts, received, *self._distribution), 0.0)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         read_messages = self.read_messages(obs)

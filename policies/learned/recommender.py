@@ -159,8 +159,8 @@ class NeuralBandit(ItemPolicy, Learner):
                 f"NeuralBandit was trained on contexts of {trained} dimensions, and {view.name} has "
                 f"{view.params.context_dim}"
             )
-        law = view.channels["selection"].mechanism
-        self._noisy_selection = law is not None and law.kind != "none"
+        mechanism = view.channels["selection"].mechanism
+        self._noisy_selection = mechanism is not None and mechanism.kind != "none"
         super().begin(view)
 
     @one_thread()

@@ -26,7 +26,7 @@ from taciturn.validation import Bools, Floats, Ints, mapping
 
 def training_params(params: Params, broadcasts: float) -> Params:
     """The stopping problem of a world, in training sessions that last `broadcasts` broadcast times."""
-    clocks = {name: getattr(params, name) for name in ("time_law", "transmission", "computing")}
+    clocks = {name: getattr(params, name) for name in ("time_distribution", "transmission", "computing")}
     return Params(**parameters(params), **clocks, objective="rate", horizon=broadcasts * params.broadcast_time)
 
 

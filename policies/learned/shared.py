@@ -186,8 +186,8 @@ class SharedPPO(PPOLearner):
         more = {} if masks is None else {"action_masks": masks}
         policy = self._model.policy
         with torch.no_grad():
-            law = policy.get_distribution(policy.obs_to_tensor(flat)[0], **more)
-        actions = law.mode().numpy() if self.deterministic else self._drawn(law)
+            distribution = policy.get_distribution(policy.obs_to_tensor(flat)[0], **more)
+        actions = distribution.mode().numpy() if self.deterministic else self._drawn(distribution)
         space = self._model.action_space
         if hasattr(space, "low"):
             actions = np.clip(actions, space.low, space.high).astype(space.dtype)
@@ -195,9 +195,9 @@ class SharedPPO(PPOLearner):
             actions = self._ranking.action(actions)
         return actions.reshape(*obs.shape[:2], *space.shape)
 
-    def _drawn(self, law: Any) -> Array:
+    def _drawn(self, distribution: Any) -> Array:
         """Draw actions with the generator of the run, so that the same seed gives the same run."""
-        part: Any = law.distributions if hasattr(law, "distributions") else law.distribution
+        part: Any = distribution.distributions if hasattr(distribution, "distributions") else distribution.distribution
         if hasattr(part, "loc"):
             return np.asarray(part.loc.numpy() + part.scale.numpy() * self.rng.standard_normal(part.loc.shape))
         if not isinstance(part, list | tuple):

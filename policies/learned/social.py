@@ -92,7 +92,7 @@ class SocialQ(SocialPolicy, Learner):
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         assert self._values is not None, "SocialQ acts after reset()"
         read_messages = self.read_messages(obs)
-        shares = np.clip(unbiased(read_messages.counts, read_messages.received, *self._law), 0.0, 1.0)
+        shares = np.clip(unbiased(read_messages.counts, read_messages.received, *self._distribution), 0.0, 1.0)
         mine = np.take_along_axis(shares, np.maximum(read_messages.own, 0)[..., None], -1)[..., 0]
         own, most = np.minimum((np.stack([mine, shares.max(-1)]) * self.bins).astype(np.int64), self.bins - 1)
         state = np.where(read_messages.own >= 0, own, self.bins), most

@@ -125,7 +125,7 @@ class BestResponse(Individuals):
         posted = reports == seen.get("value", np.zeros(target.shape)).astype(np.int64)[..., None]
         reference = seen.get("reference", np.zeros(wins.shape))
         paid = of_arrays(payments.rule_payment)(rule, scale, certain, posted, reference, reports.size)
-        agreement = np.where(rule >= payments.AGREEMENT, view.reporting.law(belief, target), 1.0)
+        agreement = np.where(rule >= payments.AGREEMENT, view.reporting.distribution(belief, target), 1.0)
         return np.minimum(paid, view.params.payment_cap) * agreement
 
 
@@ -169,7 +169,7 @@ class FiniteBestResponse(ExactIndividuals):
         Returns:
             The budget with the largest expected payment minus cost.
         """
-        theta, cost = payments.distribution("theta", theta), as_cost(cost)
+        theta, cost = payments.as_probabilities("theta", theta), as_cost(cost)
         announced = Announcement("wintall", number("target", target, above=0), float(cost.marginal(target)))
         if others is None or np.ndim(others) == 0:
             others = np.full(num_individuals - 1, target if others is None else others, np.float64)
@@ -179,10 +179,10 @@ class FiniteBestResponse(ExactIndividuals):
                 f"others must be one budget or {num_individuals - 1}, not an array of shape {others.shape}"
             )
         levels, sizes = np.unique(others[~np.isnan(others)], return_counts=True)
-        prizes = announced.prizes(KaryReport(theta.size).law(theta, levels), sizes)
+        prizes = announced.prizes(KaryReport(theta.size).distribution(theta, levels), sizes)
         return float(best_epsilon(prizes, theta, cost)[0])
 
     def answer(self, seen: dict[str, Array]) -> Array:
         belief = self.beliefs(seen)
-        laws = self._view.reporting.law(belief, seen["target"].astype(np.float64))
-        return self.best(seen, belief, self.expected(seen, laws))[1]
+        distributions = self._view.reporting.distribution(belief, seen["target"].astype(np.float64))
+        return self.best(seen, belief, self.expected(seen, distributions))[1]

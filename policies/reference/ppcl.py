@@ -49,7 +49,7 @@ class PPCL(Proportional):
         self._threshold = 1 - 1 / (2 * self._options) if self.alpha is None else self.alpha
 
     def weights(self, counts: Array, received: Array) -> Array:
-        return clipped_estimate(counts, received, *self._law)
+        return clipped_estimate(counts, received, *self._distribution)
 
 
 class CBL(Proportional):

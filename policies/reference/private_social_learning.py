@@ -67,7 +67,7 @@ class PrivateSocialLearning(SocialPolicy):
 
     def noise(self) -> tuple[float, float]:
         """(p, q): the probabilities, assumed by the estimate, that a bit is read as 1 if it is 1 and if it is 0."""
-        return self._law
+        return self._distribution
 
     def estimate(self, counts: Array, received: Array) -> Array:
         """Qtilde of the pooled rounds, [B, N, K]."""

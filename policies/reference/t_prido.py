@@ -147,7 +147,7 @@ class DTPriDO(TPriDO):
     which no message carries: they share a mind with it.
     """
 
-    pools = True
+    centralised = True
 
     def __init__(self, threshold: float = 0.5, *, follow: str = "model", **parameters: Any) -> None:
         super().__init__(threshold, **parameters)

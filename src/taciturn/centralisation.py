@@ -44,16 +44,16 @@ def replicas_for(num_agents: int) -> int:
 def pooling(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) -> str:
     """How agents were found to share a mind, in a sentence; empty if they were not.
 
-    A policy that declares it (`pools = True`) is not played. One that declares `needs_truth` cannot be checked: it may
-    know others' observations from the truth, and tables mark it anyway.
+    A policy that declares it (`centralised = True`) is not played. One that declares `needs_truth` cannot be checked:
+    it may know others' observations from the truth, and tables mark it anyway.
 
     Args:
         policy: plays a role; a learner should have been trained.
         start: makes a fresh run in which its argument plays that role. Runs are played to their ends.
         seed: of both runs and of the policies' draws.
-        declared: whether to believe `pools = True`.
+        declared: whether to believe `centralised = True`.
     """
-    if declared and getattr(policy, "pools", False):
+    if declared and getattr(policy, "centralised", False):
         return "it declares so"
     if getattr(policy, "needs_truth", False):
         return ""
@@ -71,7 +71,7 @@ def pooling(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) 
                 again = _played(policy, same, seed)
                 controlled = now.left == first.left and not _first_difference(same, first, again)
                 certain = controlled and first.rng.drew_alike(now.rng, 2 * turn)
-                if certain or _laws_differ(policy, same, swapped, turn, seed):
+                if certain or _distributions_differ(policy, same, swapped, turn, seed):
                     return (
                         f"what one does in turn {turn} depends on what only others, or those of other runs, saw or "
                         "earned"
@@ -413,7 +413,7 @@ def _same(one: Array | None, two: Array | None) -> bool:
     return bool(np.array_equal(one, two))
 
 
-def _laws_differ(policy: Any, before: Feed, after: Feed, turn: int, seed: int) -> bool:
+def _distributions_differ(policy: Any, before: Feed, after: Feed, turn: int, seed: int) -> bool:
     """Whether the kept agents' actions are shown to have another law, up to some time after the `turn` in which they
     first differed.
 

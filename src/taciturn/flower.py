@@ -70,7 +70,7 @@ class StoppingStrategy(Strategy):
         self.seed = integer("seed", seed, at_least=0)
         self.clock = choice("clock", clock, ("virtual", "real"))
         self._world = round_stopping_v0.population(1, **parameters)
-        choice("time_law", self._world.params.time_law, ("geometric",))
+        choice("time_distribution", self._world.params.time_distribution, ("geometric",))
         self.session = Session(self._world.params)
 
     def start(

@@ -23,7 +23,7 @@ def list_(
 ) -> None:
     """List the environments, policies, kept trainings of learners, mechanisms, tasks, studies and figures."""
     from taciturn.bench.catalogue import figures, load_studies
-    from taciturn.bench.tasks import NO_LIMIT, PROTECTED, TASKS
+    from taciturn.bench.tasks import NO_BUDGET_LIMIT, PROTECTED, TASKS
     from taciturn.policies.learned.kept import kept_agents
 
     studies, known = load_studies(), worlds()
@@ -32,7 +32,7 @@ def list_(
         "policies": {
             name: _first_line(policy)
             + " It knows the hidden truth." * (policy.needs_truth is True)
-            + " Its agents share a mind." * (policy.pools is True)
+            + " Its agents share a mind." * (policy.centralised is True)
             for name, policy in policies().items()
         },
         "kept": {f"kept:{name}": f"{one['policy']}, trained for {one['task']}" for name, one in kept_agents().items()},
@@ -40,7 +40,7 @@ def list_(
         "tasks": {
             id_: task.variant.what + "; at totals of epsilon: @10, @3, @1" * (task.env in PROTECTED)
             for id_, task in TASKS.items()
-            if task.total == NO_LIMIT
+            if task.budget == NO_BUDGET_LIMIT
         },
         "studies": {name: study.title for name, study in studies.items()},
         "figures": {figure: study.title for figure, study in sorted(figures(studies).items())},

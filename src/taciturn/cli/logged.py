@@ -97,8 +97,8 @@ def ratings(
     print(aligned(rows, indent=2))
     if knowing := [name for name, actor in actors.items() if actor.needs_truth]:
         print(f"knows the hidden truth: {', '.join(knowing)}")
-    if pooled := [name for name, actor in actors.items() if any_says(actor, "pools")]:
-        print(f"pooled: {', '.join(pooled)}")
+    if centralised := [name for name, actor in actors.items() if any_says(actor, "centralised")]:
+        print(f"pooled: {', '.join(centralised)}")
 
 
 @logged.command(

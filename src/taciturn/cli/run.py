@@ -63,10 +63,10 @@ def run(
         raise UnknownName("task", env, TASKS)
     if env in TASKS:
         fixed = {"--privacy": privacy, "--until": until}
-        play, actor, given, pooled = _task(TASKS[env], policy, settings, fixed, seed)
+        play, actor, given, centralised = _task(TASKS[env], policy, settings, fixed, seed)
     else:
         play, actor, given = _world(env, policy, settings, privacy, until)
-        pooled = "it says so" if any_says(actor, "pools") else ""
+        centralised = "it says so" if any_says(actor, "centralised") else ""
     blocks = []
     with bar(stderr(), runs, shown=not as_json) as shown:
         for first in range(0, runs, BLOCK):
@@ -77,8 +77,8 @@ def run(
     metrics: dict[str, dict[str, Any]] = {}
     for name in blocks[0]:
         values = np.concatenate([block[name] for block in blocks])
-        total = name.startswith("epsilon") and name != "epsilon_message"
-        if pooled and total:  # whether it says so or was found to
+        budget = name.startswith("epsilon") and name != "epsilon_message"
+        if centralised and budget:  # whether it says so or was found to
             values = np.full(values.shape, math.inf)
         known = values[~np.isnan(values)]
         value, low, high = estimate(known) if known.size else (None, None, None)
@@ -89,12 +89,12 @@ def run(
         about = {"env": env, "policy": policy, "set": given, "privacy": privacy, "seed": seed, "runs": runs}
         score = {name: metrics["score"][name] for name in ("mean", "low", "high")} if "score" in metrics else None
         of_task = {"score": score, "covers": TASKS[env].covers} if env in TASKS else {}
-        print_json(about | {"pooled": bool(pooled)} | of_task | {"metrics": metrics})
+        print_json(about | {"centralised": bool(centralised)} | of_task | {"metrics": metrics})
         return
-    mark = ", which knows the hidden truth" * any_says(actor, "needs_truth") + " (pooled)" * bool(pooled)
+    mark = ", which knows the hidden truth" * any_says(actor, "needs_truth") + " (pooled)" * bool(centralised)
     print(f"{env}, {actor!r}{mark}, {counted(runs, 'run')}: mean and 95% interval")
-    if pooled:
-        print(f"pooled, and never ranked: its agents share a mind ({pooled})")
+    if centralised:
+        print(f"pooled, and never ranked: its agents share a mind ({centralised})")
     if env in TASKS:
         print(f"task: {TASKS[env].variant.what}; measure: {TASKS[env].aim}")
         if "score" in metrics:
@@ -110,7 +110,7 @@ def run(
         mean = "-" if metric["mean"] is None else format(metric["mean"], ".6g")
         if name.startswith("epsilon") and metric["mean"] in (0, math.inf):
             mean = privacy_text(metric["values"], metrics["epsilon_message"]["values"])
-            if pooled and name != "epsilon_message":
+            if centralised and name != "epsilon_message":
                 mean = "∞ (its agents share a mind)"
         rows.append((name, mean, f"{interval} {what.get(name, '')}".strip()))
     print(aligned(rows, indent=2))
@@ -152,7 +152,7 @@ def _task(
 ) -> tuple[Play, Any, dict[str, Any], str]:
     """As `_world`, of a task, and how agents share a mind, if they do; of its world, only the form in which learners
     play may be set."""
-    from taciturn.bench.comparisons.playing import centralised_mind, first_within, played, ready, task_config
+    from taciturn.bench.comparisons.playing import first_within, how_centralised, played, ready, task_config
     from taciturn.bench.references import scale_of
     from taciturn.bench.tasks import BENCHMARKS
     from taciturn.bench.tuned import usual
@@ -171,14 +171,14 @@ def _task(
     given = form | {f"policy.{key}": value for key, value in own.items()}
 
     ways = ready(task, actor, one, seed)
-    pooled = centralised_mind(actor, one, seed, task.variant)
+    centralised = how_centralised(actor, one, seed, task.variant)
 
     def play(runs: int, seed: int) -> dict[str, Any]:
-        if isinstance(task.total, float):
+        if isinstance(task.budget, float):
             metrics = first_within(task, actor, one, runs, seed, ways)[0].metrics
         else:
             metrics = played(task, actor, one, runs, seed).metrics
         score = {} if scale is None else {"score": scale.score(metrics[task.measure])}
         return {task.measure: metrics[task.measure]} | score | metrics
 
-    return play, actor, given, pooled
+    return play, actor, given, centralised

@@ -150,8 +150,8 @@ def _interpolated(loss: LaplaceLoss) -> tuple[Array, Array]:
     slopes = np.diff(delta) / (np.exp(points[:-1]) * np.expm1(np.diff(points)))
     second = np.diff(slopes, prepend=-1.0, append=0.0)
     kept = second > 0
-    law = np.log(second[kept])
-    return points[kept] + law, law
+    distribution = np.log(second[kept])
+    return points[kept] + distribution, distribution
 
 
 def _gaussian_pair(mu: float) -> tuple[Array, Array]:
@@ -165,8 +165,8 @@ def _gaussian_pair(mu: float) -> tuple[Array, Array]:
     right = ((2 * np.arange(parts)[:, None] + 1 + at) * half).ravel()
     x = np.concatenate([-right[::-1], right])
     log_weight = np.log(np.concatenate([np.tile(weights, parts)[::-1], np.tile(weights, parts)]) * half)
-    law = log_weight - math.log(2 * math.pi) / 2
-    return law - (x - mu / 2) ** 2 / 2, law - (x + mu / 2) ** 2 / 2
+    distribution = log_weight - math.log(2 * math.pi) / 2
+    return distribution - (x - mu / 2) ** 2 / 2, distribution - (x + mu / 2) ** 2 / 2
 
 
 def _sampled(first: Array, second: Array, rate: float) -> tuple[Array, Array]:

@@ -201,9 +201,9 @@ def check_local(loss: Any, name: str = "loss", value: object = None) -> None:
 def clone_probabilities(loss: PrivacyLoss) -> tuple[float, float]:
     """a and z of a randomised response, as `ShuffledLoss` names them."""
     first, second = cast("tuple[Array, Array]", loss.dominating_pair())
-    law = np.exp(first)
-    same = law[-1:] if isinstance(loss, BitsLoss) else law[first == second]
-    return float(law[first < second].sum()), float(same.sum())
+    distribution = np.exp(first)
+    same = distribution[-1:] if isinstance(loss, BitsLoss) else distribution[first == second]
+    return float(distribution[first < second].sum()), float(same.sum())
 
 
 def shuffled_delta(loss: PrivacyLoss, num_senders: int, at: Floats) -> Floats:
@@ -240,23 +240,23 @@ def _rows(loss: PrivacyLoss, num_senders: int) -> tuple[Floats, Floats, Floats, 
     a, z = clone_probabilities(loss)
     more, others, clone = math.expm1(loss.epsilon), num_senders - 1, min(2 * a + z, 1.0)  # p - 1
     own = min((more + 2) * a + z, 1.0)
-    clones, chance, left_out = _law(others, clone)
+    clones, chance, left_out = _distribution(others, clone)
     starts = _starts(clones, chance, BLOCKS / 2)
     rows = []
     for fewest, block in zip(clones[starts] + 1, np.add.reduceat(chance, starts), strict=True):
-        m, law, beyond = _law(int(fewest), min(2 * a / (2 * a + z), 1.0))
+        m, distribution, beyond = _distribution(int(fewest), min(2 * a / (2 * a + z), 1.0))
         gain = more * m / (2 * fewest)
-        law *= (2 * a + z) / ((more + 2) * a + z) * (1 + gain)
+        distribution *= (2 * a + z) / ((more + 2) * a + z) * (1 + gain)
         left_out += block * beyond * (more + 1)
-        first = _starts(m, law, BLOCKS)
+        first = _starts(m, distribution, BLOCKS)
         s = np.maximum.reduceat(gain / (1 + gain), first)
-        rows.append(np.stack([m[first], s, own * block * np.add.reduceat(law, first)]))
+        rows.append(np.stack([m[first], s, own * block * np.add.reduceat(distribution, first)]))
     m, s, weight = np.concatenate(rows, axis=1)
     kept = weight > TINY
     return m[kept], s[kept], weight[kept], left_out + TINY * len(m), 1 - own
 
 
-def _law(size: int, probability: float) -> tuple[Floats, Floats, float]:
+def _distribution(size: int, probability: float) -> tuple[Floats, Floats, float]:
     """The outcomes of a binomial law that are up to FAR standard deviations from its mean, their probabilities, and the
     probability of all others."""
     from scipy.stats import binom
@@ -264,17 +264,17 @@ def _law(size: int, probability: float) -> tuple[Floats, Floats, float]:
     mean, spread = size * probability, FAR * math.sqrt(size * probability * (1 - probability)) + FAR**2
     low, high = max(0, math.floor(mean - spread)), min(size, math.ceil(mean + spread))
     outcomes = np.arange(low, high + 1, dtype=np.float64)
-    law = binom.pmf(outcomes, size, probability)
-    return outcomes, law, float(binom.cdf(low - 1, size, probability) + binom.sf(high, size, probability))
+    distribution = binom.pmf(outcomes, size, probability)
+    return outcomes, distribution, float(binom.cdf(low - 1, size, probability) + binom.sf(high, size, probability))
 
 
-def _starts(outcomes: Floats, law: Floats, blocks: float) -> Ints:
+def _starts(outcomes: Floats, distribution: Floats, blocks: float) -> Ints:
     """Where blocks of outcomes begin: each outcome is one if there are at most 200. Otherwise there are `blocks` of
     them in a standard deviation up to 4 of these from the mean, and from there on their ends lie 40% farther each."""
     if len(outcomes) <= 200:
         return np.arange(len(outcomes))
-    mean = float(outcomes @ law) / float(law.sum())
-    deviation = max(1.0, math.sqrt(float((outcomes - mean) ** 2 @ law) / float(law.sum())))
+    mean = float(outcomes @ distribution) / float(distribution.sum())
+    deviation = max(1.0, math.sqrt(float((outcomes - mean) ** 2 @ distribution) / float(distribution.sum())))
     far = 4 * 1.4 ** np.arange(math.ceil(math.log(len(outcomes) / deviation / 4 + 1) / math.log(1.4)) + 1)
     ends = mean + deviation * np.concatenate([-far, np.arange(-4, 4, 1 / blocks), far]) - outcomes[0]
     return np.unique(np.clip(ends, 0, len(outcomes) - 1).astype(np.int64))
@@ -300,13 +300,13 @@ def _shuffled(loss: PrivacyLoss, num_senders: int) -> tuple[Array, Array, float]
     for size, slope, weight in zip(*(one[sizes > 0] for one in (sizes, slopes, weights)), strict=True):
         end = min(size, math.ceil(size / 2 + FAR / 2 * math.sqrt(size) + 1))
         ones = np.arange(math.floor(size / 2) + 1, end + 1)
-        law = np.exp(gammaln(size + 1) - gammaln(ones + 1) - gammaln(size - ones + 1) - size * math.log(2))
+        distribution = np.exp(gammaln(size + 1) - gammaln(ones + 1) - gammaln(size - ones + 1) - size * math.log(2))
         x = slope * (2 * ones - size) / size
         at = np.minimum(2 * np.arctanh(x), epsilon)
         upper = np.clip(np.searchsorted(grid, at), 1, len(grid) - 1)
         below, above = grid[upper - 1], grid[upper]
         share = np.expm1(below - at) / np.expm1(below - above)
-        mass = weight * law * (1 + x)
+        mass = weight * distribution * (1 + x)
         positive += np.bincount(upper, mass * share, len(grid))
         positive += np.bincount(upper - 1, mass * (1 - share), len(grid))
         if size % 2 == 0:
@@ -315,9 +315,9 @@ def _shuffled(loss: PrivacyLoss, num_senders: int) -> tuple[Array, Array, float]
     positive[-1] += left_out / (1 + math.exp(-epsilon))
     positive[0] *= 2
     kept = positive > 0
-    law, at = np.log(positive[kept]), grid[kept]
-    first = np.concatenate([law, (law - at)[at > 0]])
-    second = np.concatenate([law - at, law[at > 0]])
+    distribution, at = np.log(positive[kept]), grid[kept]
+    first = np.concatenate([distribution, (distribution - at)[at > 0]])
+    second = np.concatenate([distribution - at, distribution[at > 0]])
     first.flags.writeable = second.flags.writeable = False
     return first, second, rho_of(pair_divergence(ORDERS, first, second), epsilon)
 

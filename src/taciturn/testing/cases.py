@@ -41,8 +41,10 @@ class Case:
     ) -> None:
         entry = registry.entry(world)
         if privacy is None:
-            laws = entry.mechanisms.items()
-            privacy = {name: None if law is None else parse_mechanism(law) for name, law in laws}
+            mechanisms = entry.mechanisms.items()
+            privacy = {
+                name: None if mechanism is None else parse_mechanism(mechanism) for name, mechanism in mechanisms
+            }
         self.name, self.world, self.id = world, entry.world, entry.id
         self.params, self.others = dict(entry.small if params is None else params), others or entry.others
         self.given = self.params | ({"world": world} if self.id == registry.ANY_WORLD else {})
@@ -155,9 +157,9 @@ def dressed(env: Any, case: Case, dress: str) -> Any:
     """`env`, a form of the case's world, with Privatize, Faulty or both around it."""
     if dress == "plain":
         return env
-    ((channel, law),) = case.privacy.items()
+    ((channel, mechanism),) = case.privacy.items()
     if dress != "faulty":
-        env = Privatize(env, channel, law)
+        env = Privatize(env, channel, mechanism)
     return env if dress == "private" else Faulty(env, channel, LossyChannel(0.2))
 
 

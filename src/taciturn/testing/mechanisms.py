@@ -42,12 +42,12 @@ def check_mechanism(mechanism: Mechanism) -> None:
         np.testing.assert_array_equal(x, before)
         assert mechanism.stateful or np.shape(first)[:1] == (2,)
         if mechanism.stateful:
-            law: Any = mechanism
-            state = law.start((2,), horizon=4, sensitivity=reach)
+            untyped: Any = mechanism
+            state = untyped.start((2,), horizon=4, sensitivity=reach)
             values = x[:, 0] if mechanism.payloads == {"stream"} else x
             steps = [
                 one.step(values, np.random.default_rng(4), memory, sensitivity=reach)
-                for one, memory in ((again, pickle.loads(pickle.dumps(state))), (law, state))
+                for one, memory in ((again, pickle.loads(pickle.dumps(state))), (untyped, state))
             ]
             np.testing.assert_array_equal(steps[0], steps[1])
         elif mechanism.payloads & {"one_hot", "bounded", "vector"}:

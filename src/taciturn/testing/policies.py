@@ -34,7 +34,7 @@ class Play:
         given: parameters of the policy.
         beside: `{role: policy}`, who plays the other roles.
         privacy: as for `simulate`.
-        record: measures that `fast_form_has_the_law_of_steps` compares too.
+        record: measures that `fast_form_has_the_distribution_of_steps` compares too.
     """
 
     def __init__(
@@ -105,10 +105,10 @@ def policy_checks(play: Play) -> list[Check]:
     """The checks that apply to a policy."""
     always = [sees_nothing_hidden, seed_decides_the_run, a_second_run_owes_nothing_to_the_first]
     found: list[tuple[Callable[[Play], None], bool]] = [(one, False) for one in always]
-    found.append((each_agent_has_a_mind_of_its_own, False))
+    found.append((agents_are_decentralised, False))
     if declares_a_fast_form(type(play.make())):
         found += [(fast_form_is_used, False), (whoever_overrides_a_piece_is_played_by_act, False)]
-        found.append((fast_form_has_the_law_of_steps, True))
+        found.append((fast_form_has_the_distribution_of_steps, True))
     return [Check(one.__name__, partial(one, play), slow=slow) for one, slow in found]
 
 
@@ -158,13 +158,13 @@ def whole_run(rollout: Rollout) -> list[Any]:
     return played
 
 
-def each_agent_has_a_mind_of_its_own(play: Play) -> None:
+def agents_are_decentralised(play: Play) -> None:
     """An agent's actions depend only on its own rows and memory, what a channel delivered to it, and public numbers
     (`taciturn.centralisation`).
 
-    A policy that declares `pools = True` passes: every table marks it.
+    A policy that declares `centralised = True` passes: every table marks it.
     """
-    found = "" if play.make().pools else play.pooling()
+    found = "" if play.make().centralised else play.pooling()
     assert not found, f"{play!r}: {found}"
 
 
@@ -197,7 +197,7 @@ def whoever_overrides_a_piece_is_played_by_act(play: Play) -> None:
         assert fast_form(overridden, population.view(overridden)) is None, piece
 
 
-def fast_form_has_the_law_of_steps(play: Play, alarm: float = ALARM) -> None:
+def fast_form_has_the_distribution_of_steps(play: Play, alarm: float = ALARM) -> None:
     """300 runs each by the fast form and by steps, to a lengthened horizon, recorded at half of it and at its end.
 
     Metrics, records and messages are compared by two-sample Kolmogorov-Smirnov tests, which together reject with a

@@ -350,14 +350,14 @@ def replayed(
     """
     if not population.channels:
         raise ValueError(f"env must have a channel, and {population.name} has none")
-    laws = privacy or {}
+    mechanisms = privacy or {}
     first = Play()
-    run(population, laws, policies, turns, first)
+    run(population, mechanisms, policies, turns, first)
     found = Replayed(population.name, len(first.actions), len(first.passed))
     for role, number in {channel.sender: channel.num_senders for channel in population.channels.values()}.items():
         for agent in (Agent(role, place) for place in sorted({0, number - 1})):
             again = Play(first, agent)
-            played = run(population, laws, None, turns, again)
+            played = run(population, mechanisms, None, turns, again)
             again.compare(played)
             for before, after in zip(first.own, again.own, strict=True):
                 for name, values in before.items():

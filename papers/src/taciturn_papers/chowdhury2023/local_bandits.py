@@ -42,7 +42,7 @@ class LDPUCBB(ArmPolicy):
     def __init__(self, epsilon: float = 1.0) -> None:
         self.epsilon = number("epsilon", epsilon, above=0)
 
-    def law(self) -> tuple[float, float]:
+    def distribution(self) -> tuple[float, float]:
         """(P(z = 1), P(m = 1)); m is 0 where z is 1."""
         flipped, kept = response_probabilities(self.epsilon)
         return flipped, kept - flipped
@@ -71,7 +71,7 @@ class LDPUCBB(ArmPolicy):
         if self._counting.any():
             self._answers += self.rng.hypergeometric(earned, new - earned, self._counting)
         self._counting[:], self._counts, self._sums = 0, counts.copy(), sums.copy()
-        found: Ints = compiled(stretches)(counts, self._answers, self._counting, room, *self.law(), self.rng)
+        found: Ints = compiled(stretches)(counts, self._answers, self._counting, room, *self.distribution(), self.rng)
         return found
 
 

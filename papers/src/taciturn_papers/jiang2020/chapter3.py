@@ -63,15 +63,15 @@ class RewardCurveStudy(PaperStudy):
 class LossStudy(PaperStudy):
     """Figures 3.3 to 3.6: training under one distribution of computing and upload times, and the times alone."""
 
-    time_law: ClassVar[str]
+    time_distribution: ClassVar[str]
     score = Score("test_loss", higher_is_better=False, label="final held-out cross-entropy (nats)")
     reference: ClassVar[Config] = {"env": "federated_training_v0", "policy": "OptimalStopping", "policy_params": {}}
 
     def settings(self, quick: bool) -> list[Config]:
         budget = 150.0 if quick else 300.0
         return [
-            *(learning(self.time_law, *rule, budget) for rule in RULES),
-            *(timing(self.time_law, *rule) for rule in RULES),
+            *(learning(self.time_distribution, *rule, budget) for rule in RULES),
+            *(timing(self.time_distribution, *rule) for rule in RULES),
         ]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
@@ -122,7 +122,7 @@ class GeometricStudy(LossStudy):
     )
     figures = ("jiang2020/3.3", "jiang2020/3.4")
     claims = GEOMETRIC
-    time_law = "geometric"
+    time_distribution = "geometric"
 
 
 class ParetoStudy(LossStudy):
@@ -134,4 +134,4 @@ class ParetoStudy(LossStudy):
     )
     figures = ("jiang2020/3.5", "jiang2020/3.6")
     claims = PARETO
-    time_law = "pareto"
+    time_distribution = "pareto"

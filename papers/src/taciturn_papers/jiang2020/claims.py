@@ -411,15 +411,15 @@ RULES: tuple[tuple[str, str, Config], ...] = (
 
 
 def round_times(
-    law: str, stated: tuple[float, ...], ranges: tuple[Range, ...], why: str | Callable[[Results], str]
+    distribution: str, stated: tuple[float, ...], ranges: tuple[Range, ...], why: str | Callable[[Results], str]
 ) -> Claim:
     """The mean round times; null: nobody waits, a round of t0 = 3 s."""
-    section = {"geometric": "3.4.1", "pareto": "3.4.2"}[law]
+    section = {"geometric": "3.4.1", "pareto": "3.4.2"}[distribution]
     return Claim(
         f"Section {section}: mean time of a round (s)",
-        TIMES[law],
+        TIMES[distribution],
         ", ".join(f"{one:g}" for one in stated),
-        lambda r: [number_of(r, timing(law, policy, own), "mean_duration") for _, policy, own in RULES],
+        lambda r: [number_of(r, timing(distribution, policy, own), "mean_duration") for _, policy, own in RULES],
         ranges,
         stated,
         3.0,
@@ -428,20 +428,24 @@ def round_times(
     )
 
 
-def losses(results: Results, law: str, policy: str, own: Config) -> list[Estimate]:
+def losses(results: Results, distribution: str, policy: str, own: Config) -> list[Estimate]:
     """(Loss of another rule - loss of the rule (10, 8)) / loss of that rule, after each part of the time."""
-    ours, other = (group_of(results, learning(law, *one)) for one in (("OptimalStopping", PAPERS), (policy, own)))
+    ours, other = (
+        group_of(results, learning(distribution, *one)) for one in (("OptimalStopping", PAPERS), (policy, own))
+    )
     pairs = (ours.paired(other, f"loss_{part}") for part in PARTS)
     return [mean((b - a) / a) for a, b in pairs]
 
 
-def reduction(figure: str, law: str, label: str, least: float, quote: str, policy: str, own: Config, why: str) -> Claim:
+def reduction(
+    figure: str, distribution: str, label: str, least: float, quote: str, policy: str, own: Config, why: str
+) -> Claim:
     """Figures 3.3 to 3.6. A loss cannot fall by more than 100% of itself, so it is taken relative to the rule's."""
     return Claim(
         f"Figure {figure}: the rule (10, 8) reduces the loss of {label} throughout (by how much, over its own)",
         quote,
         f"at least {least:g}",
-        lambda r: losses(r, law, policy, own),
+        lambda r: losses(r, distribution, policy, own),
         at_least(least),
         least,
         0.0,

@@ -40,8 +40,8 @@ def fitted() -> tuple[float, float, float]:
     from scipy.optimize import brentq, root
 
     def missed(x: Floats) -> Floats:
-        law = scores(x[0], x[1], 1.0, 0.0)
-        return np.array([law[4:].sum() - GOOD["Flat"] / WORKERS, law[5] - BEST["Flat"] / WORKERS])
+        distribution = scores(x[0], x[1], 1.0, 0.0)
+        return np.array([distribution[4:].sum() - GOOD["Flat"] / WORKERS, distribution[5] - BEST["Flat"] / WORKERS])
 
     ability, spread = root(missed, [-1.5, 1.5]).x.tolist()
     wanted = GOOD["WINTALL-20"] / WORKERS

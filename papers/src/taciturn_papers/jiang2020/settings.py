@@ -28,12 +28,12 @@ def crowd_of(payment: str) -> Config:
     return {"payment": payment}
 
 
-def learning(law: str, policy: str, own: Config, horizon: float = 300.0) -> Config:
+def learning(distribution: str, policy: str, own: Config, horizon: float = 300.0) -> Config:
     """Figures 3.3 to 3.6: training."""
-    return config("federated_training_v0", policy, own, time_law=law, horizon=horizon)
+    return config("federated_training_v0", policy, own, time_distribution=distribution, horizon=horizon)
 
 
-def timing(law: str, policy: str, own: Config) -> Config:
+def timing(distribution: str, policy: str, own: Config) -> Config:
     """The times alone: one round per replica, so that no long round is cut off by the end of a session."""
-    clock: Config = {"time_law": law, "horizon": 1e6, "objective": "lagrangian", "lambda_": 0.01}
+    clock: Config = {"time_distribution": distribution, "horizon": 1e6, "objective": "lagrangian", "lambda_": 0.01}
     return config("round_stopping_v0", policy, own, **clock)

@@ -162,8 +162,10 @@ class PrivacyStudy(Recommendations):
 
     def row_label(self, group: Group, results: Results) -> str:
         always = ", always asks" if group.config["policy_params"].get("threshold") == settings.ALWAYS else ""
-        law = next(iter(group.config["privacy"].values()), "no privacy")
-        return f"{group.config['policy']}{always}, {law.replace('TreeAggregation:', 'epsilon ').replace(':', ' ')}"
+        mechanism = next(iter(group.config["privacy"].values()), "no privacy")
+        return (
+            f"{group.config['policy']}{always}, {mechanism.replace('TreeAggregation:', 'epsilon ').replace(':', ' ')}"
+        )
 
 
 class GrowthStudy(Recommendations):

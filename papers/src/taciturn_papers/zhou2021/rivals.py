@@ -26,16 +26,16 @@ class NoisyTree(HighConfidenceTree):
     """HCT's tree, where the sum of each cluster is the noisy one of a stream of its own; means are kept within [0,
     1]."""
 
-    def __init__(self, codes: Ints, policy: HCT, law: Any, horizon: int) -> None:
-        self.law, self.horizon, self.rng = law, horizon, policy.rng
+    def __init__(self, codes: Ints, policy: HCT, distribution: Any, horizon: int) -> None:
+        self.distribution, self.horizon, self.rng = distribution, horizon, policy.rng
         self.streams: dict[int, Any] = {}
         super().__init__(codes, policy.nu, policy.rho, policy.c, policy.delta)
 
     def learn(self, path: list[int], reward: float) -> None:
         end = path[-1]
         if end not in self.streams:
-            self.streams[end] = self.law.start((1,), horizon=self.horizon, sensitivity=1.0)
-        (told,) = self.law.step([reward], self.rng, self.streams[end])
+            self.streams[end] = self.distribution.start((1,), horizon=self.horizon, sensitivity=1.0)
+        (told,) = self.distribution.step([reward], self.rng, self.streams[end])
         super().learn(path, float(told) - self.sums[end])
 
     def refresh(self, node: int, log: float) -> None:
@@ -48,14 +48,14 @@ class NoisyTree(HighConfidenceTree):
 class NoisyHCT(HCT):
     """HCT with noisy sums: each feedback enters one cluster's stream."""
 
-    def __init__(self, law: Any, **own: Any) -> None:
+    def __init__(self, distribution: Any, **own: Any) -> None:
         super().__init__(**own)
-        self.law = law  # TreeAggregation
+        self.distribution = distribution  # TreeAggregation
 
     public_schedule = True
 
     def make_tree(self, codes: Ints) -> OptimisticTree:
-        return NoisyTree(codes, self, self.law, int(self._horizon))
+        return NoisyTree(codes, self, self.distribution, int(self._horizon))
 
 
 class NoisyLinUCB(LinUCB):
@@ -64,9 +64,9 @@ class NoisyLinUCB(LinUCB):
     The features of a record have a length of at most 1, and so a sum of at most sqrt(k) in absolute values.
     """
 
-    def __init__(self, law: Any, **own: Any) -> None:
+    def __init__(self, distribution: Any, **own: Any) -> None:
         super().__init__(**own)
-        self.law = law  # TreeAggregation
+        self.distribution = distribution  # TreeAggregation
 
     public_schedule = True
 
@@ -74,14 +74,14 @@ class NoisyLinUCB(LinUCB):
         super().start(fresh)
         if fresh.all():
             most = math.sqrt(self._shared_b.shape[-1])
-            self._stream = self.law.start(self._shape[:2], horizon=int(self._horizon), sensitivity=most)
+            self._stream = self.distribution.start(self._shape[:2], horizon=int(self._horizon), sensitivity=most)
         self._stream.reset(fresh)
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
         super().learn(contexts, items, likes, real)
         shown = self._items[np.arange(len(items))[:, None], items]
         values = likes[..., None] * features(contexts, shown)
-        self._shared_b = self.law.step(values, self.rng, self._stream, where=real)
+        self._shared_b = self.distribution.step(values, self.rng, self._stream, where=real)
 
 
 class NoisyACR(ACR):
@@ -95,9 +95,10 @@ class NoisyACR(ACR):
         self._may_ask[:] = True
 
 
-def players(policy: str, own: Mapping[str, Any], laws: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
-    """A policy with its parameters, and the mechanisms that the channels get, for the `laws` of a configuration."""
-    privacy = {channel: parse_mechanism(law) for channel, law in laws.items()}
+def players(policy: str, own: Mapping[str, Any], distributions: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
+    """A policy with its parameters, and the mechanisms that the channels get, for the `distributions` of a
+    configuration."""
+    privacy = {channel: parse_mechanism(distribution) for channel, distribution in distributions.items()}
     if "statistics" not in privacy:
         return bring(policy, **own), privacy
     if policy == "HCT":

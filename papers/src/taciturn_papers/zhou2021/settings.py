@@ -84,8 +84,8 @@ def compared(world: Config, rival: str) -> Config:
         return setting(world, rival, {"epsilon": NOISY_RIVALS})
     if rival in NOISED:
         # ACR asks for its own records, so it must not have neighbours.
-        graph, law = "none" if rival == "ACR" else "star", f"TreeAggregation:{NOISY_RIVALS:g}"
-        return setting(world, rival, graph=graph, privacy={"statistics": law})
+        graph, distribution = "none" if rival == "ACR" else "star", f"TreeAggregation:{NOISY_RIVALS:g}"
+        return setting(world, rival, graph=graph, privacy={"statistics": distribution})
     return setting(world, rival.removesuffix(" without noise"))
 
 
@@ -98,13 +98,13 @@ def private(
     world: Config, policy: str, epsilon: float | None, *, always: bool = False, on: str = "statistics"
 ) -> Config:
     """Figures 10 and 11, Table 3: epsilon on a channel; None: no privacy. `always`: agents always ask."""
-    law = "TreeAggregation" if on == "statistics" else "Exponential"
+    distribution = "TreeAggregation" if on == "statistics" else "Exponential"
     return setting(
         world,
         policy,
         {"threshold": ALWAYS} if always else None,
         horizon=NOISY_ROUNDS,
-        privacy={} if epsilon is None else {on: f"{law}:{epsilon:g}"},
+        privacy={} if epsilon is None else {on: f"{distribution}:{epsilon:g}"},
     )
 
 

@@ -67,10 +67,10 @@ class Scale(NamedTuple):
         ends = (f"{reference.policy} ({reference.estimate.value:.4g})" for reference in self)
         return "0: {} on its own, 1: {} with everybody's data".format(*ends)
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Both marks as JSON values."""
         return {
-            name: {"policy": reference.policy, "params": reference.params}
+            name.replace(" ", "_"): {"policy": reference.policy, "params": reference.params}
             | dict(zip(("mean", "low", "high"), map(rounded, reference.estimate), strict=True))
             for name, reference in zip((NO_COMMUNICATION, FULL_INFORMATION), self, strict=True)
         }
@@ -79,7 +79,7 @@ class Scale(NamedTuple):
 def described(task: Task) -> dict[str, Any]:
     """A task as JSON values: its measure, its marks (null if it has none), and what makes it."""
     scale = scale_of(task)
-    references = {NO_COMMUNICATION: None, FULL_INFORMATION: None} if scale is None else scale.told()
+    references = dict.fromkeys(("no_communication", "full_information")) if scale is None else scale.as_json()
     return {
         "id": task.id,
         "what": task.variant.what,

@@ -333,22 +333,22 @@ def library(
     def run(folder: Path, steps: int, evaluations: int, tell: Told) -> None:
         nonlocal model
 
-        def loaded(checkpoint: int) -> Any:
-            kept = io.BytesIO(trusted_bytes(checkpoints / f"{checkpoint}.zip", trust))
-            found = known[name].load(kept, env=rows(checkpoints / f"{checkpoint}.pkl"), device="cpu")
-            if max((one for one in checkpoints if one <= found.num_timesteps), default=0) != checkpoint:
+        def loaded(milestone: int) -> Any:
+            kept = io.BytesIO(trusted_bytes(checkpoints / f"{milestone}.zip", trust))
+            found = known[name].load(kept, env=rows(checkpoints / f"{milestone}.pkl"), device="cpu")
+            if max((one for one in milestones if one <= found.num_timesteps), default=0) != milestone:
                 raise ValueError(
-                    f"{checkpoints / f'{checkpoint}.zip'} must be of {checkpoint:,} steps, not {found.num_timesteps:,}"
+                    f"{checkpoints / f'{milestone}.zip'} must be of {milestone:,} steps, not {found.num_timesteps:,}"
                 )
             return found
 
-        def evaluate(checkpoint: int) -> None:
-            tell(checkpoint / steps, f"{name}: {EVALUATION_RUNS} fresh runs after {model.num_timesteps:,} steps")
-            evaluated(Predictor(model), population, seed, folder, checkpoint)
+        def evaluate(milestone: int) -> None:
+            tell(milestone / steps, f"{name}: {EVALUATION_RUNS} fresh runs after {model.num_timesteps:,} steps")
+            evaluated(Predictor(model), population, seed, folder, milestone)
 
-        checkpoints = np.unique(np.linspace(0, steps, evaluations + 1).astype(int)[1:]).tolist()
+        milestones = np.unique(np.linspace(0, steps, evaluations + 1).astype(int)[1:]).tolist()
         checkpoints, replay = folder / "checkpoints", folder / "checkpoints" / "replay.pkl"
-        saved = checkpoints_in(checkpoints, checkpoints)
+        saved = checkpoints_in(checkpoints, milestones)
         done = max(saved, default=0)
         if not done and "n_steps" not in own and getattr(model, "n_steps", 0) * model.n_envs > steps:
             # A rollout of the usual length would be longer than the training.
@@ -356,10 +356,10 @@ def library(
             batch = math.gcd(getattr(model, "batch_size", 1), short * model.n_envs)
             model = made(n_steps=short, **{"batch_size": batch} if hasattr(model, "batch_size") else {})
         evaluated_before = evaluations_in(folder)
-        for checkpoint in saved:  # a process that was killed may have saved it, and not evaluated it
-            if str(checkpoint) not in evaluated_before:
-                model = loaded(checkpoint)
-                evaluate(checkpoint)
+        for milestone in saved:  # a process that was killed may have saved it, and not evaluated it
+            if str(milestone) not in evaluated_before:
+                model = loaded(milestone)
+                evaluate(milestone)
         if done:
             model = loaded(done)
             # Otherwise the first training runs would be repeated.
@@ -373,14 +373,14 @@ def library(
         logger = configure(str(log), ["csv", "tensorboard"])
         model.set_logger(logger)
         try:
-            for checkpoint in checkpoints:
-                if checkpoint <= done:
+            for milestone in milestones:
+                if milestone <= done:
                     continue  # steps before this run, or from a rollout that went further
                 with one_thread(), learning(name, model.policy.state_dict):
                     model.learn(
-                        checkpoint - model.num_timesteps, callback=teller(tell, steps, name), reset_num_timesteps=False
+                        milestone - model.num_timesteps, callback=teller(tell, steps, name), reset_num_timesteps=False
                     )
-                done = max(one for one in checkpoints if one <= model.num_timesteps)
+                done = max(one for one in milestones if one <= model.num_timesteps)
                 if hasattr(model, "replay_buffer"):
                     write_bytes(replay, signed(pickle.dumps(model.replay_buffer)))
                 save(checkpoints / f"{done}.zip", checkpoints / f"{done}.pkl")
@@ -393,14 +393,14 @@ def library(
     return run
 
 
-def checkpoints_in(folder: Path, checkpoints: list[int]) -> list[int]:
+def checkpoints_in(folder: Path, milestones: list[int]) -> list[int]:
     """After which steps there are checkpoints, in order; ValueError if this training makes none after so many."""
     found = [file for file in folder.glob("*.zip") if file.stem.isdecimal()]
     for file in found:
-        if file.name not in {f"{checkpoint}.zip" for checkpoint in checkpoints}:
+        if file.name not in {f"{milestone}.zip" for milestone in milestones}:
             raise ValueError(
-                f"checkpoints must be of this training, which makes them after {shown(checkpoints)[1:-1]} steps, and {file} "
-                "is not"
+                f"checkpoints must be of this training, which makes them after {shown(milestones)[1:-1]} steps, and "
+                f"{file} is not"
             )
     return sorted(int(file.stem) for file in found)
 

@@ -92,7 +92,7 @@ class Pool(NamedTuple):
 
 def pool(stored: Iterable[tuple[Study, Path]], longest: float) -> Pool:
     """The cells of studies that their files hold, but those that took more than `longest` seconds.
-    Raises StoreError if a file is not what `tools/keep.py` writes."""
+    Raises StoreError if a file is not what `tools/store_results.py` writes."""
     found, too_long, unknown = list[Drawn](), 0, 0
     for study, file in stored:
         known = {(canonical(cell.config), cell.seed): cell for cell in study.cells(quick=False)}

@@ -25,7 +25,7 @@ import gymnasium
 import numpy as np
 import pettingzoo
 from common import record
-from reference_implementations import TWINS
+from reference_implementations import REFERENCE_IMPLEMENTATIONS
 from reference_implementations.by_hand import numbers
 
 from taciturn import registry
@@ -214,12 +214,12 @@ def compare_world(name: str, **by_hand: Any) -> dict[str, Any]:
     """A registered world, under random actions; `by_hand` are arguments of its twin."""
     known = registry.entry(name)
     view = known.world.parallel_env(**{known.size: AGENTS}, horizon=10**6)
-    twin: Any = TWINS[name].made
-    twin = twin(AGENTS, horizon=10**6, **by_hand)
+    reference_implementation: Any = REFERENCE_IMPLEMENTATIONS[name].made
+    reference_implementation = reference_implementation(AGENTS, horizon=10**6, **by_hand)
     for i, agent in enumerate(view.possible_agents):
         view.action_space(agent).seed(i)
     actions = [{agent: view.action_space(agent).sample() for agent in view.possible_agents} for _ in range(FEW)]
-    return compare(view, twin, actions, FEWER)
+    return compare(view, reference_implementation, actions, FEWER)
 
 
 def main() -> None:
@@ -228,7 +228,7 @@ def main() -> None:
     result = compare_votes()
     print(f"votes: {result}", flush=True)
     rows = {}
-    for name in TWINS:
+    for name in REFERENCE_IMPLEMENTATIONS:
         rows[name] = compare_world(name)
         print(f"{name}: {rows[name]}", flush=True)
     rows[LEAN] = compare_world("recommender_v0", info_has_regret=False)

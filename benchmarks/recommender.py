@@ -67,7 +67,7 @@ def one_more_run() -> float:
     return round(statistics.median(found), 1)
 
 
-def twin() -> Any:
+def reference_implementation() -> Any:
     """The class of the policy that recounts."""
     spec = importlib.util.spec_from_file_location("recount", TESTS / "test_recommender_exact.py")
     assert spec is not None
@@ -129,7 +129,7 @@ def main() -> None:
     found["peak_mib_by_rounds"] = {str(rounds): peak_mib(rounds) for rounds in (10_000, 20_000, 40_000)}
     compiled.COMPILE_FROM = vars(cluster_tree)["COMPILE_FROM"] = 10**12
     found["uncompiled_us"] = per_agent_round(TPriDO(2.0), FEW, num_items=200, repository=100)
-    recounts = twin()
+    recounts = reference_implementation()
     slow = seconds(recounts(TPriDO(2.0)), FEW, num_items=200, repository=100)
     found["recounting_us"] = round(1e6 * slow / FEW / AGENTS, 1)
     found["compiled_times_faster_than_recounting"] = round(found["recounting_us"] / found["compiled_few_us"])

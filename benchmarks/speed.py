@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(1, str(Path(__file__).parents[1] / "tests"))
 from environments import ROOT, called, environment
 from goals import BESIDE_NOTHING, RATES, RESETS
-from reference_implementations import TWINS
+from reference_implementations import REFERENCE_IMPLEMENTATIONS
 
 from taciturn.envs import WORLDS
 from taciturn.envs.core.descriptor import Descriptor
@@ -123,7 +123,7 @@ def federated(model: str, peer: str, script: str, at_least: float) -> Row:
     )
 
 
-CROWDS = [one for one in WORLDS if one.name in TWINS and (one.others or one.one_agent)]
+CROWDS = [one for one in WORLDS if one.name in REFERENCE_IMPLEMENTATIONS and (one.others or one.one_agent)]
 TITLES = {one.name: one.title for one in WORLDS}
 FLOWER = "Flower's simulation, one worker; its start is not counted"
 ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
@@ -214,7 +214,7 @@ ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
         lambda found: [found["times_faster"]],
         at_least=5,
     ),
-    *(thousand(world) for world in WORLDS if world.name in TWINS),
+    *(thousand(world) for world in WORLDS if world.name in REFERENCE_IMPLEMENTATIONS),
     Row(
         "array step, 10,000 replicas: round stopping, federated bandit",
         "gymnax's Bernoulli bandit, jit and vmap",

@@ -32,7 +32,7 @@ import pettingzoo
 from common import record
 from goals import BESIDE_NOTHING, MORE, RATES, RESETS
 from mpe2 import simple_spread_v3
-from reference_implementations import TWINS
+from reference_implementations import REFERENCE_IMPLEMENTATIONS
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import taciturn
@@ -41,7 +41,9 @@ from taciturn.envs.core import compiled, loops
 from taciturn.registry import make_world
 
 REPEATS, MILLISECONDS = 15, 60
-AGENTS = {one.name: one.size for one in WORLDS if one.name in TWINS and (one.others or one.one_agent)}
+AGENTS = {
+    one.name: one.size for one in WORLDS if one.name in REFERENCE_IMPLEMENTATIONS and (one.others or one.one_agent)
+}
 """The parameter that says how many agents there are, of the worlds of many."""
 SINGLE = {one.id.removeprefix("taciturn/"): one.times_cartpole for one in WORLDS if not one.others}
 

@@ -674,14 +674,14 @@ def test_copies_go_on_counting_by_themselves() -> None:
     accountant, loss = make(1, 2), bitwise(0.5)
     accountant.charge("vote", loss, everyone=np.array([1]))
     accountant.charge_levels("mean", np.array([[0.5, 0.25]]))
-    for twin in (pickle.loads(pickle.dumps(accountant)), copy.deepcopy(accountant)):
-        np.testing.assert_array_equal(twin.epsilon(), accountant.epsilon())
-        twin.charge("vote", loss, everyone=np.array([2]))
-        twin.charge("vote", bitwise(0.5), everyone=np.array([2]))
-        twin.charge_levels("mean", np.array([[0.5, 0.0]]))
-        assert twin.messages("mean").tolist() == [[2, 1]]
-        assert len(twin.accounts) == 2
-        assert twin.messages("vote").tolist() == [[5, 5]]
+    for reference_implementation in (pickle.loads(pickle.dumps(accountant)), copy.deepcopy(accountant)):
+        np.testing.assert_array_equal(reference_implementation.epsilon(), accountant.epsilon())
+        reference_implementation.charge("vote", loss, everyone=np.array([2]))
+        reference_implementation.charge("vote", bitwise(0.5), everyone=np.array([2]))
+        reference_implementation.charge_levels("mean", np.array([[0.5, 0.0]]))
+        assert reference_implementation.messages("mean").tolist() == [[2, 1]]
+        assert len(reference_implementation.accounts) == 2
+        assert reference_implementation.messages("vote").tolist() == [[5, 5]]
         assert accountant.messages("vote").tolist() == [[1, 1]]
 
 

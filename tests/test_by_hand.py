@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from distributions import same_moments
-from reference_implementations import TWINS
+from reference_implementations import REFERENCE_IMPLEMENTATIONS
 
 from taciturn import registry
 from taciturn.envs.core import Array, Streams
@@ -17,10 +17,10 @@ DRAWN = slice(0, 6)  # what is observed of copies in the social bandit, where th
 
 def pair(name: str, **changed: Any) -> tuple[Any, Any]:
     """Ours and the world by hand."""
-    known, twin = registry.entry(name), TWINS[name]
-    size = {**twin.size, **changed}
+    known, reference_implementation = registry.entry(name), REFERENCE_IMPLEMENTATIONS[name]
+    size = {**reference_implementation.size, **changed}
     named = {known.size if key == "num_agents" else key: value for key, value in size.items()}
-    return known.world.parallel_env(**named), twin.made(**size)
+    return known.world.parallel_env(**named), reference_implementation.made(**size)
 
 
 def actions(env: Any, seed: int) -> list[dict[str, Any]]:
@@ -30,7 +30,7 @@ def actions(env: Any, seed: int) -> list[dict[str, Any]]:
     return [{agent: env.action_space(agent).sample() for agent in env.possible_agents} for _ in range(60)]
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", REFERENCE_IMPLEMENTATIONS)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_same_run(name: str, seed: int) -> None:
     ours, by_hand = pair(name)

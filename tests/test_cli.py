@@ -84,7 +84,7 @@ def test_list_names_everything(run: Run) -> None:
     assert "tiny2024/9.9" in found["figures"]
     assert {"Laplace", "BitwiseRandomizedResponse"} <= set(found["mechanisms"])
     shown = run("list")[1]
-    found["tasks"] = [task["id"] for task in found["tasks"] if task["total"] == "none"]
+    found["tasks"] = [task["id"] for task in found["tasks"] if task["budget"] == "none"]
     names = [name for part in found.values() for name in part]
     assert [name for name in names if f"    {name} " not in shown] == []
     stopping = shown[shown.index("Textbook stopping rules") : shown.index("Textbook rules of payment")]

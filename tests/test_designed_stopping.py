@@ -59,7 +59,7 @@ def test_the_best_deadline_plays_it() -> None:
 
 
 def test_pareto_times_have_no_exact_deadline() -> None:
-    with pytest.raises(ValueError, match="time_law must be"):
+    with pytest.raises(ValueError, match="time_distribution must be"):
         taciturn.simulate(round_stopping_v0.population(1, time_distribution="pareto"), BestDeadline(), seed=0)
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import gallery
 import interval_coverage
-import keep
 import messengers
 import numpy as np
 import pytest
+import store_results
 import summary
 import world_pages
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -164,8 +164,8 @@ def test_the_page_of_intervals_gives_the_measured_coverage() -> None:
 
 
 def test_pages_of_results_are_made_of_the_kept_results() -> None:
-    marked = {page for page in (ROOT / "docs").glob("*.md") if keep.BEGIN in page.read_text(encoding="utf-8")}
-    pages = keep.pages()
+    marked = {page for page in (ROOT / "docs").glob("*.md") if store_results.BEGIN in page.read_text(encoding="utf-8")}
+    pages = store_results.pages()
     assert {"leakage", "verdicts"} <= {page.stem for page in pages}
     package = {ROOT / "bench" / name for name in ("stored_verdicts.json", "known.json", "references.json")}
     drawn = set((ROOT / "docs/_static").glob("together*"))

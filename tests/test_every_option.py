@@ -258,7 +258,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "items.csv").write_text("item_id,f\na0,1\na1,0\na2,3\n", encoding="utf-8")
     (folder / "own.yml").write_text("PPO:\n  gamma: 0.5\n", encoding="utf-8")
     kept = of_one_world()
-    (folder / "kept.json").write_text(kept, encoding="utf-8")
+    (folder / "pretrained.json").write_text(kept, encoding="utf-8")
     for name, seeds in {"studies": 9, "fewer": 3}.items():
         (folder / name).mkdir()
         (folder / name / "agents.json").write_text(kept, encoding="utf-8")
@@ -297,7 +297,7 @@ def trace(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 
     def of_folder(folder: Path, study: Any) -> Any:
         calls.append(["of_folder", repr(folder)])
-        return submission.unpacked(files / "kept.json")
+        return submission.unpacked(files / "pretrained.json")
 
     def verified(cells: Any, rng: Any, **how: Any) -> list[Any]:
         calls.append(["verify", [one.cell.label for one in cells], plain(how)])

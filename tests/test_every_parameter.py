@@ -110,14 +110,14 @@ OTHERS: dict[str, Any] = {
     "clip_norm": (LEARNS, 0.1),
     "message_levels": (WORDS, "chosen"),
     "levels": (WORDS | {"message_levels": "chosen"}, (0.0, 0.5)),
-    "total": (WORDS | {"message_levels": "chosen"}, 1.0),
+    "epsilon_budget": (WORDS | {"message_levels": "chosen"}, 1.0),
     **{
         f"{world} {name}": (given, value)
         for world in ("federated_bandit_v0", "arm_elimination_v0")
         for name, given, value in (
             ("message_levels", {}, "chosen"),
             ("levels", {"message_levels": "chosen"}, (0.0, 0.5)),
-            ("total", {"message_levels": "chosen"}, 1.0),
+            ("epsilon_budget", {"message_levels": "chosen"}, 1.0),
         )
     },
 }

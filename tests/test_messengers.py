@@ -20,7 +20,7 @@ from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v
 from taciturn.envs.core import Array
 from taciturn.policies import LearnedListener, LearnedPlan
 from taciturn.policies.learned.evolution import CovarianceAdaptation, adjusted
-from taciturn.policies.learned.kept import kept_agents
+from taciturn.policies.learned.pretrained import pretrained_agents
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, NoPrivacy, Scheduled
 from taciturn.wrappers import Privatize, Remembering
 
@@ -218,17 +218,21 @@ def test_training_lowers_what_it_is_to_lower() -> None:
 
 
 def test_ten_trainings_of_each_world_are_kept() -> None:
-    assert [*kept_agents()] == sorted(f"{world}-{i}" for world in ("federated", "gossip", "social") for i in range(10))
-    assert len({json.dumps(one["parameters"]) for one in kept_agents().values()}) == 30
+    assert [*pretrained_agents()] == sorted(
+        f"{world}-{i}" for world in ("federated", "gossip", "social") for i in range(10)
+    )
+    assert len({json.dumps(one["parameters"]) for one in pretrained_agents().values()}) == 30
 
 
 def test_an_unknown_name_is_told_the_names() -> None:
-    with pytest.raises(ValueError, match=r"policy kept:NAME must name one of federated-0, .*, social-9, not 'gossip'"):
-        bring("kept:gossip")
-    with pytest.raises(ValueError, match=r"onnx:PATH, .*kept:NAME"):
+    with pytest.raises(
+        ValueError, match=r"policy pretrained:NAME must name one of federated-0, .*, social-9, not 'gossip'"
+    ):
+        bring("pretrained:gossip")
+    with pytest.raises(ValueError, match=r"onnx:PATH, .*pretrained:NAME"):
         bring("nowhere:Nobody")
-    with pytest.raises(ValueError, match=r"kept:\.\.\. cannot take"):
-        bring("kept:gossip-0", moment=2.0)
+    with pytest.raises(ValueError, match=r"pretrained:\.\.\. cannot take"):
+        bring("pretrained:gossip-0", moment=2.0)
 
 
 @pytest.mark.parametrize("name", ["gossip", "social", "federated"])
@@ -245,7 +249,7 @@ def test_kept_messengers_reach_what_was_kept(name: str) -> None:
         # The kept mean is of 100 runs of each training.
         return float((found.mean() - value) / (found.std() * np.sqrt(1 / found.size + 1 / 1000)))
 
-    agents = [bring(f"kept:{name}-{i}") for i in range(10)]
+    agents = [bring(f"pretrained:{name}-{i}") for i in range(10)]
     assert abs(distance(agents, runs)) < 4
     if name == "gossip":
         untrained = LearnedListener(agents[0].moment, weights={**LearnedListener.initial, "count": 0.0})
@@ -254,7 +258,7 @@ def test_kept_messengers_reach_what_was_kept(name: str) -> None:
 
 def measured(name: str, agent: Any, runs: int, seed: int) -> Array:
     """The measure of runs of the standard task at a total of 3."""
-    task = TASKS[kept_agents()[f"{name}-0"]["task"]]
+    task = TASKS[pretrained_agents()[f"{name}-0"]["task"]]
     config = task_config(task, type(agent).__name__)
     way = own_configuration(agent, population(config, 1, "evaluation"), 3.0)
     assert way is not None
@@ -265,22 +269,22 @@ def measured(name: str, agent: Any, runs: int, seed: int) -> Array:
 
 @pytest.mark.parametrize("name", ["gossip", "social", "federated"])
 def test_a_kept_messenger_plays_its_task_untrained(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = bring(f"kept:{name}-0")
+    agent = bring(f"pretrained:{name}-0")
     monkeypatch.setattr(type(agent), "fit", None)
-    task = TASKS[kept_agents()[f"{name}-0"]["task"]]
-    (way,) = ready(task, agent, task_config(task, f"kept:{name}-0"), seed=0)
-    assert way == own_configuration(agent, population(task_config(task, f"kept:{name}-0"), 1, "evaluation"), 3.0)
+    task = TASKS[pretrained_agents()[f"{name}-0"]["task"]]
+    (way,) = ready(task, agent, task_config(task, f"pretrained:{name}-0"), seed=0)
+    assert way == own_configuration(agent, population(task_config(task, f"pretrained:{name}-0"), 1, "evaluation"), 3.0)
 
 
 def test_kept_messengers_are_listed_by_the_names_that_play(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["taciturn", "list", "kept", "--json"])
+    monkeypatch.setattr(sys, "argv", ["taciturn", "list", "pretrained", "--json"])
     with pytest.raises(SystemExit):
         main()
-    listed = json.loads(capsys.readouterr().out)["kept"]
-    assert listed["kept:gossip-0"] == "LearnedListener, trained for taciturn/GossipBandit-v0/standard@3"
-    assert len(listed) == len(kept_agents())
+    listed = json.loads(capsys.readouterr().out)["pretrained"]
+    assert listed["pretrained:gossip-0"] == "LearnedListener, trained for taciturn/GossipBandit-v0/standard@3"
+    assert len(listed) == len(pretrained_agents())
     assert all(bring(name).weights for name in listed)
 
 
@@ -288,7 +292,7 @@ def test_a_kept_messenger_plays_from_the_command_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = [word for key, value in GOSSIP.items() for word in ("--set", f"{key}={value}")]
-    arguments = ["run", "gossip_bandit_v0", "--policy", "kept:gossip-0", *world, "--runs", "2", "--json"]
+    arguments = ["run", "gossip_bandit_v0", "--policy", "pretrained:gossip-0", *world, "--runs", "2", "--json"]
     monkeypatch.setattr(sys, "argv", ["taciturn", *arguments, "--privacy", "NoPrivacy"])
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(SystemExit) as end:

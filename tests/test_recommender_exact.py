@@ -257,11 +257,11 @@ def test_the_policy_equals_one_that_recounts_raw_history(name: str) -> None:
     kind, parameters, world, privacy = CASES[name]
     env = recommender_v0.population(1, **SMALL | world)
     policy = kind(**QUICK | parameters)
-    twin = Recount(kind(**QUICK | parameters))
+    reference_implementation = Recount(kind(**QUICK | parameters))
     quick = taciturn.simulate(env, policy, seed=3, privacy=privacy, fast=False)
-    slow = taciturn.simulate(env, twin, seed=3, privacy=privacy)
-    assert len(policy.seen) == len(twin.seen) == SMALL["horizon"]
-    for (index, leaf), (expected, chosen, _) in zip(policy.seen, twin.seen, strict=True):
+    slow = taciturn.simulate(env, reference_implementation, seed=3, privacy=privacy)
+    assert len(policy.seen) == len(reference_implementation.seen) == SMALL["horizon"]
+    for (index, leaf), (expected, chosen, _) in zip(policy.seen, reference_implementation.seen, strict=True):
         width = expected.shape[1]
         known = np.isfinite(expected)
         np.testing.assert_allclose(
@@ -274,9 +274,9 @@ def test_the_policy_equals_one_that_recounts_raw_history(name: str) -> None:
         for channel in ("statistics", "counts", "selection"):
             np.testing.assert_array_equal(quick.accountant.messages(channel), slow.accountant.messages(channel))
     # The configuration exercises what it is there for.
-    assert max(cell[0] for cells in twin.cells for cell in cells) >= 2
-    assert max(leaf[0] for leaves in twin.leaves for leaf in leaves) >= 3
-    shared = np.array([asked for *_, asked in twin.seen])
+    assert max(cell[0] for cells in reference_implementation.cells for cell in cells) >= 2
+    assert max(leaf[0] for leaves in reference_implementation.leaves for leaf in leaves) >= 3
+    shared = np.array([asked for *_, asked in reference_implementation.seen])
     assert 0 < shared.mean() <= 1
     if parameters["threshold"] < 1:
         assert 0 < shared.mean() < 1

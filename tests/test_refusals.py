@@ -72,7 +72,7 @@ WORLDS: dict[str, dict[str, tuple[Any, ...]]] = {
         "agent_link_cost": (INF, 10**30),
         "delay": ("none",),
         "weighting": ("size",),
-        "total": (1.0,),  # where no levels are chosen
+        "epsilon_budget": (1.0,),  # where no levels are chosen
         "levels": ((0.0, 1.0),),
     },
     "arm_elimination_v0": {"num_arms": (0,), "server_link_cost": (-1,)},
@@ -278,7 +278,7 @@ def test_parameters_that_bound_each_other() -> None:
         (federated, chosen | {"levels": (0.1, 1.0)}, levels),
         (federated, chosen | {"levels": (0.0, 1.0, 1.0)}, levels),
         (federated, chosen | {"levels": (0.0, 1e4)}, levels),
-        (federated, chosen | {"total": 0.0}, "total must be a finite number > 0"),
+        (federated, chosen | {"epsilon_budget": 0.0}, "epsilon_budget must be a finite number > 0"),
         (worlds["recommender_v0"], chosen, "unexpected keyword argument 'message_levels'"),
         (policies["InformedPlatform"], {"individuals": {"Truthful": 0.0}}, "share must be a finite number > 0"),
         (policies["LearnedListener"], {"weights": {"count": 1.0}}, "weights must name exactly count, level, "),

@@ -362,7 +362,7 @@ def test_a_total_holds_only_if_the_attack_could_have_refuted_it(
         "policies": {"PPCL": {}},
         "privacy": None,
     }
-    known = {"certified": certified, "total": total, "cap": cap, "expected": np.inf, "spent": total, "moved": 1.0}
+    known = {"certified": certified, "claimed": total, "cap": cap, "expected": np.inf, "spent": total, "moved": 1.0}
     metrics = {name: np.array([x]) for name, x in known.items()}
     (table,) = load_studies()["leakage"].tables(Results([Group(config, np.arange(1), metrics, {}, np.ones(1))])) or []
     assert [row[-2] for row in table.rows] == [verdict]

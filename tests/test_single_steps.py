@@ -50,9 +50,9 @@ def test_another_buffer_is_refused_before_anything_changes(name: str) -> None:
     env = CASES[name].population(2)
     env.reset(seed=0)
     actions = chosen(env, random_actions(env, np.random.default_rng(0)))
-    twin = CASES[name].population(2)
-    twin.reset(seed=0)
-    ((_, rows),) = rows_of(twin.step(actions).observation).items()
+    reference_implementation = CASES[name].population(2)
+    reference_implementation.reset(seed=0)
+    ((_, rows),) = rows_of(reference_implementation.step(actions).observation).items()
     right, before = np.empty_like(rows), fingerprint(env)
     frozen = right.copy()
     frozen.flags.writeable = False

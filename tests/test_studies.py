@@ -43,7 +43,7 @@ def test_every_setting_is_one_that_its_world_allows(name: str) -> None:
     [
         first(STUDIES["agents"], policy="OptimalStopping"),
         first(STUDIES["agents"], policy="Wintall"),
-        first(STUDIES["agents"], policy="DividedPlan", total=3.0),
+        first(STUDIES["agents"], policy="DividedPlan", budget=3.0),
         first(STUDIES["social-recommender"], policy="TPriDO", level="noise on everything"),
     ],
     ids=lambda cell: f"{cell.study} {cell.config.get('policy', '')}".strip(),

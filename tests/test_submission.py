@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import keep
 import numpy as np
 import pytest
+import store_results
 from rich.console import Console
 
 from taciturn.bench.comparisons.kinds import KindsOfAgents
@@ -129,7 +129,7 @@ def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
     gone = submission([0], 0.5).results
     kept = kept._replace(results=Results(more(group) for group in kept.results))
     new = kept._replace(results=Results([again]), origin=kept.origin | {"command": "new"})
-    found = keep.completed(study, new, kept._replace(results=Results([*gone, *kept.results])))
+    found = store_results.completed(study, new, kept._replace(results=Results([*gone, *kept.results])))
     configs = [group.config for group in found.results]
     assert configs == [group.config for group in kept.results]
     for one, before in zip(found.results, unpacked(KEPT).results, strict=True):
@@ -139,7 +139,7 @@ def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
     commands = [one["command"] for one in (kept.origin, *kept.origin["others"])]
     assert found.origin["command"] == "new"
     assert [one["command"] for one in found.origin["others"]] == commands
-    again_in_whole = keep.completed(study, kept._replace(results=Results([again])), kept).origin
+    again_in_whole = store_results.completed(study, kept._replace(results=Results([again])), kept).origin
     assert [one["command"] for one in again_in_whole["others"]] == commands[1:], (
         "the same command replaces what it gave"
     )

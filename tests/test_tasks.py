@@ -199,13 +199,23 @@ def test_tasks_are_listed_and_shown(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         main()
     listed = json.loads(capsys.readouterr().out)["tasks"]
     assert [one["id"] for one in listed] == list(TASKS)
-    asked = {"id", "measure", "better", "alone", "together", "control", "params", "faults", "totals"}
+    asked = {
+        "id",
+        "measure",
+        "better",
+        "no_communication",
+        "full_information",
+        "control",
+        "params",
+        "faults",
+        "budgets",
+    }
     assert all(asked <= one.keys() for one in listed)
     monkeypatch.setattr("sys.argv", ["taciturn", "show", "taciturn/SocialBandit-v0/liars@3", "--json"])
     with pytest.raises(SystemExit):
         main()
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["better"], shown["budget"], shown["totals"]) == ("lower", 3.0, [NO_BUDGET_LIMIT, 10.0, 3.0, 1.0])
+    assert (shown["better"], shown["budget"], shown["budgets"]) == ("lower", 3.0, [NO_BUDGET_LIMIT, 10.0, 3.0, 1.0])
     assert shown["params"]["without_preference"] == "zeros", "silence would tell"
     assert shown["faults"] == {"preference": repr(Byzantine(0.2))}
     monkeypatch.setattr("sys.argv", ["taciturn", "show", "taciturn/ArmElimination-v0/liars"])
@@ -479,7 +489,7 @@ def test_words_hold_together_and_nobody_is_compared_with_itself() -> None:
     (board,) = boards(Results([*REFERENCES, learner, rival]))
     assert scores.against(board, rival, CLASSIC) == []
     table, words = scores.learning(Results([*REFERENCES, learner, rival]))
-    assert words == {"taciturn/GossipBandit-v0/standard": {"classic": "yes", "paper": "–", "designed": "–"}}
+    assert words == {"taciturn/GossipBandit-v0/standard": {"classic": "yes", "paper": "–", "hand-designed": "–"}}
     assert table.rows[0][1] == "SharedPPO (tuned learner)"
     (row,) = [
         row for row in score_tables.kinds_together(Results([*REFERENCES, learner, rival])).rows if row[0] == CLASSIC

@@ -78,9 +78,9 @@ class Recorder:
             if id(rng) not in known:
                 known.add(id(rng))
                 kept.append(rng)
-                twin = np.random.Generator(type(rng.bit_generator)())
-                twin.bit_generator.state = rng.bit_generator.state
-                self.first.setdefault(self.phase, set()).add(tuple(twin.random(3)))
+                reference_implementation = np.random.Generator(type(rng.bit_generator)())
+                reference_implementation.bit_generator.state = rng.bit_generator.state
+                self.first.setdefault(self.phase, set()).add(tuple(reference_implementation.random(3)))
             return rng
 
         sources_of = counter_streams.sources_of

@@ -4,12 +4,12 @@
 
 `search` trains each learner once for each of its `SETTINGS`, with a seed that no study may have, and judges what it has
 learned by runs of its own; the best setting stands in `CHOSEN`. `train` trains it `TRAININGS` times with that setting,
-in streams of training, and writes the weights to `policies/learned/kept.json`, from which `--policy kept:NAME` plays
-them. `judge` plays each of them in `RUNS` runs of the task, in streams of evaluation, beside the mark `alone` and the
-best designed agent, with the same seeds. `ablate` says what one training reaches with more steps, and in gossip and
-social told without noise, or given the posterior of the designed agent; `ppo` (for social), what PPO reaches on the
-same memory. `table` prints what came out, and draws the curves of the trainings, `docs/_static/messengers.png`. Results
-go to `results/messengers.json`.
+in streams of training, and writes the weights to `policies/learned/pretrained.json`, from which `--policy
+pretrained:NAME` plays them. `judge` plays each of them in `RUNS` runs of the task, in streams of evaluation, beside the
+mark `alone` and the best designed agent, with the same seeds. `ablate` says what one training reaches with more steps,
+and in gossip and social told without noise, or given the posterior of the designed agent; `ppo` (for social), what PPO
+reaches on the same memory. `table` prints what came out, and draws the curves of the trainings,
+`docs/_static/messengers.png`. Results go to `results/messengers.json`.
 """
 
 import argparse
@@ -52,7 +52,7 @@ PPO: dict[str, Any] = {
     "n_epochs": 4, "options": ("hits", "misses", "heard", "noise", "counts", "own"), "overrides": {},
 }  # fmt: skip
 FOLDER = Path(__file__).parent
-KEPT = FOLDER.parent / "policies" / "learned" / "kept.json"
+KEPT = FOLDER.parent / "policies" / "learned" / "pretrained.json"
 RESULTS = FOLDER / "results" / "messengers.json"
 PICTURE = FOLDER.parent / "docs" / "_static" / "messengers.png"
 
@@ -174,7 +174,7 @@ def judge(name: str) -> dict[str, Any]:
     values: dict[str, list[float]] = {"learned": [], "alone": [], "designed": []}
     for training in range(TRAININGS):
         seed = one.first + training
-        values["learned"].append(measured(task, bring(f"kept:{name}-{training}"), one.learner, RUNS, seed))
+        values["learned"].append(measured(task, bring(f"pretrained:{name}-{training}"), one.learner, RUNS, seed))
         for role, policy in rivals.items():
             values[role].append(measured(task, bring(policy, **usual(task, policy)), policy, RUNS, seed))
         print(name, seed, {role: round(found[-1], 4) for role, found in values.items()}, flush=True)

@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from keep import load as kept
+from store_results import load as kept
 
 from taciturn.bench import stored_verdicts
 from taciturn.bench.answers import learns

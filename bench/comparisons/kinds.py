@@ -285,8 +285,8 @@ def marked(first: Task, kind: str) -> list[tuple[Reference, list[Task]]]:
     everything, so that it need not play where only messages are disturbed."""
     found: list[tuple[Reference, list[Task]]] = []
     for task in tasks_of(first.env, NO_BUDGET_LIMIT, first.size):
-        own: Reference | None = getattr(task.variant, kind)
-        reference: Reference | None = own or getattr(BENCHMARKS[first.env], kind)
+        own: Reference | None = getattr(task.variant, kind.replace(" ", "_"))
+        reference: Reference | None = own or getattr(BENCHMARKS[first.env], kind.replace(" ", "_"))
         if reference is not None and (own or not task.variant.faults):
             known = next((tasks for other, tasks in found if other == reference), None)
             if known is None:

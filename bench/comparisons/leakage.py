@@ -117,7 +117,7 @@ class Leakage(Study):
         )
         kept = {
             "certified": found.certified,
-            "epsilon_budget": found.claimed,
+            "claimed": found.claimed,
             "cap": found.cap,
             "trials": float(trials),
         }
@@ -135,15 +135,11 @@ class Leakage(Study):
             groups = [group for group in results if group.config.get("attack", "data") == attack]
             lines = []
             for group in groups:
-                certified, epsilon_budget, cap = (
-                    float(group.metrics[name][0]) for name in ("certified", "epsilon_budget", "cap")
-                )
-                held = "holds" if epsilon_budget < cap else "no power"
-                verdict = "no total" if np.isinf(epsilon_budget) else "refuted" if certified > epsilon_budget else held
-                share = (
-                    "" if np.isinf(epsilon_budget) else f"{certified / epsilon_budget:.0%}" if epsilon_budget else "-"
-                )
-                known = (number(certified), number(epsilon_budget), share, number(cap), verdict, limit(group))
+                certified, claimed, cap = (float(group.metrics[name][0]) for name in ("certified", "claimed", "cap"))
+                held = "holds" if claimed < cap else "no power"
+                verdict = "no total" if np.isinf(claimed) else "refuted" if certified > claimed else held
+                share = "" if np.isinf(claimed) else f"{certified / claimed:.0%}" if claimed else "-"
+                known = (number(certified), number(claimed), share, number(cap), verdict, limit(group))
                 lines.append([*described(group), *known])
             if lines:
                 heads = (
@@ -151,7 +147,7 @@ class Leakage(Study):
                     "policy",
                     "mechanism",
                     "certified",
-                    "epsilon_budget",
+                    "claimed",
                     "of total",
                     "cap",
                     "verdict",
@@ -172,15 +168,15 @@ class Leakage(Study):
         from matplotlib.figure import Figure
 
         groups = list(results)[::-1]
-        certified, epsilon_budget = (
-            np.array([group.metrics[name][0] for group in groups]) for name in ("certified", "epsilon_budget")
+        certified, claimed = (
+            np.array([group.metrics[name][0] for group in groups]) for name in ("certified", "claimed")
         )
-        places, bare = np.arange(len(groups)), np.isinf(epsilon_budget)
+        places, bare = np.arange(len(groups)), np.isinf(claimed)
         figure = Figure(figsize=(8.0, 1.2 + 0.25 * len(groups)), layout="constrained")
         ax = figure.add_subplot()
-        ax.hlines(places, certified, np.minimum(epsilon_budget, EDGE), color="0.8", linewidth=1, zorder=1)
+        ax.hlines(places, certified, np.minimum(claimed, EDGE), color="0.8", linewidth=1, zorder=1)
         ax.plot(certified, places, "o", color=COLORS[0], label="certified")
-        ax.plot(epsilon_budget[~bare], places[~bare], "D", color=COLORS[1], fillstyle="none", label="epsilon_budget")
+        ax.plot(claimed[~bare], places[~bare], "D", color=COLORS[1], fillstyle="none", label="claimed")
         if bare.any():
             ax.plot(np.full(bare.sum(), EDGE), places[bare], ">", color=COLORS[1], label="total: infinite")
         ax.set_yticks(places, [", ".join(described(group)) for group in groups], fontsize=7)
@@ -213,22 +209,22 @@ ATTACKS = {
 
 def limit(group: Group) -> str:
     """What keeps a certificate below 80% of the total, by the audit's own measurements."""
-    certified, epsilon_budget, cap, expected, spent, moved = (
-        float(group.metrics[name][0]) for name in ("certified", "epsilon_budget", "cap", "expected", "spent", "moved")
+    certified, claimed, cap, expected, spent, moved = (
+        float(group.metrics[name][0]) for name in ("certified", "claimed", "cap", "expected", "spent", "moved")
     )
-    if np.isinf(epsilon_budget):
+    if np.isinf(claimed):
         return "there is no finite total"
-    if certified >= ENOUGH * epsilon_budget:
+    if certified >= ENOUGH * claimed:
         return ""
     reasons = []
-    if epsilon_budget >= cap:
+    if claimed >= cap:
         reasons.append(f"so many trials certify {number(cap)} at most")
     if group.config.get("attack") == "one run":
         reasons.append("one run: canaries might all be revealed together, seldom")
-    if expected < ENOUGH * epsilon_budget:
+    if expected < ENOUGH * claimed:
         reasons.append(f"the best test shows {number(expected)}: the total composes loosely")
-    if spent < ENOUGH * epsilon_budget:
-        reasons.append(f"the mean run spends {number(spent)}, the costliest {number(epsilon_budget)}")
+    if spent < ENOUGH * claimed:
+        reasons.append(f"the mean run spends {number(spent)}, the costliest {number(claimed)}")
     if moved < ENOUGH:
         reasons.append(f"private data move messages by {moved:.0%} of what noise is made for")
     if not reasons:

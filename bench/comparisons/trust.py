@@ -30,7 +30,7 @@ DEAR = (TRAINING, "recommender_v0")
 """Where the levels of agents that do not say how they spend a total are not searched."""
 
 
-class Speaker(NamedTuple):
+class TrustingAgent(NamedTuple):
     """An agent, how it is trusted with others' data, and where its settings come from.
 
     Attributes:
@@ -55,43 +55,45 @@ class Speaker(NamedTuple):
     kept: str = ""
 
 
-def with_trust(policy: str, *trusted: str, **world: Any) -> list[Speaker]:
+def with_trust(policy: str, *trusted: str, **world: Any) -> list[TrustingAgent]:
     """A designed agent that says itself whom it trusts; a secure sum has the settings that were found for a curator."""
     found = []
     for one in trusted:
         settings = policy if one == LOCAL else f"{policy}:{CENTRAL if one == DISTRIBUTED else one}"
         found.append(
-            Speaker("designed", policy, one, settings, {"trust_model": one}, world={} if one == LOCAL else world)
+            TrustingAgent("designed", policy, one, settings, {"trust_model": one}, world={} if one == LOCAL else world)
         )
     return found
 
 
-SPEAKERS: dict[str, list[Speaker]] = {
+SPEAKERS: dict[str, list[TrustingAgent]] = {
     "federated_bandit_v0": [
-        Speaker("designed", "DividedPlan", LOCAL, "DividedPlan"),
+        TrustingAgent("designed", "DividedPlan", LOCAL, "DividedPlan"),
         *with_trust("PublicPlan", LOCAL, DISTRIBUTED, CENTRAL),
-        Speaker("learned", "LearnedPlan", LOCAL, kept="federated"),
-        Speaker("published", "CDPMAB", LOCAL, "CDPMAB", mechanism="Laplace:{}"),
-        Speaker("published", "CDPMAB", CENTRAL, "CDPMAB", mechanism="CentralSum:Laplace:{}"),
+        TrustingAgent("learned", "LearnedPlan", LOCAL, kept="federated"),
+        TrustingAgent("published", "CDPMAB", LOCAL, "CDPMAB", mechanism="Laplace:{}"),
+        TrustingAgent("published", "CDPMAB", CENTRAL, "CDPMAB", mechanism="CentralSum:Laplace:{}"),
     ],
     "arm_elimination_v0": [
         *with_trust("GrowingSchedule", LOCAL, DISTRIBUTED, CENTRAL),
-        Speaker("published", "EliminationSchedule", LOCAL, "EliminationSchedule", mechanism="Laplace:{}"),
-        Speaker("published", "EliminationSchedule", CENTRAL, "EliminationSchedule", mechanism="CentralSum:Laplace:{}"),
+        TrustingAgent("published", "EliminationSchedule", LOCAL, "EliminationSchedule", mechanism="Laplace:{}"),
+        TrustingAgent(
+            "published", "EliminationSchedule", CENTRAL, "EliminationSchedule", mechanism="CentralSum:Laplace:{}"
+        ),
     ],
     "gossip_bandit_v0": [
         *with_trust("Listener", LOCAL, SHUFFLE),
-        Speaker("learned", "LearnedListener", LOCAL, kept="gossip"),
-        Speaker("published", "PPCL", LOCAL, "PPCL"),
+        TrustingAgent("learned", "LearnedListener", LOCAL, kept="gossip"),
+        TrustingAgent("published", "PPCL", LOCAL, "PPCL"),
     ],
     "social_bandit_v0": [
-        Speaker("designed", "Listener", LOCAL, "Listener"),
-        Speaker("learned", "LearnedListener", LOCAL, kept="social"),
-        Speaker("published", "PrivateSocialLearning", LOCAL, "PrivateSocialLearning"),
+        TrustingAgent("designed", "Listener", LOCAL, "Listener"),
+        TrustingAgent("learned", "LearnedListener", LOCAL, kept="social"),
+        TrustingAgent("published", "PrivateSocialLearning", LOCAL, "PrivateSocialLearning"),
     ],
     "recommender_v0": [  # a third party merges the answers, and adds the noise
-        Speaker("designed", "BlockListener", CENTRAL, "BlockListener"),
-        Speaker("published", "TPriDO", CENTRAL, own={"threshold": 2.0}),
+        TrustingAgent("designed", "BlockListener", CENTRAL, "BlockListener"),
+        TrustingAgent("published", "TPriDO", CENTRAL, own={"threshold": 2.0}),
     ],
     TRAINING: with_trust("FewRounds", LOCAL, CENTRAL, weighting="uniform"),
 }
@@ -106,7 +108,7 @@ SIZES = {
 """The two sizes of each world, the smaller one first."""
 
 
-def searched() -> list[tuple[Task, Speaker]]:
+def searched() -> list[tuple[Task, TrustingAgent]]:
     """For whom that trusts somebody `python tools tune` finds settings for this study, and in which tasks."""
     found = []
     for env, speakers in SPEAKERS.items():
@@ -172,7 +174,7 @@ class TrustStudy(Study):
         speaker = SPEAKERS[asked["env"]][asked["speaker"]]
         task = task_of(asked["env"], asked["size"], asked["budget"])
         if speaker.kept:
-            agent = bring(f"kept:{speaker.kept}-{cell.seed}")
+            agent = bring(f"pretrained:{speaker.kept}-{cell.seed}")
         else:
             agent = bring(speaker.policy, **asked["policy_params"])
         one = task_config(task, speaker.policy, **speaker.world)
@@ -247,7 +249,7 @@ class TrustStudy(Study):
         return [Plot("trust", figure, caption)]
 
 
-def configurations_of(task: Task, speaker: Speaker, agent: Any, config: Config, seed: int) -> list[Configuration]:
+def configurations_of(task: Task, speaker: TrustingAgent, agent: Any, config: Config, seed: int) -> list[Configuration]:
     """What may stand on the channel, best first."""
     budget, protected = task.budget, BENCHMARKS[task.env].budgets
     assert isinstance(budget, float)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import claims as claims_tool
-import keep
 import numpy as np
 import pytest
+import store_results
 from scipy import stats
 
 from taciturn.bench import statistics
@@ -439,12 +439,12 @@ def test_verdicts_hold_together() -> None:
 
 # Kept full results.
 
-FILES = [file for file in sorted(keep.KEPT_OF_PAPERS.glob("*.json")) if file.stem in STUDIES]
+FILES = [file for file in sorted(store_results.KEPT_OF_PAPERS.glob("*.json")) if file.stem in STUDIES]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_what_is_kept_gives_a_number_for_every_claim(file: Path) -> None:
-    origin, _, found = keep.load(file.stem)
+    origin, _, found = store_results.load(file.stem)
     assert {*ORIGIN, "core_hours"} <= set(origin)
     for claim, kept in zip(STUDIES[file.stem].claims, found, strict=True):
         assert claim.statement == kept.quantity
@@ -452,6 +452,6 @@ def test_what_is_kept_gives_a_number_for_every_claim(file: Path) -> None:
 
 
 def test_few_claims_are_left_undecided() -> None:
-    found = [one for file in FILES for one in keep.load(file.stem)[2] if not one.own]
+    found = [one for file in FILES for one in store_results.load(file.stem)[2] if not one.own]
     undecided = [one.quantity for one in found if one.verdict == UNDECIDED]
     assert len(undecided) <= 20, undecided

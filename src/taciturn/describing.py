@@ -29,7 +29,7 @@ class Description(NamedTuple):
         documentation = self.documentation.replace("`", "")
         return aligned([self.name, *self.facts, *heading, *self.parameters, "", documentation], indent=2, width=width)
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The same as JSON values."""
         facts = {"called" if key == "name" else key: value for key, value in self.facts}
         return {"name": self.name, **facts, "parameters": dict(self.parameters), "documentation": self.documentation}

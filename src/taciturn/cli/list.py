@@ -17,14 +17,14 @@ ALSO = {"worlds": "environments", "envs": "environments", "agents": "policies", 
 
 def list_(
     kind: Annotated[
-        str | None, Argument(help="environments, policies, kept, mechanisms, tasks, studies or figures (default: all).")
+        str | None, Argument(help="environments, policies, pretrained, mechanisms, tasks, studies or figures (default: all).")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the environments, policies, kept trainings of learners, mechanisms, tasks, studies and figures."""
+    """List the environments, policies, pretrained agents, mechanisms, tasks, studies and figures."""
     from taciturn.bench.catalogue import figures, load_studies
     from taciturn.bench.tasks import NO_BUDGET_LIMIT, PROTECTED, TASKS
-    from taciturn.policies.learned.kept import kept_agents
+    from taciturn.policies.learned.pretrained import pretrained_agents
 
     studies, known = load_studies(), worlds()
     told = {
@@ -35,7 +35,10 @@ def list_(
             + " Its agents share a mind." * (policy.centralised is True)
             for name, policy in policies().items()
         },
-        "kept": {f"kept:{name}": f"{one['policy']}, trained for {one['task']}" for name, one in kept_agents().items()},
+        "pretrained": {
+            f"pretrained:{name}": f"{one['policy']}, trained for {one['task']}"
+            for name, one in pretrained_agents().items()
+        },
         "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
         "tasks": {
             id_: task.variant.what + "; at totals of epsilon: @10, @3, @1" * (task.env in PROTECTED)

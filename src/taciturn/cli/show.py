@@ -23,7 +23,7 @@ def show(
 ) -> None:
     """Describe an environment, a policy, a mechanism, a task or a study."""
     from taciturn.bench.catalogue import load_studies
-    from taciturn.bench.references import described as told
+    from taciturn.bench.references import described as described_task
     from taciturn.bench.references import scale_of
     from taciturn.bench.tasks import TASKS
     from taciturn.describing import described
@@ -35,13 +35,13 @@ def show(
         study = load_studies().get(name)
         found = described(name) if study is None else described_study(study)
         if as_json:
-            print_json(found.told())
+            print_json(found.as_json())
         else:
             print(found)
         return
     task, scale = TASKS[name], scale_of(TASKS[name])
     if as_json:
-        print_json(told(task))
+        print_json(described_task(task))
         return
     print(aligned([name, *task.facts, *([("score", str(scale))] if scale else [])], indent=2, width=window()))
 

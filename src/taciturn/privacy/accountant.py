@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from taciturn.privacy import checks, totals
+from taciturn.privacy import checks, composed
 from taciturn.privacy.accounts import MOST_MESSAGES, NOTHING_HIDDEN, Account, Accounts, Levels
 from taciturn.privacy.channels import Observer, SendingChannel, Unit
 from taciturn.privacy.composition import METHODS, Method
@@ -195,7 +195,7 @@ class Accountant:
     def messages(self, channel: str) -> Ints:
         """Messages of each agent on a channel, int64[B, N]."""
         shape = _shape(self, channel)
-        return totals.added(self.accounts_of(channel), shape)
+        return composed.added(self.accounts_of(channel), shape)
 
     def epsilon(
         self,
@@ -239,7 +239,7 @@ class Accountant:
         delta = number("delta", delta, at_least=0, below=1)
         choice("method", method, METHODS)
         integer("worst", worst, at_least=1)
-        return self._composed(partial(totals.total_by, delta, method, worst), by, unit, observer, channel, role)
+        return self._composed(partial(composed.total_by, delta, method, worst), by, unit, observer, channel, role)
 
     def odometer(
         self,
@@ -274,7 +274,7 @@ class Accountant:
 
     def _composed(
         self,
-        bound: totals.Bound,
+        bound: composed.Bound,
         by: str,
         unit: Unit | None,
         observer: Observer | None,
@@ -297,8 +297,8 @@ class Accountant:
         ]
         accounts = [a for name in read if self.senders[name] == role for a in self.accounts_of(name)]
         if by == "max":
-            return totals.epsilons(self, accounts, bound, unit, top=True).max(1)
-        total = totals.epsilons(self, accounts, bound, unit)
+            return composed.epsilons(self, accounts, bound, unit, top=True).max(1)
+        total = composed.epsilons(self, accounts, bound, unit)
         return np.broadcast_to(total, (self.num_envs, self.agents[role])).copy()
 
     def table(self, delta: float = 1e-6, methods: Sequence[Method] = METHODS[:4]) -> list[dict[str, Any]]:
@@ -307,7 +307,7 @@ class Accountant:
         Numbers of messages, and totals at `delta` by each method, are given as the mean and the maximum over agents and
         replicas. The column `note` says what the numbers leave out.
         """
-        return totals.table(self, delta, methods)
+        return composed.table(self, delta, methods)
 
     def accounts_of(self, name: str) -> Accounts:
         """The accounts of a channel; those of a channel that was never charged are read from its own counts."""

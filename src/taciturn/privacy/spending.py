@@ -11,9 +11,9 @@ from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.accounts import Accounts, Levels
 from taciturn.privacy.base import Mechanism
 from taciturn.privacy.channels import SendingChannel
+from taciturn.privacy.composed import changes_show
 from taciturn.privacy.composition import Method, message_epsilon
 from taciturn.privacy.losses import PrivacyLoss
-from taciturn.privacy.totals import changes_show
 from taciturn.validation import Array, Floats, Ints
 
 COVERS = "of one event, on all channels"

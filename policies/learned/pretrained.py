@@ -1,4 +1,4 @@
-"""Learned messengers whose weights come with the package: `kept:NAME` wherever the name of a policy is asked for."""
+"""Agents whose weights come with the package: `pretrained:NAME` wherever the name of a policy is asked for."""
 
 import json
 from functools import cache
@@ -13,19 +13,21 @@ LEARNERS: dict[str, type[Policy]] = {kind.__name__: kind for kind in (LearnedLis
 
 
 @cache
-def kept_agents() -> dict[str, dict[str, Any]]:
+def pretrained_agents() -> dict[str, dict[str, Any]]:
     """`{name: {"policy", "task", "parameters"}}` of the trainings that `tools/messengers.py train` has kept."""
-    found: dict[str, Any] = json.loads((files("taciturn.policies.learned") / "kept.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(
+        (files("taciturn.policies.learned") / "pretrained.json").read_text(encoding="utf-8")
+    )
     return found
 
 
-def load_kept(name: str) -> Policy:
+def load_pretrained(name: str) -> Policy:
     """The agent of a kept training; it learns nothing more.
 
     Raises:
         ValueError: none is called that.
     """
-    found = kept_agents().get(name)
+    found = pretrained_agents().get(name)
     if found is None:
-        raise ValueError(f"policy kept:NAME must name one of {', '.join(kept_agents())}, not {shown(name)}")
+        raise ValueError(f"policy pretrained:NAME must name one of {', '.join(pretrained_agents())}, not {shown(name)}")
     return LEARNERS[found["policy"]](**found["parameters"])

@@ -1,6 +1,6 @@
 """Keep the results of full runs, and make the pages of the docs that show them.
 
-`python tools keep [FOLDER ...]`
+`python tools store_results [FOLDER ...]`
 
 Each FOLDER is what `taciturn bench STUDY --out FOLDER` or `taciturn reproduce FIGURE --out FOLDER` wrote. Each of its
 studies goes to `results/studies/<study>.json`, or those of papers to `papers/results/<study>.json`: every metric of
@@ -50,7 +50,7 @@ Claims of papers beside what full runs of `taciturn reproduce` gave, a line each
 tolerance comes from, every interval, an explanation, and our own checks, which are not counted here.
 
 """  # noqa: E501 - a page's own lines
-BEGIN, END = "<!-- results: written by tools/keep.py -->\n", "<!-- end of results -->\n"
+BEGIN, END = "<!-- results: written by tools/store_results.py -->\n", "<!-- end of results -->\n"
 
 
 def keep(folder: Path) -> list[str]:

@@ -49,7 +49,7 @@ def best(some: Sequence[Board]) -> str:
                 lost.append(world_title(board.task.env))
     parts = [listed([f"{agent} in {listed(worlds)}" for agent, worlds in winners.items()])] if winners else []
     parts += [f"nobody is shown to beat an agent alone in {listed(lost)}"] if lost else []
-    where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a total epsilon of {budget:g}"
+    where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
     return told(f"Who is best {where}?", parts)
 
 
@@ -91,9 +91,8 @@ def pays(some: Sequence[Board]) -> str:
         everywhere = ", ".join(f"{start} or more in {listed(always[start])}" for start in sorted(always))
         parts[:0] = [f"at every size played ({everywhere})"] if always else []
         if parts:
-            found.append(
-                f"{'without privacy' if budget == NO_BUDGET_LIMIT else f'at a total of {budget:g}'} {', '.join(parts)}"
-            )
+            where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
+            found.append(f"{where} {', '.join(parts)}")
     return told("From how many agents on does it pay to be together?", found)
 
 

@@ -47,6 +47,6 @@ def table() -> Table:
         cells = [NONE if text is None else f"{text[1]:.2f} {text[0]}" for text in texts]
         task = TASKS[plain]
         rows.append((world_title(task.env), *cells, task.covers or NONE, one["learning"]))
-    note = "Scores: 0 for the best agent that hears nobody, 1 for one that is given what all observe."
-    columns = ("world", "best, no privacy", "total epsilon of 1", "what a total covers", "learners beat papers")
+    note = "Scores: 0 for the best non-communicating agent, 1 for one with full information."
+    columns = ("world", "best, no privacy", "budget epsilon = 1", "what the budget covers", "learners beat papers")
     return Table("What full runs have shown", columns, rows, note, words=frozenset(range(5)))

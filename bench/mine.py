@@ -43,12 +43,12 @@ def tables(results: Results, agent: str) -> list[Table]:
             some = held.setdefault(world_title(task.env), [])
             some.append((float(short(board, one)), task.name, ranked[:1] == [one]))
     note = (
-        "Scores are 0 for the best agent that hears nobody and 1 for one that is given what all observe. Beats: every "
+        "Scores are 0 for the best non-communicating agent and 1 for one with full information. Beats: every "
         "textbook baseline, every algorithm of the world's paper; the words of a task hold together at 95%. "
         f"{covered(one.task.env for one in boards(results))}"
     )
     columns = ("task", "score", "rank", "beats classics", "beats papers", "best of the others")
-    found = [Table(f"{agent}, beside the kept results", columns, rows, note, words=frozenset({0, 3, 4, 5}))]
+    found = [Table(f"{agent}, beside the stored results", columns, rows, note, words=frozenset({0, 3, 4, 5}))]
     lines = []
     for world, some in held.items():
         least, most = (f"{score:.2f} {name}" for score, name, _ in (min(some), max(some)))

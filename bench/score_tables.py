@@ -34,7 +34,7 @@ from taciturn.bench.tasks import (
 
 
 def held_out(results: Results) -> Table:
-    """The scores of the best designed agent, the best learner and the user's agents in each held-out task."""
+    """The scores of the best hand-designed agent, the best learner and the user's agents in each held-out task."""
     some = [board for board in boards(results) if board.task.budget == NO_BUDGET_LIMIT]
     kinds = (DESIGNED, LEARNED, (YOURS,))
     rows = []
@@ -52,7 +52,7 @@ def held_out(results: Results) -> Table:
             )
         rows.append((task_name(board.task), board.task.variant.what, *cells))
     yours = any(row[-1] != NONE for row in rows)
-    columns = ("task", "what differs", "designed", "learned", *(["yours"] if yours else []))
+    columns = ("task", "what differs", "hand-designed", "learned", *(["yours"] if yours else []))
     note = (
         "Nothing has trained in these variants of the worlds, and no setting was chosen in them. Each agent is the "
         "best of its kind in the standard task."
@@ -85,16 +85,16 @@ def kinds_together(results: Results) -> Table:
             parts += over_tasks(mine, pairs, trainings=kind in LEARNED)
         if parts[0] != "0":
             rows.append((kind, *parts))
-    names = ("tasks", "mean score", "interquartile mean", "P(beats the best designed)")
+    names = ("tasks", "mean score", "interquartile mean", "P(beats the best hand-designed)")
     columns = ("kind", *(f"{name}{where}" for where in ("", " (held-out)") for name in names))
     note = (
         "Of each kind the agent that is best in a world's standard task plays all tasks of that world. P is the "
-        "probability that a training, or a seed, beats the best designed agent on the same instances, averaged over "
-        "the worlds in which that is another agent; a tie counts one half. Agents are chosen by one half of their "
+        "probability that a training, or a seed, beats the best hand-designed agent on the same instances, averaged "
+        "over the worlds in which that is another agent; a tie counts one half. Agents are chosen by one half of their "
         "seeds and judged by the other. Controls are left out. Brackets are 95% intervals; of the mean of trainings, "
         "which may fail, there are too few for one."
     )
-    return Table("All tasks together", columns, rows, note)
+    return Table("All tasks", columns, rows, note)
 
 
 def over_tasks(

@@ -1,7 +1,7 @@
 """Scores of the standing benchmark: who is best at each task and total, by class of information, whether learners beat
 what was designed by hand, and what each agent's messages are worth to it.
 
-A score is 0 for the best agent that hears nobody and 1 for one that is given what all agents observe
+A score is 0 for the best non-communicating agent and 1 for one that is given what all agents observe
 (`taciturn.bench.references`). Where the best of several is named, it is chosen by the runs of one half of the seeds and
 judged by those of the other half; if that half chooses the same, each judges the other's choice, and all seeds count.
 Who pools is never ranked.
@@ -48,7 +48,7 @@ from taciturn.bench.tasks.benchmark import PLAIN_PPO
 from taciturn.registry import own_policies, policy_class
 
 MEMORYLESS, REMEMBERS, CENTRALISED_LABEL, TRUTH = "memoryless", "with memory", "centralised", "knows the truth"
-FREE, UNDER = "All agents of each task", "All agents under totals"
+FREE, UNDER = "All agents of each task", "All agents under privacy budgets"
 """The titles of the tables of all agents."""
 LEVEL = 0.05
 YES, NO, OPEN = "yes", "no", "undecided"
@@ -150,7 +150,9 @@ class Board(NamedTuple):
         same = [one for one in self.groups if one.config["policy"] == group.config["policy"]]
         name, own = str(group.config["policy"]), group.config["policy_params"]
         text = f"{name} ({describe(own)})" if own and len(same) > 1 else name
-        reference = {CENTRALISED_LABEL: " (pooled)", TRUTH: " (knows the hidden truth)"}.get(information(group), "")
+        reference = {CENTRALISED_LABEL: " (centralised)", TRUTH: " (knows the hidden truth)"}.get(
+            information(group), ""
+        )
         return text + reference + UNCHECKED * unchecked(group)
 
 
@@ -237,11 +239,11 @@ def who_is_best(results: Results) -> Table:
         rows.append((task_name(board.task), board.task.measure, *references, *texts, board.task.covers or NONE))
     more = sorted({f"`{benchmark.measure}`" for benchmark in BENCHMARKS.values() if benchmark.higher})
     columns = (
-        "task", "measure", "alone (0)", "together (1)", "best, no privacy", "total 10", "total 3", "total 1",
-        "what a total covers",
+        "task", "measure", "no communication (0)", "full information (1)", "best, no privacy",
+        "budget 10", "budget 3", "budget 1", "what the budget covers",
     )  # fmt: skip
     note = (
-        "Scores are 0 for the best agent that hears nobody, and 1 for one that is given what all observe, without "
+        "Scores are 0 for the best non-communicating agent, and 1 for one with full information, without "
         "privacy. Each best agent is chosen by the runs of one half of the seeds and judged by those of the other; if "
         "both halves choose the same, each judges the other's choice, and all seeds count. "
         "Brackets are 95% intervals. A total is what an agent may spend over its whole run. "
@@ -413,7 +415,7 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
                 *([] if free else [board.task.covers]), *answers,
             ))  # fmt: skip
     columns: tuple[str, ...] = (
-        "task", "rank", "policy", "kind", "information", "score", "mean", "score, deaf", "runs that fail",
+        "task", "rank", "policy", "kind", "information", "score", "mean", "score without messages", "runs that fail",
         "messages of all agents", "epsilon spent", *([] if free else ["what it covers"]), "beats classics",
         "beats papers",
     )  # fmt: skip

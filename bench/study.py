@@ -234,7 +234,7 @@ class Study:
         return ", ".join(filter(None, [kind, others])) or "all"
 
 
-KNOWS_TRUTH, CENTRALISED_LABEL = " (knows the hidden truth)", " (pooled)"
+KNOWS_TRUTH, CENTRALISED_LABEL = " (knows the hidden truth)", " (centralised)"
 CENTRALISED = "centralised"
 """The metric that says whether the check of `taciturn.centralisation` found a policy centralised, 0 or 1."""
 STUDY_NAMES = "[a-z][a-z0-9_-]*"

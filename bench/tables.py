@@ -170,7 +170,7 @@ def _overall(study: Study, results: Results) -> Table:
     relative = relative_scores(study, results)
     rows = [[label, *(estimate_text(kind, x) for kind in kinds)] for label, x in relative.items()]
     note = f"{study.score.title} over the reference's mean in each panel ({study.score.direction})."
-    return Table("All panels together", ("configuration", "mean", "interquartile mean"), rows, note)
+    return Table("All panels", ("configuration", "mean", "interquartile mean"), rows, note)
 
 
 def _p_values(study: Study, results: Results) -> dict[int, float]:

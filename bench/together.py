@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PARTS = (("classic", (CLASSIC,), "#6b7680", "^"), ("paper", (PAPER,), "#16855f", "s"),
-         ("designed", (TASK_AGENT,), "#2274b5", "o"), ("learned", LEARNED, "#c84c08", "D"),
+         ("hand-designed", (TASK_AGENT,), "#2274b5", "o"), ("learned", LEARNED, "#c84c08", "D"),
          ("yours", (YOURS,), "#b8468f", "h"))  # fmt: skip
 """Kinds of agents, with a colour that differs from white and from black by 3:1 and from the others for colour-blind
 people, and a marker."""
-FRONTS = (("designed by hand", DESIGNED, COLORS[0], "o"), ("learned", LEARNED, COLORS[1], "D"),
+FRONTS = (("hand-designed", DESIGNED, COLORS[0], "o"), ("learned", LEARNED, COLORS[1], "D"),
           ("yours", (YOURS,), COLORS[3], "*"))  # fmt: skip
 FLOOR, CEILING = -0.5, 1.05
 """The scores that the pictures show; those below have a place of their own at the left."""
@@ -106,9 +106,9 @@ def from_alone_to_together(boards: Sequence[Board], known: Sequence[Board], name
     """One line a task, from alone to together; narrow, the standard tasks alone."""
     rows = [row_of(boards, board, named=not seeds) for board in known]
     caption = (
-        "From alone (0: the best agent that hears nobody) to together (1: given what all agents observe, without "
+        "From no communication (0: the best non-communicating agent) to full information (1: all agents' data, without "
         "privacy): the best agent of each kind without privacy, and below it, with a number, the best of all if an "
-        "agent may spend that total of epsilon over its run. Filled: shown to be better than alone (95%). "
+        "agent may spend that epsilon over its run. Filled: shown to beat the non-communicating reference (95%). "
     )
     if any(len(at_budgets(boards, board)) > 1 for board in known):
         caption += f"{covered(board.task.env for board in known)} "
@@ -148,7 +148,7 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
         def say(x: float, y: float, words: str, ha: str = "left", **style: Any) -> None:
             ax.text(x, y, words, ha=ha, va="center", **style)
 
-        def reference(x: float, y: float, score_cell: ScoreCell) -> None:
+        def draw_marker(x: float, y: float, score_cell: ScoreCell) -> None:
             _, _, color, shape = PARTS[score_cell.part]
             number = "" if score_cell.budget == NO_BUDGET_LIMIT else f"{score_cell.budget:g}"
             size = 12.0 if number else 7.5 if shape == "D" else 8.5
@@ -165,8 +165,10 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
                     weight="bold",
                 )
 
-        legend_of(parts, budgets, wide, narrow, reference, say)
-        names = {0.0: "alone", 0.5: "0.5", 1.0: "together"}
+        legend_of(parts, budgets, wide, narrow, draw_marker, say)
+        names = {0.0: "0", 0.5: "0.5", 1.0: "1"}
+        if not narrow:  # else the caption says so
+            names |= {0.0: "no communication", 1.0: "full information"}
         for score, words in names.items():
             say(at(score), legend + steps / 2, words, "center", fontsize=font - 1)
         floor = f"< {FLOOR:g}{', not to scale' * (not narrow)}".replace("-", "\N{MINUS SIGN}", 1)
@@ -198,7 +200,7 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
                 for slot, score_cell in enumerate(low):
                     kinds = parts if free else budgets[-3:]
                     slot = kinds.index(score_cell.part if free else score_cell.budget)  # type: ignore[arg-type]
-                    reference(left - 6 - clip + 14 * slot + 7, lane, score_cell)
+                    draw_marker(left - 6 - clip + 14 * slot + 7, lane, score_cell)
                 near = 8.5 if free else 9.0  # marks that would hide one another are drawn apart
                 shifts = (0.0, -8.5, 8.5) if free else (0.0, 8.0)
                 taken = list[tuple[float, float]]()
@@ -210,7 +212,7 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
                     places = ((x - aside, lane + shift) for aside in (0.0, 4.5, 9.0, 13.5) for shift in shifts)
                     found = next((place for place in places if apart(*place, taken, near)), (x, lane))
                     taken.append(found)
-                    reference(*found, score_cell)
+                    draw_marker(*found, score_cell)
     return figure
 
 
@@ -220,21 +222,26 @@ def apart(x: float, y: float, taken: Sequence[tuple[float, float]], near: float)
 
 
 def legend_of(
-    parts: Sequence[int], budgets: Sequence[float | str], wide: float, narrow: bool, reference: Any, say: Any
+    parts: Sequence[int], budgets: Sequence[float | str], wide: float, narrow: bool, draw_marker: Any, say: Any
 ) -> None:
     """What marks mean, above the rows."""
-    step = (wide - 8) / max(len(parts), 1) if narrow else 78.0
-    for place, part in enumerate(parts):
-        reference(8 + step * place, 9, ScoreCell(part, NO_BUDGET_LIMIT, 0, True))
-        say(16 + step * place, 9, PARTS[part][0])
+    names = [PARTS[part][0] for part in parts]
+    letter = min(5.6, (wide - 8 - 22 * len(names)) / max(len("".join(names)), 1))  # the width of one, and space
+    left = 8.0
+    for part, name in zip(parts, names, strict=True):
+        draw_marker(left, 9, ScoreCell(part, NO_BUDGET_LIMIT, 0, True))
+        say(left + 8, 9, name)
+        left += 22 + letter * len(name)
     some = [budget for budget in budgets if budget != NO_BUDGET_LIMIT]
     designed = 2
-    entries: list[tuple[ScoreCell, str]] = [(ScoreCell(designed, NO_BUDGET_LIMIT, 0, False), "not shown to beat alone")]
+    entries: list[tuple[ScoreCell, str]] = [
+        (ScoreCell(designed, NO_BUDGET_LIMIT, 0, False), "not shown to beat no communication")
+    ]
     if some:
-        entries.append((ScoreCell(designed, some[-1], 0, True), f"best at a total epsilon of {some[-1]:g}"))
+        entries.append((ScoreCell(designed, some[-1], 0, True), f"best at a budget of epsilon = {some[-1]:g}"))
     for place, (score_cell, words) in enumerate(entries):
-        x, y = (8.0, 26.0 + 16 * place) if narrow else (8 + 2 * step * place, 26.0)
-        reference(x, y, score_cell)
+        x, y = (8.0, 26.0 + 16 * place) if narrow else (8 + 190.0 * place, 26.0)
+        draw_marker(x, y, score_cell)
         say(x + 8, y, words)
 
 
@@ -271,7 +278,7 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
         ax.axhline(1, color="#444444", linewidth=1, linestyle=":")
         ax.set_xticks(range(len(BUDGETS)), ["1", "3", "10", "none"])
         ax.set_ylim(-0.25, 1.1)
-        ax.set_xlabel("total epsilon of an agent")
+        ax.set_xlabel("privacy budget epsilon of an agent")
         ax.set_ylabel("score")
     handles = [
         Line2D([], [], marker=marker, color=color, markersize=5, label=label)
@@ -279,9 +286,10 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(shown), fontsize=9)
     caption = (
-        "What survives a total: the score of the best agent of each kind against the total epsilon of an agent, for "
-        "each size of a world. 0: alone, 1: together without privacy. Bars are 95% intervals. Grey, where it is known: "
-        f"an oracle that gets one answer of every agent, at once, and listens with the same settings. {covered(worlds)}"
+        "What survives a privacy budget: the score of the best agent of each kind against the privacy budget of an "
+        "agent, for each size of a world. 0: no communication, 1: full information without privacy. Bars are 95% "
+        f"intervals. Grey, where it is known: an oracle that gets one answer of every agent, at once, "
+        f"and listens with the same settings. {covered(worlds)}"
     )
     return [Plot(f"{name}_front", figure, caption)]
 

@@ -211,7 +211,7 @@ def _scores(world: str) -> str:
         text += "\nThe best under a total of epsilon, for an agent and its whole run (:doc:`/privacy-totals`):\n\n"
         text += table(("budget", "policy", "kind", "score"), rows)
     return text + (
-        f"\nIn the task ``{task}``: 0 is the best agent that hears nobody, 1 one that is given what all observe. "
+        f"\nIn the task ``{task}``: 0 is the best non-communicating agent, 1 one with full information. "
         "Brackets are 95% intervals (:doc:`/leaderboard`).\n"
     )
 

@@ -47,7 +47,7 @@ def test_every_question_is_answered_in_a_sentence(kept: Results) -> None:
 def test_who_is_best_is_who_the_board_says(kept: Results) -> None:
     some = boards(kept)
     text = best(some)
-    assert text.startswith("Who is best at a total epsilon of 1? ")
+    assert text.startswith("Who is best at a budget of epsilon = 1? ")
     gains = {}
     for board in some:
         if board.task.budget == 1.0 and board.task.name == STANDARD:
@@ -76,7 +76,7 @@ def test_where_it_pays_to_be_together(kept: Results) -> None:
     some = boards(kept.select(env=ARMS))
     text = pays(some)
     assert "in arm elimination from 20 on (not at 5)" in text
-    assert "at a total of 1 not in arm elimination (up to 20)" in text
+    assert "at a budget of epsilon = 1 not in arm elimination (up to 20)" in text
     sizes = {one.task.name for one in sized(boards(kept)) if one.task.held_out}
     assert {"few-agents", "few-clients"} <= sizes
     assert not sizes & {"liars", "lost", "close", "one-good-arm", "pareto", "ring"}
@@ -142,7 +142,7 @@ def test_a_quick_run_ranks_nobody(kept: Results) -> None:
     (told,) = study.answers(some)
     assert told == "Who is best? 10 seeds, not ranked; the table below has what full runs have found."
     tables = study.tables(some)
-    assert [table.title for table in tables] == ["All agents of each task", "All agents under totals"]
+    assert [table.title for table in tables] == ["All agents of each task", "All agents under privacy budgets"]
     for table in tables:
         assert not {"rank", "beats classics", "beats papers"} & set(table.columns)
         assert table.note == "10 seeds, not ranked."

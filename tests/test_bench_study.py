@@ -170,7 +170,7 @@ def test_tables_make_a_policy_once(monkeypatch: pytest.MonkeyPatch) -> None:
     configs = [{"policy": "Counted", "policy_params": {"k": k}} for k in (1, 2)]
     rows = Results(Group(config, np.arange(2), {"score": one}, {}, one) for config in configs)
     labels = [Study().label(row, rows) for _ in range(3) for row in rows]
-    assert labels == ["k=1 (pooled)", "k=2 (pooled)"] * 3
+    assert labels == ["k=1 (centralised)", "k=2 (centralised)"] * 3
     assert made == [1, 2]
 
 

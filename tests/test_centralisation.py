@@ -548,7 +548,7 @@ def test_a_task_is_played_and_marked(
     code, out, _ = call(capsys, monkeypatch, "run", f"taciturn/{task}", "--policy", policy, "--runs", "2")
     assert code == 0
     assert "score" in out
-    assert ("(pooled), 2 runs" in out, "pooled, and never ranked: its agents share a mind" in out) == (
+    assert ("(centralised), 2 runs" in out, "centralised, and never ranked: its agents share" in out) == (
         centralised,
         centralised,
     )

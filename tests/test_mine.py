@@ -1,4 +1,4 @@
-"""One's own agents are set beside the kept results without being asked to."""
+"""One's own agents are set beside the stored results without being asked to."""
 
 import sys
 from dataclasses import replace

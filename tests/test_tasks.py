@@ -494,7 +494,7 @@ def test_words_hold_together_and_nobody_is_compared_with_itself() -> None:
     (row,) = [
         row for row in score_tables.kinds_together(Results([*REFERENCES, learner, rival])).rows if row[0] == CLASSIC
     ]
-    assert row[4] == "–", "the best designed agent is the best classic one"
+    assert row[4] == "–", "the best hand-designed agent is the best classic one"
 
 
 TEN = [group(NO_COMMUNICATION, "HoldTheBest", [0.4, 0.6] * 5), group(FULL_INFORMATION, "HoldTheBest", [0.1] * 10)]
@@ -600,7 +600,7 @@ def test_pooled_agents_and_marks_have_no_rank() -> None:
     rows = scores.rows_of(Results([*REFERENCES, centralised, group(PAPER, "PPCL", [0.3] * 4)]))
     assert [(row["policy"], row["information"]) for row in rows] == [
         ("PPCL", "memoryless"),
-        ("CentralisedOracle (pooled)", "centralised"),
+        ("CentralisedOracle (centralised)", "centralised"),
     ]
     asked = {
         "task",

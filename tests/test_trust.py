@@ -70,7 +70,7 @@ def test_a_cell_gives_its_score_within_its_total_and_the_same_one_again(one: Any
 def test_every_world_has_two_sizes_and_three_kinds_of_agents_play() -> None:
     sizes = {(one.config["env"], one.config["size"]) for one in QUICK}
     assert len(sizes) == 2 * len(trust.SPEAKERS) == 12
-    assert {one.config["kind"] for one in QUICK} == {"designed", "published", "learned"}
+    assert {one.config["kind"] for one in QUICK} == {"hand-designed", "published", "learned"}
     assert {one.config["trust"] for one in QUICK} == set(trust.TRUSTED)
 
 

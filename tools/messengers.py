@@ -6,9 +6,9 @@
 learned by runs of its own; the best setting stands in `CHOSEN`. `train` trains it `TRAININGS` times with that setting,
 in streams of training, and writes the weights to `policies/learned/pretrained.json`, from which `--policy
 pretrained:NAME` plays them. `judge` plays each of them in `RUNS` runs of the task, in streams of evaluation, beside the
-mark `alone` and the best designed agent, with the same seeds. `ablate` says what one training reaches with more steps,
-and in gossip and social told without noise, or given the posterior of the designed agent; `ppo` (for social), what PPO
-reaches on the same memory. `table` prints what came out, and draws the curves of the trainings,
+mark `alone` and the best hand-designed agent, with the same seeds. `ablate` says what one training reaches with more
+steps, and in gossip and social told without noise, or given the posterior of the designed agent; `ppo` (for social),
+what PPO reaches on the same memory. `table` prints what came out, and draws the curves of the trainings,
 `docs/_static/messengers.png`. Results go to `results/messengers.json`.
 """
 
@@ -58,7 +58,7 @@ PICTURE = FOLDER.parent / "docs" / "_static" / "messengers.png"
 
 
 class Training(NamedTuple):
-    """What is trained for a task: a learner with its budgets, the settings tried, and the best designed agent."""
+    """What is trained for a task: a learner with its budgets, the settings tried, and the best hand-designed agent."""
 
     task: str
     learner: str

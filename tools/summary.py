@@ -188,8 +188,8 @@ def together() -> str:
         (pays if scores[-1].low > 0 else lost).append(place(board))
     text = (
         "**Together, and what survives a total** ([leaderboard](leaderboard.md), "
-        "[totals](privacy-totals.md)). Scores of the best agents, from 0 for the best that hears nobody to 1 for "
-        "one that is given what all observe, both without privacy; the columns are lifetime totals of epsilon of an "
+        "[totals](privacy-totals.md)). Scores of the best agents, from 0 for the best non-communicating agent to 1 for "
+        "one with full information, both without privacy; the columns are lifetime totals of epsilon of an "
         f"agent. {covered(board.task.env for board in standing(some))} At a total of 1 being together still pays in "
         f"{listed(pays or ['none'])}; no agent here is shown to gain in {listed(lost or ['none'])}. "
         f"{without_memory(some)} {searched()}"
@@ -373,9 +373,9 @@ def found() -> str:
         f"Of {sum(counts.values())} claims of {len(papers)} papers {counts[AGREES]} hold to the number, "
         f"{counts[IN_KIND]} in the order they state, and {counts[DIFFERS]} do not; {counts[UNDECIDED]} are undecided, "
         f"and for {counts[NOT_COMPUTED]} no number can be computed ([verdicts](papers/docs/verdicts.md)).",
-        f"From 0 for the best agent that hears nobody to 1 for one that is given what all observe, the best agents "
+        f"From 0 for the best non-communicating agent to 1 for one with full information, the best agents "
         f"score {lowest:.2f} to {highest:.2f} without privacy, and {left:.2f} to {most:.2f} if each may spend a total "
-        "epsilon of 1 ([what a total covers](docs/leaderboard.md)).",
+        "epsilon of 1 ([what the budget covers](docs/leaderboard.md)).",
         f"A crowd hides its members: at that total gossip keeps {little:.2f} with {few} agents and {more:.2f} with "
         f"{many} ([totals](docs/privacy-totals.md)).",
         f"{learns(results)[:-1]} ([leaderboard](docs/leaderboard.md)).",

@@ -137,7 +137,7 @@ class Leakage(Study):
             for group in groups:
                 certified, claimed, cap = (float(group.metrics[name][0]) for name in ("certified", "claimed", "cap"))
                 held = "holds" if claimed < cap else "no power"
-                verdict = "no total" if np.isinf(claimed) else "refuted" if certified > claimed else held
+                verdict = "no finite budget" if np.isinf(claimed) else "refuted" if certified > claimed else held
                 share = "" if np.isinf(claimed) else f"{certified / claimed:.0%}" if claimed else "-"
                 known = (number(certified), number(claimed), share, number(cap), verdict, limit(group))
                 lines.append([*described(group), *known])
@@ -148,7 +148,7 @@ class Leakage(Study):
                     "mechanism",
                     "certified",
                     "claimed",
-                    "of total",
+                    "of the claim",
                     "cap",
                     "verdict",
                     "what limits it",
@@ -178,7 +178,7 @@ class Leakage(Study):
         ax.plot(certified, places, "o", color=COLORS[0], label="certified")
         ax.plot(claimed[~bare], places[~bare], "D", color=COLORS[1], fillstyle="none", label="claimed")
         if bare.any():
-            ax.plot(np.full(bare.sum(), EDGE), places[bare], ">", color=COLORS[1], label="total: infinite")
+            ax.plot(np.full(bare.sum(), EDGE), places[bare], ">", color=COLORS[1], label="claim: infinite")
         ax.set_yticks(places, [", ".join(described(group)) for group in groups], fontsize=7)
         ax.set_xscale("symlog", linthresh=0.01)
         ax.set(xlim=(-0.001, 1.5 * EDGE), xlabel="epsilon of the whole run, user level")

@@ -34,7 +34,7 @@ class TrustingAgent(NamedTuple):
     """An agent, how it is trusted with others' data, and where its settings come from.
 
     Attributes:
-        kind: "designed", "published" or "learned".
+        kind: "hand-designed", "published" or "learned".
         policy: its name.
         trust: one of `TRUSTED`.
         settings: the name under which a search chose its settings; empty: it has none.
@@ -61,14 +61,16 @@ def with_trust(policy: str, *trusted: str, **world: Any) -> list[TrustingAgent]:
     for one in trusted:
         settings = policy if one == LOCAL else f"{policy}:{CENTRAL if one == DISTRIBUTED else one}"
         found.append(
-            TrustingAgent("designed", policy, one, settings, {"trust_model": one}, world={} if one == LOCAL else world)
+            TrustingAgent(
+                "hand-designed", policy, one, settings, {"trust_model": one}, world={} if one == LOCAL else world
+            )
         )
     return found
 
 
 SPEAKERS: dict[str, list[TrustingAgent]] = {
     "federated_bandit_v0": [
-        TrustingAgent("designed", "DividedPlan", LOCAL, "DividedPlan"),
+        TrustingAgent("hand-designed", "DividedPlan", LOCAL, "DividedPlan"),
         *with_trust("PublicPlan", LOCAL, DISTRIBUTED, CENTRAL),
         TrustingAgent("learned", "LearnedPlan", LOCAL, kept="federated"),
         TrustingAgent("published", "CDPMAB", LOCAL, "CDPMAB", mechanism="Laplace:{}"),
@@ -87,12 +89,12 @@ SPEAKERS: dict[str, list[TrustingAgent]] = {
         TrustingAgent("published", "PPCL", LOCAL, "PPCL"),
     ],
     "social_bandit_v0": [
-        TrustingAgent("designed", "Listener", LOCAL, "Listener"),
+        TrustingAgent("hand-designed", "Listener", LOCAL, "Listener"),
         TrustingAgent("learned", "LearnedListener", LOCAL, kept="social"),
         TrustingAgent("published", "PrivateSocialLearning", LOCAL, "PrivateSocialLearning"),
     ],
     "recommender_v0": [  # a third party merges the answers, and adds the noise
-        TrustingAgent("designed", "BlockListener", CENTRAL, "BlockListener"),
+        TrustingAgent("hand-designed", "BlockListener", CENTRAL, "BlockListener"),
         TrustingAgent("published", "TPriDO", CENTRAL, own={"threshold": 2.0}),
     ],
     TRAINING: with_trust("FewRounds", LOCAL, CENTRAL, weighting="uniform"),
@@ -132,7 +134,7 @@ def size_in_words(config: Config) -> str:
 class TrustStudy(Study):
     name = "trust"
     only_own_seeds = True  # scores are paired with the kept marks
-    title = "Whom agents trust: what is left of being together under a total"
+    title = "Whom agents trust: what is left of communication under a privacy budget"
     description = (
         "Each world of several agents at two sizes, and each agent's epsilon over a whole run limited to 10, 3 or 1. "
         "Four trust models: local (each message carries its own noise), shuffle (an anonymous channel hides who said "
@@ -142,7 +144,7 @@ class TrustStudy(Study):
         "marks by seed. Settings were found by the same search on training streams in the standard size, at each "
         "total; the other size plays with them, unless it has settings of its own."
     )
-    score = Score("score", higher_is_better=True, label="score (0: alone, 1: together)")
+    score = Score("score", higher_is_better=True, label="score (0: no communication, 1: full information)")
     facets: ClassVar[tuple[str, ...]] = ("env", "size", "budget")
     rows: ClassVar[tuple[str, ...]] = ("trust", "kind", "policy")
     seeds: ClassVar[tuple[int, int]] = (2, 10)
@@ -204,10 +206,10 @@ class TrustStudy(Study):
                 standings.append(
                     [title, config["trust"], config["kind"], config["policy"], *texts, PROTECTED[env].covers]
                 )
-        budgets = [*(f"total {budget:g}" for budget in LIMITS), "what a total covers"]
+        budgets = [*(f"budget {budget:g}" for budget in LIMITS), "what the budget covers"]
         note = (
-            "Score from 0 (alone) to 1 (together), mean over seeds with its 95% interval. The best is chosen by even "
-            "seeds and judged by odd ones, of which its interval is."
+            "Score from 0 (no communication) to 1 (full information), mean over seeds with its 95% interval. "
+            "The best is chosen by even seeds and judged by odd ones, of which its interval is."
         )
         return [
             Table("Best by whom agents trust", ("world", "trust", *budgets), rows, note, frozenset(range(6))),
@@ -235,7 +237,7 @@ class TrustStudy(Study):
                     shown[trust] = dot if there or trust not in shown else shown[trust]
             ax.axhline(0, color="#444444", linewidth=1)
             ax.axhline(1, color="#444444", linewidth=1, linestyle=":")
-            ax.set_xticks(range(len(LIMITS)), [f"total {budget:g}" for budget in LIMITS])
+            ax.set_xticks(range(len(LIMITS)), [f"budget {budget:g}" for budget in LIMITS])
             ax.set_xlim(-0.4, len(LIMITS) - 0.6)
             ax.set_ylim(FLOOR - 0.05, 1.3)
             ax.grid(axis="x", visible=False)
@@ -243,8 +245,9 @@ class TrustStudy(Study):
             ax.set_ylabel("score")
         figure.legend(shown.values(), shown, loc="outside lower center", ncols=len(shown))
         caption = (
-            "The best agent of each trust model at each total, on the scale from alone (0) to together (1); lines are "
-            f"95% intervals over the odd seeds. A triangle: below the picture. {covered(env for env, _ in places)}"
+            "The best agent of each trust model at each total, from no communication (0) to full information (1); "
+            "lines are 95% intervals over the odd seeds. A triangle: below the picture. "
+            + covered(env for env, _ in places)
         )
         return [Plot("trust", figure, caption)]
 

@@ -151,7 +151,7 @@ class Task(NamedTuple):
         if protected is None:
             return "nothing private is sent"
         if not isinstance(self.budget, float):
-            return f"none here; at totals of epsilon: {self.plain}@10, @3, @1"
+            return f"none here; with privacy budgets: {self.plain}@10, @3, @1"
         return (
             f"each agent may spend epsilon = {self.budget:g} over its run: {protected.covers} ({protected.unit} level, "
             f"delta {DELTA:g}, an observer of all messages there)"
@@ -226,7 +226,7 @@ def covered(envs: Iterable[str]) -> str:
     for env in filter(PROTECTED.__contains__, dict.fromkeys(envs)):
         by_words.setdefault(PROTECTED[env].covers, []).append(world_title(env))
     parts = [f"in {' and '.join(worlds)} {words}" for words, worlds in by_words.items()]
-    return f"A total covers {'; '.join(parts)}." if parts else ""
+    return f"A budget covers {'; '.join(parts)}." if parts else ""
 
 
 def tasks_of(env: str, budget: float | str = NO_BUDGET_LIMIT, size: str | None = None) -> list[Task]:

@@ -124,7 +124,7 @@ class BudgetPlan(NamedTuple):
 
     @property
     def covers(self) -> str:
-        """What a total covers, and what it leaves out, in words."""
+        """What the budget covers, and what it leaves out, in words."""
         left = f" ({' and '.join(self.left_out)} left out)" if self.left_out else ""
         return f"{self.protects}, on {' and '.join(self.channels)}{left}"
 

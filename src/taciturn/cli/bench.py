@@ -41,7 +41,7 @@ def run_studies(
     resume: Annotated[bool, Option("--resume", help="Keep the finished cells of an earlier run in --out.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run studies and write their report; a shard has none. Agents called `mine` are set beside the kept results."""
+    """Run studies and write their report; a shard has none. Agents called `mine` are set beside the stored results."""
     from taciturn.bench.runner import BACKENDS, run_study
     from taciturn.bench.store import Store
 
@@ -80,7 +80,7 @@ def run_studies(
 
 
 def print_mine(store: "Store", agents: Sequence[str], *, everywhere: bool) -> None:
-    """Print how the user's agents do beside the kept results, why they do not play elsewhere if they were to play
+    """Print how the user's agents do beside the stored results, why they do not play elsewhere if they were to play
     `everywhere`, and what to do next; and write the report."""
     from taciturn.bench import mine
     from taciturn.bench.catalogue import studies_named
@@ -94,7 +94,7 @@ def print_mine(store: "Store", agents: Sequence[str], *, everywhere: bool) -> No
             print_table(table)
         terminal().print(tables[0].note, highlight=False, markup=False)
         if not (KEPT / "agents.json").exists():
-            print("Ranks need the kept results, which a clone has in tools/results.")
+            print("Ranks need the stored results, which a clone has in tools/results.")
         print()
         played = {group.config["env"] for group in own if group.config["policy"] == agent}
         for world, why in mine.elsewhere(agent, played) if everywhere else ():

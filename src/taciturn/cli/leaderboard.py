@@ -15,7 +15,7 @@ def leaderboard(
         list[Path], Argument(help="Folders written by bench with the study `agents`, or files of submit.")
     ],
     mine: Annotated[
-        bool, Option("--mine", help="Only your own agents and those around them, among the kept results too.")
+        bool, Option("--mine", help="Only your own agents and those around them, among the stored results too.")
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -17,7 +17,8 @@ ALSO = {"worlds": "environments", "envs": "environments", "agents": "policies", 
 
 def list_(
     kind: Annotated[
-        str | None, Argument(help="environments, policies, pretrained, mechanisms, tasks, studies or figures (default: all).")
+        str | None,
+        Argument(help="environments, policies, pretrained, mechanisms, tasks, studies or figures (default: all)."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -32,7 +33,7 @@ def list_(
         "policies": {
             name: _first_line(policy)
             + " It knows the hidden truth." * (policy.needs_truth is True)
-            + " Its agents share a mind." * (policy.centralised is True)
+            + " Its agents are centralised." * (policy.centralised is True)
             for name, policy in policies().items()
         },
         "pretrained": {
@@ -41,7 +42,7 @@ def list_(
         },
         "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
         "tasks": {
-            id_: task.variant.what + "; at totals of epsilon: @10, @3, @1" * (task.env in PROTECTED)
+            id_: task.variant.what + "; with privacy budgets: @10, @3, @1" * (task.env in PROTECTED)
             for id_, task in TASKS.items()
             if task.budget == NO_BUDGET_LIMIT
         },

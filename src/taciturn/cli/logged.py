@@ -98,7 +98,7 @@ def ratings(
     if knowing := [name for name, actor in actors.items() if actor.needs_truth]:
         print(f"knows the hidden truth: {', '.join(knowing)}")
     if centralised := [name for name, actor in actors.items() if any_says(actor, "centralised")]:
-        print(f"pooled: {', '.join(centralised)}")
+        print(f"centralised: {', '.join(centralised)}")
 
 
 @logged.command(

@@ -91,10 +91,10 @@ def run(
         of_task = {"score": score, "covers": TASKS[env].covers} if env in TASKS else {}
         print_json(about | {"centralised": bool(centralised)} | of_task | {"metrics": metrics})
         return
-    mark = ", which knows the hidden truth" * any_says(actor, "needs_truth") + " (pooled)" * bool(centralised)
+    mark = ", which knows the hidden truth" * any_says(actor, "needs_truth") + " (centralised)" * bool(centralised)
     print(f"{env}, {actor!r}{mark}, {counted(runs, 'run')}: mean and 95% interval")
     if centralised:
-        print(f"pooled, and never ranked: its agents share a mind ({centralised})")
+        print(f"centralised, and never ranked: its agents share information outside the channels ({centralised})")
     if env in TASKS:
         print(f"task: {TASKS[env].variant.what}; measure: {TASKS[env].aim}")
         if "score" in metrics:
@@ -111,7 +111,7 @@ def run(
         if name.startswith("epsilon") and metric["mean"] in (0, math.inf):
             mean = privacy_text(metric["values"], metrics["epsilon_message"]["values"])
             if centralised and name != "epsilon_message":
-                mean = "∞ (its agents share a mind)"
+                mean = "∞ (its agents share information outside the channels)"
         rows.append((name, mean, f"{interval} {what.get(name, '')}".strip()))
     print(aligned(rows, indent=2))
 

@@ -69,7 +69,7 @@ def by_size(some: Sequence[Board], board: Board, agent: str) -> str:
 def pays(some: Sequence[Board]) -> str:
     """From how many agents on the best of them is shown to beat an agent alone, without privacy and at the strictest
     total: of the sizes that were played, those of held-out tasks that differ in it alone included."""
-    found = []
+    results = []
     for budget in (NO_BUDGET_LIMIT, BUDGETS[-1]):
         sizes: dict[str, dict[int, bool]] = {}
         for board in sized(some):
@@ -92,18 +92,18 @@ def pays(some: Sequence[Board]) -> str:
         parts[:0] = [f"at every size played ({everywhere})"] if always else []
         if parts:
             where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
-            found.append(f"{where} {', '.join(parts)}")
-    return told("From how many agents on does it pay to be together?", found)
+            results.append(f"{where} {', '.join(parts)}")
+    return told("From how many agents on does it pay to be together?", results)
 
 
 def first(known: dict[int, bool]) -> int | None:
     """The smallest size from which on all are True; None if the largest is not."""
-    found = None
+    result = None
     for size in sorted(known, reverse=True):
         if not known[size]:
             break
-        found = size
-    return found
+        result = size
+    return result
 
 
 def sized(some: Iterable[Board]) -> list[Board]:
@@ -121,7 +121,7 @@ def only_size(board: Board) -> bool:
 def cheapest(some: Sequence[Board]) -> str:
     """Of the agents within `WITHIN` of the best score of a standard task, those with the fewest messages that anybody
     listens to, where it pays to be together."""
-    found, whole = list[str](), 0
+    result, whole = list[str](), 0
     for board in standard(standing(some)):
         winner = board.best()
         judged = None if winner is None else board.judged(winner)
@@ -135,11 +135,11 @@ def cheapest(some: Sequence[Board]) -> str:
             count, least, reached = min(known, key=lambda one: one[0])
             agents, unit = size_of(board.task)
             sent = f"{number(round(count))} of {agents} {unit}"
-            found.append(f"{short(board, least)} in {world_title(board.task.env)} ({sent})")
+            result.append(f"{short(board, least)} in {world_title(board.task.env)} ({sent})")
             whole += reached == top
     question = f"Who needs the fewest messages within {WITHIN:.0%} of the best?"
-    same = "Always the best itself" if whole == len(found) > 1 else "Without privacy"
-    return f"{question} {same}: {listed(found)}, in messages of a run without privacy." if found else ""
+    same = "Always the best itself" if whole == len(result) > 1 else "Without privacy"
+    return f"{question} {same}: {listed(result)}, in messages of a run without privacy." if result else ""
 
 
 def heard(group: Group) -> float | None:

@@ -38,10 +38,10 @@ def studies_named(names: Iterable[str]) -> list[Study]:
 
 
 def _study(name: str, known: Iterable[str]) -> Study:
-    found = STUDY_PLUGINS.find(name)
-    if found is None:
+    result = STUDY_PLUGINS.find(name)
+    if result is None:
         raise UnknownName("study", name, known)
-    return found()
+    return result()
 
 
 def studies_of_figures(names: Iterable[str]) -> list[Study]:
@@ -72,9 +72,9 @@ def matching(name: str, known: Iterable[str]) -> list[str]:
     """The figures that a name selects: that figure, or all of a paper (`chen2021`) or a chapter (`jiang2020/3`). Raises
     UnknownName."""
     known = list(known)
-    found = [name] if name in known else [one for one in known if one.startswith((f"{name}/", f"{name}."))]
-    if not found:
+    result = [name] if name in known else [one for one in known if one.startswith((f"{name}/", f"{name}."))]
+    if not result:
         same = [one for one in known if one.endswith(f"/{name}")]
         prefixes = {one.partition(mark)[0] for one in known for mark in "/." if mark in one}
         raise UnknownName("figure", name, same or [*known, *prefixes])
-    return found
+    return result

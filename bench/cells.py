@@ -71,9 +71,9 @@ def read_cell(file: Path) -> "pa.Table":
     except KeyError as error:  # where a text is missing
         raise ValueError("a cell has other columns") from error
     with opened as stream:
-        found = stream.metadata
-        unpacked = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
-        if found.num_rows > MOST_ROWS or unpacked > MOST_TABLE:
+        result = stream.metadata
+        unpacked = sum(result.row_group(i).total_byte_size for i in range(result.num_row_groups))
+        if result.num_rows > MOST_ROWS or unpacked > MOST_TABLE:
             raise ValueError(f"a cell must have at most {MOST_ROWS:,} rows and {MOST_TABLE:,} bytes")
         if not stream.schema_arrow.equals(pa.schema([(one.name, packed(one)) for one in schema()])):
             raise ValueError("a cell has other columns")

@@ -90,14 +90,14 @@ def drawings(plot: Plot) -> list[str]:
     if plot.narrow is None:
         svg = render(plot.figure, "svg").decode()
         return [named + svg[svg.index("<svg") + 5 :]]
-    found = []
+    results = []
     for kind, figure in (("wide", plot.figure), ("narrow", plot.narrow)):
         with mpl.rc_context({"svg.fonttype": "none"}):
             svg = render(figure, "svg", transparent=True).decode().replace(INK, "currentColor")
         svg = re.sub(r"(?<=font: )(\w+ )?([\d.]+px) [^;\"]+", r"\1\2 system-ui, sans-serif", svg)
         svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{kind}-", svg)  # both stand on one page
-        found.append(f'{named}class="{kind}" {svg[svg.index("<svg") + 5 :]}')
-    return found
+        results.append(f'{named}class="{kind}" {svg[svg.index("<svg") + 5 :]}')
+    return results
 
 
 def plots_of(study: Study, results: Results) -> list[Plot]:

@@ -35,8 +35,8 @@ def summary(results: Results) -> str:
 @cache
 def kept() -> dict[str, Any]:
     """The content of the file, by task."""
-    found: dict[str, Any] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
-    return found
+    result: dict[str, Any] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
+    return result
 
 
 def table() -> Table:

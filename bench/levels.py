@@ -44,10 +44,10 @@ def level_of(mechanism: str, epsilon_budget: Budget, messages: int) -> float:
 def own_configuration(policy: Any, world: Population[Any], epsilon_budget: float) -> Configuration | None:
     """How the policy itself says that it spends a total (`Policy.within`); None if it does not."""
     within = getattr(policy, "within", None)
-    found = within(world.view(policy), epsilon_budget) if within is not None else None
-    if found is None:
+    result = within(world.view(policy), epsilon_budget) if within is not None else None
+    if result is None:
         return None
-    configs = {name: one if isinstance(one, ChannelConfig) else private_config(one) for name, one in found.items()}
+    configs = {name: one if isinstance(one, ChannelConfig) else private_config(one) for name, one in result.items()}
     return Configuration(math.nan, configs)
 
 

@@ -26,7 +26,9 @@ def tables(results: Results, agent: str) -> list[Table]:
     tasks."""
     rows, held = [], dict[str, list[tuple[float, str, bool]]]()
     for board in boards(results):
-        one = next((one for one in board.groups if one.config["kind"] == YOURS and one.config["policy"] == agent), None)
+        one = next(
+            (group for group in board.groups if group.config["kind"] == YOURS and group.config["policy"] == agent), None
+        )
         if one is None:
             continue
         ranked, told, task = board.ranked(), beats(board), board.task

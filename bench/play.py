@@ -40,8 +40,8 @@ def config(
 ) -> Config:
     """The configuration of a cell; `privacy` is the mechanism on the world's first channel, {channel: mechanism}, or
     "paper"."""
-    found = {"env": env, "env_params": env_params, "policy": policy, "policy_params": policy_params or {}}
-    return found if privacy is None else found | {"privacy": privacy}
+    results = {"env": env, "env_params": env_params, "policy": policy, "policy_params": policy_params or {}}
+    return results if privacy is None else results | {"privacy": privacy}
 
 
 def play(
@@ -61,8 +61,8 @@ def play(
     names = list(record)
     times = None if until is None else np.linspace(0, until, points + 1)[1:] if names else until
     run = _run(cell, replicas, record=names, until=times)
-    found = _means(run)
-    return Result({**found.metrics, **also(run)}, found.curves) if also else found
+    result = _means(run)
+    return Result({**result.metrics, **also(run)}, result.curves) if also else result
 
 
 def evaluate(

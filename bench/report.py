@@ -64,8 +64,8 @@ OWN = (
 
 def documentation(page: str, text: str) -> str:
     """A link to a page of the documentation, if the package says where that is; else nothing."""
-    found = metadata("taciturn").get_all("Project-URL") or []
-    places = [place for name, _, place in (one.partition(", ") for one in found) if name == "Documentation"]
+    result = metadata("taciturn").get_all("Project-URL") or []
+    places = [place for name, _, place in (one.partition(", ") for one in result) if name == "Documentation"]
     return f'<a href="{escape(places[0].rstrip("/"))}/{page}.html">{escape(text)}</a>' if places else ""
 
 
@@ -190,9 +190,9 @@ def print_summary(store: Store, studies: Sequence[Study], console: Console | Non
 
 def print_known(study: Study, results: Results, console: Console) -> None:
     """Print what full runs have shown, since a quick run has too few seeds to rank anybody."""
-    found = known.table()
-    print_table(found, console)
-    console.print(found.note, highlight=False)
+    result = known.table()
+    print_table(result, console)
+    console.print(result.note, highlight=False)
     seeds = [len(group.seeds) for group in results]
     each = "a seed" if max(seeds) == 1 else f"{max(seeds)} seeds"
     console.print(f"\nThis quick run: {sum(seeds):,} cells, {each} of each agent: not ranked.", highlight=False)
@@ -226,8 +226,8 @@ def overview(store: Store, studies: Sequence[Study]) -> Table:
 def best_of_panels(study: Study, results: Results) -> str:
     """The labels of the best groups, with the number of panels in which each is best, most frequent first."""
     best = [group for _, panel in study.panels(results) if (group := study.best(panel)) is not None]
-    found = Counter(str(group.flat.get(study.color) or study.label(group, results)) for group in best)
-    return ", ".join(f"{label} ({count} of {len(best)})" for label, count in found.most_common(3)) or NONE
+    result = Counter(str(group.flat.get(study.color) or study.label(group, results)) for group in best)
+    return ", ".join(f"{label} ({count} of {len(best)})" for label, count in result.most_common(3)) or NONE
 
 
 def _beside(name: str) -> str:

@@ -147,10 +147,10 @@ class Results:
 
     def one(self, **entries: object) -> Group:
         """The only group whose configuration holds these entries. Raises ValueError if there is none, or several."""
-        found = self.select(**entries)
-        if len(found) != 1:
-            raise ValueError(f"one configuration must match {entries}, but {len(found)} do")
-        return found.groups[0]
+        result = self.select(**entries)
+        if len(result) != 1:
+            raise ValueError(f"one configuration must match {entries}, but {len(result)} do")
+        return result.groups[0]
 
     def find(self, config: Config) -> Group | None:
         """The group of this configuration, or else the first that has each of its top-level entries as a whole, or
@@ -161,10 +161,10 @@ class Results:
 
     def get(self, config: Config) -> Group:
         """The same. Raises ValueError if there is none."""
-        found = self.find(config)
-        if found is None:
+        result = self.find(config)
+        if result is None:
             raise ValueError(f"no results for {config}")
-        return found
+        return result
 
     @cached_property
     def varying(self) -> list[str]:

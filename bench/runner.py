@@ -150,10 +150,10 @@ def run_study(
 
 def _shard(text: str | None) -> tuple[int, int]:
     """`(i, n)` from "i/n"; (1, 1) from None."""
-    found = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", "1/1" if text is None else text)
-    if found is None or int(found[1]) > int(found[2]):
+    result = re.fullmatch(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", "1/1" if text is None else text)
+    if result is None or int(result[1]) > int(result[2]):
         raise ValueError(f"shard must be i/n with whole numbers 1 <= i <= n, as 2/8, not {text!r}")
-    return int(found[1]), int(found[2])
+    return int(result[1]), int(result[2])
 
 
 @contextlib.contextmanager
@@ -395,10 +395,10 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
 def _execute_elsewhere(task: bytes, wanted: str, folder: str, look: bool) -> Outcome:
     """`_execute` on a node, whose code must be the driver's, in the driver's folder if it has one; `look`: whether
     modules may be those of that folder."""
-    found = _code_of_this_process()
-    if found != wanted:
+    result = _code_of_this_process()
+    if result != wanted:
         raise BenchError(
-            f"taciturn has other code on node {platform.node()} ({found}) than here ({wanted}): install the same on "
+            f"taciturn has other code on node {platform.node()} ({result}) than here ({wanted}): install the same on "
             "both"
         )
     if folder:

@@ -104,7 +104,7 @@ class Board(NamedTuple):
 
     def chance(self) -> float:
         """The mean of random play; NaN if it was not played."""
-        return next((self.mean(one) for one in self.groups if one.config["kind"] == RANDOM), math.nan)
+        return next((self.mean(group) for group in self.groups if group.config["kind"] == RANDOM), math.nan)
 
     def of_trainings(self, values: Floats) -> Estimate:
         """The mean over trainings, of which those that are worse than random play count as that; without an interval
@@ -119,7 +119,7 @@ class Board(NamedTuple):
 
     def unranked(self) -> list[Group]:
         """The others, but for the marks."""
-        return [one for one in self.groups if not compares(one) and one.config["kind"] not in REFERENCES]
+        return [group for group in self.groups if not compares(group) and group.config["kind"] not in REFERENCES]
 
     def mean(self, group: Group) -> float:
         """Of the measure, over all seeds."""
@@ -181,7 +181,7 @@ def quiet(group: Group) -> bool:
 
 def not_ranked(results: Results) -> str:
     """Such as "2 seeds, not ranked", of a quick run; empty for a full one."""
-    quick = [one.seeds.size for one in results if "replicas" in one.config]
+    quick = [result.seeds.size for result in results if "replicas" in result.config]
     return f"{max(quick)} seeds, not ranked" if quick else ""
 
 
@@ -331,8 +331,8 @@ def learning(results: Results) -> tuple[Table, dict[str, dict[str, str]]]:
         if learner is not None and learner in board.groups:
             chosen[board.task.id] = learner
             for kind in DESIGNED:
-                if found := against(board, learner, kind):
-                    asked.setdefault((kind, board.task.held_out), {})[board.task.id, kind] = found
+                if result := against(board, learner, kind):
+                    asked.setdefault((kind, board.task.held_out), {})[board.task.id, kind] = result
     told = {key: one for family in asked.values() for key, one in words(family, candidates).items()}
     rows, standard = [], dict[str, dict[str, str]]()
     for board in standing(some):
@@ -378,11 +378,11 @@ def beats(board: Board) -> dict[tuple[int, str], str]:
     """Whether the user's agents, learners and designed agents beat all of a kind, by `id` of their group and kind."""
     return words(
         {
-            (id(one), kind): found
+            (id(one), kind): result
             for one in board.ranked()
             if one.config["kind"] in (YOURS, *LEARNED, TASK_AGENT)
             for kind in (CLASSIC, PAPER)
-            if (found := against(board, one, kind))
+            if (result := against(board, one, kind))
         }
     )
 

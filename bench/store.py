@@ -172,8 +172,8 @@ class Store:
         """
         plans = self.plan()
         keys = [key for name, keys in plans.items() if study in (None, name) for key in keys]
-        found = [self._read(key) for key in keys if self._file(key).exists()]
-        return arrow()[0].concat_tables([schema().empty_table(), *found])
+        results = [self._read(key) for key in keys if self._file(key).exists()]
+        return arrow()[0].concat_tables([schema().empty_table(), *results])
 
     def results(self, study: str) -> Results:
         """The same for one study, grouped by configuration. Also raises StoreError for cells that taciturn has not
@@ -182,10 +182,10 @@ class Store:
         try:
             if others := set(table["study"].to_pylist()) - {study}:
                 raise ValueError(f"{study} has cells of {', '.join(map(str, others))}")
-            found = Results.from_table(table)
-            if not all(isinstance(group.config, dict) for group in found):
+            result = Results.from_table(table)
+            if not all(isinstance(group.config, dict) for group in result):
                 raise ValueError("a configuration is no mapping")
-            return found
+            return result
         except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
             raise StoreError(f"{self.path} has cells that taciturn has not written: {shown(error)}") from error
 
@@ -198,10 +198,10 @@ class Store:
     def plan(self) -> dict[str, list[str]]:
         """Keys of the cells of each study, as planned when it last ran."""
         self.manifest()
-        found: dict[str, list[str]] = self._read_json("plan.json") if (self.path / "plan.json").exists() else {}
-        if len(found) + sum(map(len, found.values())) > MOST_CELLS:
+        result: dict[str, list[str]] = self._read_json("plan.json") if (self.path / "plan.json").exists() else {}
+        if len(result) + sum(map(len, result.values())) > MOST_CELLS:
             raise StoreError(f"{self.path / 'plan.json'} must have at most {MOST_CELLS:,} studies and cells")
-        return found
+        return result
 
     def manifest(self) -> Manifest:
         """What ran where, with which versions and seeds."""
@@ -233,15 +233,15 @@ class Store:
 
     def _read_json(self, name: str) -> Any:
         try:
-            found = json.loads(files.content(self.path / name, MOST_BYTES))
+            result = json.loads(files.content(self.path / name, MOST_BYTES))
         except FileNotFoundError as error:
             why = f"{name} is missing" if self.path.exists() else "there is nothing of that name"
             raise StoreError(f"{self.path} holds no benchmark results ({why})") from error
         except (OSError, ValueError, RecursionError) as error:
             raise StoreError(f"{self.path / name} cannot be read: choose another --out") from error
-        if not has_shape(found, SHAPES[name]):
+        if not has_shape(result, SHAPES[name]):
             raise StoreError(f"{self.path / name} was not written by taciturn: choose another --out")
-        return found
+        return result
 
 
 def gather(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> Store:

@@ -22,8 +22,8 @@ def summary(judged: Iterable[tuple[Study, list[Verdict]]]) -> str:
             if not one.own:
                 paper[one.verdict].append([one.quantity, stated(one.paper), ours(one)])
     shown = {
-        title: {"claims": {verdict: len(found[verdict]) for verdict in VERDICTS}, DIFFERS: found[DIFFERS]}
-        for title, found in papers.items()
+        title: {"claims": {verdict: len(result[verdict]) for verdict in VERDICTS}, DIFFERS: result[DIFFERS]}
+        for title, result in papers.items()
     }
     return json.dumps(shown, ensure_ascii=False, indent=1) + "\n"
 
@@ -35,15 +35,15 @@ def paper_of(study: Study) -> str:
 
 def kept() -> dict[str, Any]:
     """The content of `summary`'s file, by paper."""
-    found: dict[str, Any] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
-    return found
+    result: dict[str, Any] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
+    return result
 
 
 def answer() -> str:
     """A sentence: how many claims of each paper failed."""
     counts = [
-        f"{found['claims'][DIFFERS]} of {sum(found['claims'].values())} {'claims ' * (place == 0)}of {paper}"
-        for place, (paper, found) in enumerate(kept().items())
+        f"{result['claims'][DIFFERS]} of {sum(result['claims'].values())} {'claims ' * (place == 0)}of {paper}"
+        for place, (paper, result) in enumerate(kept().items())
     ]
     return f"Which claims of the papers failed? Full runs differ from {listed(counts)}."
 
@@ -52,11 +52,11 @@ def tables() -> list[Table]:
     """A line for each paper, and a line for each claim that differs."""
     papers = kept()
     counts = [
-        (paper, str(sum(found["claims"].values())), *(str(found["claims"][verdict]) for verdict in VERDICTS))
-        for paper, found in papers.items()
+        (paper, str(sum(result["claims"].values())), *(str(result["claims"][verdict]) for verdict in VERDICTS))
+        for paper, result in papers.items()
     ]
     note = f"From the full runs of taciturn reproduce that this version keeps, not from this run. {MEANINGS}"
-    rows = [(paper, *claim) for paper, found in papers.items() for claim in found[DIFFERS]]
+    rows = [(paper, *claim) for paper, result in papers.items() for claim in result[DIFFERS]]
     return [
         Table("What became of the papers' claims", ("paper", "claims", *VERDICTS), counts, note),
         Table("Claims that differ", ("paper", "claim", "paper's", "ours"), rows, words=frozenset({0, 1, 2, 3})),

@@ -97,11 +97,11 @@ def unpacked(file: Path) -> Submission:
 
 def distinct(entries: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; ValueError if it has a name twice."""
-    found = dict(entries)
-    if len(found) < len(entries):
+    results = dict(entries)
+    if len(results) < len(entries):
         names = [name for name, _ in entries]
         raise ValueError(f"it has an entry twice: {shown(next(name for name in names if names.count(name) > 1))}")
-    return found
+    return results
 
 
 def check_text(value: Any) -> None:

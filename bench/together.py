@@ -52,8 +52,8 @@ def plots(boards: Sequence[Board], name: str, seeds: str = "") -> list[Plot]:
 
 def at_budgets(boards: Sequence[Board], board: Board) -> dict[float | str, Board]:
     """The same task at each total."""
-    found = {one.task.budget: one for one in boards if one.task.plain == board.task.plain}
-    return {budget: found[budget] for budget in BUDGETS if budget in found}
+    results = {one.task.budget: one for one in boards if one.task.plain == board.task.plain}
+    return {budget: results[budget] for budget in BUDGETS if budget in results}
 
 
 class ScoreCell(NamedTuple):
@@ -210,9 +210,9 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
                 ):
                     x = at(min(score_cell.score, CEILING))
                     places = ((x - aside, lane + shift) for aside in (0.0, 4.5, 9.0, 13.5) for shift in shifts)
-                    found = next((place for place in places if apart(*place, taken, near)), (x, lane))
-                    taken.append(found)
-                    draw_marker(*found, score_cell)
+                    result = next((place for place in places if apart(*place, taken, near)), (x, lane))
+                    taken.append(result)
+                    draw_marker(*result, score_cell)
     return figure
 
 
@@ -240,7 +240,7 @@ def legend_of(
     if some:
         entries.append((ScoreCell(designed, some[-1], 0, True), f"best at a budget of epsilon = {some[-1]:g}"))
     for place, (score_cell, words) in enumerate(entries):
-        x, y = (8.0, 26.0 + 16 * place) if narrow else (8 + 190.0 * place, 26.0)
+        x, y = (8.0, 26.0 + 16 * place) if narrow else (8 + 270.0 * place, 26.0)
         draw_marker(x, y, score_cell)
         say(x + 8, y, words)
 
@@ -296,13 +296,13 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
 
 def oracles(known: Mapping[float | str, Board]) -> list[tuple[int, float]]:
     """Places of totals, and the oracle's score at each, in the order of totals."""
-    found = []
+    results = []
     for budget, board in known.items():
         for group in board.groups:
             score = board.score(group) if group.config["kind"] == ORACLE else None
             if score is not None and math.isfinite(score.value):
-                found.append((len(BUDGETS) - 1 - BUDGETS.index(budget), max(score.value, FLOOR)))
-    return sorted(found)
+                results.append((len(BUDGETS) - 1 - BUDGETS.index(budget), max(score.value, FLOOR)))
+    return sorted(results)
 
 
 def draw(ax: "Axes", points: Sequence[tuple[int, object]], color: str, marker: str, line: str) -> None:

@@ -13,8 +13,8 @@ FILE = "tuned.json"
 
 @cache
 def _kept() -> dict[str, dict[str, Params]]:
-    found: dict[str, dict[str, Params]] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
-    return found
+    result: dict[str, dict[str, Params]] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
+    return result
 
 
 def tuned(task: Task, policy: str) -> Params:
@@ -23,9 +23,9 @@ def tuned(task: Task, policy: str) -> Params:
     kept = _kept()
     for size in dict.fromkeys((task.size, STANDARD)):
         for budget in dict.fromkeys((task.budget, NO_BUDGET_LIMIT)):
-            found = kept.get(task._replace(name=size, budget=budget).id, {})
-            if policy in found:
-                return dict(found[policy])
+            result = kept.get(task._replace(name=size, budget=budget).id, {})
+            if policy in result:
+                return dict(result[policy])
     return {}
 
 

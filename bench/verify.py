@@ -78,8 +78,8 @@ class Again(Study):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         seeding.CONFIGURED.clear()
-        found = self.study.run(cell, progress)
-        return replace(found, metrics={**found.metrics, DREW_NOISE: float(bool(seeding.CONFIGURED))})
+        result = self.study.run(cell, progress)
+        return replace(result, metrics={**result.metrics, DREW_NOISE: float(bool(seeding.CONFIGURED))})
 
 
 class Pool(NamedTuple):
@@ -93,7 +93,7 @@ class Pool(NamedTuple):
 def pool(stored: Iterable[tuple[Study, Path]], longest: float) -> Pool:
     """The cells of studies that their files hold, but those that took more than `longest` seconds.
     Raises StoreError if a file is not what `tools/store_results.py` writes."""
-    found, too_long, unknown = list[Drawn](), 0, 0
+    result, too_long, unknown = list[Drawn](), 0, 0
     for study, file in stored:
         known = {(canonical(cell.config), cell.seed): cell for cell in study.cells(quick=False)}
         _, origin, results = unpacked(file)
@@ -107,8 +107,8 @@ def pool(stored: Iterable[tuple[Study, Path]], longest: float) -> Pool:
                 too_long += cell is not None and group.wall_seconds[place] > longest
                 if cell is not None and group.wall_seconds[place] <= longest:
                     metrics = {name: float(values[place]) for name, values in group.metrics.items()}
-                    found.append(Drawn(study, cell, metrics, group, on, streams))
-    return Pool(found, too_long, unknown)
+                    result.append(Drawn(study, cell, metrics, group, on, streams))
+    return Pool(result, too_long, unknown)
 
 
 def verify(cells: Sequence[Drawn], rng: np.random.Generator, **how: Any) -> list[Check]:
@@ -207,28 +207,28 @@ def fewest_inside(checks: Sequence[Check]) -> int:
 
 def judged(checks: Sequence[Check]) -> list[Check]:
     """Those with a fresh seed."""
-    return [one for one in checks if one.inside is not None]
+    return [check for check in checks if check.inside is not None]
 
 
 def told(checks: Sequence[Check]) -> dict[str, Any]:
     """The outcome as JSON values."""
     now = environment()
-    outcomes = {SAME: 0} | Counter(sorted(one.outcome for one in checks if one.outcome != DIFFERENT))
+    outcomes = {SAME: 0} | Counter(sorted(check.outcome for check in checks if check.outcome != DIFFERENT))
     return {
         "cells": len(checks),
-        "outcomes": outcomes | {DIFFERENT: sum(one.outcome == DIFFERENT for one in checks)},
+        "outcomes": outcomes | {DIFFERENT: sum(check.outcome == DIFFERENT for check in checks)},
         "different_cells": [
             {
-                "cell": one.drawn.cell.label,
-                "outcome": one.outcome,
-                "stored_on": one.drawn.processor,
-                "stored_and_now": one.differing,
+                "cell": check.drawn.cell.label,
+                "outcome": check.outcome,
+                "stored_on": check.drawn.processor,
+                "stored_and_now": check.differing,
             }
-            for one in checks
-            if one.differing and one.outcome not in EXPECTED
+            for check in checks
+            if check.differing and check.outcome not in EXPECTED
         ],
         "fresh": len(judged(checks)),
-        "fresh_inside": sum(one.inside is True for one in checks),
+        "fresh_inside": sum(check.inside is True for check in checks),
         "fresh_expected_inside": round(sum(one.chance for one in judged(checks)), 1),
         "fresh_fewest": fewest_inside(checks),
         "cores": os.cpu_count(),

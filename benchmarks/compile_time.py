@@ -53,15 +53,15 @@ def main() -> None:
     cached: dict[str, float] = {}
     memory: dict[str, float] = {}
     for name, world in WORLDS.items():
-        found: list[tuple[float, float, float]] = []
+        results: list[tuple[float, float, float]] = []
         for _ in range(REPEATS):
             with tempfile.TemporaryDirectory() as cache:
                 plain, _ = seconds(world, 10**18, cache)
                 first, _ = seconds(world, 0, cache)
                 again, megabytes = seconds(world, 0, cache)
-            found.append((first - plain, again - plain, megabytes))
+            results.append((first - plain, again - plain, megabytes))
         once[name], cached[name], memory[name] = (
-            round(statistics.median(values), 2) for values in zip(*found, strict=True)
+            round(statistics.median(values), 2) for values in zip(*results, strict=True)
         )
         print(f"{name}: {once[name]} s once, then {cached[name]} s and {memory[name]:.0f} MB", flush=True)
     found_all = {"once": once, "cached": cached, "megabytes": memory}

@@ -45,7 +45,7 @@ def main() -> None:
             begin = time.perf_counter()
             round_of(parts)
             times[name].append(1e3 * (time.perf_counter() - begin))
-    medians = {f"{name}_ms": round(statistics.median(found), 3) for name, found in times.items()}
+    medians = {f"{name}_ms": round(statistics.median(result), 3) for name, result in times.items()}
     ratio = statistics.median(b / a for a, b in zip(times["batched"], times["one_by_one"], strict=True))
     told = f"{medians['batched_ms']} ms batched, {medians['one_by_one_ms']} ms one by one, {ratio:.1f} times faster"
     print(f"a round of {CLIENTS} clients: {told}")

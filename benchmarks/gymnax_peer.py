@@ -104,10 +104,10 @@ def main() -> None:
             play(STEPS)
             times[name].append((time.process_time_ns() - started) / STEPS / REPLICAS)
     rows = {}
-    for name, found in times.items():
-        ratios = sorted(ours / theirs for ours, theirs in zip(found, times[PEER], strict=True))
+    for name, result in times.items():
+        ratios = sorted(ours / theirs for ours, theirs in zip(result, times[PEER], strict=True))
         rows[name] = {
-            "ns": round(statistics.median(found), 1),
+            "ns": round(statistics.median(result), 1),
             "ratio": round(statistics.median(ratios), 2),
             "range": [round(ratios[0], 2), round(ratios[-1], 2)],
         }

@@ -38,11 +38,11 @@ def main() -> None:
     starts |= {name: ("-m", "taciturn", *arguments) for name, arguments in COMMANDS.items()}
     for arguments in starts.values():
         start(*arguments)
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in starts}
+    results: dict[str, list[tuple[float, float]]] = {name: [] for name in starts}
     for _ in range(REPEATS):
         for name, arguments in starts.items():
-            found[name].append(start(*arguments))
-    times = {name: [passed for passed, _ in found[name]] for name in STATEMENTS}
+            results[name].append(start(*arguments))
+    times = {name: [passed for passed, _ in results[name]] for name in STATEMENTS}
     begins = statistics.median(times["interpreter"])
     result: dict[str, Any] = {"interpreter_s": round(begins, 4), "repeats": REPEATS}
     for name in ("needed", "taciturn"):
@@ -52,7 +52,7 @@ def main() -> None:
     print(f"import taciturn {result['import_taciturn_s']:.3f} s, {result['ratio']} times import {NEEDED}")
     result["cpu_s"], result["cpu_range_s"] = {}, {}
     for name in COMMANDS:
-        cpu = [used for _, used in found[name]]
+        cpu = [used for _, used in results[name]]
         result["cpu_s"][name] = round(statistics.median(cpu), 3)
         result["cpu_range_s"][name] = [round(min(cpu), 3), round(max(cpu), 3)]
         print(f"taciturn {name}: {result['cpu_s'][name]} CPU s, {result['cpu_range_s'][name]}")

@@ -61,7 +61,7 @@ def cases(rng: np.random.Generator) -> Cases:
     tree, memoized = TreeAggregation(1.0, 10**9, 1.0), Memoized(bitwise)
     streams, memory = tree.start((SIZE,)), memoized.start((SIZE // OPTIONS,))
     memoized.step(one_hot, rng, memory)
-    found: Cases = {
+    results: Cases = {
         "NumPy: Generator.random < q": (SIZE, lambda: rng.random(SIZE) < bitwise.q),
         "NumPy: Generator.binomial(1, q)": (SIZE, lambda: rng.binomial(1, bitwise.q, SIZE)),
         "bitwise, fast": (SIZE, lambda: bitwise.perturb(one_hot, rng)),
@@ -84,10 +84,10 @@ def cases(rng: np.random.Generator) -> Cases:
             def draw(mechanism: Any = mechanism, histogram: Any = histogram) -> Any:
                 return mechanism.perturb_counts(histogram, rng)
 
-            found[f"perturb_counts, {name}, N=10^{exponent}"] = (HISTOGRAMS, draw)
+            results[f"perturb_counts, {name}, N=10^{exponent}"] = (HISTOGRAMS, draw)
     if find_spec("opendp") is not None:
         few = numbers[:FEW]
-        found |= {
+        results |= {
             "bitwise, opendp": (SIZE, lambda: BitwiseRandomizedResponse(1.0, "opendp").perturb(one_hot, rng)),
             "k-ary, opendp": (
                 FEW,
@@ -96,7 +96,7 @@ def cases(rng: np.random.Generator) -> Cases:
             "Laplace, opendp": (FEW, lambda: Laplace(1.0, 1.0, "opendp").perturb(few, rng)),
             "Gaussian, opendp": (FEW, lambda: Gaussian.from_rho(0.5, 1.0, "opendp").perturb(few, rng)),
         }
-    return found
+    return results
 
 
 def main() -> None:

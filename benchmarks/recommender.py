@@ -48,8 +48,8 @@ def seconds(policy: Any, rounds: int, **params: Any) -> float:
 
 def per_agent_round(policy: Any, rounds: int, **params: Any) -> float:
     """Microseconds, the median of a few runs."""
-    found = [seconds(policy, rounds, **params) for _ in range(REPEATS)]
-    return round(1e6 * statistics.median(found) / rounds / params.get("num_agents", AGENTS), 1)
+    results = [seconds(policy, rounds, **params) for _ in range(REPEATS)]
+    return round(1e6 * statistics.median(results) / rounds / params.get("num_agents", AGENTS), 1)
 
 
 def standard_ms(runs: int) -> float:
@@ -63,8 +63,8 @@ def standard_ms(runs: int) -> float:
 def one_more_run() -> float:
     """Milliseconds by which one more run of the standard task takes longer, the median of a few."""
     standard_ms(1)  # compiles
-    found = [(standard_ms(RUNS) - standard_ms(1)) / (RUNS - 1) for _ in range(REPEATS)]
-    return round(statistics.median(found), 1)
+    results = [(standard_ms(RUNS) - standard_ms(1)) / (RUNS - 1) for _ in range(REPEATS)]
+    return round(statistics.median(results), 1)
 
 
 def reference_implementation() -> Any:
@@ -116,25 +116,25 @@ def large(agents: int, name: str) -> dict[str, float]:
 
 
 def main() -> None:
-    found: dict[str, Any] = {"agents": AGENTS, "rounds": ROUNDS, "few_rounds": FEW}
+    results: dict[str, Any] = {"agents": AGENTS, "rounds": ROUNDS, "few_rounds": FEW}
     # Numba looks for the package `coverage`, and would find the benchmark of that name.
     sys.path.pop(0)
     compiled.COMPILE_FROM = vars(cluster_tree)["COMPILE_FROM"] = 0
     seconds(TPriDO(2.0), 100)  # compiles
-    found["compiled_us"] = per_agent_round(TPriDO(2.0), ROUNDS)
-    found["compiled_few_us"] = per_agent_round(TPriDO(2.0), FEW)
-    found["one_more_run_ms"] = one_more_run()
-    found["large"] = {f"{agents} agents, {name}": large(agents, name) for agents in LARGE for name in SPARSE}
-    found["kilobytes_an_agent"] = kilobytes_an_agent(10_000)
-    found["peak_mib_by_rounds"] = {str(rounds): peak_mib(rounds) for rounds in (10_000, 20_000, 40_000)}
+    results["compiled_us"] = per_agent_round(TPriDO(2.0), ROUNDS)
+    results["compiled_few_us"] = per_agent_round(TPriDO(2.0), FEW)
+    results["one_more_run_ms"] = one_more_run()
+    results["large"] = {f"{agents} agents, {name}": large(agents, name) for agents in LARGE for name in SPARSE}
+    results["kilobytes_an_agent"] = kilobytes_an_agent(10_000)
+    results["peak_mib_by_rounds"] = {str(rounds): peak_mib(rounds) for rounds in (10_000, 20_000, 40_000)}
     compiled.COMPILE_FROM = vars(cluster_tree)["COMPILE_FROM"] = 10**12
-    found["uncompiled_us"] = per_agent_round(TPriDO(2.0), FEW, num_items=200, repository=100)
+    results["uncompiled_us"] = per_agent_round(TPriDO(2.0), FEW, num_items=200, repository=100)
     recounts = reference_implementation()
     slow = seconds(recounts(TPriDO(2.0)), FEW, num_items=200, repository=100)
-    found["recounting_us"] = round(1e6 * slow / FEW / AGENTS, 1)
-    found["compiled_times_faster_than_recounting"] = round(found["recounting_us"] / found["compiled_few_us"])
-    print("\n".join(f"{name}: {value}" for name, value in found.items()))
-    record("recommender", found, ("taciturn", "numpy", "numba"))
+    results["recounting_us"] = round(1e6 * slow / FEW / AGENTS, 1)
+    results["compiled_times_faster_than_recounting"] = round(results["recounting_us"] / results["compiled_few_us"])
+    print("\n".join(f"{name}: {value}" for name, value in results.items()))
+    record("recommender", results, ("taciturn", "numpy", "numba"))
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ from taciturn.registry import make_world
 
 DOCS = Path(__file__).resolve().parents[1] / "docs/_static"
 STEPS, SECONDS, LIMIT = 20, 1.0, 60
-NUMBER = {one.name: one.size for one in WORLDS if one.size}
-ALONE = [one.name for one in WORLDS if not one.size]
+NUMBER = {world.name: world.size for world in WORLDS if world.size}
+ALONE = [world.name for world in WORLDS if not world.size]
 FEW: dict[str, Any] = {"federated_bandit_v0": {"num_arms": 10}, "recommender_v0": {"num_items": 400, "repository": 200}}
 AGENTS, REPLICAS = (10, 100, 1_000, 10_000, 100_000, 1_000_000), (10, 100, 1_000, 10_000, 100_000)
 
@@ -43,13 +43,13 @@ def population(world: str, axis: str, size: int) -> Population[Any]:
 
 def alike(env: Population[Any]) -> Any:
     """One valid action for all agents whose turn it is, by role if there are several."""
-    found = {}
+    results = {}
     for name in env.turn:
         role = env.roles[name]
         role.action_space.seed(0)
         one = np.asarray(role.action_space.sample())
-        found[name] = np.broadcast_to(one, (env.num_envs, env.rows(name), *one.shape))
-    return found if len(env.roles) > 1 else next(iter(found.values()))
+        results[name] = np.broadcast_to(one, (env.num_envs, env.rows(name), *one.shape))
+    return results if len(env.roles) > 1 else next(iter(results.values()))
 
 
 def measure(world: str, axis: str, size: int) -> dict[str, float]:
@@ -71,16 +71,16 @@ def measure(world: str, axis: str, size: int) -> dict[str, float]:
 
 def measured(world: str, axis: str, sizes: tuple[int, ...]) -> list[dict[str, float]]:
     """Of each size that finishes, in processes of their own."""
-    found = []
+    results = []
     for size in sizes:
         command = [sys.executable, __file__, "--one", world, axis, str(size)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=True)
         except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
             break
-        found.append({"size": size} | json.loads(done.stdout))
-        print(f"{world}, {size} {axis}: {found[-1]['seconds']} s, {found[-1]['megabytes']} MB", flush=True)
-    return found
+        results.append({"size": size} | json.loads(done.stdout))
+        print(f"{world}, {size} {axis}: {results[-1]['seconds']} s, {results[-1]['megabytes']} MB", flush=True)
+    return results
 
 
 def draw(found: dict[str, dict[str, list[dict[str, float]]]]) -> None:
@@ -112,12 +112,12 @@ def main() -> None:
         world, axis, size = asked.one
         print(json.dumps(measure(world, axis, int(size))))
         return
-    found = {
+    results = {
         "agents": {world: measured(world, "agents", AGENTS) for world in NUMBER},
         "replicas": {world: measured(world, "replicas", REPLICAS) for world in (*NUMBER, *ALONE)},
     }
-    record("scaling", {"steps": STEPS, **found}, ("taciturn", "numpy"))
-    draw(found)
+    record("scaling", {"steps": STEPS, **results}, ("taciturn", "numpy"))
+    draw(results)
 
 
 if __name__ == "__main__":

@@ -123,8 +123,8 @@ def federated(model: str, peer: str, script: str, at_least: float) -> Row:
     )
 
 
-CROWDS = [one for one in WORLDS if one.name in REFERENCE_IMPLEMENTATIONS and (one.others or one.one_agent)]
-TITLES = {one.name: one.title for one in WORLDS}
+CROWDS = [world for world in WORLDS if world.name in REFERENCE_IMPLEMENTATIONS and (world.others or world.one_agent)]
+TITLES = {world.name: world.title for world in WORLDS}
 FLOWER = "Flower's simulation, one worker; its start is not counted"
 ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
     Row("single step, RoundStopping-v0", "CartPole-v1", "steps", beginning("single, RoundStopping"), at_most=1.2),
@@ -138,7 +138,7 @@ ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
     Row("single step, ArmElimination-v0", "CartPole-v1", "steps", beginning("single, ArmElimination"), at_most=3.2),
     Row("single step, Elicitation-v0", "CartPole-v1", "steps", beginning("single, Elicitation"), at_most=6),
     Row(
-        f"Parallel step, 3 agents, {', '.join(one.title for one in CROWDS if one.others)}",
+        f"Parallel step, 3 agents, {', '.join(crowd.title for crowd in CROWDS if crowd.others)}",
         "simple_spread, N=3",
         "steps",
         beginning("simple_spread"),
@@ -283,14 +283,14 @@ def line(row: Row, wrong: Collection[str] = ()) -> tuple[str, ...]:
     """Work, peer, what was measured, what is asked, and whether the worst of it suffices; `wrong` are the scripts that
     failed now."""
     try:
-        found = row.ratios(load(row.script))
+        results = row.ratios(load(row.script))
     except (OSError, KeyError):
-        found = []
-    if not found:
+        results = []
+    if not results:
         return row.work, row.peer, "not measured", asked(row), "-"
-    worst = min(found) if row.at_least else max(found)
+    worst = min(results) if row.at_least else max(results)
     faster = row.at_most is None
-    shown = " to ".join(dict.fromkeys(f"{x:.3g}" for x in (min(found), max(found))))
+    shown = " to ".join(dict.fromkeys(f"{x:.3g}" for x in (min(results), max(results))))
     measured = f"{shown} times as fast" if faster else f"{shown} times its time"
     if row.script in wrong:
         measured += ", in an earlier run"
@@ -303,10 +303,16 @@ def line(row: Row, wrong: Collection[str] = ()) -> tuple[str, ...]:
 def amount(row: Amount) -> tuple[str, ...]:
     """The cells of a row with an amount, without a peer."""
     try:
-        found = row.amount(load(row.script))
+        result = row.amount(load(row.script))
     except (OSError, KeyError):
         return row.work, "-", "not measured", f"at most {row.at_most:g}", "-"
-    return row.work, "-", f"{found:.2g} {row.unit}", f"at most {row.at_most:g}", "yes" if found <= row.at_most else "no"
+    return (
+        row.work,
+        "-",
+        f"{result:.2g} {row.unit}",
+        f"at most {row.at_most:g}",
+        "yes" if result <= row.at_most else "no",
+    )
 
 
 def memory(row: Memory) -> tuple[str, ...]:
@@ -315,7 +321,7 @@ def memory(row: Memory) -> tuple[str, ...]:
     try:
         by_world = load("scaling")[row.axis]
         sizes = [{one["size"]: one["megabytes"] for one in by_world[world]} for world in row.worlds or by_world]
-        pairs = [(one[row.size], one[row.size // 10]) for one in sizes if row.size in one]
+        pairs = [(size[row.size], size[row.size // 10]) for size in sizes if row.size in size]
     except (OSError, KeyError):
         pairs = []
     peer = f"{row.size // 10:,} {row.axis}"

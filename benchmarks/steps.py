@@ -42,10 +42,12 @@ from taciturn.registry import make_world
 
 REPEATS, MILLISECONDS = 15, 60
 AGENTS = {
-    one.name: one.size for one in WORLDS if one.name in REFERENCE_IMPLEMENTATIONS and (one.others or one.one_agent)
+    world.name: world.size
+    for world in WORLDS
+    if world.name in REFERENCE_IMPLEMENTATIONS and (world.others or world.one_agent)
 }
 """The parameter that says how many agents there are, of the worlds of many."""
-SINGLE = {one.id.removeprefix("taciturn/"): one.times_cartpole for one in WORLDS if not one.others}
+SINGLE = {world.id.removeprefix("taciturn/"): world.times_cartpole for world in WORLDS if not world.others}
 
 
 class Row(NamedTuple):
@@ -208,16 +210,16 @@ def like(nothing: Callable[[Any], Any], make: Callable[[], Any]) -> Any:
 def rows() -> dict[str, Row]:
     """All rows by name."""
     cart = partial(single, "CartPole-v1")
-    found = {
+    results = {
         f"single, {name}": Row(partial(single, f"taciturn/{name}"), cart, "CartPole-v1", most)
         for name, most in SINGLE.items()
     }
     stopping, cart = partial(in_dummy, "taciturn/RoundStopping-v0"), partial(in_dummy, "CartPole-v1")
-    found["DummyVecEnv, RoundStopping-v0"] = Row(stopping, cart, "CartPole-v1 in DummyVecEnv", 1.2)
+    results["DummyVecEnv, RoundStopping-v0"] = Row(stopping, cart, "CartPole-v1 in DummyVecEnv", 1.2)
     for name in AGENTS:
         make = partial(of_world, "parallel_env", name, 3)
         spread = partial(played, parallel, partial(simple_spread_v3.parallel_env, N=3, max_cycles=1000))
-        found[f"simple_spread, 3 agents, {name}"] = Row(
+        results[f"simple_spread, 3 agents, {name}"] = Row(
             partial(played, parallel, make), spread, "simple_spread, N=3", 0.1
         )
     forms: Any = {"parallel": ("parallel_env", parallel, NothingParallel), "AEC": ("env", cycles, NothingAEC)}
@@ -226,9 +228,9 @@ def rows() -> dict[str, Row]:
         for few, most in goals.items():
             make = partial(of_world, attribute, name, few)
             idle = partial(played, play, partial(like, nothing, make))
-            found[f"{form}, {few} agents, {name}"] = Row(partial(played, play, make), idle, "doing nothing", most)
-    found["array, gossip, 1,000,000 agents"] = Row(partial(ticks, 10**6), partial(ticks, 10**3), "1,000 agents", 2.0)
-    return found
+            results[f"{form}, {few} agents, {name}"] = Row(partial(played, play, make), idle, "doing nothing", most)
+    results["array, gossip, 1,000,000 agents"] = Row(partial(ticks, 10**6), partial(ticks, 10**3), "1,000 agents", 2.0)
+    return results
 
 
 ROWS = rows()
@@ -319,13 +321,13 @@ def main() -> None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)
         return
     file = Path(__file__).parent / "results/steps.json"
-    found = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.exists() and arguments else {}
+    result = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.exists() and arguments else {}
     for name, row in ROWS.items():
         if not arguments or name.startswith(tuple(arguments)):
-            found[name] = one = measure(row)
+            result[name] = one = measure(row)
             wanted = "" if row.at_most is None else f" (at most {row.at_most})"
             print(f"{name}: {one['us']} us, {one['ratio']} of {row.peer}{wanted}", flush=True)
-    kept = {name: found[name] for name in ROWS if name in found}
+    kept = {name: result[name] for name in ROWS if name in result}
     more: dict[str, Any] = {}
     if not arguments or "more" in arguments:
         more["reset_us"] = {name: reset_us(name) for name in RESETS}

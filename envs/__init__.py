@@ -39,8 +39,8 @@ __all__ = sorted(MODULES)
 def __getattr__(name: str) -> Any:
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(MODULES[name]), name)
-    return found
+    result = globals()[name] = getattr(import_module(MODULES[name]), name)
+    return result
 
 
 def __dir__() -> list[str]:

@@ -143,16 +143,16 @@ class Learner(Policy):
             ValueError: the file holds no policy of this class, or it was saved elsewhere and is not trusted.
         """
         try:
-            found = pickle.loads(trusted_bytes(Path(path), trust))
+            result = pickle.loads(trusted_bytes(Path(path), trust))
         except Untrusted:
             raise
         except Exception as error:
             raise ValueError(
                 f"path must be a file that {cls.__name__}.save has written, not {str(path)!r}: {shown(error)}"
             ) from error
-        if not isinstance(found, cls):
-            raise ValueError(f"path must hold a {cls.__name__}, and {str(path)!r} holds a {type(found).__name__}")
-        return found
+        if not isinstance(result, cls):
+            raise ValueError(f"path must hold a {cls.__name__}, and {str(path)!r} holds a {type(result).__name__}")
+        return result
 
     def fit(self, view: PublicView) -> Any:
         """Train in `view.practice(...)`, worlds like the one in which the policy will act."""

@@ -41,8 +41,8 @@ def key(*, make: bool) -> bytes | None:
                 pass
             finally:
                 new.unlink()
-        found = file.read_bytes()
-        return found if len(found) == SIZE else None
+        result = file.read_bytes()
+        return result if len(result) == SIZE else None
     return None
 
 
@@ -78,7 +78,7 @@ class Untrusted(ValueError):  # noqa: N818 - it names what was found
 def trusted_bytes(file: Path, trust: bool) -> bytes:
     """What a file holds that is trusted or was made here. Raises ValueError for another, OSError if it cannot be
     read."""
-    found = files.content(file, MOST_TRUSTED)
-    if not trusted(trust) and not made_here(found):
+    result = files.content(file, MOST_TRUSTED)
+    if not trusted(trust) and not made_here(result):
         raise Untrusted(file, "was not made by taciturn for this user")
-    return found
+    return result

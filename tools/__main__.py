@@ -13,12 +13,12 @@ HERE = Path(__file__).resolve().parent
 
 def tools() -> dict[str, str]:
     """The first line of the docstring of each tool, by its name."""
-    found = {}
+    results = {}
     for file in sorted(HERE.glob("[a-z]*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
-            found[file.stem] = (ast.get_docstring(tree) or "").partition("\n")[0]
-    return found
+            results[file.stem] = (ast.get_docstring(tree) or "").partition("\n")[0]
+    return results
 
 
 def main(arguments: list[str]) -> int:

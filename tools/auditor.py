@@ -164,9 +164,9 @@ def respond(x: Array, rng: Rng, epsilon: float, options: int = 2) -> Array:
 
 def point(place: float, step: int = GRID) -> Array:
     """Certainty, on the grid."""
-    found = np.zeros(2 * REACH + 1)
-    found[REACH + round(place * step)] = 1.0
-    return found
+    result = np.zeros(2 * REACH + 1)
+    result[REACH + round(place * step)] = 1.0
+    return result
 
 
 def bit(share: float) -> Distribution:
@@ -620,9 +620,9 @@ def drawn(seed: int, many: int, broken: bool, most: float = STEPS[-1]) -> Iterat
         while True:
             epsilon = 0.2 * 10 ** rng.uniform(0, 1)
             wrong = LEAST * (MOST / LEAST) ** rng.uniform() if broken else 0.0
-            found = kind(rng, wrong, epsilon)
-            if not broken or (found.needs <= most and found.truth > found.epsilon):
-                yield found
+            result = kind(rng, wrong, epsilon)
+            if not broken or (result.needs <= most and result.truth > result.epsilon):
+                yield result
                 break
 
 

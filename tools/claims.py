@@ -55,8 +55,8 @@ def counts() -> dict[str, Any]:
     some = claims()
     kept: Counter[str] = Counter()
     papers = json.loads((ROOT / "bench/stored_verdicts.json").read_text(encoding="utf-8"))
-    for found in papers.values():
-        kept.update(found["claims"])
+    for result in papers.values():
+        kept.update(result["claims"])
     return {
         "claims that can be computed": len(some),
         "that the paper's numbers leave in place": sum(
@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> None:
     for name in dict.fromkeys([*before["kept verdicts"], *now["kept verdicts"]]):
         print(f"{'kept: ' + name:52}", *(f"{one['kept verdicts'].get(name, '-'):>9}" for one in (before, now)), sep="")
     for kind in ("number", "bound", "order"):
-        some = [one for one in claims() if one.says == kind]
+        some = [claim for claim in claims() if claim.says == kind]
         blind = [one for one in some if not any(sees(one))]
         half = [one for one in some if all(sees(one))]
         print(f"\n{kind}: {len(some)} claims; {len(some) - len(blind)} see half or 1.5 times, {len(half)} both")

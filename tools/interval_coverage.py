@@ -172,12 +172,12 @@ def main(arguments: list[str]) -> None:
     if arguments == ["table"]:
         print(table())
         return
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, (draw, tasks) in STATISTICS.items():
-        found[name] = {}
+        results[name] = {}
         for distribution in distributions_of(name):
             shares = {runs: coverage(draw, distribution, runs, tasks) for runs in RUNS}
-            found[name][distribution] = {runs: share and round(share, 4) for runs, share in shares.items()}
-            print(name, distribution, found[name][distribution], flush=True)
-    result = {"repeats": REPEATS, "runs": RUNS, "coverage": found}
+            results[name][distribution] = {runs: share and round(share, 4) for runs, share in shares.items()}
+            print(name, distribution, results[name][distribution], flush=True)
+    result = {"repeats": REPEATS, "runs": RUNS, "coverage": results}
     record("interval_coverage", result, ("taciturn", "numpy", "scipy"), folder=RESULTS)

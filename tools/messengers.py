@@ -136,20 +136,20 @@ def measured(
 
 def search(name: str) -> list[dict[str, Any]]:
     """What each setting reached."""
-    one, found = SETTINGS[name], []
+    one, result = SETTINGS[name], []
     for own in one.settings:
         begin, agent = time.process_time(), trained(one, own, one.searching, TUNING_SEEDS[0])
         value = measured(TASKS[one.task], agent, one.learner, CHECKED, TUNING_SEEDS[1], "choice of settings")
-        found.append(
+        result.append(
             {"settings": own, "measure": round(value, 5), "cpu_seconds": round(time.process_time() - begin, 1)}
         )
-        print(name, json.dumps(found[-1]), flush=True)
-    return found
+        print(name, json.dumps(result[-1]), flush=True)
+    return result
 
 
 def train(name: str) -> list[dict[str, Any]]:
     """The trainings of a world, whose weights are kept."""
-    one, found = SETTINGS[name], []
+    one, result = SETTINGS[name], []
     for seed in range(TRAININGS):
         begin, agent = time.process_time(), trained(one, CHOSEN[name], one.budget, seed)
         weights = {key: float(f"{value:.6g}") for key, value in agent.weights.items()}
@@ -160,9 +160,9 @@ def train(name: str) -> list[dict[str, Any]]:
         lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(kept.items()))
         KEPT.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
         history = [float(f"{cost:.4g}") for cost in agent.history]
-        found.append({"seed": seed, "cpu_seconds": round(time.process_time() - begin, 1), "history": history})
-        print(name, json.dumps(found[-1]), json.dumps(weights), flush=True)
-    return found
+        result.append({"seed": seed, "cpu_seconds": round(time.process_time() - begin, 1), "history": history})
+        print(name, json.dumps(result[-1]), json.dumps(weights), flush=True)
+    return result
 
 
 def judge(name: str) -> dict[str, Any]:
@@ -177,8 +177,8 @@ def judge(name: str) -> dict[str, Any]:
         values["learned"].append(measured(task, bring(f"pretrained:{name}-{training}"), one.learner, RUNS, seed))
         for role, policy in rivals.items():
             values[role].append(measured(task, bring(policy, **usual(task, policy)), policy, RUNS, seed))
-        print(name, seed, {role: round(found[-1], 4) for role, found in values.items()}, flush=True)
-    rounded = {role: [float(f"{value:.6g}") for value in found] for role, found in values.items()}
+        print(name, seed, {role: round(result[-1], 4) for role, result in values.items()}, flush=True)
+    rounded = {role: [float(f"{value:.6g}") for value in result] for role, result in values.items()}
     differences = {
         role: [float(f"{x:.4g}") for x in statistics.difference(values["learned"], values[role])] for role in rivals
     }
@@ -234,7 +234,7 @@ def ablate(name: str) -> dict[str, Any]:
         given_it = GivenPosterior(own, seed=TUNING_SEEDS[0], **one.budget)
         cases["given the posterior"] = (given_it, one.budget, None)
     known = json.loads(RESULTS.read_text(encoding="utf-8"))["worlds"][name]["judge"]
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     seeds = range(one.first, one.first + TRAININGS)
     for case, (agent, budget, channels) in cases.items():
         begin = time.process_time()
@@ -250,9 +250,9 @@ def ablate(name: str) -> dict[str, Any]:
         gap = [float(f"{x:.4g}") for x in statistics.difference(values["learned"], values["designed"])]
         means = {role: float(f"{np.mean(each):.4g}") for role, each in values.items()}
         seconds = round(time.process_time() - begin, 1)
-        found[case] = {"budget": budget, "cpu_seconds": seconds, **means, "learned_minus_designed": gap}
-        print(name, case, json.dumps(found[case]), json.dumps(agent.weights), flush=True)
-    return found
+        results[case] = {"budget": budget, "cpu_seconds": seconds, **means, "learned_minus_designed": gap}
+        print(name, case, json.dumps(results[case]), json.dumps(agent.weights), flush=True)
+    return results
 
 
 def independent_ppo(name: str) -> dict[str, Any]:

@@ -190,8 +190,8 @@ def module_of(file: Path) -> str:
 
 
 def files(root: Path) -> list[Path]:
-    found = [file for folder in FOLDERS for file in sorted((root / folder).rglob("*.py"))]
-    real = [file.relative_to(root) for file in found if file.resolve() == file.absolute()]
+    results = [file for folder in FOLDERS for file in sorted((root / folder).rglob("*.py"))]
+    real = [file.relative_to(root) for file in results if file.resolve() == file.absolute()]
     return [file for file in real if file.name not in ("drawing.py", "rendering.py")]
 
 
@@ -209,8 +209,8 @@ def drawn(root: Path, count: int, seed: int) -> Iterator[Mutant]:
     print(f"{len(places):,} places in {len(trees)} files")
     rng.shuffle(places)
     for file, i in places[:count]:  # those of a smaller count come first
-        tree, found = trees[file]
-        name, node, mistakes = found[i]
+        tree, result = trees[file]
+        name, node, mistakes = result[i]
         operator, other = rng.choice(mistakes)
         changed = tree.deep_replace(node, other)
         assert isinstance(changed, cst.Module)
@@ -237,8 +237,8 @@ def names_of(mutant: Mutant, text: str) -> bool:
 
 def texts(root: Path) -> dict[str, str]:
     """The files of tests below `root`."""
-    found = sorted(file for folder in TESTS for file in (root / folder).glob("test_*.py"))
-    return {str(test.relative_to(root)): test.read_text(encoding="utf-8") for test in found}
+    result = sorted(file for folder in TESTS for file in (root / folder).glob("test_*.py"))
+    return {str(test.relative_to(root)): test.read_text(encoding="utf-8") for test in result}
 
 
 class Map:
@@ -288,14 +288,14 @@ class Map:
 
 def statement(text: str, line: int) -> set[int]:
     """The lines of the statement that holds a line; of a block, its head."""
-    found = {line}
+    results = {line}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
             body = getattr(node, "body", None)
             end = body[0].lineno - 1 if body else node.end_lineno or node.lineno
             if line <= end:
-                found = set(range(node.lineno, end + 1))
-    return found
+                results = set(range(node.lineno, end + 1))
+    return results
 
 
 def measure(folder: Path, root: Path) -> None:
@@ -393,27 +393,27 @@ def share(caught: int, of: int) -> str:
 
 
 def summary(mutants: list[dict[str, Any]]) -> str:
-    alike = [one for one in mutants if not one["caught"] and equivalent(one)]
-    others = [one for one in mutants if one not in alike]
-    lines = [f"caught {share(sum(one['caught'] for one in mutants), len(mutants))}"]
+    alike = [mutant for mutant in mutants if not mutant["caught"] and equivalent(mutant)]
+    others = [mutant for mutant in mutants if mutant not in alike]
+    lines = [f"caught {share(sum(mutant['caught'] for mutant in mutants), len(mutants))}"]
     lines += [
-        f"without the {len(alike)} that change nothing: {share(sum(one['caught'] for one in others), len(others))}"
+        f"without the {len(alike)} that change nothing: {share(sum(other['caught'] for other in others), len(others))}"
     ]
-    if any("later" in one for one in others):
-        later = sum(one["caught"] or bool(one.get("later", {}).get("by")) for one in others)
+    if any("later" in other for other in others):
+        later = sum(other["caught"] or bool(other.get("later", {}).get("by")) for other in others)
         lines += [
             f"with the tests added since, which were made with these survivors in view: {share(later, len(others))}"
         ]
     for operator in OPERATORS:
-        here = [one for one in others if one["operator"] == operator]
+        here = [other for other in others if other["operator"] == operator]
         if here:
             lines += [f"  {operator}: {sum(one['caught'] for one in here)} of {len(here)}"]
     return "\n".join(lines)
 
 
 def kept() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    return found
+    result: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    return result
 
 
 def main(arguments: list[str]) -> None:
@@ -463,13 +463,13 @@ def play(asked: argparse.Namespace) -> None:
 
         def plant(mutant: Mutant) -> dict[str, Any]:
             root = clones.get()
-            found = judged(root, mutant, known, asked.budget)
+            result = judged(root, mutant, known, asked.budget)
             clones.put(root)
-            return found
+            return result
 
-        for found in pool.map(plant, mutants[len(done) :]):
-            done.append(found)
-            print(f"{'caught' if found['caught'] else 'MISSED'}  {found['name']}: {found['by']}", flush=True)
+        for result in pool.map(plant, mutants[len(done) :]):
+            done.append(result)
+            print(f"{'caught' if result['caught'] else 'MISSED'}  {result['name']}: {result['by']}", flush=True)
             record("mutants", drawing | {"mutants": done}, folder=RESULTS.parent)
     print(summary(done))
 
@@ -482,14 +482,14 @@ def again() -> None:
     tests = [test for test in changed if Path(test).name.startswith("test_") and test != NOT_RUN]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        for mutant, found in zip(redrawn(root, results, commit), results["mutants"], strict=True):
-            if found["caught"] or equivalent(found) or not tests:
+        for mutant, result in zip(redrawn(root, results, commit), results["mutants"], strict=True):
+            if result["caught"] or equivalent(result) or not tests:
                 continue
             there = applied(root, mutant)
             by = seen_by(root, tests, 1200.0)[0] if there else ""
-            found["later"] = {"commit": commit, "by": by, "still there": there}
+            result["later"] = {"commit": commit, "by": by, "still there": there}
             git(root, "checkout", "--quiet", ".")
-            print(f"{'caught' if by else 'MISSED'}  {found['name']}: {by}", flush=True)
+            print(f"{'caught' if by else 'MISSED'}  {result['name']}: {by}", flush=True)
             record("mutants", results, folder=RESULTS.parent)
     print(summary(results["mutants"]))
 
@@ -523,7 +523,7 @@ def sample(count: int, seed: int, workers: int) -> None:
         pairs = [pair for pair in zip(mutants, results["mutants"], strict=True) if not equivalent(pair[1])]
         random.Random(seed).shuffle(pairs)
         outcomes = [one for one in pool.map(lambda pair: plant(*pair), pairs[:count]) if one["still there"]]
-    before, after = sum(one["before"] for one in outcomes), sum(bool(one["by"]) for one in outcomes)
+    before, after = sum(outcome["before"] for outcome in outcomes), sum(bool(outcome["by"]) for outcome in outcomes)
     print(f"before {share(before, len(outcomes))}; now {share(after, len(outcomes))}")
     result = results | {"fast_part": {"commit": commit, "seed": seed, "sample": outcomes}}
     record("mutants", result, folder=RESULTS.parent)

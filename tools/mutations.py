@@ -43,7 +43,7 @@ def load(parts: list[str]) -> dict[str, dict[str, str]]:
 @cache
 def definitions(root: Path) -> list[tuple[str, Path, int, int]]:
     """The modules, classes and functions of the package: dotted name, file, first and last line."""
-    found = []
+    results = []
 
     def add(node: ast.AST, name: str, file: Path) -> None:
         for child in ast.iter_child_nodes(node):
@@ -51,7 +51,7 @@ def definitions(root: Path) -> list[tuple[str, Path, int, int]]:
             if isinstance(child, ast.ClassDef | ast.FunctionDef):
                 inside = f"{name}.{child.name}"
                 first = min([child.lineno, *(decorator.lineno for decorator in child.decorator_list)])
-                found.append((inside, file, first, child.end_lineno or first))
+                results.append((inside, file, first, child.end_lineno or first))
             add(child, inside, file)
 
     for folder in ("envs", "policies", "wrappers", "bench", "src/taciturn", "papers/src"):
@@ -60,37 +60,37 @@ def definitions(root: Path) -> list[tuple[str, Path, int, int]]:
                 continue  # the links to packages in src/taciturn
             text = file.read_text(encoding="utf-8")
             name = ".".join(file.relative_to(root).with_suffix("").parts).removeprefix("papers.").removeprefix("src.")
-            found.append((name, file, 1, text.count("\n") + 1))
+            results.append((name, file, 1, text.count("\n") + 1))
             add(ast.parse(text), name, file)
-    return found
+    return results
 
 
 def words(text: str) -> list[tuple[str, int, int]]:
     """What a text says, however its lines are broken: words and signs with their places, without comments, final
     commas, and the quotes between two parts of one string."""
-    found: list[tuple[str, int, int]] = []
+    results: list[tuple[str, int, int]] = []
     for match in re.finditer(r"(?:^|  )#[^\n]*|\w+|[^\w\s]", text, re.MULTILINE):
         word = match[0]
         if word.lstrip().startswith("#") and len(word) > 1:
             continue
-        if word in ")]}" and found and found[-1][0] == ",":
-            found.pop()
-        found.append((word, match.start(), match.end()))
+        if word in ")]}" and results and results[-1][0] == ",":
+            results.pop()
+        results.append((word, match.start(), match.end()))
         for parts in (2, 3):
-            first, *middle, last = found[-parts:] if len(found) >= parts else [("", 0, 0)] * parts
+            first, *middle, last = results[-parts:] if len(results) >= parts else [("", 0, 0)] * parts
             apart = last[1] > first[2] + 1
             if first[0] == last[0] == '"' and apart and all(one[0] in ("f", "rf") for one in middle):
-                del found[-parts:]
+                del results[-parts:]
                 break
-    return found
+    return results
 
 
 def place(root: Path, mistake: dict[str, str]) -> tuple[Path, str, str]:
     """The file that holds a mistake's correct code, and its text before and after. ValueError if the code is not there
     exactly once."""
     name, wanted = mistake["in"], [word for word, _, _ in words(mistake["correct"])]
-    homes = [one for one in definitions(root) if f".{one[0]}".endswith(f".{name}")]
-    found = []
+    homes = [definition for definition in definitions(root) if f".{definition[0]}".endswith(f".{name}")]
+    results = []
     for _, file, first, last in homes:
         text = file.read_text(encoding="utf-8")
         lines = text.splitlines(keepends=True)
@@ -98,12 +98,12 @@ def place(root: Path, mistake: dict[str, str]) -> tuple[Path, str, str]:
         said = words("".join(lines[first - 1 : last]))
         starts = range(len(said) - len(wanted) + 1)
         here = [i for i in starts if [word for word, _, _ in said[i : i + len(wanted)]] == wanted]
-        found += [(file, text, skipped + said[i][1], skipped + said[i + len(wanted) - 1][2]) for i in here]
-    if len(found) != 1:
+        results += [(file, text, skipped + said[i][1], skipped + said[i + len(wanted) - 1][2]) for i in here]
+    if len(results) != 1:
         raise ValueError(
-            f"{name} ({len(homes)} definitions) must hold once, not {len(found)} times: {mistake['correct']!r}"
+            f"{name} ({len(homes)} definitions) must hold once, not {len(results)} times: {mistake['correct']!r}"
         )
-    file, text, start, end = found[0]
+    file, text, start, end = results[0]
     wrong = mistake["wrong"].rstrip()
     if wrong.startswith(" "):  # whole lines, whose indentation is that of the place
         column = start - text.rfind("\n", 0, start) - 1
@@ -146,11 +146,11 @@ def main(arguments: list[str]) -> None:
         root = copies.get()
         try:
             file, before = plant(root, mistake)
-            found = caught(root, mistake["tests"])
+            result = caught(root, mistake["tests"])
             file.write_text(before, encoding="utf-8")
         finally:
             copies.put(root)
-        return found
+        return result
 
     cores = os.cpu_count() or 1
     head = subprocess.run(
@@ -162,9 +162,9 @@ def main(arguments: list[str]) -> None:
             root = Path(folder) / str(core)
             subprocess.run(["git", "clone", "--quiet", str(ROOT), str(root)], check=True)
             copies.put(root)
-        for name, found in zip(mistakes, pool.map(seen, mistakes.values()), strict=True):
-            print(f"{'caught' if found else 'MISSED'}  {name}", flush=True)
-            results[name] = {"caught": found, "commit": head.stdout.strip()}
+        for name, result in zip(mistakes, pool.map(seen, mistakes.values()), strict=True):
+            print(f"{'caught' if result else 'MISSED'}  {name}", flush=True)
+            results[name] = {"caught": result, "commit": head.stdout.strip()}
             record("mutations", {"mistakes": dict(sorted(results.items()))}, folder=RESULTS.parent)
     missed = [name for name, one in results.items() if not one["caught"]]
     print(
@@ -174,5 +174,5 @@ def main(arguments: list[str]) -> None:
 
 def earlier() -> dict[str, Any]:
     """What `results/mutations.json` holds."""
-    found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))["mistakes"] if RESULTS.exists() else {}
-    return found
+    result: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))["mistakes"] if RESULTS.exists() else {}
+    return result

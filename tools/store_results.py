@@ -61,8 +61,8 @@ def keep(folder: Path) -> list[str]:
         raise ValueError(f"{folder} must hold a finished run in full form, not a quick or unfinished one")
     for name in manifest["studies"]:
         study, file = load_studies()[name], file_of(name)
-        found = of_folder(folder, study)
-        file.write_text(packed(completed(study, found, unpacked(file)) if file.exists() else found), encoding="utf-8")
+        result = of_folder(folder, study)
+        file.write_text(packed(completed(study, result, unpacked(file)) if file.exists() else result), encoding="utf-8")
     return list(manifest["studies"])
 
 
@@ -97,8 +97,8 @@ def completed(study: Study, found: Submission, kept: Submission) -> Submission:
 @cache
 def load(study: str) -> tuple[dict[str, Any], Results, list[Verdict]]:
     """The origin of a kept study, its results, and the verdicts on its paper's claims."""
-    found = unpacked(file_of(study))
-    return found.origin, found.results, load_studies()[study].verdicts(found.results)
+    result = unpacked(file_of(study))
+    return result.origin, result.results, load_studies()[study].verdicts(result.results)
 
 
 def pages() -> dict[Path, str]:
@@ -170,9 +170,9 @@ def overview(papers: dict[str, list[Evaluated]]) -> str:
     rows, parts = [], []
     for paper, judged in papers.items():
         claims = [one for part in judged for one in part.verdicts if not one.own]
-        counts = Counter(one.verdict for one in claims)
+        counts = Counter(claim.verdict for claim in claims)
         rows.append([titles[paper], str(len(claims)), *(str(counts[verdict]) for verdict in VERDICTS)])
-        lines = [[one.quantity, stated(one.paper), brief(one), one.verdict] for one in claims]
+        lines = [[claim.quantity, stated(claim.paper), brief(claim), claim.verdict] for claim in claims]
         table = Table(titles[paper], ("claim", "paper", "ours", "verdict"), lines, words=frozenset({0, 3}))
         link = f"The paper's words, intervals and explanations: {{doc}}`verdicts-{paper}`."
         parts.append(f"## {titles[paper]}\n\n{rows_of(table)}\n\n{link}\n")

@@ -48,8 +48,8 @@ END = "<!-- end -->"
 
 def load(name: str) -> dict[str, Any]:
     """What a benchmark of speed has recorded."""
-    found: dict[str, Any] = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
-    return found
+    result: dict[str, Any] = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
+    return result
 
 
 def table() -> str:
@@ -114,8 +114,8 @@ def claimed(study: str, claim: str) -> Verdict:
 
 def number(study: str, claim: str, label: str = "") -> float:
     """The computed number of the first claim of a kept study that begins with `claim`."""
-    found = claimed(study, claim)
-    return found.numbers[list(found.labels).index(label)].value
+    result = claimed(study, claim)
+    return result.numbers[list(result.labels).index(label)].value
 
 
 def stated(study: str, claim: str) -> str:
@@ -231,8 +231,8 @@ def by_whom_agents_trust() -> str:
     _, results, _ = kept("trust")
 
     def best(env: str, size: str, budget: float, trust: str) -> str:
-        _, found = champion(results.select(env=env, size=size, budget=budget, trust=trust))
-        return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+        _, result = champion(results.select(env=env, size=size, budget=budget, trust=trust))
+        return f"{result.value:.2f} [{result.low:.2f}, {result.high:.2f}]"
 
     def by_size(env: str, budget: float, told: dict[str, str], join: str) -> str:
         """`told` says in words what each model does."""
@@ -351,7 +351,7 @@ def findings() -> str:
 def found() -> str:
     """Five sentences for README, each with a link."""
     papers = stored_verdicts.kept()
-    counts = {word: sum(one["claims"][word] for one in papers.values()) for word in VERDICTS}
+    counts = {word: sum(paper["claims"][word] for paper in papers.values()) for word in VERDICTS}
     _, results, _ = kept("agents")
     some = boards(results)
     scores: dict[Any, list[float]] = {}

@@ -150,7 +150,7 @@ def audit(
         mechanism, pair, name, references = runs, (0, 1), name or f"{runs.env.name}: {', '.join(runs.pair)}", False
     elif pair is None:
         raise ValueError("pair must be two adjacent worlds (x0, x1), or change be given for an environment, not None")
-    found = audit_transcripts(
+    result = audit_transcripts(
         mechanism,
         pair,
         trials,
@@ -169,5 +169,5 @@ def audit(
         bits=bits,
     )
     if runs is not None:
-        found = replace(found, spent=runs.spent, moved=getattr(runs, "moved", math.nan))
-    return found if runs is None or claimed is not None else found.against(runs.claimed)
+        result = replace(result, spent=runs.spent, moved=getattr(runs, "moved", math.nan))
+    return result if runs is None or claimed is not None else result.against(runs.claimed)

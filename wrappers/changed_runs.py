@@ -175,14 +175,14 @@ class Summary:
     def features(self) -> Array:
         """The whole record as features, float64[B, F]."""
         number = np.maximum(self.number, 1)[:, None]
-        found = [self.path]
+        results = [self.path]
         size = self.means.shape[1]
         if size <= WIDE:
-            found.append(self.means / number)
+            results.append(self.means / number)
         if self.products and size <= FEW:
             upper = np.triu_indices(size)
-            found.append(self.squares[:, upper[0], upper[1]] / number)
-        return np.concatenate(found, 1)
+            results.append(self.squares[:, upper[0], upper[1]] / number)
+        return np.concatenate(results, 1)
 
 
 class Witness:
@@ -224,9 +224,9 @@ class Witness:
 
     def _look(self, seen: Any, live: Array) -> dict[str, Array | None]:
         population = self.population
-        found = {}
+        results = {}
         for role, observation in self._by_role(seen, population.turn).items():
-            found[role] = acting = population.acting(role)
+            results[role] = acting = population.acting(role)
             if acting is not None:
                 observation = population.look(role)
             self._note("sees", role, observation, live)
@@ -236,7 +236,7 @@ class Witness:
             if acting is not None:
                 order = np.broadcast_to(1 / (1 + np.arange(acting.shape[1]))[:, None], (*acting.shape, 1))
                 self._note("acts", role, self._by_agent(role, order, acting), live)
-        return found
+        return results
 
     def _by_agent(self, role: str, x: Array, acting: Array | None) -> Array:
         """`x` [B, rows, n], of the agents that act, by agent: [B, N, n]."""
@@ -260,7 +260,7 @@ class Witness:
 
     def features(self) -> Array:
         """The whole record as features, float64[B, F]."""
-        return np.concatenate([self.turns, self.clock, *(one.features() for one in self.summaries.values())], 1)
+        return np.concatenate([self.turns, self.clock, *(summary.features() for summary in self.summaries.values())], 1)
 
 
 @dataclass

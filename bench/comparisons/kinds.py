@@ -118,15 +118,15 @@ class KindsOfAgents(Study):
     """Agents of the user's own, as `taciturn.agents.bring` takes them by name; they play wherever they fit."""
 
     def cells(self, quick: bool) -> list[Cell]:
-        found = [one | QUICK if quick else one for agent in self.agents for one in places(agent, quick)]
+        results = [place | QUICK if quick else place for agent in self.agents for place in places(agent, quick)]
         for env in BENCHMARKS:
             sizes = [task for task in tasks_of(env) if not task.held_out]
             for first in sizes[:1] if quick else sizes:
                 for budget in budgets_of(env):
                     if not quick or budget in QUICK_TOTALS:
                         task = first._replace(budget=budget)
-                        found += [one | QUICK if quick else one for one in entries_of(task, quick)]
-        return self.sweep(found, range(self.seeds[not quick]))
+                        results += [one | QUICK if quick else one for one in entries_of(task, quick)]
+        return self.sweep(results, range(self.seeds[not quick]))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         one, tell = cell.config, progress or (lambda _: None)
@@ -232,7 +232,7 @@ class KindsOfAgents(Study):
 
 def entries_of(task: Task, quick: bool) -> list[Config]:
     """The configurations of all agents that are run for a standard task at a total."""
-    benchmark, found = BENCHMARKS[task.env], list[Config]()
+    benchmark, result = BENCHMARKS[task.env], list[Config]()
     protected = PROTECTED.get(task.env)
     free, first = task.budget == NO_BUDGET_LIMIT, task.name == STANDARD
     learners: dict[str, tuple[Entry, ...]] = {}
@@ -268,32 +268,32 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
                 "budget": task.budget,
             }
             one |= {} if first else {"size": task.name}
-            if one not in found:  # nothing was searched
-                found.append(one)
+            if one not in result:  # nothing was searched
+                result.append(one)
     if free:
-        found += [
+        result += [
             mark_config(tasks, kind, reference, quick)
             for kind in REFERENCES
             for reference, tasks in marked(task, kind)
             if task in tasks or not quick
         ]
-    return found
+    return result
 
 
 def marked(first: Task, kind: str) -> list[tuple[Reference, list[Task]]]:
     """The marks of a standard task and of its variants, each with the tasks that it plays. It hears nothing, or
     everything, so that it need not play where only messages are disturbed."""
-    found: list[tuple[Reference, list[Task]]] = []
+    results: list[tuple[Reference, list[Task]]] = []
     for task in tasks_of(first.env, NO_BUDGET_LIMIT, first.size):
         own: Reference | None = getattr(task.variant, kind.replace(" ", "_"))
         reference: Reference | None = own or getattr(BENCHMARKS[first.env], kind.replace(" ", "_"))
         if reference is not None and (own or not task.variant.faults):
-            known = next((tasks for other, tasks in found if other == reference), None)
+            known = next((tasks for other, tasks in results if other == reference), None)
             if known is None:
-                found.append((reference, [task]))
+                results.append((reference, [task]))
             else:
                 known.append(task)
-    return found
+    return results
 
 
 def mark_config(tasks: list[Task], kind: str, reference: Reference, quick: bool) -> Config:
@@ -331,7 +331,7 @@ def joined(studies: list[Study], agents: list[str]) -> list[Study]:
     Raises:
         ValueError: a study other than `agents`, a name that brings no agent, or an agent that fits no world.
     """
-    found, names = list[Study](), tuple(dict.fromkeys(agents))
+    result, names = list[Study](), tuple(dict.fromkeys(agents))
     for study in studies:
         if not isinstance(study, KindsOfAgents):
             raise ValueError(f"--agent is for the study agents, and {study.name!r} takes none")
@@ -344,8 +344,8 @@ def joined(studies: list[Study], agents: list[str]) -> list[Study]:
                 )
         own = type(study)()
         own.agents = names
-        found.append(own)
-    return found
+        result.append(own)
+    return result
 
 
 def places(agent: str, quick: bool = False) -> Iterator[Config]:

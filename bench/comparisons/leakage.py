@@ -42,7 +42,7 @@ BUDGETS = ((1.0,), (1.0, 3.0))
 def rows(attack: str, quick: bool, *, budgeted: bool = False) -> list[Config]:
     """Every world with a channel, with mechanisms of several levels where there is a choice."""
     levels, totals = LEVELS[attack][not quick], BUDGETS[not quick] if budgeted else (math.nan,)
-    found = []
+    results = []
     for env, benchmark in BENCHMARKS.items():
         attacks = benchmark.attacks
         for leak in attacks.runs:
@@ -54,8 +54,8 @@ def rows(attack: str, quick: bool, *, budgeted: bool = False) -> list[Config]:
                 budget = {} if leak.budget is None else {"budget": {"epsilon": epsilon_budget, **leak.budget}}
                 mechanism = leak.around + attacks.mechanism
                 privacy = [mechanism.format(level) for level in leak.levels or levels] if mechanism else [None]
-                found += [row | budget | {"privacy": one} for one in privacy]
-    return found
+                results += [row | budget | {"privacy": one} for one in privacy]
+    return results
 
 
 @register
@@ -82,9 +82,9 @@ class Leakage(Study):
 
     def cells(self, quick: bool) -> list[Cell]:
         trials = QUICK if quick else FULL
-        made = [one | {"trials": trials} for some in (False, True) for one in rows("data", quick, budgeted=some)]
-        made += [one | {"trials": MESSAGES * trials} for one in rows("messages", quick)]
-        made += [one | {"trials": CANARIES} for one in rows("one run", quick)]
+        made = [row | {"trials": trials} for some in (False, True) for row in rows("data", quick, budgeted=some)]
+        made += [row | {"trials": MESSAGES * trials} for row in rows("messages", quick)]
+        made += [row | {"trials": CANARIES} for row in rows("one run", quick)]
         return self.sweep(made, [0])
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
@@ -112,20 +112,20 @@ class Leakage(Study):
             given |= {"pair": {channel: adjacent_messages(site, mechanism)}, "composition": "pld"}
             given |= {"method": "one-run"} if attack == "one run" else {"method": "white", "held_out": 0.2}
             given |= {"batch": min(trials, 20_000)}  # a step of many runs takes hardly longer than one of few
-        found = audit(
+        result = audit(
             env, trials=trials, progress=None if progress is None else lambda done: progress(done / trials), **given
         )
         kept = {
-            "certified": found.certified,
-            "claimed": found.claimed,
-            "cap": found.cap,
+            "certified": result.certified,
+            "claimed": result.claimed,
+            "cap": result.cap,
             "trials": float(trials),
         }
         # An unknown value limits nothing.
         known = {
-            "expected": (found.expected, np.inf),
-            "spent": (found.spent, found.claimed),
-            "moved": (found.moved, 1.0),
+            "expected": (result.expected, np.inf),
+            "spent": (result.spent, result.claimed),
+            "moved": (result.moved, 1.0),
         }
         return Result(kept | {name: other if np.isnan(value) else value for name, (value, other) in known.items()})
 

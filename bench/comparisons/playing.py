@@ -54,11 +54,11 @@ def population(config: Config, replicas: int, purpose: str, variant: Variant = A
     params = config["env_params"] | dict(variant.params) | config.get("world", {})
     if BENCHMARKS[env].side is not None and config["kind"] not in (*DESIGNED, *REFERENCES):
         (players,) = entry(env).players
-        found = one_agent(env, replicas, params | {players: others_in(env, variant)})
+        result = one_agent(env, replicas, params | {players: others_in(env, variant)})
     else:
-        found = make_world(env).population(replicas, **params)
-    found.purpose = purpose
-    return found
+        result = make_world(env).population(replicas, **params)
+    result.purpose = purpose
+    return result
 
 
 def behind(world: Population[Any], channels: Mapping[str, ChannelConfig]) -> Population[Any]:
@@ -278,8 +278,8 @@ def configurations_by_rank(
         return [own]
     tried = []
     for configuration in configurations(world, PROTECTED[task.env], task.budget, numbers):
-        found = judged(world, agent, config, seed, configuration.channels)
-        tried.append((sign(task.measure) * float(found[task.measure].mean()), configuration))
+        result = judged(world, agent, config, seed, configuration.channels)
+        tried.append((sign(task.measure) * float(result[task.measure].mean()), configuration))
         progress(len(tried) / (len(numbers) + 1))
     return [configuration for _, configuration in sorted(tried, key=lambda one: one[0], reverse=True)]
 
@@ -294,11 +294,11 @@ def first_within(
     """
     spent = math.nan
     for configuration in configurations:
-        found = played(task, agent, config, runs, seed, configuration)
-        spent = found.spent[EPSILON]
+        result = played(task, agent, config, runs, seed, configuration)
+        spent = result.spent[EPSILON]
         # Who pools is played as a reference: it has no finite total, and tables say so.
         if getattr(agent, "centralised", False) or (isinstance(task.budget, float) and within(spent, task.budget)):
-            return found, configuration
+            return result, configuration
     raise ValueError(
         f"policy must spend at most epsilon = {task.budget} of each agent in {task.id}, and {agent!r} spends {spent:g} "
         "whatever stands on the channels: its schedule is not public (Policy.public_schedule), or it repeats itself"

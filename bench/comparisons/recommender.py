@@ -59,14 +59,14 @@ class SocialRecommender(Study):
     seeds: ClassVar[tuple[int, int]] = (2, 10)
 
     def cells(self, quick: bool) -> list[Cell]:
-        found = []
+        results = []
         for level, entries in ENTRIES.items():
             for policy, own, form in entries:
                 few = QUICK.get(policy, {}) if quick else {}
                 world = SHOP | form | ({"horizon": 100} if quick else {})
                 one = config("recommender_v0", policy, own | few, LEVELS[level], **world) | {"level": level}
-                found.append(one | {"replicas": 4} if quick else one)
-        return self.sweep(found, range(self.seeds[not quick]))
+                results.append(one | {"replicas": 4} if quick else one)
+        return self.sweep(results, range(self.seeds[not quick]))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         replicas = cell.config.get("replicas", FRESH)

@@ -57,15 +57,15 @@ class TrustingAgent(NamedTuple):
 
 def with_trust(policy: str, *trusted: str, **world: Any) -> list[TrustingAgent]:
     """A designed agent that says itself whom it trusts; a secure sum has the settings that were found for a curator."""
-    found = []
+    results = []
     for one in trusted:
         settings = policy if one == LOCAL else f"{policy}:{CENTRAL if one == DISTRIBUTED else one}"
-        found.append(
+        results.append(
             TrustingAgent(
                 "hand-designed", policy, one, settings, {"trust_model": one}, world={} if one == LOCAL else world
             )
         )
-    return found
+    return results
 
 
 SPEAKERS: dict[str, list[TrustingAgent]] = {
@@ -112,17 +112,17 @@ SIZES = {
 
 def searched() -> list[tuple[Task, TrustingAgent]]:
     """For whom that trusts somebody `python tools tune` finds settings for this study, and in which tasks."""
-    found = []
+    results = []
     for env, speakers in SPEAKERS.items():
         tasks = [task_of(env, size, budget) for size in SIZES[env] for budget in LIMITS]
-        asking = [one for one in speakers if ":" in one.settings and one.trust != DISTRIBUTED]
-        found += [(task, one) for task in tasks if not task.held_out for one in asking]
-    return found
+        asking = [speaker for speaker in speakers if ":" in speaker.settings and speaker.trust != DISTRIBUTED]
+        results += [(task, one) for task in tasks if not task.held_out for one in asking]
+    return results
 
 
 def task_of(env: str, size: str, budget: float) -> Task:
     """A task of the benchmark under a total."""
-    return next(one for one in TASKS.values() if (one.env, one.name, one.budget) == (env, size, budget))
+    return next(task for task in TASKS.values() if (task.env, task.name, task.budget) == (env, size, budget))
 
 
 def size_in_words(config: Config) -> str:
@@ -150,13 +150,13 @@ class TrustStudy(Study):
     seeds: ClassVar[tuple[int, int]] = (2, 10)
 
     def cells(self, quick: bool) -> list[Cell]:
-        found: list[Config] = []
+        results: list[Config] = []
         for env, speakers in SPEAKERS.items():
             for size in SIZES[env]:
                 for budget in LIMITS:
                     task = task_of(env, size, budget)
                     for place, one in enumerate(speakers):
-                        found.append(
+                        results.append(
                             {
                                 "env": env,
                                 "size": size,
@@ -169,7 +169,7 @@ class TrustStudy(Study):
                                 "runs": 4 if quick else task.variant.runs or BENCHMARKS[env].runs,
                             }
                         )
-        return self.sweep(found, range(self.seeds[not quick]))
+        return self.sweep(results, range(self.seeds[not quick]))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         asked = cell.config
@@ -181,11 +181,11 @@ class TrustStudy(Study):
             agent = bring(speaker.policy, **asked["policy_params"])
         one = task_config(task, speaker.policy, **speaker.world)
         configurations = configurations_of(task, speaker, agent, one, cell.seed)
-        found, _ = first_within(task, agent, one, asked["runs"], cell.seed, configurations)
-        value, scale = float(found.metrics[task.measure].mean()), scale_of(task)
+        result, _ = first_within(task, agent, one, asked["runs"], cell.seed, configurations)
+        value, scale = float(result.metrics[task.measure].mean()), scale_of(task)
         assert scale is not None
         low, high = (reference.estimate.value for reference in scale)
-        return Result({"score": (value - scale.alone.values[cell.seed]) / (high - low), "value": value, **found.spent})
+        return Result({"score": (value - scale.alone.values[cell.seed]) / (high - low), "value": value, **result.spent})
 
     def tables(self, results: Results) -> list[Table]:
         rows, standings = list[list[str]](), list[list[str]]()

@@ -17,15 +17,15 @@ from taciturn.wrappers import MessageLimit
 @cache
 def own_benchmarks() -> dict[str, Benchmark]:
     """The contests of this package's worlds, by name: a file each. Raises ValueError, which names the file."""
-    found = {}
+    results = {}
     for file in files(__name__).iterdir():
         world, _, kind = file.name.rpartition(".")
         if kind == "toml":
             try:
-                found[world] = read(file.read_text(encoding="utf-8"))
+                results[world] = read(file.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise ValueError(f"{file.name}: {error}") from error
-    return found
+    return results
 
 
 def is_table(found: Any, world: str) -> bool:
@@ -44,8 +44,8 @@ TABLE_PLUGINS = Plugins(
 
 def benchmarks() -> dict[str, Benchmark]:
     """The contests of the worlds that have one, with usable ones of other packages, in the order of the worlds."""
-    found = own_benchmarks() | {name: read(table) for name, table in TABLE_PLUGINS.load_all().items()}
-    return {world.name: found[world.name] for world in descriptors() if world.name in found}
+    result = own_benchmarks() | {name: read(table) for name, table in TABLE_PLUGINS.load_all().items()}
+    return {world.name: result[world.name] for world in descriptors() if world.name in result}
 
 
 BENCHMARKS = benchmarks()

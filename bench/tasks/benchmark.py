@@ -258,14 +258,14 @@ def composed(kind: Any, given: Any, key: str) -> Any:
         if len(first) > len(kinds):
             raise ValueError(f"{place} must have at most {len(kinds)} entries, not {shown(given)}")
         given = dict(zip(kinds, first, strict=False))
-    found = {}
+    results = {}
     for name, one in mapping(place, given, "a table").items():
         choice(f"a key of {place}", name, kinds)
-        found[name] = value(kinds[name], one, f"{key}.{name}".removeprefix("."))
+        results[name] = value(kinds[name], one, f"{key}.{name}".removeprefix("."))
     for name, one in inspect.signature(kind).parameters.items():
-        if one.default is one.empty and name not in found:
-            raise ValueError(f"{place} must have the key {name!r}, and has {', '.join(found) or 'none'}")
-    return kind(**found)
+        if one.default is one.empty and name not in results:
+            raise ValueError(f"{place} must have the key {name!r}, and has {', '.join(results) or 'none'}")
+    return kind(**results)
 
 
 def value(kind: Any, given: Any, key: str) -> Any:

@@ -15,10 +15,10 @@ def loss(channel: Any, sensitivity: float | None = None, *, shuffled: int | None
     if key not in channel.losses:
         mechanism: Any = channel.config.mechanism
         if shuffled is not None:  # where senders read the messages, each knows its own
-            found = mechanism.summed_loss(max(shuffled - (channel.observer in ("neighbour", "public")), 1))
+            result = mechanism.summed_loss(max(shuffled - (channel.observer in ("neighbour", "public")), 1))
         else:
-            found = mechanism.loss(sensitivity) if rate >= 1 else SampledLoss(loss(channel), rate)
-        channel.losses[key] = found
+            result = mechanism.loss(sensitivity) if rate >= 1 else SampledLoss(loss(channel), rate)
+        channel.losses[key] = result
     return channel.losses[key]
 
 

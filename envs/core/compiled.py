@@ -195,7 +195,13 @@ def rebound(function: Any, scope: dict[str, Any]) -> Any:
 @cache
 def global_names(code: Any) -> tuple[str, ...]:
     """The names of the globals that a function reads. (`co_names` has the names of attributes, too.)"""
-    return tuple(dict.fromkeys(one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"))
+    return tuple(
+        dict.fromkeys(
+            get_instruction.argval
+            for get_instruction in dis.get_instructions(code)
+            if get_instruction.opname == "LOAD_GLOBAL"
+        )
+    )
 
 
 def uses(function: Any, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,11 +231,11 @@ def described_code(code: CodeType) -> str:
     """A text of a function's code, the same in every process: the code of a comprehension within it has an address, and
     the order of a set differs."""
     constants: list[Any] = []
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            constants.append(described_code(one))
+    for co_const in code.co_consts:
+        if isinstance(co_const, CodeType):
+            constants.append(described_code(co_const))
         else:
-            constants.append(sorted(map(repr, one)) if isinstance(one, frozenset) else one)
+            constants.append(sorted(map(repr, co_const)) if isinstance(co_const, frozenset) else co_const)
     return repr((code.co_code, constants, code.co_names, code.co_varnames))
 
 
@@ -263,11 +269,11 @@ def callees(
     function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], counting: bool, made: dict[str, Any]
 ) -> dict[str, Any]:
     """The globals of a function, in which functions are compiled."""
-    found = {
+    results = {
         name: callee(value, machine, counting, made) if isinstance(value, FunctionType) else value
         for name, value in uses(function, known).items()
     }
-    return function.__globals__ | found
+    return function.__globals__ | results
 
 
 def compiled(loop: Any, functions: Mapping[str, Any], given: Any, world: str = "") -> kernels.Loop | None:
@@ -386,9 +392,9 @@ def array_of_field(state_type: Any, name: str, given: Any) -> Array:
 def arrays_type(names: tuple[str, ...], kind: str = "Arrays") -> Any:
     """The type of the arrays of a replica, and of those of all; found again by its name when a kernel is loaded."""
     name = f"{kind}_{hashlib.sha256(' '.join(names).encode()).hexdigest()[:8]}"
-    globals()[name] = found = namedtuple(name, names)
-    found.__module__ = __name__
-    return found
+    globals()[name] = result = namedtuple(name, names)
+    result.__module__ = __name__
+    return result
 
 
 @cache
@@ -414,7 +420,7 @@ def may_compile() -> bool:
 def why_not(error: Exception, functions: Mapping[str, Any]) -> str:
     """A compiler error in one line: the function, the line and the reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    places = [found for found in re.findall(r'File "([^"]+)", line (\d+)', str(error)) if "numba" not in found[0]]
+    places = [result for result in re.findall(r'File "([^"]+)", line (\d+)', str(error)) if "numba" not in result[0]]
     reasons = [
         line for line in lines if not line.startswith(("File ", "Failed in", "During:", "- ", "def ", "^", "<source"))
     ]
@@ -430,8 +436,10 @@ def why_not(error: Exception, functions: Mapping[str, Any]) -> str:
 
 def all_functions(functions: Mapping[str, Any]) -> dict[str, Any]:
     """These functions, and those that they call."""
-    found = {function.__qualname__: function for function in functions.values()}
-    for function in list(found.values()):
+    results = {function.__qualname__: function for function in functions.values()}
+    for function in list(results.values()):
         called = {name: value for name, value in uses(function, {}).items() if isinstance(value, FunctionType)}
-        found |= {name: value for name, value in all_functions(called).items() if name not in found} if called else {}
-    return found
+        results |= (
+            {name: value for name, value in all_functions(called).items() if name not in results} if called else {}
+        )
+    return results

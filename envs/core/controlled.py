@@ -120,8 +120,8 @@ class Controlled(Played):
         if self._forms is None or self._forms[0] is not inner.params:
             forms = {role: policy.closed_form(inner.view(policy)) for role, policy in others.items()}
             self._forms = inner.params, {} if None in forms.values() else forms
-        found: dict[str, Any] = self._forms[1]
-        return found
+        result: dict[str, Any] = self._forms[1]
+        return result
 
     def _begin_others(self) -> None:
         """Begin a run of the policies of the others; those whose answers are part of the inner population's step only

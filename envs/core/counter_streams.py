@@ -122,10 +122,10 @@ def binomial(trials: int, probability: float, rng: Array, source: int) -> int:
     if rare == 0.0:
         return trials if probability > 0.5 else 0
     if trials * rare < SEARCHED:
-        found = invert_binomial(uniform(rng, source), trials, rare, (1.0 - rare) ** float(trials))
+        result = invert_binomial(uniform(rng, source), trials, rare, (1.0 - rare) ** float(trials))
     else:
-        found = reject_binomial(trials, rare, rng, source)
-    return found if probability <= 0.5 else trials - found
+        result = reject_binomial(trials, rare, rng, source)
+    return result if probability <= 0.5 else trials - result
 
 
 def reject_binomial(trials: int, probability: float, rng: Array, source: int) -> int:

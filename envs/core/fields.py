@@ -79,7 +79,7 @@ def owners(state_type: Any) -> dict[str, Owner]:
 
 @cache
 def _owners(state_type: Any) -> dict[str, Owner]:
-    return {one.name: one.metadata.get("owner", Owner()) for one in dataclasses.fields(state_type)}
+    return {field.name: field.metadata.get("owner", Owner()) for field in dataclasses.fields(state_type)}
 
 
 def of_kind(state_type: Any, kind: str) -> frozenset[str]:
@@ -90,9 +90,9 @@ def of_kind(state_type: Any, kind: str) -> frozenset[str]:
 def shapes_of(state_type: Any, params: Any) -> dict[str, Any]:
     """The sizes and shapes of the fields that were declared with one."""
     return {
-        one.name: shape(params)
-        for one in dataclasses.fields(state_type)
-        if (shape := one.metadata.get("shape")) is not None
+        field.name: shape(params)
+        for field in dataclasses.fields(state_type)
+        if (shape := field.metadata.get("shape")) is not None
     }
 
 

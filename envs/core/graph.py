@@ -133,8 +133,8 @@ class Graph:
         if self.is_complete:
             return np.asarray(x.sum(1, keepdims=True) - x)
         by_node = np.swapaxes(x, 0, 1)
-        found = self._links @ by_node.reshape(self.num_nodes, -1)
-        return np.swapaxes(found.reshape(by_node.shape), 0, 1).astype(x.dtype)
+        result = self._links @ by_node.reshape(self.num_nodes, -1)
+        return np.swapaxes(result.reshape(by_node.shape), 0, 1).astype(x.dtype)
 
     def closed_neighbourhoods(self, nodes: Ints) -> Any:
         """The nodes int64[n] with their neighbours, a SciPy CSR array of ones, [n, N], whose columns are in increasing
@@ -145,9 +145,9 @@ class Graph:
             shape = (len(nodes), self.num_nodes)
             columns = np.tile(np.arange(self.num_nodes), len(nodes))
             return csr_array((np.ones(columns.size), columns, np.arange(len(nodes) + 1) * self.num_nodes), shape=shape)
-        found = (self._links + eye_array(self.num_nodes, format="csr"))[nodes]
-        found.sort_indices()
-        return found
+        result = (self._links + eye_array(self.num_nodes, format="csr"))[nodes]
+        result.sort_indices()
+        return result
 
     @cached_property
     def _links(self) -> Any:

@@ -152,7 +152,7 @@ class Hooks(ABC, Generic[S]):
 
     def numbers(self, **more: Any) -> Any:
         """The world's parameters that are numbers or arrays, and `more`, whose names may be among them."""
-        values = {one.name: getattr(self.params, one.name) for one in dataclasses.fields(self.params)}
+        values = {field.name: getattr(self.params, field.name) for field in dataclasses.fields(self.params)}
         known = {name: value for name, value in values.items() if isinstance(value, bool | int | float | np.ndarray)}
         known |= more
         return compiled.arrays_type(tuple(known), "Params")(**known)

@@ -289,7 +289,7 @@ class LevelChoice(Around):
             for level in self.grid
         ]
         shape = (self.num_envs, self.roles[COMMUNICATOR].num_agents)
-        return np.stack([np.broadcast_to(one, shape) for one in fits], 2).astype(np.int8)
+        return np.stack([np.broadcast_to(fit, shape) for fit in fits], 2).astype(np.int8)
 
     def default_action(self, role: str) -> Array:
         """Of speakers: level 0."""

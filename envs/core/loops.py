@@ -50,14 +50,14 @@ class Loops(dict[Any, Any]):
         watched = watching(world)
         if self._built and self.compiles and not watched:
             try:
-                found = compiled.compiled(loop, functions, given, world.name * (self._built > 1))
+                result = compiled.compiled(loop, functions, given, world.name * (self._built > 1))
             except Exception as error:  # the compiler raises many kinds
                 why = compiled.why_not(error, compiled.all_functions(functions))
                 warnings.warn(f"{world.name} plays uncompiled: {why}", NotCompiled, stacklevel=2)
                 self.compiles = False
             else:
-                if found is not None:
-                    return found
+                if result is not None:
+                    return result
         return compiled.uncompiled(loop, functions | watched, {})
 
     def call(self, world: Any, key: Any, given: Any, effort: float) -> None:

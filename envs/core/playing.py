@@ -103,10 +103,10 @@ def _prescribed(env: Any, policy: Any) -> dict[str, Any]:
     if not hasattr(policy, "prescribes"):
         return {}
     try:
-        found: dict[str, Any] = policy.prescribes(env.view(policy))
+        result: dict[str, Any] = policy.prescribes(env.view(policy))
     except ValueError:
         return {}
-    return found
+    return result
 
 
 class Rollout:

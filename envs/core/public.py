@@ -187,10 +187,10 @@ class PublicView:
         """
 
         def here(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
-            found = function(*given, **named)
+            result = function(*given, **named)
             if given or named:
-                return found
-            return tuple(one[replica : replica + 1] for one in found) if isinstance(found, tuple) else found
+                return result
+            return tuple(one[replica : replica + 1] for one in result) if isinstance(result, tuple) else result
 
         functions = {name: partial(here, one) for name, one in self.functions.items()}
         roles = {**self.roles, role: replace(self.roles[role], num_agents=1)}

@@ -97,10 +97,10 @@ class Replicas(Stored[S]):
         if self._splits:
             run_by(ACT)
             self.between(live)
-        found = run_by((RECEIVE if self._splits else ACT | RECEIVE) | OBSERVE | more)
+        result = run_by((RECEIVE if self._splits else ACT | RECEIVE) | OBSERVE | more)
         self._turn = (self._turn + 1) % self._cycle
         self._state, self._seen_state = object(), None
-        return found
+        return result
 
     def _close(self, over: Array, live: Array) -> None:
         """Do what else happens as runs end, `over` bool[B, 2] (terminated, truncated): some perhaps because budgets are

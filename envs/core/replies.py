@@ -129,9 +129,9 @@ class AliasTable:
         width = self.cells.shape[1]
         place = uniform * width
         cell = place.astype(np.int64)
-        found = self.cells.ravel().take(row * width + cell)
-        other = found.astype(np.int64)
-        return self.first.take(row) + np.where(place - cell < found - other, cell, other)
+        result = self.cells.ravel().take(row * width + cell)
+        other = result.astype(np.int64)
+        return self.first.take(row) + np.where(place - cell < result - other, cell, other)
 
 
 class ReplySums:

@@ -81,14 +81,14 @@ def full_info(population: Any, lazy_info: Callable[[], Info], live: Array) -> In
 
 def without_meaning(population: Any) -> Info:
     """The values of `empty_info` for all replicas: [B], [B, K], or `{role: [B, N]}`."""
-    replicas, found = population.num_envs, dict[str, Any]()
+    replicas, result = population.num_envs, dict[str, Any]()
     for key, value in population.empty_info().items():
         if isinstance(value, Mapping):
             agents = {role: population.roles[role].num_agents for role in value}
-            found[key] = {role: np.full((replicas, agents[role]), one) for role, one in value.items()}
+            result[key] = {role: np.full((replicas, agents[role]), one) for role, one in value.items()}
         else:
-            found[key] = np.broadcast_to(value, (replicas, *np.shape(value)))
-    return found
+            result[key] = np.broadcast_to(value, (replicas, *np.shape(value)))
+    return result
 
 
 def measured(population: Any, name: Any) -> Array:

@@ -51,8 +51,8 @@ class Stored(Run[S]):
         if self._seen_state is None:
             names = (field.name for field in dataclasses.fields(self.state_type))
             self._seen_state = self.state_type(**{name: self.column(name).copy() for name in names})
-        found: S = self._seen_state
-        return found
+        result: S = self._seen_state
+        return result
 
     def column(self, name: str) -> Array:
         return self._by_name[name]

@@ -68,11 +68,11 @@ def size_of(layout: Layout) -> int:
 
 def places(layout: Named) -> dict[str, tuple[int, Layout]]:
     """The first word and the layout of each part, by its name."""
-    found, word = {}, 0
+    result, word = {}, 0
     for name, one in layout.parts:
-        found[name] = word, one
+        result[name] = word, one
         word += size_of(one)
-    return found
+    return result
 
 
 class Table:

@@ -95,10 +95,10 @@ def cheapest_epsilon(
     for _ in range(13):
         prices = price(theta, grid, cost, reporting)
         best = np.argmin(prices, -1)[..., None]
-        found = np.take_along_axis(prices, best, -1)[..., 0]
-        lower = inside & (found < least)
+        result = np.take_along_axis(prices, best, -1)[..., 0]
+        lower = inside & (result < least)
         chosen = np.where(lower, np.take_along_axis(grid, best, -1)[..., 0], chosen)
-        least, inside = np.where(lower, found, least), best[..., 0] > 0
+        least, inside = np.where(lower, result, least), best[..., 0] > 0
         if not inside.any():
             break
         low, high = (np.take_along_axis(grid, np.clip(best + d, 0, grid.shape[-1] - 1), -1) for d in (-1, 1))

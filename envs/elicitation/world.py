@@ -392,8 +392,8 @@ class Elicitation(Replicas[State]):
         if (stale := np.isnan(bound)).any():
             cases = np.column_stack([self.column("theta")[stale], self.column("target")[stale]])
             cases, of = np.unique(cases, axis=0, return_inverse=True)
-            found = payment_lower_bound(cases[:, :-1], cases[:, -1], self.cost, self.reporting)
-            bound[stale] = found[of.ravel()]
+            result = payment_lower_bound(cases[:, :-1], cases[:, -1], self.cost, self.reporting)
+            bound[stale] = result[of.ravel()]
 
     def send(self, live: Array) -> None:
         """Send the reports; an individual that a budget stops counts as having stayed away."""

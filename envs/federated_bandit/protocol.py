@@ -127,7 +127,7 @@ def collection(graph: Any, sink: int) -> Exchange:
     graph = connected(graph, "graph")
     m = graph.num_nodes
     sink = integer("sink", sink, at_least=0, at_most=m - 1)
-    hops, towards = (found[:, 0] for found in shortest_paths(graph, np.array([sink])))
+    hops, towards = (result[:, 0] for result in shortest_paths(graph, np.array([sink])))
     slots = int(hops.max())
     sac, place = np.zeros((slots, m), np.int64), np.arange(m)
     for slot in range(slots):
@@ -144,9 +144,9 @@ def shortest_paths(graph: Graph, sinks: Ints) -> tuple[Ints, Ints]:
         return (agents[:, None] != sinks).astype(np.int64), np.tile(sinks, (graph.num_nodes, 1))
     ends = np.repeat(agents, graph.degrees)
     hops, towards = graph.distances(sinks), np.repeat(sinks[:, None], graph.num_nodes, 1)
-    for far, found in zip(hops, towards, strict=True):
+    for far, result in zip(hops, towards, strict=True):
         nearer = np.flatnonzero(far[graph.indices] < far[ends])[::-1]  # the last one assigned stays
-        found[ends[nearer]] = graph.indices[nearer]
+        result[ends[nearer]] = graph.indices[nearer]
     return np.ascontiguousarray(hops.T), np.ascontiguousarray(towards.T)
 
 

@@ -365,8 +365,8 @@ class FederatedBandit(Replicas[State]):
     def cost_bound(self) -> Floats:
         """The cost by the paper's bound, every edge in every slot of a round (Theorem 3), float64[B]."""
         p, bound = self.params, self.column("rounds") * self.traffic.bound
-        found: Floats = communication_cost(self.column("uploads"), bound, p.server_link_cost, p.agent_link_cost)
-        return found
+        result: Floats = communication_cost(self.column("uploads"), bound, p.server_link_cost, p.agent_link_cost)
+        return result
 
     def measures(self) -> dict[str, Callable[[], Array]]:
         current_info = ("regret", "local_regret", "cost", "transmissions", "rounds", "active_arms")

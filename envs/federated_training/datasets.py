@@ -120,17 +120,19 @@ def load_mnist(path: str | Path) -> Dataset:
         raise FileNotFoundError(f"path must be an .npz file, but {str(path)!r} does not exist")
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            found = {name: archive[name] for name in names if name in archive}
+            results = {name: archive[name] for name in names if name in archive}
     except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{str(path)!r} is not a readable .npz file: {error}") from error
-    if missing := [name for name in names if name not in found]:
+    if missing := [name for name in names if name not in results]:
         raise ValueError(f"{str(path)!r} must contain the arrays {', '.join(names)}, but has no {', '.join(missing)}")
-    for name, array in found.items():
+    for name, array in results.items():
         ndim = 3 if name.startswith("x") else 1
         if array.ndim != ndim or array.dtype != np.uint8:
             raise ValueError(f"{name} in {str(path)!r} must be uint8 with {ndim} axes, not {array.dtype}{array.shape}")
-    train_x, test_x = (found[name].reshape(len(found[name]), -1) / np.float32(255) for name in ("x_train", "x_test"))
-    return Dataset(train_x, found["y_train"], test_x, found["y_test"])
+    train_x, test_x = (
+        results[name].reshape(len(results[name]), -1) / np.float32(255) for name in ("x_train", "x_test")
+    )
+    return Dataset(train_x, results["y_train"], test_x, results["y_test"])
 
 
 def partition(labels: Array, num_clients: int, rng: np.random.Generator, concentration: float | None = None) -> Array:

@@ -245,11 +245,11 @@ class FederatedTraining(RoundStopping):
         """The order in which each of these clients goes through its samples, int64[n, E, S]."""
         samples, streams = self.column("samples"), self.generators("training")
         some = [client[replica == b] for b in np.unique(replica)]
-        found = [
+        results = [
             epoch_order(samples[b, clients], self.params.epochs, streams[b])
             for b, clients in zip(np.unique(replica), some, strict=True)
         ]
-        return np.concatenate(found)
+        return np.concatenate(results)
 
     def splits(self) -> bool:
         return True

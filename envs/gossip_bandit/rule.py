@@ -96,9 +96,9 @@ def drawn_from(row: int, first: Any, cells: Any, drawn: float) -> int:
     """Draw from a row of an alias table with a uniform number (`AliasTable.draw`)."""
     place = drawn * cells.shape[1]
     cell = int(place)
-    found = cells[row, cell]
-    other = int(found)
-    return int(first[row] + (cell if place - cell < found - other else other))
+    result = cells[row, cell]
+    other = int(result)
+    return int(first[row] + (cell if place - cell < result - other else other))
 
 
 def add_reply_noise(counts: Any, received: int, noise: Any, rng: Any, source: int) -> None:

@@ -363,8 +363,10 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         most; `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.
         """
         by_agent = ("popularity", "preference", "requests", "epsilon_per_requester")
-        found = {name: np.array(value(), np.float64) for name, value in self.measures().items() if name not in by_agent}
-        return found | {"epsilon_per_requester": self.basic_epsilon(self.state.requests.max(1))}
+        results = {
+            name: np.array(value(), np.float64) for name, value in self.measures().items() if name not in by_agent
+        }
+        return results | {"epsilon_per_requester": self.basic_epsilon(self.state.requests.max(1))}
 
     describe, draw = drawing.describe, drawing.draw
 

@@ -83,11 +83,11 @@ def draw_repositories(state: Any, arrays: Any, params: Any, rng: Any) -> None:
             for m in range(size):
                 arrays.held[i, m] = arrays.held[0, m]
         else:
-            left, found = len(arrays.items), 0
+            left, result = len(arrays.items), 0
             for k in range(len(arrays.items)):  # selection sampling (Knuth, 3.4.2, algorithm S)
-                if uniform(rng, REPOSITORIES) * left < size - found:
-                    arrays.held[i, found] = k
-                    found += 1
+                if uniform(rng, REPOSITORIES) * left < size - result:
+                    arrays.held[i, result] = k
+                    result += 1
                 left -= 1
             for m in range(size - 1 if len(params.starts) > 0 else 0):
                 other = m + int(uniform(rng, ARRIVALS) * (size - m))

@@ -26,8 +26,8 @@ bumps, 5] in [0, 2]; `matrix` [B, 5, d + 1], whose absolute values add up to 1."
 def optimum(contexts: Floats, directions: Floats, phases: Floats) -> Floats:
     """g(c) = .5 + .42 sin(pi (A (c - .5) + phi)), [..., 5], for contexts [..., d], A [..., 5, d] and phi [..., 5]."""
     turned = (directions @ (contexts - 0.5)[..., None])[..., 0] + phases
-    found: Floats = 0.5 + 0.42 * np.sin(np.pi * turned)
-    return found
+    result: Floats = 0.5 + 0.42 * np.sin(np.pi * turned)
+    return result
 
 
 def number_of_bumps(family: Any) -> int:
@@ -47,23 +47,23 @@ def means(family: Any, contexts: Floats, items: Floats, instance: Instance) -> F
         ValueError: a callable returns another shape, or a value outside [0, 1].
     """
     if callable(family):
-        found = np.asarray(family(contexts, items), np.float64)
+        result = np.asarray(family(contexts, items), np.float64)
         shape = np.broadcast_shapes(contexts.shape[:-1], items.shape[:-1])
-        if found.shape != shape or not ((found >= 0) & (found <= 1)).all():
-            bad = found.shape if found.shape != shape else float(found[~((found >= 0) & (found <= 1))][0])
+        if result.shape != shape or not ((result >= 0) & (result <= 1)).all():
+            bad = result.shape if result.shape != shape else float(result[~((result >= 0) & (result <= 1))][0])
             raise ValueError(f"family must return mean rewards in [0, 1] of shape {shape}, not {shown(bad)}")
-        return found
+        return result
     if family == "linear":
         with_one = np.concatenate([np.ones((*contexts.shape[:-1], 1)), 2 * contexts - 1], -1)
         slopes = (instance["matrix"][:, None] @ with_one[..., None])[..., 0]
         return np.asarray(0.5 + 0.45 * ((2 * items - 1) * slopes).sum(-1))
     weights, directions, phases = (instance[name] for name in ("weights", "directions", "phases"))
-    found = np.zeros(np.broadcast_shapes(contexts.shape[:-1], items.shape[:-1]))
+    result = np.zeros(np.broadcast_shapes(contexts.shape[:-1], items.shape[:-1]))
     for k, (height, radius) in enumerate(BUMPS[: number_of_bumps(family)]):
         centre = optimum(contexts, directions[:, k, None], phases[:, k, None])
         distance = np.sqrt(((weights[:, None] * (items - centre)) ** 2).sum(-1))
-        found = np.maximum(found, height * np.maximum(0.0, 1 - distance / radius))
-    return FLOOR + SPAN * found
+        result = np.maximum(result, height * np.maximum(0.0, 1 - distance / radius))
+    return FLOOR + SPAN * result
 
 
 # The same for one replica.

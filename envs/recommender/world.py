@@ -206,13 +206,13 @@ def read_growth(growth: Any) -> tuple[tuple[int, float], ...]:
         pairs = [(start, fraction) for start, fraction in growth]
     except (TypeError, ValueError) as error:
         raise ValueError(f"{wanted}, not {shown(growth)}") from error
-    found = sorted(
+    result = sorted(
         (integer("round in growth", start, at_least=1), number("fraction in growth", fraction, above=0))
         for start, fraction in pairs
     )
-    if sum(fraction for _, fraction in found) >= 1:
+    if sum(fraction for _, fraction in result) >= 1:
         raise ValueError(f"{wanted}, not {shown(growth)}")
-    return tuple(found)
+    return tuple(result)
 
 
 class Recommender(Exchange[State]):

@@ -53,13 +53,13 @@ def scratch(params: Any) -> dict[str, Array]:
     sizes = {"group": n, "first": n, "balls": n + options, "buckets": 1 << (2 * n).bit_length(), "named": options}
     if params.congestion:
         sizes |= dict.fromkeys(("following", "place", "left", "movers"), n * copies) | {"head": n, "tail": n}
-    found = {name: np.zeros(size, np.int64) for name, size in sizes.items()}
+    results = {name: np.zeros(size, np.int64) for name, size in sizes.items()}
     if params.dissemination != "walk" or params.network.is_complete:
         size = min(n, table_size(float(copies)))
-        found |= {"thrown": np.zeros(n, np.int64), "guide": np.zeros(size, np.int64), "table": np.zeros(size)}
+        results |= {"thrown": np.zeros(n, np.int64), "guide": np.zeros(size, np.int64), "table": np.zeros(size)}
     if params.dissemination == "aggregated":
-        found |= {"gram": np.zeros((options + 1, options + 1)), "drawn": np.zeros((3, options + 1))}
-    return found
+        results |= {"gram": np.zeros((options + 1, options + 1)), "drawn": np.zeros((3, options + 1))}
+    return results
 
 
 # Messages.
@@ -112,8 +112,8 @@ def group_messages(arrays: Any, params: Any, most: int) -> int:
     One-hot messages are grouped by option, and others by a hash table of their bits.
     """
     n, options = params.num_agents, params.num_options
-    found = options + 1 if params.one_hot else 0
-    for g in range(found):
+    result = options + 1 if params.one_hot else 0
+    for g in range(result):
         arrays.balls[g] = 0
     for slot in range(0 if params.one_hot else len(arrays.buckets)):
         arrays.buckets[slot] = -1
@@ -127,16 +127,16 @@ def group_messages(arrays: Any, params: Any, most: int) -> int:
                 while arrays.buckets[slot] >= 0 and not alike(i, arrays.first[arrays.buckets[slot]], arrays.bits):
                     slot = (slot + 1) & (len(arrays.buckets) - 1)
                 if arrays.buckets[slot] < 0:
-                    if found == most:
+                    if result == most:
                         return most + 1
-                    arrays.buckets[slot] = found
-                    arrays.first[found] = i
-                    arrays.balls[found] = 0
-                    found += 1
+                    arrays.buckets[slot] = result
+                    arrays.first[result] = i
+                    arrays.balls[result] = 0
+                    result += 1
                 g = arrays.buckets[slot]
             arrays.group[i] = g
             arrays.balls[g] += params.copies
-    return found
+    return result
 
 
 def deliver(agent: int, copies: int, some: int, arrays: Any) -> None:
@@ -247,11 +247,11 @@ def perturb_copies(arrays: Any, params: Any, rng: Any) -> None:
     Binomial(C_ij, p) + Binomial(V_i - C_ij, q)."""
     for i in range(params.num_agents):
         for k in range(params.num_options):
-            ones, found = arrays.counts[i, k], 0
+            ones, result = arrays.counts[i, k], 0
             for bit in range(2):
                 copies = ones if bit == 1 else arrays.received[i] - ones
-                found += binomial(copies, params.p if bit == 1 else params.q, rng, NOISE)
-            arrays.counts[i, k] = found
+                result += binomial(copies, params.p if bit == 1 else params.q, rng, NOISE)
+            arrays.counts[i, k] = result
 
 
 # Walks.
@@ -297,7 +297,7 @@ def walk_complete(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -
     random other agent with probability (N-1)^(1-L); otherwise it is at a uniformly random agent.
     """
     count_senders(state, arrays, params)
-    even, found = params.walk_length % 2 == 0, group_messages(arrays, params, params.num_agents)
+    even, result = params.walk_length % 2 == 0, group_messages(arrays, params, params.num_agents)
     chance = float(params.num_agents - 1) ** float(-params.walk_length if even else 1 - params.walk_length)
     for i in range(params.num_agents):
         if arrays.arrives[i]:
@@ -306,7 +306,7 @@ def walk_complete(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -
             some = name_bits(g, arrays, params) if special > 0 else 0
             for _ in range(special):
                 deliver(i if even else walk_step(i, uniform(rng, ENDS), params), 1, some, arrays)
-    for g in range(found):
+    for g in range(result):
         throw_group(arrays.balls[g], name_bits(g, arrays, params), arrays, rng)
     return finish(state, arrays, params, rng)
 
@@ -437,7 +437,7 @@ def approximate(arrays: Any, params: Any, rng: Any) -> None:
     cumulants, with a relative error of order V_i^-1/2 in an agent's counts and 1/V_i in its choices.
     """
     size, share = params.num_options + 1, params.copies / params.num_agents
-    means, before, found = arrays.drawn[0], arrays.drawn[1], arrays.drawn[2]
+    means, before, result = arrays.drawn[0], arrays.drawn[1], arrays.drawn[2]
     count_together(arrays, params)
     for a in range(size):
         means[a], before[a] = share * arrays.gram[0, a], 0.0
@@ -445,15 +445,15 @@ def approximate(arrays: Any, params: Any, rng: Any) -> None:
     for i in range(params.num_agents):
         part, rest = centred(params.num_agents - i)
         for a in range(size):
-            found[a] = means[a]
+            result[a] = means[a]
         for c in range(size):
             step = rest * normal(rng, ENDS) - part * before[c]
             before[c] += step
             for r in range(size):
-                found[r] += step * arrays.gram[c, r]
-        arrays.received[i] = max(0, math.floor(found[0] + 0.5))
+                result[r] += step * arrays.gram[c, r]
+        arrays.received[i] = max(0, math.floor(result[0] + 0.5))
         for k in range(params.num_options):
-            arrays.counts[i, k] = max(0, min(arrays.received[i], math.floor(found[k + 1] + 0.5)))
+            arrays.counts[i, k] = max(0, min(arrays.received[i], math.floor(result[k + 1] + 0.5)))
 
 
 def approximate_fresh(arrays: Any, params: Any, rng: Any) -> None:

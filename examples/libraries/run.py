@@ -122,31 +122,31 @@ def lines_of(library: Library) -> list[str]:
 
 def page(kept: dict[str, Any]) -> str:
     """The page of the docs."""
-    found = {library.name: kept["libraries"].get(library.name, NOT_RUN) for library in LIBRARIES}
-    worlds = list(dict.fromkeys(world for one in found.values() for world in one.get("worlds", ())))
+    results = {library.name: kept["libraries"].get(library.name, NOT_RUN) for library in LIBRARIES}
+    worlds = list(dict.fromkeys(world for one in results.values() for world in one.get("worlds", ())))
     text = [INTRODUCTION.format(**kept["machine"]), "## Libraries", ""]
     text += [
         "| library | version | example | lines | glue lines | seconds |",
         "| --- | --- | --- | ---: | ---: | ---: |",
     ]
     for library in LIBRARIES:
-        one, lines = found[library.name], lines_of(library)
+        one, lines = results[library.name], lines_of(library)
         state = f"[runs](#{anchor(library)})" if "printed" in one else f"[cannot run](#{anchor(library)})"
         glue = sum(line.endswith("# glue") for line in lines)
         counts = f"{len(lines)} | {glue} | {one['seconds']}" if "printed" in one else "- | - | -"
         text.append(f"| {library.title} | {one['version']} | {state} | {counts} |")
     text += ["", "## Worlds", "", WORLDS, ""]
-    able = [library for library in LIBRARIES if found[library.name].get("worlds")]
+    able = [library for library in LIBRARIES if results[library.name].get("worlds")]
     text.append("| library | " + " | ".join(world.removesuffix("_v0").replace("_", " ") for world in worlds) + " |")
     text.append("| --- |" + " ---: |" * len(worlds))
     notes: list[str] = []
     for library in able:
-        rows = found[library.name]["worlds"]
+        rows = results[library.name]["worlds"]
         cells = [cell(rows.get(world, {"error": "not reached"}), notes) for world in worlds]
         text.append(f"| {library.title} | " + " | ".join(cells) + " |")
     text += ["", *(f"{number}. {note}" for number, note in enumerate(notes, 1)), ""]
     for library in LIBRARIES:
-        text += section(library, found[library.name])
+        text += section(library, results[library.name])
     return "\n".join(text)
 
 

@@ -18,12 +18,12 @@ class Rumours(Study):
     facets = ("privacy",)
 
     def cells(self, quick: bool) -> list[Cell]:
-        found = [
+        results = [
             config("rumour:rumour_v0", "rumour:Sceptic", {"clear": clear}, privacy)
             for privacy in ("NoPrivacy", "rumour:Shrug:0.5")
             for clear in (0.0, 0.2, 1.0)
         ]
-        return self.sweep(found, range(3 if quick else 20))
+        return self.sweep(results, range(3 if quick else 20))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         return play(cell, replicas=10)

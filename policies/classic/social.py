@@ -187,8 +187,8 @@ class GosInE(IsolatedUCB):
     def active(self) -> Bools:
         """The options of each agent, [B, N, K]."""
         options = np.arange(self._options)
-        found: Bools = self._sticky | (self._extra[..., :1] == options) | (self._extra[..., 1:] == options)
-        return found
+        result: Bools = self._sticky | (self._extra[..., :1] == options) | (self._extra[..., 1:] == options)
+        return result
 
     def index(self, pulls: Array, signals: Array) -> Floats:
         return np.where(self.active(), super().index(pulls, signals), -np.inf)

@@ -93,5 +93,5 @@ class GrowingSchedule(Policy):
         if self._mechanism is None or self._mechanism.kind == "none":
             return np.zeros(pulls.shape)
         of_mean = self._mechanism.variance_of_mean(np.full(pulls.shape, 0.5), 1.0 / pulls, self._agents)
-        found: Floats = pulls**2 * self._agents * of_mean
-        return found
+        result: Floats = pulls**2 * self._agents * of_mean
+        return result

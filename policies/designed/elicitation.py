@@ -53,7 +53,7 @@ def winners_share(theta: Floats, num_reports: int) -> Floats:
     gap = m * counts - n
     worth = np.where(gap > 0, counts / np.maximum(gap, 1), 0.0)
     log_poisson = n * math.log(n) - n - math.lgamma(n + 1)
-    found = np.zeros(n + 1)
+    result = np.zeros(n + 1)
     nearest = np.abs(k[:, None] / n - np.array(CENTRES)).argmin(1)
     half = kept // 2 + 1
     twice = np.where((np.arange(half) == 0) | (2 * np.arange(half) == kept), 1.0, 2.0)
@@ -79,8 +79,8 @@ def winners_share(theta: Floats, num_reports: int) -> Floats:
         )
         at_most = np.clip((below @ angles).real / mass, 0.0, 1.0)
         at_most[-1] = 1.0
-        found[chosen] = worth @ np.diff(at_most, axis=0, prepend=0.0)
-    return found
+        result[chosen] = worth @ np.diff(at_most, axis=0, prepend=0.0)
+    return result
 
 
 def count_distribution(chances: Floats) -> Floats:
@@ -227,10 +227,10 @@ class InformedPlatform(Platform):
         """Replace the best announcements where an option is better; returns the least losses."""
         tried = np.stack(np.broadcast_arrays(*option, desired)[:4], -1).astype(np.float64)
         tried[:, 2] = np.minimum(tried[:, 2], view.params.max_scale)
-        found = self._losses(view, theta, desired, tried)
-        better = found < least
+        result = self._losses(view, theta, desired, tried)
+        better = result < least
         best[better] = tried[better]
-        return np.where(better, found, least)
+        return np.where(better, result, least)
 
     def _losses(self, view: PublicView, theta: Floats, desired: Floats, tried: Floats) -> Floats:
         """The expected losses of announcements [B, 4] in the replicas, [B]; infinite where someone stays away, or where

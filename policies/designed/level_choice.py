@@ -26,10 +26,10 @@ class Speaker(Policy):
 
     def place(self, name: str, level: Any) -> int:
         """The action that chooses this level; ValueError if it is not in the grid."""
-        found = np.flatnonzero(self._grid == level)
-        if not found.size:
+        result = np.flatnonzero(self._grid == level)
+        if not result.size:
             raise ValueError(f"{name} must be one of the world's levels {self._grid.tolist()}, not {shown(level)}")
-        return int(found[0])
+        return int(result[0])
 
 
 class ConstantLevel(Speaker):

@@ -80,7 +80,7 @@ class LogisticBandit(ItemPolicy, Learner):
         """Find the prior: its mean [m], its covariance [m, m], and features of random pairs [n, m]."""
         world = view.practice(self.worlds, num_agents=AGENTS, graph="none", growth=(), horizon=self.rounds)
         world.reset(seed=self.seed)
-        player, found, likes = Random(), [], []
+        player, result, likes = Random(), [], []
         player.reset(world, world.stream("policy"))
         where, replica = world.roles[player.role].layout.slices["context"], np.arange(self.worlds)[:, None]
         items, waves = world.view().catalogue()[0], self.waves(view.params.context_dim)
@@ -88,11 +88,11 @@ class LogisticBandit(ItemPolicy, Learner):
             obs = world.observe()
             action = player.act(obs, world.action_mask(player.role))
             shown = items[replica, action % items.shape[1]]
-            found.append(features(wave(obs[..., where].astype(np.float64), waves), shown))
+            result.append(features(wave(obs[..., where].astype(np.float64), waves), shown))
             likes.append(world.step(action).info["mu"][player.role])
             if self.progress is not None:
                 self.progress((done + 1) / self.rounds)
-        f, mu = np.concatenate(found, 1), np.concatenate(likes, 1)
+        f, mu = np.concatenate(result, 1), np.concatenate(likes, 1)
         w = np.stack([logistic_fit(*one) for one in zip(f, mu, strict=True)])
         spread = np.cov(w.T) + 1e-3 * np.eye(w.shape[1])
         rng = np.random.default_rng(self.seed)
@@ -101,13 +101,13 @@ class LogisticBandit(ItemPolicy, Learner):
 
     def waves(self, dims: int) -> Ints:
         """The whole numbers k of the waves, int64[n, dims], those with the lowest sums first."""
-        found = []
+        results = []
         for total in range(self.degree + 1):
             for places in itertools.combinations_with_replacement(range(dims), total):
-                found.append(np.bincount(np.array(places, np.int64), minlength=dims))
-                if len(found) == MOST_WAVES:
-                    return np.array(found)
-        return np.array(found)
+                results.append(np.bincount(np.array(places, np.int64), minlength=dims))
+                if len(results) == MOST_WAVES:
+                    return np.array(results)
+        return np.array(results)
 
     # A run.
 
@@ -372,8 +372,8 @@ class BlockListener(LogisticBandit):
         weight = weight / np.add.reduceat(weight, first)[cell]
 
         def mean(values: Floats) -> Floats:
-            found: Floats = np.add.reduceat(values, first, axis=0)
-            return found
+            result: Floats = np.add.reduceat(values, first, axis=0)
+            return result
 
         began = logistic(f @ self._learned[0])
         precision, m = np.linalg.inv(self._spread[b, w]), self._mean[b, w]
@@ -384,17 +384,17 @@ class BlockListener(LogisticBandit):
             r = mean(weight * (s - began))
             slope = counts[:, None] * mean((weight * np.maximum(q, LEAST))[:, None] * f)
             v = counts * np.maximum(mean(weight * q), LEAST) + of_sums + uncertain * r**2 + (self.slack * counts) ** 2
-            found = precision + (slope / v[:, None]).T @ slope
+            result = precision + (slope / v[:, None]).T @ slope
             rise = slope.T @ ((sums - counts * r) / v) - precision @ (w_now - m)
-            w_now = w_now + np.linalg.solve(found, rise)
-        spread = np.linalg.inv(found)
+            w_now = w_now + np.linalg.solve(result, rise)
+        spread = np.linalg.inv(result)
         self._mean[b, w], self._spread[b, w] = w_now, (spread + spread.T) / 2
 
     def _messages(self, who: Bools) -> Ints:
         """The messages that each agent sends for answers to `who` bool[B, W]: one for each other member that asks."""
         asked = who.astype(np.int64)
-        found: Ints = (asked @ self._of_group.T.astype(np.int64))[:, self._group] - asked
-        return found
+        result: Ints = (asked @ self._of_group.T.astype(np.int64))[:, self._group] - asked
+        return result
 
     def _entered(self, who: Bools, reader: Reader) -> Iterator[tuple[Array, Array, Array]]:
         """The feedbacks that answers to `who` bool[B, W] release to `reader` for the first time."""
@@ -423,8 +423,8 @@ class BlockListener(LogisticBandit):
 
 def wave(contexts: Floats, waves: Ints) -> Floats:
     """prod_i cos(pi k_i c_i) of contexts [..., d] for the rows k of `waves` [n, d], float64[..., n]."""
-    found: Floats = np.cos(np.pi * contexts[..., None, :] * waves).prod(-1)
-    return found
+    result: Floats = np.cos(np.pi * contexts[..., None, :] * waves).prod(-1)
+    return result
 
 
 def features(b: Floats, items: Floats) -> Floats:
@@ -453,8 +453,8 @@ def shrunk(noisy: Floats, mean: float, noise: float) -> tuple[Floats, float]:
 
 def logistic(u: Floats) -> Floats:
     """1 / (1 + e^-u)."""
-    found: Floats = 0.5 * (1 + np.tanh(u / 2))
-    return found
+    result: Floats = 0.5 * (1 + np.tanh(u / 2))
+    return result
 
 
 def logistic_fit(f: Floats, mu: Floats) -> Floats:

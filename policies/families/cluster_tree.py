@@ -381,12 +381,12 @@ class ClusterTree:
     def boxes(self, model: int) -> Floats:
         """The cells of a model's partition by their corners, float64[C, 2, d], low and high; sub-cells without records
         are among them."""
-        t, dims, found = self.arrays, self.steps.shape[1], list[Any]()
+        t, dims, result = self.arrays, self.steps.shape[1], list[Any]()
         left = [(np.zeros(dims), np.ones(dims), model)]
         while left:
             low, high, node = left.pop()
             if node < 0 or t.first[node] == 0:
-                found.append((low, high))
+                result.append((low, high))
                 continue
             halved = (np.arange(dims) == t.node_level[node] % dims) | (not t.bisect)
             for digit in range(t.width):
@@ -394,7 +394,7 @@ class ClusterTree:
                 middle, kid = (low + high) / 2, sub_cell(t, node, digit)
                 part = np.where(upper, middle, low), np.where(halved & ~upper, middle, high)
                 left.append((*part, kid if kid > 0 else -1))
-        return np.array(found)
+        return np.array(result)
 
     def streams(self, models: Ints, nodes: Ints, width: int) -> Array:
         """The names of the streams of cells of models, uint64[n, width]."""

@@ -25,9 +25,9 @@ def digit_of(steps: Any, level: int, bisect: bool) -> int:
 
     A cell is halved in every dimension, or, if `bisect`, in dimension level mod d.
     """
-    dims, found = len(steps), 0
+    dims, result = len(steps), 0
     if bisect:
         return int(steps[level % dims]) >> (CONTEXT_BITS - 1 - level // dims) & 1
     for i in range(dims):
-        found |= (int(steps[i]) >> (CONTEXT_BITS - 1 - level) & 1) << i
-    return found
+        result |= (int(steps[i]) >> (CONTEXT_BITS - 1 - level) & 1) << i
+    return result

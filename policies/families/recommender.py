@@ -68,9 +68,9 @@ class ItemPolicy(Policy):
 
     def best(self, index: Floats) -> Ints:
         """The item at hand with the highest index [B, W, K]; ties are broken at random."""
-        luck, found = self.rng.random(index.shape[:2]), np.zeros(index.shape[:2], np.int64)
-        for place in np.ndindex(found.shape):
+        luck, result = self.rng.random(index.shape[:2]), np.zeros(index.shape[:2], np.int64)
+        for place in np.ndindex(result.shape):
             row = np.where(self._have[place], index[place], -np.inf)
             ties = np.flatnonzero(row == row.max())
-            found[place] = ties[int(luck[place] * ties.size)]
-        return found
+            result[place] = ties[int(luck[place] * ties.size)]
+        return result

@@ -50,9 +50,9 @@ def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameter
             trusted.
     """
     choice("separate", separate, (False, True))
-    found = _brought(agent, parameters, trust)
-    alone = separate or getattr(found, "one_agent", False) is True
-    return Separate(found) if alone and not isinstance(found, Separate) else found
+    result = _brought(agent, parameters, trust)
+    alone = separate or getattr(result, "one_agent", False) is True
+    return Separate(result) if alone and not isinstance(result, Separate) else result
 
 
 def _brought(agent: Any, parameters: dict[str, Any], trust: bool) -> Any:
@@ -132,7 +132,7 @@ def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:
     if prefix in LOADERS:
         return loaded(prefix, LOADERS[prefix], rest, parameters, trust)
     try:
-        found = imported(name)
+        result = imported(name)
     except ValueError as error:
         known = in_any_case(prefix, own_policies())
         if known in own_policies() and not current_folder.hidden(prefix):
@@ -142,4 +142,4 @@ def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:
             ) from error
         kinds = ", ".join(f"{kind}:{'NAME' if kind == 'pretrained' else 'PATH'}" for kind in LOADERS)
         raise ValueError(f"policy must be a name, module:Class or one of {kinds}: {error}") from error
-    return _brought(found, parameters, trust)
+    return _brought(result, parameters, trust)

@@ -135,11 +135,11 @@ class Recorder:
         self.rng.at(call)
 
     def heard(self, name: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        found = function(*given, **named)
-        self.tape.heard.setdefault((self.call, name), []).append(found)
+        result = function(*given, **named)
+        self.tape.heard.setdefault((self.call, name), []).append(result)
         if (passing := self.tape.view.world.passes.get(name)) is not None:
             self.tape.did.setdefault(self.call, []).append(np.array(passing.says(*given, **named)))
-        return found
+        return result
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         tape = self.tape
@@ -219,15 +219,15 @@ class Feed:
         return acting
 
     def _mixed(self, ours: Sequence[Any], theirs: Sequence[Any]) -> list[Array]:
-        found = []
+        results = []
         one, other = np.stack(ours), np.stack(theirs)
         if self.acting[0] is not None:
             replica = np.arange(len(self.kept))[:, None]
             for turn in range(self.turns):
                 time, row = self.source[turn]
                 at = self.rows[turn].reshape(*self.rows[turn].shape, *[1] * (one.ndim - 3))
-                found.append(np.where(at, one[turn], other[time, replica, row]))
-            return found
+                results.append(np.where(at, one[turn], other[time, replica, row]))
+            return results
         public = _alike(one) & _alike(other) if one.shape[2] > 1 else np.zeros(one.shape[3:], np.bool_)
         axes = [1] * (one.ndim - 3)
         stays = self.own.reshape(*self.own.shape, *axes) | (public & ~self.replaced.reshape(-1, 1, *axes))
@@ -253,8 +253,8 @@ class Feed:
         """What functions of the world gave in both runs; None where they were not called as often."""
         turn = (call - 1) // 2
         other = call if turn <= self.last else 2 * self.last + 2 - call % 2
-        found = (self.first.heard.get((call, name), []), self.second.heard.get((other, name), []))
-        one, two = (results[place] if place < len(results) else None for results in found)
+        result = (self.first.heard.get((call, name), []), self.second.heard.get((other, name), []))
+        one, two = (results[place] if place < len(results) else None for results in result)
         return one, two
 
     def example(self, name: str) -> Any:
@@ -376,10 +376,10 @@ def _arrays(value: Any) -> Iterator[Array]:
 
 def _fitted(values: Array, shape: tuple[int, ...]) -> Array:
     """Cut to a shape, or filled up with zeros: tables grow with what is in them."""
-    found = np.zeros((*values.shape[:2], *shape[2:]), values.dtype)
-    part = tuple(slice(min(have, want)) for have, want in zip(values.shape, found.shape, strict=True))
-    found[part] = values[part]
-    return found
+    result = np.zeros((*values.shape[:2], *shape[2:]), values.dtype)
+    part = tuple(slice(min(have, want)) for have, want in zip(values.shape, result.shape, strict=True))
+    result[part] = values[part]
+    return result
 
 
 # Comparing.
@@ -461,13 +461,13 @@ def _distributions_differ(policy: Any, before: Feed, after: Feed, turn: int, see
 
 def _columns(feed: Feed, did: Mapping[int, list[Array]]) -> dict[tuple[int, int], Array]:
     """What the kept agents did: {(call, what): numbers [agents, parts]}."""
-    found = {}
+    results = {}
     for call, done in did.items():
         for place, values in enumerate(done):
             own = _own(feed, call, values, place)
             if len(own):
-                found[call, place] = own.reshape(len(own), -1)[:, :SAID].astype(np.float64)
-    return found
+                results[call, place] = own.reshape(len(own), -1)[:, :SAID].astype(np.float64)
+    return results
 
 
 def _codes(values: Array) -> Array:

@@ -34,12 +34,12 @@ class Coupled(np.random.Generator):
         self.call, self.drawn = [0], list[tuple[int, str, Any]]()
 
     def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
+        result = super().__getattribute__(name)
         if name.startswith("_") or name not in PUBLIC:
-            return found
+            return result
 
         def draw(*given: Any, **named: Any) -> Any:
-            values = found(*given, **named)
+            values = result(*given, **named)
             plain = name in STEADY or (name == "integers" and not any(map(np.ndim, given[:2])))
             self.drawn.append((self.call[0], name, np.shape(values) if plain else None))
             return values
@@ -47,10 +47,10 @@ class Coupled(np.random.Generator):
         return draw
 
     def spawn(self, n_children: int) -> Any:
-        found: Any = super().spawn(n_children)
-        for child in found:
+        result: Any = super().spawn(n_children)
+        for child in result:
             child.call, child.drawn = self.call, self.drawn
-        return found
+        return result
 
     def drew_alike(self, other: "Coupled", calls: int) -> bool:
         """Whether both have drawn the same numbers in the same shapes in all calls up to `calls`."""

@@ -63,7 +63,7 @@ def settle() -> None:
 def numba() -> Any:
     """Numba, without settings of the current folder: they can name a cache of compiled code. Raises ImportError."""
     first = "numba" not in sys.modules
-    found = library("numba", ".numba_config.yaml")
+    result = library("numba", ".numba_config.yaml")
     if first:
-        found.core.config._config_fname = os.devnull  # the file would be read again at each compilation
-    return found
+        result.core.config._config_fname = os.devnull  # the file would be read again at each compilation
+    return result

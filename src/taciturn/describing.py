@@ -83,8 +83,8 @@ def _fields(layout: Layout) -> str:
 
 def by_role(world: World[Any, Any, ...], quote: str = "") -> list[str]:
     """The policies that fit, a text for each role of the world, which names the role if there are several."""
-    found = {role: ", ".join(f"{quote}{name}{quote}" for name in names) for role, names in fitting(world).items()}
-    return [f"as {role}: {names}" if len(found) > 1 else names for role, names in found.items()]
+    results = {role: ", ".join(f"{quote}{name}{quote}" for name in names) for role, names in fitting(world).items()}
+    return [f"as {role}: {names}" if len(results) > 1 else names for role, names in results.items()]
 
 
 def fitting(world: World[Any, Any, ...]) -> dict[str, list[str]]:
@@ -92,15 +92,15 @@ def fitting(world: World[Any, Any, ...]) -> dict[str, list[str]]:
     would have to train."""
     population = world.population()
     observation, _ = population.reset(seed=0)
-    found: dict[str, list[str]] = {role: [] for role in population.roles}
+    results: dict[str, list[str]] = {role: [] for role in population.roles}
     for name, kind in policies().items():
         if issubclass(kind, Learner):
             continue
         required = needed(kind)
-        for role, names in found.items():
+        for role, names in results.items():
             if any(_acts(population, observation, kind, dict.fromkeys(required, value), role) for value in (1, 0.5)):
                 names.append(f"{name}({', '.join(required)})" if required else name)
-    return found
+    return results
 
 
 def _acts(population: Population[Any], observation: Any, kind: Any, parameters: dict[str, Any], role: str) -> bool:

@@ -43,10 +43,10 @@ def content(file: Path, most: int, *, links: bool = True) -> bytes:
     """What a file holds. Raises what `regular` does, and ValueError if it has more than `most` bytes."""
     with regular(file, links=links) as opened:
         # What `fstat` says is not always true: files of /proc have a size of 0.
-        found = opened.read(most + 1) if os.fstat(opened.fileno()).st_size <= most else None
-    if found is None or len(found) > most:
+        result = opened.read(most + 1) if os.fstat(opened.fileno()).st_size <= most else None
+    if result is None or len(result) > most:
         raise ValueError(f"{file} must have at most {most:,} bytes")
-    return found
+    return result
 
 
 def write(file: Path, data: bytes) -> None:
@@ -114,8 +114,8 @@ def locked(folder: Path) -> Iterator[None]:
         raise ValueError(told)
     flags = os.O_RDWR | os.O_CREAT | NO_LINKS | NO_WAITING
     with os.fdopen(os.open(file, flags, 0o666), "r+b", buffering=0) as stream:
-        found = os.fstat(stream.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        result = os.fstat(stream.fileno())
+        if not stat.S_ISREG(result.st_mode) or result.st_nlink > 1:
             raise ValueError(told)
         try:
             if fcntl is not None:

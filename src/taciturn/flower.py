@@ -137,8 +137,8 @@ class VirtualArrivals:
     def __init__(self, replies: Iterable[Any], params: Params) -> None:
         replies = list(replies)
         self.failed = [reply for reply in replies if reply.has_error()]
-        found = [(computing_slots(reply, params.slot_time), reply) for reply in replies if not reply.has_error()]
-        self.computing = deque(sorted(found, key=lambda one: one[0]))
+        results = [(computing_slots(reply, params.slot_time), reply) for reply in replies if not reply.has_error()]
+        self.computing = deque(sorted(results, key=lambda one: one[0]))
         self.received, self.queue = list[Any](), deque[Any]()
         self.slots = 0.0
 
@@ -160,7 +160,7 @@ class RealArrivals:
 
     def __init__(self, grid: Any, message_ids: Iterable[str | None], params: Params, timeout: float | None) -> None:
         self.grid, self.slot_time = grid, params.slot_time
-        self.missing = {one for one in message_ids if one is not None}
+        self.missing = {message_id_ for message_id_ in message_ids if message_id_ is not None}
         self.begun = time.monotonic()
         self.end = math.inf if timeout is None else self.begun + timeout
         self.received, self.failed, self.queue = list[Any](), list[Any](), deque[Any]()
@@ -223,7 +223,7 @@ class StoppedGrid:
         """The replies that close a round, and its errors; none if the session is over, or ends before the round."""
         session: Any = self._rollout.env
         messages = list(messages)
-        trains = any(one.metadata.message_type.partition(".")[0] == MessageType.TRAIN for one in messages)
+        trains = any(message.metadata.message_type.partition(".")[0] == MessageType.TRAIN for message in messages)
         self._over = bool(session.done[0]) if trains else self._over
         if self._over:
             return []

@@ -66,8 +66,8 @@ AROUND = ("Mechanism", "CentralSum", "Memoized", "Scheduled", "Shuffled")
 
 def own_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
     """`{name: class}` of this package's mechanisms that can be made from a name and numbers."""
-    found = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name not in AROUND}
-    return {name: one for name, one in found.items() if _is_mechanism(one)}
+    results = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name not in AROUND}
+    return {name: one for name, one in results.items() if _is_mechanism(one)}
 
 
 def _is_mechanism(found: Any) -> bool:

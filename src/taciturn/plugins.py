@@ -42,7 +42,7 @@ class Plugins:
     @cached_property
     def entries(self) -> dict[str, EntryPoint]:
         """`{name: entry point}`, the first of each name, in the order of the packages' names, unless it is taken."""
-        found: dict[str, EntryPoint] = {}
+        results: dict[str, EntryPoint] = {}
         declared = [*installed().select(group=self.group)]
         taken = set(self._own()) if declared else set()
         for entry in sorted(declared, key=_package):
@@ -52,8 +52,8 @@ class Plugins:
                 self._refused.append(self._said(entry, f"has a name that does not match {self._names}"))
             else:
                 taken.add(entry.name)
-                found[entry.name] = entry
-        return found
+                results[entry.name] = entry
+        return results
 
     def find(self, name: str) -> Any:
         """The object that is declared under a name, or that `module:name` names; None if `name` is neither.
@@ -66,36 +66,36 @@ class Plugins:
             return self._load(self.entries[name])
         if ":" not in name:
             return None
-        found = imported(name)
-        if not self._fits(found, name):
-            raise ValueError(f"{name} must be {self._kind}, and is {shown(found)}")
-        return found
+        result = imported(name)
+        if not self._fits(result, name):
+            raise ValueError(f"{name} must be {self._kind}, and is {shown(result)}")
+        return result
 
     def load_all(self) -> dict[str, Any]:
         """`{name: object}` of all that can be used; a `PluginWarning` for each that cannot."""
-        found, broken = {}, []
+        result, broken = {}, []
         for name, entry in self.entries.items():
             try:
-                found[name] = self._load(entry)
+                result[name] = self._load(entry)
             except PluginError as error:
                 broken.append(str(error))
         for said in [*self._refused, *broken]:
             warnings.warn(said, PluginWarning, stacklevel=2)
-        return found
+        return result
 
     def _load(self, entry: EntryPoint) -> Any:
         try:
-            found = entry.load()
+            result = entry.load()
         except Exception as error:
             text = " ".join(str(error).split()) or "no reason given"
             raise PluginError(self._said(entry, f"cannot be imported: {type(error).__name__}: {text}")) from error
         try:
-            fits = self._fits(found, entry.name)
+            fits = self._fits(result, entry.name)
         except ValueError as error:
             raise PluginError(self._said(entry, f"cannot be used: {error}")) from error
         if not fits:
-            raise PluginError(self._said(entry, f"must be {self._kind}, and is {shown(found)}"))
-        return found
+            raise PluginError(self._said(entry, f"must be {self._kind}, and is {shown(result)}"))
+        return result
 
     def _said(self, entry: EntryPoint, what: str) -> str:
         return f"package {_package(entry)}: entry point {entry.name!r} = {entry.value!r} in {self.group} {what}"
@@ -123,9 +123,9 @@ def imported(path: str) -> Any:
     if current_folder.searched:
         current_folder.look()
     try:
-        found: Any = importlib.import_module(module)
+        result: Any = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            result = getattr(result, part)
     except ImportError as error:
         if (error.name or "").split(".")[0] != module.split(".")[0]:
             raise
@@ -135,4 +135,4 @@ def imported(path: str) -> Any:
             f"module:name must be a name that the module has, not {shown(path)}: {shown(str(error))}"
             f"{current_folder.hidden(module)}"
         ) from error
-    return found
+    return result

@@ -55,8 +55,8 @@ class Declared(Descriptor):
 
     @property
     def world(self) -> World[Any, Any, ...]:
-        found = WORLD_PLUGINS.find(self.name)
-        return found.world if isinstance(found, Descriptor) else found
+        result = WORLD_PLUGINS.find(self.name)
+        return result.world if isinstance(result, Descriptor) else result
 
 
 def seat(
@@ -125,8 +125,8 @@ def own_policies() -> Mapping[str, type[Any]]:
     """`{name: class}` of the policies in `taciturn.policies`."""
     from taciturn import policies as module
 
-    found = {name: getattr(module, name) for name in module.__all__ if name not in ("Learner", "Policy")}
-    return MappingProxyType(found)
+    results = {name: getattr(module, name) for name in module.__all__ if name not in ("Learner", "Policy")}
+    return MappingProxyType(results)
 
 
 def _is_policy(found: Any) -> bool:
@@ -159,13 +159,13 @@ def entries() -> list[Descriptor]:
 
 def descriptors() -> list[Descriptor]:
     """The descriptors of this package's worlds, and of usable ones of other packages."""
-    found = WORLD_PLUGINS.load_all()
-    return [*WORLDS, *(one if isinstance(one, Descriptor) else Declared(name=name) for name, one in found.items())]
+    result = WORLD_PLUGINS.load_all()
+    return [*WORLDS, *(one if isinstance(one, Descriptor) else Declared(name=name) for name, one in result.items())]
 
 
 def worlds() -> dict[str, World[Any, Any, ...]]:
     """`{name: world}`: those of `WORLDS`, and usable ones of other packages."""
-    return {one.name: one.world for one in descriptors()}
+    return {descriptor.name: descriptor.world for descriptor in descriptors()}
 
 
 def make_world(name: str) -> World[Any, Any, ...]:
@@ -196,8 +196,8 @@ def entry(name: str) -> Descriptor:
 
 def _loaded(one: Descriptor) -> Descriptor:
     """The descriptor that a package gives its world, if any."""
-    found = WORLD_PLUGINS.find(one.name) if isinstance(one, Declared) else one
-    return found if isinstance(found, Descriptor) else one
+    result = WORLD_PLUGINS.find(one.name) if isinstance(one, Declared) else one
+    return result if isinstance(result, Descriptor) else one
 
 
 def policies() -> dict[str, type[Any]]:
@@ -250,7 +250,7 @@ def policy_of(kind: Any, name: str, parameters: dict[str, Any]) -> Any:
 def given(kind: Any) -> list[inspect.Parameter]:
     """The parameters of a class that a caller names."""
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [one for one in inspect.signature(kind).parameters.values() if one.kind not in several]
+    return [parameter for parameter in inspect.signature(kind).parameters.values() if parameter.kind not in several]
 
 
 def needed(kind: Any) -> list[str]:
@@ -291,10 +291,10 @@ def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AE
 def one_agent(world: str, num_envs: int, parameters: Mapping[str, Any]) -> Population[Any]:
     """A population of one role: the world's own or, if it has several or `others` are named, that of its Gymnasium
     form."""
-    found = entry(world)
-    if found.one_agent is None and "others" not in parameters:
-        return found.world.population(num_envs, **parameters)
-    return _gymnasium_form(found, num_envs, parameters)
+    result = entry(world)
+    if result.one_agent is None and "others" not in parameters:
+        return result.world.population(num_envs, **parameters)
+    return _gymnasium_form(result, num_envs, parameters)
 
 
 def _gymnasium_form(known: Descriptor, num_envs: int, parameters: Mapping[str, Any]) -> Population[Any]:

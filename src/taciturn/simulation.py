@@ -123,9 +123,9 @@ def _prescribed(population: Population[Any], policies: Mapping[str, Any]) -> dic
     """The mechanisms that the policies' papers prescribe; ValueError if none prescribes any."""
     prescribed: dict[str, Any] = {}
     refusals = []
-    for one in dict.fromkeys(policies.values()):
+    for fromkey in dict.fromkeys(policies.values()):
         try:
-            prescribed |= one.prescribes(population.view(one))
+            prescribed |= fromkey.prescribes(population.view(fromkey))
         except ValueError as error:
             refusals.append(error)
     if not prescribed:

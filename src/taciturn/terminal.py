@@ -66,18 +66,18 @@ def aligned(
 def filled(text: str, width: float) -> list[str]:
     """The lines of a text that fit the window; paragraphs are filled anew if they do not, and indented lines, such as
     lists and code, are broken one by one."""
-    found = list[str]()
+    results = list[str]()
     for block in re.split(r"\n(?=\n)", text):
         lines = block.removeprefix("\n").split("\n")
-        found += [""] * block.startswith("\n")
+        results += [""] * block.startswith("\n")
         if all(len(line) <= width for line in lines):
-            found += lines
+            results += lines
             continue
         parts = lines if any(line[:1] in (" ", "-") for line in lines) else [" ".join(lines)]
         for part in parts:
             lead = " " * (len(part) - len(part.lstrip()))
-            found += textwrap.wrap(part.strip(), int(width), initial_indent=lead, subsequent_indent=lead) or [""]
-    return found
+            results += textwrap.wrap(part.strip(), int(width), initial_indent=lead, subsequent_indent=lead) or [""]
+    return results
 
 
 def _widths(rows: Sequence[Row], parts: Callable[[str], list[str]]) -> list[int]:

@@ -121,10 +121,10 @@ def number(
 ) -> float:
     """Return `value` as a finite float within the bounds; raise ValueError otherwise (bools included)."""
     try:
-        found = math.nan if isinstance(value, NOT_REAL) or np.ndim(value) else float(value)
+        result = math.nan if isinstance(value, NOT_REAL) or np.ndim(value) else float(value)
     except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    if not (math.isfinite(found) and above < found < below and at_least <= found <= at_most):
+        result = math.nan
+    if not (math.isfinite(result) and above < result < below and at_least <= result <= at_most):
         bounds = {">": above, ">=": at_least, "<": below, "<=": at_most}
         allowed = [f"{sign} {bound:g}" for sign, bound in bounds.items() if math.isfinite(bound)]
         raise ValueError(
@@ -133,7 +133,7 @@ def number(
     if isinstance(value, Decimal | Fraction) or (isinstance(value, int) and abs(value) >= 2**63):
         # NumPy could not reckon with it.
         raise ValueError(f"{name} must be a float or an integer of 64 bits, not {shown(value)}")
-    return found
+    return result
 
 
 def integer(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
@@ -148,9 +148,9 @@ def integer(name: str, value: Any, *, at_least: int, at_most: int | None = None)
 def choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     """Return the element of `allowed` that equals `value` and is of its type; raise ValueError if there is none."""
     allowed = tuple(allowed)
-    found = plain(value)
+    result = plain(value)
     for one in allowed:
-        if type(found) is type(one) and found == one:
+        if type(result) is type(one) and result == one:
             return one
     raise ValueError(f"{name} must be one of {some(map(repr, allowed), value)}, not {shown(value)}")
 

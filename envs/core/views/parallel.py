@@ -84,6 +84,6 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
     def _observations(self) -> dict[str, Array]:
         observations: dict[str, Array] = {}
         for role, names in self._of.items():
-            found = dict(zip(names, self._seen[role] if role in self._seen else self._full_observation(role)))
-            observations = observations | found if observations else found  # merging takes long if there are many
+            results = dict(zip(names, self._seen[role] if role in self._seen else self._full_observation(role)))
+            observations = observations | results if observations else results  # merging takes long if there are many
         return observations

@@ -237,10 +237,10 @@ def untested(statement: str, quote: str, stated: str, why: str) -> Claim:
 
 def group_of(results: Results, config: Config) -> Group:
     """The results of a configuration. Raises NotRunError if there are none."""
-    found = results.find(config)
-    if found is None:
+    result = results.find(config)
+    if result is None:
         raise NotRunError(config)
-    return found
+    return result
 
 
 def mean(values: ArrayLike) -> Estimate:
@@ -261,7 +261,7 @@ def ratio_of(results: Results, one: Config, other: Config, metric: str) -> Estim
 
 def steps_of(results: Results, configs: Sequence[Config], metric: str) -> list[Estimate]:
     """By how much a metric falls from the first setting to the last, and from each to the next, paired by seed."""
-    groups = [group_of(results, one) for one in configs]
+    groups = [group_of(results, config) for config in configs]
     pairs = [(groups[0], groups[-1]), *itertools.pairwise(groups)]
     return [statistics.difference(*a.paired(b, metric)) for a, b in pairs]
 

@@ -10,5 +10,5 @@ from taciturn.current_folder import numba
 @functools.cache
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, compiled by Numba and cached on disk."""
-    found: Callable[..., Any] = numba().njit(function, cache=True)
-    return found
+    result: Callable[..., Any] = numba().njit(function, cache=True)
+    return result

@@ -144,7 +144,7 @@ class Accountant:
         shape = _shape(self, channel)
         key = channel, kind, 0.5, None
         kept = Levels(*key, sent, epsilon, squares, largest, np.zeros(shape, np.uint8))
-        self.accounts = [one for one in self.accounts if one is not self._levels.get(key)] + [kept]
+        self.accounts = [account for account in self.accounts if account is not self._levels.get(key)] + [kept]
         self._levels[key] = self._kept[key] = kept
 
     def fresh(self, channels: Mapping[str, SendingChannel]) -> "Accountant":

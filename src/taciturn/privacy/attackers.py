@@ -57,9 +57,9 @@ def attackers(transcripts: Array, second: Bools, bits: bool) -> dict[str, Scorer
     def code(flat: Array) -> Array:
         return _codes(flat.view(np.uint64)) if bits else _rounded_codes(read(flat))
 
-    found = {"entries": _entries(read, whole, second, bits)}
+    results = {"entries": _entries(read, whole, second, bits)}
     if np.unique(code(whole)).size <= MOST_OUTCOMES:
-        found["outcomes"] = _outcomes(code, whole, second)
+        results["outcomes"] = _outcomes(code, whole, second)
     elif whole.size <= MOST_FOR_CELLS:
         lines = _lines(read(whole), second)
 
@@ -69,11 +69,11 @@ def attackers(transcripts: Array, second: Bools, bits: bool) -> dict[str, Scorer
         def repeatable(flat: Array) -> list[Array]:
             return [*_repeatable(read(flat)), *_along(read(flat), lines), code(flat)]
 
-        found["tails"] = _strongest(whole, second, (places, _intervals))
-        found["repeats"] = _strongest(whole, second, (repeatable, _values))
+        results["tails"] = _strongest(whole, second, (places, _intervals))
+        results["repeats"] = _strongest(whole, second, (repeatable, _values))
         if bits:
-            found["bits"] = _strongest(whole, second, (_forms, _values), (_mantissas, _either))
-    return found
+            results["bits"] = _strongest(whole, second, (_forms, _values), (_mantissas, _either))
+    return results
 
 
 def _flat(transcripts: Array) -> Array:

@@ -162,8 +162,8 @@ def plot_audits(results: Sequence[AuditResult], target: Any) -> Any:
     for verdict, style in VERDICTS.items():
         some = [r for r in results if r.verdict == verdict]
         if some:
-            at, found = [min(r.claimed, top) for r in some], [r.certified for r in some]
-            target.plot(at, found, linestyle="none", clip_on=False, label=verdict, **style)
+            at, result = [min(r.claimed, top) for r in some], [r.certified for r in some]
+            target.plot(at, result, linestyle="none", clip_on=False, label=verdict, **style)
     target.set(xlim=(0, top), ylim=(0, top), xlabel="claimed epsilon", ylabel="certified epsilon")
     target.legend()
     return target

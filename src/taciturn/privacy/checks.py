@@ -13,10 +13,10 @@ FARTHEST = 1e100  # levels and their inverses are at most this, so that sums of 
 
 def level(name: str, value: Any) -> float:
     """A number > 0 such as an epsilon, of which squares and sums are taken."""
-    found = number(name, value, above=0)
-    if not 1 / FARTHEST <= found <= FARTHEST:
+    result = number(name, value, above=0)
+    if not 1 / FARTHEST <= result <= FARTHEST:
         raise ValueError(f"{name} must lie between {1 / FARTHEST:g} and {FARTHEST:g}, not be {value!r}")
-    return found
+    return result
 
 
 def numbers(name: str, value: Any, kinds: str = "biuf") -> Array:

@@ -83,8 +83,8 @@ def table(accountant: Any, delta: float, methods: Sequence[Method]) -> list[dict
             channel = accountant.channels[name]
             labels = {"channel": name, "role": role, "observer": channel.observer, "unit": channel.unit}
             for kind in dict.fromkeys(a.kind for a in accounts):
-                found = summary(accountant, [a for a in accounts if a.kind == kind], role, delta, methods)
-                rows.append(labels | {"mechanism": kind} | found | {"note": note(channel, kind)})
+                result = summary(accountant, [a for a in accounts if a.kind == kind], role, delta, methods)
+                rows.append(labels | {"mechanism": kind} | result | {"note": note(channel, kind)})
         if every:
             labels = {"channel": "all", "role": role, "observer": "all", "unit": "", "mechanism": "all"}
             rows.append(labels | summary(accountant, every, role, delta, methods) | {"note": ""})

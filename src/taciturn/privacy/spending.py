@@ -92,9 +92,9 @@ def _spent_by(role: str, accountant: Accountant, methods: Sequence[Method], delt
     # The largest chosen level is 0 if none was sent.
     most = [account.largest.max(1) if isinstance(account, Levels) else account.most_sent() for account in accounts]
     costliest = np.zeros(accountant.num_envs)
-    for account, found in zip(accounts, most, strict=True):
+    for account, result in zip(accounts, most, strict=True):
         dearest = (
-            found if isinstance(account, Levels) else np.where(found > 0, _of_one_message(account.loss, delta), 0.0)
+            result if isinstance(account, Levels) else np.where(result > 0, _of_one_message(account.loss, delta), 0.0)
         )
         costliest = np.maximum(costliest, dearest)
     spent = {"epsilon_message": costliest}

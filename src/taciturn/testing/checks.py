@@ -46,10 +46,10 @@ def check_world(world: str, params: Mapping[str, Any] | None = None, **options: 
 def policy_checks(policy: str, world: str, params: Mapping[str, Any] | None = None, **options: Any) -> list[Check]:
     """The checks that apply to a policy in a small world: see `Play` for the arguments."""
     play = Play(policy, world, params, **options)
-    found = policies.policy_checks(play)
+    result = policies.policy_checks(play)
     if schedules.declares_a_public_schedule(play):
-        found.append(Check("schedule_is_public", partial(schedules.schedule_is_public, play)))
-    return found
+        result.append(Check("schedule_is_public", partial(schedules.schedule_is_public, play)))
+    return result
 
 
 def check_policy(policy: str, world: str, params: Mapping[str, Any] | None = None, **options: Any) -> None:

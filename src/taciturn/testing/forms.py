@@ -31,15 +31,15 @@ STEPS = 150  # in which runs of a small world end
 
 def views(case: Case) -> dict[str, Callable[[], Any]]:
     """The forms of a world, `{name: function that makes it}`; Gymnasium's are those of one agent."""
-    found: dict[str, Callable[[], Any]] = {
+    results: dict[str, Callable[[], Any]] = {
         "array": partial(case.population, 3),
         "parallel": case.parallel_env,
         "aec": case.env,
     }
     if case.has_id:
         vector = partial(case.make_vec, num_envs=3, vectorization_mode="vector_entry_point")
-        found |= {"single": case.make} | {mode.value: partial(vector, autoreset_mode=mode) for mode in AutoresetMode}
-    return found
+        results |= {"single": case.make} | {mode.value: partial(vector, autoreset_mode=mode) for mode in AutoresetMode}
+    return results
 
 
 def play(env: Any, rng: np.random.Generator) -> Iterator[Any]:

@@ -106,23 +106,23 @@ def kinds(info: dict[str, Any], masks: bool = False) -> dict[str, Any]:
     """The keys of an info, a plain dict, with the types of their values, by role for values by agent; those that may be
     missing left out."""
     assert type(info) is dict, "C code would bypass what a subclass overrides"
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for key, value in info.items():
         if key.removeprefix("_") in ("final_obs", "final_info", "terminal_observation"):
             continue
         assert key.removeprefix("_") != "reward"
         if isinstance(value, dict):
-            found[key] = kinds(value)
+            results[key] = kinds(value)
         elif isinstance(value, np.ndarray):
             assert value.dtype.kind in "biuf", (key, value)
-            found[key] = value.dtype, value.shape
+            results[key] = value.dtype, value.shape
         else:
             assert type(value) in (bool, int, float), (key, value)
-            found[key] = type(value)
+            results[key] = type(value)
     if masks:
         names = {key.removeprefix("_") for key in info}
-        assert set(found) >= {f"_{key}" for key in names if key not in ("final_obs", "final_info")}
-    return found
+        assert set(results) >= {f"_{key}" for key in names if key not in ("final_obs", "final_info")}
+    return results
 
 
 def infos_of_forms(case: Case, dress: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -195,7 +195,7 @@ def state_leaves_out_hidden_truth_unless_it_is_asked_for(case: Case) -> None:
     before = env.state_space
     env.reset(seed=0)
     population = env.population
-    known = {one.name for one in dataclasses.fields(population.state)}
+    known = {field.name for field in dataclasses.fields(population.state)}
     secret = fields.of_kind(type(population.state), fields.HIDDEN)
     public, state = env.state(), population.state
     assert env.state_space is before

@@ -52,13 +52,15 @@ def check_mechanism(mechanism: Mechanism) -> None:
             np.testing.assert_array_equal(steps[0], steps[1])
         elif mechanism.payloads & {"one_hot", "bounded", "vector"}:
             check_mean(mechanism, x[0], reach)
-    found = audit(mechanism, pair=(pair[0], pair[1]), trials=DRAWS, confidence=0.99995, seed=0)
-    assert found.verdict != "violated", found
+    result = audit(mechanism, pair=(pair[0], pair[1]), trials=DRAWS, confidence=0.99995, seed=0)
+    assert result.verdict != "violated", result
 
 
 def check_mean(mechanism: Mechanism, x: Any, sensitivity: float) -> None:
     """`debias` of many messages about x, against x, in standard errors that follow from `variance`."""
     values = np.broadcast_to(x, (DRAWS, *np.shape(x)))
-    found = mechanism.debias(mechanism.perturb(values, np.random.default_rng(5), sensitivity), np.ones(DRAWS, np.int64))
+    result = mechanism.debias(
+        mechanism.perturb(values, np.random.default_rng(5), sensitivity), np.ones(DRAWS, np.int64)
+    )
     error = np.sqrt(mechanism.variance(x, sensitivity) / DRAWS)
-    assert (np.abs(found.mean(0) - x) <= 5.5 * error + 1e-12).all(), (found.mean(0), x, error)
+    assert (np.abs(result.mean(0) - x) <= 5.5 * error + 1e-12).all(), (result.mean(0), x, error)

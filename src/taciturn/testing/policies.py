@@ -104,12 +104,12 @@ def declares_a_fast_form(kind: type[Any]) -> bool:
 def policy_checks(play: Play) -> list[Check]:
     """The checks that apply to a policy."""
     always = [sees_nothing_hidden, seed_decides_the_run, a_second_run_owes_nothing_to_the_first]
-    found: list[tuple[Callable[[Play], None], bool]] = [(one, False) for one in always]
-    found.append((agents_are_decentralised, False))
+    results: list[tuple[Callable[[Play], None], bool]] = [(one, False) for one in always]
+    results.append((agents_are_decentralised, False))
     if declares_a_fast_form(type(play.make())):
-        found += [(fast_form_is_used, False), (whoever_overrides_a_piece_is_played_by_act, False)]
-        found.append((fast_form_has_the_distribution_of_steps, True))
-    return [Check(one.__name__, partial(one, play), slow=slow) for one, slow in found]
+        results += [(fast_form_is_used, False), (whoever_overrides_a_piece_is_played_by_act, False)]
+        results.append((fast_form_has_the_distribution_of_steps, True))
+    return [Check(one.__name__, partial(one, play), slow=slow) for one, slow in results]
 
 
 def sees_nothing_hidden(play: Play) -> None:
@@ -149,9 +149,9 @@ def whole_run(rollout: Rollout) -> list[Any]:
     env = rollout.env
 
     def step(actions: Any) -> Step:
-        found = env.step(actions)
-        played.append(deepcopy((actions, found.observation, found.reward)))
-        return found
+        result = env.step(actions)
+        played.append(deepcopy((actions, result.observation, result.reward)))
+        return result
 
     while not env.done.all():
         rollout.play(step_by=step)
@@ -164,8 +164,8 @@ def agents_are_decentralised(play: Play) -> None:
 
     A policy that declares `centralised = True` passes: every table marks it.
     """
-    found = "" if play.make().centralised else play.pooling()
-    assert not found, f"{play!r}: {found}"
+    result = "" if play.make().centralised else play.pooling()
+    assert not result, f"{play!r}: {result}"
 
 
 def fast_form_is_used(play: Play) -> None:
@@ -227,11 +227,11 @@ def fast_form_has_the_distribution_of_steps(play: Play, alarm: float = ALARM) ->
 
 def columns(run: taciturn.Run) -> dict[str, Array]:
     """Everything a run is judged by, [B] each."""
-    found = {name: np.asarray(values, np.float64) for name, values in run.metrics.items()}
+    results = {name: np.asarray(values, np.float64) for name, values in run.metrics.items()}
     for name, trace in run.trace.items():
         for i, at in enumerate(trace):
-            found[f"{name} at {i}"] = np.asarray(at, np.float64).reshape(len(at), -1)[:, 0]
-    return found
+            results[f"{name} at {i}"] = np.asarray(at, np.float64).reshape(len(at), -1)[:, 0]
+    return results
 
 
 def p_value(first: Array, second: Array) -> float:

@@ -230,12 +230,12 @@ def shorter(population: Population[Any]) -> float:
 
 def played(population: Population[Any], options: dict[str, Any] | None) -> list[Any]:
     """Everything visible of a run of random actions."""
-    found = [population.reset(seed=3, options=options)[0]]
+    results = [population.reset(seed=3, options=options)[0]]
     rng = np.random.default_rng(4)
     while not population.done.all():
         step = population.step(chosen(population, random_actions(population, rng)))
-        found += [step.observation, step.reward, step.terminated, step.truncated, population.clock()]
-    return [*found, population.metrics()]
+        results += [step.observation, step.reward, step.terminated, step.truncated, population.clock()]
+    return [*results, population.metrics()]
 
 
 @world_check()

@@ -101,9 +101,9 @@ class Play:
             return drawn
         mine = (np.arange(drawn.shape[1]) if agents is None else agents) == self.agent.number
         other = changed(drawn, self.before.drawn.get(drawn.dtype.kind, set()))
-        found = np.where(mine.reshape(*mine.shape, *[1] * (drawn.ndim - 2)), other, drawn)
-        self.replaced += int((found != drawn).sum())
-        return found
+        result = np.where(mine.reshape(*mine.shape, *[1] * (drawn.ndim - 2)), other, drawn)
+        self.replaced += int((result != drawn).sum())
+        return result
 
     def listen(self, channel: Channel) -> None:
         """Record what passes through a channel, and hold it fixed if there was a play before."""
@@ -248,9 +248,9 @@ def by_agent(population: Population[Any], role: str, values: Array, acting: Arra
     """Values of the agents that act, [B, rows, ...], as values of all agents, [B, N, ...]; 0 for the others."""
     if acting is None:
         return values
-    found = np.zeros((len(values), population.roles[role].num_agents, *values.shape[2:]), values.dtype)
-    found[np.arange(len(values))[:, None], acting] = values
-    return found
+    result = np.zeros((len(values), population.roles[role].num_agents, *values.shape[2:]), values.dtype)
+    result[np.arange(len(values))[:, None], acting] = values
+    return result
 
 
 def masks(population: Population[Any], role: str) -> Array | None:
@@ -353,7 +353,7 @@ def replayed(
     mechanisms = privacy or {}
     first = Play()
     run(population, mechanisms, policies, turns, first)
-    found = Replayed(population.name, len(first.actions), len(first.passed))
+    result = Replayed(population.name, len(first.actions), len(first.passed))
     for role, number in {channel.sender: channel.num_senders for channel in population.channels.values()}.items():
         for agent in (Agent(role, place) for place in sorted({0, number - 1})):
             again = Play(first, agent)
@@ -363,15 +363,15 @@ def replayed(
                 for name, values in before.items():
                     if owned(inside(played), name, agent) and values.ndim > 1 and values.shape[1] > agent.number:
                         differs = values[:, agent.number] != after[name][:, agent.number]
-                        found.changed[name] += int(differs.reshape(len(differs), -1).any(1).sum())
-            found.changed.update(again.exchanged)
-            found.replaced += again.replaced
+                        result.changed[name] += int(differs.reshape(len(differs), -1).any(1).sum())
+            result.changed.update(again.exchanged)
+            result.replaced += again.replaced
             if not again.replaced:
                 raise AssertionError(
                     f"private data of {role} {agent.number} were not changed in {population.name}: pass what agents "
                     "observe for themselves through `private`"
                 )
-    return found
+    return result
 
 
 @world_check(lambda case: bool(case.population().channels) and not isinstance(case.population(), Played))

@@ -34,7 +34,7 @@ def declares_a_public_schedule(play: Play) -> bool:
     population, policy = play.population(1), play.make()
     role = play.role(population)
     if role != COMMUNICATOR and not any(
-        one.agents_decide and one.sender == role for one in population.channels.values()
+        channel.agents_decide and channel.sender == role for channel in population.channels.values()
     ):
         return False
     population.reset(seed=0)
@@ -63,7 +63,7 @@ def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
             no number of a kind was changed in a part of the run in which there were some; or one event changes more
             than is charged.
     """
-    found: dict[str, dict[str, tuple[int, int]]] = {}
+    results: dict[str, dict[str, tuple[int, int]]] = {}
     for fast in (False, True):
         told = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
         population = play.population(1)
@@ -83,11 +83,11 @@ def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
                 total.update(more)
         changed, drawn = told
         for kind, third in sorted(drawn):
-            parts = found.setdefault(f"{'fast' if fast else 'steps'}: {kind}", {})
+            parts = results.setdefault(f"{'fast' if fast else 'steps'}: {kind}", {})
             parts[THIRDS[third]] = changed[kind, third], drawn[kind, third]
             assert changed[kind, third], f"no private number of {kind} was changed in the {THIRDS[third]} part of a run"
-    assert found, f"{play!r} draws no private numbers"
-    return found
+    assert results, f"{play!r} draws no private numbers"
+    return results
 
 
 class Change(NamedTuple):
@@ -124,19 +124,19 @@ class Private:
                 self.ranges[kind] = min(low, drawn.min()), max(high, drawn.max())
                 return drawn
             share = 0.0 if world._state is None else float(world.clock()[0]) / world.horizon
-            found, (data,) = drawn.copy(), drawn
+            result, (data,) = drawn.copy(), drawn
             mine = (np.arange(drawn.shape[1]) if agents is None else agents[0]) == change.agent
             place = kind, min(int(3 * share * (1 + 1e-9)), 2)
             if change.data == ONE and not self.over and mine.any() and share >= change.since:
                 once = np.zeros_like(data, np.bool_)
                 once.reshape(-1)[np.flatnonzero(mine)[0] * (once.size // len(mine))] = True
-                found[0, once] = self.instead(OVER, data[once], kind, 0)
+                result[0, once] = self.instead(OVER, data[once], kind, 0)
                 self.over = True
             elif change.data != ONE and share * (1 + 1e-9) >= change.since:
-                found[0, mine] = self.instead(change.data, data[mine], kind, self.drawn.total())
+                result[0, mine] = self.instead(change.data, data[mine], kind, self.drawn.total())
             self.drawn[place] += data[mine].size
-            self.changed[place] += int((found[0, mine] != data[mine]).sum())
-            return found
+            self.changed[place] += int((result[0, mine] != data[mine]).sum())
+            return result
 
         return private
 
@@ -190,8 +190,10 @@ def _costs_what_is_charged(first: "Script", again: "Script", agent: int, channel
         shares[name] = shares.get(name, 0.0) + share
     for name, total in shares.items():
         assert total <= 1 + 1e-6 or not channels[name].disjoint, f"one event costs {total:g} messages on {name!r}"
-    for name, found in streams.items():
-        assert len(found) <= charged[name], f"one event is in {len(found)} streams on {name!r}, {charged[name]} charged"
+    for name, result in streams.items():
+        assert len(result) <= charged[name], (
+            f"one event is in {len(result)} streams on {name!r}, {charged[name]} charged"
+        )
 
 
 class Said(NamedTuple):
@@ -227,9 +229,9 @@ def _deciding(population: Population[Any]) -> list[Channel]:
     """The channels on which agents decide when to speak, or at which level."""
     configs = population.channel_configs
     chosen = {name for name, one in configs.items() if one.mechanism is not None and one.mechanism.takes_levels}
-    found = [channel for name, channel in population.channels.items() if channel.agents_decide or name in chosen]
-    assert found, f"nobody decides when to send in {population!r}"
-    return found
+    results = [channel for name, channel in population.channels.items() if channel.agents_decide or name in chosen]
+    assert results, f"nobody decides when to send in {population!r}"
+    return results
 
 
 def run(play: Play, script: Script, private: Private, fast: bool) -> bool:
@@ -288,9 +290,9 @@ def _listen(channel: Channel, population: Population[Any], script: Script) -> No
         charges = []
 
         def replies(*given: Any) -> Any:
-            found = reply(*given)
-            charges.append(found[2])
-            return found
+            result = reply(*given)
+            charges.append(result[2])
+            return result
 
         heard = answer(x, asked, replies, about)
         return script.line(Said(seen, heard, np.where(asking, x, 0), charges[0]))

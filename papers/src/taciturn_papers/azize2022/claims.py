@@ -40,7 +40,7 @@ RIVALS = ("DPSuccessiveElimination", "DPUCB")
 SOUND = ("AdaPKLUCB", "AdaPUCB", "DPSuccessiveElimination")
 OURS = ("AdaPKLUCB", "AdaPUCB")
 Pairs = tuple[tuple[str, str], ...]
-PAIRS: Pairs = tuple((rival, one) for rival in RIVALS for one in OURS)
+PAIRS: Pairs = tuple((rival, our) for rival in RIVALS for our in OURS)
 
 
 def times_lower(results: Results, pairs: Pairs) -> list[Estimate]:

@@ -46,7 +46,7 @@ class PrivateBandits(PaperStudy):
 
     def row_label(self, group: Group, results: Results) -> str:
         own, name = group.config["policy_params"], NAMES[group.config["policy"]]
-        levels = {one.config["policy_params"]["epsilon"] for one in results}
+        levels = {result.config["policy_params"]["epsilon"] for result in results}
         more = [f"epsilon = {own['epsilon']:g}"] if len(levels) > 1 else []
         more += [f"gamma = {own['gamma']:g}"] if "gamma" in own else []
         more += [f"alpha = {own['alpha']:g}"] if own.get("alpha", ALPHA) != ALPHA else []

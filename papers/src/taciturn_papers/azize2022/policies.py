@@ -209,8 +209,8 @@ class DPUCB(ArmPolicy):
         """The best arm, and again as long as its index would be the highest even if it gave no reward."""
         self.forget(knowledge.counts)
         scale = self._nodes.shape[-1] / self.epsilon
-        found = compiled(stretches)
-        pulls: Ints = found(knowledge.counts, knowledge.sums, self._nodes, room, self._bound, scale, self.rng)
+        result = compiled(stretches)
+        pulls: Ints = result(knowledge.counts, knowledge.sums, self._nodes, room, self._bound, scale, self.rng)
         self._known = knowledge.counts + pulls
         return pulls, np.zeros(room.shape, np.bool_)
 

@@ -119,7 +119,7 @@ class GapStudy(Convergence):
     facets = ("policy_params.alpha",)
     configs = (
         *(ppcl(ladder(0.95, gap, 4), horizon=LONG) for gap in (0.1, 0.2, 0.3)),
-        *(one for gap in (0.1, 0.3) for one in settings.small_gap_variants(gap).values()),
+        *(variant for gap in (0.1, 0.3) for variant in settings.small_gap_variants(gap).values()),
     )
 
 

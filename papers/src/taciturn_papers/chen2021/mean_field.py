@@ -150,7 +150,7 @@ def lemma_3(qualities: tuple[float, ...], size: int, epsilon: float | None) -> t
     All others hold the second-best option, the worst case. States in which fewer than 1% of 2,000 estimates are below
     the threshold are left out.
     """
-    options, found = len(qualities), []
+    options, result = len(qualities), []
     alpha = 1 - 1 / (2 * options)
     for held in range(size // (2 * options) + 1, size):
         drawn = estimates([held, size - held, *[0] * (options - 2)], epsilon, 2000)
@@ -159,5 +159,5 @@ def lemma_3(qualities: tuple[float, ...], size: int, epsilon: float | None) -> t
             continue
         up = (size - held) * qualities[0] * drawn[:, 0].sum()
         down = held * (drawn[:, 1:] @ np.array(qualities[1:])).sum()
-        found.append((float(up / (up + down)), held))
-    return min(found)
+        result.append((float(up / (up + down)), held))
+    return min(result)

@@ -109,12 +109,12 @@ def skellam_tail_share() -> float:
     """The largest P(|X| > bound(p)) / p of proposition 1, for some variances and p."""
     from scipy.stats import skellam
 
-    found = []
+    results = []
     for variance in (0.5, 4.0, 64.0, 1024.0):
         for p in (0.5, 0.1, 1e-3, 1e-6):
             bound = 2 * math.sqrt(variance * math.log(2 / p)) + math.sqrt(2) * math.log(2 / p)
-            found.append(2 * skellam.sf(math.floor(bound), variance / 2, variance / 2) / p)
-    return float(max(found))
+            results.append(2 * skellam.sf(math.floor(bound), variance / 2, variance / 2) / p)
+    return float(max(results))
 
 
 @functools.cache

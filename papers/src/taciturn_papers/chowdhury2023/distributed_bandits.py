@@ -147,8 +147,8 @@ class ShuffleElimination(DistDPSE):
 
     def noise_bits(self, pulls: Ints) -> tuple[Ints, Floats]:
         """Of all users of a batch together, and the probability that one of them is 1."""
-        found = [noise_bits(int(n), self.epsilon, self.delta) for n in pulls.ravel()]
-        bits, chances = (np.reshape(part, pulls.shape) for part in zip(*found, strict=True))
+        results = [noise_bits(int(n), self.epsilon, self.delta) for n in pulls.ravel()]
+        bits, chances = (np.reshape(part, pulls.shape) for part in zip(*results, strict=True))
         return bits.astype(np.int64), chances
 
     def tail(self, pulls: Ints) -> tuple[Floats | float, float]:

@@ -46,13 +46,13 @@ class RegretByTrust(PaperStudy):
     claims = claims.CLAIMS
 
     def settings(self, quick: bool) -> list[Config]:
-        found = []
+        results = []
         for instance in INSTANCES:
             for level in LEVELS:
                 place: dict[str, Any] = {"instance": instance, "epsilon": level, "quick": quick}
-                found += [bandit(name, **place) for name in NAMES if name != LOCAL or instance == EASY]
-                found += [bandit("DistRDPSE", **place, scale=SCALES[1])]
-        return found
+                results += [bandit(name, **place) for name in NAMES if name != LOCAL or instance == EASY]
+                results += [bandit("DistRDPSE", **place, scale=SCALES[1])]
+        return results
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         """Beside the regret, `early`, at a hundredth of the horizon; `late`, at a tenth, where that of LDP-UCB-B ends;
@@ -60,8 +60,8 @@ class RegretByTrust(PaperStudy):
         world, epsilon = cell.config["env_params"], cell.config["policy_params"]["epsilon"]
         means, horizon = means_of(cell.config["instance"], cell.seed), world["horizon"]
         drawn = replace(cell, config=cell.config | {"env_params": world | {"qualities": means.tolist()}})
-        found = play(drawn, replicas=cell.config["runs"], record=["regret"], until=horizon, points=POINTS)
-        times, regret = (np.asarray(values) for values in found.curves["regret"])
+        result = play(drawn, replicas=cell.config["runs"], record=["regret"], until=horizon, points=POINTS)
+        times, regret = (np.asarray(values) for values in result.curves["regret"])
         local = cell.config["policy"] == LOCAL
         bound = local_lower_bound if local else regret_lower_bound
         more = {
@@ -69,7 +69,7 @@ class RegretByTrust(PaperStudy):
             "late": regret[-1 if local else POINTS // SHORTER - 1],
             "times_bound": regret[-1] / (bound(means, epsilon) * np.log(horizon)),
         }
-        return Result({**found.metrics, **more}, {"average_regret": (times, regret / times)})
+        return Result({**result.metrics, **more}, {"average_regret": (times, regret / times)})
 
     def row_label(self, group: Group, results: Results) -> str:
         own = group.config["policy_params"]

@@ -71,8 +71,8 @@ class LDPUCBB(ArmPolicy):
         if self._counting.any():
             self._answers += self.rng.hypergeometric(earned, new - earned, self._counting)
         self._counting[:], self._counts, self._sums = 0, counts.copy(), sums.copy()
-        found: Ints = compiled(stretches)(counts, self._answers, self._counting, room, *self.distribution(), self.rng)
-        return found
+        result: Ints = compiled(stretches)(counts, self._answers, self._counting, room, *self.distribution(), self.rng)
+        return result
 
 
 def stretches(

@@ -148,15 +148,15 @@ class CrowdStudy(PaperStudy):
         counts = rng.multinomial(WORKERS // TASKS, scores(*fitted(), bonus), TASKS)
         score, payment = counts @ np.arange(6) / counts.sum(1), base + bonus * counts[:, 5] / counts.sum(1)
         workers = counts.sum(0)
-        found = {
+        results = {
             "mean_score": score.mean(),
             "mean_payment": payment.mean(),
             "good": workers[4:].sum(),
             "best": workers[5],
         }
         for task in range(TASKS):
-            found |= {f"score_{task + 1}": score[task], f"payment_{task + 1}": payment[task]}
-        return Result({name: float(value) for name, value in found.items()}, {"workers": (np.arange(6), workers)})
+            results |= {f"score_{task + 1}": score[task], f"payment_{task + 1}": payment[task]}
+        return Result({name: float(value) for name, value in results.items()}, {"workers": (np.arange(6), workers)})
 
     def plots(self, results: Results) -> list[Plot]:
         figure, (left, right) = panels(["scores", "mean score and payment"])

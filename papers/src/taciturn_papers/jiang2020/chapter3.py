@@ -78,9 +78,9 @@ class LossStudy(PaperStudy):
         """Of training, beside the others, the held-out loss after `PARTS` of the time, in percent."""
         if cell.config["env"] == "round_stopping_v0":
             return play(cell, replicas=1000 if cell.config["policy"] == "WaitForAll" else 5000)
-        found = play(cell, record=["test_loss"], until=cell.config["env_params"]["horizon"], points=POINTS)
-        loss = np.asarray(found.curves["test_loss"][1])
-        return Result({**found.metrics, **{f"loss_{part}": loss[part - 1] for part in PARTS}}, found.curves)
+        result = play(cell, record=["test_loss"], until=cell.config["env_params"]["horizon"], points=POINTS)
+        loss = np.asarray(result.curves["test_loss"][1])
+        return Result({**result.metrics, **{f"loss_{part}": loss[part - 1] for part in PARTS}}, result.curves)
 
     def tables(self, results: Results) -> list[Table]:
         trained = results.select(env="federated_training_v0")

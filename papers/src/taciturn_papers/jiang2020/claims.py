@@ -332,14 +332,13 @@ IID, SKEWED = CLIENTS.values()
 
 def fit_note(results: Results) -> str:
     """What fits better than the paper's form."""
-    found = (
+    result = (
         f"{name}: R² = {group_of(results, one).mean('r_squared'):.3f}, of c - a/k "
         f"{group_of(results, one).mean('r_squared_shifted'):.3f}"
         for name, one in CLIENTS.items()
     )
-    return (
-        f"c - a/k fits better, since averaging k of M updates leaves a variance proportional to 1/k: {'; '.join(found)}"
-    )
+    fits = "; ".join(result)
+    return f"c - a/k fits better, since averaging k of M updates leaves a variance proportional to 1/k: {fits}"
 
 
 REWARD_CURVE = (

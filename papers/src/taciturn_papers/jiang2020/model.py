@@ -58,8 +58,8 @@ def solve() -> Exact:
         "k=10": FixedCount(10).table(clients),
         "k=100": WaitForAll().table(clients),
     }
-    found = {name: evaluate(table, **known) for name, table in tables.items()}
-    found["optimal"] = solution.evaluate(solution.table)
+    results = {name: evaluate(table, **known) for name, table in tables.items()}
+    results["optimal"] = solution.evaluate(solution.table)
     fixed = [evaluate(FixedCount(k).table(clients), **known).rate for k in range(1, clients + 1)]
     k = np.arange(1, clients + 1)
     moved = 0.04 - 0.018 / k
@@ -67,9 +67,9 @@ def solve() -> Exact:
     busy = moved / (t0 + tau * (k / mu))
     return Exact(
         optimal_rate=solution.rate,
-        rates={name: one.rate for name, one in found.items()},
-        durations={name: one.expected_duration for name, one in found.items()},
-        optimal_reward=found["optimal"].expected_reward,
+        rates={name: one.rate for name, one in results.items()},
+        durations={name: one.expected_duration for name, one in results.items()},
+        optimal_reward=results["optimal"].expected_reward,
         thresholds=solution.thresholds,
         bounds=solution.bounds,
         fixed_rates=tuple(fixed),
@@ -113,7 +113,7 @@ def trusted_response(cost: str, draws: int = 50) -> float:
     """
     from scipy.optimize import minimize_scalar
 
-    g, rng, found = COSTS[cost], np.random.Generator(np.random.PCG64(4)), []
+    g, rng, result = COSTS[cost], np.random.Generator(np.random.PCG64(4)), []
     for values, target in itertools.product((2, 4, 10), TARGETS):
         for belief in rng.dirichlet(np.ones(values), draws):
             most = float(belief.max())
@@ -124,8 +124,8 @@ def trusted_response(cost: str, draws: int = 50) -> float:
                 return float(g(epsilon)) - paid * (epsilon * most + 1) / (epsilon + values)
 
             best = minimize_scalar(loss, bounds=(0, 10 * target), method="bounded", options={"xatol": 1e-9}).x
-            found.append(float(best) / target)
-    return max(found, key=lambda ratio: abs(ratio - 1))
+            result.append(float(best) / target)
+    return max(result, key=lambda ratio: abs(ratio - 1))
 
 
 # Chapter 3.
@@ -285,14 +285,14 @@ def values_over_time(known: Model, price: float, slots: int) -> tuple[list[tuple
 def lemma_3() -> float:
     """V(k, beta, 1) - V(k, beta, 0) over -lambda tau: the value farthest from 1 over states of the models whose rounds
     end long before the slot at which time ends."""
-    found = []
+    results = []
     for _, solution, price in priced_models():
         known = solution.model
         if known.num_clients == 4 and known.compute_probability > 0.1:
             _, first, second = values_over_time(known, price, 4000)
             steps = (second - first) / (-price * known.slot_time)
-            found.append(float(steps[np.abs(steps - 1).argmax()]))
-    return max(found, key=lambda step: abs(step - 1))
+            results.append(float(steps[np.abs(steps - 1).argmax()]))
+    return max(results, key=lambda step: abs(step - 1))
 
 
 def lemmas_4_and_5() -> tuple[float, float]:
@@ -332,7 +332,7 @@ def terms(clients: int) -> int:
 def corollaries() -> tuple[float, float, float]:
     """The largest, over models around the stated one, of: Corollary 1's bound over the optimal rate, that rate over
     Corollary 2's bound, and k* over Corollary 3's."""
-    found = []
+    results = []
     for clients, mu, p, a in itertools.product((10, 100), (0.2, 0.625, 1.0), (0.002, 0.1, 1.0), (0.018, 0.035)):
         solution = OptimalStopping.solve(
             num_clients=clients,
@@ -346,6 +346,6 @@ def corollaries() -> tuple[float, float, float]:
         lower = (0.04 - a / 2) / ((1 / mu + 1 / p) * 0.01 + 3.0)
         upper = float(((0.04 - a / (k + 1)) / (k * 0.01 + 3.0)).max())
         most = math.sqrt(a / (0.04 - a / 2) * (1 + mu / p + mu * 3.0 / 0.01))
-        found.append((lower / solution.rate, solution.rate / upper, solution.thresholds[0] / most))
-    first, second, third = (max(one) for one in zip(*found, strict=True))
+        results.append((lower / solution.rate, solution.rate / upper, solution.thresholds[0] / most))
+    first, second, third = (max(one) for one in zip(*results, strict=True))
     return first, second, third

@@ -339,7 +339,7 @@ LOGS = math.log(HORIZON) / math.log(AGENTS)
 
 def front(results: Results) -> list[Config]:
     """The parameters of the pairs (p, R) on the Pareto front of cost and regret, from the cheapest on."""
-    points = [(value_of(results, one, "cost"), value_of(results, one)) for one in PAIRS]
+    points = [(value_of(results, pair, "cost"), value_of(results, pair)) for pair in PAIRS]
     return [PAIRS[i]["policy_params"] for i in pareto_front(points)]
 
 
@@ -532,11 +532,11 @@ def waits_longer(results: Results) -> Numbers:
 
 def why_not_seen(results: Results) -> str:
     """How small that part of the regret is."""
-    found = listed((name, value_of(results, one, WAITING)) for name, one in GRAPH.items())
+    result = listed((name, value_of(results, one, WAITING)) for name, one in GRAPH.items())
     formula = text(expected(GRAPH["ring"], 10)["waited"])
     part = value_of(results, GRAPH["ring"], WAITING) / value_of(results, GRAPH["ring"])
     return (
-        f"regret while waiting: {found}; by the formulas, with agents' own choices drawn, the ring's is {formula}. All "
+        f"regret while waiting: {result}; by the formulas, with agents' choices drawn, the ring's is {formula}. All "
         f"else is nearly the same in expectation: the ring's part is {100 * part:.2g}% of the regret, which no figure "
         "shows, since agents' own best arms are nearly optimal"
     )
@@ -890,8 +890,8 @@ KINDS = ("heterogeneous", "uniform")
 def above_server(results: Results) -> Numbers:
     """Figure 12: differences of the total regret."""
     pairs = ((in_structure(a, q), in_structure(b, q)) for q in KINDS for a, b in STEPS)
-    found = ((group_of(results, one), group_of(results, other)) for one, other in pairs)
-    return [statistics.difference(*one.paired(other, REGRET)) for one, other in found]
+    result = ((group_of(results, one), group_of(results, other)) for one, other in pairs)
+    return [statistics.difference(*one.paired(other, REGRET)) for one, other in result]
 
 
 def why_above(results: Results) -> str:

@@ -177,10 +177,10 @@ class RewardsStudy(FederatedFigure):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         """Beside the others, `final_slope`: regret per agent and slot over the last fifth of the time."""
-        found = super().run(cell, progress)
-        x, y = map(np.asarray, found.curves["regret_per_agent"])
+        result = super().run(cell, progress)
+        x, y = map(np.asarray, result.curves["regret_per_agent"])
         i = int(0.8 * len(x)) - 1
-        return Result({**found.metrics, "final_slope": (y[-1] - y[i]) / (x[-1] - x[i])}, found.curves)
+        return Result({**result.metrics, "final_slope": (y[-1] - y[i]) / (x[-1] - x[i])}, result.curves)
 
 
 class GraphsStudy(FederatedFigure):

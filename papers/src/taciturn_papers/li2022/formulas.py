@@ -124,15 +124,15 @@ def expected(setting: Config, draws: int = DRAWS) -> dict[str, float]:
     agents, horizon = params["num_agents"], params["horizon"]
     uploading = math.ceil(own.get("participation", 1.0) * agents - 1e-9)
     delay = waiting(params["topology"], agents)
-    found: list[Course] = []
+    results: list[Course] = []
     for local in instances(params["qualities"], params["num_arms"], agents, draws):
         means = local.mean(0)
         if setting["policy"] == "SingleAgent":
-            found += [course(row, 1, math.inf, gaps=means.max() - means, horizon=horizon) for row in local]
+            results += [course(row, 1, math.inf, gaps=means.max() - means, horizon=horizon) for row in local]
         else:
             limits = {"rounds": own.get("rounds"), "delay": delay, "horizon": horizon}
-            found.append(course(means, uploading, own["epsilon"], local=local, **limits))
-    return {field.name: float(np.mean([getattr(one, field.name) for one in found])) for field in fields(Course)}
+            results.append(course(means, uploading, own["epsilon"], local=local, **limits))
+    return {field.name: float(np.mean([getattr(one, field.name) for one in results])) for field in fields(Course)}
 
 
 def waiting(name: str, num_agents: int) -> int:

@@ -184,9 +184,9 @@ def required(results: Results) -> Numbers:
 def without_noise(results: Results) -> list[Estimate]:
     """Equation 36: the regret of equation 34 after 10,000 rounds over 3 delta."""
     groups = [results.select(policy=LIMIT, options=m) for m in (10, 20)]
-    if not all(len(one) for one in groups):
+    if not all(len(group) for group in groups):
         raise NotRunError(LIMIT)
-    return [mean(one.groups[0].metrics["regret"] / (3 * DELTA)) for one in groups]
+    return [mean(group.groups[0].metrics["regret"] / (3 * DELTA)) for group in groups]
 
 
 def in_the_limit(results: Results) -> Estimate:

@@ -57,7 +57,7 @@ class Regret(PaperStudy):
 
     def settings(self, quick: bool) -> list[Config]:
         configs = [*self.played(quick), *self.computed(quick)]
-        limits = [self.limit(one) for one in configs]
+        limits = [self.limit(config) for config in configs]
         return [*configs, *(one for i, one in enumerate(limits) if one not in limits[:i])]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
@@ -102,7 +102,7 @@ class Regret(PaperStudy):
         return known
 
     def row_label(self, group: Group, results: Results) -> str:
-        every = [self.parameters(one) for one in results]
+        every = [self.parameters(result) for result in results]
         text = ", ".join(
             f"{name} = {value}"
             for name, value in self.parameters(group).items()
@@ -122,15 +122,15 @@ class Regret(PaperStudy):
         return Plot(f"{self.name}_{name}", plot.figure, f"{caption} {plot.caption}{dotted}")
 
     def plots(self, results: Results) -> list[Plot]:
-        limits, found = results.select(policy=LIMIT), []
+        limits, result = results.select(policy=LIMIT), []
         for policy, name, caption in (
             (AGENTS, "agents", "The algorithm as written, agent by agent."),
             (SHARES, "shares", "Cross-check: noisy share dynamics, with the same signals."),
         ):
             shown = results.select(policy=policy)
             if len(shown):
-                found.append(self.plot(name, Results([*limits, *shown]), caption))
-        return found
+                result.append(self.plot(name, Results([*limits, *shown]), caption))
+        return result
 
     def tables(self, results: Results) -> list[Table]:
         return [*self.explanations(results), *standard_tables(self, results)]
@@ -254,14 +254,14 @@ class VariantsStudy(Regret):
         """The readings at N = 10,000, M = 20, epsilon = 1."""
         longest = max((g.config["env_params"]["horizon"] for g in results), default=0)
         shown = results.select(policy=LIMIT, options=20, env_params={"horizon": longest}).groups
-        found = (claims.longest_run(results, own) for _, own in settings.READINGS)
-        shown += tuple(group for group in found if group is not None)
+        result = (claims.longest_run(results, own) for _, own in settings.READINGS)
+        shown += tuple(group for group in result if group is not None)
         caption = "N = 10,000, M = 20, epsilon = 1, g = ln² N, by noisy share dynamics."
         return [self.plot("readings", Results(shown), caption)] if shown else []
 
     def explanations(self, results: Results) -> list[Table]:
         rows = []
-        for name, own in [one for one in settings.READINGS if "pool" not in one[1]]:
+        for name, own in [reading for reading in settings.READINGS if "pool" not in reading[1]]:
             groups = [claims.longest_run(results, own, **one) for one in settings.COMPARED]
             rows.append([name, *("—" if g is None else f"{g.mean('regret'):.3f}" for g in groups)])
         columns = ("reading", "N = 3,000", "6,000", "10,000", "ε = 0.5", "2", "∞", "M = 10", "30")
@@ -287,9 +287,9 @@ class FastStudy(Regret):
 
     def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
         """The settings of the figure, in quick runs too: it is fast."""
-        found = []
+        results = []
         for epsilon in settings.FAST_LEVELS:
             one = society(2000, 5, epsilon, rounds=settings.FAST_ROUNDS)
             one["env_params"]["copies"] = 400
-            found.append({**one, "policy_params": {"beta": 0.65, "mu": 0.05}})
-        return found
+            results.append({**one, "policy_params": {"beta": 0.65, "mu": 0.05}})
+        return results

@@ -73,10 +73,10 @@ def deviations(rounds: int = 10, seed: int = 0) -> dict[str, float]:
     phi = (rng.random((rounds, OPTIONS)) < np.array(ordered_means(OPTIONS))).astype(np.float64)
     weights = multiplicative_weights(phi, ADOPTS, EXPLORES)
     held = np.full(OPTIONS, size // OPTIONS, np.int64)
-    found = dict.fromkeys(CLAIMED, 0.0)
+    result = dict.fromkeys(CLAIMED, 0.0)
 
     def keep(lemma: str, value: float) -> None:
-        found[lemma] = max(found[lemma], value)
+        result[lemma] = max(result[lemma], value)
 
     for r in range(rounds):
         adopters = held.sum()
@@ -104,7 +104,7 @@ def deviations(rounds: int = 10, seed: int = 0) -> dict[str, float]:
         keep("5.10", apart(weights[r + 1], held / held.sum()) / (5 ** (r + 1) * delta_q))
     keep("5.6", walked())
     keep("5.7", max(xi(15 / 8 * WALKS * copies, size * WALKS * copies, size)) / math.sqrt(5 * logs / size))
-    return found
+    return result
 
 
 def walked(size: int = 65) -> float:
@@ -125,13 +125,13 @@ def walked(size: int = 65) -> float:
 @lru_cache
 def limit_regret(options: int, beta: float, mu: float, rounds: int, seeds: int = 3) -> tuple[float, ...]:
     """Regret of equation 34 after so many rounds, for each of a few draws of the signals."""
-    eta, found = np.array(ordered_means(options)), []
+    eta, result = np.array(ordered_means(options)), []
     for seed in range(seeds):
         rng = np.random.Generator(np.random.PCG64(seed))
         phi = (rng.random((rounds, options)) < eta).astype(np.float64)
         weights = multiplicative_weights(phi, beta, mu)[:-1]
-        found.append(float(eta[0] - (weights * phi).sum(1).mean()))
-    return tuple(found)
+        result.append(float(eta[0] - (weights * phi).sum(1).mean()))
+    return tuple(result)
 
 
 def bias(num_agents: float, epsilon: float, copies: float, options: int = 20) -> float:

@@ -61,8 +61,8 @@ def society(
         "dissemination": "aggregated",
         "horizon": rounds,
     }
-    found = config("social_bandit_v0", AGENTS, {"beta": BETA, "mu": MU}, bitwise(epsilon), **params)
-    return found | {"options": options, "growth": growth}
+    result = config("social_bandit_v0", AGENTS, {"beta": BETA, "mu": MU}, bitwise(epsilon), **params)
+    return result | {"options": options, "growth": growth}
 
 
 class Setting(NamedTuple):

@@ -194,7 +194,7 @@ def gain(rival: str) -> Claim:
 
 def best(results: Results, configs: Sequence[Config], metric: str, choose: Callable[..., Floats]) -> dict[int, float]:
     """By seed, the largest or smallest value of a metric among settings."""
-    found = [by_seed(group_of(results, one), metric) for one in configs]
+    found = [by_seed(group_of(results, config), metric) for config in configs]
     seeds = sorted(set.intersection(*map(set, found)))
     values_of = choose(np.array([[one[seed] for seed in seeds] for one in found]), 0)
     return dict(zip(seeds, values_of.tolist(), strict=True))
@@ -207,7 +207,7 @@ def over_best(
 
     def measured(results: Results, world: Config) -> list[Estimate]:
         ours = by_seed(group_of(results, compared(world, "TPriDO")), metric)
-        theirs = best(results, [compared(world, one) for one in rivals], metric, choose)
+        theirs = best(results, [compared(world, rival) for rival in rivals], metric, choose)
         seeds = sorted(set(ours) & set(theirs))
         return [statistics.ratio([ours[seed] for seed in seeds], [theirs[seed] for seed in seeds])]
 
@@ -223,7 +223,7 @@ def outperforms(statement: str, quote: str, rivals: Sequence[str], *, own: bool 
         "above 1" if own else "outperforms",
         over_best(rivals, EARNED, np.max),
         above(1),
-        1 + min(GAINS.get(one, 0.1) for one in rivals),
+        1 + min(GAINS.get(rival, 0.1) for rival in rivals),
         1.0,
         lambda r: (
             f"Average rewards: {values(r, among(('TPriDO', *rivals)))}" + f". {NOISE}" * bool(set(rivals) & set(NOISED))
@@ -280,7 +280,7 @@ def last(results: Results, config: Config) -> dict[int, float]:
 
 def of_several(results: Results, configs: Sequence[Config], value: Callable[[Config], dict[int, float]]) -> Floats:
     """The mean of a value over settings, by seed."""
-    found = [value(one) for one in configs]
+    found = [value(config) for config in configs]
     seeds = sorted(set.intersection(*map(set, found)))
     return np.array([np.mean([one[seed] for one in found]) for seed in seeds])
 
@@ -293,7 +293,7 @@ def faster(statement: str, quote: str, rivals: Sequence[str], why: str) -> Claim
             of_several(results, [compared(world, one)], lambda config: share_of_last(results, config, [1]))
             for one in ("TPriDO", *rivals)
         )
-        return [statistics.difference(one, ours) for one in theirs]
+        return [statistics.difference(their, ours) for their in theirs]
 
     return everywhere(
         f"{statement} (share of its last average reward after 1/7 of the run, less T-PriDO's)",
@@ -301,13 +301,13 @@ def faster(statement: str, quote: str, rivals: Sequence[str], why: str) -> Claim
         "faster",
         measured,
         above(0),
-        [EARLY[one][0] / earned(one) - EARLY["TPriDO"][0] / LAST for one in rivals],
+        [EARLY[rival][0] / earned(rival) - EARLY["TPriDO"][0] / LAST for rival in rivals],
         0.0,
         lambda r: (
             f"Average rewards after 1/7: {values(r, among(('TPriDO', *rivals)), at('reward', 1))}; at the end: "
             f"{values(r, among(('TPriDO', *rivals)))}. {why}"
         ),
-        [title(one) for one in rivals] if len(rivals) > 1 else ("",),
+        [title(rival) for rival in rivals] if len(rivals) > 1 else ("",),
     )
 
 
@@ -530,7 +530,7 @@ ALGORITHMS = (
         (0.98, 1.1) * len(DIMENSIONS),
         1.0,
         "Equation 2 asks for p1 < eta; with p = p1 the exponent is 1, and powers of ln n stand beside it",
-        tuple(f"{one}, {side}" for one in OF_DIMENSIONS for side in ("above p1", "below p1")),
+        tuple(f"{of_dimension}, {side}" for of_dimension in OF_DIMENSIONS for side in ("above p1", "below p1")),
     ),
     Claim(
         "Remark 1: the first term of the bound has the highest order (its exponent of n less the third's)",
@@ -561,7 +561,7 @@ ALGORITHMS = (
         0.0,
         "The first as printed falls; with the opposite sign it increases. The second is for d_0 = 1: with d_0 = 0, "
         "which the paper expects, it does not depend on p",
-        tuple(f"{one}, {term} term" for one in OF_DIMENSIONS for term in ("first", "second")),
+        tuple(f"{of_dimension}, {term} term" for of_dimension in OF_DIMENSIONS for term in ("first", "second")),
     ),
     Claim(
         "Remark 1: the third term decreases with p (exponent of n for p1 + 1, less that for p1)",

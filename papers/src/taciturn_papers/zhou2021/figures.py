@@ -30,7 +30,9 @@ class Recommendations(PaperStudy):
         if not quick:
             return list(self.configs)
         return [
-            shorter(one, self.quick_rounds) for one in self.configs if WORLDS[0].items() <= one["env_params"].items()
+            shorter(config, self.quick_rounds)
+            for config in self.configs
+            if WORLDS[0].items() <= config["env_params"].items()
         ]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:

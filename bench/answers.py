@@ -38,7 +38,7 @@ def best(some: Sequence[Board]) -> str:
     winners, lost = dict[str, list[str]](), list[str]()
     for board in standard(standing(some, budget)):
         winner = board.best()
-        score = None if winner is None else board.judged(winner)
+        score = None if winner is None else board.evaluated(winner)
         if winner is not None and score is not None:
             if score.low > 0:
                 agent = short(board, winner)
@@ -50,7 +50,7 @@ def best(some: Sequence[Board]) -> str:
     parts = [listed([f"{agent} in {listed(worlds)}" for agent, worlds in winners.items()])] if winners else []
     parts += [f"nobody is shown to beat an agent alone in {listed(lost)}"] if lost else []
     where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
-    return told(f"Who is best {where}?", parts)
+    return sentence(f"Who is best {where}?", parts)
 
 
 def by_size(some: Sequence[Board], board: Board, agent: str) -> str:
@@ -59,7 +59,7 @@ def by_size(some: Sequence[Board], board: Board, agent: str) -> str:
     for one in standing(some, board.task.budget):
         winner = one.best()
         same = one.task.env == board.task.env and (one is board or (one in sized([one]) and only_size(one)))
-        if same and winner is not None and short(one, winner) == agent and (score := one.judged(winner)) is not None:
+        if same and winner is not None and short(one, winner) == agent and (score := one.evaluated(winner)) is not None:
             scores.setdefault(size_of(one.task)[0], score.value)
     first, *others = sorted(scores.items())
     parts = [f"{first[1]:.2f} with {first[0]} {size_of(board.task)[1]}", *(f"{x:.2f} with {n}" for n, x in others)]
@@ -74,7 +74,7 @@ def pays(some: Sequence[Board]) -> str:
         sizes: dict[str, dict[int, bool]] = {}
         for board in sized(some):
             winner = board.best()
-            score = None if winner is None else board.judged(winner)
+            score = None if winner is None else board.evaluated(winner)
             if board.task.budget == budget and score is not None and shares(board.task.env):
                 known = sizes.setdefault(world_title(board.task.env), {})
                 agents, _ = size_of(board.task)
@@ -93,7 +93,7 @@ def pays(some: Sequence[Board]) -> str:
         if parts:
             where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
             results.append(f"{where} {', '.join(parts)}")
-    return told("From how many agents on does it pay to be together?", results)
+    return sentence("From how many agents on does it pay to be together?", results)
 
 
 def first(known: dict[int, bool]) -> int | None:
@@ -124,12 +124,12 @@ def cheapest(some: Sequence[Board]) -> str:
     result, whole = list[str](), 0
     for board in standard(standing(some)):
         winner = board.best()
-        judged = None if winner is None else board.judged(winner)
-        if not shares(board.task.env) or judged is None or not judged.low > 0:
+        evaluated = None if winner is None else board.evaluated(winner)
+        if not shares(board.task.env) or evaluated is None or not evaluated.low > 0:
             continue
         scores = [(one, score.value) for one in board.ranked() if (score := board.score(one)) is not None]
         top = max(reached for _, reached in scores)
-        near = [(heard(one), one, reached) for one, reached in scores if reached >= (1 - WITHIN) * top]
+        near = [(messages_of(one), one, reached) for one, reached in scores if reached >= (1 - WITHIN) * top]
         known = [(count, one, reached) for count, one, reached in near if count is not None]
         if known:
             count, least, reached = min(known, key=lambda one: one[0])
@@ -142,7 +142,7 @@ def cheapest(some: Sequence[Board]) -> str:
     return f"{question} {same}: {listed(result)}, in messages of a run without privacy." if result else ""
 
 
-def heard(group: Group) -> float | None:
+def messages_of(group: Group) -> float | None:
     """The mean number of messages of all agents in a run that anybody listens to; None if it is not known."""
     if MESSAGES not in group.metrics:
         return None
@@ -173,10 +173,10 @@ def learns(results: Results) -> str:
     won = f"yes in {listed(by_word[YES])}{alone}" if YES in by_word else "nowhere"
     lost = [f"no in {listed(by_word[NO])}"] if NO in by_word else []
     left = [f"{min(runs)} trainings do not decide it in {listed(by_word[OPEN])}{worse}"] if OPEN in by_word else []
-    return told("Does learning beat the papers' algorithms?", [won, *lost, *left] if by_word else [])
+    return sentence("Does learning beat the papers' algorithms?", [won, *lost, *left] if by_word else [])
 
 
-def told(question: str, parts: Sequence[str]) -> str:
+def sentence(question: str, parts: Sequence[str]) -> str:
     """A question and a sentence of these parts; empty without any."""
     text = "; ".join(parts)
     return f"{question} {text[:1].upper()}{text[1:]}." if text else ""

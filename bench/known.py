@@ -23,7 +23,7 @@ def summary(results: Results) -> str:
     for budget in BUDGETS:
         for board in standing(some, budget):
             best = board.best()
-            score = None if best is None else board.judged(best)
+            score = None if best is None else board.evaluated(best)
             if best is not None and score is not None and board.task.name == STANDARD:
                 one = found.setdefault(board.task.plain, {"best": {}, "learning": NONE})
                 one["best"][str(budget)] = [board.label(best).partition(" (")[0], round(score.value, 2)]
@@ -33,7 +33,7 @@ def summary(results: Results) -> str:
 
 
 @cache
-def kept() -> dict[str, Any]:
+def stored() -> dict[str, Any]:
     """The content of the file, by task."""
     result: dict[str, Any] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
     return result
@@ -42,7 +42,7 @@ def kept() -> dict[str, Any]:
 def table() -> Table:
     """A line a world."""
     rows = []
-    for plain, one in kept().items():
+    for plain, one in stored().items():
         texts = [one["best"].get(str(budget)) for budget in BUDGETS]
         cells = [NONE if text is None else f"{text[1]:.2f} {text[0]}" for text in texts]
         task = TASKS[plain]

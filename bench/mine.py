@@ -15,9 +15,9 @@ from taciturn.bench.tasks import BENCHMARKS, CLASSIC, PAPER, YOURS, covered, wor
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
-def beside_stored(own: Results, kept: Path) -> Results:
+def beside_stored(own: Results, stored: Path) -> Results:
     """Results and, if that folder has them, the kept ones."""
-    file = kept / "agents.json"
+    file = stored / "agents.json"
     return merged([Submission("agents", {}, own), *([unpacked(file)] if file.exists() else [])])
 
 
@@ -31,13 +31,13 @@ def tables(results: Results, agent: str) -> list[Table]:
         )
         if one is None:
             continue
-        ranked, told, task = board.ranked(), beats(board), board.task
+        ranked, verdicts, task = board.ranked(), beats(board), board.task
         if not task.held_out:
             others = [other for other in ranked if other.config["kind"] != YOURS]
             best = f"{short(board, others[0])} {others[0].config['policy']}" if others else NONE
             place = ranked.index(one) + 1 if one in ranked else None
             rank = NONE if place is None or not others else f"{place} of {len(ranked)}".replace(" ", NO_BREAK)
-            words = [told.get((id(one), kind), NONE) for kind in (CLASSIC, PAPER)]
+            words = [verdicts.get((id(one), kind), NONE) for kind in (CLASSIC, PAPER)]
             rows.append(
                 (f"{task_name(task)}{at_budget(task.budget)}", score_text(board.score(one)), rank, *words, best)
             )
@@ -69,5 +69,5 @@ def elsewhere(agent: str, played: Iterable[str]) -> list[tuple[str, str]]:
     """The worlds that an agent does not play, each with the reason."""
     some = [env for env in BENCHMARKS if env not in set(played)]
     asked = {env: config(env, agent, {}, **BENCHMARKS[env].world) | {"kind": YOURS} for env in some}
-    told = {env: refusal(agent, one).partition("\n")[0] for env, one in asked.items()}
-    return [(world_title(env), why or "its runs fail later on") for env, why in told.items()]
+    verdicts = {env: refusal(agent, one).partition("\n")[0] for env, one in asked.items()}
+    return [(world_title(env), why or "its runs fail later on") for env, why in verdicts.items()]

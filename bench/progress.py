@@ -56,7 +56,7 @@ def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
     )
     made, over = Bar(display, total), threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         if console.is_terminal:
             if not over.wait(AFTER_SECONDS):
                 display.start()
@@ -68,7 +68,7 @@ def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
             share = f"{done:.0%}" if total == 1 else f"{done:.4g} of {total}"
             console.print(f"{share} done after {minutes:.1f} minutes{f': {made.item}' * bool(made.item)}")
 
-    teller = threading.Thread(target=tell, daemon=True)
+    teller = threading.Thread(target=report, daemon=True)
     if shown:
         teller.start()
     try:

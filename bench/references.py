@@ -1,5 +1,5 @@
-"""The scale on which a task is scored: 0 for the best policy that hears nobody (`alone`), and 1 for the best that is
-given what all agents observe, without privacy (`together`)."""
+"""The scale on which a task is scored: 0 for the best policy that hears nobody (`no_communication`), and 1 for the best
+that is given what all agents observe, without privacy (`full_information`)."""
 
 import json
 import math
@@ -35,18 +35,18 @@ class Reference(NamedTuple):
 class Scale(NamedTuple):
     """The marks of a task, from the full runs of the study `agents` that this version keeps."""
 
-    alone: Reference
-    together: Reference
+    no_communication: Reference
+    full_information: Reference
 
     def score(self, measured: Floats) -> Floats:
         """Values of the measure on the scale; more is better, and 1 is no strict upper bound."""
-        low, high = self.alone.estimate.value, self.together.estimate.value
+        low, high = self.no_communication.estimate.value, self.full_information.estimate.value
         return (measured - low) / (high - low)
 
     def paired(self, values: Floats, seeds: Array) -> Estimate:
         """The score of means by seed, with an interval that allows for the marks' own uncertainty: all three meet the
         same instances, seed by seed."""
-        known = [int(seed) for seed in seeds if 0 <= seed < len(self.alone.values)]
+        known = [int(seed) for seed in seeds if 0 <= seed < len(self.no_communication.values)]
         if len(known) < len(seeds):
             return self.apart(statistics.mean(values))
         low, high = (np.array(reference.values)[known] for reference in self)
@@ -54,11 +54,11 @@ class Scale(NamedTuple):
 
     def apart(self, measured: Estimate) -> Estimate:
         """The score of an estimate whose errors are taken as independent of the marks'."""
-        alone, together = self.alone.estimate, self.together.estimate
-        gap = together.value - alone.value
-        score = (measured.value - alone.value) / gap
+        no_communication, full_information = self.no_communication.estimate, self.full_information.estimate
+        gap = full_information.value - no_communication.value
+        score = (measured.value - no_communication.value) / gap
         # How far the score moves if an estimate lies at either of its bounds instead of at its value.
-        parts = zip((measured, alone, together), (1.0, score - 1, -score), strict=True)
+        parts = zip((measured, no_communication, full_information), (1.0, score - 1, -score), strict=True)
         moves = [sorted(weight * (end - one.value) / gap for end in one[1:]) for one, weight in parts]
         down, up = (math.sqrt(sum(move[side] ** 2 for move in moves)) for side in (0, 1))
         return Estimate(score, score - down, score + up)
@@ -146,14 +146,14 @@ def summary(results: Results) -> str:
 
 
 @cache
-def _kept() -> dict[str, Scale]:
-    kept = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
+def _stored() -> dict[str, Scale]:
+    stored = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
     return {
         plain: Scale(*(Reference(**one[name]) for name in (NO_COMMUNICATION, FULL_INFORMATION)))
-        for plain, one in kept.items()
+        for plain, one in stored.items()
     }
 
 
 def scale_of(task: Task) -> Scale | None:
     """The scale of a task, the same at all totals; None if it has none."""
-    return _kept().get(task.plain)
+    return _stored().get(task.plain)

@@ -78,7 +78,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     manifest, plan = store.manifest(), store.plan()
     with refusing(out):
         drawn = files.own(out / "figures")
-    answers, sections, links, told = list[str](), list[str](), dict[str, str](), list[str]()
+    answers, sections, links, opening_answers = list[str](), list[str](), dict[str, str](), list[str]()
     opening, most = list[str](), 0
     standing, quick = any(study.headline for study in studies), bool(manifest["quick"])
     papers, differing = stored_verdicts.tables() if standing else (None, None)
@@ -89,7 +89,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
             if len(results):
                 links[study.title] = f"#{study.name}"
                 most = max(most, *(group.seeds.size for group in results))
-                told += [_answer(text) for text in study.answers(results)]
+                opening_answers += [_answer(text) for text in study.answers(results)]
                 tables, plots = tables_of(study, results), figures.plots_of(study, results)
                 first = study.headline and not quick  # a quick run ranks nobody
                 answers += [_html(table) for table in tables[:first]]
@@ -98,8 +98,8 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
                 sections.append(_section(study, results, len(plan[study.name]), drawn, *rest, quick=quick))
             shown.finished(study.title)
     if standing:
-        told.append(_answer(stored_verdicts.answer(), '<a href="#claims">Which they are</a>'))
-        told.append(_answer(OWN, documentation("agents", "more")))
+        opening_answers.append(_answer(stored_verdicts.answer(), '<a href="#claims">Which they are</a>'))
+        opening_answers.append(_answer(OWN, documentation("agents", "more")))
         answers[:0] = [_html(known.table())] if quick else []
     summed_up = overview(store, [study for study in studies if not study.headline])
     page = PAGE.format(
@@ -108,7 +108,9 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
         script=_beside("report.js"),
         about=documentation("leaderboard", "How scores are computed") if standing else "",
         warning=_warning(f"A quick run: shorter than a full one, and {most} seeds at most.") if quick else "",
-        opening=f"<div class=opening>{''.join(opening)}<ul>{''.join(told)}</ul></div>" if told else "",
+        opening=f"<div class=opening>{''.join(opening)}<ul>{''.join(opening_answers)}</ul></div>"
+        if opening_answers
+        else "",
         answers="".join(
             [
                 "<h2>In numbers</h2>",
@@ -217,8 +219,8 @@ def overview(store: Store, studies: Sequence[Study]) -> Table:
         results = store.results(study.name)
         if len(results):
             counts = Counter(verdict.verdict for verdict in study.verdicts(results))
-            told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()) or NONE
-            rows.append((study.title, best_of_panels(study, results), told))
+            opening_answers = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()) or NONE
+            rows.append((study.title, best_of_panels(study, results), opening_answers))
     columns = ("study", "best of each panel, by the study's score", "claims")
     return Table("Studies", columns, rows, words=frozenset({0, 1, 2}))
 

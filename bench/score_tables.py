@@ -60,7 +60,7 @@ def held_out(results: Results) -> Table:
     return Table("Held-out tasks", columns, [row[: len(columns)] for row in rows], note, words=frozenset(range(5)))
 
 
-def kinds_together(results: Results) -> Table:
+def kinds_over_tasks(results: Results) -> Table:
     """For each kind of agent the mean and the interquartile mean of its scores over tasks, and how often it beats the
     best designed agent where that is another."""
     some = [
@@ -78,10 +78,10 @@ def kinds_together(results: Results) -> Table:
                 best, rival = first.best(kind), first.best(*DESIGNED)
                 if board.task.held_out != held or best is None or best not in board.groups or board.scale is None:
                     continue
-                judged = first.fairly(best, kind)
-                mine.append(board.scale.score(judged.metrics[board.task.metric]))
+                evaluated = first.fairly(best, kind)
+                mine.append(board.scale.score(evaluated.metrics[board.task.metric]))
                 if rival is not None and rival is not best and rival in board.groups:
-                    pairs.append(tuple(sign(board.task.metric) * x for x in judged.paired(rival, board.task.metric)))  # type: ignore[arg-type]
+                    pairs.append(tuple(sign(board.task.metric) * x for x in evaluated.paired(rival, board.task.metric)))  # type: ignore[arg-type]
             parts += over_tasks(mine, pairs, trainings=kind in LEARNED)
         if parts[0] != "0":
             rows.append((kind, *parts))
@@ -151,13 +151,13 @@ def plain_ppo(results: Results) -> Table:
             pairs[board.task.id] = groups
             for metric in ("return", board.task.metric):
                 asked[board.task.id, metric] = [match(groups[0], groups[1], metric)]
-    told, rows = words(asked), []
+    verdicts, rows = words(asked), []
     for board in some:
         if board.task.id in pairs:
             ppo, chance = pairs[board.task.id]
             texts = [mean_text(chance.metrics["return"])] if chance else []
             texts += [text_of(statistics.median(ppo.metrics["return"]))] if ppo else []
-            answers = [told[board.task.id, metric] for metric in ("return", board.task.metric)]
+            answers = [verdicts[board.task.id, metric] for metric in ("return", board.task.metric)]
             rows.append((task_name(board.task), *texts, *answers, f"{ppo.wall_seconds.mean():.0f} s" if ppo else NONE))
     columns = (
         "task",

@@ -21,7 +21,7 @@ from taciturn.bench import statistics
 from taciturn.bench.references import Scale, rounded, scale_of, scales_in
 from taciturn.bench.results import RUNS, Group, Results, describe
 from taciturn.bench.statistics import Estimate, Floats
-from taciturn.bench.study import CENTRALISED, Table, centralised, says
+from taciturn.bench.study import CENTRALISED, Table, centralised, declares
 from taciturn.bench.tables import NONE, interval, listed, mean_text, number
 from taciturn.bench.tasks import (
     BENCHMARKS,
@@ -69,10 +69,10 @@ def information(group: Group) -> str:
     if centralised(group):
         return CENTRALISED_LABEL
     kind = policy_class(str(group.config["policy"])) if group.config["policy"] in own_policies() else None
-    if group.config.get("knows_truth") is True or says(kind, "needs_truth", group.config):
+    if group.config.get("knows_truth") is True or declares(kind, "needs_truth", group.config):
         return TRUTH
     memoryless = group.config["policy"] == PLAIN_PPO or group.config.get("memoryless") is True
-    return MEMORYLESS if memoryless or says(kind, "memoryless", group.config) else REMEMBERS
+    return MEMORYLESS if memoryless or declares(kind, "memoryless", group.config) else REMEMBERS
 
 
 def compares(group: Group) -> bool:
@@ -141,7 +141,7 @@ class Board(NamedTuple):
         same = self.best(*kinds, information_=information_, half=1) is best
         return best if same else halves(best)[1]
 
-    def judged(self, best: Group, *kinds: str, information_: str | None = None) -> Estimate | None:
+    def evaluated(self, best: Group, *kinds: str, information_: str | None = None) -> Estimate | None:
         """The score of what `best` chose, by seeds that did not choose it."""
         return self.score(self.fairly(best, *kinds, information_=information_))
 
@@ -229,7 +229,7 @@ def who_is_best(results: Results) -> Table:
         for budget in budgets_of(board.task.env):
             there = next((one for one in standing(some, budget) if one.task.plain == board.task.plain), None)
             best = there and there.best()
-            texts.append(NONE if not there or not best else f"{score_text(there.judged(best))} {there.label(best)}")
+            texts.append(NONE if not there or not best else f"{score_text(there.evaluated(best))} {there.label(best)}")
         references = (
             [NONE] * 2
             if board.scale is None
@@ -260,7 +260,7 @@ def by_information(results: Results) -> Table:
         for known in (MEMORYLESS, REMEMBERS):
             best = board.best(information_=known)
             cells.append(
-                NONE if best is None else f"{score_text(board.judged(best, information_=known))} {board.label(best)}"
+                NONE if best is None else f"{score_text(board.evaluated(best, information_=known))} {board.label(best)}"
             )
         rows.append((task_name(board.task), *cells))
     note = (
@@ -305,9 +305,9 @@ def words(questions: Mapping[Any, list[Match]], candidates: int = 1) -> dict[Any
     than each of the others ("yes"), or worse than one ("no"). The agent may have been picked among so many."""
     asked = {key: of_all(some) for key, some in questions.items()}
     adjusted = statistics.holm(np.minimum(1.0, [candidates * one.p for one in asked.values()]))
-    told = {True: YES, False: NO}
+    verdicts = {True: YES, False: NO}
     return {
-        key: NONE if math.isnan(p) else told[one.better] if p < LEVEL else OPEN
+        key: NONE if math.isnan(p) else verdicts[one.better] if p < LEVEL else OPEN
         for (key, one), p in zip(asked.items(), adjusted, strict=True)
     }
 
@@ -333,7 +333,7 @@ def learning(results: Results) -> tuple[Table, dict[str, dict[str, str]]]:
             for kind in DESIGNED:
                 if result := against(board, learner, kind):
                     asked.setdefault((kind, board.task.held_out), {})[board.task.id, kind] = result
-    told = {key: one for family in asked.values() for key, one in words(family, candidates).items()}
+    verdicts = {key: one for family in asked.values() for key, one in words(family, candidates).items()}
     rows, standard = [], dict[str, dict[str, str]]()
     for board in standing(some):
         if board.task.id not in chosen:
@@ -342,8 +342,8 @@ def learning(results: Results) -> tuple[Table, dict[str, dict[str, str]]]:
         held = [one.task.id for one in some if one.task.held_out and one.task.env == board.task.env]
         cells, standard[board.task.id] = [], {}
         for kind in DESIGNED:
-            standard[board.task.id][kind] = told.get((board.task.id, kind), NONE)
-            wins = [told[id_, kind] for id_ in held if (id_, kind) in told]
+            standard[board.task.id][kind] = verdicts.get((board.task.id, kind), NONE)
+            wins = [verdicts[id_, kind] for id_ in held if (id_, kind) in verdicts]
             more = (
                 f" ({wins.count(YES)} of {len(wins)})"
                 if wins and board.task.size == board.task.name == "standard"
@@ -401,12 +401,12 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     some = [one for one in boards(results) if not one.task.held_out and (one.task.budget == NO_BUDGET_LIMIT) == free]
     rows, seeds = [], not_ranked(results)
     for board in some:
-        told = beats(board)
+        verdicts = beats(board)
         places = {id(one): place for place, one in enumerate(board.ranked(), 1)}
         unranked = [one for one in board.unranked() if one.config["kind"] == YOURS or not mine]
         shown = [*(near(board.ranked()) if mine else board.ranked()), *unranked]
         for one in sorted(shown, key=board.label) if seeds else shown:
-            answers = [told.get((id(one), kind), "") for kind in (CLASSIC, PAPER)]
+            answers = [verdicts.get((id(one), kind), "") for kind in (CLASSIC, PAPER)]
             rows.append((
                 f"{task_name(board.task)}{at_budget(board.task.budget)}", str(places.get(id(one), NONE)),
                 board.label(one), one.config["kind"], information(one), score_text(board.score(one)),
@@ -429,8 +429,8 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
         "score at every total."
     )
     if seeds:
-        kept = [place for place, name in enumerate(columns) if name not in ("rank", "beats classics", "beats papers")]
-        columns, rows = (tuple(columns[i] for i in kept), [tuple(row[i] for i in kept) for row in rows])
+        stored = [place for place, name in enumerate(columns) if name not in ("rank", "beats classics", "beats papers")]
+        columns, rows = (tuple(columns[i] for i in stored), [tuple(row[i] for i in stored) for row in rows])
         return Table(title, columns, rows, f"{seeds}.", words=frozenset({0, 1, 2, 3}))
     words = frozenset({0, 2, 3, 4, *range(11, len(columns))})
     return Table(title, columns, rows, note, words=words)

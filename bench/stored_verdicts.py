@@ -13,10 +13,10 @@ from taciturn.bench.tables import MEANINGS, listed, ours, stated
 FILE = "stored_verdicts.json"
 
 
-def summary(judged: Iterable[tuple[Study, list[Verdict]]]) -> str:
+def summary(evaluated: Iterable[tuple[Study, list[Verdict]]]) -> str:
     """The text of the file, from the verdicts of full runs."""
     papers: dict[str, dict[str, list[list[str]]]] = {}
-    for study, verdicts in judged:
+    for study, verdicts in evaluated:
         paper = papers.setdefault(paper_of(study), {verdict: [] for verdict in VERDICTS})
         for one in verdicts:
             if not one.own:
@@ -33,7 +33,7 @@ def paper_of(study: Study) -> str:
     return re.split("[,:]", study.title)[0]
 
 
-def kept() -> dict[str, Any]:
+def stored() -> dict[str, Any]:
     """The content of `summary`'s file, by paper."""
     result: dict[str, Any] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
     return result
@@ -43,14 +43,14 @@ def answer() -> str:
     """A sentence: how many claims of each paper failed."""
     counts = [
         f"{result['claims'][DIFFERS]} of {sum(result['claims'].values())} {'claims ' * (place == 0)}of {paper}"
-        for place, (paper, result) in enumerate(kept().items())
+        for place, (paper, result) in enumerate(stored().items())
     ]
     return f"Which claims of the papers failed? Full runs differ from {listed(counts)}."
 
 
 def tables() -> list[Table]:
     """A line for each paper, and a line for each claim that differs."""
-    papers = kept()
+    papers = stored()
     counts = [
         (paper, str(sum(result["claims"].values())), *(str(result["claims"][verdict]) for verdict in VERDICTS))
         for paper, result in papers.items()

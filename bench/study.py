@@ -74,16 +74,16 @@ def centralised(group: Group) -> bool:
     """Whether the agents of a group share a mind: a check before a run found it, or a policy of this package declares
     it."""
     kind = own_policies().get(str(group.config.get("policy")))
-    return says(kind, "centralised", group.config) or bool(np.any(group.metrics.get(CENTRALISED, 0)))
+    return declares(kind, "centralised", group.config) or bool(np.any(group.metrics.get(CENTRALISED, 0)))
 
 
-def says(kind: Any, name: str, config: Config) -> bool:
+def declares(kind: Any, name: str, config: Config) -> bool:
     """Whether a policy of this class, with the parameters of a configuration, declares it."""
-    return kind is not None and name in _said(kind, canonical(config.get("policy_params", {})))
+    return kind is not None and name in _declared(kind, canonical(config.get("policy_params", {})))
 
 
 @lru_cache(1024)
-def _said(kind: Any, parameters: str) -> frozenset[str]:
+def _declared(kind: Any, parameters: str) -> frozenset[str]:
     """Which of `needs_truth`, `centralised` and `memoryless` a policy declares. The policy is made for this, since they
     may depend on its parameters (JSON)."""
     try:
@@ -222,7 +222,7 @@ class Study:
         name = str(config.get("policy"))
         module, colon, _ = name.partition(":")
         kind = policy_class(name) if not colon or module in sys.modules else None
-        return says(kind, "needs_truth", config)
+        return declares(kind, "needs_truth", config)
 
     def row_label(self, group: Group, results: Results) -> str:
         """What distinguishes this group from the others of its panel."""

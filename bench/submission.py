@@ -82,17 +82,17 @@ def packed(found: Submission) -> str:
 def unpacked(file: Path) -> Submission:
     """Read what `packed` wrote. Raises StoreError if the file cannot be read or is not one of these."""
     try:
-        kept = json.loads(content(file, MOST_BYTES), object_pairs_hook=distinct)
+        stored = json.loads(content(file, MOST_BYTES), object_pairs_hook=distinct)
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{file} cannot be read: {error}") from error
-    if not has_shape(kept, SHAPE) or not all(is_whole(one) for one in kept["groups"]):
+    if not has_shape(stored, SHAPE) or not all(is_whole(one) for one in stored["groups"]):
         raise StoreError(f"{file} is no submission: `taciturn submit` writes them")
     try:
-        check_text(kept)
-        results = Results(map(unpacked_group, kept["groups"]))
+        check_text(stored)
+        results = Results(map(unpacked_group, stored["groups"]))
     except (TypeError, ValueError, OverflowError) as error:
         raise StoreError(f"{file} is no submission: {error}") from error
-    return Submission(kept["study"], kept["origin"], results)
+    return Submission(stored["study"], stored["origin"], results)
 
 
 def distinct(entries: list[tuple[str, Any]]) -> dict[str, Any]:

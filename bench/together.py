@@ -47,7 +47,7 @@ def plots(boards: Sequence[Board], name: str, seeds: str = "") -> list[Plot]:
     known = [board for board in standing(boards) if board.scale is not None and not board.task.control]
     if not known:
         return []
-    return [from_alone_to_together(boards, known, name, seeds), *front(boards, known, name)]
+    return [share_of_full_information(boards, known, name, seeds), *front(boards, known, name)]
 
 
 def at_budgets(boards: Sequence[Board], board: Board) -> dict[float | str, Board]:
@@ -85,11 +85,11 @@ def row_of(boards: Sequence[Board], board: Board, *, named: bool) -> Row:
             some = PARTS[place][1]
             mine = there.best(*some)
             shown = budget == NO_BUDGET_LIMIT or YOURS in some or (winner is not None and winner.config["kind"] in some)
-            score = None if mine is None or not shown else there.judged(mine, *some)
+            score = None if mine is None or not shown else there.evaluated(mine, *some)
             if score is not None and math.isfinite(score.value):
                 score_cells.append(ScoreCell(place, budget, score.value, score.low > 0))
         if named and budget in (NO_BUDGET_LIMIT, BUDGETS[-1]) and winner is not None:
-            words = f"{there.label(winner).partition(' (')[0]} {told(there.judged(winner))}"
+            words = f"{there.label(winner).partition(' (')[0]} {score_text(there.evaluated(winner))}"
             best.append(words if budget == NO_BUDGET_LIMIT else f"at {budget:g}: {words}")
     number, what = size_of(board.task)
     same = board.task.name != STANDARD and size_of(board.task._replace(variant=AS_TRAINED))[0] == number
@@ -97,12 +97,12 @@ def row_of(boards: Sequence[Board], board: Board, *, named: bool) -> Row:
     return Row(world_title(board.task.env), size, board.task.name == STANDARD, score_cells, best)
 
 
-def told(score: Estimate | None) -> str:
+def score_text(score: Estimate | None) -> str:
     """Such as "0.57"."""
     return "" if score is None else f"{score.value + 0.0:.2f}".replace("-", "\N{MINUS SIGN}")
 
 
-def from_alone_to_together(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: str = "") -> Plot:
+def share_of_full_information(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: str = "") -> Plot:
     """One line a task, from alone to together; narrow, the standard tasks alone."""
     rows = [row_of(boards, board, named=not seeds) for board in known]
     caption = (
@@ -145,7 +145,7 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
         def at(score: float) -> float:
             return left + (score - FLOOR) * scale
 
-        def say(x: float, y: float, words: str, ha: str = "left", **style: Any) -> None:
+        def write(x: float, y: float, words: str, ha: str = "left", **style: Any) -> None:
             ax.text(x, y, words, ha=ha, va="center", **style)
 
         def draw_marker(x: float, y: float, score_cell: ScoreCell) -> None:
@@ -155,7 +155,7 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
             face = color if score_cell.gains else "none"
             ax.plot(x, y, shape, color=color, markerfacecolor=face, markersize=size, markeredgewidth=1.2)
             if number:
-                say(
+                write(
                     x,
                     y + 0.3,
                     number,
@@ -165,28 +165,28 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
                     weight="bold",
                 )
 
-        legend_of(parts, budgets, wide, narrow, draw_marker, say)
+        legend_of(parts, budgets, wide, narrow, draw_marker, write)
         names = {0.0: "0", 0.5: "0.5", 1.0: "1"}
         if not narrow:  # else the caption says so
             names |= {0.0: "no communication", 1.0: "full information"}
         for score, words in names.items():
-            say(at(score), legend + steps / 2, words, "center", fontsize=font - 1)
+            write(at(score), legend + steps / 2, words, "center", fontsize=font - 1)
         floor = f"< {FLOOR:g}{', not to scale' * (not narrow)}".replace("-", "\N{MINUS SIGN}", 1)
-        say(left - 6 - clip / 2, legend + steps / 2, floor, "center", fontsize=font - 1)
+        write(left - 6 - clip / 2, legend + steps / 2, floor, "center", fontsize=font - 1)
         if not narrow and any(row.best for row in rows):
-            say(right + 14, legend + steps / 2, "best agent and its score", fontsize=font - 1)
+            write(right + 14, legend + steps / 2, "best agent and its score", fontsize=font - 1)
         for place, row in enumerate(rows):
             top = legend + steps + pitch * place
             middle, below = top + text + 12, top + text + 28
             if narrow:
-                say(2, top + 10, row.world, weight="bold")
-                say(wide - 2, top + 10, row.size, "right")
-                say(2, top + 25, "; ".join(row.best))
+                write(2, top + 10, row.world, weight="bold")
+                write(wide - 2, top + 10, row.size, "right")
+                write(2, top + 25, "; ".join(row.best))
             else:
-                say(2, top + 13, row.world, weight="bold")
-                say(2, top + 27, row.size)
+                write(2, top + 13, row.world, weight="bold")
+                write(2, top + 27, row.size)
                 for line, words in enumerate(row.best):
-                    say(right + 14, top + 13 + 14 * line, words)
+                    write(right + 14, top + 13 + 14 * line, words)
             ax.plot(
                 [left - 6 - clip, wide - 2 if narrow else right + 6], [top, top], color=INK, alpha=0.15, linewidth=0.8
             )
@@ -222,7 +222,7 @@ def apart(x: float, y: float, taken: Sequence[tuple[float, float]], near: float)
 
 
 def legend_of(
-    parts: Sequence[int], budgets: Sequence[float | str], wide: float, narrow: bool, draw_marker: Any, say: Any
+    parts: Sequence[int], budgets: Sequence[float | str], wide: float, narrow: bool, draw_marker: Any, write: Any
 ) -> None:
     """What marks mean, above the rows."""
     names = [PARTS[part][0] for part in parts]
@@ -230,7 +230,7 @@ def legend_of(
     left = 8.0
     for part, name in zip(parts, names, strict=True):
         draw_marker(left, 9, ScoreCell(part, NO_BUDGET_LIMIT, 0, True))
-        say(left + 8, 9, name)
+        write(left + 8, 9, name)
         left += 22 + letter * len(name)
     some = [budget for budget in budgets if budget != NO_BUDGET_LIMIT]
     designed = 2
@@ -242,7 +242,7 @@ def legend_of(
     for place, (score_cell, words) in enumerate(entries):
         x, y = (8.0, 26.0 + 16 * place) if narrow else (8 + 270.0 * place, 26.0)
         draw_marker(x, y, score_cell)
-        say(x + 8, y, words)
+        write(x + 8, y, words)
 
 
 def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Plot]:
@@ -264,7 +264,7 @@ def front(boards: Sequence[Board], known: Sequence[Board], name: str) -> list[Pl
                 points = []
                 for budget, there in at_budgets(boards, board).items():
                     best = there.best(*kinds)
-                    score = None if best is None else there.judged(best, *kinds)
+                    score = None if best is None else there.evaluated(best, *kinds)
                     if score is not None:
                         points.append((len(BUDGETS) - 1 - BUDGETS.index(budget), score))
                 if points:

@@ -159,7 +159,7 @@ def of_task(
     if not isinstance(task.budget, float):
         return found
     untrained = bring(algorithm, **settings) if learns(algorithm) else None
-    return playing.behind(found, playing.training_way(task, untrained, found).channels)
+    return playing.with_channels(found, playing.training_way(task, untrained, found).channels)
 
 
 def own_settings(file: str | Path | None, algorithm: str) -> dict[str, Any]:
@@ -251,10 +251,10 @@ def learner(
         raise ValueError(f"algorithm must be one that learns, and {name} does not")
     make_policy(name, seed=seed, **settings)  # or say at once what is wrong
 
-    def run(folder: Path, steps: int | None, evaluations: int, tell: Told) -> None:
+    def run(folder: Path, steps: int | None, evaluations: int, report: Told) -> None:
         own = {"steps": steps} if steps and "steps" in inspect.signature(kind).parameters else {}
         made = make_policy(name, **{"seed": seed} | own | settings)
-        made.progress = lambda done: tell(0.95 * done, f"{name} learns")
+        made.progress = lambda done: report(0.95 * done, f"{name} learns")
         if changes := overridden(name, population, settings):
             warnings.warn(
                 f"{name} trains with {changes}, as its settings for this world say; --set 'policy.overrides={{}}' "
@@ -265,7 +265,7 @@ def learner(
         made.train(population)
         made.progress = None
         made.save(folder / "learner.pkl")
-        tell(0.95, "evaluation")
+        report(0.95, "evaluation")
         evaluated(made, population, seed, folder, steps)
 
     return run
@@ -330,7 +330,7 @@ def library(
         model.save(buffer)
         write_bytes(model_file, signed(buffer.getvalue()))
 
-    def run(folder: Path, steps: int, evaluations: int, tell: Told) -> None:
+    def run(folder: Path, steps: int, evaluations: int, report: Told) -> None:
         nonlocal model
 
         def loaded(milestone: int) -> Any:
@@ -343,7 +343,7 @@ def library(
             return found
 
         def evaluate(milestone: int) -> None:
-            tell(milestone / steps, f"{name}: {EVALUATION_RUNS} fresh runs after {model.num_timesteps:,} steps")
+            report(milestone / steps, f"{name}: {EVALUATION_RUNS} fresh runs after {model.num_timesteps:,} steps")
             evaluated(Predictor(model), population, seed, folder, milestone)
 
         milestones = np.unique(np.linspace(0, steps, evaluations + 1).astype(int)[1:]).tolist()
@@ -378,7 +378,7 @@ def library(
                     continue  # steps before this run, or from a rollout that went further
                 with one_thread(), learning(name, model.policy.state_dict):
                     model.learn(
-                        milestone - model.num_timesteps, callback=teller(tell, steps, name), reset_num_timesteps=False
+                        milestone - model.num_timesteps, callback=teller(report, steps, name), reset_num_timesteps=False
                     )
                 done = max(one for one in milestones if one <= model.num_timesteps)
                 if hasattr(model, "replay_buffer"):
@@ -405,13 +405,13 @@ def checkpoints_in(folder: Path, milestones: list[int]) -> list[int]:
     return sorted(int(file.stem) for file in found)
 
 
-def teller(tell: Told, steps: int, name: str) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
+def teller(report: Told, steps: int, name: str) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
     """A callback of Stable-Baselines3 that passes on the fraction done."""
 
     def told(local: dict[str, Any], _: dict[str, Any]) -> bool:
         done = local["self"].num_timesteps
         asked = f"of {steps:,} steps" if done <= steps else f"steps, since rollouts are whole ({steps:,} asked for)"
-        tell(min(done / steps, 1.0), f"{name}: {done:,} {asked}")
+        report(min(done / steps, 1.0), f"{name}: {done:,} {asked}")
         return True
 
     return told

@@ -12,7 +12,7 @@ FILE = "tuned.json"
 
 
 @cache
-def _kept() -> dict[str, dict[str, Params]]:
+def _stored() -> dict[str, dict[str, Params]]:
     result: dict[str, dict[str, Params]] = json.loads((files("taciturn.bench") / FILE).read_text(encoding="utf-8"))
     return result
 
@@ -20,10 +20,10 @@ def _kept() -> dict[str, dict[str, Params]]:
 def tuned(task: Task, policy: str) -> Params:
     """The settings of a policy for tasks of this size and total; those of the standard size, or without a total, where
     nothing else was searched; none if nothing was."""
-    kept = _kept()
+    stored = _stored()
     for size in dict.fromkeys((task.size, STANDARD)):
         for budget in dict.fromkeys((task.budget, NO_BUDGET_LIMIT)):
-            result = kept.get(task._replace(name=size, budget=budget).id, {})
+            result = stored.get(task._replace(name=size, budget=budget).id, {})
             if policy in result:
                 return dict(result[policy])
     return {}

@@ -200,17 +200,17 @@ def fewest_inside(checks: Sequence[Check]) -> int:
     """The smallest number inside that is no surprise: fewer have a probability of at most `RARE`, if results are of
     the kept law."""
     distribution = np.ones(1)
-    for one in judged(checks):
+    for one in evaluated(checks):
         distribution = np.convolve(distribution, [1 - one.chance, one.chance])
     return int(np.count_nonzero(np.cumsum(distribution) <= RARE))
 
 
-def judged(checks: Sequence[Check]) -> list[Check]:
+def evaluated(checks: Sequence[Check]) -> list[Check]:
     """Those with a fresh seed."""
     return [check for check in checks if check.inside is not None]
 
 
-def told(checks: Sequence[Check]) -> dict[str, Any]:
+def described_checks(checks: Sequence[Check]) -> dict[str, Any]:
     """The outcome as JSON values."""
     now = environment()
     outcomes = {SAME: 0} | Counter(sorted(check.outcome for check in checks if check.outcome != DIFFERENT))
@@ -227,9 +227,9 @@ def told(checks: Sequence[Check]) -> dict[str, Any]:
             for check in checks
             if check.differing and check.outcome not in EXPECTED
         ],
-        "fresh": len(judged(checks)),
+        "fresh": len(evaluated(checks)),
         "fresh_inside": sum(check.inside is True for check in checks),
-        "fresh_expected_inside": round(sum(one.chance for one in judged(checks)), 1),
+        "fresh_expected_inside": round(sum(one.chance for one in evaluated(checks)), 1),
         "fresh_fewest": fewest_inside(checks),
         "cores": os.cpu_count(),
         **{name: now[name] for name in ("taciturn", "python", "platform", "processor", "libraries")},

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parent.parent
-KEPT = ROOT / "tools/results/studies/agents.json"
+STORED = ROOT / "tools/results/studies/agents.json"
 PAGES = ("index.md", "leaderboard.md", "api/worlds/gossip_bandit.world.rst")
 
 
@@ -68,8 +68,8 @@ def violations(browser: "Browser", page: Path) -> list[str]:
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_the_report(browser: "Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: bool) -> None:
-    kept = unpacked(KEPT).results
-    groups = [one for env in ("round_stopping_v0", "gossip_bandit_v0") for one in kept.select(env=env)]
+    stored = unpacked(STORED).results
+    groups = [one for env in ("round_stopping_v0", "gossip_bandit_v0") for one in stored.select(env=env)]
     if quick:
         groups = [replace(one, config={**one.config, "replicas": 10}) for one in groups]
     study, store = load_studies()["agents"], Store(tmp_path)

@@ -15,13 +15,13 @@ from taciturn.bench.scores import Board, boards, learning
 from taciturn.bench.submission import unpacked
 from taciturn.bench.tasks import LISTENS, MESSAGES, NO_BUDGET_LIMIT, PAPER, STANDARD, TASKS, size_of, world_title
 
-KEPT = Path(__file__).parent.parent / "tools/results/studies/agents.json"
+STORED = Path(__file__).parent.parent / "tools/results/studies/agents.json"
 GOSSIP, ARMS = "gossip_bandit_v0", "arm_elimination_v0"
 
 
 @pytest.fixture(scope="module")
-def kept() -> Results:
-    return unpacked(KEPT).results
+def stored() -> Results:
+    return unpacked(STORED).results
 
 
 def changed(group: Group, config: Mapping[str, Any] | None = None, **metrics: Any) -> Group:
@@ -36,16 +36,16 @@ def listener(results: Results, **entries: Any) -> Group:
     return results.select(env=GOSSIP, policy="Listener", **entries).groups[0]
 
 
-def test_every_question_is_answered_in_a_sentence(kept: Results) -> None:
-    told = answers(kept)
+def test_every_question_is_answered_in_a_sentence(stored: Results) -> None:
+    told = answers(stored)
     questions = [text.partition("? ")[0] for text in told]
     assert [text.split()[0] for text in questions] == ["Who", "From", "Who", "Does"]
     assert all(re.fullmatch(r"[A-Z].*\.", text.partition("? ")[2]) for text in told)
     assert answers(Results([])) == []
 
 
-def test_who_is_best_is_who_the_board_says(kept: Results) -> None:
-    some = boards(kept)
+def test_who_is_best_is_who_the_board_says(stored: Results) -> None:
+    some = boards(stored)
     text = best(some)
     assert text.startswith("Who is best at a budget of epsilon = 1? ")
     gains = {}
@@ -53,7 +53,7 @@ def test_who_is_best_is_who_the_board_says(kept: Results) -> None:
         if board.task.budget == 1.0 and board.task.name == STANDARD:
             winner = board.best()
             assert winner is not None
-            score = board.judged(winner)
+            score = board.evaluated(winner)
             assert score is not None
             gains[board.task.env] = score.low > 0
             told = f"{world_title(board.task.env)} ({score.value:.2f} with "
@@ -72,15 +72,15 @@ def test_the_size_from_which_on_it_pays(known: dict[int, bool], start: int | Non
     assert first(known) == start
 
 
-def test_where_it_pays_to_be_together(kept: Results) -> None:
-    some = boards(kept.select(env=ARMS))
+def test_where_it_pays_to_be_together(stored: Results) -> None:
+    some = boards(stored.select(env=ARMS))
     text = pays(some)
     assert "in arm elimination from 20 on (not at 5)" in text
     assert "at a budget of epsilon = 1 not in arm elimination (up to 20)" in text
-    sizes = {one.task.name for one in sized(boards(kept)) if one.task.held_out}
+    sizes = {one.task.name for one in sized(boards(stored)) if one.task.held_out}
     assert {"few-agents", "few-clients"} <= sizes
     assert not sizes & {"liars", "lost", "close", "one-good-arm", "pareto", "ring"}
-    without = pays(boards(kept.select(env="elicitation_v0")))
+    without = pays(boards(stored.select(env="elicitation_v0")))
     assert without == "", "individuals tell one another nothing"
 
 
@@ -94,10 +94,10 @@ def cheapest_of(groups: list[Group]) -> str:
     return cheapest(boards(Results(groups)))
 
 
-def test_who_needs_the_fewest_messages_within_five_percent(kept: Results) -> None:
+def test_who_needs_the_fewest_messages_within_five_percent(stored: Results) -> None:
     """Messages that nobody listens to count as none; who is 10% behind does not compete."""
-    own = listener(kept, budget=NO_BUDGET_LIMIT)
-    measure, (board,) = "popularity_regret", standard_boards(kept.select(env=GOSSIP))
+    own = listener(stored, budget=NO_BUDGET_LIMIT)
+    measure, (board,) = "popularity_regret", standard_boards(stored.select(env=GOSSIP))
     assert board.scale is not None
     alone, together = (mark.estimate.value for mark in board.scale)
 
@@ -121,10 +121,10 @@ def standard_boards(results: Results) -> list[Board]:
     return [one for one in boards(results) if one.task.name == STANDARD and one.task.budget == NO_BUDGET_LIMIT]
 
 
-def test_where_learning_wins_is_what_the_table_says(kept: Results) -> None:
-    words = {world_title(TASKS[id_].env): one[PAPER] for id_, one in learning(kept)[1].items() if "standard" in id_}
+def test_where_learning_wins_is_what_the_table_says(stored: Results) -> None:
+    words = {world_title(TASKS[id_].env): one[PAPER] for id_, one in learning(stored)[1].items() if "standard" in id_}
     assert set(words.values()) == {"yes", "undecided"}
-    won, _, left = learns(kept).partition(";")
+    won, _, left = learns(stored).partition(";")
     for world, word in words.items():
         assert (world in won) == (word == "yes")
         assert (world in left) == (word == "undecided")
@@ -132,13 +132,13 @@ def test_where_learning_wins_is_what_the_table_says(kept: Results) -> None:
     # As the table says: -1.09 in arm elimination; and elsewhere the papers' algorithms reach more on average.
     assert won.endswith("though there it is not shown to beat an agent alone")
     assert left.endswith("(on average it is worse there).")
-    none = [group for group in kept if group.config["kind"] not in ("plain PPO", "tuned learner")]
+    none = [group for group in stored if group.config["kind"] not in ("plain PPO", "tuned learner")]
     assert learns(Results(none)) == ""
 
 
-def test_a_quick_run_ranks_nobody(kept: Results) -> None:
+def test_a_quick_run_ranks_nobody(stored: Results) -> None:
     study = KindsOfAgents()
-    some = Results([changed(group, {"replicas": 10}) for group in kept.select(env=GOSSIP)])
+    some = Results([changed(group, {"replicas": 10}) for group in stored.select(env=GOSSIP)])
     (told,) = study.answers(some)
     assert told == "Who is best? 10 seeds, not ranked; the table below has what full runs have found."
     tables = study.tables(some)
@@ -152,4 +152,4 @@ def test_a_quick_run_ranks_nobody(kept: Results) -> None:
     assert names == sorted(names)
     caption = study.plots(some)[0].caption
     assert caption.endswith("10 seeds, not ranked.")
-    assert {"rank", "beats papers"} <= set(study.tables(kept.select(env=GOSSIP))[5].columns)
+    assert {"rank", "beats papers"} <= set(study.tables(stored.select(env=GOSSIP))[5].columns)

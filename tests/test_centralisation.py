@@ -19,7 +19,7 @@ from cases import MARKET
 from sb3_contrib import RecurrentPPO
 from test_fast_forms import GOSSIP
 from test_public_view import OWN, SETTINGS, play
-from test_submission import KEPT, submission
+from test_submission import STORED, submission
 
 import taciturn
 from taciturn import registry
@@ -82,7 +82,7 @@ def test_policies_of_the_package_say_whether_they_pool(name: str, monkeypatch: p
     made = one.make()
     assert made.centralised == (name in CENTRALISED_LABEL), "tables mark those that pool"
     if not made.needs_truth:
-        found = one.pooling()
+        found = one.find_sharing()
         assert bool(found) == made.centralised
         monkeypatch.setattr(one, "pooling", lambda: found)  # once is enough
         agents_are_decentralised(one)
@@ -177,7 +177,7 @@ def test_partners_learn_nothing_while_their_replica_waits(policy: Any) -> None:
 def test_what_is_selected_through_the_channel_is_heard_by_its_agent_alone(name: str) -> None:
     one = own_play(name)
     one.privacy = {"selection": Exponential(2.0), "statistics": NoPrivacy(), "counts": NoPrivacy()}
-    assert not one.pooling()
+    assert not one.find_sharing()
 
 
 # Attacks.
@@ -373,16 +373,16 @@ def test_attacks_are_found(policy: Any, world: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("policy", "centralised"), LAWS_COMPARED)
 def test_laws_are_compared_where_random_numbers_are_shared(policy: Any, centralised: bool) -> None:
-    assert bool(Play(policy, "federated_bandit_v0", ARMS).pooling()) == centralised
+    assert bool(Play(policy, "federated_bandit_v0", ARMS).find_sharing()) == centralised
 
 
 @pytest.mark.parametrize("policy", [Counting, Alone, ThompsonSampling])
 def test_minds_of_their_own_pass(policy: Any) -> None:
-    assert not Play(policy, "federated_bandit_v0", ARMS).pooling()
+    assert not Play(policy, "federated_bandit_v0", ARMS).find_sharing()
 
 
 def test_late_means_late() -> None:
-    found = Play(CentralisesLate, "federated_bandit_v0", ARMS).pooling()
+    found = Play(CentralisesLate, "federated_bandit_v0", ARMS).find_sharing()
     assert f"turn {ARMS['horizon']} " in found
 
 
@@ -396,7 +396,7 @@ def test_a_check_draws_nothing_that_others_draw() -> None:
     random.setstate(before[0])
     one = Play(Counting, "federated_bandit_v0", ARMS)
     one.make = lambda: policy  # type: ignore[method-assign]
-    one.pooling()
+    one.find_sharing()
     assert policy.kept is kept  # type: ignore[attr-defined]
     assert kept.bit_generator.state == state
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # type: ignore[index]  # noqa: NPY002
@@ -416,14 +416,14 @@ def test_a_recurrent_model_has_a_memory_for_each_agent(world: str) -> None:
     weight: Any = model.policy.action_net.weight
     weight.data *= 300  # so that what it remembers decides what it does
 
-    def pooling(agent: Any) -> str:
+    def find_sharing(agent: Any) -> str:
         one = Play("Random", world, WORLDS[world])
         one.make = lambda: agent  # type: ignore[method-assign]
-        return one.pooling()
+        return one.find_sharing()
 
     drawn = Predictor(model, deterministic=False)
-    assert not pooling(Predictor(model))
-    assert not pooling(drawn)
+    assert not find_sharing(Predictor(model))
+    assert not find_sharing(drawn)
 
     class ByRow(Predictor):
         def places(self) -> None:
@@ -433,7 +433,7 @@ def test_a_recurrent_model_has_a_memory_for_each_agent(world: str) -> None:
             self._fresh = self._fresh[: len(rows)]
             return super().choose(rows, masks)
 
-    assert bool(pooling(ByRow(model, deterministic=False))) == (world == "gossip_bandit_v0")
+    assert bool(find_sharing(ByRow(model, deterministic=False))) == (world == "gossip_bandit_v0")
 
 
 # A copy for each agent.
@@ -621,7 +621,7 @@ def test_who_pools_is_never_ranked() -> None:
         name: submission(seeds, 0.5, policy=name, centralised=outcome)
         for name, outcome in (("Pools", 1.0), ("PoolsOnce", [0.0] * 9 + [1.0]), ("Unknown", None), ("Alone", 0.0))
     }
-    study, results = kinds.KindsOfAgents(), merged([unpacked(KEPT), *found.values()])
+    study, results = kinds.KindsOfAgents(), merged([unpacked(STORED), *found.values()])
     board, where = leaderboard(results, FREE), "RoundStopping-v0/standard"
     rows = {row[2]: dict(zip(board.columns, row, strict=True)) for row in board.rows if row[0] == where}
     marked = ("Pools (pooled)", "PoolsOnce (pooled)", "Unknown (not checked for pooling)", "Alone")
@@ -632,9 +632,9 @@ def test_who_pools_is_never_ranked() -> None:
     best = place.best(YOURS)
     assert best is not None
     assert best.config["policy"] == "Alone"
-    without = merged([unpacked(KEPT), *(found[name] for name in ("Pools", "PoolsOnce", "Unknown"))])
-    assert who_is_best(without).rows == who_is_best(unpacked(KEPT).results).rows
-    assert study.answers(without) == study.answers(unpacked(KEPT).results)
+    without = merged([unpacked(STORED), *(found[name] for name in ("Pools", "PoolsOnce", "Unknown"))])
+    assert who_is_best(without).rows == who_is_best(unpacked(STORED).results).rows
+    assert study.answers(without) == study.answers(unpacked(STORED).results)
 
 
 def test_submissions_carry_the_outcome(
@@ -646,7 +646,7 @@ def test_submissions_carry_the_outcome(
     joined = merged([submission([0], 0.0125, centralised=0.0), submission([1], 0.0125, centralised=None)])
     assert not any(map(compares, joined)), "what one seed lacks, the whole lacks"
     monkeypatch.setenv("COLUMNS", "120")
-    code, out, _ = call(capsys, monkeypatch, "leaderboard", str(KEPT), str(tmp_path / "mine.json"))
+    code, out, _ = call(capsys, monkeypatch, "leaderboard", str(STORED), str(tmp_path / "mine.json"))
     assert code == 0
     assert re.search(r"– +Mine \(pooled\)", out)
     monkeypatch.setattr(

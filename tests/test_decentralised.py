@@ -47,7 +47,7 @@ def test_a_shared_mind_has_no_total(policy: Any, finite: bool) -> None:
 def test_nor_has_a_population_in_which_one_seat_is_played_by_somebody_else() -> None:
     """The others keep a finite total only if they, too, are on their own."""
     for others, finite in ((Voter(), True), (Together(), False)):
-        env = taciturn.registry.seat("gossip_bandit_v0", others=others, **NO_COMMUNICATION)
+        env = taciturn.registry.controlled_agent("gossip_bandit_v0", others=others, **NO_COMMUNICATION)
         run = taciturn.simulate(Privatize(env, "preference", BitwiseRandomizedResponse(1.0)), Voter(), seed=0)
         assert np.isfinite(run.metrics["epsilon_basic"]).all() == finite
 

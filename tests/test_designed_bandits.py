@@ -190,8 +190,8 @@ def averages(policy: DividedPlan, runs: int, noise: float) -> tuple[Any, Any]:
             n[agent] += pulls
         policy._known[:, 0, batch, who] = n[who]
         policy._spread[:, 0, batch, who] = np.array([1 if batch == 0 or agent == 2 else 2 for agent in who]) * noise
-        policy._said[:, 0, batch, who] = sums[:, who] / n[who]
-        policy._heard[:, 0, batch] = (sums[:, who] / n[who]).mean(1)
+        policy._sent[:, 0, batch, who] = sums[:, who] / n[who]
+        policy._received[:, 0, batch] = (sums[:, who] / n[who]).mean(1)
     return sums, exact
 
 
@@ -217,7 +217,7 @@ def test_the_estimate_from_averages_of_different_agents(noise: float, me: int | 
     assert abs(error.mean()) < 4 * error.std() / math.sqrt(runs)
     assert error.var() == pytest.approx(0.25 / pulls, rel=0.06)
     if me is None:
-        assert error.var() < 0.97 * (policy._heard[:, 0, 1] - 0.5).var()
+        assert error.var() < 0.97 * (policy._received[:, 0, 1] - 0.5).var()
 
 
 def test_each_agent_pulls_one_arm_throughout_a_batch() -> None:
@@ -279,7 +279,7 @@ def test_agents_of_another_policy_are_not_counted() -> None:
     np.testing.assert_array_equal(plan._senders[0, 0], [2, 2])
     hits, counts = plan._estimate(np.array([0]), 1)
     assert counts[0, 0] == pytest.approx(4)
-    assert hits[0, 0] == pytest.approx(4 * plan._heard[0, 0, 0])
+    assert hits[0, 0] == pytest.approx(4 * plan._received[0, 0, 0])
 
 
 def test_an_arm_that_nobody_heard_of_is_left_out() -> None:
@@ -289,8 +289,8 @@ def test_an_arm_that_nobody_heard_of_is_left_out() -> None:
     policy.reset(env, np.random.default_rng(0))
     policy._start(4)
     policy._next_batch(np.array([0]), 0, 0)
-    told = {"broadcast": np.full((1, 4, 2), 0.6), "private": np.full((1, 4, 2), 0.6)}
-    policy._hear(np.array([0]), 0, told | {"active": np.array([[[1.0, 0.0]] * 4])})
+    received_sums = {"broadcast": np.full((1, 4, 2), 0.6), "private": np.full((1, 4, 2), 0.6)}
+    policy._receive(np.array([0]), 0, received_sums | {"active": np.array([[[1.0, 0.0]] * 4])})
     hits, counts = policy._estimate(np.array([0]), 1)
     assert counts[0, 0] == pytest.approx(10)  # two agents, five pulls each
     assert hits[0, 0] == pytest.approx(6)

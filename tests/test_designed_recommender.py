@@ -123,9 +123,9 @@ class Noted(BlockListener):
         with mock.patch.dict(self._view._extra, consult=noted):
             super()._ask(asks)
 
-    def _hear(self, b: int, w: int, sums: Any, counts: Any) -> None:
+    def _receive(self, b: int, w: int, sums: Any, counts: Any) -> None:
         self.heard.append((int(self._rounds[b]), b, w, int(self._blocks[b, w]), sums, counts))
-        super()._hear(b, w, sums, counts)
+        super()._receive(b, w, sums, counts)
 
 
 def noted(graph: Any = "star", *, env: Any = None, **given: Any) -> tuple[Noted, Any]:

@@ -293,7 +293,7 @@ def test_a_run_that_is_over_is_forgotten(policy: Any) -> None:
         step = env.step(actions)
         policy.update(obs, actions, step.reward, env.done)
         obs = step.observation
-    memory = [policy._counted, policy._ticks, *([policy._heard] if isinstance(policy, Listener) else [])]
+    memory = [policy._counted, policy._ticks, *([policy._received] if isinstance(policy, Listener) else [])]
     policy.restart(env.done)
     for values in memory:
         assert not values[env.done].any()

@@ -70,7 +70,7 @@ def test_no_more_rounds_than_said(rounds: int, k: int) -> None:
         found = taciturn.simulate(world, rule := FewRounds(k, rounds), seed=SEED).metrics
         assert (found["rounds"] == rounds).all()
         assert rounds == 0 or (found["mean_updates"] == k).all()
-        assert (rule._begun == rounds + 1).all()
+        assert (rule._started == rounds + 1).all()
 
 
 def test_few_rounds_are_better_under_a_total() -> None:

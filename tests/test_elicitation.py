@@ -544,7 +544,7 @@ def judge_all(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     replica.fill_prizes(state, arrays, params)
 
 
-def judged(population: Any, counts: Array) -> tuple[Array, ...]:
+def evaluated(population: Any, counts: Array) -> tuple[Array, ...]:
     """(prize [B, x], chance [B, x], winner, tie, degenerate) of tallies [B, x] under k-ary response."""
     population.column("counts")[...] = counts
     population.apply(judge_all, np.ones(len(counts), np.bool_), population.constants(), 1)
@@ -555,7 +555,7 @@ def test_a_degenerate_tally() -> None:
     population = market(2, num_individuals=4, theta=(0.5, 0.5), rules=("wintall",))
     population.reset(seed=0)
     population.step({"platform": population.default_action("platform")})
-    prize, chance, winner, tie, degenerate = judged(population, np.array([[2, 2], [3, 1]]))
+    prize, chance, winner, tie, degenerate = evaluated(population, np.array([[2, 2], [3, 1]]))
     assert degenerate.tolist() == [True, False]
     assert tie.tolist() == [True, False]
     assert winner[1] == 0
@@ -606,7 +606,7 @@ def test_the_serum_divides_by_past_shares() -> None:
     seen = population.step({"platform": action}).observation["individual"]
     reference = (counts + 1) / (counts + 1).sum()
     np.testing.assert_allclose(layout.unpack(seen)["reference"][0, 0], reference, rtol=1e-6)
-    prize, chance, *_ = judged(population, counts[None])
+    prize, chance, *_ = evaluated(population, counts[None])
     np.testing.assert_allclose(prize[0], 0.5 / (4 * reference))
     np.testing.assert_allclose(chance[0], np.maximum(counts - 1, 0) / 49)
 

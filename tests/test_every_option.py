@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import typer
 from bench_dummies import Noise
-from test_submission import KEPT
+from test_submission import STORED
 
 from taciturn import cli
 from taciturn.bench import report, runner, store, submission, train, verify
@@ -236,7 +236,7 @@ def everywhere(monkeypatch: pytest.MonkeyPatch, original: Any, other: Any) -> No
 
 def of_one_world() -> str:
     """What is kept of the standing benchmark, of one world: the whole takes a second to read."""
-    whole = submission.unpacked(KEPT)
+    whole = submission.unpacked(STORED)
     return submission.packed(whole._replace(results=whole.results.select(env="round_stopping_v0")))
 
 

@@ -173,7 +173,7 @@ def every_form_has(world: str, parameter: str) -> bool:
     case, asked = CASES[world], given | {parameter: value}
     views: list[Any] = [case.world.parallel_env(**case.params | asked), case.world.env(**case.params | asked)]
     if case.has_id and (world, parameter) not in [("recommender_v0", name) for name in ("actions", "cluster_depth")]:
-        more = asked | ({"speakers": "ConstantLevel"} if asked.get("message_levels") == "chosen" else {})
+        more = asked | ({"communicators": "ConstantLevel"} if asked.get("message_levels") == "chosen" else {})
         # What an agent says when its policy has no public schedule has no total.
         more |= {"others": "Random"} if case.others else {}
         views += [case.make(**more).unwrapped, case.make_vec(num_envs=2, **more).unwrapped]

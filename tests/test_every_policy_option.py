@@ -64,7 +64,7 @@ def done(kind: Any, place: str, options: dict[str, Any], params: dict[str, Any])
             asked.append(ask(view))
         except ValueError:
             asked.append(None)
-    rollout = play.begun(policy)
+    rollout = play.after_reset(policy)
     return pickle.dumps([asked, whole_run(rollout), rollout.env.metrics()])
 
 

@@ -163,9 +163,9 @@ def test_on_the_real_clock_replies_are_pulled_as_they_come() -> None:
     """Nothing is seen as queued, a slot takes its time, and the others go on computing."""
     noted = Noted(FixedCount(2))
     one = strategy(noted, clock="real", slot_time=0.05, horizon=60.0, upload_probability=1.0)
-    begun = time.monotonic()
+    started = time.monotonic()
     result = start(one, lambda _, client: 0.12 if client in (1, 3) else 600.0, num_rounds=2)
-    elapsed = time.monotonic() - begun
+    elapsed = time.monotonic() - started
     received, queued, computing, slots, left = np.array(noted.seen).T
     assert weight(result.arrays) == 4.0, "client 1 and client 3, twice"
     assert not queued.any()

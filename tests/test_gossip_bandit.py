@@ -780,9 +780,9 @@ def test_observations() -> None:
     own = np.take_along_axis(env.state.preference, env.state.ticker, 1)
     np.testing.assert_array_equal(seen["own"].argmax(-1), own)
     everyone = layout.unpack(env.look("agent"))
-    hears = everyone["received"] > 0
-    assert hears.sum(1).tolist() == [1, 1]
-    assert (hears.argmax(1) == env.state.ticker[:, 0]).all()
+    receives = everyone["received"] > 0
+    assert receives.sum(1).tolist() == [1, 1]
+    assert (receives.argmax(1) == env.state.ticker[:, 0]).all()
 
 
 def test_flat_actions_are_plans() -> None:

@@ -59,7 +59,7 @@ def test_ten_trainings_and_a_hundred_fresh_runs_of_each(monkeypatch: pytest.Monk
     """In the full form, in the streams of evaluation, with the cell's seed."""
     study = load_studies()[name]
     monkeypatch.setattr(module, "simulate", ask)
-    monkeypatch.setattr(playing, "judged", ask_in_evaluation)
+    monkeypatch.setattr(playing, "evaluated", ask_in_evaluation)
     monkeypatch.setattr(Learner, "train", lambda learner, world: learner)
     for _, cell in (one for one in LEARNED if one[0] == name):
         seeds = {c.seed for c in study.cells(quick=False) if c.config == cell.config}
@@ -122,7 +122,7 @@ def test_plain_ppo_is_judged_where_it_did_not_train(monkeypatch: pytest.MonkeyPa
         return ppo(policy, env, **given)
 
     monkeypatch.setattr(sb3, "PPO", recorded)
-    monkeypatch.setattr(playing, "judged", lambda world, agent, config, seed, *_: ask(world, agent, seed=seed))
+    monkeypatch.setattr(playing, "evaluated", lambda world, agent, config, seed, *_: ask(world, agent, seed=seed))
     cell = replace(cell, config={**cell.config, "policy_params": {"steps": 2048}})
     with pytest.raises(Asked) as asked:
         load_studies()["agents"].run(cell)
@@ -181,11 +181,11 @@ def test_evaluation_sees_no_run_that_the_same_seed_gives_elsewhere() -> None:
     themselves."""
     one = config("federated_bandit_v0", "UCB1", num_agents=2, num_arms=3, qualities="uniform", horizon=20)
     cell = Cell("a", one, 3)
-    judged, again = (evaluate(cell, "regret", replicas=4).curves["runs"][1] for _ in range(2))
-    np.testing.assert_array_equal(judged, again)
+    evaluated, again = (evaluate(cell, "regret", replicas=4).curves["runs"][1] for _ in range(2))
+    np.testing.assert_array_equal(evaluated, again)
     plain = taciturn.simulate(federated_bandit_v0.population(4, **one["env_params"]), _ucb(), seed=3).metrics["regret"]
     assert np.isclose(plain.mean(), play(cell, replicas=4).metrics["regret"])
-    assert not np.isclose(np.asarray(judged)[:, None], plain).any()
+    assert not np.isclose(np.asarray(evaluated)[:, None], plain).any()
 
 
 def _ucb() -> Any:
@@ -203,7 +203,7 @@ def test_no_cell_has_a_seed_on_which_settings_are_tuned(seed: int) -> None:
 
 
 class Evaluated(Study):
-    name = "judged"
+    name = "evaluated"
     title = "Evaluated"
     score = Score("loss", higher_is_better=False)
     rows = ("policy",)

@@ -49,11 +49,11 @@ WORLDS: list[tuple[World[Any, Any, ...], dict[str, Any], Callable[[], Policy]]] 
 
 
 class WithSpeakers(Case):
-    """A world with speakers; where one agent acts, the speakers are constant."""
+    """A world with communicators; where one agent acts, the communicators are constant."""
 
     def __init__(self, world: str, channel: str, **params: Any) -> None:
         super().__init__(world, params, privacy={channel: None})
-        self.given["speakers"] = "ConstantLevel"
+        self.given["communicators"] = "ConstantLevel"
 
 
 ELIMINATION: dict[str, Any] = SPEAKS | {"num_agents": 3, "num_arms": 3, "horizon": 200}
@@ -71,8 +71,10 @@ def test_worlds_with_speakers_pass_the_checks_of_all_worlds(checks: list[Check])
     run_all(checks)
 
 
-def plays(world: Any, params: dict[str, Any], agent: Any, speaker: Any, num_envs: int = 2, seed: int = 0) -> Any:
-    return taciturn.simulate(world.population(num_envs, **params), {"agent": agent, "speaker": speaker}, seed=seed)
+def plays(world: Any, params: dict[str, Any], agent: Any, communicator: Any, num_envs: int = 2, seed: int = 0) -> Any:
+    return taciturn.simulate(
+        world.population(num_envs, **params), {"agent": agent, "communicator": communicator}, seed=seed
+    )
 
 
 # What is charged.
@@ -98,7 +100,7 @@ def test_the_accountant_charges_what_was_chosen(world: Any, params: dict[str, An
     observation = env.observe()
     while not env.done.all():
         actions = rng.integers(0, len(LEVELS), (3, channel.num_senders))
-        env.step({"speaker": actions})
+        env.step({"communicator": actions})
         before = len(said)
         observation = env.observe()["agent"]
         env.step({"agent": policy.act(observation, env.action_mask("agent"))})
@@ -125,13 +127,13 @@ def test_a_total_masks_what_does_not_fit() -> None:
     env.reset(seed=0, options={"public_schedule": True})
     shown = []
     for action in (3, 3, 2, 2, 1):
-        shown.append(env.action_mask("speaker")[0, 0].tolist())
-        env.step({"speaker": np.full((2, 4), action)})
+        shown.append(env.action_mask("communicator")[0, 0].tolist())
+        env.step({"communicator": np.full((2, 4), action)})
         env.step({"agent": np.tile([4, 0, 0], (2, 1, 1))})
     left = [1.35, 0.35, 0.35, 0.05, 0.05]  # the second 1.0 and the second 0.3 do not fit, nor does 0.1
     assert shown == [[int(level <= room + 1e-9) for level in LEVELS] for room in left]
     np.testing.assert_allclose(env.accountant.epsilon(delta=0.0, method="basic"), 1.3)
-    seen = env.roles["speaker"].layout.unpack(env.observe()["speaker"])
+    seen = env.roles["communicator"].layout.unpack(env.observe()["communicator"])
     np.testing.assert_allclose(seen["spent"], 1.3, rtol=1e-6)
     np.testing.assert_allclose(seen["left"], 0.05, rtol=1e-5)
     np.testing.assert_array_equal(seen["standing"], np.float32(0.3))
@@ -142,7 +144,7 @@ def test_messages_of_one_turn_that_do_not_fit_together_are_not_sent() -> None:
     env: Any = federated_bandit_v0.population(1, **ARMS | {"num_agents": 2, "num_arms": 2}, epsilon_budget=1.5)
     env.reset(seed=0, options={"public_schedule": True})
     for uploads in ([2, 0], [0, 2]):
-        env.step({"speaker": np.full((1, 2), 3)})
+        env.step({"communicator": np.full((1, 2), 3)})
         env.step({"agent": np.array([uploads])})
     np.testing.assert_array_equal(env.channel.messages(), [[1, 1]])
     np.testing.assert_allclose(env.accountant.epsilon(delta=0.0, method="basic"), [[1.0, 1.0]])
@@ -155,7 +157,7 @@ def received_bits(level: float, size: int, mechanism: Any = None) -> tuple[Array
     """Bits that were read of 4 x `size` agents of a social bandit at a level, and their true bits."""
     env: Any = social_bandit_v0.population(size, **SOCIAL, num_options=3, levels=(0.0, level))
     env.reset(seed=3)
-    env.step({"speaker": np.ones((size, 4), np.int64)})
+    env.step({"communicator": np.ones((size, 4), np.int64)})
     kept: list[tuple[Array, Array]] = []
     send = env.channel.send
 
@@ -200,7 +202,7 @@ def test_means_have_laplace_noise_of_their_level(level: float) -> None:
         env: Any = federated_bandit_v0.population(1500, **SPEAKS, num_agents=2, num_arms=1, horizon=9, qualities=(1.0,))
         env.reset(seed=5, options={"public_schedule": True})
         for slot in range(pulls):
-            env.step({"speaker": np.full((1500, 2), LEVELS.index(level))})
+            env.step({"communicator": np.full((1500, 2), LEVELS.index(level))})
             env.step({"agent": np.full((1500, 2), int(slot == pulls - 1))})
         noise = (env.state.private[:, :, 0] - 1.0).ravel()
         assert kstest(noise, "laplace", args=(0, 1 / (pulls * level))).pvalue > ALARM / 4
@@ -220,7 +222,7 @@ def test_level_0_says_nothing_new() -> None:
 
     env.channel.send = sending
     for action in (0, 4, 0, 0):
-        env.step({"speaker": np.full((50, 4), action)})
+        env.step({"communicator": np.full((50, 4), action)})
         env.step({"agent": np.tile([len(kept) % 5, 1, 1], (50, 4, 1))})
     (_, nobody), (first, all_), *again = kept
     assert not nobody.any()
@@ -232,7 +234,7 @@ def test_level_0_says_nothing_new() -> None:
     np.testing.assert_allclose(env.accountant.epsilon(delta=0.0, method="basic"), 3.0)
     again_begun = np.arange(50) < 20
     env.reset(where=again_begun)
-    env.step({"speaker": np.zeros((50, 4), np.int64)})
+    env.step({"communicator": np.zeros((50, 4), np.int64)})
     env.step({"agent": np.tile([0, 1, 1], (50, 4, 1))})
     np.testing.assert_array_equal(kept[-1][1].all(1), ~again_begun)
     np.testing.assert_array_equal(kept[-1][1].any(1), ~again_begun)
@@ -242,7 +244,7 @@ def test_a_mean_is_not_repeated() -> None:
     env: Any = federated_bandit_v0.population(1, **ARMS)
     env.reset(seed=0, options={"public_schedule": True})
     for action in (3, 0):
-        env.step({"speaker": np.full((1, 3), action)})
+        env.step({"communicator": np.full((1, 3), action)})
         env.step({"agent": np.full((1, 3), 4)})
     np.testing.assert_array_equal(env.channel.messages(), 1)
 
@@ -256,7 +258,7 @@ def test_hearers_know_the_law_of_what_they_hear() -> None:
     )
     env.reset(seed=1)
     for _ in range(2):
-        env.step({"speaker": np.tile(actions, (size, 1))})
+        env.step({"communicator": np.tile(actions, (size, 1))})
         env.step({"agent": np.tile([2, 0, 0], (size, 1, 1))})
     seen = env.roles["agent"].layout.unpack(env.look("agent", env.acting("agent")))
     np.testing.assert_allclose(4 * seen["received"], 3)
@@ -288,16 +290,16 @@ def test_lost_messages_are_not_heard_of() -> None:
     env: Any = Faulty(gossip_bandit_v0.population(400, **GOSSIP), "preference", LossyChannel(0.5))
     assert isinstance(env, LevelChoice)
     env.reset(seed=0)
-    env.step({"speaker": np.full((400, 4), 3)})
+    env.step({"communicator": np.full((400, 4), 3)})
     env.step({"agent": np.tile([4, 0, 0], (400, 1, 1))})
-    share = env.roles["speaker"].layout.unpack(env.observe()["speaker"])["share"][:, 0]
+    share = env.roles["communicator"].layout.unpack(env.observe()["communicator"])["share"][:, 0]
     assert set(np.unique(share)) == {0.0, 0.25, 0.5, 0.75, 1.0}
     comes = env.state.comes
     np.testing.assert_array_equal(4 * share[comes], env.state.received[comes])
     np.testing.assert_allclose(env.spent()[comes], 1.0)
 
 
-# What speakers see.
+# What communicators see.
 
 
 class Reads(Random):
@@ -313,7 +315,7 @@ class Reads(Random):
 
 
 def observed(plain: Any, agent: Policy, turned: int | None, script: list[Any]) -> list[Array]:
-    """What speakers observe in a run in which the private data of the agent `turned` are inverted, and everybody
+    """What communicators observe in a run in which the private data of the agent `turned` are inverted, and everybody
     receives what the `script` says (an empty one is written)."""
 
     def private(_: Any, drawn: Array, agents: Array | None = None) -> Array:
@@ -324,7 +326,7 @@ def observed(plain: Any, agent: Policy, turned: int | None, script: list[Any]) -
         return np.where(mine.reshape(*mine.shape, *[1] * (drawn.ndim - 2)), over, drawn)
 
     population = plain.alike(3, private=private)
-    channel, speaker = population.channel, Reads()
+    channel, communicator = population.channel, Reads()
     pass_on, recorded, place = channel._delivered, bool(script), [0]
 
     def through(y: Array, sent: Array) -> Any:
@@ -337,11 +339,11 @@ def observed(plain: Any, agent: Policy, turned: int | None, script: list[Any]) -
     channel._delivered = through
     configs = plain.channel_configs
     population.reset(seed=0, options={"channels": configs, "public_schedule": True})
-    policies = {"agent": agent, "speaker": speaker}
+    policies = {"agent": agent, "communicator": communicator}
     begin(population, policies)
     population.advance(policies)
     assert place[0] == len(script)
-    return speaker.seen
+    return communicator.seen
 
 
 def two_options(world: Any, params: dict[str, Any]) -> Any:
@@ -363,7 +365,7 @@ def test_what_speakers_see_is_public(world: Any, params: dict[str, Any], agent: 
 
 
 class Leaks(LevelChoice):
-    """Shows speakers what has been earned so far."""
+    """Shows communicators what has been earned so far."""
 
     def alike(self, num_envs: int, **hooks: Any) -> Any:
         made = super().alike(num_envs, **hooks)
@@ -372,7 +374,7 @@ class Leaks(LevelChoice):
 
     def look(self, role: str, rows: Array | None = None) -> Array:
         seen = super().look(role, rows)
-        if role == "speaker":
+        if role == "communicator":
             seen[:, :, 0] += self._earned[:, None]
         return seen
 
@@ -388,18 +390,18 @@ def test_a_private_field_is_found(world: Any, params: dict[str, Any], agent: Any
 
 @pytest.mark.parametrize(("world", "params", "agent"), WORLDS)
 def test_speakers_are_paid_when_the_run_is_over(world: Any, params: dict[str, Any], agent: Any) -> None:
-    env, (speaker, policy) = world.population(4, **params), (Random(), agent())
+    env, (communicator, policy) = world.population(4, **params), (Random(), agent())
     env.reset(seed=0)
-    for role, one in (("speaker", speaker), ("agent", policy)):
+    for role, one in (("communicator", communicator), ("agent", policy)):
         one.reset(env, np.random.default_rng(1), role)
-    earned, paid = np.zeros(4), np.zeros((4, env.roles["speaker"].num_agents))
+    earned, paid = np.zeros(4), np.zeros((4, env.roles["communicator"].num_agents))
     while not env.done.all():
         assert not paid[~env.done].any()
-        step = env.step({"speaker": speaker.act(env.observe()["speaker"], None)})
-        assert not step.reward["speaker"].any()
+        step = env.step({"communicator": communicator.act(env.observe()["communicator"], None)})
+        assert not step.reward["communicator"].any()
         step = env.step({"agent": policy.act(step.observation["agent"], env.action_mask("agent"))})
         earned += step.reward["agent"].sum(1)
-        paid += step.reward["speaker"]
+        paid += step.reward["communicator"]
     np.testing.assert_allclose(paid, np.repeat(earned[:, None], paid.shape[1], 1) / env.roles["agent"].num_agents)
 
 
@@ -408,17 +410,17 @@ def test_speakers_are_paid_when_the_run_is_over(world: Any, params: dict[str, An
 RUN: dict[str, Any] = WORDS | {"num_agents": 3, "qualities": (0.9, 0.1), "copies": 4, "horizon": 4}
 
 
-def audited(levels: tuple[float, ...], speaker: Any, trials: int = 1500) -> Any:
+def audited(levels: tuple[float, ...], communicator: Any, trials: int = 1500) -> Any:
     env: Any = social_bandit_v0.population(1, **RUN, levels=levels)
-    policy = {"agent": PrivateSocialLearning(beta=0.95), "speaker": speaker}
+    policy = {"agent": PrivateSocialLearning(beta=0.95), "communicator": communicator}
     return audit(env, policy=policy, change=(0, 1), trials=trials, confidence=0.9999, seed=0)
 
 
-@pytest.mark.parametrize("speaker", [LevelPlan([(1.0, 1.0)]), ConstantLevel(1.0)], ids=repr)
-def test_whole_runs_keep_the_claim(speaker: Any) -> None:
+@pytest.mark.parametrize("communicator", [LevelPlan([(1.0, 1.0)]), ConstantLevel(1.0)], ids=repr)
+def test_whole_runs_keep_the_claim(communicator: Any) -> None:
     """The audit's false-alarm rate is 1e-4."""
-    found = audited((0.0, 1.0), speaker)
-    assert found.claimed == (1.0 if isinstance(speaker, LevelPlan) else 3.0)
+    found = audited((0.0, 1.0), communicator)
+    assert found.claimed == (1.0 if isinstance(communicator, LevelPlan) else 3.0)
     assert found.certified <= found.claimed
 
 
@@ -434,16 +436,16 @@ def test_an_audit_of_whole_runs_finds_a_level_that_is_not_what_was_charged(monke
 
 
 def test_moments_are_kept() -> None:
-    """The turns in which designed speakers speak in a run of 20 rounds, against moments by hand."""
+    """The turns in which designed communicators speak in a run of 20 rounds, against moments by hand."""
     env: Any = social_bandit_v0.population(2, **SOCIAL | {"horizon": 20})
-    for speaker, moments in (
+    for communicator, moments in (
         (LevelPlan([(3.0, 1.0)]), {3: 1.0}),
         (LevelPlan([(0.0, 0.1), (4.5, 3.0)]), {0: 0.1, 5: 3.0}),
         (LevelPlan([(5.0, 3.0), (10.0, 3.0), (15.0, 3.0)]), {5: 3.0, 10: 3.0, 15: 3.0}),
         (ConstantLevel(0.1), dict.fromkeys(range(19), 0.1)),
         (ConstantLevel(0.0), {}),
     ):
-        policies = {"agent": PrivateSocialLearning(), "speaker": speaker}
+        policies = {"agent": PrivateSocialLearning(), "communicator": communicator}
         env.reset(seed=0)
         begin(env, policies)
         before, spoken = np.zeros((2, 4)), {}
@@ -453,12 +455,12 @@ def test_moments_are_kept() -> None:
                 assert (more == more[0, 0]).all()
                 spoken[time] = pytest.approx(more[0, 0])
             before = env.spent().copy()
-        assert spoken == moments, speaker
+        assert spoken == moments, communicator
 
 
 def test_a_coordinator_is_heard_by_speakers() -> None:
     """Whose reward is that of the coordinator, as there is one; each reward enters one mean."""
-    policies = {"coordinator": EliminationSchedule(), "speaker": ConstantLevel(1.0)}
+    policies = {"coordinator": EliminationSchedule(), "communicator": ConstantLevel(1.0)}
     run = taciturn.simulate(arm_elimination_v0.population(2, **ELIMINATION), policies, seed=0)
     np.testing.assert_array_equal(run.accountant.epsilon(delta=0.0, method="basic", unit="event"), 1.0)
     assert (run.metrics["messages"] > 3).all()
@@ -472,15 +474,15 @@ def test_one_moment_is_one_answer_that_everybody_hears() -> None:
 
 def test_plans_say_what_is_wrong_with_them() -> None:
     env: Any = gossip_bandit_v0.population(1, **GOSSIP)
-    for speaker, message in (
+    for communicator, message in (
         (ConstantLevel(0.7), r"epsilon must be one of the world's levels \[0.0, 0.1, .*\], not 0.7"),
         (LevelPlan([(1.0, 2.0)]), "epsilon must be one of the world's levels"),
         (PPCL(), "PPCL acts in the worlds of social learning"),
     ):
         with pytest.raises(ValueError, match=message):
-            taciturn.simulate(env, {"agent": PPCL(), "speaker": speaker}, seed=0)
+            taciturn.simulate(env, {"agent": PPCL(), "communicator": communicator}, seed=0)
     with pytest.raises(ValueError, match="ConstantLevel acts in the role 'speaker'"):
-        taciturn.simulate(env, {"agent": ConstantLevel(), "speaker": ConstantLevel()}, seed=0)
+        taciturn.simulate(env, {"agent": ConstantLevel(), "communicator": ConstantLevel()}, seed=0)
     for make, message in (
         (lambda: ConstantLevel(-1.0), "epsilon must be a finite number >= 0"),
         (lambda: LevelPlan([(-1.0, 1.0)]), "plan must have increasing moments from 0 on"),
@@ -491,11 +493,11 @@ def test_plans_say_what_is_wrong_with_them() -> None:
         with pytest.raises(ValueError, match=message):
             make()
     with pytest.raises(ValueError, match="levels are fixed, not in 'gossip_bandit'"):
-        taciturn.simulate(env, {"agent": Listener(), "speaker": ConstantLevel()}, seed=0)
+        taciturn.simulate(env, {"agent": Listener(), "communicator": ConstantLevel()}, seed=0)
 
 
 class Declared(Predictor):
-    """A network that chooses levels by what speakers observe, and by nothing else."""
+    """A network that chooses levels by what communicators observe, and by nothing else."""
 
     public_schedule = True
 
@@ -508,13 +510,13 @@ def test_one_network_speaks_and_another_acts() -> None:
 
     env: Any = social_bandit_v0.population(2, **SOCIAL, epsilon_budget=3.0, flat_actions=True)
     for role, others in (
-        ("speaker", {"agent": PrivateSocialLearning()}),
-        ("agent", {"speaker": LevelPlan([(1.0, 3.0)])}),
+        ("communicator", {"agent": PrivateSocialLearning()}),
+        ("agent", {"communicator": LevelPlan([(1.0, 3.0)])}),
     ):
         rows = RowsVecEnv(Controlled(env.around(env.inner, lambda one: one), role, others), seed=0)
         PPO("MlpPolicy", rows, n_steps=16, batch_size=64, n_epochs=1, device="cpu", seed=0).learn(300)
         model = PPO("MlpPolicy", rows, n_steps=16, batch_size=64, n_epochs=1, device="cpu", seed=0).learn(128)
-        message_levels = Declared(model) if role == "speaker" else model
+        message_levels = Declared(model) if role == "communicator" else model
         played = taciturn.simulate(
             social_bandit_v0.population(2, **SOCIAL, epsilon_budget=3.0, flat_actions=True),
             {**others, role: message_levels},
@@ -550,7 +552,7 @@ class Secretive(ConstantLevel):
     """Speaks, and may play the agents too: as one object it could choose levels by what these privately observe."""
 
     def begin(self, view: Any) -> None:
-        if self.role == "speaker":
+        if self.role == "communicator":
             super().begin(view)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -563,10 +565,10 @@ class Declares(Secretive):
 
 
 def test_levels_that_are_not_declared_to_be_public_have_no_total() -> None:
-    """A speaker that declares nothing, one that is the agents' policy itself, and a loop of steps: certified 6.50 of a
-    claimed .10 before."""
+    """A communicator that declares nothing, one that is the agents' policy itself, and a loop of steps: certified 6.50
+    of a claimed .10 before."""
     both = Declares(1.0)
-    for agent, speaker, finite in (
+    for agent, communicator, finite in (
         (PPCL(), ConstantLevel(1.0), True),
         (PPCL(), Random(), True),
         (PPCL(), Declares(1.0), True),
@@ -574,14 +576,14 @@ def test_levels_that_are_not_declared_to_be_public_have_no_total() -> None:
         (both, both, False),
         (PPCL(), lambda rows: np.ones(len(rows), np.int64), False),
     ):
-        run = plays(gossip_bandit_v0, GOSSIP, agent, speaker)
+        run = plays(gossip_bandit_v0, GOSSIP, agent, communicator)
         for unit in (None, "event", "user"):
             epsilon_budget = run.accountant.epsilon(delta=0.0, method="basic", unit=unit)
             assert (np.isfinite if finite else np.isinf)(epsilon_budget).all()
         assert np.isfinite(run.metrics["epsilon_basic"]).all() == finite
         assert ("infinite" in run.accountant.table()[0]["note"]) != finite
-    for other, speaker, finite in ((PPCL(), both, True), (PPCL(), Secretive(1.0), False), (both, both, False)):
-        env = Controlled(gossip_bandit_v0.population(1, **GOSSIP), "agent", {"speaker": speaker})
+    for other, communicator, finite in ((PPCL(), both, True), (PPCL(), Secretive(1.0), False), (both, both, False)):
+        env = Controlled(gossip_bandit_v0.population(1, **GOSSIP), "agent", {"communicator": communicator})
         run = taciturn.simulate(env, other, seed=0)
         assert np.isfinite(run.metrics["epsilon_basic"]).all() == finite
 
@@ -591,14 +593,14 @@ def test_a_loop_of_steps_declares_its_levels(world: Any) -> None:
     env = world.parallel_env(**(GOSSIP if world is gossip_bandit_v0 else SOCIAL))
     for options, finite in ((None, False), ({"public_schedule": True}, True), ({}, False)):
         _, info = env.reset(seed=0, options=options)
-        assert np.isfinite(info["speaker_0"]["epsilon_basic"]) == finite
+        assert np.isfinite(info["communicator_0"]["epsilon_basic"]) == finite
         while env.agents:
             _, _, _, _, info = env.step({agent: env.action_space(agent).sample() for agent in env.agents})
-        assert np.isfinite(info["speaker_0"]["epsilon_basic"]) == finite
+        assert np.isfinite(info["communicator_0"]["epsilon_basic"]) == finite
 
 
 def test_totals_are_finite_only_with_agents_whose_schedule_is_public() -> None:
-    """Agents that decide when to upload declare it as speakers do."""
+    """Agents that decide when to upload declare it as communicators do."""
     for agent, epsilon_budget in ((CDPMAB(), 1.0), (Random(), 1.0), (registry.make_policy("UCB1"), 0.0)):
         run = plays(federated_bandit_v0, ARMS | {"horizon": 500}, agent, ConstantLevel(1.0))
         np.testing.assert_array_equal(run.accountant.epsilon(delta=0.0, method="basic", unit="event"), epsilon_budget)
@@ -607,18 +609,18 @@ def test_totals_are_finite_only_with_agents_whose_schedule_is_public() -> None:
 # The seat of one agent.
 
 
-@pytest.mark.parametrize("place", ["agent_0", "agent_2", "speaker_1"])
+@pytest.mark.parametrize("place", ["agent_0", "agent_2", "communicator_1"])
 @pytest.mark.parametrize("world", ["gossip_bandit_v0", "social_bandit_v0"])
 def test_the_seat_of_one_agent_is_a_row_of_its_world(world: str, place: str) -> None:
     """Against the world played by hand with the same policies, seed and actions."""
     case = next(case for case in CASES if case.name == world)
     role, number = place.split("_")
-    other = "speaker" if role == "agent" else "agent"
+    other = "communicator" if role == "agent" else "agent"
     env: Any = gymnasium.make(
-        case.id, **case.params, others="Voter", speakers=ConstantLevel(0.3), agent=place
+        case.id, **case.params, others="Voter", communicators=ConstantLevel(0.3), agent=place
     ).unwrapped
     whole = case.population()
-    policies = {"agent": registry.make_policy("Voter"), "speaker": ConstantLevel(0.3)}
+    policies = {"agent": registry.make_policy("Voter"), "communicator": ConstantLevel(0.3)}
     observation, _ = env.reset(seed=4)
     played = Controlled(whole, role, {other: policies[other]})
     played.reset(seed=4)
@@ -642,7 +644,9 @@ def test_the_seat_of_one_agent_is_a_row_of_its_world(world: str, place: str) -> 
 
 
 def test_a_seat_needs_speakers_where_there_are_some() -> None:
-    with pytest.raises(ValueError, match="speakers must be a policy, as speaks is 'chosen', not None"):
-        registry.seat("gossip_bandit_v0", others="Voter", **GOSSIP)
-    with pytest.raises(ValueError, match="speakers must be None unless speaks is 'chosen', not 'ConstantLevel'"):
-        registry.seat("gossip_bandit_v0", others="Voter", speakers="ConstantLevel", num_agents=4)
+    with pytest.raises(ValueError, match="communicators must be a policy, as message_levels is 'chosen', not None"):
+        registry.controlled_agent("gossip_bandit_v0", others="Voter", **GOSSIP)
+    with pytest.raises(
+        ValueError, match="communicators must be None unless message_levels is 'chosen', not 'ConstantLevel'"
+    ):
+        registry.controlled_agent("gossip_bandit_v0", others="Voter", communicators="ConstantLevel", num_agents=4)

@@ -11,7 +11,7 @@ from taciturn import registry
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "examples/libraries"
-KEPT = json.loads((ROOT / "examples/libraries/results.json").read_text(encoding="utf-8"))
+STORED = json.loads((ROOT / "examples/libraries/results.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -20,16 +20,16 @@ def script() -> dict[str, Any]:
 
 
 def test_the_page_is_made_of_what_was_kept(script: dict[str, Any]) -> None:
-    assert script["PAGE"].read_text(encoding="utf-8") == script["page"](KEPT)
+    assert script["PAGE"].read_text(encoding="utf-8") == script["page"](STORED)
 
 
 def test_each_library_runs_or_is_listed_with_the_reason(script: dict[str, Any]) -> None:
     names = {library.name: library.plays for library in script["LIBRARIES"]}
     assert len(names) > 8
-    assert set(KEPT["libraries"]) == set(names)
+    assert set(STORED["libraries"]) == set(names)
     worlds = {entry.name for entry in registry.WORLDS}
     for name, plays in names.items():
-        one = KEPT["libraries"][name]
+        one = STORED["libraries"][name]
         if "error" in one:
             assert name in script["UPSTREAM"], "what cannot run has a thread upstream"
         else:
@@ -40,7 +40,7 @@ def test_each_library_runs_or_is_listed_with_the_reason(script: dict[str, Any]) 
 
 def test_examples_are_short(script: dict[str, Any]) -> None:
     files = {file.stem.removeprefix("with_"): file for file in FOLDER.glob("with_*.py")}
-    assert set(files) == {name for name, one in KEPT["libraries"].items() if "error" not in one}
+    assert set(files) == {name for name, one in STORED["libraries"].items() if "error" not in one}
     for name, file in files.items():
         lines = file.read_text(encoding="utf-8").splitlines()
         assert len(lines) <= 65, file
@@ -48,7 +48,7 @@ def test_examples_are_short(script: dict[str, Any]) -> None:
 
 
 def test_every_way_in_which_a_library_fails_is_told(script: dict[str, Any]) -> None:
-    found = json.loads(json.dumps(KEPT))
+    found = json.loads(json.dumps(STORED))
     found["libraries"]["sb3"] = {"version": "1", "error": "ImportError: no such thing"}
     found["libraries"]["skrl"]["worlds"]["gossip_bandit_v0"] = {"error": "ValueError: not that"}
     text = script["page"](found)

@@ -12,7 +12,7 @@ from scipy import stats
 
 import taciturn
 from taciturn.agents import bring
-from taciturn.bench.comparisons.playing import judged, population, ready, task_config
+from taciturn.bench.comparisons.playing import evaluated, population, ready, task_config
 from taciturn.bench.levels import own_configuration
 from taciturn.bench.tasks import TASKS
 from taciturn.cli import main
@@ -240,12 +240,12 @@ def test_kept_messengers_reach_what_was_kept(name: str) -> None:
     """The mean over trainings of fresh runs, against the kept one: four standard errors, a false-alarm rate of 6e-5.
     In gossip, the weights with which training began fail. In the federated bandit one run of a hundred makes most of
     the variance, so that few runs would not show it."""
-    kept = json.loads(RESULTS.read_text(encoding="utf-8"))["worlds"][name]["judge"]
+    stored = json.loads(RESULTS.read_text(encoding="utf-8"))["worlds"][name]["judge"]
     runs = {"gossip": 10, "social": 6, "federated": 60}[name]
 
     def distance(agents: list[Any], runs: int) -> float:
         found = np.stack([measured(name, agent, runs, 100 + i) for i, agent in enumerate(agents)])
-        value = np.mean(kept["values"]["learned"])
+        value = np.mean(stored["values"]["learned"])
         # The kept mean is of 100 runs of each training.
         return float((found.mean() - value) / (found.std() * np.sqrt(1 / found.size + 1 / 1000)))
 
@@ -262,7 +262,7 @@ def measured(name: str, agent: Any, runs: int, seed: int) -> Array:
     config = task_config(task, type(agent).__name__)
     way = own_configuration(agent, population(config, 1, "evaluation"), 3.0)
     assert way is not None
-    metrics = judged(population(config, runs, "evaluation"), agent, config, seed, way.channels)
+    metrics = evaluated(population(config, runs, "evaluation"), agent, config, seed, way.channels)
     assert (metrics["epsilon_message"] <= 3.0 + 1e-9).all()
     return metrics[task.measure]
 

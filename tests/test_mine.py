@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_submission import KEPT, submission
+from test_submission import STORED, submission
 
 from taciturn.bench import mine
 from taciturn.bench.comparisons import kinds
@@ -39,10 +39,12 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *w
 
 @pytest.mark.parametrize(("rate", "rank"), [(0.0125, 1), (0.0112, 5), (0.001, 10)])
 def test_a_rank_counts_those_that_are_better(rate: float, rank: int) -> None:
-    (board,) = [one for one in boards(unpacked(KEPT).results) if one.task.plain == "taciturn/RoundStopping-v0/standard"]
+    (board,) = [
+        one for one in boards(unpacked(STORED).results) if one.task.plain == "taciturn/RoundStopping-v0/standard"
+    ]
     assert sum(one.metrics["rate"].mean() > rate for one in board.ranked()) == rank - 1
     own = submission(list(range(10)), rate).results
-    table, *_ = mine.tables(mine.beside_stored(own, KEPT.parent), "Mine")
+    table, *_ = mine.tables(mine.beside_stored(own, STORED.parent), "Mine")
     ((task, _, place, *_, best),) = table.rows
     assert task == "RoundStopping-v0/standard"
     assert place.split("\N{NO-BREAK SPACE}") == [str(rank), "of", str(len(board.ranked()) + 1)]
@@ -107,7 +109,7 @@ def test_a_leaderboard_of_mine_shows_the_rows_around(
     assert [place for place, _ in rows] == ["1", "3", "4", "5", "6", "7"]
     assert rows[3] == ["5", "Mine"]
     assert "GossipBandit" not in out
-    code, _, err = call(monkeypatch, capsys, "leaderboard", str(KEPT), "--mine")
+    code, _, err = call(monkeypatch, capsys, "leaderboard", str(STORED), "--mine")
     assert code != 0
     assert "--mine must have agents of yours in" in err
 

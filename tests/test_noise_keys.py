@@ -49,7 +49,7 @@ def test_levels_that_speakers_choose_do_not_share_noise() -> None:
             2, num_agents=3, num_arms=1, qualities=(1.0,), horizon=40, message_levels="chosen"
         )
         env.reset(seed=0)
-        env.step({"speaker": np.full((2, 3), action)})
+        env.step({"communicator": np.full((2, 3), action)})
         env.step({"agent": np.ones((2, 3), np.int64)})
         found.append((env.state.private[:, :, 0] - 1.0) * env.grid[action])
     assert not np.isclose(found[0], found[1], rtol=1e-6, atol=1e-9).any()

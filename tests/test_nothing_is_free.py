@@ -471,7 +471,7 @@ KEPT: dict[str, Array] = {}
 
 
 class Confides(PPCL):
-    """An agent that leaves where a speaker finds it what it holds."""
+    """An agent that leaves where a communicator finds it what it holds."""
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)

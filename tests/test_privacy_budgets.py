@@ -11,7 +11,7 @@ from taciturn.agents import bring
 from taciturn.bench import tasks
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import kinds, playing
-from taciturn.bench.comparisons.playing import configurations_by_rank, first_within, judged, played, population
+from taciturn.bench.comparisons.playing import configurations_by_rank, evaluated, first_within, played, population
 from taciturn.bench.levels import configurations, level_of, own_configuration
 from taciturn.bench.results import RUNS, Cell
 from taciturn.bench.tasks import BENCHMARKS, DELTA, PROTECTED, TASKS, under
@@ -145,7 +145,9 @@ def test_the_choice_draws_from_other_streams_than_the_evaluation() -> None:
         scores[messages] = (found.metrics["epsilon_message"], found.curves[RUNS][1])
     ((level, way),) = configurations(population(one.config, 1, "evaluation"), PROTECTED["gossip_bandit_v0"], 3.0, (1,))
     assert level == scores[1,][0]
-    by_hand = judged(population(one.config, 10, "evaluation"), PPCL(**one.config["policy_params"]), one.config, 0, way)
+    by_hand = evaluated(
+        population(one.config, 10, "evaluation"), PPCL(**one.config["policy_params"]), one.config, 0, way
+    )
     np.testing.assert_array_equal(by_hand["popularity_regret"], scores[1,][1])
     assert any(
         scores[1, 300][0] == scores[key][0] and np.array_equal(scores[1, 300][1], scores[key][1])
@@ -153,7 +155,7 @@ def test_the_choice_draws_from_other_streams_than_the_evaluation() -> None:
     )
     tried = population(one.config, 10, "choice of a level")
     assert (
-        judged(tried, PPCL(**one.config["policy_params"]), one.config, 0, way)["popularity_regret"]
+        evaluated(tried, PPCL(**one.config["policy_params"]), one.config, 0, way)["popularity_regret"]
         != by_hand["popularity_regret"]
     ).any()
 

@@ -14,8 +14,8 @@ from taciturn.bench.scores import Board, boards, compares, match, standing
 from taciturn.bench.submission import unpacked
 from taciturn.bench.tasks import BENCHMARKS, FULL_INFORMATION, LISTENS, NO_BUDGET_LIMIT, TASKS, Task, sign, tasks_of
 
-KEPT = Path(__file__).parents[1] / "tools/results/studies/agents.json"
-RESULTS = unpacked(KEPT).results
+STORED = Path(__file__).parents[1] / "tools/results/studies/agents.json"
+RESULTS = unpacked(STORED).results
 BOARDS = boards(RESULTS)
 FREE = [task for task in TASKS.values() if task.budget == NO_BUDGET_LIMIT]
 
@@ -43,7 +43,7 @@ def test_a_control_is_one() -> None:
     for task in FREE:
         if task.control:
             ratios = {
-                one.name: scale.together.estimate.value / scale.alone.estimate.value
+                one.name: scale.full_information.estimate.value / scale.no_communication.estimate.value
                 for one in tasks_of(task.env)
                 if (scale := scale_of(one)) is not None
             }
@@ -52,8 +52,8 @@ def test_a_control_is_one() -> None:
 
 def test_the_kept_marks_are_those_of_the_kept_results() -> None:
     file = Path(__file__).parents[1] / "bench/references.json"
-    kept = json.loads(file.read_text(encoding="utf-8"))
-    assert kept.keys() == scales_in(RESULTS).keys() == {task.plain for task in FREE}
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    assert stored.keys() == scales_in(RESULTS).keys() == {task.plain for task in FREE}
 
 
 @pytest.mark.parametrize("env", BENCHMARKS)
@@ -62,9 +62,9 @@ def test_no_two_tasks_give_the_same_numbers_to_who_listens(env: str) -> None:
     checked = 0
     for group in RESULTS.select(env=env, budget=NO_BUDGET_LIMIT):
         metrics = [task.metric for task in tasks_of(env) if task.metric in group.metrics]
-        hears = group.metrics.get(LISTENS, np.zeros(1)).any() or not BENCHMARKS[env].hears
+        receives = group.metrics.get(LISTENS, np.zeros(1)).any() or not BENCHMARKS[env].receives
         idle = (group.config["policy"], group.config["policy_params"]) == ("FlatRate", {"amount": 0.0})
-        if compares(group) and hears and len(metrics) > 1 and group.config["kind"] != "random" and not idle:
+        if compares(group) and receives and len(metrics) > 1 and group.config["kind"] != "random" and not idle:
             numbers = [group.metrics[metric].tobytes() for metric in metrics]
             assert len(set(numbers)) == len(numbers), (group.config["policy"], metrics)
             checked += 1
@@ -123,7 +123,7 @@ def test_the_best_listen() -> None:
     listening is worth."""
     for board in standing(BOARDS):
         best = board.best()
-        if BENCHMARKS[board.task.env].hears and board.task.name == "standard" and best is not None:
+        if BENCHMARKS[board.task.env].receives and board.task.name == "standard" and best is not None:
             if best.config["kind"] in ("plain PPO", "tuned learner"):
                 continue
             full, deaf = board.score(best), board.silenced(best)

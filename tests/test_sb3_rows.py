@@ -67,7 +67,7 @@ def observe(seen: Any, params: Any, out: Any) -> None:
     out[0], out[1], out[2], out[3] = seen.replica, seen.agent, seen.time, seen.luck
 
 
-def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+def fill_info(state: Any, arrays: Any, params: Any, info: Any) -> None:
     info.ended_after = state.time
 
 
@@ -77,7 +77,7 @@ class Tags(Replicas[Tagged]):
     name = "tags"
     params: Params
     state_type, sources = Tagged, ("luck",)
-    functions = Functions(reset=begin, act=act, receive=end, observe=observe, info=tell)
+    functions = Functions(reset=begin, act=act, receive=end, observe=observe, info=fill_info)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(replica=(1, 0, 9), agent=(1, 0, 9), time=(1, 0, 99), luck=(1, 0, 1))

@@ -20,7 +20,7 @@ from taciturn.bench.study import Table
 from taciturn.bench.submission import ORIGIN, Submission, merged, packed, unpacked
 from taciturn.cli import main
 
-KEPT = Path(__file__).parent.parent / "tools/results/studies/agents.json"
+STORED = Path(__file__).parent.parent / "tools/results/studies/agents.json"
 CONFIG = {"env": "round_stopping_v0", "env_params": {}, "policy": "Mine", "policy_params": {}, "kind": "yours"}
 
 
@@ -36,8 +36,8 @@ def submission(seeds: list[int], rate: float, centralised: Any = 0.0, **config: 
 
 
 def test_what_is_packed_is_unpacked(tmp_path: Path) -> None:
-    text = KEPT.read_text(encoding="utf-8")
-    assert packed(unpacked(KEPT)) == text
+    text = STORED.read_text(encoding="utf-8")
+    assert packed(unpacked(STORED)) == text
     (tmp_path / "mine.json").write_text(packed(submission([0, 3], 0.25)), encoding="utf-8")
     study, origin, results = unpacked(tmp_path / "mine.json")
     (group,) = results
@@ -56,12 +56,12 @@ def test_the_first_counts_of_what_several_have() -> None:
     (richer,) = submission([0, 3], 0.25).results
     richer.metrics["more"] = np.ones(2)
     first = submission([0, 3], 0.5)._replace(results=Results([richer]))
-    (kept,) = merged([first, submission([0, 3], 0.5)])
-    assert kept.metrics.keys() == {"rate", "return", "centralised", "more"}, (
+    (stored,) = merged([first, submission([0, 3], 0.5)])
+    assert stored.metrics.keys() == {"rate", "return", "centralised", "more"}, (
         "nothing comes from the others, so nothing is lost"
     )
-    (kept,) = merged([first, submission([1], 0.5)])
-    assert kept.metrics.keys() == {"rate", "return", "centralised"}, "what one seed lacks has no mean"
+    (stored,) = merged([first, submission([1], 0.5)])
+    assert stored.metrics.keys() == {"rate", "return", "centralised"}, "what one seed lacks has no mean"
 
 
 def test_the_command_line_ranks_files_together(
@@ -79,12 +79,12 @@ def test_the_command_line_ranks_files_together(
     for i, (_, scores) in enumerate(mine.results.groups[0].curves[RUNS]):
         scores[:] = 0.0125 + np.array([-1, 1]) * i * 1e-4
     (tmp_path / "mine.json").write_text(packed(mine), encoding="utf-8")
-    code, out, _ = call("leaderboard", str(KEPT), str(tmp_path / "mine.json"))
+    code, out, _ = call("leaderboard", str(STORED), str(tmp_path / "mine.json"))
     assert code == 0
     assert "RoundStopping-v0/standard" in out
     assert re.search(r"1 Mine yours with memory \d+\.\d\d", out)
     assert re.search(r"Mine yours .* yes yes", out), "it beats classics and papers"
-    code, rows, _ = call("leaderboard", str(KEPT), str(tmp_path / "mine.json"), "--json")
+    code, rows, _ = call("leaderboard", str(STORED), str(tmp_path / "mine.json"), "--json")
     (own,) = [row for row in json.loads(rows) if row["policy"] == "Mine"]
     assert (own["task"], own["kind"], own["seeds"]) == ("taciturn/RoundStopping-v0/standard", "yours", list(range(10)))
     assert own["score"] > 1
@@ -123,23 +123,23 @@ def more(group: Group) -> Group:
 
 def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
     """New cells count, others stay, and what the study no longer has goes."""
-    study, kept = KindsOfAgents(), unpacked(KEPT)
-    mine = kept.results.one(policy="OptimalStopping", env="round_stopping_v0", kind="paper")
+    study, stored = KindsOfAgents(), unpacked(STORED)
+    mine = stored.results.one(policy="OptimalStopping", env="round_stopping_v0", kind="paper")
     again = replace(mine, metrics={name: values + 1 for name, values in mine.metrics.items()})
     gone = submission([0], 0.5).results
-    kept = kept._replace(results=Results(more(group) for group in kept.results))
-    new = kept._replace(results=Results([again]), origin=kept.origin | {"command": "new"})
-    found = store_results.completed(study, new, kept._replace(results=Results([*gone, *kept.results])))
+    stored = stored._replace(results=Results(more(group) for group in stored.results))
+    new = stored._replace(results=Results([again]), origin=stored.origin | {"command": "new"})
+    found = store_results.completed(study, new, stored._replace(results=Results([*gone, *stored.results])))
     configs = [group.config for group in found.results]
-    assert configs == [group.config for group in kept.results]
-    for one, before in zip(found.results, unpacked(KEPT).results, strict=True):
+    assert configs == [group.config for group in stored.results]
+    for one, before in zip(found.results, unpacked(STORED).results, strict=True):
         assert one.seeds.tolist() == before.seeds.tolist(), "and so does a seed that it no longer has"
         better = one.config == mine.config
         assert all((one.metrics[name] == before.metrics[name] + better).all() for name in one.metrics)
-    commands = [one["command"] for one in (kept.origin, *kept.origin["others"])]
+    commands = [one["command"] for one in (stored.origin, *stored.origin["others"])]
     assert found.origin["command"] == "new"
     assert [one["command"] for one in found.origin["others"]] == commands
-    again_in_whole = store_results.completed(study, kept._replace(results=Results([again])), kept).origin
+    again_in_whole = store_results.completed(study, stored._replace(results=Results([again])), stored).origin
     assert [one["command"] for one in again_in_whole["others"]] == commands[1:], (
         "the same command replaces what it gave"
     )

@@ -66,7 +66,7 @@ MISTAKES = {
     "world = 3": "world must be a table, not 3",
     "higher = 1": "higher must be true or false, not 1",
     "side = true": "side must be a text, not True",
-    "hears = 'votes'": "hears must be an array, not 'votes'",
+    "receives = 'votes'": "receives must be an array, not 'votes'",
     "bounds = [0.0]": "bounds must be an array of 2, not [0.0]",
     "bounds = [0.0, inf]": "bounds[1] must be a finite number, not inf",
     "classics = []": "a key of the table must be one of 'classic', ",
@@ -120,7 +120,11 @@ def players(env: str) -> list[tuple[Config, Any]]:
         for name, own in some:
             given = settings(standard, name, own)
             one = config(env, name, given, **benchmark.params(name, learns=False)) | {"kind": kind}
-            if name not in found and len(found) < 2 and (not benchmark.hears or listens(standard, shorter(one, 0.2))):
+            if (
+                name not in found
+                and len(found) < 2
+                and (not benchmark.receives or listens(standard, shorter(one, 0.2)))
+            ):
                 found[name] = (one, given)
     return list(found.values())
 
@@ -230,11 +234,11 @@ def test_the_fault_of_a_task_stands_on_its_channel_alone() -> None:
     task = TASKS["taciturn/GossipBandit-v0/liars"]
     one = config(task.env, "Voter", {}, **BENCHMARKS[task.env].world) | {"kind": CLASSIC}
     world = playing.population(one, 5, "evaluation", task.variant)
-    playing.opened(world, bring("Voter"), one, 0, variant=task.variant)
+    playing.begin_run(world, bring("Voter"), one, 0, variant=task.variant)
     (fault,) = world.channels["preference"].config.faults
     assert isinstance(fault, Byzantine)
     assert fault.fraction == 0.2
-    playing.opened(world, bring("Voter"), one, 0)
+    playing.begin_run(world, bring("Voter"), one, 0)
     assert world.channels["preference"].config.faults == ()
 
 
@@ -261,14 +265,14 @@ def test_a_learner_trains_once_and_plays_all_tasks(monkeypatch: pytest.MonkeyPat
     out, and hears another run in the end."""
     agent, events = Student(), list[tuple[Any, ...]]()
     monkeypatch.setattr(kinds, "loaded", lambda cell, progress: agent)
-    judge = playing.judged
+    judge = playing.evaluated
 
     def recorded(world: Any, policy: Any, config: Any, seed: int, channels: Any, variant: Any) -> Any:
         assert policy is agent
         events.append((variant.what, world.num_envs, world.purpose, bool(channels)))
         return judge(world, policy, config, seed, channels, variant)
 
-    monkeypatch.setattr(playing, "judged", recorded)
+    monkeypatch.setattr(playing, "evaluated", recorded)
     env = "gossip_bandit_v0"
     one = config(env, "PPCL", {}, **BENCHMARKS[env].world) | {
         "kind": TUNED_LEARNER,
@@ -388,10 +392,10 @@ def test_strangers_keep_their_agents_where_one_acts_at_a_time() -> None:
             played.append(self._view.acting(self.role).copy())
             return np.zeros((*obs.shape[:2], 3), np.int64)
 
-    rollout = playing.opened(world, Spied(), one, 0, variant=variant)
+    rollout = playing.begin_run(world, Spied(), one, 0, variant=variant)
     acted = np.concatenate([(rollout.play(), played[-1][None])[1] for _ in range(40) if not world.done.all()])
     assert set(acted.ravel()) == set(range(6))
-    assert isinstance(playing.everybody(world, Spied(), "gossip_bandit_v0", variant), AmongStrangers)
+    assert isinstance(playing.all_policies(world, Spied(), "gossip_bandit_v0", variant), AmongStrangers)
 
 
 def test_learners_do_not_play_among_strangers_who_cannot_act_in_their_form() -> None:
@@ -454,14 +458,14 @@ def test_the_best_is_chosen_by_one_half_of_the_seeds_and_judged_by_the_other() -
     (board,) = boards(Results([*REFERENCES, steady, lucky]))
     best = board.best()
     assert best is lucky
-    judged = board.judged(best)
-    assert judged is not None
-    assert judged.value == pytest.approx((0.6 - 0.5) / (0.6 - 0.1))
+    evaluated = board.evaluated(best)
+    assert evaluated is not None
+    assert evaluated.value == pytest.approx((0.6 - 0.5) / (0.6 - 0.1))
     assert board.ranked() == [steady, lucky], "in the table, by all seeds"
     (board,) = boards(
         Results([*REFERENCES, good := group(PAPER, "PPCL", [0.1, 0.3, 0.1, 0.3]), group(CLASSIC, "Voter", [0.4] * 4)])
     )
-    assert board.judged(good) == board.score(good), "both halves choose it, and each judges the other's choice"
+    assert board.evaluated(good) == board.score(good), "both halves choose it, and each judges the other's choice"
 
 
 def test_who_hears_nothing_stands_at_every_total_and_others_do_not() -> None:
@@ -492,7 +496,7 @@ def test_words_hold_together_and_nobody_is_compared_with_itself() -> None:
     assert words == {"taciturn/GossipBandit-v0/standard": {"classic": "yes", "paper": "–", "hand-designed": "–"}}
     assert table.rows[0][1] == "SharedPPO (tuned learner)"
     (row,) = [
-        row for row in score_tables.kinds_together(Results([*REFERENCES, learner, rival])).rows if row[0] == CLASSIC
+        row for row in score_tables.kinds_over_tasks(Results([*REFERENCES, learner, rival])).rows if row[0] == CLASSIC
     ]
     assert row[4] == "–", "the best hand-designed agent is the best classic one"
 
@@ -554,7 +558,7 @@ def test_the_interval_of_trainings_allows_for_failures_that_none_of_them_shows()
     (board,) = boards(Results([*TEN, learner]))
     assert np.isnan(board.of_trainings(learner.metrics[board.task.metric]).low), "random play is not known"
     (kinds_row,) = [
-        row for row in score_tables.kinds_together(Results([*TEN, chance, learner])).rows if row[0] == TUNED_LEARNER
+        row for row in score_tables.kinds_over_tasks(Results([*TEN, chance, learner])).rows if row[0] == TUNED_LEARNER
     ]
     assert "too few trainings" in kinds_row[2]
 
@@ -565,7 +569,7 @@ def test_kinds_are_judged_by_seeds_that_did_not_choose_among_them() -> None:
     chance = group(RANDOM, "Random", [0.7] * 10)
     (row,) = [
         row
-        for row in score_tables.kinds_together(Results([*TEN, chance, learner, other])).rows
+        for row in score_tables.kinds_over_tasks(Results([*TEN, chance, learner, other])).rows
         if row[0] == TUNED_LEARNER
     ]
     assert float(row[2].partition(" ")[0]) == pytest.approx(0.0)

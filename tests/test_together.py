@@ -16,7 +16,7 @@ from taciturn.bench.submission import unpacked
 from taciturn.bench.tasks import NO_BUDGET_LIMIT, PAPER, STANDARD, TASK_AGENT, YOURS
 from taciturn.bench.together import FLOOR, PARTS, Row, ScoreCell, picture, plots, row_of
 
-KEPT = Path(__file__).parent.parent / "tools/results/studies/agents.json"
+STORED = Path(__file__).parent.parent / "tools/results/studies/agents.json"
 GOSSIP = "gossip_bandit_v0"
 CROWDED = Row(
     "federated training", "100 individuals", True,
@@ -27,13 +27,13 @@ CROWDED = Row(
 
 
 @pytest.fixture(scope="module")
-def kept() -> Results:
-    return unpacked(KEPT).results
+def stored() -> Results:
+    return unpacked(STORED).results
 
 
 @pytest.fixture(scope="module")
-def some(kept: Results) -> list[Board]:
-    return boards(kept)
+def some(stored: Results) -> list[Board]:
+    return boards(stored)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_a_row_says_what_the_boards_do(some: list[Board], rows: list[Row]) -> No
     for budget, board in by_total.items():
         best = board.best(TASK_AGENT)
         assert best is not None
-        score = board.judged(best, TASK_AGENT)
+        score = board.evaluated(best, TASK_AGENT)
         assert score is not None
         assert ScoreCell(designed, budget, score.value, score.low > 0) in row.score_cells
     free = [score_cell.part for score_cell in row.score_cells if score_cell.budget == NO_BUDGET_LIMIT]
@@ -112,8 +112,8 @@ def as_mine(group: Group) -> Group:
     return Group({**group.config, "kind": YOURS}, group.seeds, group.metrics, group.curves, group.wall_seconds)
 
 
-def test_yours_have_a_colour_of_their_own_at_every_total(kept: Results) -> None:
-    mine = [as_mine(one) if one.config["kind"] == PAPER else one for one in kept.select(env=GOSSIP)]
+def test_yours_have_a_colour_of_their_own_at_every_total(stored: Results) -> None:
+    mine = [as_mine(one) if one.config["kind"] == PAPER else one for one in stored.select(env=GOSSIP)]
     found = boards(Results(mine))
     row = row_of(found, next(one for one in found if one.task.name == STANDARD), named=True)
     yours = len(PARTS) - 1
@@ -157,11 +157,11 @@ def test_the_svg_has_text_in_the_colour_of_the_page(some: list[Board]) -> None:
 
 
 @pytest.mark.parametrize("kinds", [(PAPER,), (PAPER, TASK_AGENT), (YOURS,), ("alone", "together")])
-def test_a_run_of_few_agents_without_a_total_has_its_figure(kept: Results, kinds: tuple[str, ...]) -> None:
+def test_a_run_of_few_agents_without_a_total_has_its_figure(stored: Results, kinds: tuple[str, ...]) -> None:
     """As `taciturn bench agents --where policy=PPCL` leaves it."""
     groups = [
         one
-        for one in kept.select(env=GOSSIP)
+        for one in stored.select(env=GOSSIP)
         if one.config["kind"] in kinds and one.config["budget"] == NO_BUDGET_LIMIT
     ]
     for plot in plots(boards(Results(groups)), "agents"):

@@ -34,10 +34,12 @@ def cell(policy: str, model: str, **entries: Any) -> Any:
 @pytest.mark.parametrize(("named", "kind"), MECHANISMS.items(), ids=str)
 def test_each_model_has_its_mechanism(named: tuple[str, str], kind: type) -> None:
     asked = cell(*named).config
-    speaker = trust.SPEAKERS[asked["env"]][asked["speaker"]]
+    trusting_agent = trust.SPEAKERS[asked["env"]][asked["communicator"]]
     task = trust.task_of(asked["env"], asked["size"], asked["budget"])
-    agent = bring(speaker.policy, **asked["policy_params"])
-    (way,) = trust.configurations_of(task, speaker, agent, task_config(task, speaker.policy, **speaker.world), 0)
+    agent = bring(trusting_agent.policy, **asked["policy_params"])
+    (way,) = trust.configurations_of(
+        task, trusting_agent, agent, task_config(task, trusting_agent.policy, **trusting_agent.world), 0
+    )
     (config,) = way.channels.values()
     assert isinstance(config.mechanism, kind)
     if kind is Scheduled:
@@ -63,7 +65,11 @@ def test_a_cell_gives_its_score_within_its_total_and_the_same_one_again(one: Any
     assert 0 < found["epsilon"] <= 3.0 * (1 + 1e-9)
     scale = scale_of(trust.task_of(one.config["env"], one.config["size"], 3.0))
     assert scale is not None
-    own, low, high = scale.alone.values[one.seed], scale.alone.estimate.value, scale.together.estimate.value
+    own, low, high = (
+        scale.no_communication.values[one.seed],
+        scale.no_communication.estimate.value,
+        scale.full_information.estimate.value,
+    )
     assert found["score"] == pytest.approx((found["value"] - own) / (high - low))
 
 
@@ -83,7 +89,7 @@ def group(policy: str, place: int, scores: list[float]) -> Group:
         "kind": "designed",
         "policy": policy,
         "policy_params": {},
-        "speaker": place,
+        "communicator": place,
         "runs": 4,
     }
     values = np.array(scores)

@@ -26,10 +26,10 @@ from taciturn.bench.verify import (
     SAME,
     TRAINED,
     Check,
+    described_checks,
     equal,
     fewest_inside,
     pool,
-    told,
     verify,
 )
 from taciturn.envs.core import Streams
@@ -90,9 +90,9 @@ def test_results_that_are_kept_as_they_were_have_the_same_bits(tmp_path: Path) -
     kept(tmp_path, Noise())
     checks = again(tmp_path, Noise())
     assert {one.outcome for one in checks} == {SAME}
-    assert told(checks)["outcomes"] == {SAME: 20, DIFFERENT: 0}
-    assert told(checks)["fresh_expected_inside"] == round(20 * 9 / 11, 1)
-    assert told(checks)["fresh_inside"] >= fewest_inside(checks)
+    assert described_checks(checks)["outcomes"] == {SAME: 20, DIFFERENT: 0}
+    assert described_checks(checks)["fresh_expected_inside"] == round(20 * 9 / 11, 1)
+    assert described_checks(checks)["fresh_inside"] >= fewest_inside(checks)
 
 
 def test_six_digits_are_said_to_be_six_digits(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_what_earlier_streams_drew_may_differ(tmp_path: Path) -> None:
         kept(tmp_path, study, changed, **more)
         checks = again(tmp_path, study)
         assert {one.outcome for one in checks} == {outcome}
-        assert bool(told(checks)["different_cells"]) is (outcome == DIFFERENT)
+        assert bool(described_checks(checks)["different_cells"]) is (outcome == DIFFERENT)
 
 
 def test_the_processor_of_results_of_several_runs_is_not_known(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_studies_whose_seeds_are_paired_with_others_get_no_fresh_ones(tmp_path: 
     kept(tmp_path, Paired())
     checks = again(tmp_path, Paired())
     assert {one.inside for one in checks} == {None}
-    assert (told(checks)["fresh"], fewest_inside(checks)) == (0, 0)
+    assert (described_checks(checks)["fresh"], fewest_inside(checks)) == (0, 0)
 
 
 def test_what_takes_longer_and_what_is_of_another_version_is_counted(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_difference_is_news_and_an_error_if_asked_for(command: Any, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("noise2023",), "unknown study or page 'noise2023'"),
         (("--longest", "0.5"), "longest must leave cells of noise2024-1"),
@@ -263,9 +263,11 @@ def test_a_difference_is_news_and_an_error_if_asked_for(command: Any, tmp_path: 
         (("--kept", "nowhere"), "kept must be a folder of stored results"),
     ],
 )
-def test_what_cannot_be_verified_is_one_line(command: Any, tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_verified_is_one_line(
+    command: Any, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
     kept(tmp_path, Noise())
     code, out, err = command(*words)
     assert (code != 0, out) == (True, "")
-    assert told in err
+    assert message in err
     assert len(err.splitlines()) == 1

@@ -29,7 +29,7 @@ class Told(NamedTuple):
     asked: Array
     streams: Array
     exact: Array
-    heard: Any
+    received: Any
 
 
 class Played(NamedTuple):
@@ -74,9 +74,9 @@ def play(
         answer = env.channels[name].answer
 
         def answers(x: Array, asked: Array, reply: Any, about: Any = None) -> Any:
-            heard = answer(x, asked, reply, about) if before is None else before.told[len(told)].heard
-            told.append(Told(name, time, asked.copy(), about.copy(), x.copy(), heard))
-            return heard
+            received = answer(x, asked, reply, about) if before is None else before.told[len(told)].received
+            told.append(Told(name, time, asked.copy(), about.copy(), x.copy(), received))
+            return received
 
         env.channels[name].answer = answers  # type: ignore[method-assign]
 

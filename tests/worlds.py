@@ -224,7 +224,7 @@ class Gossip(Tiny):
     1/2."""
 
     name = "gossip"
-    state_type, sources, acts, info_fields = Rumours, ("opinions", "clock"), "speaker", ("spread",)
+    state_type, sources, acts, info_fields = Rumours, ("opinions", "clock"), "communicator", ("spread",)
     functions = Functions(reset=begin_rumours, act=move, receive=pass_on, observe=observe_rumours)
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -284,7 +284,7 @@ def observe_price(seen: Any, params: Any, out: Any) -> None:
     out[0], out[1] = seen.value, seen.price
 
 
-def tell_market(state: Any, arrays: Any, params: Any, info: Any) -> None:
+def fill_market_info(state: Any, arrays: Any, params: Any, info: Any) -> None:
     if state.announced:
         info.price = state.price
     if state.closed:
@@ -303,7 +303,7 @@ class Auction(Tiny):
         act={"platform": announce, "individual": buy},
         receive={"platform": wait, "individual": sell},
         observe={"platform": observe_market, "individual": observe_price},
-        info=tell_market,
+        info=fill_market_info,
     )
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -366,7 +366,7 @@ def observe_place(seen: Any, params: Any, out: Any) -> None:
     out[6] = seen.time % 2
 
 
-def tell_walk(state: Any, arrays: Any, params: Any, info: Any) -> None:
+def fill_walk_info(state: Any, arrays: Any, params: Any, info: Any) -> None:
     info.slipped = state.slipped
     if state.arrived:
         info.arrived_at = state.time
@@ -379,7 +379,7 @@ class Corridor(Tiny):
     name = "corridor"
     state_type, sources = Walk, ("start", "slips")
     info_valid_if: ClassVar[dict[str, str]] = {"arrived_at": "arrived"}
-    functions = Functions(reset=start, act=walk, receive=arrive, observe=observe_place, info=tell_walk)
+    functions = Functions(reset=start, act=walk, receive=arrive, observe=observe_place, info=fill_walk_info)
 
     def make_roles(self) -> tuple[Role, ...]:
         layout = Layout(place=(6, 0, 1), even=(1, 0, 1))

@@ -53,10 +53,10 @@ def reason(claim: Any) -> str:
 def counts() -> dict[str, Any]:
     """How many claims hold what they are fed, and the verdicts of the kept runs."""
     some = claims()
-    kept: Counter[str] = Counter()
+    stored: Counter[str] = Counter()
     papers = json.loads((ROOT / "bench/stored_verdicts.json").read_text(encoding="utf-8"))
     for result in papers.values():
-        kept.update(result["claims"])
+        stored.update(result["claims"])
     return {
         "claims that can be computed": len(some),
         "that the paper's numbers leave in place": sum(
@@ -64,7 +64,7 @@ def counts() -> dict[str, Any]:
         ),
         "that a null leaves in place": sum(verdict(one, one.null) in ("agrees", "qualitative") for one in some),
         "that neither half nor 1.5 times the number refutes": sum(not any(sees(one)) for one in some),
-        "kept verdicts": dict(kept),
+        "kept verdicts": dict(stored),
     }
 
 
@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> None:
     for name in dict.fromkeys([*before["kept verdicts"], *now["kept verdicts"]]):
         print(f"{'kept: ' + name:52}", *(f"{one['kept verdicts'].get(name, '-'):>9}" for one in (before, now)), sep="")
     for kind in ("number", "bound", "order"):
-        some = [claim for claim in claims() if claim.says == kind]
+        some = [claim for claim in claims() if claim.states == kind]
         blind = [one for one in some if not any(sees(one))]
         half = [one for one in some if all(sees(one))]
         print(f"\n{kind}: {len(some)} claims; {len(some) - len(blind)} see half or 1.5 times, {len(half)} both")

@@ -24,7 +24,7 @@ from common import record
 
 from taciturn.agents import bring
 from taciturn.bench import figures, statistics
-from taciturn.bench.comparisons.playing import judged, population, task_config
+from taciturn.bench.comparisons.playing import evaluated, population, task_config
 from taciturn.bench.levels import own_configuration
 from taciturn.bench.results import TUNING_SEEDS
 from taciturn.bench.tasks import BENCHMARKS, TASKS, Task
@@ -52,7 +52,7 @@ PPO: dict[str, Any] = {
     "n_epochs": 4, "options": ("hits", "misses", "heard", "noise", "counts", "own"), "overrides": {},
 }  # fmt: skip
 FOLDER = Path(__file__).parent
-KEPT = FOLDER.parent / "policies" / "learned" / "pretrained.json"
+STORED = FOLDER.parent / "policies" / "learned" / "pretrained.json"
 RESULTS = FOLDER / "results" / "messengers.json"
 PICTURE = FOLDER.parent / "docs" / "_static" / "messengers.png"
 
@@ -131,7 +131,7 @@ def measured(
         and (configuration := own_configuration(agent, population(config, 1, purpose), budget(task))) is not None
     ):
         channels = configuration.channels
-    return float(judged(population(config, runs, purpose), agent, config, seed, channels)[task.measure].mean())
+    return float(evaluated(population(config, runs, purpose), agent, config, seed, channels)[task.measure].mean())
 
 
 def search(name: str) -> list[dict[str, Any]]:
@@ -153,12 +153,12 @@ def train(name: str) -> list[dict[str, Any]]:
     for seed in range(TRAININGS):
         begin, agent = time.process_time(), trained(one, CHOSEN[name], one.budget, seed)
         weights = {key: float(f"{value:.6g}") for key, value in agent.weights.items()}
-        kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
-        kept[f"{name}-{seed}"] = {
+        stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+        stored[f"{name}-{seed}"] = {
             "policy": one.learner, "task": one.task, "parameters": {**CHOSEN[name], "weights": weights}
         }  # fmt: skip
-        lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(kept.items()))
-        KEPT.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+        lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(stored.items()))
+        STORED.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
         history = [float(f"{cost:.4g}") for cost in agent.history]
         result.append({"seed": seed, "cpu_seconds": round(time.process_time() - begin, 1), "history": history})
         print(name, json.dumps(result[-1]), json.dumps(weights), flush=True)
@@ -214,7 +214,7 @@ class GivenPosterior(Evolved, Listener):
     def hope(self) -> Floats:
         at, w = self.at(), self._w
         left = np.maximum(1.0 - self._ticks[at] / self._ends, 0.0)[..., None]
-        listens = self._heard[at][..., -1:] > 0
+        listens = self._received[at][..., -1:] > 0
         before, after = (np.exp(w[key]) * left ** np.exp(w[f"{key}_fades"]) for key in ("before", "after"))
         return np.where(listens, after, before)
 
@@ -296,7 +296,7 @@ def tables(found: dict[str, Any]) -> tuple[str, ...]:
     ]  # fmt: skip
     for name, one in SETTINGS.items():
         world, seconds = found["worlds"][name], [each["cpu_seconds"] for each in found["worlds"][name]["train"]]
-        weights = len(json.loads(KEPT.read_text(encoding="utf-8"))[f"{name}-0"]["parameters"]["weights"])
+        weights = len(json.loads(STORED.read_text(encoding="utf-8"))[f"{name}-0"]["parameters"]["weights"])
         runs = f"{one.budget['generations']} x {one.budget['replicas']}"
         trainings.append(f"| {name} | {weights} | {runs} | {np.mean(seconds):.0f} s |")
         told = world["judge"]

@@ -355,7 +355,7 @@ def seen_by(root: Path, tests: list[str], limit: float) -> tuple[str, float]:
     return (failed[1] if failed else f"exit code {run.returncode}"), took
 
 
-def judged(root: Path, mutant: Mutant, known: Map, budget: float) -> dict[str, Any]:
+def evaluated(root: Path, mutant: Mutant, known: Map, budget: float) -> dict[str, Any]:
     tests = known.tests(mutant, budget)
     file = root / mutant.file
     file.write_text(mutant.after, encoding="utf-8")
@@ -411,7 +411,7 @@ def summary(mutants: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def kept() -> dict[str, Any]:
+def stored() -> dict[str, Any]:
     result: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     return result
 
@@ -432,7 +432,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--show", action="store_true", help="print the shares of what is kept")
     asked = parser.parse_args(arguments)
     if asked.show:
-        print(summary(kept()["mutants"]))
+        print(summary(stored()["mutants"]))
     elif asked.again:
         again()
     elif asked.sample:
@@ -444,7 +444,7 @@ def main(arguments: list[str]) -> None:
 def play(asked: argparse.Namespace) -> None:
     commit = git(ROOT, "rev-parse", "--short=12", asked.commit)
     drawing = {"commit": commit, "seed": asked.seed, "budget": asked.budget}
-    earlier = kept()
+    earlier = stored()
     done = earlier["mutants"] if earlier and all(earlier[key] == value for key, value in drawing.items()) else []
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(asked.workers) as pool:
         clones: Queue[Path] = Queue()
@@ -463,7 +463,7 @@ def play(asked: argparse.Namespace) -> None:
 
         def plant(mutant: Mutant) -> dict[str, Any]:
             root = clones.get()
-            result = judged(root, mutant, known, asked.budget)
+            result = evaluated(root, mutant, known, asked.budget)
             clones.put(root)
             return result
 
@@ -476,7 +476,7 @@ def play(asked: argparse.Namespace) -> None:
 
 def again() -> None:
     """What the tests that have changed since see of the mistakes that survived."""
-    results = kept()
+    results = stored()
     commit = git(ROOT, "rev-parse", "--short=12", "HEAD")
     changed = git(ROOT, "diff", "--name-only", "--diff-filter=d", results["commit"], "HEAD", "--", *TESTS).split()
     tests = [test for test in changed if Path(test).name.startswith("test_") and test != NOT_RUN]
@@ -498,7 +498,7 @@ def sample(count: int, seed: int, workers: int) -> None:
     """How many of `count` mistakes, drawn from those of before, the fast part of HEAD sees. The test that saw a mistake
     before is run first, then its file, then those that name the module or its folder. Mistakes that no test saw before
     are taken to be unseen, so that the number now is a lower bound."""
-    results, clones = kept(), Queue[Path]()
+    results, clones = stored(), Queue[Path]()
     commit = git(ROOT, "rev-parse", "--short=12", "HEAD")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
         for i in range(workers):

@@ -35,7 +35,7 @@ from taciturn.bench.submission import Submission, merged, of_folder, packed, unp
 from taciturn.bench.tables import MEANINGS, number, ours, ranges, stated, tables_of, verdict_tables, why
 
 ROOT = Path(__file__).parents[1]
-KEPT, DOCS = ROOT / "tools/results/studies", ROOT / "docs"
+STORED, DOCS = ROOT / "tools/results/studies", ROOT / "docs"
 KEPT_OF_PAPERS, DOCS_OF_PAPERS = ROOT / "papers/results", ROOT / "papers/docs"
 PAGES = {"agents": {"leaderboard": (UNDER,), "privacy-totals": (FREE,)}}
 """The pages of a study that are not called like it, with the titles of tables that they leave out."""
@@ -68,10 +68,10 @@ def keep(folder: Path) -> list[str]:
 
 def file_of(study: str) -> Path:
     """Where the results of a study are kept."""
-    return (KEPT_OF_PAPERS if load_studies()[study].figures else KEPT) / f"{study}.json"
+    return (KEPT_OF_PAPERS if load_studies()[study].figures else STORED) / f"{study}.json"
 
 
-def completed(study: Study, found: Submission, kept: Submission) -> Submission:
+def completed(study: Study, found: Submission, stored: Submission) -> Submission:
     """A run of some cells of a study (`--where`), with the others that the study has from what is kept."""
     cells = study.cells(quick=False)
     if sum(group.seeds.size for group in found.results) == len(cells):
@@ -79,14 +79,14 @@ def completed(study: Study, found: Submission, kept: Submission) -> Submission:
     seeds: dict[str, list[int]] = {}
     for cell in cells:
         seeds.setdefault(canonical(cell.config), []).append(cell.seed)
-    order, known = list(seeds), merged([found, kept])
+    order, known = list(seeds), merged([found, stored])
     groups = [
         group.at(np.flatnonzero(np.isin(group.seeds, seeds[canonical(group.config)])))
         for group in known
         if canonical(group.config) in seeds
     ]
     results = Results(sorted(groups, key=lambda group: order.index(canonical(group.config))))
-    earlier = [kept.origin | {"others": []}, *kept.origin.get("others", [])]
+    earlier = [stored.origin | {"others": []}, *stored.origin.get("others", [])]
     last = {
         one["command"]: one for one in reversed([found.origin, *earlier])
     }  # what the same command gave before is replaced
@@ -106,8 +106,8 @@ def pages() -> dict[Path, str]:
     be."""
     found: dict[Path, str] = {}
     papers = dict[str, list[Evaluated]]()
-    for study in sorted(path.stem for folder in (KEPT, KEPT_OF_PAPERS) for path in folder.glob("*.json")):
-        origin, results, judged = load(study)
+    for study in sorted(path.stem for folder in (STORED, KEPT_OF_PAPERS) for path in folder.glob("*.json")):
+        origin, results, evaluated = load(study)
         source = source_of(study, origin, results)
         for name, without in PAGES.get(study, {study: ()}).items():
             page = DOCS / f"{name}.md"
@@ -119,15 +119,15 @@ def pages() -> dict[Path, str]:
                     f"{text.partition(BEGIN)[0]}{BEGIN}{first}{tables}\n## Where this comes from\n\n{source}\n{END}"
                     f"{text.partition(END)[2]}"
                 )
-        if judged:
-            papers.setdefault(study.partition("-")[0], []).append(Evaluated(load_studies()[study], source, judged))
-    every = [one for judged in papers.values() for one in judged]
+        if evaluated:
+            papers.setdefault(study.partition("-")[0], []).append(Evaluated(load_studies()[study], source, evaluated))
+    every = [one for evaluated in papers.values() for one in evaluated]
     found[ROOT / "bench" / stored_verdicts.FILE] = stored_verdicts.summary((one[0], one[2]) for one in every)
     found[ROOT / "bench" / references.FILE] = references.summary(load("agents")[1])
     found[ROOT / "bench" / known.FILE] = known.summary(load("agents")[1])
     found |= drawn()
     found[DOCS_OF_PAPERS / "verdicts.md"] = overview(papers)
-    found |= {DOCS_OF_PAPERS / f"verdicts-{paper}.md": details(judged) for paper, judged in papers.items()}
+    found |= {DOCS_OF_PAPERS / f"verdicts-{paper}.md": details(evaluated) for paper, evaluated in papers.items()}
     return found
 
 
@@ -166,10 +166,10 @@ class Evaluated(NamedTuple):
 
 def overview(papers: dict[str, list[Evaluated]]) -> str:
     """How many claims of each paper agree, and a line for each claim."""
-    titles = {paper: stored_verdicts.paper_of(judged[0].study) for paper, judged in papers.items()}
+    titles = {paper: stored_verdicts.paper_of(evaluated[0].study) for paper, evaluated in papers.items()}
     rows, parts = [], []
-    for paper, judged in papers.items():
-        claims = [one for part in judged for one in part.verdicts if not one.own]
+    for paper, evaluated in papers.items():
+        claims = [one for part in evaluated for one in part.verdicts if not one.own]
         counts = Counter(claim.verdict for claim in claims)
         rows.append([titles[paper], str(len(claims)), *(str(counts[verdict]) for verdict in VERDICTS)])
         lines = [[claim.quantity, stated(claim.paper), brief(claim), claim.verdict] for claim in claims]
@@ -183,10 +183,10 @@ def overview(papers: dict[str, list[Evaluated]]) -> str:
     return f"{VERDICT_PAGE}{tree}{MEANINGS}\n\n{rows_of(counted)}\n\n" + "\n".join(parts)
 
 
-def details(judged: list[Evaluated]) -> str:
+def details(evaluated: list[Evaluated]) -> str:
     """What stands behind the verdicts on a paper's claims."""
-    parts = [f"# {stored_verdicts.paper_of(judged[0].study)}: the claims\n\n{verdict_note(judged)}\n"]
-    for one in judged:
+    parts = [f"# {stored_verdicts.paper_of(evaluated[0].study)}: the claims\n\n{verdict_note(evaluated)}\n"]
+    for one in evaluated:
         parts.append(f"## {one.study.title}\n")
         for own in (False, True):
             some = [verdict for verdict in one.verdicts if verdict.own is own]
@@ -195,9 +195,9 @@ def details(judged: list[Evaluated]) -> str:
     return "\n".join(parts)
 
 
-def verdict_note(judged: list[Evaluated]) -> str:
+def verdict_note(evaluated: list[Evaluated]) -> str:
     """What a verdict means."""
-    (note, *_) = (table.note for one in judged for table in verdict_tables(one.verdicts))
+    (note, *_) = (table.note for one in evaluated for table in verdict_tables(one.verdicts))
     return note
 
 

@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from store_results import load as kept
+from store_results import load as stored
 
 from taciturn.bench import stored_verdicts
 from taciturn.bench.answers import learns
@@ -109,7 +109,7 @@ def table() -> str:
 
 def claimed(study: str, claim: str) -> Verdict:
     """The verdict on the first claim of a kept study that begins with `claim`."""
-    return next(one for one in kept(study)[2] if one.quantity.startswith(claim))
+    return next(one for one in stored(study)[2] if one.quantity.startswith(claim))
 
 
 def number(study: str, claim: str, label: str = "") -> float:
@@ -130,7 +130,7 @@ def reason(study: str, claim: str, pattern: str) -> list[float]:
 
 def learned() -> str:
     """The finding on learned agents, from the tables of the leaderboard."""
-    _, results, _ = kept("agents")
+    _, results, _ = stored("agents")
     _, standard = learning(results)
     found: dict[str, dict[str, list[str]]] = {}
     for id_, words in standard.items():
@@ -170,7 +170,7 @@ def place(board: Board) -> str:
 
 def together() -> str:
     """The finding on being together and on totals of epsilon, from the boards of the standard tasks."""
-    _, results, _ = kept("agents")
+    _, results, _ = stored("agents")
     some = boards(results)
     lines = ["| task | none | 10 | 3 | 1 | best |", "|---|---:|---:|---:|---:|---|"]
     pays, lost = list[str](), list[str]()
@@ -179,7 +179,7 @@ def together() -> str:
         if board.scale is None or len(totals) == 1:
             continue
         known = [one for budget in totals for one in standing(some, budget) if one.task.plain == board.task.plain]
-        best = [(there.label(one), there.judged(one)) for there in known if (one := there.best()) is not None]
+        best = [(there.label(one), there.evaluated(one)) for there in known if (one := there.best()) is not None]
         scores = [score for _, score in best if score is not None]
         if len(scores) < len(totals):
             continue  # not run at all totals yet
@@ -202,8 +202,8 @@ def without_memory(some: list[Board]) -> str:
     told = []
     for board in standing(some):
         best = board.best(information_=MEMORYLESS)
-        score = None if best is None else board.judged(best, information_=MEMORYLESS)
-        if best is not None and score is not None and "preference" in BENCHMARKS[board.task.env].hears:
+        score = None if best is None else board.evaluated(best, information_=MEMORYLESS)
+        if best is not None and score is not None and "preference" in BENCHMARKS[board.task.env].receives:
             told.append(f"{score.value:.2f} in {place(board)} ({board.label(best).partition(' (')[0]})")
     return f"Of agents without memory the best have {listed(told)}, without privacy."
 
@@ -228,7 +228,7 @@ def searched() -> str:
 
 def by_whom_agents_trust() -> str:
     """Three sentences on whom agents trust, from the study `trust`."""
-    _, results, _ = kept("trust")
+    _, results, _ = stored("trust")
 
     def best(env: str, size: str, budget: float, trust: str) -> str:
         _, result = champion(results.select(env=env, size=size, budget=budget, trust=trust))
@@ -260,7 +260,7 @@ def findings() -> str:
     """Markdown."""
     optimum, rule = "Section 3.4.1: lambda*", "Section 3.4.1: thresholds"
     best = ", ".join(f"{number('jiang2020-3-3', rule, label):.0f}" for label in ("k*", "k0*"))
-    (kept,) = reason("jiang2020-3-3", optimum, r"\(10, 8\): [\d.]+ \(([\d.]+)%\)")
+    (stored,) = reason("jiang2020-3-3", optimum, r"\(10, 8\): [\d.]+ \(([\d.]+)%\)")
     close = "Section 2.3: with many individuals the payment is close to the bound"
     paid = [
         reason("jiang2020-2", close, rf"four values: .*?([\d.]+) \(N = {size}\)")[0] for size in ("1,000", "30,000")
@@ -328,7 +328,7 @@ def findings() -> str:
 - **Jiang 2020, chapter 3** (`jiang2020/3`). The round times follow from the stated model, the other numbers from other ones, all with
   R(k) = c - a/k: the upper bound of the rate as it is, the thresholds if clients are always ready, the optimal rate if the queue never
   empties; for the lower bound there is a fit, but no derivation. Under the stated model the optimal thresholds are ({best}) instead of
-  (10, 8), which earn {100 - kept:.1f}% less.
+  (10, 8), which earn {100 - stored:.1f}% less.
 - **Zhou et al. 2021** (`zhou2021`, on synthetic data, since theirs cannot be had: its numbers are not to be expected here, its orders may be.
   1,000 rounds, with noise on what is shared 210, stand for its 70,000; numbers are of `peak` with contexts of two dimensions, NT = 0.5).
   Regret falls from agents on their own to a ring and a complete graph, and as agents ask more often. T-PriDO, without noise, earns
@@ -350,16 +350,16 @@ def findings() -> str:
 
 def found() -> str:
     """Five sentences for README, each with a link."""
-    papers = stored_verdicts.kept()
+    papers = stored_verdicts.stored()
     counts = {word: sum(paper["claims"][word] for paper in papers.values()) for word in VERDICTS}
-    _, results, _ = kept("agents")
+    _, results, _ = stored("agents")
     some = boards(results)
     scores: dict[Any, list[float]] = {}
     gossip = {}
     for budget in (NO_BUDGET_LIMIT, 1.0):
         for board in standing(some, budget):
             best = board.best()
-            if best is None or (score := board.judged(best)) is None or len(budgets_of(board.task.env)) == 1:
+            if best is None or (score := board.evaluated(best)) is None or len(budgets_of(board.task.env)) == 1:
                 continue
             if board.task.name == STANDARD:
                 scores.setdefault(budget, []).append(score.value)

@@ -26,7 +26,7 @@ from common import record
 from taciturn.agents import bring
 from taciturn.bench import tuned
 from taciturn.bench.comparisons import trust
-from taciturn.bench.comparisons.playing import configurations_by_rank, judged, population
+from taciturn.bench.comparisons.playing import configurations_by_rank, evaluated, population
 from taciturn.bench.play import config, learns
 from taciturn.bench.results import TUNING_SEEDS, Config
 from taciturn.bench.tasks import (
@@ -99,7 +99,7 @@ def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int)
         channels = None
         if isinstance(task.budget, float):
             channels = configurations_by_rank(task, agent, one, seed, min(runs, TRIED))[0].channels
-        found = judged(
+        found = evaluated(
             population(one, runs, "training" if not learner else "choice of settings", task.variant),
             agent,
             one,
@@ -159,8 +159,8 @@ def main(arguments: list[str]) -> None:
     with ProcessPoolExecutor(asked.workers) as pool:
         for done in as_completed([pool.submit(search, *job) for job in wanted]):
             found = done.result()
-            kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
-            entries = kept.get("entries", {}) | {f"{found['task']}:{found['policy']}": found}
+            stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
+            entries = stored.get("entries", {}) | {f"{found['task']}:{found['policy']}": found}
             budget = {
                 "trials": TRIALS,
                 "seconds": SECONDS,

@@ -46,7 +46,7 @@ class Memory(Protocol):
     def forget(self, over: Bools) -> None:
         """Begin anew in these replicas, bool[B]."""
 
-    def hear(self, obs: Array, agents: Ints, where: Bools) -> None:
+    def receive(self, obs: Array, agents: Ints, where: Bools) -> None:
         """Take in the observations [B, rows, D] of `agents` [B, rows], in the replicas `where`."""
 
     def learn(self, action: Array, reward: Array, agents: Ints, where: Bools) -> None:
@@ -122,7 +122,7 @@ class SocialMemory:
         self._signals[over], self._copies[over], self._turns[over] = 0, 0, 0
         self._asked[over] = -1
 
-    def hear(self, obs: Array, agents: Ints, where: Bools) -> None:
+    def receive(self, obs: Array, agents: Ints, where: Bools) -> None:
         seen, at = read_messages(self._layout, obs, self._scale), (np.arange(len(agents))[:, None], agents)
         plays, asked = np.broadcast_to(where[:, None], agents.shape), self._asked[at]
         signal = (seen.own == asked) == self._wanted[at]
@@ -215,7 +215,7 @@ class FederatedMemory:
         for values in (self._fresh, self._uploaded, self._spread):
             values[over] = 0
 
-    def hear(self, obs: Array, agents: Ints, where: Bools) -> None:
+    def receive(self, obs: Array, agents: Ints, where: Bools) -> None:
         seen = self._layout.unpack(obs.astype(np.float64))
         for values, name in zip(self._seen, ("broadcast", "private"), strict=True):
             values[where] = seen[name].reshape(values.shape)[where]
@@ -281,7 +281,7 @@ class RememberingPopulation(Played):
             self._memory = memory_of(self.inner, self.role)
         else:
             self._memory.forget(where)
-        self._hear(~self.done if where is None else where & ~self.done)
+        self._receive(~self.done if where is None else where & ~self.done)
         return self.observe(), info
 
     def step(self, actions: Any, where: Array | None = None, out: Array | None = None) -> Step:
@@ -291,7 +291,7 @@ class RememberingPopulation(Played):
         agents = self._agents(self.acting(self.role))
         step = self.inner.step(chosen, where)
         self._memory.learn(chosen, step.reward, agents, ~frozen)
-        self._hear(~frozen & ~self.done)
+        self._receive(~frozen & ~self.done)
         return Step(filled(out, self.observe()), step.reward, self.terminated, self.truncated, lambda: step.info)
 
     def _agents(self, rows: Array | None) -> Ints:
@@ -299,10 +299,10 @@ class RememberingPopulation(Played):
         everyone = np.arange(self.roles[self.role].num_agents)
         return np.broadcast_to(everyone, (self.num_envs, everyone.size)) if rows is None else rows
 
-    def _hear(self, where: Bools) -> None:
+    def _receive(self, where: Bools) -> None:
         rows = self.acting(self.role)
         seen = self.inner.look(self.role, rows)
-        self._memory.hear(seen, self._agents(rows), where)
+        self._memory.receive(seen, self._agents(rows), where)
 
     def look(self, role: str, rows: Array | None = None) -> Array:
         agents = self._agents(rows)

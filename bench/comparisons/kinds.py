@@ -15,12 +15,12 @@ from taciturn.bench.comparisons.entries import check_entry
 from taciturn.bench.comparisons.playing import (
     SEARCH,
     Played,
+    begin_run,
     configurations_by_rank,
     first_within,
     fits,
     how_centralised,
     loaded,
-    opened,
     played,
     population,
     training_way,
@@ -29,7 +29,7 @@ from taciturn.bench.levels import MESSAGES as NUMBERS
 from taciturn.bench.levels import Configuration
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, canonical
-from taciturn.bench.score_tables import held_out, kinds_together, plain_ppo, trainings
+from taciturn.bench.score_tables import held_out, kinds_over_tasks, plain_ppo, trainings
 from taciturn.bench.scores import (
     FREE,
     UNDER,
@@ -129,10 +129,10 @@ class KindsOfAgents(Study):
         return self.sweep(results, range(self.seeds[not quick]))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        one, tell = cell.config, progress or (lambda _: None)
+        one, report = cell.config, progress or (lambda _: None)
         budget, replicas = one.get("budget", NO_BUDGET_LIMIT), one.get("replicas", runs_of(one))
         tasks = played_by(one)
-        agent, configurations_within = self.prepared(cell, tasks[0], tell)
+        agent, configurations_within = self.prepared(cell, tasks[0], report)
         means, scores = dict[str, float](), np.empty(0)
         first, configuration = (
             first_within(tasks[0], agent, one, replicas, cell.seed, configurations_within)
@@ -151,7 +151,7 @@ class KindsOfAgents(Study):
         means |= {RETURN: float(first.metrics[RETURN].mean()), **first.spent}
         scores = first.metrics[tasks[0].measure]
         listens = (
-            BENCHMARKS[one["env"]].hears and budget == NO_BUDGET_LIMIT and one["kind"] not in (*REFERENCES, ORACLE)
+            BENCHMARKS[one["env"]].receives and budget == NO_BUDGET_LIMIT and one["kind"] not in (*REFERENCES, ORACLE)
         )
         if listens and replicas > 1:
             deaf = played(tasks[0], agent, one, replicas, cell.seed, configuration, silenced=True).metrics[
@@ -164,19 +164,19 @@ class KindsOfAgents(Study):
     def trains(self, config: Config) -> bool:
         return config.get("policy") == PLAIN_PPO or super().trains(config)
 
-    def prepared(self, cell: Cell, task: Task, tell: Progress) -> tuple[Any, list[Configuration]]:
+    def prepared(self, cell: Cell, task: Task, report: Progress) -> tuple[Any, list[Configuration]]:
         """The agent of a cell, trained if it is a learner, and the ways in which it may spend the task's total, best
         first; none without a total."""
         if not isinstance(task.budget, float):
-            return loaded(cell, tell), []
+            return loaded(cell, report), []
         one = cell.config
         world = population(one, 1, "choice of a level", task.variant)
         untrained = None if one["policy"] == PLAIN_PPO else bring(one["policy"], **one["policy_params"])
-        agent = loaded(cell, lambda done: tell(done / 2), training_way(task, untrained, world).channels)
+        agent = loaded(cell, lambda done: report(done / 2), training_way(task, untrained, world).channels)
         runs = min(SEARCH, one.get("replicas", BENCHMARKS[task.env].runs))
         numbers = one.get("messages", NUMBERS)
         return agent, configurations_by_rank(
-            task, agent, one, cell.seed, runs, numbers, lambda done: tell((1 + done) / 2)
+            task, agent, one, cell.seed, runs, numbers, lambda done: report((1 + done) / 2)
         )
 
     def answers(self, results: Results) -> list[str]:
@@ -187,7 +187,7 @@ class KindsOfAgents(Study):
     def tables(self, results: Results) -> list[Table]:
         tables = [leaderboard(results, FREE), leaderboard(results, UNDER)]
         if not not_ranked(results):
-            first = [who_is_best, by_information, lambda some: learning(some)[0], kinds_together, held_out]
+            first = [who_is_best, by_information, lambda some: learning(some)[0], kinds_over_tasks, held_out]
             tables = [*(make(results) for make in first), *tables, trainings(results), plain_ppo(results)]
         return [table for table in tables if table.rows]
 
@@ -272,7 +272,7 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
                 result.append(one)
     if free:
         result += [
-            mark_config(tasks, kind, reference, quick)
+            reference_config(tasks, kind, reference, quick)
             for kind in REFERENCES
             for reference, tasks in marked(task, kind)
             if task in tasks or not quick
@@ -296,7 +296,7 @@ def marked(first: Task, kind: str) -> list[tuple[Reference, list[Task]]]:
     return results
 
 
-def mark_config(tasks: list[Task], kind: str, reference: Reference, quick: bool) -> Config:
+def reference_config(tasks: list[Task], kind: str, reference: Reference, quick: bool) -> Config:
     """The configuration of a mark that plays these tasks."""
     benchmark, first = BENCHMARKS[tasks[0].env], tasks[0]
     params = benchmark.params(reference.policy, learns=False) | dict(first.variant.params if first.variant.size else {})
@@ -391,7 +391,7 @@ def refusal(agent: str, config: Config) -> str:
         return ""
     try:
         world = population(config, 1, "evaluation")
-        rollout = opened(world, made, config, 0)
+        rollout = begin_run(world, made, config, 0)
         for _ in range(FITS):
             if not world.done.all():
                 rollout.play()

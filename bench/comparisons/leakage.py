@@ -115,7 +115,7 @@ class Leakage(Study):
         result = audit(
             env, trials=trials, progress=None if progress is None else lambda done: progress(done / trials), **given
         )
-        kept = {
+        stored = {
             "certified": result.certified,
             "claimed": result.claimed,
             "cap": result.cap,
@@ -127,7 +127,7 @@ class Leakage(Study):
             "spent": (result.spent, result.claimed),
             "moved": (result.moved, 1.0),
         }
-        return Result(kept | {name: other if np.isnan(value) else value for name, (value, other) in known.items()})
+        return Result(stored | {name: other if np.isnan(value) else value for name, (value, other) in known.items()})
 
     def tables(self, results: Results) -> list[Table]:
         found = []

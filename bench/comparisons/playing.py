@@ -33,7 +33,7 @@ from taciturn.bench.tasks import (
     under,
 )
 from taciturn.bench.tasks.benchmark import PLAIN_PPO, Variant
-from taciturn.centralisation import pooling, replicas_for
+from taciturn.centralisation import find_sharing, replicas_for
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
 from taciturn.policies import Learner, Mixture
 from taciturn.policies.external.rows import Predictor, RowPolicy
@@ -61,7 +61,7 @@ def population(config: Config, replicas: int, purpose: str, variant: Variant = A
     return result
 
 
-def behind(world: Population[Any], channels: Mapping[str, ChannelConfig]) -> Population[Any]:
+def with_channels(world: Population[Any], channels: Mapping[str, ChannelConfig]) -> Population[Any]:
     """The world with these mechanisms on its channels at every reset."""
     for name, added in channels.items():
         world = on_channel(world, name, added)
@@ -78,16 +78,16 @@ def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, Chan
 
     field = BENCHMARKS[cell.config["env"]]
     steps = cell.config["policy_params"].get("steps", field.steps)
-    world = behind(population(cell.config, field.replicas, "training"), channels)
+    world = with_channels(population(cell.config, field.replicas, "training"), channels)
 
-    def told(seen: dict[str, Any], _: dict[str, Any]) -> bool:
+    def checked(seen: dict[str, Any], _: dict[str, Any]) -> bool:
         if progress is not None:
             progress(min(1.0, seen["self"].num_timesteps / steps))
         return True
 
     with one_thread():
         model = PPO("MlpPolicy", RowsVecEnv(world, seed=cell.seed), seed=library_seed(cell.seed), device="cpu")
-    fit(model, steps, callback=told)
+    fit(model, steps, callback=checked)
     torch.manual_seed(library_seed(cell.seed))
     return Predictor(model, deterministic=False)
 
@@ -103,11 +103,11 @@ def loaded(cell: Cell, progress: Progress | None, channels: Mapping[str, Channel
     agent = bring(name, **own, seed=cell.seed)
     agent.progress = progress
     if channels:
-        agent.train(behind(population(cell.config, 1, "training"), channels))
+        agent.train(with_channels(population(cell.config, 1, "training"), channels))
     return agent
 
 
-def opened(
+def begin_run(
     world: Population[Any],
     policy: Any,
     config: Config,
@@ -124,12 +124,12 @@ def opened(
         name: replace(channels[name], faults=(*channels[name].faults, fault)) for name, fault in variant.faults.items()
     }
     world.reset(seed=seed, options={"channels": {**channels, **faulty}})
-    policies = as_policies(world, everybody(world, policy, config["env"], variant))
+    policies = as_policies(world, all_policies(world, policy, config["env"], variant))
     begin(world, policies)
     return Rollout(world, policies)
 
 
-def everybody(world: Population[Any], policy: Any, env: str, variant: Variant = AS_TRAINED) -> Any:
+def all_policies(world: Population[Any], policy: Any, env: str, variant: Variant = AS_TRAINED) -> Any:
     """A policy, with strangers among its agents, or with the policies of the other side if the world has two."""
     if len(world.roles) == 1:
         strangers = [(make_policy(name), share) for name, share in variant.strangers.items()]
@@ -138,7 +138,7 @@ def everybody(world: Population[Any], policy: Any, env: str, variant: Variant = 
     return {role: policy if role == BENCHMARKS[env].side else others for role in world.roles}
 
 
-def judged(
+def evaluated(
     world: Population[Any],
     policy: Any,
     config: Config,
@@ -146,8 +146,8 @@ def judged(
     channels: Mapping[str, ChannelConfig] | None = None,
     variant: Variant = AS_TRAINED,
 ) -> dict[str, Array]:
-    """The metrics of a run, [B], with `return`, the sum of an agent's rewards. Channels are as for `opened`."""
-    rollout, budget = opened(world, policy, config, seed, channels, variant), np.zeros(world.num_envs)
+    """The metrics of a run, [B], with `return`, the sum of an agent's rewards. Channels are as for `begin_run`."""
+    rollout, budget = begin_run(world, policy, config, seed, channels, variant), np.zeros(world.num_envs)
     side = BENCHMARKS[config["env"]].side if len(world.roles) > 1 else None
     served = sum(role.num_agents for name, role in world.roles.items() if name != side)
     while not world.done.all():
@@ -159,7 +159,7 @@ def judged(
 def trained(agent: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None) -> Any:
     """The agent; a learner has been trained, now unless it was before, in the standard task of its world."""
     if isinstance(agent, Learner):
-        opened(population(config, FRESH, "evaluation"), agent, config, seed, channels)
+        begin_run(population(config, FRESH, "evaluation"), agent, config, seed, channels)
     return agent
 
 
@@ -178,9 +178,9 @@ def how_centralised(agent: Any, config: Config, seed: int, variant: Variant = AS
         world = population(config, 1, "pooling", variant)
         (role,) = {"platform"} & set(world.roles) or set(world.roles)
         world = population(config, replicas_for(world.roles[role].num_agents), "pooling", variant)
-        return opened(world, actor, config, seed, variant=variant)
+        return begin_run(world, actor, config, seed, variant=variant)
 
-    return pooling(trained(agent, config, seed), start, seed)
+    return find_sharing(trained(agent, config, seed), start, seed)
 
 
 def task_config(task: Task, name: str, **form: Any) -> Config:
@@ -227,10 +227,10 @@ def played(
     if silenced:
         mute = {
             name: replace((channels or {}).get(name, private_config(NoPrivacy())), faults=(OfAnotherRun(),))
-            for name in BENCHMARKS[task.env].hears
+            for name in BENCHMARKS[task.env].receives
         }
         channels = {**(channels or {}), **mute}
-    metrics = judged(world, agent, config, seed, channels, variant)
+    metrics = evaluated(world, agent, config, seed, channels, variant)
     spent = {"messages": sent(world, world.channels)}
     if configuration is not None:
         level = float(metrics["epsilon_message"].mean()) if math.isnan(configuration.level) else configuration.level
@@ -278,7 +278,7 @@ def configurations_by_rank(
         return [own]
     tried = []
     for configuration in configurations(world, PROTECTED[task.env], task.budget, numbers):
-        result = judged(world, agent, config, seed, configuration.channels)
+        result = evaluated(world, agent, config, seed, configuration.channels)
         tried.append((sign(task.measure) * float(result[task.measure].mean()), configuration))
         progress(len(tried) / (len(numbers) + 1))
     return [configuration for _, configuration in sorted(tried, key=lambda one: one[0], reverse=True)]

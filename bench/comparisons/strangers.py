@@ -56,7 +56,7 @@ class AmongStrangers(Policy):
         first, *others = self._all()
         first.reset(view, self.rng, self.role)
         if isinstance(first, Separate):
-            first.seats = self._ends[0]  # no copy sees what a stranger does
+            first.indices = self._ends[0]  # no copy sees what a stranger does
         for policy, rng in zip(others, self.rng.spawn(len(others)), strict=True):
             policy.reset(view, rng, self.role)
 

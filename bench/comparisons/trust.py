@@ -52,7 +52,7 @@ class TrustingAgent(NamedTuple):
     own: Mapping[str, Any] = MappingProxyType({})
     mechanism: str = ""
     world: Mapping[str, Any] = MappingProxyType({})
-    kept: str = ""
+    stored: str = ""
 
 
 def with_trust(policy: str, *trusted: str, **world: Any) -> list[TrustingAgent]:
@@ -72,7 +72,7 @@ SPEAKERS: dict[str, list[TrustingAgent]] = {
     "federated_bandit_v0": [
         TrustingAgent("hand-designed", "DividedPlan", LOCAL, "DividedPlan"),
         *with_trust("PublicPlan", LOCAL, DISTRIBUTED, CENTRAL),
-        TrustingAgent("learned", "LearnedPlan", LOCAL, kept="federated"),
+        TrustingAgent("learned", "LearnedPlan", LOCAL, stored="federated"),
         TrustingAgent("published", "CDPMAB", LOCAL, "CDPMAB", mechanism="Laplace:{}"),
         TrustingAgent("published", "CDPMAB", CENTRAL, "CDPMAB", mechanism="CentralSum:Laplace:{}"),
     ],
@@ -85,12 +85,12 @@ SPEAKERS: dict[str, list[TrustingAgent]] = {
     ],
     "gossip_bandit_v0": [
         *with_trust("Listener", LOCAL, SHUFFLE),
-        TrustingAgent("learned", "LearnedListener", LOCAL, kept="gossip"),
+        TrustingAgent("learned", "LearnedListener", LOCAL, stored="gossip"),
         TrustingAgent("published", "PPCL", LOCAL, "PPCL"),
     ],
     "social_bandit_v0": [
         TrustingAgent("hand-designed", "Listener", LOCAL, "Listener"),
-        TrustingAgent("learned", "LearnedListener", LOCAL, kept="social"),
+        TrustingAgent("learned", "LearnedListener", LOCAL, stored="social"),
         TrustingAgent("published", "PrivateSocialLearning", LOCAL, "PrivateSocialLearning"),
     ],
     "recommender_v0": [  # a third party merges the answers, and adds the noise
@@ -115,7 +115,11 @@ def searched() -> list[tuple[Task, TrustingAgent]]:
     results = []
     for env, speakers in SPEAKERS.items():
         tasks = [task_of(env, size, budget) for size in SIZES[env] for budget in LIMITS]
-        asking = [speaker for speaker in speakers if ":" in speaker.settings and speaker.trust != DISTRIBUTED]
+        asking = [
+            trusting_agent
+            for trusting_agent in speakers
+            if ":" in trusting_agent.settings and trusting_agent.trust != DISTRIBUTED
+        ]
         results += [(task, one) for task in tasks if not task.held_out for one in asking]
     return results
 
@@ -173,19 +177,21 @@ class TrustStudy(Study):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         asked = cell.config
-        speaker = SPEAKERS[asked["env"]][asked["speaker"]]
+        trusting_agent = SPEAKERS[asked["env"]][asked["speaker"]]
         task = task_of(asked["env"], asked["size"], asked["budget"])
-        if speaker.kept:
-            agent = bring(f"pretrained:{speaker.kept}-{cell.seed}")
+        if trusting_agent.stored:
+            agent = bring(f"pretrained:{trusting_agent.stored}-{cell.seed}")
         else:
-            agent = bring(speaker.policy, **asked["policy_params"])
-        one = task_config(task, speaker.policy, **speaker.world)
-        configurations = configurations_of(task, speaker, agent, one, cell.seed)
+            agent = bring(trusting_agent.policy, **asked["policy_params"])
+        one = task_config(task, trusting_agent.policy, **trusting_agent.world)
+        configurations = configurations_of(task, trusting_agent, agent, one, cell.seed)
         result, _ = first_within(task, agent, one, asked["runs"], cell.seed, configurations)
         value, scale = float(result.metrics[task.measure].mean()), scale_of(task)
         assert scale is not None
         low, high = (reference.estimate.value for reference in scale)
-        return Result({"score": (value - scale.alone.values[cell.seed]) / (high - low), "value": value, **result.spent})
+        return Result(
+            {"score": (value - scale.no_communication.values[cell.seed]) / (high - low), "value": value, **result.spent}
+        )
 
     def tables(self, results: Results) -> list[Table]:
         rows, standings = list[list[str]](), list[list[str]]()
@@ -199,7 +205,7 @@ class TrustStudy(Study):
                     texts = [f"{text_of(score)} {name}" for name, score in best]
                     rows.append([title, trust, *texts, PROTECTED[env].covers])
             for place in dict.fromkeys(g.config["speaker"] for g in here):
-                mine = here.select(speaker=place)
+                mine = here.select(trusting_agent=place)
                 config = mine.groups[0].config
                 scores = [mine.select(budget=budget).groups[0].metrics["score"] for budget in LIMITS]
                 texts = [text_of(mean(one)) for one in scores]
@@ -252,13 +258,15 @@ class TrustStudy(Study):
         return [Plot("trust", figure, caption)]
 
 
-def configurations_of(task: Task, speaker: TrustingAgent, agent: Any, config: Config, seed: int) -> list[Configuration]:
+def configurations_of(
+    task: Task, trusting_agent: TrustingAgent, agent: Any, config: Config, seed: int
+) -> list[Configuration]:
     """What may stand on the channel, best first."""
     budget, protected = task.budget, BENCHMARKS[task.env].budgets
     assert isinstance(budget, float)
     assert protected is not None
-    if speaker.mechanism:
-        mechanism = private_config(parse_mechanism(speaker.mechanism.format(budget)))
+    if trusting_agent.mechanism:
+        mechanism = private_config(parse_mechanism(trusting_agent.mechanism.format(budget)))
         return [Configuration(math.nan, dict.fromkeys(protected.channels, mechanism))]
     world = make_world(task.env).population(1, **{**config["env_params"], **task.variant.params})
     if (own := own_configuration(agent, world, budget)) is not None:

@@ -218,7 +218,7 @@ class Benchmark:
     oracle: tuple[str, str] | None = None
     runs: int = 40
     search: Mapping[str, Mapping[str, Span]] = field(default_factory=dict)
-    hears: tuple[str, ...] = ()
+    receives: tuple[str, ...] = ()
     side: str | None = None
     others: Mapping[str, float] = field(default_factory=dict)
     for_learners: Params = field(default_factory=dict)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from taciturn.envs.core.info import Info
-from taciturn.envs.core.population import One, Population
+from taciturn.envs.core.population import Population, SingleStep
 from taciturn.validation import Array, array_of
 
 
@@ -71,7 +71,7 @@ class Around(Population[Any]):
         observation, info = self.reset(seed=seed, options=options)
         return self._seen_in_one(observation, everyone), self._info_of_one(info)
 
-    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
+    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> SingleStep:
         name = "actions" if len(self.possible_agents) > 1 else "action"
         given = {role: array_of(name, rows)[None] for role, rows in actions.items()}
         if len(given) > len(self.turn):  # what a later turn refused would come too late

@@ -11,7 +11,7 @@ import numpy as np
 from taciturn.envs.core.around import Around
 from taciturn.envs.core.info import Info, latest
 from taciturn.envs.core.playing import Acts, Rollout, begin, restart
-from taciturn.envs.core.population import One, Population
+from taciturn.envs.core.population import Population, SingleStep
 from taciturn.envs.core.public import declares
 from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.roles import FEW_ACTIONS, Role
@@ -73,7 +73,7 @@ class Controlled(Played):
 
     name = "controlled"
     _forms: Any = None  # the parameters, and the closed forms of the others' policies
-    _begun_for: Any = None  # for what these policies have begun
+    _started_for: Any = None  # for what these policies have begun
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
         if role not in population.roles or set(others) != set(population.roles) - {role}:
@@ -101,14 +101,14 @@ class Controlled(Played):
                 _, info = inner.reset(seed=seed, options=options, where=where)
                 restart(self.others.values(), where)
                 _, steps = self._follow(where=where)
-            return self.observe(), _together(steps, info)
+            return self.observe(), _combined_info(steps, info)
         _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
             self._begin_others()
         else:
             restart(self.others.values(), where)
         _, steps = self._follow()
-        return self.observe(), _together(steps, info)
+        return self.observe(), _combined_info(steps, info)
 
     def _closed_forms(self, inner: Replicas[Any]) -> dict[str, Any]:
         """The closed forms of the other roles' policies, where they answer this role's turn and all have one."""
@@ -127,12 +127,12 @@ class Controlled(Played):
         """Begin a run of the policies of the others; those whose answers are part of the inner population's step only
         once, since they remember nothing."""
         inner: Any = self.inner
-        if self._is_answered() and self._begun_for is inner._made_for:
+        if self._is_answered() and self._started_for is inner._made_for:
             self._follow_params()
             inner.played_by(self.others)
             return
         self._begin(self.others)
-        self._begun_for = inner._made_for if self._is_answered() else None
+        self._started_for = inner._made_for if self._is_answered() else None
 
     def reset_one(
         self, seed: int | None, options: Mapping[str, Any] | None, everyone: bool = False
@@ -158,11 +158,11 @@ class Controlled(Played):
             return Step(filled(out, seen), reward, self.terminated, self.truncated, partial(getattr, step, "info"))
         step = self._rollout.play({self.role: self.inner_action(chosen)}, where=where)
         more, steps = self._follow(where=where)
-        latest_info = partial(_together, [step, *steps])
+        latest_info = partial(_combined_info, [step, *steps])
         reward = self.own_reward(step.reward[self.role] + more)
         return Step(filled(out, self.observe()), reward, self.terminated, self.truncated, latest_info)
 
-    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
+    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> SingleStep:
         if not isinstance(self.inner, Replicas) or type(self).step is not Controlled.step:
             return super().step_one(actions, everyone)  # a subclass may step in a way of its own
         if self._state is None or self.terminated[0] or self.truncated[0]:
@@ -187,7 +187,7 @@ class Controlled(Played):
         """Whether the others' answers are part of the inner population's step."""
         return isinstance(self.inner, Replicas) and bool(self.inner._inside)
 
-    def _answered_step(self, chosen: Array) -> One:
+    def _answered_step(self, chosen: Array) -> SingleStep:
         """`step_one` by that of the inner population, with actions [1, rows, ...]."""
         seen, rewards, terminated, truncated, info = self.inner.step_one({self.role: self.inner_action(chosen)[0]})
         reward = self.own_reward(np.array([rewards[self.role]]))[0].tolist()
@@ -241,6 +241,6 @@ def apart(population: Population[Any], where: Array) -> Iterator[None]:
         population._turn = turn
 
 
-def _together(steps: Sequence[Step], info: Info | None = None) -> Info:
+def _combined_info(steps: Sequence[Step], info: Info | None = None) -> Info:
     """The combined info of consecutive steps, after `info` if that is given."""
     return reduce(latest, [*([] if info is None else [info]), *(step.info for step in steps)])

@@ -25,8 +25,8 @@ class _Guided:
     from the actions really taken.
     """
 
-    def __init__(self, policy: Acts, seat: "ControlledAgent") -> None:
-        self.policy, self._seat = policy, seat
+    def __init__(self, policy: Acts, controlled: "ControlledAgent") -> None:
+        self.policy, self._controlled = policy, controlled
         self.needs_truth, self.centralised = (
             bool(getattr(policy, name, False)) for name in ("needs_truth", "centralised")
         )
@@ -36,7 +36,7 @@ class _Guided:
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         actions = np.array(self.policy.act(obs, mask))
-        own, given = self._seat.own(), self._seat.given
+        own, given = self._controlled.own(), self._controlled.given
         if given is not None:
             replicas = np.nonzero(own)[0]
             actions[own] = given[replicas, 0]

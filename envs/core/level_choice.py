@@ -22,7 +22,7 @@ from taciturn.validation import Array, Floats, choice, number, shown, vector
 
 INSTALLED, CHOSEN = "installed", "chosen"
 LEVELS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
-COMMUNICATOR = "speaker"
+COMMUNICATOR = "communicator"
 UNDECLARED = "who chooses the levels of messages has declared no public schedule"
 MOST_LEVEL = 1e3
 UNLIMITED = 1e6  # of what is spent, in observations, where there is no total
@@ -33,8 +33,8 @@ class LevelChoiceParams:
     """The parameters of worlds in which agents can choose the levels of their messages.
 
     Attributes:
-        speaks: "installed": each message has the level of the mechanism that is installed on the channel; "chosen":
-            each agent chooses the level of its next message, see `LevelChoice`.
+        message_levels: "installed": each message has the level of the mechanism that is installed on the channel;
+            "chosen": each agent chooses the level of its next message, see `LevelChoice`.
         levels: the epsilons to choose from, increasing, the first 0.
         total: of epsilon, what an agent may spend in a run by basic composition, > 0; None: any amount.
 
@@ -61,8 +61,8 @@ class LevelChoiceParams:
         for name, usual in (("levels", LEVELS), ("epsilon_budget", None)):
             if self.message_levels != CHOSEN and getattr(self, name) != usual:
                 raise ValueError(
-                    f"{name} has no effect unless speaks is {CHOSEN!r}, but it is {shown(getattr(self, name))}: leave "
-                    "it out"
+                    f"{name} has no effect unless message_levels is {CHOSEN!r}, but it is "
+                    f"{shown(getattr(self, name))}: leave it out"
                 )
 
 
@@ -87,13 +87,14 @@ class MessageSpec(NamedTuple):
 class LevelChoice(Around):
     """A world in which, before each turn of its agents, each of them chooses the level of its next message.
 
-    `World` makes it for `message_levels="chosen"`. It has a role more: `speaker_i` chooses for the sender with number
-    i. An action is a place in `levels`. At a level epsilon > 0 the next message is perturbed at that epsilon, which the
-    accountant charges. At level 0 the agent says nothing new, which costs nothing: where a message is a preference it
-    repeats its last message, if there is one, and else it sends nothing (`ChosenLevels`). A level holds for one turn,
-    whether a message is sent in it or not. Messages that are sent before the first choice have level 0.
+    `World` makes it for `message_levels="chosen"`. It has a role more: `communicator_i` chooses for the sender with
+    number i. An action is a place in `levels`. At a level epsilon > 0 the next message is perturbed at that epsilon,
+    which the accountant charges. At level 0 the agent says nothing new, which costs nothing: where a message is a
+    preference it repeats its last message, if there is one, and else it sends nothing (`ChosenLevels`). A level holds
+    for one turn, whether a message is sent in it or not. Messages that are sent before the first choice have level 0.
 
-    What a speaker observes is public: whoever reads the channel knows it, or it follows from the public parameters.
+    What a communicator observes is public: whoever reads the channel knows it, or it follows from the public
+    parameters.
 
     - `time` and `time_left`, in the unit of the world's clock;
     - `spent`, the sum of the levels of its messages so far, and `left` of its `epsilon_budget` (without a total, the
@@ -103,11 +104,11 @@ class LevelChoice(Around):
       which one was read;
     - `num_agents`.
 
-    The reward of each speaker is the mean over agents of what they earn, summed over the run and paid when the run
+    The reward of each communicator is the mean over agents of what they earn, summed over the run and paid when the run
     ends: rewards are private, and would leak if levels could depend on them. But a policy may know more than it
     observes: one that shares an object with the agents' policy, or a loop of one's own that plays both. So totals are
-    as finite as without a choice only if the speakers' policy declares a public schedule (`Policy.public_schedule`),
-    which the levels are part of, and is not the agents' policy itself; in a loop of steps,
+    as finite as without a choice only if the communicators' policy declares a public schedule
+    (`Policy.public_schedule`), which the levels are part of, and is not the agents' policy itself; in a loop of steps,
     `reset(options={"public_schedule": True})` declares it. Levels that do not fit into what is left are masked; a
     masked level is played as level 0.
 
@@ -196,16 +197,16 @@ class LevelChoice(Around):
             share=(1, 0, 1),
             num_agents=(1, 0, agents),
         )
-        speakers = Role(COMMUNICATOR, agents, layout, gymnasium.spaces.Discrete(self.grid.size))
+        communicators = Role(COMMUNICATOR, agents, layout, gymnasium.spaces.Discrete(self.grid.size))
         hears: Any = {"received_level": (1, 0, most)}
         own = (replace(role, layout=Layout(**role.layout.fields, **hears)) for role in inner.roles.values())
-        return (*own, speakers)
+        return (*own, communicators)
 
     def played_by(self, *casts: Any) -> None:
-        """See `Population`; totals are finite only if the speakers declare a public schedule, too."""
+        """See `Population`; totals are finite only if the communicators declare a public schedule, too."""
         self.inner.played_by(*casts)
-        speakers = [cast[COMMUNICATOR] for cast in casts if COMMUNICATOR in cast]
-        if speakers and all(map(has_public_schedule, speakers)) and self.channel.unbounded == UNDECLARED:
+        communicators = [cast[COMMUNICATOR] for cast in casts if COMMUNICATOR in cast]
+        if communicators and all(map(has_public_schedule, communicators)) and self.channel.unbounded == UNDECLARED:
             self.channel.unbounded = ""
 
     def reset(
@@ -279,7 +280,7 @@ class LevelChoice(Around):
         return None if role == COMMUNICATOR else self.inner.acting(role)
 
     def action_mask(self, role: str) -> Array | None:
-        """Of speakers: the levels that fit into what is left, int8[B, N, levels]; None without a total."""
+        """Of communicators: the levels that fit into what is left, int8[B, N, levels]; None without a total."""
         if role != COMMUNICATOR:
             return self.inner.action_mask(role)
         if self.params.epsilon_budget is None or self.accountant is None:
@@ -292,12 +293,12 @@ class LevelChoice(Around):
         return np.stack([np.broadcast_to(fit, shape) for fit in fits], 2).astype(np.int8)
 
     def default_action(self, role: str) -> Array:
-        """Of speakers: level 0."""
+        """Of communicators: level 0."""
         if role != COMMUNICATOR:
             return self.inner.default_action(role)
         return np.zeros((self.num_envs, self.roles[COMMUNICATOR].num_agents), np.int64)
 
 
-def speaking(population: Population[Any]) -> Any:
-    """The population as its parameters ask: with speakers if `message_levels` is "chosen"."""
+def with_level_choice(population: Population[Any]) -> Any:
+    """The population as its parameters ask: with communicators if `message_levels` is "chosen"."""
     return LevelChoice(population) if getattr(population.params, "message_levels", INSTALLED) == CHOSEN else population

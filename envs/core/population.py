@@ -22,7 +22,7 @@ from taciturn.envs.core.steps import Step, full_info, measured, without_meaning
 from taciturn.privacy.composition import Method
 from taciturn.validation import Array, array_of, integer, shown
 
-One = tuple[dict[str, Array], dict[str, list[float]], bool, bool, Info]  # see `Population.step_one`
+SingleStep = tuple[dict[str, Array], dict[str, list[float]], bool, bool, Info]  # see `Population.step_one`
 
 
 class Population(Hooks[S]):
@@ -113,7 +113,7 @@ class Population(Hooks[S]):
         """`reset` of the only replica; see `step_one`."""
 
     @abstractmethod
-    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
+    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> SingleStep:
         """`step` of the only replica, by role and in plain numbers; the interfaces of one replica are played by it.
 
         Args:

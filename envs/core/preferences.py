@@ -32,8 +32,8 @@ def check_society(params: Any) -> None:
     params.check_level_choice()
     if params.message_levels == CHOSEN and params.without_preference != ZEROS:
         raise ValueError(
-            f"without_preference must be {ZEROS!r} if speaks is {CHOSEN!r}, not {params.without_preference!r}: who is "
-            "silent would tell more than the levels allow"
+            f"without_preference must be {ZEROS!r} if message_levels is {CHOSEN!r}, not {params.without_preference!r}: "
+            "who is silent would tell more than the levels allow"
         )
     given, num_agents, num_options = params.initial_preferences, params.num_agents, params.num_options
     if isinstance(given, str):

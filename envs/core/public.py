@@ -55,7 +55,7 @@ class Passing:
         to: who reads its results [B, N, ...]: "agent", each its own row, or "all".
     """
 
-    says: Callable[..., Array]
+    sends: Callable[..., Array]
     to: str = "agent"
 
 

@@ -14,7 +14,7 @@ from taciturn.envs.core.compiled import ACT, INFO, OBSERVE, RECEIVE, RESET, Turn
 from taciturn.envs.core.hooks import Hooks, S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.kernels import FINE, Loop, failed
-from taciturn.envs.core.population import One
+from taciturn.envs.core.population import SingleStep
 from taciturn.envs.core.roles import FEW_ACTIONS, Actions
 from taciturn.envs.core.steps import Step, check_room
 from taciturn.envs.core.stored import Stored
@@ -180,7 +180,7 @@ class Replicas(Stored[S]):
         info = self._complete(dict(zip(self._keys, self._none.item())), valid=False)
         return self._run_one(self._cycle - 1, everyone, OBSERVE), info
 
-    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> One:
+    def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> SingleStep:
         if self._state is None or self.terminated[0] or self.truncated[0]:
             self._running()
         turns = [(self._turn + place) % self._cycle for place in range(len(actions))]

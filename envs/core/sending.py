@@ -60,10 +60,10 @@ def gone_on(channel: Any, x: Array, who: Array, cost: Any, sensitivity: Any, eve
     if channel.memory is None:
         channel.memory = mechanism.start(x.shape[:2], sensitivity=sensitivity)
     if channel.config.budget is not None:
-        begun = channel.memory.begun
-        if mechanism.changes_leak and begun.any():
-            x = np.where(begun.reshape(*begun.shape, *[1] * (x.ndim - 2)), channel.memory.values, x)
-        who = admit(channel, who & ~begun, cost) | (who & begun)
+        started = channel.memory.started
+        if mechanism.changes_leak and started.any():
+            x = np.where(started.reshape(*started.shape, *[1] * (x.ndim - 2)), channel.memory.values, x)
+        who = admit(channel, who & ~started, cost) | (who & started)
     channel.count(None, who)
     y = mechanism.step(x, channel.rng, channel.memory, where=who, sensitivity=sensitivity)
     # The charge for a stream covers one event.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from taciturn.envs.core.level_choice import speaking
+from taciturn.envs.core.level_choice import with_level_choice
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 from taciturn.validation import plain, shown, unknown_parameter
@@ -55,7 +55,7 @@ class World(Generic[P, Q, K]):
             raise ValueError(f"params must be parameters of {self.name}, not {shown(params)}")
         elif given:
             raise ValueError(f"parameters must be given one by one or as params, not both: {', '.join(given)}")
-        made: P = speaking(self._population(params, num_envs))
+        made: P = with_level_choice(self._population(params, num_envs))
         return made
 
     @property

@@ -369,7 +369,7 @@ def observe_individual(seen: Any, params: Any, out: Any) -> None:
         out[place + 1 + k] = seen.belief[k]
 
 
-def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+def fill_info(state: Any, arrays: Any, params: Any, info: Any) -> None:
     info.lower_bound = state.bound
     if state.closed:
         info.winner, info.tie, info.degenerate = state.winner, state.tie, state.degenerate

@@ -262,7 +262,7 @@ class Elicitation(Replicas[State]):
         act={"platform": campaign.announce, "individual": campaign.report},
         receive={"platform": campaign.goes_on, "individual": campaign.pay},
         observe={"platform": campaign.observe_platform, "individual": campaign.observe_individual},
-        info=campaign.tell,
+        info=campaign.fill_info,
     )
     chosen: ClassVar[Mapping[str, Chosen]] = {"report": Chosen("messages", "dearest", "counted", "spent")}
     info_by_agent: ClassVar[Mapping[str, tuple[str, str]]] = {

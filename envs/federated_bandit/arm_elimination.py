@@ -69,9 +69,9 @@ import numpy as np
 from taciturn.envs.core import Fast, Functions, Layout, Population, Role, World, fields
 from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.core.world import K, P, Q
-from taciturn.envs.federated_bandit.federation import PARTICIPATION, communicate, pull_plan, say
+from taciturn.envs.federated_bandit.federation import PARTICIPATION, communicate, pull_plan, send
 from taciturn.envs.federated_bandit.federation import begin as begin_federation
-from taciturn.envs.federated_bandit.federation import tell as tell_federation
+from taciturn.envs.federated_bandit.federation import fill_info as fill_federation_info
 from taciturn.envs.federated_bandit.model import AGENTS, PAIRS, stays, turns
 from taciturn.envs.federated_bandit.model import State as BanditState
 from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit
@@ -164,7 +164,7 @@ def epoch(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
     pull_plan(state, arrays, params, rng)
     state.time += state.slots
     draw_uploaders(arrays, max(math.ceil(participation * params.num_agents - 1e-6), 1), params, rng)
-    say(state, arrays, params, rng)
+    send(state, arrays, params, rng)
 
 
 def epoch_mean(arrays: Any, arm: int) -> float:
@@ -210,8 +210,8 @@ def observe(seen: Any, params: Any, out: Any) -> None:
     out[3 * arms + 1] = 1.0 - seen.time / params.horizon
 
 
-def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
-    tell_federation(state, arrays, params, info)
+def fill_info(state: Any, arrays: Any, params: Any, info: Any) -> None:
+    fill_federation_info(state, arrays, params, info)
     info.slots, info.pulls = state.slots, state.pulls
 
 
@@ -223,7 +223,7 @@ class ArmElimination(FederatedBandit):
     jumps: Mapping[str, type[Fast]] = {}
     agents_decide = False
     state_type: ClassVar[Any] = State
-    functions = Functions(reset=begin, act=epoch, receive=end_epoch, observe=observe, info=tell)
+    functions = Functions(reset=begin, act=epoch, receive=end_epoch, observe=observe, info=fill_info)
     action_mask = Population.action_mask
 
     def make_roles(self) -> tuple[Role, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Fast
-from taciturn.envs.federated_bandit.federation import communicate, find_open, pull_arms, pull_plan, say
+from taciturn.envs.federated_bandit.federation import communicate, find_open, pull_arms, pull_plan, send
 from taciturn.validation import Array, Bools, Floats, Ints
 
 
@@ -97,7 +97,7 @@ def jump(
         if np.count_nonzero(asks) or np.count_nonzero(phase_left):
             channel.live = live
             asking[:] = asks & (room > 0) & (phase_left == 0)[:, None] & ~uploaded
-            population.play_on(say, live)
+            population.play_on(send, live)
             if not population.plain:
                 population.between(live)
             population.play_on(communicate, live)

@@ -80,7 +80,7 @@ def slot(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
         arrays.asks[i] = actions[i] >= params.num_arms and may_upload(state, arrays, i)
     state.time += 1
     state.slots = 1
-    say(state, arrays, params, rng)
+    send(state, arrays, params, rng)
 
 
 def message(arrays: Any, agent: int, arm: int) -> tuple[float, float]:
@@ -96,7 +96,7 @@ def message(arrays: Any, agent: int, arm: int) -> tuple[float, float]:
     return rewards / pulls, pulls / (arrays.missed_rounds[agent] + 1)
 
 
-def say(state: Any, arrays: Any, params: Any, rng: Any) -> None:
+def send(state: Any, arrays: Any, params: Any, rng: Any) -> None:
     """The agents that upload say the means of their pulls since their last upload (Algorithm 1, lines 8-11).
 
     Where something stands on the channel, `FederatedBandit.between` sends this, since late messages may arrive from
@@ -135,7 +135,7 @@ def listen(state: Any, arrays: Any, params: Any, rng: Any) -> None:
         if arrays.delivered[i]:
             for k in range(params.num_arms):
                 if arrays.share[i, k] > 0.0:
-                    learn(arrays, i, k, arrays.heard[i, k], arrays.share[i, k])
+                    learn(arrays, i, k, arrays.received_means[i, k], arrays.share[i, k])
 
 
 def elapsed(state: Any, params: Any) -> int:
@@ -241,7 +241,7 @@ def sent_between(state: Any, params: Any, kind: int) -> int:
     return state.rounds * params.sent[kind, params.slots] + params.sent[kind, elapsed(state, params)]
 
 
-def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+def fill_info(state: Any, arrays: Any, params: Any, info: Any) -> None:
     info.regret, info.local_regret = regret(arrays), local_regret(arrays)
     info.upload, info.broadcast, info.neighbour = state.uploads, state.rounds * params.receivers, state.neighbour
     info.adv, info.req = sent_between(state, params, 0), sent_between(state, params, 1)

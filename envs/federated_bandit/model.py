@@ -67,7 +67,7 @@ class State:
     sent_messages: Ints = fields.public(AGENTS)  # where nothing stands on the channel; where something does,
     mean: Floats = fields.own(PAIRS, role="agent")  # what each agent has to say,
     share: Floats = fields.public(PAIRS)  # about how many pulls,
-    heard: Floats = fields.received(PAIRS, role="agent")  # and what was received
+    received_means: Floats = fields.received(PAIRS, role="agent")  # and what was received
     delivered: Bools = fields.public(AGENTS)  # from whom
 
 

@@ -80,10 +80,10 @@ Arguments
     - weighting: of the means in an average: "agents" (all agents weigh the same), "components" (all components of a
       hybrid do, as in the paper), or "pulls": an upload carries the number of pulls behind each mean, which everybody
       sees anyhow, and weighs by it.
-    - speaks: "installed" or "chosen": whether each agent chooses the level of its next message, by a role `speaker`
-      whose turn comes first (`taciturn.envs.core.LevelChoice`).
+    - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message, by a role
+      `speaker` whose turn comes first (`taciturn.envs.core.LevelChoice`).
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
-    - total: of epsilon, what an agent may spend in a run (None: any amount); with "chosen" only.
+    - epsilon_budget: what an agent may spend in a run (None: any amount); with "chosen" only.
 
 Deviations from the paper
     Logarithms are natural. S(r) is rounded up and grows by at least 1 per round, and C(r) uses the rounded value. N =
@@ -227,7 +227,7 @@ class FederatedBandit(Replicas[State]):
         act=federation.slot,
         receive=federation.end_slot,
         observe=federation.observe,
-        info=federation.tell,
+        info=federation.fill_info,
     )
 
     @cached_property
@@ -305,7 +305,7 @@ class FederatedBandit(Replicas[State]):
     def arrays(self) -> dict[str, Any]:
         unused: dict[str, Any] = {"sent_messages": 0}
         if self.plain:
-            unused = dict.fromkeys(("mean", "share", "heard"), (0, 0)) | {"delivered": 0}
+            unused = dict.fromkeys(("mean", "share", "received_means"), (0, 0)) | {"delivered": 0}
         mask = np.ones((self.params.num_agents, 2 * self.params.arms), np.int8)
         return super().arrays() | unused | {"mask": mask}
 
@@ -321,7 +321,7 @@ class FederatedBandit(Replicas[State]):
         for part in range(int(parts[asks].max())):
             says = asks & (parts > part)
             sent: Any = {"senders": says, "sensitivity": sensitivity, "events": events, "weights": share}
-            self.column("delivered")[live] = self.deliver("means", "mean", "heard", live, **sent)[live]
+            self.column("delivered")[live] = self.deliver("means", "mean", "received_means", live, **sent)[live]
             self.play_on(listen, live)
 
     def play_on(self, function: Any, live: Bools) -> None:

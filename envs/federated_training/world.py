@@ -87,8 +87,8 @@ from taciturn.envs.federated_training.datasets import Dataset, load_digits, load
 from taciturn.envs.round_stopping import world as round_stopping
 from taciturn.envs.round_stopping.model import Hyperbolic
 from taciturn.envs.round_stopping.world import RoundStopping
+from taciturn.envs.round_stopping.world import fill_info as fill_session_info
 from taciturn.envs.round_stopping.world import observe as observe_session
-from taciturn.envs.round_stopping.world import tell as tell_session
 from taciturn.validation import MOST_ARMS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
 
@@ -147,8 +147,8 @@ def observe(seen: Any, params: Any, out: Any) -> None:
     out[5] = seen.loss
 
 
-def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
-    tell_session(state, arrays, params, info)
+def fill_info(state: Any, arrays: Any, params: Any, info: Any) -> None:
+    fill_session_info(state, arrays, params, info)
     info.test_loss, info.test_accuracy = state.loss, state.accuracy
 
 
@@ -157,7 +157,7 @@ class FederatedTraining(RoundStopping):
     name = "federated_training"
     params: Params
     state_type: ClassVar[Any] = State
-    functions = RoundStopping.functions._replace(observe=observe, info=tell)
+    functions = RoundStopping.functions._replace(observe=observe, info=fill_info)
 
     def __init__(self, params: Params, num_envs: int = 1, first_replica: int = 0) -> None:
         self.data = _load(params.data)

@@ -221,7 +221,7 @@ def regret(arrays: Any) -> float:
     return total
 
 
-def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+def fill_info(state: Any, arrays: Any, params: Any, info: Any) -> None:
     for k in range(len(arrays.holders)):
         arrays.popularity[k] = arrays.holders[k] / params.num_agents
     info.time, info.all_zero, info.regret = state.time, state.all_zero, regret(arrays)

@@ -69,10 +69,10 @@ Arguments
       names no option ("zeros").
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
-    - speaks: "installed" or "chosen": whether each agent chooses the level of its next message, by a role `speaker`
-      whose turn comes first (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
+    - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message, by a role
+      `speaker` whose turn comes first (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
-    - total: of epsilon, what an agent may spend in a run (None: any amount); with "chosen" only.
+    - epsilon_budget: what an agent may spend in a run (None: any amount); with "chosen" only.
 
 Deviations from the paper
     Consensus is not absorbing under finite epsilon: the estimate of an option without supporters can be positive by
@@ -187,7 +187,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     @property
     def functions(self) -> Functions:
         act = ticks.flat_plan if self.params.flat_actions else ticks.plan
-        return Functions(reset=ticks.begin, act=act, receive=ticks.ends, observe=ticks.observe, info=ticks.tell)
+        return Functions(reset=ticks.begin, act=act, receive=ticks.ends, observe=ticks.observe, info=ticks.fill_info)
 
     def make_channels(self) -> tuple[Channel, ...]:
         counted = self.params.asks == "all"  # then everybody answers everybody

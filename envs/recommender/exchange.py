@@ -26,10 +26,10 @@ class Exchange(Replicas[S]):
     }
 
     def make_channels(self) -> tuple[Channel, ...]:
-        tell: Any = {"observer": "neighbour", "unit": "event", "agents_decide": True, "given": "what was shown"}
+        fill_info: Any = {"observer": "neighbour", "unit": "event", "agents_decide": True, "given": "what was shown"}
         return (
-            Channel("statistics", "stream", **tell),
-            Channel("counts", "stream", **tell),
+            Channel("statistics", "stream", **fill_info),
+            Channel("counts", "stream", **fill_info),
             Channel("selection", "scores", observer="public", unit="event"),
         )
 
@@ -71,7 +71,7 @@ class Exchange(Replicas[S]):
             return asks, nothing, nothing
         contexts, own_counts = self.column("contexts"), self.column("own_counts")
         cell = (contexts[..., :2] >= 0.5) @ (1 << np.arange(min(p.context_dim, 2)))
-        told = [
+        neighbours = [
             np.take_along_axis(network.neighbour_sums(own), cell[:, :, None, None], 2)[:, :, 0]
             for own in (self.column("own_sums"), own_counts)
         ]
@@ -85,7 +85,7 @@ class Exchange(Replicas[S]):
             # Here an agent's streams are its own, so nobody else gets lies about them.
             return self._released[reader[0]].entered(who, cell, own_counts > 0, network)
 
-        request = Request(asks, told[0], told[1], names, messages, network.degrees, entered)
+        request = Request(asks, neighbours[0], neighbours[1], names, messages, network.degrees, entered)
         sums, counts, answered = self.third_party.answer(request, self.channels, time, p.horizon)
         counts = np.where(answered[:, :, None], np.maximum(counts, 0), 0)
         return answered, counts, np.where(counts > 0, np.clip(sums / np.maximum(counts, 1), 0, 1), 0)

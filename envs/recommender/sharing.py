@@ -110,9 +110,9 @@ class ThirdParty:
         longest = by_round if noisy_counts else np.maximum(r.merged, 1) * horizon
         if statistics.config.mechanism is not None and statistics.config.mechanism.kind == "blocks":
             lengths = rounds
-        sums, told = statistics.answer(sums, r.asked, self._reply(r, statistics, lengths, longest), r.streams)
+        sums, answered = statistics.answer(sums, r.asked, self._reply(r, statistics, lengths, longest), r.streams)
         counts, counted = counting.answer(counts, r.asked, self._reply(r, counting, rounds, by_round), r.streams)
-        return sums, counts, told & counted
+        return sums, counts, answered & counted
 
     def _reply(
         self, request: Request, channel: Channel, lengths: Array, longest: Array

@@ -317,7 +317,7 @@ def rate(state: Any, params: Any) -> float:
     return float(state.earned / (state.rounds * params.broadcast_time + state.closed_slots * params.slot_time))
 
 
-def tell(state: Any, arrays: Any, params: Any, info: Any) -> None:
+def fill_info(state: Any, arrays: Any, params: Any, info: Any) -> None:
     info.rate_so_far, info.messages = rate(state, params), state.updates + state.received
     if state.closes:
         info.updates, info.slots, info.round_reward = state.closed_updates, state.round_slots, state.gain
@@ -351,7 +351,7 @@ class RoundStopping(Replicas[State]):
     state_type: ClassVar[Any] = State
     sources = ("uploads", "computing")
     info_valid_if: ClassVar[Mapping[str, str]] = dict.fromkeys(CLOSED, "closes")
-    functions = Functions(reset=new_round, act=act, receive=settle, observe=observe, info=tell)
+    functions = Functions(reset=new_round, act=act, receive=settle, observe=observe, info=fill_info)
 
     def make_roles(self) -> tuple[Role, ...]:
         p = self.params

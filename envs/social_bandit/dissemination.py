@@ -382,7 +382,7 @@ def aggregate(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tu
     return finish(state, arrays, params, rng)
 
 
-def count_together(arrays: Any, params: Any) -> None:
+def count_in_bulk(arrays: Any, params: Any) -> None:
     """In `gram` [1 + K, 1 + K], the number of messages, and in how many of them one and two bits are set; only above
     the diagonal and on it."""
     size = params.num_options + 1
@@ -438,7 +438,7 @@ def approximate(arrays: Any, params: Any, rng: Any) -> None:
     """
     size, share = params.num_options + 1, params.copies / params.num_agents
     means, before, result = arrays.drawn[0], arrays.drawn[1], arrays.drawn[2]
-    count_together(arrays, params)
+    count_in_bulk(arrays, params)
     for a in range(size):
         means[a], before[a] = share * arrays.gram[0, a], 0.0
     factorise(arrays.gram, share)

@@ -76,10 +76,10 @@ Arguments
       a message that names no option ("zeros").
     - flat_actions: whether the action is Discrete.
     - horizon: number of rounds; `options={"horizon": x}` at reset replaces it.
-    - speaks: "installed" or "chosen": whether each agent chooses the level of its next message, by a role `speaker`
-      whose turn comes first (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
+    - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message, by a role
+      `speaker` whose turn comes first (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
-    - total: of epsilon, what an agent may spend in a run (None: any amount); with "chosen" only.
+    - epsilon_budget: what an agent may spend in a run (None: any amount); with "chosen" only.
 
 Deviations from the paper
     - If nobody holds an option, Q^r is 0/0 in the paper; here such a round earns nothing.

@@ -49,7 +49,7 @@ class State:
     signal: Ints = fields.own(lambda p: p.num_agents)  # what each agent sees in this step
     guess: Ints = fields.own(lambda p: p.num_agents)
     vote: Floats = fields.own(lambda p: (p.num_agents, 2))  # the guess, one-hot
-    heard: Floats = fields.received(lambda p: (p.num_agents, 2))  # the votes that arrived in the last step,
+    votes: Floats = fields.received(lambda p: (p.num_agents, 2))  # the votes that arrived in the last step,
     arrived: Ints = fields.received(each=False)  # their number,
     shares: Floats = fields.received(lambda p: 2, each=False)  # and the shares of both options
     right: Floats = fields.hidden()  # guesses that were right so far, mean over agents
@@ -84,7 +84,7 @@ def count(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[
     for option in range(2):
         total = 0.0
         for agent in range(params.num_agents):
-            total += arrays.heard[agent, option]
+            total += arrays.votes[agent, option]
         arrays.shares[option] = total / max(state.arrived, 1)
     for agent in range(params.num_agents):
         reward[agent] = arrays.guess[agent] == state.truth
@@ -114,7 +114,7 @@ class Rumour(Replicas[State]):
         return (Channel("vote", "one_hot", observer="public", unit="event"),)
 
     def between(self, live: Array) -> None:
-        arrived = self.deliver("vote", "vote", "heard", live, sensitivity=2.0)
+        arrived = self.deliver("vote", "vote", "votes", live, sensitivity=2.0)
         self.column("arrived")[live] = arrived.sum(1)[live]
 
 

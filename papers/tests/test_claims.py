@@ -67,7 +67,7 @@ def wrong_about(claim: Claim) -> list[str]:
     if claim.measure is None:
         unknown = verdicts([claim], Results([]))[0].verdict == NOT_COMPUTED
         return ["can be computed"] * (not unknown) + ["no explanation"] * (not claim.explanation)
-    holds = IN_KIND if ORDER in {one.says for one in claim.each} else AGREES
+    holds = IN_KIND if ORDER in {one.states for one in claim.each} else AGREES
     wrong = [f"the paper's own numbers: {found}"] if (found := claim.judge(claim.paper)) != holds else []
     wrong += [f"a null: {found}"] if (found := claim.judge(claim.null)) != DIFFERS else []
     # Numbers without an interval, or with one that excludes nothing, decide nothing.
@@ -97,8 +97,8 @@ def test_a_claim_quotes_its_paper_and_says_where_its_tolerance_comes_from() -> N
 def test_a_number_that_is_half_or_one_and_a_half_times_as_large_differs() -> None:
     """Numbers both ways and bounds one way, in 90% of the claims that have one; those that do not are listed, each with
     its reason."""
-    some = [one for one in claims_tool.claims() if one.says != ORDER]
-    blind = [one for one in some if not (all if one.says == NUMBER else any)(claims_tool.sees(one))]
+    some = [one for one in claims_tool.claims() if one.states != ORDER]
+    blind = [one for one in some if not (all if one.states == NUMBER else any)(claims_tool.sees(one))]
     print(f"{len(blind)} of {len(some)} claims with a number do not see it change by half:")
     print("\n".join(f"{one.statement}: {claims_tool.reason(one)}" for one in blind))
     assert len(blind) <= 0.1 * len(some)
@@ -182,7 +182,7 @@ def test_a_claim_is_as_good_as_the_worst_of_its_numbers() -> None:
     assert [claim.judge(numbers) for numbers in cases] == [IN_KIND, DIFFERS, DIFFERS, UNDECIDED, DIFFERS]
     found, unknown = verdicts([claim, untested("s", "", "p", "no data")], Results([]))
     assert ours(found) == "a: 1; b: 1"
-    assert (claim.says, claim.tolerance) == (BOUND, "a bound; a direction")
+    assert (claim.states, claim.tolerance) == (BOUND, "a bound; a direction")
     assert unknown.reason == "no data"
 
 
@@ -410,12 +410,12 @@ def test_tasks_are_counted_by_hand() -> None:
 
 def test_which_targets_a_logarithmic_cost_keeps() -> None:
     """As README says: in the limit log(1 + e) against e (e + M) / ((1 + e) M); here exactly, with 3,000 individuals."""
-    for theta, target, kept in (((0.5, 0.25, 0.25), 2.0, True), ((0.4, 0.3, 0.2, 0.1), 1.0, False)):
+    for theta, target, stored in (((0.5, 0.25, 0.25), 2.0, True), ((0.4, 0.3, 0.2, 0.1), 1.0, False)):
         values, cost = len(theta), LogCost(1.0)
         bound = elicitation_v0.payment_lower_bound(theta, target, cost)
         gain = exploitability(Wintall(target), np.full(3000, target), theta=theta, cost=cost) / bound
-        assert (math.log(1 + target) < target * (target + values) / ((1 + target) * values)) == kept
-        assert (gain < 1e-3) == kept
+        assert (math.log(1 + target) < target * (target + values) / ((1 + target) * values)) == stored
+        assert (gain < 1e-3) == stored
 
 
 def test_verdicts_hold_together() -> None:
@@ -446,9 +446,9 @@ FILES = [file for file in sorted(store_results.KEPT_OF_PAPERS.glob("*.json")) if
 def test_what_is_kept_gives_a_number_for_every_claim(file: Path) -> None:
     origin, _, found = store_results.load(file.stem)
     assert {*ORIGIN, "core_hours"} <= set(origin)
-    for claim, kept in zip(STUDIES[file.stem].claims, found, strict=True):
-        assert claim.statement == kept.quantity
-        assert bool(kept.numbers) == (claim.measure is not None), kept.reason
+    for claim, stored in zip(STUDIES[file.stem].claims, found, strict=True):
+        assert claim.statement == stored.quantity
+        assert bool(stored.numbers) == (claim.measure is not None), stored.reason
 
 
 def test_few_claims_are_left_undecided() -> None:

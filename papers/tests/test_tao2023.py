@@ -126,9 +126,9 @@ def test_what_theorem_5_2_asks_for() -> None:
 
 def test_lift_is_where_the_mean_dynamics_ends() -> None:
     """With noise of each agent's own, late rounds of the mean dynamics stand where the cut and selection balance."""
-    eta, heard = ordered_means(20), np.array([3e5, 1e6])
-    late, early = (mean_dynamics(eta, 1.0, np.full(2, np.inf), heard, rounds) for rounds in (6000, 3000))
-    expected = [lift(eta, sigma(1.0, math.inf, one))[1] for one in heard]
+    eta, received = ordered_means(20), np.array([3e5, 1e6])
+    late, early = (mean_dynamics(eta, 1.0, np.full(2, np.inf), received, rounds) for rounds in (6000, 3000))
+    expected = [lift(eta, sigma(1.0, math.inf, one))[1] for one in received]
     assert 2 * late - early == pytest.approx(expected, rel=0.1)
     assert lift(eta, 0.0) == (0.0, 0.0)
 
@@ -137,9 +137,9 @@ def test_without_noise_an_estimate_is_never_cut_off(monkeypatch: pytest.MonkeyPa
     """A share of copies is the adopters' share on average, however few the copies are; with noise it is not."""
     moved: list[float] = []
 
-    def watched(heard: Any, sd: Any) -> Any:
-        estimate = expected_estimate(heard, sd)
-        moved.append(float(np.abs(estimate - heard).max()))
+    def watched(received: Any, sd: Any) -> Any:
+        estimate = expected_estimate(received, sd)
+        moved.append(float(np.abs(estimate - received).max()))
         return estimate
 
     monkeypatch.setattr(share_dynamics, "expected_estimate", watched)

@@ -178,7 +178,7 @@ class Fed2UCB(ArmPolicy):
         super().start(shape, horizon)
         self._each = int(np.ceil(self.pulls * np.log(max(horizon, 2))))
         self._active = np.ones((shape[0], shape[2]), np.bool_)
-        self._begun = np.zeros(shape[0], np.int64)  # slot in which the phase began
+        self._started = np.zeros(shape[0], np.int64)  # slot in which the phase began
         self._rounds = np.zeros(shape[0], np.int64)
         self._radii: dict[int, float] = {}
 
@@ -223,16 +223,16 @@ class Fed2UCB(ArmPolicy):
             (pulls by every agent, int64[B, K]; agents that upload after these slots, bool[B, M]).
         """
         fresh = time == 0
-        self._active[fresh], self._begun[fresh], self._rounds[fresh] = True, 0, 0
+        self._active[fresh], self._started[fresh], self._rounds[fresh] = True, 0, 0
         ended = rounds > self._rounds
         if ended.any():
             radius = np.array([self.radius(phase) for phase in np.maximum(rounds, 1).tolist()])
             average = np.where(self._active, broadcast, -np.inf)
             self._active &= (average > (average.max(-1) - 2 * radius)[:, None]) | ~ended[:, None]
-            self._begun = np.where(ended, time, self._begun)
+            self._started = np.where(ended, time, self._started)
             self._rounds = np.where(ended, rounds, self._rounds)
         size = self._active.sum(-1)
-        place = time - self._begun
+        place = time - self._started
         until = place + np.where(size > 1, np.minimum(room, size * self._each - place), room)
         # Slots place .. until - 1 of the phase cycle through the active arms; the one of rank r has the slots r, r +
         # size, ...

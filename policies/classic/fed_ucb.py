@@ -27,11 +27,11 @@ def synchronises(counts: Array, synced: Array, slots: Array, ridge: float, thres
     return np.asarray(grown * slots >= threshold)
 
 
-def ridge_index(counts: Array, sums: Floats, heard: Array, ridge: float, width: float) -> Floats:
+def ridge_index(counts: Array, sums: Floats, received: Array, ridge: float, width: float) -> Floats:
     """s / (lambda + h) + beta / sqrt(lambda + n), [..., K]: the upper confidence bound of linear regression (Dubey &
     Pentland 2020, Algorithm 1) on unit vectors, where h pulls are behind the sum s of rewards, and n is the number of
     all pulls that are known."""
-    return np.asarray(sums / (ridge + heard) + width / np.sqrt(ridge + counts))
+    return np.asarray(sums / (ridge + received) + width / np.sqrt(ridge + counts))
 
 
 class FedUCB(Policy):
@@ -86,10 +86,10 @@ class FedUCB(Policy):
             memory[now == 0] = 0
         self._used[self._uploads], self._sums[self._uploads] = counts[self._uploads], own[self._uploads]
         new, synced = counts - self._used, self._agents * self._used
-        heard, sums = synced, synced * broadcast
+        received, sums = synced, synced * broadcast
         if self.acts_on == "own":
-            heard, sums = heard + new, sums + own - self._sums
-        arms = ridge_index(synced + new, sums, heard, self.ridge, self.width).argmax(-1)
+            received, sums = received + new, sums + own - self._sums
+        arms = ridge_index(synced + new, sums, received, self.ridge, self.width).argmax(-1)
         pulled = arms[..., None] == np.arange(counts.shape[-1])
         asked = (rounds > self._rounds) & (self._synced < now - 1)  # others have uploaded without it
         grown = synchronises(new + pulled, synced, now + 1 - self._synced, self.ridge, self.threshold)

@@ -67,7 +67,7 @@ class PrivateElimination(ArmPolicy):
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         super().start(shape, horizon)
         self._active = np.ones(shape, np.bool_)
-        self._begun, self._sums = np.zeros(shape), np.zeros(shape)  # pulls and rewards when the epoch began
+        self._started, self._sums = np.zeros(shape), np.zeros(shape)  # pulls and rewards when the epoch began
         self._epoch = np.zeros(shape[:2], np.int64)
         self._pulls = np.zeros(shape[:2])  # of each active arm in the epoch; inf if one arm is left
 
@@ -89,13 +89,13 @@ class PrivateElimination(ArmPolicy):
         fresh = counts.sum((1, 2)) == 0
         if fresh.any():
             self._active[fresh] = True
-            for memory in (self._begun, self._sums, self._epoch, self._pulls):
+            for memory in (self._started, self._sums, self._epoch, self._pulls):
                 memory[fresh] = 0
-        pulled = np.where(self._active, counts - self._begun, np.inf)
+        pulled = np.where(self._active, counts - self._started, np.inf)
         over = pulled.min(-1) >= self._pulls
         if over.any():
             self.next_epoch(np.nonzero(over), counts, sums)
-            pulled = np.where(self._active, counts - self._begun, np.inf)
+            pulled = np.where(self._active, counts - self._started, np.inf)
         return pulled
 
     def next_epoch(self, which: tuple[Array, ...], counts: Array, sums: Array) -> None:
@@ -107,7 +107,7 @@ class PrivateElimination(ArmPolicy):
         active &= kept | (epoch == 0)[:, None]
         after = self.schedule(epoch + 1, active.sum(-1))
         self._active[which], self._epoch[which] = active, epoch + 1
-        self._begun[which], self._sums[which] = n, sums[which]
+        self._started[which], self._sums[which] = n, sums[which]
         self._pulls[which] = np.where(active.sum(-1) > 1, after.pulls, np.inf)
 
 

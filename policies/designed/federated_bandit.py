@@ -87,26 +87,26 @@ class PublicPlan(Policy):
             shape = (fresh.size, self._arms)
             self._left, self._pulls = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
             self._noise, self._length = np.zeros(shape), np.zeros(fresh.size)
-            self._together = np.ones(fresh.size, np.bool_)
+            self._jointly = np.ones(fresh.size, np.bool_)
             self._uploaded = np.full((fresh.size, self._agents, self._arms), np.nan)
         for values in (self._left, self._pulls, self._noise, self._length):
             values[fresh] = 0
-        self._together[fresh], self._uploaded[fresh] = True, np.nan
+        self._jointly[fresh], self._uploaded[fresh] = True, np.nan
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         seen = self._layout.unpack(obs.astype(np.float64))
         time, broadcast = seen["time"][:, 0].astype(np.int64), seen["broadcast"][:, 0]
         if (time == 0).any():
             self._start(time == 0)
-        begins = self._together & ~self._left.any(-1)
+        begins = self._jointly & ~self._left.any(-1)
         if begins.any():
             self._next_batch(np.flatnonzero(begins), time, broadcast)
         shared = self._left.argmax(-1)
-        arms = np.where(self._together[:, None], shared[:, None], 0) + np.zeros((1, self._agents), np.int64)
-        uploads = self._together & (self._left.sum(-1) == 1)
-        rows = np.flatnonzero(self._together)
+        arms = np.where(self._jointly[:, None], shared[:, None], 0) + np.zeros((1, self._agents), np.int64)
+        uploads = self._jointly & (self._left.sum(-1) == 1)
+        rows = np.flatnonzero(self._jointly)
         self._left[rows, shared[rows]] -= 1
-        alone = np.flatnonzero(~self._together)
+        alone = np.flatnonzero(~self._jointly)
         if alone.size:
             arms[alone] = self._on_their_own({name: values[alone] for name, values in seen.items()}, alone)
         return arms + self._arms * uploads[:, None]
@@ -116,7 +116,7 @@ class PublicPlan(Policy):
         for b in rows:
             length = self.first * self._arms if self._length[b] == 0 else int(np.ceil(self._length[b] * self.growth))
             if time[b] + length > self.until * self._horizon:
-                self._together[b] = False
+                self._jointly[b] = False
                 continue
             if self._length[b] == 0:
                 pulls = np.full(self._arms, self.first)
@@ -152,9 +152,9 @@ class PublicPlan(Policy):
             self._uploaded[rows[first]] = seen["means"][first]
             mine, noise = self._uploaded[rows], noise * self._agents / max(others, 1)
         means = (self._agents * seen["broadcast"] - mine) / max(others, 1)
-        heard = self.counted(others, pulls, noise, means)
-        hits = heard * np.clip(means, 0, 1) + seen["counts"] * seen["means"]
-        counts = heard + seen["counts"]
+        received = self.counted(others, pulls, noise, means)
+        hits = received * np.clip(means, 0, 1) + seen["counts"] * seen["means"]
+        counts = received + seen["counts"]
         return np.argmax(self.rng.beta(1 + hits, 1 + np.maximum(counts - hits, 0)), -1)
 
 
@@ -240,8 +240,8 @@ class DividedPlan(Policy):
         batches = max(len(self._ends), 1)
         each, whole = (self._envs, self._arms, agents), (self._envs, self._arms, batches, agents)
         self._pulls, self._noise = np.zeros(each), np.zeros(each)  # by each agent so far; of the noise in their sum
-        self._known, self._spread, self._said = np.zeros(whole), np.zeros(whole), np.zeros(whole)
-        self._heard, self._senders = np.zeros(whole[:3]), np.zeros(whole[:3])
+        self._known, self._spread, self._sent = np.zeros(whole), np.zeros(whole), np.zeros(whole)
+        self._received, self._senders = np.zeros(whole[:3]), np.zeros(whole[:3])
         self._plan = np.zeros((self._envs, self._stints, agents), np.int64)
         self._others = np.zeros((2, self._envs, agents, self._arms))  # hits and counts heard of others
 
@@ -260,7 +260,7 @@ class DividedPlan(Policy):
                 for values in (self._pulls, self._noise):
                     values[rows] = 0
             else:
-                self._hear(rows, now - 1, {name: values[rows] for name, values in seen.items()})
+                self._receive(rows, now - 1, {name: values[rows] for name, values in seen.items()})
             if now < ends.size:
                 self._next_batch(rows, now, int(time[rows[0]]))
             else:
@@ -273,9 +273,9 @@ class DividedPlan(Policy):
         uploads = together & np.isin(time + 1, ends)
         if (alone := np.flatnonzero(~together)).size:
             counts = seen["counts"][alone]
-            hits, heard = self._others[:, alone]
+            hits, received = self._others[:, alone]
             sums, left = hits + np.rint(counts * seen["means"][alone]), self._horizon - time[alone, None, None]
-            arms[alone] = self._own_choice(heard + counts, sums, left)
+            arms[alone] = self._own_choice(received + counts, sums, left)
         return arms + self._arms * uploads[:, None]
 
     def _divide(self, counts: Floats, hits: Floats, left: Array, worth: Floats | float) -> Ints:
@@ -312,10 +312,10 @@ class DividedPlan(Policy):
         self._spread[rows, :, batch] = np.where(reported, self._noise[rows], 0.0)
         self._senders[rows, :, batch] = reported.sum(-1)
 
-    def _hear(self, rows: Ints, batch: int, seen: dict[str, Array]) -> None:
+    def _receive(self, rows: Ints, batch: int, seen: dict[str, Array]) -> None:
         """Note the averages of a batch, and what each agent has itself reported."""
-        self._heard[rows, :, batch] = seen["broadcast"][:, 0]
-        self._said[rows, :, batch] = np.swapaxes(seen["private"], 1, 2)
+        self._received[rows, :, batch] = seen["broadcast"][:, 0]
+        self._sent[rows, :, batch] = np.swapaxes(seen["private"], 1, 2)
         self._senders[rows, :, batch] *= seen["active"][:, 0] > 0
 
     def _estimate(self, rows: Ints, batches: int, me: int | None = None) -> tuple[Floats, Floats]:
@@ -324,10 +324,10 @@ class DividedPlan(Policy):
         senders, known = self._senders[rows, :, :batches], self._known[rows, :, :batches]
         there = (known > 0) & (senders > 0)[..., None]
         share = np.where(there, 1 / (np.maximum(known, 1) * np.maximum(senders, 1)[..., None]), 0.0)
-        told, weight = self._heard[rows, :, :batches] * (senders > 0), (senders > 0).astype(np.float64)
+        received_sums, weight = self._received[rows, :, :batches] * (senders > 0), (senders > 0).astype(np.float64)
         if me is not None:
             mine = np.where(there[..., me], 1 / np.maximum(senders, 1), 0.0)
-            told, weight = told - mine * self._said[rows, :, :batches, me], weight - mine
+            received_sums, weight = received_sums - mine * self._sent[rows, :, :batches, me], weight - mine
             share[..., me] = 0.0
             weight = np.where(share.any(-1), weight, 0.0)
         of_rewards = covariance(share, known)
@@ -338,7 +338,7 @@ class DividedPlan(Policy):
             total = variance[..., None, None] * of_rewards + of_noise + silent
             x = np.linalg.solve(total * (1 + 1e-9 * np.eye(batches)), weight[..., None])[..., 0]
             precision = np.maximum((x * weight).sum(-1), 0.0)
-            mean = np.clip((x * told).sum(-1) / np.where(precision > 0, precision, 1.0), 0.0, 1.0)
+            mean = np.clip((x * received_sums).sum(-1) / np.where(precision > 0, precision, 1.0), 0.0, 1.0)
             counts = precision * variance
             shrunk = (1 + counts * mean) / (2 + counts)
             variance = np.maximum(shrunk * (1 - shrunk), LEAST_VARIANCE)

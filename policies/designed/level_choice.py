@@ -13,9 +13,9 @@ from taciturn.validation import shown
 ROUNDING = 1e-4  # relative: what was spent is read in float32
 
 
-class Speaker(Policy):
-    """Base of the designed speakers, which choose levels of the world's grid by the clock and by what was spent. Each
-    declares that its schedule is public, or no total of those who speak by it is finite."""
+class Communicator(Policy):
+    """Base of the designed communicators, which choose levels of the world's grid by the clock and by what was spent.
+    Each declares that its schedule is public, or no total of those who speak by it is finite."""
 
     memoryless = True
 
@@ -32,7 +32,7 @@ class Speaker(Policy):
         return int(result[0])
 
 
-class ConstantLevel(Speaker):
+class ConstantLevel(Communicator):
     """Speaks at the same level in every turn, as long as it fits into what is left.
 
     Args:
@@ -52,7 +52,7 @@ class ConstantLevel(Speaker):
         return np.full(obs.shape[:2], self._action)
 
 
-class LevelPlan(Speaker):
+class LevelPlan(Communicator):
     """Speaks at moments that are fixed in advance, one message each, and says nothing new in between.
 
     Each message is sent in the first turn from its moment on in which the world wants one. How many were sent follows

@@ -199,19 +199,19 @@ class Listener(Remembering):
         self._logs = np.concatenate([np.log(x) for x in (theta, 1 - theta, reads, 1 - reads)], 1).T
         products = theta[:, :, None] * theta[:, None]
         self._features = np.concatenate([np.ones((WORLDS, 1)), theta, products.reshape(WORLDS, -1)], 1)
-        self._heard: Floats = np.zeros((*self._shape, self._options + 2))  # bits set, copies, and requests
+        self._received: Floats = np.zeros((*self._shape, self._options + 2))  # bits set, copies, and requests
         self._from = 0.0 if self._once else moment
 
     def listen(self, counts: Floats, received: Floats) -> Floats:
         """Take in the copies that agents now hear, bits [B, rows, K] and number [B, rows]; returns the numbers of
         answers, by bit, and in all, that those heard so far count as, [B, rows, K + 1]."""
         at = self.at()
-        before = self._heard[at]
+        before = self._received[at]
         hears = counts.any(-1) | (before[..., -1] > 0) if self._once else self._ticks[at] >= self._from
         new = np.concatenate([counts, received[..., None], (received > 0)[..., None]], -1)
         kept = before * (1.0 if self._once else self.memory)
-        self._heard[at] = np.where(hears[..., None], kept + new, before)
-        bits, copies, requests = np.split(self._heard[at], [self._options, self._options + 1], -1)
+        self._received[at] = np.where(hears[..., None], kept + new, before)
+        bits, copies, requests = np.split(self._received[at], [self._options, self._options + 1], -1)
         total = self._shape[1]
         share = 1.0 / total if self._rounds else copies / (np.maximum(requests, 1e-300) * total)
         answers = self.temper * distinct(copies, total, share)
@@ -219,7 +219,7 @@ class Listener(Remembering):
 
     def restart(self, where: Array) -> None:
         super().restart(where)
-        self._heard[where] = 0
+        self._received[where] = 0
 
     def log_weights(self, ones: Ints, zeros: Ints, answers: Floats) -> Floats:
         """log w of each world, [B, rows, WORLDS], of signals [B, rows, K] and answers as `listen` returns them. In

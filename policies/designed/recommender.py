@@ -127,7 +127,7 @@ class LogisticBandit(ItemPolicy, Learner):
         super().begin(view)
 
     @property
-    def minds(self) -> int:
+    def memories(self) -> int:
         """The number of posteriors in a replica."""
         return self._shape[1]
 
@@ -135,7 +135,7 @@ class LogisticBandit(ItemPolicy, Learner):
         assert self._learned is not None
         mean, spread, _ = self._learned
         if fresh.all():
-            shape = (self._shape[0], self.minds, len(mean))
+            shape = (self._shape[0], self.memories, len(mean))
             self._mean, self._spread = np.zeros(shape), np.zeros((*shape, len(mean)))
         self._mean[fresh], self._spread[fresh] = mean, spread
         z = 2 * self._items - 1
@@ -185,7 +185,7 @@ class CentralisedLogistic(LogisticBandit):
     public_schedule = True
 
     @property
-    def minds(self) -> int:
+    def memories(self) -> int:
         return 1
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
@@ -307,18 +307,18 @@ class BlockListener(LogisticBandit):
             self._root = np.linalg.cholesky(self._learned[1])
             shape = (size, agents, cells)
             self._sums, self._counts = np.zeros(shape), np.zeros(shape, np.int64)  # of each agent's feedbacks
-            self._heard = np.zeros((2, *shape))  # the last answer, sums and counts
+            self._received = np.zeros((2, *shape))  # the last answer, sums and counts
             self._own = np.zeros((2, *shape))  # the agent's own part of it
             self._since = np.zeros((size, agents), np.int64)  # rounds played by then
             self._blocks = np.zeros((size, agents), np.int64)  # released since then
             self._cell = np.full((size, agents, self._horizon), -1)  # of each round's feedback; -1: none
             self._contexts_of = np.zeros((size, agents, self._horizon, self._dims))
             self._shown_of = np.zeros((size, agents, self._horizon), np.int64)
-            self._told: dict[Reader, Ints] = {}
+            self._received_at: dict[Reader, Ints] = {}
         for values in (self._sums, self._counts, self._since, self._blocks):
             values[fresh] = 0
-        self._heard[:, fresh], self._own[:, fresh], self._cell[fresh] = 0, 0, -1
-        for rounds in self._told.values():
+        self._received[:, fresh], self._own[:, fresh], self._cell[fresh] = 0, 0, -1
+        for rounds in self._received_at.values():
             rounds[fresh] = 0
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -340,16 +340,19 @@ class BlockListener(LogisticBandit):
         names = (self._group[:, None] * cells + np.arange(cells)).astype(np.uint64)
         streams = np.broadcast_to(names, (size, agents, cells))
         request = Request(asked, sums, counts, streams, self._messages, self._merged, self._entered)
-        told, counted, answered = self._view.consult(request)
+        received_sums, counted, answered = self._view.consult(request)
         self._blocks += asked
         for b, w in zip(*np.nonzero(answered & (self._merged > 1)), strict=True):
-            heard, own = np.stack([told[b, w], counted[b, w]]), np.stack([self._sums[b, w], self._counts[b, w]])
-            others = (heard - self._heard[:, b, w]) - (own - self._own[:, b, w])
-            self._hear(int(b), int(w), *others)
-            self._heard[:, b, w], self._own[:, b, w] = heard, own
+            heard, own = (
+                np.stack([received_sums[b, w], counted[b, w]]),
+                np.stack([self._sums[b, w], self._counts[b, w]]),
+            )
+            others = (heard - self._received[:, b, w]) - (own - self._own[:, b, w])
+            self._receive(int(b), int(w), *others)
+            self._received[:, b, w], self._own[:, b, w] = heard, own
         self._since[answered], self._blocks[answered] = np.repeat(self._rounds[:, None], agents, 1)[answered], 0
 
-    def _hear(self, b: int, w: int, sums: Floats, noisy: Floats) -> None:
+    def _receive(self, b: int, w: int, sums: Floats, noisy: Floats) -> None:
         """One agent learns from the sums and noisy counts [cells] of the others since its last answer."""
         assert self._learned is not None
         since, now = int(self._since[b, w]), int(self._rounds[b])
@@ -398,13 +401,13 @@ class BlockListener(LogisticBandit):
 
     def _entered(self, who: Bools, reader: Reader) -> Iterator[tuple[Array, Array, Array]]:
         """The feedbacks that answers to `who` bool[B, W] release to `reader` for the first time."""
-        told = self._told.setdefault(reader, np.zeros((self._shape[0], len(self._of_group)), np.int64))
+        received_sums = self._received_at.setdefault(reader, np.zeros((self._shape[0], len(self._of_group)), np.int64))
         for b, g in zip(*np.nonzero(who @ self._of_group.T), strict=True):
-            since, now = told[b, g], self._rounds[b]
+            since, now = received_sums[b, g], self._rounds[b]
             for agent in np.flatnonzero(self._of_group[g]):
                 when = since + np.flatnonzero(self._cell[b, agent, since:now] >= 0)
                 yield np.full(when.size, b), np.full(when.size, agent), when
-            told[b, g] = now
+            received_sums[b, g] = now
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
         assert self._learned is not None

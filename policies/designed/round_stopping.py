@@ -122,15 +122,15 @@ class FewRounds(StoppingRule):
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         self._horizon = float(np.float32(view.params.horizon))
-        self._begun = np.zeros(view.num_envs, np.int64)
+        self._started = np.zeros(view.num_envs, np.int64)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         fields = self._layout.unpack(obs)
         first = fields["slots"][:, 0] == 0  # of a round: with k >= 1 no round is closed before it has a slot
-        self._begun[fields["time_left"][:, 0] >= self._horizon] = 0
-        self._begun += first
+        self._started[fields["time_left"][:, 0] >= self._horizon] = 0
+        self._started += first
         return super().act(obs, mask)
 
     def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:
-        begun = self._begun.reshape(-1, *[1] * (received.ndim - 1))
+        begun = self._started.reshape(-1, *[1] * (received.ndim - 1))
         return (received < self.k) | (begun > self.rounds)

@@ -65,7 +65,7 @@ class Pulled(NamedTuple):
     agents: Ints
     held: Ints  # the option held before, -1 for none
     option: Ints
-    told: Bools  # whether what an agent then holds tells the signal, and the reward does not
+    received_sums: Bools  # whether what an agent then holds tells the signal, and the reward does not
 
 
 class Remembering(SocialPolicy):
@@ -97,7 +97,7 @@ class Remembering(SocialPolicy):
     def own(self, held: Ints) -> tuple[Ints, Ints]:
         """Signals 1 and 0 of each option, [B, rows, K], of the agents that act and hold `held` [B, rows]."""
         if self._rounds:  # what they hold tells the signal of their last pull; if they held it, the reward has told
-            self._count(np.where(self._last.told, self._last.option, -1), held != self._last.option)
+            self._count(np.where(self._last.received_sums, self._last.option, -1), held != self._last.option)
         ones, zeros = np.moveaxis(self._counted[self.at()], -1, 0)
         return ones, zeros
 
@@ -124,7 +124,7 @@ class Remembering(SocialPolicy):
 
     def restart(self, where: Array) -> None:
         self._counted[where], self._ticks[where] = 0, 0
-        self._last.told[where] = False
+        self._last.received_sums[where] = False
 
 
 def always(option: Ints) -> tuple[Bools, Bools]:

@@ -47,7 +47,7 @@ class Separate(Policy):
 
     def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
         view = env.view(self) if isinstance(env, Population) else env
-        self.seats: int | None = None
+        self.indices: int | None = None
         super().reset(view, rng, role)
         if isinstance(self.agent, Learner):
             self.agent.reset(view, rng, self.role)
@@ -101,8 +101,8 @@ class Separate(Policy):
         return replica, row if self._rows is None else int(self._rows[replica, row])
 
     def _plays(self, place: tuple[int, ...]) -> bool:
-        """Whether it is the row of one of the first `seats` agents (None: of all)."""
-        return self.seats is None or self._agent(place)[1] < self.seats
+        """Whether it is the row of one of the first `indices` agents (None: of all)."""
+        return self.indices is None or self._agent(place)[1] < self.indices
 
     def _copy(self, place: tuple[int, ...]) -> Any:
         return self._copies[self._agent(place)]

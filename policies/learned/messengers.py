@@ -96,7 +96,7 @@ class LearnedListener(SocialPolicy, Evolved):
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         self._acting = self.agents()
-        self._memory.hear(obs, self._acting, self._all)
+        self._memory.receive(obs, self._acting, self._all)
         known, held, w = self._memory.known(self._acting), self._memory.held(self._acting), self._w
         ones, zeros, listens = self.evidence(known)
         belief = beta_belief(ones, zeros)

@@ -50,19 +50,19 @@ def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameter
             trusted.
     """
     choice("separate", separate, (False, True))
-    result = _brought(agent, parameters, trust)
+    result = _loaded_agent(agent, parameters, trust)
     alone = separate or getattr(result, "one_agent", False) is True
     return Separate(result) if alone and not isinstance(result, Separate) else result
 
 
-def _brought(agent: Any, parameters: dict[str, Any], trust: bool) -> Any:
+def _loaded_agent(agent: Any, parameters: dict[str, Any], trust: bool) -> Any:
     """The policy, before it is copied for each agent."""
     if isinstance(agent, Path) or (isinstance(agent, str) and is_folder(agent)):
         return loaded("folder", load_trained, agent, parameters, trust)
     if isinstance(agent, str):
         return _named(agent, parameters, trust)
     if isinstance(agent, type):
-        return _brought(policy_of(agent, agent.__name__, parameters), {}, trust)
+        return _loaded_agent(policy_of(agent, agent.__name__, parameters), {}, trust)
     if parameters:
         raise ValueError(f"policy must be a name or a class to take {parameters}, not {shown(agent)}")
     if isinstance(agent, Policy) and type(agent).act is Policy.act:
@@ -142,4 +142,4 @@ def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:
             ) from error
         kinds = ", ".join(f"{kind}:{'NAME' if kind == 'pretrained' else 'PATH'}" for kind in LOADERS)
         raise ValueError(f"policy must be a name, module:Class or one of {kinds}: {error}") from error
-    return _brought(result, parameters, trust)
+    return _loaded_agent(result, parameters, trust)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.coupling import Coupled, generator, lend, numbers_kept, numpy_draws_from, process_numbers, seed_process
+from taciturn.coupling import Coupled, generator, lend, numbers_stored, numpy_draws_from, process_numbers, seed_process
 from taciturn.envs.core import Array, Population, PublicView, Rollout
 from taciturn.envs.core.public import Passing
 
@@ -41,7 +41,7 @@ def replicas_for(num_agents: int) -> int:
     return max(FEWEST, min(num_agents, MOST, ROWS // num_agents))
 
 
-def pooling(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) -> str:
+def find_sharing(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) -> str:
     """How agents were found to share a mind, in a sentence; empty if they were not.
 
     A policy that declares it (`centralised = True`) is not played. One that declares `needs_truth` cannot be checked:
@@ -57,7 +57,7 @@ def pooling(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) 
         return "it declares so"
     if getattr(policy, "needs_truth", False):
         return ""
-    with numbers_kept(policy):
+    with numbers_stored(policy):
         first, second = (_recorded(policy, start, 2 * seed + run, seed) for run in (0, 1))
         agents = np.arange(first.num_envs) % first.view.roles[first.role].num_agents
         for half in (0, 1):
@@ -106,7 +106,7 @@ class Tape:
     reward: list[Array] = field(default_factory=list)
     done: list[Array] = field(default_factory=list)
     acting: list[Array | None] = field(default_factory=list)
-    heard: dict[tuple[int, str], list[Any]] = field(default_factory=dict)
+    recorded: dict[tuple[int, str], list[Any]] = field(default_factory=dict)
     did: dict[int, list[Array]] = field(default_factory=dict)
     left: bytes = b""
 
@@ -125,7 +125,7 @@ class Recorder:
     def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
         view = env.view() if isinstance(env, Population) else env
         self.tape = Tape(view, next(iter(view.roles)) if role is None else role, self.rng)
-        functions = {name: partial(self.heard, name, one) for name, one in view.functions.items()}
+        functions = {name: partial(self.recorded, name, one) for name, one in view.functions.items()}
         self.begin(0)
         self.policy.reset(view.standing_in(view.acting, functions), self.rng, role)
         lend(self.policy, self.rng)
@@ -134,9 +134,9 @@ class Recorder:
         self.call = call
         self.rng.at(call)
 
-    def heard(self, name: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    def recorded(self, name: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
         result = function(*given, **named)
-        self.tape.heard.setdefault((self.call, name), []).append(result)
+        self.tape.recorded.setdefault((self.call, name), []).append(result)
         if (passing := self.tape.view.world.passes.get(name)) is not None:
             self.tape.did.setdefault(self.call, []).append(np.array(passing.says(*given, **named)))
         return result
@@ -241,26 +241,26 @@ class Feed:
             for did, reward in zip(self.second.action, self.second.reward, strict=True):
                 for b, row in np.ndindex(reward.shape):
                     self._earned.setdefault((b, did[b, row].tobytes()), []).append(reward[b, row])
-        told, reward = self.action[turn].copy(), self.reward[turn].copy()
+        received_sums, reward = self.action[turn].copy(), self.reward[turn].copy()
         for b, row in np.argwhere(~self.rows[turn]):
-            told[b, row] = action[b, row]
-            known = self._earned.get((b, told[b, row].tobytes()))
+            received_sums[b, row] = action[b, row]
+            known = self._earned.get((b, received_sums[b, row].tobytes()))
             if known:
                 reward[b, row] = known[int(luck.random() * len(known))]
-        return told, reward
+        return received_sums, reward
 
     def of(self, call: int, name: str, place: int) -> tuple[Any, Any]:
         """What functions of the world gave in both runs; None where they were not called as often."""
         turn = (call - 1) // 2
         other = call if turn <= self.last else 2 * self.last + 2 - call % 2
-        result = (self.first.heard.get((call, name), []), self.second.heard.get((other, name), []))
+        result = (self.first.recorded.get((call, name), []), self.second.recorded.get((other, name), []))
         one, two = (results[place] if place < len(results) else None for results in result)
         return one, two
 
     def example(self, name: str) -> Any:
         """Any recorded result of a function."""
-        heard = {**self.first.heard, **self.second.heard}
-        return next((results[0] for (_, one), results in heard.items() if one == name), None)
+        recorded = {**self.first.recorded, **self.second.recorded}
+        return next((results[0] for (_, one), results in recorded.items() if one == name), None)
 
 
 def _alike(values: Array) -> Array:
@@ -283,7 +283,7 @@ class Player:
         """Play all turns, or so many, in which agents with replaced rows are told their own actions and what these may
         earn."""
         feed, view = self.feed, self.feed.first.view
-        functions = {name: partial(self.heard, name, one) for name, one in view.functions.items()}
+        functions = {name: partial(self.recorded, name, one) for name, one in view.functions.items()}
         self.begin(0)
         self.policy.reset(view.standing_in(lambda role: self.acting(), functions), self.rng, feed.first.role)
         lend(self.policy, self.rng)
@@ -294,10 +294,10 @@ class Player:
             action = self.policy.act(feed.obs[turn].copy(), None if mask is None else mask.copy())
             self.did.setdefault(self.call, []).insert(0, np.array(action))
             self.begin(2 * turn + 2)
-            told = [feed.obs[turn], feed.action[turn], feed.reward[turn], feed.done[turn]]
+            received_sums = [feed.obs[turn], feed.action[turn], feed.reward[turn], feed.done[turn]]
             if turns is not None:
-                told[1:3] = feed.earned(turn, np.asarray(action), self.luck)
-            self.policy.update(*(one.copy() for one in told))
+                received_sums[1:3] = feed.earned(turn, np.asarray(action), self.luck)
+            self.policy.update(*(one.copy() for one in received_sums))
 
     def begin(self, call: int) -> None:
         self.call, self.places = call, {}
@@ -309,7 +309,7 @@ class Player:
             return self.feed.acting[min(self.turn + 1, self.feed.turns - 1)]
         return self.feed.acting[max(self.turn, 0)]
 
-    def heard(self, name: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    def recorded(self, name: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
         """What was delivered in the two runs; a function of its arguments alone is asked."""
         passing = self.feed.first.view.world.passes.get(name)
         if passing is None and (given or named):

@@ -161,8 +161,8 @@ class RealArrivals:
     def __init__(self, grid: Any, message_ids: Iterable[str | None], params: Params, timeout: float | None) -> None:
         self.grid, self.slot_time = grid, params.slot_time
         self.missing = {message_id_ for message_id_ in message_ids if message_id_ is not None}
-        self.begun = time.monotonic()
-        self.end = math.inf if timeout is None else self.begun + timeout
+        self.started = time.monotonic()
+        self.end = math.inf if timeout is None else self.started + timeout
         self.received, self.failed, self.queue = list[Any](), list[Any](), deque[Any]()
         self.slots = 0.0
 
@@ -172,11 +172,11 @@ class RealArrivals:
 
     def wait(self, uploads: bool) -> None:
         """Sleep until the end of the slot, and pull what has come; the slots that this took count too."""
-        time.sleep(max(0.0, self.begun + (self.slots + 1) * self.slot_time - time.monotonic()))
+        time.sleep(max(0.0, self.started + (self.slots + 1) * self.slot_time - time.monotonic()))
         for reply in self.grid.pull_messages(self.missing):
             self.missing.discard(reply.metadata.reply_to_message_id)
             (self.failed if reply.has_error() else self.received).append(reply)
-        self.slots = max(self.slots + 1, (time.monotonic() - self.begun) // self.slot_time)
+        self.slots = max(self.slots + 1, (time.monotonic() - self.started) // self.slot_time)
 
 
 class Session(RoundStopping):
@@ -249,7 +249,9 @@ class StoppedGrid:
 def computing_slots(reply: Any, slot_time: float) -> float:
     """The slots, at least 1, until a reply has been computed, from the seconds in its metrics; ValueError without
     them."""
-    told = [record[TIME_KEY] for record in reply.content.metric_records.values() if TIME_KEY in record]
-    seconds = number(f"{TIME_KEY!r} among the metrics of a reply", told[0] if told else None, at_least=0)
+    received_sums = [record[TIME_KEY] for record in reply.content.metric_records.values() if TIME_KEY in record]
+    seconds = number(
+        f"{TIME_KEY!r} among the metrics of a reply", received_sums[0] if received_sums else None, at_least=0
+    )
     # 0.07 / 0.01 is 7.000000000000001 in floating point, but 7 slots are meant.
     return max(1.0, math.ceil(seconds / slot_time - 1e-9))

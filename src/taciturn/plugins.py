@@ -47,9 +47,9 @@ class Plugins:
         taken = set(self._own()) if declared else set()
         for entry in sorted(declared, key=_package):
             if entry.name in taken:
-                self._refused.append(self._said(entry, "has a name that is taken already"))
+                self._refused.append(self._printed(entry, "has a name that is taken already"))
             elif not re.fullmatch(self._names, entry.name):
-                self._refused.append(self._said(entry, f"has a name that does not match {self._names}"))
+                self._refused.append(self._printed(entry, f"has a name that does not match {self._names}"))
             else:
                 taken.add(entry.name)
                 results[entry.name] = entry
@@ -88,16 +88,16 @@ class Plugins:
             result = entry.load()
         except Exception as error:
             text = " ".join(str(error).split()) or "no reason given"
-            raise PluginError(self._said(entry, f"cannot be imported: {type(error).__name__}: {text}")) from error
+            raise PluginError(self._printed(entry, f"cannot be imported: {type(error).__name__}: {text}")) from error
         try:
             fits = self._fits(result, entry.name)
         except ValueError as error:
-            raise PluginError(self._said(entry, f"cannot be used: {error}")) from error
+            raise PluginError(self._printed(entry, f"cannot be used: {error}")) from error
         if not fits:
-            raise PluginError(self._said(entry, f"must be {self._kind}, and is {shown(result)}"))
+            raise PluginError(self._printed(entry, f"must be {self._kind}, and is {shown(result)}"))
         return result
 
-    def _said(self, entry: EntryPoint, what: str) -> str:
+    def _printed(self, entry: EntryPoint, what: str) -> str:
         return f"package {_package(entry)}: entry point {entry.name!r} = {entry.value!r} in {self.group} {what}"
 
 

@@ -59,13 +59,13 @@ class Declared(Descriptor):
         return result.world if isinstance(result, Descriptor) else result
 
 
-def seat(
+def controlled_agent(
     world: str,
     num_envs: int = 1,
     *,
     others: Any = None,
     agent: int | str = 0,
-    speakers: Any = None,
+    communicators: Any = None,
     **parameters: Any,
 ) -> Population[Any]:
     """One agent's seat in a world of many agents with the same role, as Gymnasium's form of it; a policy plays all
@@ -76,8 +76,8 @@ def seat(
         num_envs: replicas.
         others: the policy that plays the others, or its name, such as "PPCL".
         agent: the agent of the seat: a number, or a name such as "agent_3" or, where agents choose the levels of their
-            messages, "speaker_3".
-        speakers: the policy that chooses the levels of messages, or its name, such as "ConstantLevel"; with
+            messages, "communicator_3".
+        communicators: the policy that chooses the levels of messages, or its name, such as "ConstantLevel"; with
             `message_levels="chosen"` only.
         **parameters: those of the world.
 
@@ -98,11 +98,14 @@ def seat(
             f"{world}.parallel_env() or .env() for all"
         )
     policy = make_policy(others) if isinstance(others, str) else others
-    if (speakers is None) == bool(more):
-        wanted = "a policy, as speaks is 'chosen'" if more else "None unless speaks is 'chosen'"
-        raise ValueError(f"speakers must be {wanted}, not {shown(speakers)}")
+    if (communicators is None) == bool(more):
+        wanted = "a policy, as message_levels is 'chosen'" if more else "None unless message_levels is 'chosen'"
+        raise ValueError(f"communicators must be {wanted}, not {shown(communicators)}")
     if more:
-        played = {role: policy, COMMUNICATOR: make_policy(speakers) if isinstance(speakers, str) else speakers}
+        played = {
+            role: policy,
+            COMMUNICATOR: make_policy(communicators) if isinstance(communicators, str) else communicators,
+        }
         role = COMMUNICATOR if str(agent).startswith(COMMUNICATOR) else role
         policy = played.pop(role)
     waits = population.some_act and role != COMMUNICATOR
@@ -299,7 +302,7 @@ def one_agent(world: str, num_envs: int, parameters: Mapping[str, Any]) -> Popul
 
 def _gymnasium_form(known: Descriptor, num_envs: int, parameters: Mapping[str, Any]) -> Population[Any]:
     """A population of one agent."""
-    make = partial(seat, known.name) if known.one_agent is None else imported(known.one_agent)
+    make = partial(controlled_agent, known.name) if known.one_agent is None else imported(known.one_agent)
     own = [name for name, one in inspect.signature(make).parameters.items() if one.kind is one.KEYWORD_ONLY]
     plain = {name: value for name, value in parameters.items() if name not in own}
     known.world.check_names(plain, own)

@@ -84,17 +84,17 @@ class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
     @cached_property
     def infos(self) -> dict[str, Info]:
         """See PettingZoo. Made on first access, since `last` needs only its agent's."""
-        self._check_begun("infos")
+        self._check_reset("infos")
         return self._infos() | self._last_infos
 
     def agent_iter(self, max_iter: int = 2**63) -> Any:
         """See PettingZoo."""
-        self._check_begun("agent_iter()")
+        self._check_reset("agent_iter()")
         return super().agent_iter(max_iter)
 
     def last(self, observe: bool = True) -> tuple[Array | None, float, bool, bool, Info]:
         """See PettingZoo."""
-        self._check_begun("last()")
+        self._check_reset("last()")
         agent = self.agent_selection
         known = self.__dict__.get("infos", self._last_infos)
         if agent not in known:

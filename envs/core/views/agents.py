@@ -46,13 +46,13 @@ class Agents(OneReplica):
         self.truth_in_state = False
         self._state_spaces: dict[bool, gymnasium.spaces.Box] = {}
 
-    def _check_begun(self, what: str) -> None:
+    def _check_reset(self, what: str) -> None:
         if not self._require_reset:
             raise gymnasium.error.ResetNeeded(f"no run of {self.population.name} has begun: call reset() before {what}")
 
     def _refuse(self) -> NoReturn:
         """Refuse to step, as no agent is there."""
-        self._check_begun("step()")
+        self._check_reset("step()")
         raise gymnasium.error.ResetNeeded(f"every agent of {self.population.name} is done: call reset() before step()")
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:

@@ -44,7 +44,7 @@ class Range:
 
     low: float = -math.inf
     high: float = math.inf
-    says: str = BOUND
+    states: str = BOUND
     tolerance: str = "a bound"
     refuted_only: bool = False
 
@@ -55,7 +55,7 @@ class Range:
         if x.high < self.low or x.low > self.high:
             return DIFFERS
         if self.refuted_only or (self.low <= x.low and x.high <= self.high):
-            return IN_KIND if self.says == ORDER else AGREES
+            return IN_KIND if self.states == ORDER else AGREES
         return UNDECIDED
 
 
@@ -81,12 +81,12 @@ def at_least(bound: float) -> Range:
 
 def above(bound: float) -> Range:
     """A direction: above `bound`, which itself is not enough."""
-    return Range(low=math.nextafter(bound, math.inf), says=ORDER, tolerance="a direction")
+    return Range(low=math.nextafter(bound, math.inf), states=ORDER, tolerance="a direction")
 
 
 def below(bound: float) -> Range:
     """A direction: below `bound`, which itself is not enough."""
-    return Range(high=math.nextafter(bound, -math.inf), says=ORDER, tolerance="a direction")
+    return Range(high=math.nextafter(bound, -math.inf), states=ORDER, tolerance="a direction")
 
 
 def alike(value: float, tolerance: float, why: str) -> Range:
@@ -96,7 +96,7 @@ def alike(value: float, tolerance: float, why: str) -> Range:
 
 def not_reversed(bound: float = 0.0) -> Range:
     """A step of an order that may be too small to be seen: it fails if it is shown to lie below `bound`."""
-    return Range(low=bound, says=ORDER, tolerance="a step that must not be reversed", refuted_only=True)
+    return Range(low=bound, states=ORDER, tolerance="a step that must not be reversed", refuted_only=True)
 
 
 def _between(value: float, half: float) -> tuple[float, float]:
@@ -140,9 +140,9 @@ class Claim:
         return (self.ranges,) * len(self.labels) if isinstance(self.ranges, Range) else self.ranges
 
     @property
-    def says(self) -> str:
+    def states(self) -> str:
         """What the claim is about: a `NUMBER` if any of its ranges judges one, else a `BOUND`, else an `ORDER`."""
-        kinds = {one.says for one in self.each}
+        kinds = {one.states for one in self.each}
         return next(kind for kind in (NUMBER, BOUND, ORDER) if kind in kinds)
 
     @property

@@ -101,7 +101,7 @@ def task_named(name: str) -> str:
     return found
 
 
-def any_says(actor: Any, name: str) -> bool:
+def any_declares(actor: Any, name: str) -> bool:
     """Whether any of those who act says so of itself."""
     return any(getattr(one, name, False) for one in (actor.values() if isinstance(actor, dict) else [actor]))
 

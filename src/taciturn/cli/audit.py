@@ -85,11 +85,11 @@ def audit_all(
             "trials", DEFAULT_RUNS if site else _enough(subject["mechanism"], given["confidence"])
         )
 
-        def tell(done: int, spec: str = spec, place: int = place, count: int = count) -> None:
+        def report(done: int, spec: str = spec, place: int = place, count: int = count) -> None:
             if progress is not None:
                 progress(spec, (place + done / count) / len(specs))
 
-        results.append(wrappers.audit(**subject, progress=tell))
+        results.append(wrappers.audit(**subject, progress=report))
     return results
 
 

@@ -11,7 +11,7 @@ from taciturn.cli.arguments import entries
 from taciturn.cli.options import CODE, Json, Trust, with_options_of
 from taciturn.cli.output import interrupted, print_json
 from taciturn.cli.report import print_report
-from taciturn.cli.verify import KEPT, KEPT_OF_PAPERS, stored_files
+from taciturn.cli.verify import KEPT_OF_PAPERS, STORED, stored_files
 from taciturn.registry import UnknownName
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ def print_mine(store: "Store", agents: Sequence[str], *, everywhere: bool) -> No
     from taciturn.bench.report import print_table, terminal, write_report
 
     own = store.results("agents")
-    results = mine.beside_stored(own, KEPT)
+    results = mine.beside_stored(own, STORED)
     for agent in agents:
         tables = mine.tables(results, agent)
         for table in tables:
             print_table(table)
         terminal().print(tables[0].note, highlight=False, markup=False)
-        if not (KEPT / "agents.json").exists():
+        if not (STORED / "agents.json").exists():
             print("Ranks need the stored results, which a clone has in tools/results.")
         print()
         played = {group.config["env"] for group in own if group.config["policy"] == agent}
@@ -123,7 +123,7 @@ def stored_hours(study: "Study") -> float:
     """How long the kept full run of a study took, in hours of one core; 0 if it is not at hand."""
     from taciturn.bench.submission import unpacked
 
-    file = stored_files(KEPT, KEPT_OF_PAPERS).get(study.name)
+    file = stored_files(STORED, KEPT_OF_PAPERS).get(study.name)
     return sum(float(one.wall_seconds.sum()) for one in unpacked(file).results) / 3600 if file else 0.0
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from taciturn.cli.options import Json
-from taciturn.cli.verify import KEPT
+from taciturn.cli.verify import STORED
 
 
 def leaderboard(
@@ -36,7 +36,7 @@ def leaderboard(
         study.check(place, submission)
     results = merged(submissions)
     if mine:
-        results = beside_stored(results, KEPT)
+        results = beside_stored(results, STORED)
     if as_json:
         print(json.dumps(rows_of(results)))
         return

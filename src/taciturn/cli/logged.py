@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 from typer import Argument, Option, Typer
 
-from taciturn.cli.arguments import any_says, mechanisms_of, policies_by_name
+from taciturn.cli.arguments import any_declares, mechanisms_of, policies_by_name
 from taciturn.cli.options import CODE, Json, Trust
 from taciturn.cli.output import counted, print_json
 from taciturn.envs.core import integer
@@ -97,7 +97,7 @@ def ratings(
     print(aligned(rows, indent=2))
     if knowing := [name for name, actor in actors.items() if actor.needs_truth]:
         print(f"knows the hidden truth: {', '.join(knowing)}")
-    if centralised := [name for name, actor in actors.items() if any_says(actor, "centralised")]:
+    if centralised := [name for name, actor in actors.items() if any_declares(actor, "centralised")]:
         print(f"centralised: {', '.join(centralised)}")
 
 

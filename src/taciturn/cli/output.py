@@ -13,9 +13,9 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
-def interrupted(kept: str) -> None:
+def interrupted(stored: str) -> None:
     """Say on standard error what an interruption leaves."""
-    print(f"taciturn: interrupted: {kept}", file=sys.stderr)
+    print(f"taciturn: interrupted: {stored}", file=sys.stderr)
 
 
 def print_json(document: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from typer import Argument, Option
 
 from taciturn.agents import bring
-from taciturn.cli.arguments import any_says, mechanisms_of, population_of, split_settings, task_named
+from taciturn.cli.arguments import any_declares, mechanisms_of, population_of, split_settings, task_named
 from taciturn.cli.options import CODE, Json, Settings, Trust
 from taciturn.cli.output import counted, print_json
 from taciturn.envs.core import integer
@@ -66,7 +66,7 @@ def run(
         play, actor, given, centralised = _task(TASKS[env], policy, settings, fixed, seed)
     else:
         play, actor, given = _world(env, policy, settings, privacy, until)
-        centralised = "it says so" if any_says(actor, "centralised") else ""
+        centralised = "it says so" if any_declares(actor, "centralised") else ""
     blocks = []
     with bar(stderr(), runs, shown=not as_json) as shown:
         for first in range(0, runs, BLOCK):
@@ -91,7 +91,7 @@ def run(
         of_task = {"score": score, "covers": TASKS[env].covers} if env in TASKS else {}
         print_json(about | {"centralised": bool(centralised)} | of_task | {"metrics": metrics})
         return
-    mark = ", which knows the hidden truth" * any_says(actor, "needs_truth") + " (centralised)" * bool(centralised)
+    mark = ", which knows the hidden truth" * any_declares(actor, "needs_truth") + " (centralised)" * bool(centralised)
     print(f"{env}, {actor!r}{mark}, {counted(runs, 'run')}: mean and 95% interval")
     if centralised:
         print(f"centralised, and never ranked: its agents share information outside the channels ({centralised})")

@@ -12,7 +12,7 @@ from taciturn.cli.output import print_json
 from taciturn.registry import UnknownName
 
 CHECKOUT = Path(__file__).parents[3]
-KEPT = CHECKOUT / "tools" / "results" / "studies"
+STORED = CHECKOUT / "tools" / "results" / "studies"
 KEPT_OF_PAPERS = CHECKOUT / "papers" / "results"
 PAGES = {"leaderboard": "agents", "privacy-totals": "agents"}
 """Pages of the docs that are not called like their study; `verdicts` is of all that judge a paper."""
@@ -47,13 +47,13 @@ def verify(
     import numpy as np
 
     from taciturn.bench.catalogue import figures, load_studies, no_papers
-    from taciturn.bench.verify import DIFFERENT, EXPECTED, apart, pool, told
+    from taciturn.bench.verify import DIFFERENT, EXPECTED, apart, described_checks, pool
     from taciturn.bench.verify import verify as run_again
 
-    files = stored_files(*((KEPT, KEPT_OF_PAPERS) if kept is None else (kept,)))
+    files = stored_files(*((STORED, KEPT_OF_PAPERS) if kept is None else (kept,)))
     if not files:
         raise ValueError(
-            f"kept must be a folder of stored results, tools/results/studies of a clone, not {kept or KEPT}"
+            f"kept must be a folder of stored results, tools/results/studies of a clone, not {kept or STORED}"
         )
     drawn_by = secrets.randbits(32) if seed is None else seed
     rng = np.random.default_rng(drawn_by)
@@ -77,7 +77,7 @@ def verify(
     checks = run_again(
         [found.cells[i] for i in sorted(places)], rng, workers=workers, progress=not as_json, backend="process"
     )
-    outcome = told(checks) | {"seed": drawn_by, "seconds": round(time.monotonic() - started, 1)}
+    outcome = described_checks(checks) | {"seed": drawn_by, "seconds": round(time.monotonic() - started, 1)}
     outcome |= {"kept_cells": len(found.cells), "too_long": found.too_long, "not_in_this_version": found.unknown}
     if as_json:
         print_json(outcome)

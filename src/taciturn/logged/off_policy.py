@@ -132,7 +132,7 @@ def evaluate(
         )
     others = [name for name in wanted if name != "replay"]
     if others:
-        found += _judged(log, actor, others, taught, draws, lowest, interval, level, seed, progress)
+        found += _evaluated(log, actor, others, taught, draws, lowest, interval, level, seed, progress)
     return found
 
 
@@ -142,7 +142,7 @@ def _value(
     return Value(name, terms.value, *estimators.interval(terms, kind, level), rows, matches, effective, weight)
 
 
-def _judged(
+def _evaluated(
     log: BanditLog,
     actor: Any,
     names: list[str],
@@ -158,7 +158,7 @@ def _judged(
     seat, told = _ControlledAgent(log, actor, seed), f"{actor!r}, taught and judged"
     for row in range(taught):
         obs, _ = seat.asks(row, row)
-        seat.tells(obs, int(log.action[row]), bool(log.click[row]))
+        seat.reveals(obs, int(log.action[row]), bool(log.click[row]))
         if row % STEP == 0:
             progress(row / len(log), told)
     model = _model(log, taught)
@@ -194,7 +194,7 @@ def _replayed(log: BanditLog, actor: Any, seed: int, progress: Progress) -> Ints
         obs, action = seat.asks(row, len(kept))
         if action == log.action[row]:
             kept.append(row)
-            seat.tells(obs, action, bool(log.click[row]))
+            seat.reveals(obs, action, bool(log.click[row]))
         if row % STEP == 0:
             progress(row / len(log), told)
     if not kept:
@@ -235,7 +235,7 @@ class _ControlledAgent:
             )
         return obs, int(action[0, 0]) % len(self._log.names)
 
-    def tells(self, obs: Array, action: int, click: bool) -> None:
+    def reveals(self, obs: Array, action: int, click: bool) -> None:
         self._policy.update(obs, np.array([[action]]), np.array([[float(click)]]), np.zeros(1, np.bool_))
 
 

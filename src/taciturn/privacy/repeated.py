@@ -71,7 +71,7 @@ class MemoizedState(RepeatedState):
         self.values: Array | None = None  # [*shape, ...]: the values that were answered
 
     @property
-    def begun(self) -> Bools:
+    def started(self) -> Bools:
         """The agents that have an answer, bool of `shape`: repeating it costs nothing."""
         return self.known
 
@@ -127,7 +127,7 @@ class ScheduledState(RepeatedState):
         self.sent: Ints = np.zeros(shape, np.int64)  # how many messages each agent has sent
 
     @property
-    def begun(self) -> Bools:
+    def started(self) -> Bools:
         """The agents whose next message costs nothing, bool of `shape`."""
         return np.asarray(self.sent + 1 != self.at)
 
@@ -182,6 +182,6 @@ class Scheduled(Repeated):
         if not isinstance(state, ScheduledState):
             raise ValueError(f"state must come from Scheduled.start, not be {state!r}")
         x, chosen = state.check(x), checks.mask(where, state.shape)
-        answers = state.draw(np.asarray(chosen & ~state.begun), self.mechanism, x, rng, sensitivity)
+        answers = state.draw(np.asarray(chosen & ~state.started), self.mechanism, x, rng, sensitivity)
         state.sent = state.sent + chosen
         return answers

@@ -28,7 +28,7 @@ class StreamState:
         self.total: Array | None = None  # [*shape, *payload]: sums
 
     @property
-    def begun(self) -> Bools:
+    def started(self) -> Bools:
         """The agents whose stream has begun, bool of `shape`: it has been charged, and the rest of it costs nothing."""
         return self.time > 0
 

@@ -296,7 +296,7 @@ def pettingzoo_registry(case: Case) -> None:
 
 
 @world_check(applies=lambda case: bool(case.others) and case.one_role, over=lambda case: (0, 2))
-def a_seat_is_the_population_with_the_same_actions(case: Case, place: int) -> None:
+def a_controlled_agent_acts_as_in_the_population(case: Case, place: int) -> None:
     """One agent's observations, rewards and actions in two runs, where the population is played by hand with the same
     policy and seed."""
     population, policy = case.population(), registry.make_policy(str(case.others))
@@ -381,14 +381,14 @@ def assert_same_info(ours: dict[str, Any], sync: dict[str, Any]) -> None:
 @world_check(applies=has_id, over=lambda case: AutoresetMode, api=True)
 def autoreset(case: Case, mode: AutoresetMode) -> None:
     """Gymnasium's conventions, which its own vector environment and ours both keep."""
-    told: dict[str, set[str]] = {}
+    received_sums: dict[str, set[str]] = {}
     early: set[str] = set()  # what is told as a run begins: others may have acted
     for who, env in make_both(case, mode, 3).items():
         _, begun = env.reset(seed=0)
         if who == "ours":
             early = {key for key in named(begun) if holds(begun, key, 3).any()}
         env.action_space.seed(0)
-        told[who] = set()
+        received_sums[who] = set()
         resets = np.zeros(3, np.bool_)
         ends = 0
         for step in range(200):
@@ -408,7 +408,7 @@ def autoreset(case: Case, mode: AutoresetMode) -> None:
             assert not any((holds(final, key, 3) & ~resets).any() for key in named(final))
             for key in () if case.one_by_one else named(info) - {"action_mask", *SPENT, *early}:
                 np.testing.assert_array_equal(info[key][resets], begun[key][resets])
-            told[who] |= {f"final {key}" for key in final} | set(info)
+            received_sums[who] |= {f"final {key}" for key in final} | set(info)
             if mode is AutoresetMode.NEXT_STEP:
                 resets = ended
             elif mode is AutoresetMode.SAME_STEP:
@@ -421,4 +421,4 @@ def autoreset(case: Case, mode: AutoresetMode) -> None:
                 break
         assert ends > 3
         env.close()
-    assert told["ours"] == told["sync"]
+    assert received_sums["ours"] == received_sums["sync"]

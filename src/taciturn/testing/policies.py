@@ -12,7 +12,7 @@ import numpy as np
 import taciturn
 from taciturn import registry
 from taciturn.agents import bring
-from taciturn.centralisation import pooling, replicas_for
+from taciturn.centralisation import find_sharing, replicas_for
 from taciturn.envs.core import Array, Fast, HiddenTruth, Population, PublicView, Rollout, Step, as_policies, begin
 from taciturn.envs.core.playing import restart
 from taciturn.envs.core.public import HARMLESS, fast_form
@@ -73,15 +73,15 @@ class Play:
             return policy
         return {self.role(population): policy} | {role: bring(other) for role, other in self.beside.items()}
 
-    def pooling(self, seed: int = 0) -> str:
+    def find_sharing(self, seed: int = 0) -> str:
         """How its agents were found to share a mind, whatever the policy declares; empty if they were not."""
         policy, whole = self.make(), self.population()
         role = self.role(whole)
         replicas = replicas_for(whole.roles[role].num_agents)
 
-        return pooling(policy, lambda actor, seed: self.begun(actor, replicas, seed), seed, declared=False)
+        return find_sharing(policy, lambda actor, seed: self.after_reset(actor, replicas, seed), seed, declared=False)
 
-    def begun(self, policy: Any, num_envs: int = 2, seed: int = 0) -> Rollout:
+    def after_reset(self, policy: Any, num_envs: int = 2, seed: int = 0) -> Rollout:
         """A run by steps that has just begun."""
         population = self.population(num_envs)
         policies = as_policies(population, self.actors(policy, population))
@@ -131,7 +131,7 @@ def seed_decides_the_run(play: Play) -> None:
 def a_second_run_owes_nothing_to_the_first(play: Play) -> None:
     """After replicas were reset apart from others, a policy plays as one that has not played before, with the same
     random numbers."""
-    used, fresh = play.begun(play.make()), play.begun(play.make())
+    used, fresh = play.after_reset(play.make()), play.after_reset(play.make())
     whole_run(used)
     everywhere = np.ones(used.env.num_envs, np.bool_)
     for role in used.policies:
@@ -164,7 +164,7 @@ def agents_are_decentralised(play: Play) -> None:
 
     A policy that declares `centralised = True` passes: every table marks it.
     """
-    result = "" if play.make().centralised else play.pooling()
+    result = "" if play.make().centralised else play.find_sharing()
     assert not result, f"{play!r}: {result}"
 
 

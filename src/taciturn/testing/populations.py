@@ -45,7 +45,7 @@ from taciturn.testing.cases import (
 )
 
 
-def begun(case: Case, num_envs: int = 2) -> Population[Any]:
+def after_reset(case: Case, num_envs: int = 2) -> Population[Any]:
     population, rng = case.population(num_envs=num_envs), np.random.default_rng(0)
     population.reset(seed=0)
     for _ in range(2):
@@ -70,7 +70,7 @@ def spoilt(actions: Any, space: gymnasium.Space[Any]) -> list[Any]:
 
 @world_check()
 def wrong_actions_change_nothing(case: Case) -> None:
-    population = begun(case)
+    population = after_reset(case)
     actions = chosen(population, random_actions(population, np.random.default_rng(1)))
     wrong: list[Any] = []
     if isinstance(actions, dict):
@@ -114,7 +114,7 @@ def reset_comes_before_step(case: Case) -> None:
 
 
 @world_check()
-def everything_says_what_it_is(case: Case) -> None:
+def everything_describes_itself(case: Case) -> None:
     population = case.population(2)
     population.reset(seed=0)
     whole = getattr(population, "inner", population)
@@ -143,7 +143,7 @@ def everything_says_what_it_is(case: Case) -> None:
 
 
 @world_check(over=dresses)
-def an_info_read_late_tells_what_it_would_have_told_at_once(case: Case, dress: str) -> None:
+def a_late_info_equals_an_early_one(case: Case, dress: str) -> None:
     def infos(at_once: bool) -> list[Any]:
         population, rng = dressed(case.population(2), case, dress), np.random.default_rng(0)
         population.reset(seed=0)
@@ -262,7 +262,7 @@ def parameter_option_and_until_give_the_same_run(case: Case) -> None:
 
 
 @world_check()
-def a_run_may_be_longer_than_the_parameters_say(case: Case) -> None:
+def a_run_may_outlast_its_parameters(case: Case) -> None:
     """Two runs, made for 2 h and lengthened to it from h, are the same; a view that is made for h refuses."""
     horizon = case.population().params.horizon
     named, stretched = case.population(2, horizon=2 * horizon), case.population(2)
@@ -358,8 +358,8 @@ def run_of(population: Replicas[Any], replica: int, steps: int = 60) -> list[Any
     everything: list[Any] = [of_replica(population.reset(seed=5)[0], replica)]
     for step in range(steps):
         played = population.step(chosen(population, same_for_all(population, step)))
-        told = {key: of_replica(values, replica) for key, values in played.info.items()}
-        everything += [of_replica(part, replica) for part in tuple(played)[:4]] + [told]
+        received_sums = {key: of_replica(values, replica) for key, values in played.info.items()}
+        everything += [of_replica(part, replica) for part in tuple(played)[:4]] + [received_sums]
         if (played.terminated | played.truncated)[replica]:
             alone = np.arange(population.num_envs) == replica
             everything.append(of_replica(population.reset(where=alone)[0], replica))

@@ -135,7 +135,9 @@ class Play:
         if reward is not None:
             by_role = reward if isinstance(reward, Mapping) else {next(iter(population.roles)): reward}
             acted = {role: self.turns[-1].get(("who acts", role)) for role in by_role}
-            if population.done.all():  # then speakers are paid what all agents have earned together, for their training
+            if (
+                population.done.all()
+            ):  # then communicators are paid what all agents have earned together, for their training
                 by_role = {role: value for role, value in by_role.items() if role != COMMUNICATOR}
             now |= {("reward", role): by_agent(population, role, value, acted[role]) for role, value in by_role.items()}
         acting = {role: population.acting(role) for role in population.turn}

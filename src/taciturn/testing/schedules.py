@@ -65,7 +65,7 @@ def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
     """
     results: dict[str, dict[str, tuple[int, int]]] = {}
     for fast in (False, True):
-        told = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+        received_sums = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
         population = play.population(1)
         agents = sorted({0, _deciding(population)[0].num_senders - 1})
         # In fast play numbers are drawn many at a time, and none is one event.
@@ -74,14 +74,14 @@ def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
         if not run(play, first, ranges, fast):
             continue
         for change in changes:
-            again, private = Script(first.said), Private(change, ranges.ranges)
+            again, private = Script(first.sent), Private(change, ranges.ranges)
             run(play, again, private, fast)
-            assert len(again.said) == len(first.said), f"{play!r} sends {len(first.said)} or {len(again.said)} times"
+            assert len(again.sent) == len(first.sent), f"{play!r} sends {len(first.sent)} or {len(again.sent)} times"
             if change.data == ONE:
                 _costs_what_is_charged(first, again, change.agent, population.channels)
-            for total, more in zip(told, (private.changed, private.drawn), strict=True):
+            for total, more in zip(received_sums, (private.changed, private.drawn), strict=True):
                 total.update(more)
-        changed, drawn = told
+        changed, drawn = received_sums
         for kind, third in sorted(drawn):
             parts = results.setdefault(f"{'fast' if fast else 'steps'}: {kind}", {})
             parts[THIRDS[third]] = changed[kind, third], drawn[kind, third]
@@ -173,7 +173,7 @@ def _costs_what_is_charged(first: "Script", again: "Script", agent: int, channel
     pairs = zip(first.acted, again.acted, strict=True)
     acted = min((place for (place, old), (_, new) in pairs if not np.array_equal(old, new)), default=math.inf)
     shares, streams, charged = dict[str, float](), dict[str, set[int]](), Counter[str]()
-    for place, (one, new) in enumerate(zip(first.said, again.said, strict=True)):
+    for place, (one, new) in enumerate(zip(first.sent, again.sent, strict=True)):
         seen, name = one.seen, one.seen["channel"]
         by = np.abs(new.content[0].astype(np.float64) - one.content[0])
         if "asked" in seen and place < acted:
@@ -196,12 +196,12 @@ def _costs_what_is_charged(first: "Script", again: "Script", agent: int, channel
         )
 
 
-class Said(NamedTuple):
+class SentMessage(NamedTuple):
     """One use of a channel: what an observer sees of it apart from its content, the result, the content, and how many
     messages of each agent are charged for answers."""
 
     seen: dict[str, Any]
-    heard: Any
+    received: Any
     content: Array
     charged: Any = None
 
@@ -209,20 +209,20 @@ class Said(NamedTuple):
 class Script:
     """Records what is said, or replays the record `before`."""
 
-    def __init__(self, before: list[Said] | None = None) -> None:
-        self.before, self.said = before, list[Said]()
+    def __init__(self, before: list[SentMessage] | None = None) -> None:
+        self.before, self.sent = before, list[SentMessage]()
         self.acted: list[tuple[int, Any]] = []  # actions, after so many uses of channels
 
-    def line(self, said: Said) -> Any:
+    def line(self, sent: SentMessage) -> Any:
         """The result of this use of a channel, or the recorded one."""
         if self.before is not None:
-            place = len(self.said)
-            assert place < len(self.before), f"something is sent that was not sent before: {said.seen}"
+            place = len(self.sent)
+            assert place < len(self.before), f"something is sent that was not sent before: {sent.seen}"
             for name, value in self.before[place].seen.items():
-                np.testing.assert_array_equal(said.seen[name], value, err_msg=f"{name} of message {place}")
-            said = said._replace(heard=self.before[place].heard)
-        self.said.append(said)
-        return said.heard
+                np.testing.assert_array_equal(sent.seen[name], value, err_msg=f"{name} of message {place}")
+            sent = sent._replace(received=self.before[place].received)
+        self.sent.append(sent)
+        return sent.received
 
 
 def _deciding(population: Population[Any]) -> list[Channel]:
@@ -258,7 +258,7 @@ def run(play: Play, script: Script, private: Private, fast: bool) -> bool:
 
     def steps(actions: Any, where: Array | None = None, out: Array | None = None) -> Any:
         if not isinstance(actions, dict):
-            script.acted.append((len(script.said), actions))
+            script.acted.append((len(script.sent), actions))
         return step(actions, where, out)
 
     population.step = steps  # type: ignore[method-assign]
@@ -280,8 +280,8 @@ def _listen(channel: Channel, population: Population[Any], script: Script) -> No
         seen["levels"] = np.where(who, channel.levels, 0.0) if channel.takes_levels else None
         counted = send(x, senders, sensitivity, **named)  # what was sent and spent is public
         now = counted, channel.read.copy(), channel.standing.copy()
-        heard, channel.read, channel.standing = script.line(Said(seen, now, np.where(speaking, x, 0)))
-        return heard
+        received, channel.read, channel.standing = script.line(SentMessage(seen, now, np.where(speaking, x, 0)))
+        return received
 
     def answers(x: Array, asked: Array, reply: Any, about: Array | None = None) -> Any:
         asking = asked.reshape(*asked.shape, *[1] * (x.ndim - 2))
@@ -294,7 +294,7 @@ def _listen(channel: Channel, population: Population[Any], script: Script) -> No
             charges.append(result[2])
             return result
 
-        heard = answer(x, asked, replies, about)
-        return script.line(Said(seen, heard, np.where(asking, x, 0), charges[0]))
+        received = answer(x, asked, replies, about)
+        return script.line(SentMessage(seen, received, np.where(asking, x, 0), charges[0]))
 
     channel.send, channel.answer = sends, answers  # type: ignore[method-assign]

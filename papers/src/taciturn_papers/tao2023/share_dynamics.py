@@ -35,13 +35,13 @@ def rectified(mean: Floats, sd: Floats | float) -> tuple[Floats, Floats]:
     return first, np.maximum(second - first**2, 0.0)
 
 
-def expected_estimate(heard: Floats, sd: Floats | float) -> Floats:
+def expected_estimate(received: Floats, sd: Floats | float) -> Floats:
     """E[Qtilde_k / sum_j Qtilde_j] (equations 7 and 8) for independent estimates normal(heard, sd) clipped at 0: [...,
     K].
 
     To second order in the noise of the sum.
     """
-    first, variance = rectified(heard, sd)
+    first, variance = rectified(received, sd)
     total = first.sum(-1, keepdims=True)
     known = total > 0
     total = np.where(known, total, 1.0)
@@ -97,14 +97,16 @@ def noisy_weights(
     return earned
 
 
-def mean_dynamics(eta: Sequence[float], epsilon: float | None, adopters: Floats, heard: Floats, rounds: int) -> Floats:
-    """Regret after `rounds` of the mean dynamics, [G], with `adopters` [G] perturbed vectors and `heard` [G] copies per
+def mean_dynamics(
+    eta: Sequence[float], epsilon: float | None, adopters: Floats, received: Floats, rounds: int
+) -> Floats:
+    """Regret after `rounds` of the mean dynamics, [G], with `adopters` [G] perturbed vectors and `received` [G] copies per
     agent.
 
     Q <- E[Qtilde / sum] under all noise, mixed with exploration mu, then multiplied by beta eta + (1 - beta) (1 - eta).
     """
     quality = np.array(eta)
-    variance = bit_noise(epsilon) ** 2 * (1 / adopters + 1 / heard)
+    variance = bit_noise(epsilon) ** 2 * (1 / adopters + 1 / received)
     sd = np.sqrt(variance)[:, None]
     gain = BETA * quality + (1 - BETA) * (1 - quality)
     shares = np.full((len(adopters), len(quality)), 1 / len(quality))
@@ -116,9 +118,9 @@ def mean_dynamics(eta: Sequence[float], epsilon: float | None, adopters: Floats,
     return np.asarray(quality.max() - earned / rounds)
 
 
-def sigma(epsilon: float | None, adopters: float, heard: float) -> float:
+def sigma(epsilon: float | None, adopters: float, received: float) -> float:
     """Standard deviation of an agent's estimate of a share near 0."""
-    return bit_noise(epsilon) * math.sqrt(1 / adopters + 1 / heard)
+    return bit_noise(epsilon) * math.sqrt(1 / adopters + 1 / received)
 
 
 def lift(eta: Sequence[float], sd: float, delta: float = DELTA) -> tuple[float, float]:
@@ -151,8 +153,8 @@ def agents_needed(options: int, epsilon: float, growth: str, rounds: int = 10_00
     while True:
         logs = np.linspace(low, high, 9)
         adopters = np.exp(np.minimum(logs, 700)) / 2
-        heard = H / 2 * (np.exp(logs / 2) if growth == "root" else logs**2)
-        values = mean_dynamics(ordered_means(options), epsilon, adopters, heard, rounds)
+        received = H / 2 * (np.exp(logs / 2) if growth == "root" else logs**2)
+        values = mean_dynamics(ordered_means(options), epsilon, adopters, received, rounds)
         if values[-1] > BOUND:
             low, high = high, 2 * high
             if high > 10_000:

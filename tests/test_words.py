@@ -1,0 +1,65 @@
+"""Public names are the field's words: the vocabulary of CONTRIBUTING, 'Words'."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("envs", "policies", "wrappers", "bench", "src/taciturn", "papers/src")
+LIBRARIES = {"tell"}  # what others call so: the end of a file's `seek`, and half of evolution's ask and tell
+
+
+def old_words() -> dict[str, str]:
+    """`{word: the field's word}`, by the table of CONTRIBUTING."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+) \| (.+) \|$", text.partition("| not | but |")[2].partition("\n\n")[0], re.MULTILINE)
+    return {word: new for old, new in rows[1:] for word in old.split(", ")}
+
+
+def public_names(tree: ast.AST) -> Iterator[str]:
+    """The names of classes, functions, their arguments, and fields."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        if isinstance(node, ast.arg):
+            yield node.arg
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        if isinstance(node, ast.ClassDef):
+            yield from (
+                one.target.id
+                for one in node.body
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            )
+
+
+def parts(name: str) -> list[str]:
+    """The words of a name, `takes_part` or `TakesPart`."""
+    return re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", name).lower())
+
+
+def wrong(source: str) -> list[str]:
+    """The public names in a source that have an old word."""
+    words = old_words()
+    return [
+        f"{name} ({', '.join(words[part] for part in parts(name) if part in words)})"
+        for name in public_names(ast.parse(source))
+        if not name.startswith("_") and name not in LIBRARIES and words.keys() & set(parts(name))
+    ]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_public_names_are_the_fields_words(folder: str) -> None:
+    files = [file for file in (ROOT / folder).rglob("*.py") if not file.is_symlink()]
+    assert files
+    found = {str(file.relative_to(ROOT)): wrong(file.read_text(encoding="utf-8")) for file in files}
+    assert not {file: names for file, names in found.items() if names}
+
+
+@pytest.mark.parametrize("planted", ["def f(seat): ...", "class Twin: ...", "class A:\n    deaf: int", "self.laws = 1"])
+def test_an_old_word_is_found(planted: str) -> None:
+    assert wrong(planted)
+    assert not wrong("def restore(kept): ...")

@@ -10,13 +10,21 @@ from taciturn.registry import UnknownName, make_world
 from taciturn.validation import shown as spelled
 
 
-def entries(option: str, texts: list[str]) -> dict[str, Any]:
-    """`{key: value}` from `key=value`; values are JSON if they parse as such, else text."""
-    known: dict[str, Any] = {}
-    for entry in texts:
+def pairs(option: str, texts: list[str] | None) -> dict[str, str]:
+    """`{key: text}` from `key=text`."""
+    found: dict[str, str] = {}
+    for entry in texts or []:
         key, equals, text = entry.partition("=")
         if not equals or not key:
             raise ValueError(f"{option} must be key=value, not {spelled(entry)}")
+        found[key] = text
+    return found
+
+
+def entries(option: str, texts: list[str]) -> dict[str, Any]:
+    """`{key: value}` from `key=value`; values are JSON if they parse as such, else text."""
+    known: dict[str, Any] = {}
+    for key, text in pairs(option, texts).items():
         try:
             known[key] = parsed(text)
         except ValueError as error:
@@ -48,7 +56,7 @@ def actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
 def policies_by_name(names: str, settings: list[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """`{name: policy}` from names with commas between them, and the environment's parameters, from `key=value`."""
     own, others = split_settings(settings)
-    asked = list(dict.fromkeys(filter(None, names.split(","))))
+    asked = list(dict.fromkeys(filter(None, map(str.strip, names.split(",")))))
     if not asked:
         raise ValueError(f"--policy must name policies, with commas between them, not {names!r}")
     if len(asked) == 1:

@@ -1,6 +1,7 @@
 """Agents from outside act as the policies do: functions, models of learning libraries, and the files that these have
 saved."""
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -194,7 +195,11 @@ def test_the_statistics_of_training_are_used(tmp_path: Path) -> None:
     model = PPO("MlpPolicy", rows, n_steps=64, batch_size=64, seed=0, device="cpu")
     model.learn(400)
     model.save(tmp_path / "model.zip")
-    plain = rate(f"sb3:{tmp_path}/model.zip")
+    with pytest.raises(ValueError, match=r"model\.zip: policy must come with the statistics of its training"):
+        bring(f"sb3:{tmp_path}/model.zip")
+    with pytest.raises(ValueError, match="policy must come with the statistics of its training"):
+        bring(PPO.load(tmp_path / "model.zip"))
+    plain = rate(bring(f"sb3:{tmp_path}/model.zip", normalize=False))
     rows.save(str(tmp_path / "vecnormalize.pkl"))
     beside = rate(f"sb3:{tmp_path}/model.zip")
     rows.training = False
@@ -207,7 +212,65 @@ def test_the_statistics_of_training_are_used(tmp_path: Path) -> None:
     first = stopping().reset(seed=4)[0][:, 0]
     np.testing.assert_array_equal(seen[0], rows.normalize_obs(first))
     assert not np.array_equal(seen[0], first)
-    assert rate(f"sb3:{tmp_path}/model.zip") == plain
+    assert plain != beside
+    # Of the model, by its name or a callback's, and of another one.
+    for name, statistics in (
+        ("model", "model_vecnormalize.pkl"), ("ppo_400_steps", "ppo_vecnormalize_400_steps.pkl"),
+        ("best", "vec_normalize.pkl"),
+    ):  # fmt: skip
+        (tmp_path / name).mkdir()
+        model.save(tmp_path / name / f"{name}.zip")
+        shutil.copy(moved, tmp_path / name / statistics)
+        assert rate(f"sb3:{tmp_path / name / name}.zip") == beside
+
+
+def moments(mean: Any, var: Any, **changes: Any) -> Any:
+    """The statistics of a VecNormalize, without an environment."""
+    found = VecNormalize(RowsVecEnv(stopping(), seed=0))
+    found.obs_rms.mean, found.obs_rms.var = np.array(mean), np.array(var)
+    vars(found).update(changes)
+    return found
+
+
+def test_statistics_are_the_models_own(tmp_path: Path) -> None:
+    """A model that saw plain observations does without those of another one; one that saw normalised ones is refused
+    with them."""
+    (role,) = stopping().roles.values()
+    space = role.layout.space()
+    far, size = np.full(space.shape, 1e6), np.ones(space.shape)
+    model = made(PPO, stopping(), n_steps=4, batch_size=4)
+    model.learn(4)
+    model.save(tmp_path / "plain.zip")
+    plain = rate(model)
+    model._last_obs = model._last_obs * 0 - 1
+    model.save(tmp_path / "normal.zip")
+    moments(far, size).save(str(tmp_path / "vecnormalize.pkl"))
+    assert rate(f"sb3:{tmp_path}/plain.zip") == plain
+    with pytest.raises(ValueError, match=r"normal\.zip must come with its own statistics: without"):
+        bring(f"sb3:{tmp_path}/normal.zip")
+    for name in ("plain", "normal"):
+        with pytest.raises(ValueError, match=rf"{name}\.zip must come with its own statistics: without"):
+            bring(f"sb3:{tmp_path}/{name}.zip", normalize=tmp_path / "vecnormalize.pkl")
+    moments([0.0, 1.0], [1.0, 1.0]).save(str(tmp_path / "vecnormalize.pkl"))
+    assert rate(f"sb3:{tmp_path}/plain.zip") == plain
+    with pytest.raises(ValueError, match=r"has statistics of shape \(2,\), and the model observes \(5,\)"):
+        bring(f"sb3:{tmp_path}/normal.zip")
+    # Rewards alone were normalised.
+    found = VecNormalize(RowsVecEnv(stopping(), seed=0), norm_obs=False)
+    found.save(str(tmp_path / "vecnormalize.pkl"))
+    assert rate(f"sb3:{tmp_path}/plain.zip") == plain
+    with pytest.raises(ValueError, match="statistics of its training"):
+        bring(f"sb3:{tmp_path}/normal.zip")
+
+
+def test_a_space_without_bounds_is_not_an_environments_own() -> None:
+    """As that of Gymnasium's NormalizeObservation."""
+    model = made(PPO, stopping())
+    model.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, model.observation_space.shape)
+    with pytest.raises(ValueError, match="statistics of its training"):
+        bring(model)
+    bring(Predictor(model, normalize=lambda rows: rows))
+    bring(Predictor(model, normalize=False))
 
 
 class SeesAll:

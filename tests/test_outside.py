@@ -2,6 +2,7 @@
 sound one."""
 
 import base64
+import copy
 import io
 import json
 import pickle
@@ -17,6 +18,7 @@ import onnx
 import pytest
 import torch
 from cases import platform_side
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from sb3_contrib import ARS, QRDQN, TQC, TRPO, CrossQ, RecurrentPPO
 from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 from stable_baselines3.common.torch_layers import FlattenExtractor
@@ -39,6 +41,7 @@ from taciturn.cli import main
 from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import Population
 from taciturn.policies import Policy, TabularQ
+from taciturn.policies.external import inert
 from taciturn.policies.trust import key_file, made_here, signed
 from taciturn.wrappers.sb3 import RowsVecEnv
 
@@ -824,6 +827,40 @@ def test_malformed_models_are_refused_and_run_nothing(saved: bytes, tmp_path: Pa
         assert not mark.exists()
 
     each(MODELS, attempt)
+
+
+def of_gym(space: Any) -> bytes:
+    """A pickle of a space as Gym 0.21 wrote it."""
+    state = {name: one for name, one in vars(space).items() if name not in ("start", "_np_random", "low_repr")}
+    made = copy.copy(space)
+    made.__dict__ = state
+    found = pickle.dumps(made, 3).replace(b"gymnasium.spaces", b"gym.spaces")
+    assert b"gymnasium" not in found
+    return found
+
+
+@pytest.mark.parametrize("space", [Box(0, 3, (5,)), Discrete(2), MultiDiscrete([2, 3]), MultiBinary(2)])
+def test_spaces_of_gym_are_those_of_gymnasium(space: Any) -> None:
+    assert inert.value(inert.inert(of_gym(space))) == space
+
+
+def test_models_from_before_gymnasium_are_read(saved: bytes, tmp_path: Path) -> None:
+    parts = parts_of(saved)
+    data = json.loads(parts["data"])
+    (role,) = stopping().roles.values()
+    for name, space in (("observation_space", role.layout.space()), ("action_space", role.action_space)):
+        data[name] = {":serialized:": base64.b64encode(of_gym(space)).decode()}
+    parts |= {"data": json.dumps(data).encode(), "_stable_baselines3_version": b"1.6.2"}
+    (tmp_path / "new.zip").write_bytes(saved)
+    runs = [
+        taciturn.simulate(stopping(), agent, seed=0).metrics["rate"]
+        for agent in (f"sb3:{tmp_path}/new.zip", archived(parts, tmp_path / "old.zip"))
+    ]
+    np.testing.assert_array_equal(*runs)
+    data["policy_kwargs"] = {":serialized:": base64.b64encode(pickle.dumps({"net_arch": [8]})).decode()}
+    parts["data"] = json.dumps(data).encode()
+    with pytest.raises(ValueError, match=r"old\.zip is not: .*version 1\.6\.2 has saved it, .*: train it anew"):
+        bring(archived(parts, tmp_path / "old.zip"))
 
 
 @pytest.mark.parametrize("name", ["policy_class", "action_space"])

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -116,17 +116,33 @@ class Predictor(RowPolicy):
             fewer arguments.
         deterministic: whether to ask for its best action instead of a random one.
         normalize: a function applied to observations first; None: the statistics that the model was trained with, if it
-            has any.
+            has any; False: no function, whatever it was trained with.
+
+    Raises:
+        ValueError: the model was trained on observations that a function had changed, such as normalised ones, and
+            there is none.
     """
 
     def __init__(
-        self, model: Any, *, deterministic: bool = True, normalize: Callable[[Array], Any] | None = None
+        self,
+        model: Any,
+        *,
+        deterministic: bool = True,
+        normalize: Callable[[Array], Any] | Literal[False] | None = None,
     ) -> None:
         spaces = tuple(getattr(model, name, None) for name in ("observation_space", "action_space"))
         super().__init__(spaces if all(isinstance(one, gymnasium.Space) for one in spaces) else None)  # type: ignore[arg-type]
         self.model, self.deterministic = model, deterministic
         statistics = getattr(model, "get_vec_normalize_env", lambda: None)()
-        self._normalize = normalize or getattr(statistics, "normalize_obs", None)
+        if normalize is None:
+            normalize = getattr(statistics, "normalize_obs", None)
+            if statistics is None and not plain(spaces[0], getattr(model, "_last_obs", None)):
+                raise ValueError(
+                    "policy must come with the statistics of its training, vecnormalize.pkl beside model.zip or "
+                    "normalize=, because it saw observations that are normalised, or changed in another way "
+                    "(normalize=False: play it without)"
+                )
+        self._normalize = normalize or None
         self._takes = named(model.predict)
 
     def begin(self, view: PublicView) -> None:
@@ -168,6 +184,20 @@ class Predictor(RowPolicy):
             rows_of(kept)[places] = rows_of(new)
 
         each(put, self._state, state)
+
+
+def plain(space: Any, last: Any) -> bool:
+    """Whether a model can have seen an environment's own observations: their space is bounded in every world, and the
+    last ones of its training [..., D], if it holds them, lie in it."""
+    if not isinstance(space, gymnasium.spaces.Box):
+        return True
+    return space.is_bounded() and (last is None or within(space, last))
+
+
+def within(space: gymnasium.spaces.Box, observations: Any, slack: float = 0.0) -> bool:
+    """Whether observations [..., D] lie in a space that is larger by `slack` of its size at either side; NaN does."""
+    room = slack * (space.high - space.low)
+    return not ((observations < space.low - room) | (observations > space.high + room)).any()
 
 
 def rows_of(state: Array) -> Array:

@@ -107,7 +107,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
         css=_beside("report.css"),
         script=_beside("report.js"),
         about=documentation("leaderboard", "How scores are computed") if standing else "",
-        warning=_warning(f"A quick run: shorter than a full one, and {most} seeds at most.") if quick else "",
+        warning=_warning(f"A quick run: shorter than a full one, and at most {counted(most, 'seed')} of each agent.") if quick else "",
         opening=f"<div class=opening>{''.join(opening)}<ul>{''.join(told)}</ul></div>" if told else "",
         answers="".join(
             [
@@ -194,8 +194,8 @@ def print_known(study: Study, results: Results, console: Console) -> None:
     print_table(found, console)
     console.print(found.note, highlight=False)
     seeds = [len(group.seeds) for group in results]
-    each = "a seed" if max(seeds) == 1 else f"{max(seeds)} seeds"
-    console.print(f"\nThis quick run: {sum(seeds):,} cells, {each} of each agent: not ranked.", highlight=False)
+    each = counted(max(seeds), "seed")
+    console.print(f"\nThis quick run: {counted(sum(seeds), 'cell')}, {each} of each agent: not ranked.", highlight=False)
     rows = [
         (named(study, group, results), *(f"{number(group.mean(name))} {name}" for name in list(group.metrics)[:2]))
         for group in results
@@ -247,7 +247,7 @@ def _section(
 ) -> str:
     finished = sum(len(group.seeds) for group in results)
     seeds = sorted({int(seed) for group in results for seed in group.seeds})
-    facts = [f"{len(results)} configurations", f"seeds {ranges(seeds)}", describe(results.constant)]
+    facts = [counted(len(results), 'configuration'), f"seeds {ranges(seeds)}", describe(results.constant)]
     missing = f"{planned - finished} of {planned} cells are missing: they failed or the run was stopped."
     parts = [
         f'<section id="{study.name}"><h2>{escape(study.title)}</h2>',

@@ -180,7 +180,7 @@ def quiet(group: Group) -> bool:
 def not_ranked(results: Results) -> str:
     """Such as "2 seeds, not ranked", of a quick run; empty for a full one."""
     quick = [one.seeds.size for one in results if "replicas" in one.config]
-    return f"{max(quick)} seeds, not ranked" if quick else ""
+    return f"{counted(max(quick), 'seed')}, not ranked" if quick else ""
 
 
 def boards(results: Results) -> list[Board]:

@@ -92,6 +92,18 @@ def test_list_names_everything(run: Run) -> None:
     assert "Voter" not in stopping
 
 
+def test_lists_have_whole_sentences(run: Run) -> None:
+    """A docstring's first sentence may have several lines, and what is said after it is another one."""
+    found = json.loads(run("list", "--json")[1])
+    for kind in ("policies", "mechanisms"):
+        for name, text in found[kind].items():
+            assert re.fullmatch(
+                r"[^\n]*[a-z0-9)\]][.?](?: It knows the hidden truth\.)?(?: Its agents share a mind\.)?", text
+            ), name
+    oracle = found["policies"]["CentralisedOracle"]
+    assert oracle.endswith("an upper bound on the gain from communication. Its agents share a mind.")
+
+
 def test_list_of_one_kind(run: Run) -> None:
     assert list(json.loads(run("list", "mechanisms", "--json")[1])) == ["mechanisms"]
     shown = run("list", "mechanisms")[1]

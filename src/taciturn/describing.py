@@ -2,7 +2,6 @@
 by its name."""
 
 import inspect
-import shutil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from taciturn.envs.core import Layout, Population, World
 from taciturn.mechanism_names import named_mechanisms
 from taciturn.policies import Learner
 from taciturn.registry import UnknownName, entry, given, make_world, needed, policies, worlds
-from taciturn.terminal import aligned
+from taciturn.terminal import aligned, window
 from taciturn.validation import in_any_case
 
 
@@ -25,9 +24,8 @@ class Description(NamedTuple):
 
     def __str__(self) -> str:
         heading = ["", "Parameters, with their defaults"] if self.parameters else []
-        width = max(shutil.get_terminal_size().columns, 60)
-        documentation = self.documentation.replace("`", "")
-        return aligned([self.name, *self.facts, *heading, *self.parameters, "", documentation], indent=2, width=width)
+        rows = [self.name, *self.facts, *heading, *self.parameters, "", self.documentation.replace("`", "")]
+        return aligned(rows, indent=2, width=window())
 
     def told(self) -> dict[str, Any]:
         """The same as JSON values."""

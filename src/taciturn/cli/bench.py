@@ -13,6 +13,7 @@ from taciturn.cli.output import interrupted, print_json
 from taciturn.cli.report import print_report
 from taciturn.cli.verify import KEPT, KEPT_OF_PAPERS, stored_files
 from taciturn.registry import UnknownName
+from taciturn.terminal import counted
 
 if TYPE_CHECKING:
     from taciturn.bench.store import Store
@@ -74,7 +75,7 @@ def run_studies(
         print_json({"shard": shard} | about)
     else:
         finished = summary.planned - len(failed)
-        print(f"{finished} cells of shard {shard}: {out} (taciturn gather puts all shards together)")
+        print(f"{counted(finished, 'cell')} of shard {shard}: {out} (taciturn gather puts all shards together)")
     if failed:
         raise ValueError(f"{len(failed)} of {summary.planned} cells failed: see {store.failed}")
 

@@ -8,12 +8,12 @@ from typer import Argument, Option, Typer
 
 from taciturn.cli.arguments import any_says, mechanisms_of, pairs, policies_by_name
 from taciturn.cli.options import CODE, Json, Trust
-from taciturn.cli.output import counted, print_json
+from taciturn.cli.output import print_json
 from taciturn.envs.core import integer
 from taciturn.privacy.spending import COVERS
 from taciturn.registry import make_world
 from taciturn.simulation import simulate
-from taciturn.terminal import aligned
+from taciturn.terminal import aligned, counted
 from taciturn.validation import shown as spelled
 
 logged = Typer(

@@ -46,6 +46,7 @@ from taciturn.bench.tasks import (
 )
 from taciturn.bench.tasks.contest import PLAIN_PPO
 from taciturn.registry import own_policies, policy_class
+from taciturn.terminal import counted
 
 MEMORYLESS, REMEMBERS, POOLED, TRUTH = "memoryless", "with memory", "pooled", "knows the truth"
 FREE, UNDER = "All agents of each task", "All agents under totals"

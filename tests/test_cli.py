@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,7 +99,7 @@ def test_lists_have_whole_sentences(run: Run) -> None:
     for kind in ("policies", "mechanisms"):
         for name, text in found[kind].items():
             assert re.fullmatch(
-                r"[^\n]*[a-z0-9)\]][.?](?: It knows the hidden truth\.)?(?: Its agents share a mind\.)?", text
+                r"[^\n]*[a-z0-9)\]"][.?](?: It knows the hidden truth\.)?(?: Its agents share a mind\.)?", text
             ), name
     oracle = found["policies"]["CentralisedOracle"]
     assert oracle.endswith("an upper bound on the gain from communication. Its agents share a mind.")
@@ -383,6 +384,75 @@ def test_logged_bandit_end_to_end(run: Run, tmp_path: Path) -> None:
     code, _, err = run("logged", "bandit", "log.csv", "--policy", "OracleItem")
     assert (code, len(err.splitlines())) == (1, 1)
     assert "hidden truth" in err
+
+
+# For each command what it refuses, with a folder or file `new` that it would write.
+WRITES: dict[str, list[str]] = {
+    "run": ["nowhere --policy Random", "round_stopping --policy Nobody", "round_stopping --policy Random --runs 0"],
+    "train": [
+        "nowhere --steps 9 --out new", "round_stopping --out new", "round_stopping --steps 0 --out new",
+        "round_stopping --steps 9 --algorithm Nobody --out new", "round_stopping --steps 9 --set policy.x=1 --out new",
+        "round_stopping --steps 9 --set x=1 --out new", "round_stopping --steps 9 --num-envs 0 --out new",
+        "round_stopping --steps 9 --evaluations 0 --out new", "round_stopping --steps 9 --seed -1 --out new",
+        "round_stopping --steps 9 --settings none.yaml --out new", "gossip_bandit --steps 9 --privacy No:1 --out new",
+        "round_stopping --steps 9 --out file", "gossip_bandit/crowd --steps 9 --out new",
+    ],
+    "bench": [
+        *(f"tiny --out new {wrong}" for wrong in (
+            "--backend ray", "--backend none", "--workers 0", "--timeout 0", "--timeout 1 --backend serial",
+            "--shard 3/2", "--shard x", "--where policy=c", "--where x", "--agent Random",
+        )),
+        "nothing --out new", "--agent Nobody --out new", "tiny --out file", "--agent json:dumps --out new", "",
+    ],
+    "reproduce": ["nobody --out new", "tiny2024/9.9 --backend ray --out new", "tiny2024/9.9 --workers 0 --out new", ""],
+    "gather": ["none --out new", "file --out new", "done", "done --out done", "strange --out new"],
+    "report": ["none", "file", "strange"],
+    "submit": ["none --to new", "done --to new", "file --to new"],
+    "leaderboard": ["none", "done", "file"],
+    "audit": [
+        "Nothing:1 --plot new.png", "Laplace:1 --plot none/new.png", "Laplace:1 --plot new.xyz",
+        "Laplace:1 --trials 0 --plot new.png", "Laplace:1 --confidence 2 --plot new.png",
+        "Laplace:1 --env nowhere --plot new.png", "Laplace:1 --method guess --plot new.png",
+    ],
+    "verify": ["nothing", "--kept done", "--cells 0", "--workers 0"],
+    "compile": ["nowhere"],
+    "list": ["nothing"],
+    "show": ["nothing"],
+    "logged": ["ratings none --policy Random", "bandit file --policy Random", "bandit none --policy Random"],
+}  # fmt: skip
+
+
+def tree(folder: Path) -> dict[str, int]:
+    """What a folder holds, with the time at which each part of it was written."""
+    return {str(one): one.stat().st_mtime_ns for one in [folder, *folder.rglob("*")]}
+
+
+@pytest.mark.parametrize("command", WRITES)
+def test_what_is_refused_is_refused_before_anything_is_written(
+    command: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the right command is not told that the folder is not empty."""
+    monkeypatch.setitem(sys.modules, "ray", None)
+    Path("file").write_text("not of taciturn\n", encoding="utf-8")
+    assert run("bench", "tiny", "--backend", "serial", "--out", "done")[0] == 0
+    shutil.copytree("done", "strange")
+    for name in ("manifest.json", "plan.json"):
+        path = Path("strange", name)
+        path.write_text(path.read_text(encoding="utf-8").replace('"tiny"', '"strange"'), encoding="utf-8")
+    before = tree(Path())
+    for words in WRITES[command]:
+        code, out, err = run(command, *shlex.split(words))
+        assert (code in (1, 2), len(err.strip().splitlines())) == (True, 1), (words, out, err)
+        assert tree(Path()) == before, words
+
+
+def test_refusals_of_every_command_are_tried() -> None:
+    from typer.main import get_command
+
+    from taciturn.cli.app import app
+
+    known: Any = get_command(app)
+    assert set(WRITES) == set(known.commands)
 
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def test_every_world_has_every_kind_of_agent() -> None:
 def test_who_plays_one_step_and_not_the_next_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     stop = config("round_stopping_v0", "mine") | {"kind": YOURS}
     for first, then, fits in ((1, 1, True), (1, 7, False)):
-        actions = iter([first, *[then] * 20])
+        actions = iter([first, *[then] * 200])
         monkeypatch.setattr(
             kinds, "bring", lambda _, given=actions: bring(lambda rows: np.full(len(rows), next(given)))
         )
@@ -143,7 +143,8 @@ def test_an_agent_of_the_users_own_takes_part_where_it_fits(tmp_path: Path, monk
         "MlpPolicy", RowsVecEnv(playing.population(stopping, 1, "training"), seed=0), n_steps=8, batch_size=8
     )
     model.save("model.zip")
-    (study,) = kinds.joined([load_studies()["agents"]], ["three:act", "sb3:model.zip"])
+    (study,), told = kinds.joined([load_studies()["agents"]], ["three:act", "sb3:model.zip"])
+    assert sum(line.startswith("sb3:model.zip does not fit ") for line in told) == 7
     assert isinstance(study, kinds.KindsOfAgents)
     cells = study.cells(quick=True)
     own = [cell for cell in cells if cell.config["kind"] == YOURS]

@@ -29,7 +29,7 @@ import taciturn
 from taciturn.agents import bring
 from taciturn.bench.cells import parquet
 from taciturn.bench.comparisons import kinds
-from taciturn.bench.comparisons.kinds import KindsOfAgents, places
+from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.results import RUNS, Cell, Result
 from taciturn.bench.scores import FREE, leaderboard
 from taciturn.bench.store import Store, StoreError, environment
@@ -379,12 +379,12 @@ def test_an_oracle_of_ones_own_is_marked_where_its_module_is_not_there(monkeypat
     """That it knows the truth is kept with its results."""
     monkeypatch.setitem(sys.modules, "theirs", sys.modules[__name__])
     monkeypatch.setattr(kinds, "CONTESTS", {"round_stopping_v0": CONTESTS["round_stopping_v0"]})  # one will do
-    config = next(places("theirs:Sees"))
+    config = KindsOfAgents().trial("theirs:Sees").places[0]
     monkeypatch.delitem(sys.modules, "theirs")
     study = KindsOfAgents()
     assert study.knows_truth(config)
     assert not study.knows_truth(config | {"knows_truth": False})
-    assert "knows_truth" not in next(places("Random"))
+    assert "knows_truth" not in KindsOfAgents().trial("Random").places[0]
 
 
 def test_text_of_a_submission_is_no_markup(

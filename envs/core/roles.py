@@ -33,6 +33,11 @@ class Layout:
         self.low = np.concatenate([np.full(s, low, np.float32) for s, low, _ in fields.values()])
         self.high = np.concatenate([np.full(s, high, np.float32) for s, _, high in fields.values()])
 
+    @property
+    def named(self) -> str:
+        """The fields, with their sizes where these are not 1, as in "counts [5], received"."""
+        return ", ".join(name if size == 1 else f"{name} [{size}]" for name, (size, _, _) in self.fields.items())
+
     def __repr__(self) -> str:
         return f"Layout({', '.join(f'{name}={field}' for name, field in self.fields.items())})"
 

@@ -85,6 +85,7 @@ class RowFunction(RowPolicy):
     ) -> None:
         super().__init__(spaces)
         self.function = function
+        self.observes = getattr(function, "observes", "")
         self._masked = len(required(function)) > 1
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Population, Rollout, as_policies, begin, join, number, vector
-from taciturn.terminal import aligned
+from taciturn.terminal import aligned, counted
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,5 +1,6 @@
 """The findings of the standing benchmark, a question and a sentence each, which open its report and its page."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 from taciturn.bench.results import Group, Results
@@ -8,7 +9,6 @@ from taciturn.bench.tables import listed, number
 from taciturn.bench.tasks import (
     LEARNED,
     LISTENS,
-    MESSAGES,
     NO_LIMIT,
     PAPER,
     PROTECTED,
@@ -126,7 +126,7 @@ def cheapest(some: Sequence[Board]) -> str:
             continue
         scores = [(one, score.value) for one in board.ranked() if (score := board.score(one)) is not None]
         top = max(reached for _, reached in scores)
-        near = [(heard(one), one, reached) for one, reached in scores if reached >= (1 - WITHIN) * top]
+        near = [(heard(board, one), one, reached) for one, reached in scores if reached >= (1 - WITHIN) * top]
         known = [(count, one, reached) for count, one, reached in near if count is not None]
         if known:
             count, least, reached = min(known, key=lambda one: one[0])
@@ -139,12 +139,13 @@ def cheapest(some: Sequence[Board]) -> str:
     return f"{question} {same}: {listed(found)}, in messages of a run without privacy." if found else ""
 
 
-def heard(group: Group) -> float | None:
+def heard(board: Board, group: Group) -> float | None:
     """The mean number of messages of all agents in a run that anybody listens to; None if it is not known."""
-    if MESSAGES not in group.metrics:
+    sent = board.messages(group)
+    if math.isnan(sent):
         return None
     listens = LISTENS not in group.metrics or bool(group.metrics[LISTENS].any())
-    return group.mean(MESSAGES) if listens else 0.0
+    return sent if listens else 0.0
 
 
 def learns(results: Results) -> str:

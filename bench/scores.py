@@ -41,6 +41,7 @@ from taciturn.bench.tasks import (
     TASKS,
     YOURS,
     Task,
+    first_of,
     sign,
     totals_of,
 )
@@ -125,6 +126,11 @@ class Board(NamedTuple):
     def mean(self, group: Group) -> float:
         """Of the measure, over all seeds."""
         return group.mean(self.task.metric)
+
+    def messages(self, group: Group) -> float:
+        """Of all agents in a run of this task, on average; NaN if they were not counted."""
+        name = MESSAGES if first_of(group.config) == self.task.name else f"{MESSAGES}/{self.task.name}"
+        return group.mean(name) if name in group.metrics else math.nan
 
     def best(self, *kinds: str, information_: str | None = None, half: int = 0) -> Group | None:
         """The best of some kinds (none given: of all but yours), chosen by the first half of its seeds, or the
@@ -410,7 +416,7 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
                 f"{task_name(board.task)}{at_total(board.task.total)}", str(places.get(id(one), NONE)),
                 board.label(one), one.config["kind"], information(one), score_text(board.score(one)),
                 mean_of(board, one), score_text(board.silenced(one)), failed(board, one),
-                number(one.mean(MESSAGES)) if MESSAGES in one.metrics else NONE, spent_text(one),
+                NONE if math.isnan(sent := board.messages(one)) else number(sent), spent_text(one),
                 *([] if free else [board.task.covers]), *answers,
             ))  # fmt: skip
     columns: tuple[str, ...] = (
@@ -456,8 +462,8 @@ def mean_of(board: Board, group: Group) -> str:
 
 def failed(board: Board, group: Group) -> str:
     """The share of single runs that are worse than random play on average."""
-    if math.isnan(board.chance()) or RUNS not in group.curves:
-        return NONE
+    if math.isnan(board.chance()) or RUNS not in group.curves or first_of(group.config) != board.task.name:
+        return NONE  # only runs of a configuration's first task are stored one by one
     runs = np.array([values for _, values in group.curves[RUNS]])
     return f"{(sign(board.task.measure) * (runs - board.chance()) < 0).mean():.0%}"
 
@@ -469,7 +475,8 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
         for one in [*board.ranked(), *board.unranked()]:
             score = board.score(one) or Estimate(math.nan, math.nan, math.nan)
             numbers = dict(zip(("score", "low", "high"), score, strict=True)) | {"mean": board.mean(one)}
-            numbers |= {name: one.mean(name) if name in one.metrics else math.nan for name in (MESSAGES, EPSILON)}
+            numbers |= {MESSAGES: board.messages(one)}
+            numbers |= {EPSILON: one.mean(EPSILON) if EPSILON in one.metrics else math.nan}
             numbers |= {EPSILON: math.inf} if pools(one) else {}
             about = {"task": board.task.id, "policy": board.label(one), "kind": one.config["kind"]}
             about |= {"information": information(one), "total": board.task.total, "covers": board.task.covers}

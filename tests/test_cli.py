@@ -99,7 +99,7 @@ def test_lists_have_whole_sentences(run: Run) -> None:
     for kind in ("policies", "mechanisms"):
         for name, text in found[kind].items():
             assert re.fullmatch(
-                r"[^\n]*[a-z0-9)\]"][.?](?: It knows the hidden truth\.)?(?: Its agents share a mind\.)?", text
+                r"[^\n]*[A-Za-z0-9)\]\"][.?](?: It knows the hidden truth\.)?(?: Its agents share a mind\.)?", text
             ), name
     oracle = found["policies"]["CentralisedOracle"]
     assert oracle.endswith("an upper bound on the gain from communication. Its agents share a mind.")

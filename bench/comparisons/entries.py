@@ -18,8 +18,8 @@ from taciturn.bench.tasks import (
     ORACLE,
     RETURN,
     SILENCED,
-    STANDARD,
     YOURS,
+    first_of,
     tasks_of,
     totals_of,
 )
@@ -43,12 +43,12 @@ def check_entry(group: Group, own: list[Config], seeds: range) -> None:
     if not set(group.seeds.tolist()) <= set(seeds):
         raise ValueError(f"seeds must be of those from 0 to {seeds[-1]}, not {shown(group.seeds.tolist())}")
     contest = CONTESTS[config["env"]]
-    name = config["tasks"][0] if config["kind"] in MARKS else config.get("size", STANDARD)
-    measure = next(task for task in tasks_of(config["env"]) if task.name == name).metric
+    measure = next(task for task in tasks_of(config["env"]) if task.name == first_of(config)).metric
     bounds = {task.metric: contest.bounds for task in tasks_of(config["env"])}
     bounds |= {f"{measure}/{SILENCED}": contest.bounds}
     bounds |= {RETURN: (-math.inf, math.inf), POOLS: (0.0, 1.0), LISTENS: (0.0, 1.0)}
-    bounds |= dict.fromkeys((MESSAGES, EPSILON, "epsilon_message"), (0.0, math.inf))
+    counts = (f"{MESSAGES}/{task.name}" for task in tasks_of(config["env"]) if task.name != first_of(config))
+    bounds |= dict.fromkeys((MESSAGES, EPSILON, "epsilon_message", *counts), (0.0, math.inf))
     if (total := config.get("total", NO_LIMIT)) not in totals_of(config["env"]):
         raise ValueError(f"total must be one of {', '.join(map(str, totals_of(config['env'])))}, not {shown(total)}")
     needed = {measure} if total != NO_LIMIT else {measure, RETURN}

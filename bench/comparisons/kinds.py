@@ -52,6 +52,7 @@ from taciturn.bench.tasks import (
     LEARNED,
     LISTENS,
     MARKS,
+    MESSAGES,
     NO_LIMIT,
     ORACLE,
     PAPER,
@@ -163,6 +164,8 @@ class KindsOfAgents(Study):
             runs = max(replicas // HELD_OUT_SHARE, 1) if task.held_out else replicas
             result: Played = played(task, agent, one, runs, cell.seed, way) if place else first
             means[task.metric] = float(result.metrics[task.measure].mean())
+            if place:
+                means[f"{MESSAGES}/{task.name}"] = result.spent[MESSAGES]
         means |= {RETURN: float(first.metrics[RETURN].mean()), **first.spent}
         scores = first.metrics[tasks[0].measure]
         listens = CONTESTS[one["env"]].hears and total == NO_LIMIT and one["kind"] not in (*MARKS, ORACLE)

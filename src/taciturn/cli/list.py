@@ -75,7 +75,7 @@ def list_(
 def _first_sentence(documented: Any) -> str:
     """The first sentence of a docstring, which may have several lines."""
     paragraph = " ".join((documented.__doc__ or "").strip().partition("\n\n")[0].replace("`", "").split())
-    return re.split(r"(?<=[a-z0-9)][.?!]) (?=[A-Z])", paragraph, maxsplit=1)[0]
+    return re.split(r"(?:(?<=[a-z0-9)][.?!])|(?<=[A-Z]{2}\.)) (?=[A-Z])", paragraph, maxsplit=1)[0]
 
 
 def _by_module(lines: dict[str, str]) -> list[tuple[str, str] | str]:

@@ -1,6 +1,7 @@
 """Agents from outside act as the policies do: functions, models of learning libraries, and the files that these have
 saved."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -271,6 +272,30 @@ def test_a_space_without_bounds_is_not_an_environments_own() -> None:
         bring(model)
     bring(Predictor(model, normalize=lambda rows: rows))
     bring(Predictor(model, normalize=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("base.zip", "sb3:base.zip"), ("base", "sb3:base.zip"), ("./base.zip", "sb3:base.zip"), (" base.zip ", "sb3:base.zip"),
+        ("net.onnx", "onnx:net.onnx"), ("actor.pt", "torchrl:actor.pt"), ("nowhere.zip", "sb3:nowhere.zip"),
+        ("mine.py", "mine:NAME, of a class or function in it"), ("mine", "mine:NAME"),
+    ],
+)  # fmt: skip
+def test_a_files_name_alone_is_answered_with_what_to_write(
+    name: str, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in ("base.zip", "mine.py"):
+        Path(file).write_text("", encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(f"policy must say what {name.strip()!r} is: {wanted}")):
+        bring(name)
+
+
+def test_names_are_read_without_spaces_around_them_and_models_without_their_ending(tmp_path: Path) -> None:
+    made(PPO, stopping()).save(tmp_path / "model.zip")
+    assert isinstance(bring(" PPCL"), PPCL)
+    assert rate(f"sb3: {tmp_path}/model") == rate(f"sb3:{tmp_path}/model.zip")
 
 
 class SeesAll:

@@ -311,7 +311,7 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["logged", "bandit", "nothing-here.csv", "--policy", "Random"], ["nothing-here.csv"]),
         (["logged", "bandit", "nothing-here.csv", "--policy", ","], ["--policy", "','"]),
         (
-            ["logged", "bandit", "x.csv", "--policy", "Random,LinUCB", "--set", "policy.alpha=1"],
+            ["logged", "bandit", "x.csv", "--policy", "Random, LinUCB", "--set", "policy.alpha=1"],
             ["policy.alpha", "LinUCB"],
         ),
         (["logged", "bandit", "x.csv", "--policy", "Random", "--set", "num_agents=1"], ["--set", "num_agents"]),
@@ -345,7 +345,7 @@ def test_logged_ratings_end_to_end(run: Run, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = [f"{rng.integers(20)},{rng.integers(8)},{rng.integers(1, 6)},{time}" for time in range(300)]
     (tmp_path / "ratings.csv").write_text("\n".join(["userId,movieId,rating,timestamp", *rows]), encoding="utf-8")
-    words = ["logged", "ratings", "ratings.csv", "--policy", "Random,LinUCB", "--set", "policy.LinUCB.kind=shared"]
+    words = ["logged", "ratings", "ratings.csv", "--policy", "Random, LinUCB", "--set", "policy.LinUCB.kind=shared"]
     words += ["--set", "num_agents=2", "--seeds", "3", "--until", "10"]
     code, out, err = run(*words, "--json")
     found = json.loads(out)
@@ -371,7 +371,7 @@ def test_logged_bandit_end_to_end(run: Run, tmp_path: Path) -> None:
     action, click = rng.integers(0, 3, 200), rng.integers(0, 2, 200)
     rows = [f"a{a},{c},{1 / 3!r},{rng.random()}" for a, c in zip(action, click, strict=True)]
     (tmp_path / "log.csv").write_text("\n".join(["item_id,click,propensity_score,context", *rows]), encoding="utf-8")
-    words = ["logged", "bandit", "log.csv", "--policy", "Random,LinUCB", "--set", "policy.LinUCB.kind=disjoint"]
+    words = ["logged", "bandit", "log.csv", "--policy", "Random, LinUCB", "--set", "policy.LinUCB.kind=disjoint"]
     code, out, err = run(*words, "--estimator", "all", "--json")
     found = json.loads(out)
     assert (code, err, found["uniform"]) == (0, "", True)

@@ -268,6 +268,8 @@ def load_trained(folder: str | Path, *, trust: bool = False, **parameters: Any) 
 def existing(path: str | Path, what: str) -> Path:
     """The path; ValueError if it does not exist."""
     found = Path(path).expanduser()
+    if not found.exists() and what.startswith("a model.zip"):  # Stable-Baselines3's own habit
+        found = Path(f"{found}.zip")
     if not found.exists():
         raise ValueError(f"policy must name {what}, and there is none at {str(path)!r}")
     return found

@@ -41,7 +41,7 @@ def split_settings(settings: list[str] | None) -> tuple[dict[str, Any], dict[str
 
 def actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
     """A policy from its name, or `{role: policy}` from `ROLE=NAME,ROLE=NAME` with parameters named `ROLE.parameter`."""
-    named = dict(part.split("=", 1) for part in policy.split(",") if "=" in part)
+    named = dict(map(str.strip, part.split("=", 1)) for part in policy.split(",") if "=" in part)
     if len(roles) == 1 and not set(named) & set(roles):
         return bring(policy, **own)
     if not named:

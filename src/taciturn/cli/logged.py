@@ -157,7 +157,7 @@ def bandit(
     with bar(stderr(), 1 + len(actors), shown=not as_json) as shown:
         log = read_bandit(
             file,
-            context=context.split(",") if context else None,
+            context=[name.strip() for name in context.split(",")] if context else None,
             context_dim=context_dim,
             items=items,
             position=position,

@@ -227,7 +227,7 @@ def test_the_statistics_of_training_are_used(tmp_path: Path) -> None:
 
 def moments(mean: Any, var: Any, **changes: Any) -> Any:
     """The statistics of a VecNormalize, without an environment."""
-    found = VecNormalize(RowsVecEnv(stopping(), seed=0))
+    found: Any = VecNormalize(RowsVecEnv(stopping(), seed=0))
     found.obs_rms.mean, found.obs_rms.var = np.array(mean), np.array(var)
     vars(found).update(changes)
     return found
@@ -277,7 +277,8 @@ def test_a_space_without_bounds_is_not_an_environments_own() -> None:
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
-        ("base.zip", "sb3:base.zip"), ("base", "sb3:base.zip"), ("./base.zip", "sb3:base.zip"), (" base.zip ", "sb3:base.zip"),
+        ("base.zip", "sb3:base.zip"), ("base", "sb3:base.zip"), ("./base.zip", "sb3:base.zip"),
+        (" base.zip ", "sb3:base.zip"),
         ("net.onnx", "onnx:net.onnx"), ("actor.pt", "torchrl:actor.pt"), ("nowhere.zip", "sb3:nowhere.zip"),
         ("mine.py", "mine:NAME, of a class or function in it"), ("mine", "mine:NAME"),
     ],

@@ -290,7 +290,7 @@ def test_a_wrong_shape_is_told_as_it_was_given() -> None:
     vector.reset(seed=0)
     rows = RowsVecEnv(CASES["consensus"].population(2), seed=0)
     rows.reset()
-    one = np.zeros(parallel.action_space("agent_0").shape, np.int64)
+    one = np.array(parallel.action_space("agent_0").sample())
     told = f"action of role 'agent' must have shape {one.shape}, not {(1, *one.shape)}"
     wrong: list[tuple[Callable[[], Any], str]] = [
         (lambda: env.step([0]), "action of role 'walker' must have shape (), not (1,)"),
@@ -306,7 +306,7 @@ def test_a_wrong_shape_is_told_as_it_was_given() -> None:
             step()
 
 
-class Skips(pettingzoo.utils.BaseParallelWrapper[str, Any, Any]):
+class Skips(pettingzoo.utils.BaseParallelWrapper[str, Any, Any]):  # type: ignore[misc]
     """As SuperSuit's `frame_skip_v0` does it: how often an action is repeated is drawn from the environment's own
     random numbers."""
 

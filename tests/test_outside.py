@@ -852,11 +852,11 @@ def test_models_from_before_gymnasium_are_read(saved: bytes, tmp_path: Path) -> 
         data[name] = {":serialized:": base64.b64encode(of_gym(space)).decode()}
     parts |= {"data": json.dumps(data).encode(), "_stable_baselines3_version": b"1.6.2"}
     (tmp_path / "new.zip").write_bytes(saved)
-    runs = [
+    new, old = [
         taciturn.simulate(stopping(), agent, seed=0).metrics["rate"]
         for agent in (f"sb3:{tmp_path}/new.zip", archived(parts, tmp_path / "old.zip"))
     ]
-    np.testing.assert_array_equal(*runs)
+    np.testing.assert_array_equal(new, old)
     data["policy_kwargs"] = {":serialized:": base64.b64encode(pickle.dumps({"net_arch": [8]})).decode()}
     parts["data"] = json.dumps(data).encode()
     with pytest.raises(ValueError, match=r"old\.zip is not: .*version 1\.6\.2 has saved it, .*: train it anew"):

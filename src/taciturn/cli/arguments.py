@@ -41,7 +41,8 @@ def split_settings(settings: list[str] | None) -> tuple[dict[str, Any], dict[str
 
 def actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
     """A policy from its name, or `{role: policy}` from `ROLE=NAME,ROLE=NAME` with parameters named `ROLE.parameter`."""
-    named = dict(map(str.strip, part.split("=", 1)) for part in policy.split(",") if "=" in part)
+    pieces = (part.partition("=") for part in policy.split(",") if "=" in part)
+    named = {role.strip(): name.strip() for role, _, name in pieces}
     if len(roles) == 1 and not set(named) & set(roles):
         return bring(policy, **own)
     if not named:

@@ -131,7 +131,7 @@ def evaluate(
     found = []
     if "replay" in wanted:
         matched = _replayed(log, actor, seed, progress)
-        weight = np.bincount(matched, minlength=len(log)) * float(len(log.names))
+        weight = np.bincount(matched, minlength=len(log)).astype(np.float64) * len(log.names)
         found.append(
             value("replay", estimators.replay(log.click[matched].astype(np.float64)), weight, float(matched.size))
         )

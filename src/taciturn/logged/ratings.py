@@ -137,9 +137,9 @@ def _item_features(user: Array, item: Array, rating: Array, num_items: int) -> F
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator, svds
 
-    middle, spread = float(rating.mean(dtype=np.float64)), float(rating.std(dtype=np.float64)) or 1.0
+    average, spread = float(rating.mean(dtype=np.float64)), float(rating.std(dtype=np.float64)) or 1.0
     users, column = np.unique(user, return_inverse=True)
-    table = csr_array(((rating - middle) / spread, (item, column)), shape=(num_items, users.size))
+    table = csr_array(((rating - average) / spread, (item, column)), shape=(num_items, users.size))
     length = np.sqrt((table.multiply(table)).sum(1))
     table = (table.multiply(1 / np.maximum(length, 1e-12)[:, None])).tocsr()
     middle = np.asarray(table.sum(0)).ravel() / num_items

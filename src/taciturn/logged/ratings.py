@@ -7,6 +7,7 @@ not on the data. The simulator holds its error on later ratings.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -139,7 +140,7 @@ def _item_features(user: Array, item: Array, rating: Array, num_items: int) -> F
 
     average, spread = float(rating.mean(dtype=np.float64)), float(rating.std(dtype=np.float64)) or 1.0
     users, column = np.unique(user, return_inverse=True)
-    table = csr_array(((rating - average) / spread, (item, column)), shape=(num_items, users.size))
+    table: Any = csr_array(((rating - average) / spread, (item, column)), shape=(num_items, users.size))
     length = np.sqrt((table.multiply(table)).sum(1))
     table = (table.multiply(1 / np.maximum(length, 1e-12)[:, None])).tocsr()
     middle = np.asarray(table.sum(0)).ravel() / num_items

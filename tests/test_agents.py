@@ -264,6 +264,16 @@ def test_statistics_are_the_models_own(tmp_path: Path) -> None:
         bring(f"sb3:{tmp_path}/normal.zip")
 
 
+def test_what_a_model_draws_follows_the_seed_of_the_run(tmp_path: Path) -> None:
+    made(PPO, stopping()).save(tmp_path / "model.zip")
+    agents = [bring(f"sb3:{tmp_path}/model.zip", deterministic=False) for _ in range(2)]
+    before = torch.get_rng_state()
+    one, again, repeated = map(rate, (*agents, agents[0]))
+    assert one == again == repeated
+    assert torch.equal(before, torch.get_rng_state()), "nobody else's numbers are drawn"
+    assert taciturn.simulate(stopping(), agents[0], seed=5).metrics["rate"].tolist() != one
+
+
 def test_a_space_without_bounds_is_not_an_environments_own() -> None:
     """As that of Gymnasium's NormalizeObservation."""
     model = made(PPO, stopping())

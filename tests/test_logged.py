@@ -867,9 +867,10 @@ def test_a_small_log_is_read(tmp_path: Path) -> None:
     both = read_bandit(tmp_path / "log.csv", context_dim=2)
     assert both.catalogue.contexts.shape == (3, 2)
     assert len(np.unique(both.catalogue.contexts, axis=0)) == 3
-    (tmp_path / "plain.csv").write_text("action,reward,pscore\nx,1,0.5\ny,0,0.5\n", encoding="utf-8")
+    (tmp_path / "plain.csv").write_text("action,reward,pscore\nx,True,0.5\ny,false,0.5\n", encoding="utf-8")
     plain = read_bandit(tmp_path / "plain.csv")
     assert plain.uniform
+    assert plain.click.tolist() == [True, False]
     assert plain.catalogue.contexts.tolist() == [[0.5], [0.5]]
     assert len(np.unique(plain.catalogue.items, axis=0)) == 2
 

@@ -905,6 +905,21 @@ def test_what_only_its_own_code_can_load_asks_for_trust(
     assert mark.exists()
 
 
+def test_classes_that_are_stored_by_value_ask_for_trust(tmp_path: Path) -> None:
+    """As one is that was written in a notebook."""
+    source = "class Twice(FlattenExtractor):\n    def forward(self, x):\n        return super().forward(2 * x)\n"
+    known: dict[str, Any] = {"FlattenExtractor": FlattenExtractor, "__name__": "__main__"}
+    exec(source, known)
+    made = model(policy_kwargs={"features_extractor_class": known["Twice"], "net_arch": [4]})
+    made.save(tmp_path / "model.zip")
+    with pytest.raises(ValueError, match=r"model\.zip has what is not of Stable-Baselines3, .* pass --trust"):
+        bring(f"sb3:{tmp_path}/model.zip")
+    found = bring(f"sb3:{tmp_path}/model.zip", trust=True)
+    rows = stopping().reset(seed=0)[0][:, 0]
+    theirs, ours = (one.predict(rows, deterministic=True)[0] for one in (made, found.model))
+    np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize(
     ("algorithm", "policy", "given"),
     [

@@ -46,6 +46,10 @@ class Parts:
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
+    def __call__(self, *args: Any) -> "Parts":
+        """What calling the object would give, as a class that is stored by value is made."""
+        return type(self)(*args)
+
 
 class Keyed(dict[Any, Any]):
     """A dict with plain keys: Python would take for ever over the hash of a tuple of tuples that are all the same."""

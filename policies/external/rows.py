@@ -1,7 +1,9 @@
 """Agents that only map observations to actions: each agent of each replica is a row."""
 
 import inspect
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
 
@@ -116,6 +118,8 @@ class Predictor(RowPolicy):
         model: has `predict(observation, state=..., episode_start=..., deterministic=..., action_masks=...)`, or with
             fewer arguments.
         deterministic: whether to ask for its best action instead of a random one.
+        seeded: whether the random numbers of PyTorch that it draws then follow the seed of the run; if not, the state
+            of PyTorch.
         normalize: a function applied to observations first; None: the statistics that the model was trained with, if it
             has any; False: no function, whatever it was trained with.
 
@@ -129,11 +133,12 @@ class Predictor(RowPolicy):
         model: Any,
         *,
         deterministic: bool = True,
+        seeded: bool = True,
         normalize: Callable[[Array], Any] | Literal[False] | None = None,
     ) -> None:
         spaces = tuple(getattr(model, name, None) for name in ("observation_space", "action_space"))
         super().__init__(spaces if all(isinstance(one, gymnasium.Space) for one in spaces) else None)  # type: ignore[arg-type]
-        self.model, self.deterministic = model, deterministic
+        self.model, self.deterministic, self.seeded = model, deterministic, seeded
         statistics = getattr(model, "get_vec_normalize_env", lambda: None)()
         if normalize is None:
             normalize = getattr(statistics, "normalize_obs", None)
@@ -150,6 +155,7 @@ class Predictor(RowPolicy):
         super().begin(view)
         self._state: Any = None
         self._fresh = np.ones(view.num_envs * self._agents, np.bool_)  # who has not acted yet
+        self._luck: Any = None if self.deterministic or not self.seeded else int(self.rng.integers(2**31))
 
     def restart(self, where: Array) -> None:
         self._fresh |= np.repeat(where, self._agents)
@@ -165,13 +171,31 @@ class Predictor(RowPolicy):
             given["action_masks"] = masks.astype(np.bool_)
         if self._normalize is not None:
             rows = self._normalize(rows)
-        with one_thread():
+        with one_thread(), self._drawing():
             found = self.model.predict(rows, **{name: value for name, value in given.items() if name in self._takes})
         self._fresh[here] = False
         if isinstance(found, tuple):
             found, after = found
             self._keep(after, places)
         return np.asarray(found)
+
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """Within it PyTorch draws what follows the seed of the run."""
+        torch = sys.modules.get("torch")
+        if torch is None or self._luck is None:
+            yield
+            return
+        before = torch.get_rng_state()
+        if isinstance(self._luck, int):
+            torch.manual_seed(self._luck)
+        else:
+            torch.set_rng_state(self._luck)
+        try:
+            yield
+        finally:
+            self._luck = torch.get_rng_state()
+            torch.set_rng_state(before)
 
     def _keep(self, state: Any, places: Array | None) -> None:
         """Store the new state of the agents of these rows."""

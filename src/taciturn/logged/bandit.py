@@ -75,9 +75,9 @@ def read_bandit(
 ) -> BanditLog:
     """Read a log of a bandit, a row for each round, with a header (`taciturn.logged.reading.Table` says which files).
 
-    Columns: `action` (or `item_id`), `click` (0 or 1; or `reward`), `propensity_score` (or `propensity`, `pscore`), and
-    the context; where there are any, `position` and `timestamp`, by which rows must be in order. A column without a
-    name, an index, is ignored.
+    Columns: `action` (or `item_id`), `click` (0 or 1, or False or True; or `reward`), `propensity_score` (or
+    `propensity`, `pscore`), and the context; where there are any, `position` and `timestamp`, by which rows must be in
+    order. A column without a name, an index, is ignored.
 
     Contexts are the numbers of their columns; a column of text gives a 0/1 indicator for each of its texts. With at
     most `context_dim` numbers and no text they are used directly, otherwise as that many principal components. Both are
@@ -130,7 +130,7 @@ def read_bandit(
         parts.append(
             (
                 np.array([known.setdefault(name, len(known)) for name in chunk.ids("action")], np.int64),
-                chunk.numbers("click", "0 or 1", lambda x: (x == 0) | (x == 1)) > 0,
+                chunk.flags("click"),
                 chunk.numbers("propensity", f"a number >= {SMALLEST:g} and <= 1", lambda x: (x >= SMALLEST) & (x <= 1)),
                 time,
                 _raw_contexts(chunk, own, texts),

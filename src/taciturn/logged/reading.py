@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.validation import Array, Floats, missing_extra, shown
+from taciturn.validation import Array, Bools, Floats, missing_extra, shown
 
 Progress = Callable[[float, str], None]
 """Called with the share done, and the task."""
@@ -32,6 +32,7 @@ LARGEST = 1e18  # number: its square is one in double precision, and itself in s
 DELIMITERS = ("::", "\t", ";", "|", ",")
 COMPRESSED: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 DAMAGED = (ValueError, OSError, EOFError, RuntimeError, csv.Error, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
+FLAGS = {"false": 0.0, "true": 1.0}
 MISSING = ("", "na", "n/a", "<na>", "nan", "null", "none")
 DECIMAL = re.compile(r"(-?)\+?0*(\d+?)(?:\.(\d*?)0*)?", re.ASCII)
 
@@ -59,6 +60,12 @@ class Chunk:
         found = _numbers(self.cells[column], as_number)
         self._check(np.isfinite(found) & allowed(found), column, wanted)
         return found
+
+    def flags(self, column: str) -> Bools:
+        """A column of 0 and 1, or of False and True, as bool[rows]; ValueError, with the line, for anything else."""
+        found = _numbers(self.cells[column], lambda cell: FLAGS.get(cell.strip().lower(), as_number(cell)))
+        self._check((found == 0) | (found == 1), column, "0 or 1")
+        return found == 1
 
     def times(self, column: str) -> Floats:
         """A column of numbers, or of dates and times by ISO 8601 (UTC if they do not say), in seconds."""

@@ -167,50 +167,30 @@ class Table:
         if first is None:
             raise ValueError(f"{self.path} is empty: it must have a row for each event")
         header = [cell.strip() for cell in first[1]]
-        found = self._found(header, chosen or {})
-        if found or not plain or all(math.isnan(as_number(cell)) for cell in header):
-            self.columns = header
-            for name, (place, *ignored) in found.items():
-                self.columns[place] = name
-                for other in ignored:
-                    self.columns[other] = ""
-        else:
+        known = {_plain(one): name for name, others in names.items() for one in (name, *others)}
+        self.columns = [known.get(_plain(cell), cell) for cell in header]
+        for name, own in (chosen or {}).items():
+            if name not in names or header.count(own) != 1:
+                wanted = shown(header) if name in names else ", ".join(names)
+                raise ValueError(f"{self.path}, line 1: column {name}={own} must name one of {wanted}")
+            others = ["" if column == name else column for column in self.columns]
+            self.columns = [name if cell == own else other for cell, other in zip(header, others, strict=True)]
+        if plain and not set(names) & set(self.columns) and any(not math.isnan(as_number(cell)) for cell in header):
             self.columns = [*plain, *(f"column {i + 1}" for i in range(len(plain), len(header)))][: len(header)]
             self._rows = itertools.chain([first], self._rows)
-        twice = sorted({name for name in self.columns if name and self.columns.count(name) > 1})
-        if twice:
-            raise ValueError(f"{self.path}, line 1: columns must have different names, and {twice[0]!r} is there twice")
-
-    def _found(self, header: list[str], chosen: Mapping[str, str]) -> dict[str, list[int]]:
-        """`{column: places}` of those that are there: the column, and then what is ignored as another spelling."""
-        for name, own in chosen.items():
-            if name not in self._names or header.count(own) != 1:
-                what = f"one of {', '.join(self._names)}" if name not in self._names else f"one of {shown(header)}"
-                raise ValueError(f"{self.path}, line 1: column {name}={own} must name {what}")
-        taken = {header.index(own): name for name, own in chosen.items()}
-        found = dict[str, list[int]]()
-        for name, others in self._names.items():
-            spellings = {_plain(one) for one in (name, *others)}
-            places = [i for i, one in enumerate(header) if _plain(one) in spellings and taken.get(i, name) == name]
-            if name in chosen:
-                place = header.index(chosen[name])
-                found[name] = [place, *(i for i in places if i != place)]
-            elif len(places) > 1:
-                several = " and ".join(repr(header[i]) for i in places)
-                raise ValueError(
-                    f"{self.path}, line 1: one column must be the {name}, and {several} may be it: choose one, such as "
-                    f"--column {name}={header[places[0]]}"
-                )
-            elif places:
-                found[name] = places
-        return found
+        for name in filter(None, self.columns):
+            same = [cell for cell, column in zip(header, self.columns, strict=True) if column == name]
+            if len(same) > 1:
+                several, choose = " and ".join(map(repr, same)), f": choose one, such as --column {name}={same[0]}"
+                told = f"one column must be the {name}, and {several} may be it{choose * (name in names)}"
+                raise ValueError(f"{self.path}, line 1: {told}")
 
     def require(self, columns: Iterable[str], wanted: str = "") -> None:
         """ValueError if a column is missing; `wanted` says what for."""
         for column in columns:
             if column not in self.columns:
-                others = self._names.get(column)
-                known = f" (or {', '.join(others)}; or name yours: --column {column}=HEADER)" if others else ""
+                others = [*self._names.get(column, ()), f"name yours: --column {column}=HEADER"]
+                known = f" (or {'; or '.join(others)})" * (column in self._names)
                 raise ValueError(
                     f"{self.path}, line 1: there must be a column {column!r}{known}{wanted}, and there are "
                     f"{shown(self.columns)}"

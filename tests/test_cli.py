@@ -623,7 +623,7 @@ def test_the_job_array_of_the_page_gives_the_whole(run: Run, tmp_path: Path, mon
         _, *words = shlex.split(os.path.expandvars(job.replace(" agents ", " tiny ")))
         code, out, err = run(*words, "--backend", "serial")
         assert code == 0, err
-        assert f"cells of shard {task}/{last}: results/shard-{task}" in out
+        assert f" of shard {task}/{last}: results/shard-{task}" in out
     words = [
         str(one) for word in shlex.split(gather)[1:] for one in (sorted(tmp_path.glob(word)) if "*" in word else [word])
     ]

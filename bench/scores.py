@@ -427,7 +427,8 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     note = (
         "Best first, by the mean of all seeds; neighbours in rank may have overlapping intervals. Deaf: the score if "
         "the agent hears another run's messages, about another instance, instead of its own: what listening is worth "
-        "is the difference. A run fails if it is worse than random play on average. Epsilon spent is the accountant's "
+        "is the difference. A run fails if it is worse than random play on average. Messages and runs that fail are of "
+        "the task's own runs (–: not counted). Epsilon spent is the accountant's "
         "total of the agent that spent most. Beats: every classic baseline, every algorithm of the world's paper; the "
         "words of a task hold together at 95%. Of learners the seeds are trainings, of which more than half must be "
         "better, and the intervals allow for failures that these trainings do not show. Who hears nothing has the same "

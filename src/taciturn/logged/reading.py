@@ -34,6 +34,7 @@ COMPRESSED: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZh":
 DAMAGED = (ValueError, OSError, EOFError, RuntimeError, csv.Error, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
 FLAGS = {"false": 0.0, "true": 1.0}
 MISSING = ("", "na", "n/a", "<na>", "nan", "null", "none")
+Reader = type(csv.reader([]))
 DECIMAL = re.compile(r"(-?)\+?0*(\d+?)(?:\.(\d*?)0*)?", re.ASCII)
 
 
@@ -76,7 +77,8 @@ class Chunk:
     def ids(self, column: str) -> list[str]:
         """A column of names, `as_id`; ValueError, with the line, if one is missing."""
         found = list(map(as_id, self.cells[column]))
-        self._check(np.array([bool(one) for one in found]), column, "given")
+        if "" in found:
+            self.refuse(found.index(""), column, "given")
         return found
 
     def _check(self, good: Array, column: str, wanted: str) -> None:
@@ -204,15 +206,14 @@ class Table:
         """
         where, wide, empty = [self.columns.index(name) for name in columns], len(self.columns), True
         while rows := list(itertools.islice(self._rows, CHUNK)):
-            for line, row in rows:
-                if len(row) != wide:
-                    raise ValueError(
-                        f"{self.path}, line {line}: there must be {wide} cells as in the first line, and there are "
-                        f"{len(row)}"
-                    )
-            lines, cells = zip(*rows, strict=True)
-            every, empty = list(zip(*cells, strict=True)), False
-            yield Chunk(self.path, self._unit, lines, {n: every[i] for n, i in zip(columns, where, strict=True)})
+            lines, cells, empty = [line for line, _ in rows], [row for _, row in rows], False
+            if set(map(len, cells)) != {wide}:
+                line, found = next((line, len(row)) for line, row in rows if len(row) != wide)
+                raise ValueError(
+                    f"{self.path}, line {line}: there must be {wide} cells as in the first line, and there are {found}"
+                )
+            texts = {name: tuple([row[i] for row in cells]) for name, i in zip(columns, where, strict=True)}
+            yield Chunk(self.path, self._unit, lines, texts)
         if empty:
             raise ValueError(f"{self.path} is empty: below its header there must be a row for each event")
 
@@ -222,7 +223,10 @@ class Table:
         with Path(self.path).open("rb") as raw:
             size = os.fstat(raw.fileno()).st_size  # of a pipe, 0
             try:
-                for line, row in self._parquet(raw) if raw.peek(4)[:4] == b"PAR1" else self._text(unpacked(raw)):
+                packed = raw.peek(4)[:4] == b"PAR1"
+                rows, line = (self._parquet(raw), -1) if packed else (_rows_of_text(unpacked(raw)), 0)
+                for row in rows:
+                    line = rows.line_num if isinstance(rows, Reader) else line + 1
                     if row:
                         yield line, row
                     if line % CHUNK == 0 and size:
@@ -233,32 +237,30 @@ class Table:
                 told = "text must be UTF-8 or UTF-16" if isinstance(error, UnicodeError) else shown(str(error))[1:-1]
                 raise ValueError(f"{self.path}, {self._unit} {line + 1}: {told}") from error
 
-    def _parquet(self, raw: Any) -> Iterator[tuple[int, Sequence[str]]]:
+    def _parquet(self, raw: Any) -> Iterator[Sequence[str]]:
         try:
             import pyarrow as pa
             from pyarrow import parquet
         except ImportError as error:
             raise missing_extra(f"{self.path} is a Parquet file, which needs pyarrow", "bench") from error
-        self._unit, row = "row", 0
+        self._unit = "row"
         file = parquet.ParquetFile(seekable(raw))
-        yield row, file.schema_arrow.names
+        yield file.schema_arrow.names
         for batch in file.iter_batches(CHUNK):
             columns = (one.cast(pa.int8()) if one.type == pa.bool_() else one for one in batch.columns)
-            texts = [one.cast(pa.string()).fill_null("").to_pylist() for one in columns]
-            yield from enumerate(zip(*texts, strict=True), row + 1)
-            row += len(batch)
+            yield from zip(*(one.cast(pa.string()).fill_null("").to_pylist() for one in columns), strict=True)
 
-    def _text(self, stream: Any) -> Iterator[tuple[int, Sequence[str]]]:
-        lines = _lines(stream)
-        first = next(lines, "")
-        outside = re.sub('"[^"]*"?', "", first)
-        delimiter = max(DELIMITERS, key=outside.count)
-        lines = itertools.chain([first] * bool(first), lines)
-        if delimiter == "::":
-            lines, delimiter = (line.replace("::", "\t") for line in lines), "\t"
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-        for row in reader:
-            yield reader.line_num, row
+
+def _rows_of_text(stream: Any) -> Any:
+    """A `csv.reader` of a text."""
+    lines = _lines(stream)
+    first = next(lines, "")
+    outside = re.sub('"[^"]*"?', "", first)
+    delimiter = max(DELIMITERS, key=outside.count)
+    lines = itertools.chain([first] * bool(first), lines)
+    if delimiter == "::":
+        lines, delimiter = (line.replace("::", "\t") for line in lines), "\t"
+    return csv.reader(lines, delimiter=delimiter, strict=True)
 
 
 def _lines(stream: Any) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The findings of the standing benchmark, a question and a sentence each, which open its report and its page."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 from taciturn.bench.results import Group, Results
@@ -9,7 +10,6 @@ from taciturn.bench.tasks import (
     BUDGETS,
     LEARNED,
     LISTENS,
-    MESSAGES,
     NO_BUDGET_LIMIT,
     PAPER,
     PROTECTED,
@@ -129,7 +129,7 @@ def cheapest(some: Sequence[Board]) -> str:
             continue
         scores = [(one, score.value) for one in board.ranked() if (score := board.score(one)) is not None]
         top = max(reached for _, reached in scores)
-        near = [(messages_of(one), one, reached) for one, reached in scores if reached >= (1 - WITHIN) * top]
+        near = [(messages_of(board, one), one, reached) for one, reached in scores if reached >= (1 - WITHIN) * top]
         known = [(count, one, reached) for count, one, reached in near if count is not None]
         if known:
             count, least, reached = min(known, key=lambda one: one[0])
@@ -142,12 +142,13 @@ def cheapest(some: Sequence[Board]) -> str:
     return f"{question} {same}: {listed(result)}, in messages of a run without privacy." if result else ""
 
 
-def messages_of(group: Group) -> float | None:
+def messages_of(board: Board, group: Group) -> float | None:
     """The mean number of messages of all agents in a run that anybody listens to; None if it is not known."""
-    if MESSAGES not in group.metrics:
+    sent = board.messages(group)
+    if math.isnan(sent):
         return None
     listens = LISTENS not in group.metrics or bool(group.metrics[LISTENS].any())
-    return group.mean(MESSAGES) if listens else 0.0
+    return sent if listens else 0.0
 
 
 def learns(results: Results) -> str:

@@ -1,16 +1,13 @@
 """One's own agents beside the kept full runs of the study `agents`: their scores, their ranks, and whom they beat."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
-from taciturn.bench.comparisons.kinds import refusal
-from taciturn.bench.play import config
 from taciturn.bench.results import Group, Results
 from taciturn.bench.scores import Board, at_budget, beats, boards, score_text, task_name
 from taciturn.bench.study import Table
 from taciturn.bench.submission import Submission, merged, unpacked
 from taciturn.bench.tables import NONE
-from taciturn.bench.tasks import BENCHMARKS, CLASSIC, PAPER, YOURS, covered, world_title
+from taciturn.bench.tasks import CLASSIC, PAPER, YOURS, covered, world_title
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -63,11 +60,3 @@ def short(board: Board, group: Group) -> str:
     """A score without its interval."""
     score = board.score(group)
     return NONE if score is None else f"{score.value:.2f}"
-
-
-def elsewhere(agent: str, played: Iterable[str]) -> list[tuple[str, str]]:
-    """The worlds that an agent does not play, each with the reason."""
-    some = [env for env in BENCHMARKS if env not in set(played)]
-    asked = {env: config(env, agent, {}, **BENCHMARKS[env].world) | {"kind": YOURS} for env in some}
-    verdicts = {env: refusal(agent, one).partition("\n")[0] for env, one in asked.items()}
-    return [(world_title(env), why or "its runs fail later on") for env, why in verdicts.items()]

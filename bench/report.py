@@ -22,7 +22,7 @@ from taciturn.bench.results import Group, Results, describe
 from taciturn.bench.store import Store, refusing, write_bytes
 from taciturn.bench.study import AGREES, DIFFERS, Plot, Study, Table
 from taciturn.bench.tables import NONE, number, origin_table, ranges, tables_of, verdict_tables
-from taciturn.terminal import aligned
+from taciturn.terminal import aligned, counted
 
 FEW = 12
 """The means of so many groups of a quick run are printed."""
@@ -89,8 +89,12 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
             if len(results):
                 links[study.title] = f"#{study.name}"
                 most = max(most, *(group.seeds.size for group in results))
+                shown.running(f"{study.title}: answers", 0.05)
                 opening_answers += [_answer(text) for text in study.answers(results)]
-                tables, plots = tables_of(study, results), figures.plots_of(study, results)
+                shown.running(f"{study.title}: tables", 0.2)
+                tables = tables_of(study, results)
+                shown.running(f"{study.title}: figures", 0.6)
+                plots = figures.plots_of(study, results)
                 first = study.headline and not quick  # a quick run ranks nobody
                 answers += [_html(table) for table in tables[:first]]
                 opening += [_figure(plot, drawn) for plot in plots[: study.headline]]
@@ -107,7 +111,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
         css=_beside("report.css"),
         script=_beside("report.js"),
         about=documentation("leaderboard", "How scores are computed") if standing else "",
-        warning=_warning(f"A quick run: shorter than a full one, and {most} seeds at most.") if quick else "",
+        warning=_warning(f"A quick run: shorter than a full one, at most {counted(most, 'seed')} an agent.") * quick,
         opening=f"<div class=opening>{''.join(opening)}<ul>{''.join(opening_answers)}</ul></div>"
         if opening_answers
         else "",
@@ -196,8 +200,9 @@ def print_known(study: Study, results: Results, console: Console) -> None:
     print_table(result, console)
     console.print(result.note, highlight=False)
     seeds = [len(group.seeds) for group in results]
-    each = "a seed" if max(seeds) == 1 else f"{max(seeds)} seeds"
-    console.print(f"\nThis quick run: {sum(seeds):,} cells, {each} of each agent: not ranked.", highlight=False)
+    each = counted(max(seeds), "seed")
+    cells = counted(sum(seeds), "cell")
+    console.print(f"\nThis quick run: {cells}, {each} of each agent: not ranked.", highlight=False)
     rows = [
         (named(study, group, results), *(f"{number(group.mean(name))} {name}" for name in list(group.metrics)[:2]))
         for group in results
@@ -249,7 +254,7 @@ def _section(
 ) -> str:
     finished = sum(len(group.seeds) for group in results)
     seeds = sorted({int(seed) for group in results for seed in group.seeds})
-    facts = [f"{len(results)} configurations", f"seeds {ranges(seeds)}", describe(results.constant)]
+    facts = [counted(len(results), "configuration"), f"seeds {ranges(seeds)}", describe(results.constant)]
     missing = f"{planned - finished} of {planned} cells are missing: they failed or the run was stopped."
     parts = [
         f'<section id="{study.name}"><h2>{escape(study.title)}</h2>',

@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import connection, resource_tracker
@@ -110,6 +110,8 @@ def run_study(
         raise ValueError(f"timeout must be a positive number of seconds, not {timeout}")
     if timeout is not None and backend != "process":
         raise ValueError(f"timeout needs backend process, whose cells can be stopped, not {backend}")
+    if backend == "ray":
+        _imported_ray()  # before anything is written
     first, shards = _shard(shard)
     plan = {study.name: [cell for cell in study.cells(quick) if matches(cell.config, where or {})] for study in studies}
     if not any(plan.values()):
@@ -228,6 +230,10 @@ def _process(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Ba
                     pool.remove(worker)
                     idle.append(worker)
                 yield cell, outcome
+            if pool:
+                longest = min(pool, key=lambda worker: worker.begun)
+                seconds = time.monotonic() - longest.begun
+                bar.running(f"{longest.cell.label}, for {seconds:.0f} s", sum(worker.share for worker in pool))
     except BaseException:
         for worker in pool:
             worker.process.kill()
@@ -242,7 +248,7 @@ def _process(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Ba
 
 class _Worker:
     """A process that runs one cell after another. It sends None when it has started and when it begins with a cell,
-    then the outcome.
+    then the share of it that is done, a number at most once a second, and the outcome.
 
     Each has its own pipe. Where workers share one, as in `concurrent.futures` or pebble, killing a worker that holds
     the pipe's lock stops all others for good.
@@ -259,7 +265,7 @@ class _Worker:
 
     def give(self, cell: Cell, task: bytes) -> None:
         """Let it run a cell."""
-        self.cell, self.deadline = cell, math.inf
+        self.cell, self.deadline, self.begun, self.share = cell, math.inf, time.monotonic(), 0.0
         with contextlib.suppress(OSError):  # it has ended; `outcome` says so
             self.pipe.send_bytes(task)
 
@@ -269,8 +275,11 @@ class _Worker:
         running = self.process.is_alive()
         try:
             while self.pipe.poll():
-                message: Outcome | None = self.pipe.recv()
+                message: Outcome | float | None = self.pipe.recv()
                 self.started = True
+                if isinstance(message, float):
+                    self.share = message
+                    continue
                 if message is not None:
                     return message
                 self.deadline = time.monotonic() + (timeout or math.inf)
@@ -330,7 +339,20 @@ def _work(pipe: Connection, look: bool) -> None:
                 pipe.send(Failure.of(error))
             else:
                 pipe.send(None)
-                pipe.send(_execute(study, cell))
+                pipe.send(_execute(study, cell, _sparing(pipe.send)))
+
+
+def _sparing(send: Callable[[float], None]) -> Progress:
+    """Sends the share that is done, at most once a second."""
+    last = time.monotonic()
+
+    def report(done: float) -> None:
+        nonlocal last
+        if time.monotonic() - last >= 1:
+            last = time.monotonic()
+            send(float(done))
+
+    return report
 
 
 def _end_with_parent() -> None:
@@ -343,10 +365,7 @@ def _end_with_parent() -> None:
 def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -> Outcomes:
     """Tasks on a ray cluster: the one already initialised, the one named by RAY_ADDRESS, or `workers` local
     processes."""
-    try:
-        ray = importlib.import_module("ray")
-    except ModuleNotFoundError as error:
-        raise BenchError("the ray backend needs ray: run pip install '.[ray]' in a clone of taciturn") from error
+    ray = _imported_ray()
     mine, folder = not ray.is_initialized(), str(Path.cwd()) if current_folder.searched else ""
     empty = tempfile.TemporaryDirectory()  # the folder in which local workers start
     if mine:
@@ -390,6 +409,13 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
         if mine:
             ray.shutdown()
         empty.cleanup()
+
+
+def _imported_ray() -> Any:
+    try:
+        return importlib.import_module("ray")
+    except ModuleNotFoundError as error:
+        raise BenchError("the ray backend needs ray: run pip install '.[ray]' in a clone of taciturn") from error
 
 
 def _execute_elsewhere(task: bytes, wanted: str, folder: str, look: bool) -> Outcome:

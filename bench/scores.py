@@ -42,10 +42,12 @@ from taciturn.bench.tasks import (
     YOURS,
     Task,
     budgets_of,
+    first_of,
     sign,
 )
 from taciturn.bench.tasks.benchmark import PLAIN_PPO
 from taciturn.registry import own_policies, policy_class
+from taciturn.terminal import counted
 
 MEMORYLESS, REMEMBERS, CENTRALISED_LABEL, TRUTH = "memoryless", "with memory", "centralised", "knows the truth"
 FREE, UNDER = "All agents of each task", "All agents under privacy budgets"
@@ -125,6 +127,11 @@ class Board(NamedTuple):
         """Of the measure, over all seeds."""
         return group.mean(self.task.metric)
 
+    def messages(self, group: Group) -> float:
+        """Of all agents in a run of this task, on average; NaN if they were not counted."""
+        name = MESSAGES if first_of(group.config) == self.task.name else f"{MESSAGES}/{self.task.name}"
+        return group.mean(name) if name in group.metrics else math.nan
+
     def best(self, *kinds: str, information_: str | None = None, half: int = 0) -> Group | None:
         """The best of some kinds (none given: of all but yours), chosen by the first half of its seeds, or the
         second."""
@@ -182,7 +189,7 @@ def quiet(group: Group) -> bool:
 def not_ranked(results: Results) -> str:
     """Such as "2 seeds, not ranked", of a quick run; empty for a full one."""
     quick = [result.seeds.size for result in results if "replicas" in result.config]
-    return f"{max(quick)} seeds, not ranked" if quick else ""
+    return f"{counted(max(quick), 'seed')}, not ranked" if quick else ""
 
 
 def boards(results: Results) -> list[Board]:
@@ -411,7 +418,7 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
                 f"{task_name(board.task)}{at_budget(board.task.budget)}", str(places.get(id(one), NONE)),
                 board.label(one), one.config["kind"], information(one), score_text(board.score(one)),
                 mean_of(board, one), score_text(board.silenced(one)), failed(board, one),
-                number(one.mean(MESSAGES)) if MESSAGES in one.metrics else NONE, spent_text(one),
+                NONE if math.isnan(sent := board.messages(one)) else number(sent), spent_text(one),
                 *([] if free else [board.task.covers]), *answers,
             ))  # fmt: skip
     columns: tuple[str, ...] = (
@@ -422,7 +429,8 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     note = (
         "Best first, by the mean of all seeds; neighbours in rank may have overlapping intervals. Deaf: the score if "
         "the agent hears another run's messages, about another instance, instead of its own: what listening is worth "
-        "is the difference. A run fails if it is worse than random play on average. Epsilon spent is the accountant's "
+        "is the difference. A run fails if it is worse than random play on average. Messages and runs that fail are of "
+        "the task's own runs (–: not counted). Epsilon spent is the accountant's "
         "total of the agent that spent most. Beats: every classic baseline, every algorithm of the world's paper; the "
         "words of a task hold together at 95%. Of learners the seeds are trainings, of which more than half must be "
         "better, and the intervals allow for failures that these trainings do not show. Who hears nothing has the same "
@@ -457,8 +465,8 @@ def mean_of(board: Board, group: Group) -> str:
 
 def failed(board: Board, group: Group) -> str:
     """The share of single runs that are worse than random play on average."""
-    if math.isnan(board.chance()) or RUNS not in group.curves:
-        return NONE
+    if math.isnan(board.chance()) or RUNS not in group.curves or first_of(group.config) != board.task.name:
+        return NONE  # only runs of a configuration's first task are stored one by one
     runs = np.array([values for _, values in group.curves[RUNS]])
     return f"{(sign(board.task.measure) * (runs - board.chance()) < 0).mean():.0%}"
 
@@ -470,7 +478,8 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
         for one in [*board.ranked(), *board.unranked()]:
             score = board.score(one) or Estimate(math.nan, math.nan, math.nan)
             numbers = dict(zip(("score", "low", "high"), score, strict=True)) | {"mean": board.mean(one)}
-            numbers |= {name: one.mean(name) if name in one.metrics else math.nan for name in (MESSAGES, EPSILON)}
+            numbers |= {MESSAGES: board.messages(one)}
+            numbers |= {EPSILON: one.mean(EPSILON) if EPSILON in one.metrics else math.nan}
             numbers |= {EPSILON: math.inf} if centralised(one) else {}
             about = {"task": board.task.id, "policy": board.label(one), "kind": one.config["kind"]}
             about |= {"information": information(one), "budget": board.task.budget, "covers": board.task.covers}

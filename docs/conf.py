@@ -182,7 +182,8 @@ def make_pages() -> None:
         rows: list[tuple[str, str]] = []
         for file in sorted((ROOT / folder).glob(pattern)):
             tree = ast.parse(file.read_text(encoding="utf-8"))
-            defines = any(isinstance(node, ast.ClassDef | ast.FunctionDef) for node in tree.body)
+            found = (node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef))
+            defines = any(not node.name.startswith("__") for node in found)
             if (file.name.startswith("_") and not defines) or (section == "worlds" and file.parent.name == "core"):
                 continue
             docstring = ast.get_docstring(tree) or ""

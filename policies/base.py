@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from taciturn import files
-from taciturn.envs.core import Array, Fast, Population, PublicView
+from taciturn.envs.core import Array, Fast, Layout, Population, PublicView
 from taciturn.policies.trust import Untrusted, signed, trusted_bytes
 from taciturn.validation import NamesUnknown, shown
 
@@ -33,6 +33,9 @@ class Policy(metaclass=NamesUnknown):
             saw.
         memoryless: whether an action depends on the present observation alone (and, of a learner, on its training).
         one_agent: whether it is written for one agent; each agent then plays a copy (`taciturn.agents.bring`).
+        observes: the fields of the observations that it is written for, as `taciturn show ENV` prints them, such as
+            "counts [5], received, own [5], p, q" (without a size: of any size); empty if it says nothing. It is refused
+            where observations differ.
     """
 
     rng: np.random.Generator
@@ -43,6 +46,7 @@ class Policy(metaclass=NamesUnknown):
     centralised: bool = False
     memoryless: bool = False
     one_agent: bool = False
+    observes: str = ""
 
     def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
         """Prepare for a fresh run as `role` (None: the only one), drawing from `rng`.
@@ -53,6 +57,8 @@ class Policy(metaclass=NamesUnknown):
         self.rng = rng
         self.role = next(iter(env.roles)) if role is None else role
         view = env.view(self) if isinstance(env, Population) else env
+        if self.observes:
+            check_fields(self.observes, view.roles[self.role].layout, f"{view.world.name} {self.role}")
         self.begin(view if self.needs_truth else view.closed())
 
     def begin(self, view: PublicView) -> None:
@@ -107,6 +113,18 @@ class Policy(metaclass=NamesUnknown):
         given = {name for kind in type(self).__mro__[:-1] for name in inspect.signature(kind).parameters}
         parameters = ", ".join(f"{k}={shown(v)}" for k, v in vars(self).items() if k in given)
         return f"{type(self).__name__}({parameters})"
+
+
+def check_fields(observes: str, layout: Layout, there: str) -> None:
+    """ValueError, with what differs, unless observations have these fields in this order."""
+    asked, result = ([one.strip() for one in text.split(",")] for text in (observes, layout.named))
+    given = [one if one in asked else one.partition(" ")[0] for one in result]
+    if asked != given:
+        lacks = [one for one in asked if one not in given]
+        more = [one for one, name in zip(result, given, strict=True) if name not in asked]
+        differ = [f"{word} {', '.join(some)}" for word, some in (("lack", lacks), ("have", more)) if some]
+        which = f"which {' and '.join(differ) or 'have another order'}"
+        raise ValueError(f"policy is written for other observations than those of {there}, {which}")
 
 
 class Learner(Policy):

@@ -20,6 +20,24 @@ from taciturn.bench.store import Store
 from taciturn.bench.study import Score, Study, Verdict
 
 
+class Exchange(Study):
+    """A cell that says how far it is, more often than it is asked to."""
+
+    name = "telling"
+    title = "Tells"
+    score = Score("reward")
+
+    def cells(self, quick: bool) -> list[Cell]:
+        return self.sweep([{"policy": "Slow"}], [0])
+
+    def run(self, cell: Cell, progress: Progress | None = None) -> Result:
+        for done in range(26):
+            time.sleep(0.1)
+            if progress is not None:
+                progress(done / 26)
+        return Result({"reward": 1.0})
+
+
 class Noise(Study):
     """Scores known up to noise: the policy's skill, minus the price of its privacy."""
 

@@ -1,6 +1,8 @@
 """Agents from outside act as the policies do: functions, models of learning libraries, and the files that these have
 saved."""
 
+import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -194,7 +196,11 @@ def test_the_statistics_of_training_are_used(tmp_path: Path) -> None:
     model = PPO("MlpPolicy", rows, n_steps=64, batch_size=64, seed=0, device="cpu")
     model.learn(400)
     model.save(tmp_path / "model.zip")
-    plain = rate(f"sb3:{tmp_path}/model.zip")
+    with pytest.raises(ValueError, match=r"model\.zip: policy must come with the statistics of its training"):
+        bring(f"sb3:{tmp_path}/model.zip")
+    with pytest.raises(ValueError, match="policy must come with the statistics of its training"):
+        bring(PPO.load(tmp_path / "model.zip"))
+    plain = rate(bring(f"sb3:{tmp_path}/model.zip", normalize=False))
     rows.save(str(tmp_path / "vecnormalize.pkl"))
     beside = rate(f"sb3:{tmp_path}/model.zip")
     rows.training = False
@@ -207,7 +213,100 @@ def test_the_statistics_of_training_are_used(tmp_path: Path) -> None:
     first = stopping().reset(seed=4)[0][:, 0]
     np.testing.assert_array_equal(seen[0], rows.normalize_obs(first))
     assert not np.array_equal(seen[0], first)
-    assert rate(f"sb3:{tmp_path}/model.zip") == plain
+    assert plain != beside
+    # Of the model, by its name or a callback's, and of another one.
+    for name, statistics in (
+        ("model", "model_vecnormalize.pkl"), ("ppo_400_steps", "ppo_vecnormalize_400_steps.pkl"),
+        ("best", "vec_normalize.pkl"),
+    ):  # fmt: skip
+        (tmp_path / name).mkdir()
+        model.save(tmp_path / name / f"{name}.zip")
+        shutil.copy(moved, tmp_path / name / statistics)
+        assert rate(f"sb3:{tmp_path / name / name}.zip") == beside
+
+
+def moments(mean: Any, var: Any, **changes: Any) -> Any:
+    """The statistics of a VecNormalize, without an environment."""
+    found: Any = VecNormalize(RowsVecEnv(stopping(), seed=0))
+    found.obs_rms.mean, found.obs_rms.var = np.array(mean), np.array(var)
+    vars(found).update(changes)
+    return found
+
+
+def test_statistics_are_the_models_own(tmp_path: Path) -> None:
+    """A model that saw plain observations does without those of another one; one that saw normalised ones is refused
+    with them."""
+    (role,) = stopping().roles.values()
+    space = role.layout.space()
+    far, size = np.full(space.shape, 1e6), np.ones(space.shape)
+    model = made(PPO, stopping(), n_steps=4, batch_size=4)
+    model.learn(4)
+    model.save(tmp_path / "plain.zip")
+    plain = rate(model)
+    model._last_obs = model._last_obs * 0 - 1
+    model.save(tmp_path / "normal.zip")
+    moments(far, size).save(str(tmp_path / "vecnormalize.pkl"))
+    assert rate(f"sb3:{tmp_path}/plain.zip") == plain
+    with pytest.raises(ValueError, match=r"normal\.zip must come with its own statistics: without"):
+        bring(f"sb3:{tmp_path}/normal.zip")
+    for name in ("plain", "normal"):
+        with pytest.raises(ValueError, match=rf"{name}\.zip must come with its own statistics: without"):
+            bring(f"sb3:{tmp_path}/{name}.zip", normalize=tmp_path / "vecnormalize.pkl")
+    moments([0.0, 1.0], [1.0, 1.0]).save(str(tmp_path / "vecnormalize.pkl"))
+    assert rate(f"sb3:{tmp_path}/plain.zip") == plain
+    with pytest.raises(ValueError, match=r"has statistics of shape \(2,\), and the model observes \(5,\)"):
+        bring(f"sb3:{tmp_path}/normal.zip")
+    # Rewards alone were normalised.
+    found = VecNormalize(RowsVecEnv(stopping(), seed=0), norm_obs=False)
+    found.save(str(tmp_path / "vecnormalize.pkl"))
+    assert rate(f"sb3:{tmp_path}/plain.zip") == plain
+    with pytest.raises(ValueError, match="statistics of its training"):
+        bring(f"sb3:{tmp_path}/normal.zip")
+
+
+def test_what_a_model_draws_follows_the_seed_of_the_run(tmp_path: Path) -> None:
+    made(PPO, stopping()).save(tmp_path / "model.zip")
+    agents = [bring(f"sb3:{tmp_path}/model.zip", deterministic=False) for _ in range(2)]
+    before = torch.get_rng_state()
+    one, again, repeated = map(rate, (*agents, agents[0]))
+    assert one == again == repeated
+    assert torch.equal(before, torch.get_rng_state()), "nobody else's numbers are drawn"
+    assert taciturn.simulate(stopping(), agents[0], seed=5).metrics["rate"].tolist() != one
+
+
+def test_a_space_without_bounds_is_not_an_environments_own() -> None:
+    """As that of Gymnasium's NormalizeObservation."""
+    model = made(PPO, stopping())
+    model.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, model.observation_space.shape)
+    with pytest.raises(ValueError, match="statistics of its training"):
+        bring(model)
+    bring(Predictor(model, normalize=lambda rows: rows))
+    bring(Predictor(model, normalize=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("base.zip", "sb3:base.zip"), ("base", "sb3:base.zip"), ("./base.zip", "sb3:base.zip"),
+        (" base.zip ", "sb3:base.zip"),
+        ("net.onnx", "onnx:net.onnx"), ("actor.pt", "torchrl:actor.pt"), ("nowhere.zip", "sb3:nowhere.zip"),
+        ("mine.py", "mine:NAME, of a class or function in it"), ("mine", "mine:NAME"),
+    ],
+)  # fmt: skip
+def test_a_files_name_alone_is_answered_with_what_to_write(
+    name: str, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in ("base.zip", "mine.py"):
+        Path(file).write_text("", encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(f"policy must say what {name.strip()!r} is: {wanted}")):
+        bring(name)
+
+
+def test_names_are_read_without_spaces_around_them_and_models_without_their_ending(tmp_path: Path) -> None:
+    made(PPO, stopping()).save(tmp_path / "model.zip")
+    assert isinstance(bring(" PPCL"), PPCL)
+    assert rate(f"sb3: {tmp_path}/model") == rate(f"sb3:{tmp_path}/model.zip")
 
 
 class SeesAll:

@@ -161,7 +161,7 @@ def test_page_says_what_it_must(page: str, store: Store) -> None:
     assert page.index('<a href="#noise">Skill') < page.index("Clever (2 of 2)") < page.index("<svg")
     assert {"∞ (no privacy)", "agrees", "differs", "The <model> as stated gives a smaller one."} <= set(parser.cells)
     assert "Clever (reference)" in parser.cells
-    assert "A quick run: shorter than a full one, and 3 seeds at most." in page
+    assert "A quick run: shorter than a full one, at most 3 seeds an agent." in page
     assert "`" not in re.sub("<(style|script)>.*?</\\1>", "", page, flags=re.DOTALL), "a backtick that is no code"
     assert "cells are missing" not in page
     manifest = store.manifest()

@@ -513,6 +513,25 @@ def test_arguments_are_checked(tmp_path: Path, dummies: ModuleType, monkeypatch:
         run_study([study], store, backend="ray")
 
 
+def test_a_worker_says_how_far_it_is(tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most once a second, with the cell that runs longest and for how long: no label stands for minutes."""
+    seen = list[tuple[str, float]]()
+    shown = progress.Bar.running
+
+    def running(bar: progress.Bar, item: str, fraction: float = 0.0) -> None:
+        seen.append((item, fraction))
+        shown(bar, item, fraction)
+
+    monkeypatch.setattr(progress.Bar, "running", running)
+    run_study([dummies.Exchange()], Store(tmp_path), backend="process", workers=1)
+    shares = sorted({fraction for _, fraction in seen})
+    assert 2 <= len(shares) <= 4
+    assert shares[0] == 0
+    assert 0.25 < shares[1] < 0.6
+    labels = {item for item, _ in seen if item.startswith("telling: policy=Slow, seed=0, for ")}
+    assert len(labels) >= 3
+
+
 def test_nothing_is_written_over_in_place(tmp_path: Path) -> None:
     file = tmp_path / "a"
     write_bytes(file, b"old")

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,6 +91,18 @@ def test_list_names_everything(run: Run) -> None:
     stopping = shown[shown.index("Textbook stopping rules") : shown.index("Textbook rules of payment")]
     assert "FixedCount" in stopping
     assert "Voter" not in stopping
+
+
+def test_lists_have_whole_sentences(run: Run) -> None:
+    """A docstring's first sentence may have several lines, and what is said after it is another one."""
+    found = json.loads(run("list", "--json")[1])
+    for kind in ("policies", "mechanisms"):
+        for name, text in found[kind].items():
+            assert re.fullmatch(
+                r"[^\n]*[A-Za-z0-9)\]\"][.?](?: It knows the hidden truth\.)?(?: Its agents share a mind\.)?", text
+            ), name
+    oracle = found["policies"]["CentralisedOracle"]
+    assert oracle.endswith("an upper bound on the gain from communication. Its agents are centralised.")
 
 
 def test_list_of_one_kind(run: Run) -> None:
@@ -298,7 +311,7 @@ def test_what_has_no_value_is_null(run: Run) -> None:
         (["logged", "bandit", "nothing-here.csv", "--policy", "Random"], ["nothing-here.csv"]),
         (["logged", "bandit", "nothing-here.csv", "--policy", ","], ["--policy", "','"]),
         (
-            ["logged", "bandit", "x.csv", "--policy", "Random,LinUCB", "--set", "policy.alpha=1"],
+            ["logged", "bandit", "x.csv", "--policy", "Random, LinUCB", "--set", "policy.alpha=1"],
             ["policy.alpha", "LinUCB"],
         ),
         (["logged", "bandit", "x.csv", "--policy", "Random", "--set", "num_agents=1"], ["--set", "num_agents"]),
@@ -332,7 +345,7 @@ def test_logged_ratings_end_to_end(run: Run, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = [f"{rng.integers(20)},{rng.integers(8)},{rng.integers(1, 6)},{time}" for time in range(300)]
     (tmp_path / "ratings.csv").write_text("\n".join(["userId,movieId,rating,timestamp", *rows]), encoding="utf-8")
-    words = ["logged", "ratings", "ratings.csv", "--policy", "Random,LinUCB", "--set", "policy.LinUCB.kind=shared"]
+    words = ["logged", "ratings", "ratings.csv", "--policy", "Random, LinUCB", "--set", "policy.LinUCB.kind=shared"]
     words += ["--set", "num_agents=2", "--seeds", "3", "--until", "10"]
     code, out, err = run(*words, "--json")
     found = json.loads(out)
@@ -358,7 +371,7 @@ def test_logged_bandit_end_to_end(run: Run, tmp_path: Path) -> None:
     action, click = rng.integers(0, 3, 200), rng.integers(0, 2, 200)
     rows = [f"a{a},{c},{1 / 3!r},{rng.random()}" for a, c in zip(action, click, strict=True)]
     (tmp_path / "log.csv").write_text("\n".join(["item_id,click,propensity_score,context", *rows]), encoding="utf-8")
-    words = ["logged", "bandit", "log.csv", "--policy", "Random,LinUCB", "--set", "policy.LinUCB.kind=disjoint"]
+    words = ["logged", "bandit", "log.csv", "--policy", "Random, LinUCB", "--set", "policy.LinUCB.kind=disjoint"]
     code, out, err = run(*words, "--estimator", "all", "--json")
     found = json.loads(out)
     assert (code, err, found["uniform"]) == (0, "", True)
@@ -371,6 +384,75 @@ def test_logged_bandit_end_to_end(run: Run, tmp_path: Path) -> None:
     code, _, err = run("logged", "bandit", "log.csv", "--policy", "OracleItem")
     assert (code, len(err.splitlines())) == (1, 1)
     assert "hidden truth" in err
+
+
+# For each command what it refuses, with a folder or file `new` that it would write.
+WRITES: dict[str, list[str]] = {
+    "run": ["nowhere --policy Random", "round_stopping --policy Nobody", "round_stopping --policy Random --runs 0"],
+    "train": [
+        "nowhere --steps 9 --out new", "round_stopping --out new", "round_stopping --steps 0 --out new",
+        "round_stopping --steps 9 --algorithm Nobody --out new", "round_stopping --steps 9 --set policy.x=1 --out new",
+        "round_stopping --steps 9 --set x=1 --out new", "round_stopping --steps 9 --num-envs 0 --out new",
+        "round_stopping --steps 9 --evaluations 0 --out new", "round_stopping --steps 9 --seed -1 --out new",
+        "round_stopping --steps 9 --settings none.yaml --out new", "gossip_bandit --steps 9 --privacy No:1 --out new",
+        "round_stopping --steps 9 --out file", "gossip_bandit/crowd --steps 9 --out new",
+    ],
+    "bench": [
+        *(f"tiny --out new {wrong}" for wrong in (
+            "--backend ray", "--backend none", "--workers 0", "--timeout 0", "--timeout 1 --backend serial",
+            "--shard 3/2", "--shard x", "--where policy=c", "--where x", "--agent Random",
+        )),
+        "nothing --out new", "--agent Nobody --out new", "tiny --out file", "--agent json:dumps --out new", "",
+    ],
+    "reproduce": ["nobody --out new", "tiny2024/9.9 --backend ray --out new", "tiny2024/9.9 --workers 0 --out new", ""],
+    "gather": ["none --out new", "file --out new", "done", "done --out done", "strange --out new"],
+    "report": ["none", "file", "strange"],
+    "submit": ["none --to new", "done --to new", "file --to new"],
+    "leaderboard": ["none", "done", "file"],
+    "audit": [
+        "Nothing:1 --plot new.png", "Laplace:1 --plot none/new.png", "Laplace:1 --plot new.xyz",
+        "Laplace:1 --trials 0 --plot new.png", "Laplace:1 --confidence 2 --plot new.png",
+        "Laplace:1 --env nowhere --plot new.png", "Laplace:1 --method guess --plot new.png",
+    ],
+    "verify": ["nothing", "--kept done", "--cells 0", "--workers 0"],
+    "compile": ["nowhere"],
+    "list": ["nothing"],
+    "show": ["nothing"],
+    "logged": ["ratings none --policy Random", "bandit file --policy Random", "bandit none --policy Random"],
+}  # fmt: skip
+
+
+def tree(folder: Path) -> dict[str, int]:
+    """What a folder holds, with the time at which each part of it was written."""
+    return {str(one): one.stat().st_mtime_ns for one in [folder, *folder.rglob("*")]}
+
+
+@pytest.mark.parametrize("command", WRITES)
+def test_what_is_refused_is_refused_before_anything_is_written(
+    command: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the right command is not told that the folder is not empty."""
+    monkeypatch.setitem(sys.modules, "ray", None)
+    Path("file").write_text("not of taciturn\n", encoding="utf-8")
+    assert run("bench", "tiny", "--backend", "serial", "--out", "done")[0] == 0
+    shutil.copytree("done", "strange")
+    for name in ("manifest.json", "plan.json"):
+        path = Path("strange", name)
+        path.write_text(path.read_text(encoding="utf-8").replace('"tiny"', '"strange"'), encoding="utf-8")
+    before = tree(Path())
+    for words in WRITES[command]:
+        code, out, err = run(command, *shlex.split(words))
+        assert (code in (1, 2), len(err.strip().splitlines())) == (True, 1), (words, out, err)
+        assert tree(Path()) == before, words
+
+
+def test_refusals_of_every_command_are_tried() -> None:
+    from typer.main import get_command
+
+    from taciturn.cli.app import app
+
+    known: Any = get_command(app)
+    assert set(WRITES) == set(known.commands)
 
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -541,7 +623,7 @@ def test_the_job_array_of_the_page_gives_the_whole(run: Run, tmp_path: Path, mon
         _, *words = shlex.split(os.path.expandvars(job.replace(" agents ", " tiny ")))
         code, out, err = run(*words, "--backend", "serial")
         assert code == 0, err
-        assert f"cells of shard {task}/{last}: results/shard-{task}" in out
+        assert f" of shard {task}/{last}: results/shard-{task}" in out
     words = [
         str(one) for word in shlex.split(gather)[1:] for one in (sorted(tmp_path.glob(word)) if "*" in word else [word])
     ]

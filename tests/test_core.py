@@ -310,7 +310,7 @@ def test_views_refuse_wrong_actions_and_change_nothing() -> None:
     aec.reset(seed=0)
     before = fingerprint(parallel.population), fingerprint(aec.population)
     for wrong in ({"platform_0": np.array([np.nan])}, {"platform_0": 0.5}, {"individual_2": 2}, {"individual_0": 1.0}):
-        with pytest.raises(ValueError, match=r"actions of role '\w+' must"):
+        with pytest.raises(ValueError, match=r"action of role '\w+' must"):
             parallel.step(good | wrong)
     with pytest.raises(ValueError, match="must hold an action for every live agent, but 'individual_3' is missing"):
         parallel.step({agent: action for agent, action in good.items() if agent != "individual_3"})

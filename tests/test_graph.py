@@ -68,10 +68,24 @@ def test_the_complete_graph_is_one_however_it_is_told() -> None:
     assert Graph.of("complete", 2).bipartite()
 
 
-def test_nodes_of_any_name_are_numbered_in_their_order() -> None:
-    named = nx.Graph([("z", "a"), ("a", "m")])
-    assert Graph.of(named).edges is not None
-    assert Graph.of(named).neighbours(1).tolist() == [0, 2]
+@pytest.mark.parametrize(
+    ("drawn", "edges"),
+    [
+        (nx.Graph([(1, 0), (2, 0), (3, 0)]), [[0, 1], [0, 2], [0, 3]]),
+        (
+            nx.parse_edgelist(["10 0", "2 0", *(f"{i} 0" for i in (1, 3, 4, 5, 6, 7, 8, 9))]),
+            [[0, i] for i in range(1, 11)],
+        ),
+        (nx.Graph([(np.int64(2), np.int64(1)), (np.int64(1), np.int64(0))]), [[0, 1], [1, 2]]),
+        (nx.Graph([(30, 7), (7, 12)]), [[0, 1], [0, 2]]),
+        (nx.Graph([("z", "a"), ("a", "m")]), [[0, 1], [1, 2]]),
+        (nx.Graph([((0, 1), (0, 0)), ((0, 0), "7")]), [[0, 1], [1, 2]]),
+        (nx.MultiGraph([(1, 0), (1, 0), (2, 0)]), [[0, 1], [0, 2]]),
+        (nx.from_numpy_array(np.ones((2, 2))), [[0, 1]]),
+    ],
+)
+def test_labels_of_nodes_that_are_numbers_are_kept(drawn: nx.Graph, edges: list[list[int]]) -> None:
+    assert Graph.of(drawn) == Graph.of(edges, len(drawn))
 
 
 @pytest.mark.parametrize("kind", GRAPHS)
@@ -90,6 +104,12 @@ def test_families_are_connected_and_follow_their_seed(kind: str) -> None:
         ("ring", None, "needs num_nodes"),
         (nx.path_graph(3), 4, "must have 4 nodes, one per agent, but it has 3"),
         (nx.DiGraph([(0, 1)]), None, "graph must be undirected"),
+        (
+            nx.parse_edgelist(["0 1 .5"], data=[("weight", float)]),
+            None,
+            "no weights but 1, since agents meet or do not, and edge ('0', '1') has",
+        ),
+        (nx.MultiGraph([(0, 1, {"weight": 0})]), None, "edge (0, 1) has weight 0"),
         ([(0, 5)], 3, "must join nodes 0 to 2, but it has the edge (0, 5)"),
         ([(0, -1)], 3, "must join nodes 0 to 2"),
         (np.ones((2, 3)), None, "not an array of float64[2, 3]"),

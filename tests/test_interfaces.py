@@ -3,6 +3,7 @@ masks."""
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -42,6 +43,7 @@ from taciturn.wrappers import (
     UnaryEncoding,
 )
 from taciturn.wrappers.channels import as_described, described
+from taciturn.wrappers.sb3 import RowsVecEnv
 
 
 @dataclass(frozen=True)
@@ -276,6 +278,61 @@ def test_views_refuse_what_they_cannot_show() -> None:
     for view in (SingleEnv, ParallelView, AECView):
         with pytest.raises(ValueError, match="needs a population of one replica, but num_envs is 2"):
             view(CASES["corridor"].population(num_envs=2))
+
+
+def test_a_wrong_shape_is_told_as_it_was_given() -> None:
+    env: Any = CASES["corridor"].single_env()
+    env.reset(seed=0)
+    parallel, aec = CASES["consensus"].parallel_env(), CASES["consensus"].env()
+    parallel.reset(seed=0)
+    aec.reset(seed=0)
+    vector: Any = CASES["corridor"].vector_env(num_envs=3)
+    vector.reset(seed=0)
+    rows = RowsVecEnv(CASES["consensus"].population(2), seed=0)
+    rows.reset()
+    one = np.array(parallel.action_space("agent_0").sample())
+    told = f"action of role 'agent' must have shape {one.shape}, not {(1, *one.shape)}"
+    wrong: list[tuple[Callable[[], Any], str]] = [
+        (lambda: env.step([0]), "action of role 'walker' must have shape (), not (1,)"),
+        (lambda: env.step(7), "but action is 7"),
+        (lambda: parallel.step({agent: [one] for agent in parallel.agents}), told),
+        (lambda: aec.step([one]), told),
+        (lambda: vector.step([[0], [0], [0]]), "actions must have shape (3,), not (3, 1)"),
+        (lambda: vector.step(0), "actions must have shape (3,), not ()"),
+        (lambda: rows.step(np.zeros((2, 4))), f"actions must have shape {(8, *one.shape)}, not (2, 4)"),
+    ]
+    for step, told in wrong:
+        with pytest.raises(ValueError, match=re.escape(told)):
+            step()
+
+
+class Skips(pettingzoo.utils.BaseParallelWrapper[str, Any, Any]):  # type: ignore[misc]
+    """As SuperSuit's `frame_skip_v0` does it: how often an action is repeated is drawn from the environment's own
+    random numbers."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        for _ in range(int(self.env.unwrapped.np_random.integers(1, 3))):
+            found = super().step(actions)
+            if not self.agents:
+                break
+        return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_wrappers_find_random_numbers_that_follow_the_seed(name: str) -> None:
+    def run(wrap: Callable[[Any], Any]) -> list[Any]:
+        env = wrap(CASES[name].parallel_env())
+        env.reset(seed=3)
+        draws = [env.unwrapped.np_random.random() for _ in range(3)]
+        actions = {agent: CASES[name].parallel_env().action_space(agent) for agent in env.agents}
+        for space in actions.values():
+            space.seed(0)
+        return [draws, *(env.step({agent: space.sample() for agent, space in actions.items()})[:2] for _ in range(2))]
+
+    assert str(run(Skips)) == str(run(Skips))
+    aec = CASES[name].env()
+    aec.reset(seed=3)
+    assert aec.unwrapped.np_random.random() == run(Skips)[0][0]
 
 
 def test_max_cycles_is_horizon() -> None:

@@ -1,6 +1,7 @@
 """Studies with learners: enough trainings, fresh runs that training never saw, and tables that tell how single runs
 end."""
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import taciturn
 from taciturn.agents import bring
@@ -16,9 +18,21 @@ from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import kinds, playing
 from taciturn.bench.play import config, evaluate, learns, play
 from taciturn.bench.results import Cell, Config, Group, Results
+from taciturn.bench.scores import Board
 from taciturn.bench.study import Score, Study
 from taciturn.bench.tables import standard_tables
-from taciturn.bench.tasks import BENCHMARKS, CLASSIC, KINDS, PAPER, TASK_AGENT, TASKS, YOURS, sign
+from taciturn.bench.tasks import (
+    BENCHMARKS,
+    CLASSIC,
+    KINDS,
+    NO_BUDGET_LIMIT,
+    PAPER,
+    TASK_AGENT,
+    TASKS,
+    YOURS,
+    sign,
+    tasks_of,
+)
 from taciturn.bench.tasks.benchmark import PLAIN_PPO
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Population
@@ -99,7 +113,7 @@ def test_every_world_has_every_kind_of_agent() -> None:
 def test_who_plays_one_step_and_not_the_next_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     stop = config("round_stopping_v0", "mine") | {"kind": YOURS}
     for first, then, fits in ((1, 1, True), (1, 7, False)):
-        actions = iter([first, *[then] * 20])
+        actions = iter([first, *[then] * 200])
         monkeypatch.setattr(
             kinds, "bring", lambda _, given=actions: bring(lambda rows: np.full(len(rows), next(given)))
         )
@@ -143,7 +157,8 @@ def test_an_agent_of_the_users_own_takes_part_where_it_fits(tmp_path: Path, monk
         "MlpPolicy", RowsVecEnv(playing.population(stopping, 1, "training"), seed=0), n_steps=8, batch_size=8
     )
     model.save("model.zip")
-    (study,) = kinds.joined([load_studies()["agents"]], ["three:act", "sb3:model.zip"])
+    (study,), told = kinds.joined([load_studies()["agents"]], ["three:act", "sb3:model.zip"])
+    assert sum(line.startswith("sb3:model.zip does not fit ") for line in told) == 7
     assert isinstance(study, kinds.KindsOfAgents)
     cells = study.cells(quick=True)
     own = [cell for cell in cells if cell.config["kind"] == YOURS]
@@ -160,6 +175,26 @@ def test_an_agent_of_the_users_own_takes_part_where_it_fits(tmp_path: Path, monk
     model.learn(8)
     model.save("model.zip")
     assert not before & {cell.key for cell in study.cells(quick=True)}
+
+
+def test_messages_are_counted_in_each_task() -> None:
+    """In gossip an agent's clock ticks `rate` times in a unit of time, and each time all agents reply: in a task the
+    count is rate x horizon x agents^2, in its own runs and not in those of the standard task (alarm 1e-5)."""
+    tasks = {task.name: task for task in tasks_of("gossip_bandit_v0", NO_BUDGET_LIMIT, None)}
+    one = config("gossip_bandit_v0", "Voter", **BENCHMARKS["gossip_bandit_v0"].world) | {
+        "kind": YOURS,
+        "budget": NO_BUDGET_LIMIT,
+    }
+    cell = Cell("agents", one | {"replicas": 20, "tasks": ["standard", "crowd"]}, 3)
+    result = load_studies()["agents"].run(cell)
+    metrics = {name: np.array([value]) for name, value in result.metrics.items()}
+    group = Group(cell.config, np.array([3]), metrics, {}, np.ones(1))
+    for name, replicas in (("standard", 20), ("crowd", 20)):
+        params = playing.population(one, 1, "evaluation", tasks[name].variant).params
+        ticks = params.rate * params.horizon * params.num_agents
+        found = Board(tasks[name], [group], None).messages(group) / params.num_agents
+        assert abs(found - ticks) < stats.norm.isf(1e-5 / 2) * math.sqrt(ticks / replicas), name
+    assert math.isnan(Board(tasks["brief"], [group], None).messages(group))
 
 
 def test_agents_that_cannot_take_part_are_refused() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_submission import STORED, submission
 
+from taciturn import simulate
 from taciturn.bench import mine
 from taciturn.bench.comparisons import kinds
 from taciturn.bench.comparisons.kinds import KindsOfAgents
@@ -17,6 +18,9 @@ from taciturn.bench.scores import boards
 from taciturn.bench.submission import packed, unpacked
 from taciturn.bench.tasks import BENCHMARKS
 from taciturn.cli import main
+from taciturn.envs import round_stopping_v0
+from taciturn.policies import Random
+from taciturn.policies.external.separate import Separate
 
 AGENT = """
 from taciturn.policies.families.round_stopping import StoppingRule
@@ -74,20 +78,71 @@ def test_an_agent_alone_is_compared_at_once(
     monkeypatch.setattr(KindsOfAgents, "run", run)
     monkeypatch.setattr(kinds, "overspends", lambda *given: False)  # it sends nothing, and trying that takes long
     words = ("bench", "--agent", "waits:Agent", "--backend", "serial", "--out", "own")
-    code, out, _ = call(monkeypatch, capsys, *words)
+    code, out, err = call(monkeypatch, capsys, *words)
     assert code == 0
     assert "RoundStopping-v0/standard" in out
     assert " of 10" in out
-    assert "waits:Agent does not fit gossip bandit: ValueError: Agent acts in the round-stopping worlds" in out
+    (line,) = [line for line in err.splitlines() if "gossip bandit" in line]
+    assert line.startswith(
+        "waits:Agent does not fit gossip bandit: ValueError: Agent acts in the round-stopping worlds"
+    )
     assert out.endswith("Next:\n  taciturn leaderboard own --mine\n  taciturn submit own --to mine.json\n")
     configs = [group.config for group in unpacked_folder(Path("own"))]
     assert {one["kind"] for one in configs} == {"yours"}
     assert call(monkeypatch, capsys, "submit", "own", "--to", "mine.json")[0] == 0
-    _, out, _ = call(monkeypatch, capsys, *words[:-1], "one", "--where", "env=round_stopping_v0")
+    _, out, err = call(monkeypatch, capsys, *words[:-1], "one", "--where", "env=round_stopping_v0")
     assert "RoundStopping-v0/standard" in out
     assert "FederatedTraining" not in out
-    assert "does not fit" not in out, "it was not asked to play elsewhere"
+    assert "does not fit" not in err, "it was not asked to play elsewhere"
     assert {group.config["kind"] for group in unpacked_folder(Path("one"))} == {"yours"}
+
+
+ACT = """
+import numpy as np
+
+def act(rows):
+    return np.stack([rows[:, :5].argmax(1), np.ones(len(rows)), np.ones(len(rows))], 1).astype(int)
+"""
+FIELDS = "counts [5], received, own [5], p, q"
+
+
+@pytest.mark.parametrize(
+    ("observes", "plays", "differs"),
+    [
+        (FIELDS, {"social_bandit_v0"}, "which lack counts [5], own [5], p and have counts [4], own [4]"),
+        ("counts, received, own, q", {"gossip_bandit_v0"}, "which have p"),
+        ("received, counts [4], own [4], q", set(), "which have another order"),
+        ("", {"gossip_bandit_v0", "social_bandit_v0"}, "does not say what it observes"),
+    ],
+)
+def test_an_agent_plays_where_it_observes_what_it_is_written_for(
+    observes: str, plays: set[str], differs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its actions alone fit both worlds, whose observations differ, and also the first steps of arm elimination."""
+    name = f"acts_{len(observes)}"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(kinds, "overspends", lambda *given: True)
+    (tmp_path / f"{name}.py").write_text(f"{ACT}\nact.observes = {observes!r}\n", encoding="utf-8")
+    trial = KindsOfAgents().trial(f"{name}:act")
+    assert {one["env"] for one in trial.places} == plays
+    assert set(trial.elsewhere) == set(BENCHMARKS) - plays
+    assert any(differs in line for line in trial.lines("it"))
+
+
+def test_what_an_agent_says_that_it_observes_is_checked_wherever_it_plays() -> None:
+    def act(rows: Any) -> Any:
+        return np.zeros(len(rows), np.int64)
+
+    env = round_stopping_v0.population(2, num_clients=3)
+    act.observes = "received, queued, computing, slots, time_left"  # type: ignore[attr-defined]
+    simulate(env, act, seed=0, until=1)
+
+    class Agent(Random):
+        observes = "received, queued"
+
+    for agent in (Agent(), Separate(Agent())):
+        with pytest.raises(ValueError, match="other observations than those of round_stopping server, which have comp"):
+            simulate(env, agent, seed=0)
 
 
 def unpacked_folder(folder: Path) -> Any:

@@ -2,6 +2,7 @@
 sound one."""
 
 import base64
+import copy
 import io
 import json
 import pickle
@@ -17,6 +18,7 @@ import onnx
 import pytest
 import torch
 from cases import platform_side
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from sb3_contrib import ARS, QRDQN, TQC, TRPO, CrossQ, RecurrentPPO
 from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 from stable_baselines3.common.torch_layers import FlattenExtractor
@@ -27,7 +29,7 @@ import taciturn
 from taciturn.agents import bring
 from taciturn.bench.cells import parquet
 from taciturn.bench.comparisons import kinds
-from taciturn.bench.comparisons.kinds import KindsOfAgents, places
+from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.results import RUNS, Cell, Result
 from taciturn.bench.scores import FREE, leaderboard
 from taciturn.bench.store import Store, StoreError, environment
@@ -39,6 +41,7 @@ from taciturn.cli import main
 from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import Population
 from taciturn.policies import Policy, TabularQ
+from taciturn.policies.external import inert
 from taciturn.policies.trust import key_file, made_here, signed
 from taciturn.wrappers.sb3 import RowsVecEnv
 
@@ -376,12 +379,12 @@ def test_an_oracle_of_ones_own_is_marked_where_its_module_is_not_there(monkeypat
     """That it knows the truth is kept with its results."""
     monkeypatch.setitem(sys.modules, "theirs", sys.modules[__name__])
     monkeypatch.setattr(kinds, "BENCHMARKS", {"round_stopping_v0": BENCHMARKS["round_stopping_v0"]})  # one will do
-    config = next(places("theirs:Sees"))
+    config = KindsOfAgents().trial("theirs:Sees").places[0]
     monkeypatch.delitem(sys.modules, "theirs")
     study = KindsOfAgents()
     assert study.knows_truth(config)
     assert not study.knows_truth(config | {"knows_truth": False})
-    assert "knows_truth" not in next(places("Random"))
+    assert "knows_truth" not in KindsOfAgents().trial("Random").places[0]
 
 
 def test_text_of_a_submission_is_no_markup(
@@ -827,6 +830,40 @@ def test_malformed_models_are_refused_and_run_nothing(saved: bytes, tmp_path: Pa
     each(MODELS, attempt)
 
 
+def of_gym(space: Any) -> bytes:
+    """A pickle of a space as Gym 0.21 wrote it."""
+    state = {name: one for name, one in vars(space).items() if name not in ("start", "_np_random", "low_repr")}
+    made = copy.copy(space)
+    made.__dict__ = state
+    found = pickle.dumps(made, 3).replace(b"gymnasium.spaces", b"gym.spaces")
+    assert b"gymnasium" not in found
+    return found
+
+
+@pytest.mark.parametrize("space", [Box(0, 3, (5,)), Discrete(2), MultiDiscrete([2, 3]), MultiBinary(2)])
+def test_spaces_of_gym_are_those_of_gymnasium(space: Any) -> None:
+    assert inert.value(inert.inert(of_gym(space))) == space
+
+
+def test_models_from_before_gymnasium_are_read(saved: bytes, tmp_path: Path) -> None:
+    parts = parts_of(saved)
+    data = json.loads(parts["data"])
+    (role,) = stopping().roles.values()
+    for name, space in (("observation_space", role.layout.space()), ("action_space", role.action_space)):
+        data[name] = {":serialized:": base64.b64encode(of_gym(space)).decode()}
+    parts |= {"data": json.dumps(data).encode(), "_stable_baselines3_version": b"1.6.2"}
+    (tmp_path / "new.zip").write_bytes(saved)
+    new, old = [
+        taciturn.simulate(stopping(), agent, seed=0).metrics["rate"]
+        for agent in (f"sb3:{tmp_path}/new.zip", archived(parts, tmp_path / "old.zip"))
+    ]
+    np.testing.assert_array_equal(new, old)
+    data["policy_kwargs"] = {":serialized:": base64.b64encode(pickle.dumps({"net_arch": [8]})).decode()}
+    parts["data"] = json.dumps(data).encode()
+    with pytest.raises(ValueError, match=r"old\.zip is not: .*version 1\.6\.2 has saved it, .*: train it anew"):
+        bring(archived(parts, tmp_path / "old.zip"))
+
+
 @pytest.mark.parametrize("name", ["policy_class", "action_space"])
 def test_a_model_imports_nothing_that_is_not_of_these_libraries(
     name: str, saved: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -867,6 +904,21 @@ def test_what_only_its_own_code_can_load_asks_for_trust(
     code, _, _ = called(monkeypatch, capsys, *RUN, "--policy", name, "--trust")
     assert code == 1, "what it made is no policy"
     assert mark.exists()
+
+
+def test_classes_that_are_stored_by_value_ask_for_trust(tmp_path: Path) -> None:
+    """As one is that was written in a notebook."""
+    source = "class Twice(FlattenExtractor):\n    def forward(self, x):\n        return super().forward(2 * x)\n"
+    known: dict[str, Any] = {"FlattenExtractor": FlattenExtractor, "__name__": "__main__"}
+    exec(source, known)
+    made = model(policy_kwargs={"features_extractor_class": known["Twice"], "net_arch": [4]})
+    made.save(tmp_path / "model.zip")
+    with pytest.raises(ValueError, match=r"model\.zip has what is not of Stable-Baselines3, .* pass --trust"):
+        bring(f"sb3:{tmp_path}/model.zip")
+    found = bring(f"sb3:{tmp_path}/model.zip", trust=True)
+    rows = stopping().reset(seed=0)[0][:, 0]
+    theirs, ours = (one.predict(rows, deterministic=True)[0] for one in (made, found.model))
+    np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,14 @@ def test_every_generator_is_seeded() -> None:
     assert not found, found
 
 
+def test_packages_are_imported_where_they_are_first_named() -> None:
+    code = (
+        "import taciturn; print(taciturn.policies.PPCL(), taciturn.wrappers.Laplace(1.0), hasattr(taciturn, 'nothing'))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out == "PPCL(epsilon=3.0, alpha=None) Laplace(epsilon=1.0, sensitivity=None, sampler='fast') False\n"
+
+
 def test_import_is_light() -> None:
     code = f"import sys, taciturn; print(*sorted(set({HEAVY}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

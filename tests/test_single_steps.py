@@ -12,7 +12,6 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from taciturn.envs.core import ChannelConfig, Layout, ParallelView, Role, picture
 from taciturn.envs.core.roles import Actions
 from taciturn.testing.cases import chosen, dressed, dresses, fingerprint, random_actions
-from taciturn.validation import array_of
 
 
 def rows_of(observation: Any) -> dict[str, Any]:
@@ -152,12 +151,12 @@ def test_quick_checks_accept_what_the_check_of_arrays_does(space: Any) -> None:
     for given in GIVEN:
         actions = copy.deepcopy(Actions(role, 2))
         try:
-            wanted = role.check(array_of("actions", given)[None], (1, 2))
+            wanted = role.check(given, (1, 2), each=True)
         except ValueError as error:
             with pytest.raises(ValueError, match=re.escape(str(error))):
-                actions.take(given, "actions")
+                actions.take(given)
             continue
-        actions.take(given, "actions")
+        actions.take(given)
         np.testing.assert_array_equal(actions.array, wanted)
         taken += 1
     assert taken >= 2

@@ -1,6 +1,6 @@
 """Tables for a terminal, by hand."""
 
-from taciturn.terminal import aligned
+from taciturn.terminal import aligned, filled
 
 ROWS = [
     ("name", "value"),
@@ -17,6 +17,37 @@ def test_columns_are_aligned_and_texts_between_rows_are_lines() -> None:
         "  bcd  10",
     ]
     assert aligned([("", "")]) == aligned([]) == ""
+
+
+DOC = """Title
+    A first sentence that is long enough to fill the line of a docstring up to its margin, where the source has been
+    broken, so that the window must not break it again.
+    A short one.
+
+        index = mean + bonus
+
+    - one: an item whose text is longer than the window
+    - two: short"""
+
+
+def test_texts_are_filled_once() -> None:
+    """Lines that a source file has broken are joined before they are broken for the window; others stay."""
+    assert filled(DOC, 44) == [
+        "Title",
+        "    A first sentence that is long enough to",
+        "    fill the line of a docstring up to its",
+        "    margin, where the source has been",
+        "    broken, so that the window must not",
+        "    break it again.",
+        "    A short one.",
+        "",
+        "        index = mean + bonus",
+        "",
+        "    - one: an item whose text is longer than",
+        "      the window",
+        "    - two: short",
+    ]
+    assert "\n".join(filled(DOC, 120)) == DOC
 
 
 def test_the_names_of_the_columns_have_a_line_below_them() -> None:

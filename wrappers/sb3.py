@@ -10,7 +10,7 @@ from taciturn.envs.core import Population, picture
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.render import Renderer
 from taciturn.envs.core.views import effective_actions
-from taciturn.validation import Array, choice, missing_extra, shown
+from taciturn.validation import Array, array_of, choice, missing_extra, shown
 
 try:
     from stable_baselines3.common.vec_env import VecEnv
@@ -66,11 +66,12 @@ class RowsVecEnv(VecEnv):
         return self._flat(observation)
 
     def step_async(self, actions: Array) -> None:
-        self._actions = actions
+        shape = self.action_space.shape or ()
+        self._actions = array_of("actions", actions, (self.num_envs, *shape)).reshape(*self._shape, *shape)
 
     def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, Any]]]:
         population = self.population
-        step = population.step(self._actions.reshape(*self._shape, *self._actions.shape[1:]))
+        step = population.step(self._actions)
         observation = self._flat(step.observation)
         ended = step.terminated | step.truncated
         infos = self._infos(step.info, step.truncated & ~step.terminated)

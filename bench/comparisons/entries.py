@@ -18,9 +18,9 @@ from taciturn.bench.tasks import (
     REFERENCES,
     RETURN,
     SILENCED,
-    STANDARD,
     YOURS,
     budgets_of,
+    first_of,
     tasks_of,
 )
 from taciturn.registry import make_policy, policies
@@ -43,12 +43,12 @@ def check_entry(group: Group, own: list[Config], seeds: range) -> None:
     if not set(group.seeds.tolist()) <= set(seeds):
         raise ValueError(f"seeds must be of those from 0 to {seeds[-1]}, not {shown(group.seeds.tolist())}")
     benchmark = BENCHMARKS[config["env"]]
-    name = config["tasks"][0] if config["kind"] in REFERENCES else config.get("size", STANDARD)
-    measure = next(task for task in tasks_of(config["env"]) if task.name == name).metric
+    measure = next(task for task in tasks_of(config["env"]) if task.name == first_of(config)).metric
     bounds = {task.metric: benchmark.bounds for task in tasks_of(config["env"])}
     bounds |= {f"{measure}/{SILENCED}": benchmark.bounds}
     bounds |= {RETURN: (-math.inf, math.inf), CENTRALISED: (0.0, 1.0), LISTENS: (0.0, 1.0)}
-    bounds |= dict.fromkeys((MESSAGES, EPSILON, "epsilon_message"), (0.0, math.inf))
+    counts = (f"{MESSAGES}/{task.name}" for task in tasks_of(config["env"]) if task.name != first_of(config))
+    bounds |= dict.fromkeys((MESSAGES, EPSILON, "epsilon_message", *counts), (0.0, math.inf))
     if (budget := config.get("budget", NO_BUDGET_LIMIT)) not in budgets_of(config["env"]):
         raise ValueError(f"total must be one of {', '.join(map(str, budgets_of(config['env'])))}, not {shown(budget)}")
     needed = {measure} if budget != NO_BUDGET_LIMIT else {measure, RETURN}

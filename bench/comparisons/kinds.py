@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -50,6 +51,7 @@ from taciturn.bench.tasks import (
     DELTA,
     LEARNED,
     LISTENS,
+    MESSAGES,
     NO_BUDGET_LIMIT,
     ORACLE,
     PAPER,
@@ -68,16 +70,19 @@ from taciturn.bench.tasks import (
     covered,
     tasks_of,
     under,
+    world_title,
 )
 from taciturn.bench.tasks.benchmark import PLAIN_PPO, TUNED, Entry, Reference
 from taciturn.bench.tuned import settings
 from taciturn.policies import Learner
+from taciturn.policies.external.rows import RowFunction
 
 QUICK: Config = {"replicas": 10, "messages": [5, 125], "tasks": [STANDARD]}
 QUICK_STEPS = 2048
 QUICK_TOTALS = (NO_BUDGET_LIMIT, 3.0)
-FITS = 10
-"""An agent must be able to play so many steps of a world to take part in it: a first action may be valid by chance."""
+FITS, RUNS_TRIED = 100, 10
+"""An agent must be able to play so many steps of so many runs of a world to take part in it: its first actions may be
+valid by chance."""
 HELD_OUT_SHARE = 2
 """A held-out task is judged in this many times fewer runs than a standard task."""
 
@@ -117,16 +122,27 @@ class KindsOfAgents(Study):
     agents: tuple[str, ...] = ()
     """Agents of the user's own, as `taciturn.agents.bring` takes them by name; they play wherever they fit."""
 
+    def __init__(self) -> None:
+        self._trials: dict[str, Trial] = {}
+
+    def trial(self, agent: str, report: Callable[[str, float], None] = lambda *_: None) -> "Trial":
+        """Where an agent of the user's own plays, which is tried once."""
+        content = digest(agent)
+        if agent not in self._trials or self._trials[agent].content != content:
+            self._trials[agent] = tried(agent, content, report)
+        return self._trials[agent]
+
     def cells(self, quick: bool) -> list[Cell]:
-        results = [place | QUICK if quick else place for agent in self.agents for place in places(agent, quick)]
+        some = [place for agent in self.agents for place in self.trial(agent).places]
+        result = [one | QUICK for one in some if one["budget"] in QUICK_TOTALS] if quick else some
         for env in BENCHMARKS:
             sizes = [task for task in tasks_of(env) if not task.held_out]
             for first in sizes[:1] if quick else sizes:
                 for budget in budgets_of(env):
                     if not quick or budget in QUICK_TOTALS:
                         task = first._replace(budget=budget)
-                        results += [one | QUICK if quick else one for one in entries_of(task, quick)]
-        return self.sweep(results, range(self.seeds[not quick]))
+                        result += [one | QUICK if quick else one for one in entries_of(task, quick)]
+        return self.sweep(result, range(self.seeds[not quick]))
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         one, report = cell.config, progress or (lambda _: None)
@@ -148,6 +164,8 @@ class KindsOfAgents(Study):
             runs = max(replicas // HELD_OUT_SHARE, 1) if task.held_out else replicas
             result: Played = played(task, agent, one, runs, cell.seed, configuration) if place else first
             means[task.metric] = float(result.metrics[task.measure].mean())
+            if place:
+                means[f"{MESSAGES}/{task.name}"] = result.spent[MESSAGES]
         means |= {RETURN: float(first.metrics[RETURN].mean()), **first.spent}
         scores = first.metrics[tasks[0].measure]
         listens = (
@@ -325,48 +343,88 @@ def played_by(one: Config) -> list[Task]:
     return named if one.get("budget", NO_BUDGET_LIMIT) == NO_BUDGET_LIMIT and one["kind"] != ORACLE else tasks[:1]
 
 
-def joined(studies: list[Study], agents: list[str]) -> list[Study]:
-    """The studies, with agents of the user's own in the study `agents`.
+def joined(
+    studies: list[Study], agents: list[str], report: Callable[[str, float], None] = lambda *_: None
+) -> tuple[list[Study], list[str]]:
+    """The studies, with agents of the user's own in the study `agents`, and lines that say where they do not play.
 
     Raises:
         ValueError: a study other than `agents`, a name that brings no agent, or an agent that fits no world.
     """
-    result, names = list[Study](), tuple(dict.fromkeys(agents))
+    result, lines, names = list[Study](), dict[str, None](), tuple(dict.fromkeys(agents))
     for study in studies:
         if not isinstance(study, KindsOfAgents):
             raise ValueError(f"--agent is for the study agents, and {study.name!r} takes none")
-        for name in names:
-            if next(places(name), None) is None:
-                why = refusal(name, config(next(iter(BENCHMARKS)), name) | {"kind": YOURS})
-                raise ValueError(
-                    f"--agent {name} fits none of the worlds {', '.join(BENCHMARKS)} as the study agents plays them; "
-                    f"in the first: {why}"
-                )
         own = type(study)()
         own.agents = names
+        for name in names:
+            trial = own.trial(name, report)
+            if not trial.places:
+                raise ValueError(
+                    f"--agent {name} fits none of the worlds {', '.join(BENCHMARKS)} as the study agents plays them; "
+                    f"in the first: {next(iter(trial.elsewhere.values()))}"
+                )
+            lines |= dict.fromkeys(trial.lines(name))
         result.append(own)
-    return result
+    return result, list(lines)
 
 
-def places(agent: str, quick: bool = False) -> Iterator[Config]:
-    """The configurations of the worlds and totals in which an agent can play, one after another as they are found, with
-    a hash of its saved file or folder.
+@dataclass
+class Trial:
+    """Where an agent can play.
 
-    It plays under totals where its schedule is public or agents do not decide when to send.
+    Attributes:
+        content: a hash of its saved file or folder (`digest`).
+        places: the configurations of the worlds and totals in which it can. It plays under totals where its schedule is
+            public or agents do not decide when to send.
+        elsewhere: `{world: why it cannot}`.
+        observations: `{fields: worlds}`, the observations of these worlds, where it is a function that does not say
+            which ones it is written for; else empty.
     """
-    content, made = digest(agent), bring(agent)
+
+    content: Config
+    places: list[Config] = field(default_factory=list)
+    elsewhere: dict[str, str] = field(default_factory=dict)
+    observations: dict[str, list[str]] = field(default_factory=dict)
+
+    def lines(self, agent: str) -> Iterator[str]:
+        """Where it does not play, each with the reason, and what it may misread."""
+        for env, why in self.elsewhere.items():
+            yield f"{agent} does not fit {world_title(env)}: {why}"
+        if len(self.observations) > 1:
+            some = (f"{' and '.join(map(world_title, envs))}: {one}" for one, envs in self.observations.items())
+            yield (
+                f"{agent} does not say what it observes, and plays where observations differ ({'; '.join(some)}): set "
+                "its attribute observes to one of these, and it is left out of the others"
+            )
+
+
+def tried(agent: str, content: Config, report: Callable[[str, float], None]) -> Trial:
+    """Try an agent in each world; `report` is called with what is done and the share of it that is."""
+    made, trial, own = bring(agent), Trial(content), dict(content)
     for flag, name in (("needs_truth", "knows_truth"), ("memoryless", "memoryless")):
         if getattr(made, flag, False) is True:
-            content[name] = True
-    for env, field in BENCHMARKS.items():
-        for form in ({}, field.for_learners):
-            one = config(env, agent, {}, **field.world | form) | {"kind": YOURS, "budget": NO_BUDGET_LIMIT} | content
-            if not refusal(agent, one):
-                yield one
+            own[name] = True
+    for number, (env, benchmark) in enumerate(BENCHMARKS.items()):
+        report(f"{agent} is tried in {world_title(env)}", number / len(BENCHMARKS))
+        whys = list[str]()
+        for form in ({}, benchmark.for_learners):
+            one = config(env, agent, {}, **benchmark.world | form) | {"kind": YOURS, "budget": NO_BUDGET_LIMIT} | own
+            whys.append(refusal(agent, one).partition("\n")[0])
+            if not whys[-1]:
+                trial.places.append(one)
                 for budget in budgets_of(env)[1:]:
-                    if (not quick or budget in QUICK_TOTALS) and not overspends(agent, env, one, budget):
-                        yield one | {"budget": budget, "env_params": {**one["env_params"], **under(env, budget)}}
+                    if not overspends(agent, env, one, budget):
+                        trial.places.append(
+                            one | {"budget": budget, "env_params": {**one["env_params"], **under(env, budget)}}
+                        )
+                if isinstance(made, RowFunction) and not made.observes:
+                    (role, *_) = population(one, 1, "evaluation").roles.values()
+                    trial.observations.setdefault(role.layout.named, []).append(env)
                 break
+        else:
+            trial.elsewhere[env] = whys[0]
+    return trial
 
 
 def overspends(agent: str, env: str, one: Config, budget: Any) -> bool:
@@ -390,7 +448,7 @@ def refusal(agent: str, config: Config) -> str:
     if isinstance(made, Learner):
         return ""
     try:
-        world = population(config, 1, "evaluation")
+        world = population(config, RUNS_TRIED, "evaluation")
         rollout = begin_run(world, made, config, 0)
         for _ in range(FITS):
             if not world.done.all():

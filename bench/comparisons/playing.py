@@ -89,7 +89,7 @@ def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, Chan
         model = PPO("MlpPolicy", RowsVecEnv(world, seed=cell.seed), seed=library_seed(cell.seed), device="cpu")
     fit(model, steps, callback=checked)
     torch.manual_seed(library_seed(cell.seed))
-    return Predictor(model, deterministic=False)
+    return Predictor(model, deterministic=False, seeded=False)
 
 
 def loaded(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig] = NOTHING) -> Any:

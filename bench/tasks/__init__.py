@@ -179,6 +179,13 @@ class Task(NamedTuple):
         return self.measure if self.name == STANDARD else f"{self.measure}/{self.name}"
 
 
+def first_of(config: Mapping[str, Any]) -> str:
+    """The name of the task of which a configuration's results hold single runs, `MESSAGES` and `EPSILON`; of the others
+    that it plays they hold `MESSAGES/NAME`."""
+    result: str = config["tasks"][0] if "tasks" in config else config.get("size", STANDARD)
+    return result
+
+
 def sign(measure: str) -> int:
     """1 where more is better, or -1; a variant's measure is as the world's own."""
     return 1 if measure.partition("/")[0] in HIGHER else -1

@@ -10,7 +10,7 @@ import numpy as np
 
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.population import Population, SingleStep
-from taciturn.validation import Array, array_of
+from taciturn.validation import Array
 
 
 def _asked(method: str) -> Any:
@@ -72,10 +72,8 @@ class Around(Population[Any]):
         return self._seen_in_one(observation, everyone), self._info_of_one(info)
 
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> SingleStep:
-        name = "actions" if len(self.possible_agents) > 1 else "action"
-        given = {role: array_of(name, rows)[None] for role, rows in actions.items()}
-        if len(given) > len(self.turn):  # what a later turn refused would come too late
-            given = {role: self.roles[role].check(rows, rows.shape[:2]) for role, rows in given.items()}
+        # All at once: what a later turn refused would come too late.
+        given = {role: self.roles[role].check(rows, (1, len(rows)), each=True) for role, rows in actions.items()}
         only = next(iter(self.roles)) if len(self.roles) == 1 else None
         info: Info = {}
         paid: dict[str, list[float]] = {}

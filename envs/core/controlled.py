@@ -16,7 +16,7 @@ from taciturn.envs.core.public import declares
 from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.roles import FEW_ACTIONS, Role
 from taciturn.envs.core.steps import Step, check_room, filled
-from taciturn.validation import Array, array_of
+from taciturn.validation import Array
 
 
 class Played(Around):
@@ -171,7 +171,7 @@ class Controlled(Played):
         if self.rows(self.role) == len(rows) <= FEW_ACTIONS and all(map(role.fits, rows)):
             chosen = np.array(rows)[None]
         else:
-            chosen = role.check(array_of("action", rows)[None], (1, self.rows(self.role)))
+            chosen = role.check(rows, (1, self.rows(self.role)), each=True)
         if self._is_answered():
             return self._answered_step(chosen)
         latest_info: Info = {}

@@ -1,5 +1,6 @@
 """Undirected graphs as arrays."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,14 +29,15 @@ class Graph:
 
         Args:
             value: any of these, or a Graph. Shapes are "complete", "ring", "star", "star_triangle"; loops and repeated
-                edges are dropped.
+                edges are dropped. Nodes of networkx with the labels 0 to N - 1, as numbers or texts, are the agents of
+                these numbers; other whole numbers are numbered by size, and other labels in the order of the graph.
             num_nodes: the required number of nodes; shapes need it, a list of edges may leave it out (highest node +
                 1).
             name: name of the parameter in errors.
 
         Raises:
-            ValueError: `value` is none of these, has another number of nodes, or has an edge to a node that does not
-                exist.
+            ValueError: `value` is none of these, has another number of nodes, weights other than 1, or an edge to a
+                node that does not exist.
         """
         if isinstance(value, str):
             choice(name, value, SHAPES)
@@ -47,7 +49,13 @@ class Graph:
         elif hasattr(value, "number_of_nodes") and hasattr(value, "edges"):
             if value.is_directed():
                 raise ValueError(f"{name} must be undirected, but it is a {type(value).__name__}")
-            places = {node: i for i, node in enumerate(value.nodes)}
+            for a, b, weight in value.edges(data="weight", default=1):
+                if weight != 1:
+                    told = f"edge {shown((a, b))} has weight {shown(weight)}"
+                    raise ValueError(f"{name} must have no weights but 1, since agents meet or do not, and {told}")
+            whole = all(re.fullmatch(r"-?\d{1,18}", str(node), re.ASCII) for node in value.nodes)
+            ordered = sorted(value.nodes, key=lambda node: int(str(node))) if whole else value.nodes
+            places = {node: i for i, node in enumerate(ordered)}
             graph = cls._of_edges([(places[a], places[b]) for a, b, *_ in value.edges], value.number_of_nodes(), name)
         else:
             graph = cls._of_array(value, num_nodes, name)

@@ -185,7 +185,7 @@ class Replicas(Stored[S]):
             self._running()
         turns = [(self._turn + place) % self._cycle for place in range(len(actions))]
         for turn in turns:
-            self._actions[turn].take(actions[self._order[turn][0]], "actions" if self._agents > 1 else "action")
+            self._actions[turn].take(actions[self._order[turn][0]])
         if self._pending_step is not None:
             self._settle()
         seen, info, ends = self._turn_of_one(turns[0], everyone)

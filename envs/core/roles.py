@@ -33,6 +33,11 @@ class Layout:
         self.low = np.concatenate([np.full(s, low, np.float32) for s, low, _ in fields.values()])
         self.high = np.concatenate([np.full(s, high, np.float32) for s, _, high in fields.values()])
 
+    @property
+    def named(self) -> str:
+        """The fields, with their sizes where these are not 1, as in "counts [5], received"."""
+        return ", ".join(name if size == 1 else f"{name} [{size}]" for name, (size, _, _) in self.fields.items())
+
     def __repr__(self) -> str:
         return f"Layout({', '.join(f'{name}={field}' for name, field in self.fields.items())})"
 
@@ -93,13 +98,17 @@ class Role:
                 return False
         return True
 
-    def check(self, actions: Any, shape: tuple[int, int], name: str = "actions") -> Array:
-        """Return `actions` as an array [B, rows, *action_shape]; raise ValueError if any lies outside the space."""
-        space = self.action_space
+    def check(self, actions: Any, shape: tuple[int, int], *, each: bool = False) -> Array:
+        """Return `actions` as an array [B, rows, *action_shape]; raise ValueError if any lies outside the space.
+
+        With `each` they are those of one replica's agents, [rows, ...], and errors say which shape each one must have.
+        """
+        space, name, axes = self.action_space, "action" if each else "actions", 2 * each
         array = array_of(f"{name} of role {self.name!r}", actions)
+        array = array[None] if each else array
         wanted = (*shape, *(space.shape or ()))
         if array.shape != wanted:
-            raise ValueError(f"{name} of role {self.name!r} must have shape {wanted}, not {array.shape}")
+            raise ValueError(f"{name} of role {self.name!r} must have shape {wanted[axes:]}, not {array.shape[axes:]}")
         if isinstance(space, gymnasium.spaces.Box):
             if array.dtype != space.dtype:
                 if not np.can_cast(array.dtype, space.dtype, "same_kind"):
@@ -121,9 +130,8 @@ class Role:
                 bad = (array < space.start) | (array >= space.start + space.nvec)
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
-            raise ValueError(
-                f"{name} of role {self.name!r} must lie in {space}, but {name}{list(where)} is {array[where]}"
-            )
+            place = f"{name}{list(where[axes:]) or ''}"
+            raise ValueError(f"{name} of role {self.name!r} must lie in {space}, but {place} is {array[where]}")
         return array
 
 
@@ -152,13 +160,13 @@ class Actions:
     def __reduce__(self) -> Any:  # a copy has views of its own array
         return Actions, (self._role, self.array.shape[1])
 
-    def take(self, actions: Any, name: str) -> None:
+    def take(self, actions: Any) -> None:
         """Store actions [rows, ...]; ValueError if any lies outside the space."""
         rows = self.array.shape[1]
         if len(actions) == rows == 1 and self._role.fits(actions[0]):
             self.array[0, 0] = actions[0]
         elif not (len(actions) == rows > 1 and self._take_many(actions)):
-            self.array[...] = self._role.check(array_of(name, actions)[None], self.array.shape[:2], name)
+            self.array[...] = self._role.check(actions, self.array.shape[:2], each=True)
 
     def _take_many(self, actions: Any) -> bool:
         """Store actions; False if that takes a slower check."""

@@ -133,7 +133,9 @@ def always(option: Ints) -> tuple[Bools, Bools]:
 
 
 class HoldTheBest(Remembering):
-    """Each agent is on its own: it pulls the option of the largest
+    """Each agent is on its own, and pulls the option of the largest index.
+
+    The index is
 
         m_k + a (1 - t/T)^f s_k,
 

@@ -46,6 +46,10 @@ class Parts:
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
+    def __call__(self, *args: Any) -> "Parts":
+        """What calling the object would give, as a class that is stored by value is made."""
+        return type(self)(*args)
+
 
 class Keyed(dict[Any, Any]):
     """A dict with plain keys: Python would take for ever over the hash of a tuple of tuples that are all the same."""
@@ -124,10 +128,27 @@ def made_policy(kind: Any, observation: Any, action: Any, known: Any, data: Any,
     return policy
 
 
-def read_normalizer(file: Path) -> Callable[[Array], Array]:
-    """The transformation of observations in a file of `VecNormalize.save`. Raises ValueError if there is none."""
+class Statistics:
+    """The transformation of observations by the moments float64[D] that `VecNormalize` has found."""
+
+    def __init__(self, mean: Array, scale: Array, clip: float) -> None:
+        self.mean, self.scale, self.clip = mean, scale, clip
+
+    def __call__(self, observations: Array) -> Array:
+        return np.clip((observations - self.mean) / self.scale, -self.clip, self.clip).astype(np.float32)
+
+    def undone(self, normalized: Array) -> Array:
+        """The observations; NaN where they were clipped."""
+        return np.where(np.abs(normalized) < self.clip, normalized, np.nan) * self.scale + self.mean
+
+
+def read_normalizer(file: Path) -> Statistics | None:
+    """What a file of `VecNormalize.save` does to observations; None if it leaves them as they are. Raises ValueError if
+    it is no such file."""
     try:
         found = inert(files.content(file, MOST_FILE)).state
+        if not found["norm_obs"]:
+            return None
         moments, clip, epsilon = found["obs_rms"].state, float(found["clip_obs"]), float(found["epsilon"])
         mean, var = (np.asarray(value(moments[name]), np.float64) for name in ("mean", "var"))
         scale = np.sqrt(var + epsilon)
@@ -136,10 +157,7 @@ def read_normalizer(file: Path) -> Callable[[Array], Array]:
     except Exception as error:
         raise ValueError(f"{file} must hold the statistics of VecNormalize: {error}") from error
 
-    def normalize(observations: Array) -> Array:
-        return np.clip((observations - mean) / scale, -clip, clip).astype(np.float32)
-
-    return normalize if found["norm_obs"] else lambda observations: observations
+    return Statistics(mean, scale, clip)
 
 
 def unpacked(entry: Any) -> Any:
@@ -161,7 +179,8 @@ def value(found: Any) -> Any:
     if not isinstance(found, Parts):
         return found
     kind = type(found)
-    if kind.__module__.startswith("gymnasium.spaces.") and kind.__name__ in SPACES:
+    # Gym's spaces, in files of Stable-Baselines3 before 2.0, have the same numbers.
+    if kind.__module__.startswith(("gymnasium.spaces.", "gym.spaces.")) and kind.__name__ in SPACES:
         return SPACES[kind.__name__]({name: value(one) for name, one in found.state.items() if name in FIELDS})
     if kind.__module__.startswith("numpy") and kind.__name__ in ("_frombuffer", "_reconstruct", "scalar", "dtype"):
         return numbers(found)
@@ -197,7 +216,7 @@ def numbers(found: Parts) -> Any:
 FIELDS = ("low", "high", "n", "start", "nvec")
 SPACES: dict[str, Callable[[dict[str, Any]], gymnasium.Space[Any]]] = {
     "Box": lambda state: gymnasium.spaces.Box(state["low"], state["high"], dtype=state["low"].dtype.type),
-    "Discrete": lambda state: gymnasium.spaces.Discrete(int(state["n"]), start=int(state["start"])),
-    "MultiDiscrete": lambda state: gymnasium.spaces.MultiDiscrete(state["nvec"], start=state["start"]),
+    "Discrete": lambda state: gymnasium.spaces.Discrete(int(state["n"]), start=int(state.get("start", 0))),
+    "MultiDiscrete": lambda state: gymnasium.spaces.MultiDiscrete(state["nvec"], start=state.get("start")),
     "MultiBinary": lambda state: gymnasium.spaces.MultiBinary(state["n"]),
 }

@@ -1,9 +1,11 @@
 """Agents that only map observations to actions: each agent of each replica is a row."""
 
 import inspect
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -85,6 +87,7 @@ class RowFunction(RowPolicy):
     ) -> None:
         super().__init__(spaces)
         self.function = function
+        self.observes = getattr(function, "observes", "")
         self._masked = len(required(function)) > 1
 
     def __repr__(self) -> str:
@@ -115,24 +118,44 @@ class Predictor(RowPolicy):
         model: has `predict(observation, state=..., episode_start=..., deterministic=..., action_masks=...)`, or with
             fewer arguments.
         deterministic: whether to ask for its best action instead of a random one.
+        seeded: whether the random numbers of PyTorch that it draws then follow the seed of the run; if not, the state
+            of PyTorch.
         normalize: a function applied to observations first; None: the statistics that the model was trained with, if it
-            has any.
+            has any; False: no function, whatever it was trained with.
+
+    Raises:
+        ValueError: the model was trained on observations that a function had changed, such as normalised ones, and
+            there is none.
     """
 
     def __init__(
-        self, model: Any, *, deterministic: bool = True, normalize: Callable[[Array], Any] | None = None
+        self,
+        model: Any,
+        *,
+        deterministic: bool = True,
+        seeded: bool = True,
+        normalize: Callable[[Array], Any] | Literal[False] | None = None,
     ) -> None:
         spaces = tuple(getattr(model, name, None) for name in ("observation_space", "action_space"))
         super().__init__(spaces if all(isinstance(one, gymnasium.Space) for one in spaces) else None)  # type: ignore[arg-type]
-        self.model, self.deterministic = model, deterministic
+        self.model, self.deterministic, self.seeded = model, deterministic, seeded
         statistics = getattr(model, "get_vec_normalize_env", lambda: None)()
-        self._normalize = normalize or getattr(statistics, "normalize_obs", None)
+        if normalize is None:
+            normalize = getattr(statistics, "normalize_obs", None)
+            if statistics is None and not plain(spaces[0], getattr(model, "_last_obs", None)):
+                raise ValueError(
+                    "policy must come with the statistics of its training, vecnormalize.pkl beside model.zip or "
+                    "normalize=, because it saw observations that are normalised, or changed in another way "
+                    "(normalize=False: play it without)"
+                )
+        self._normalize = normalize or None
         self._takes = named(model.predict)
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         self._state: Any = None
         self._fresh = np.ones(view.num_envs * self._agents, np.bool_)  # who has not acted yet
+        self._luck: Any = None if self.deterministic or not self.seeded else int(self.rng.integers(2**31))
 
     def restart(self, where: Array) -> None:
         self._fresh |= np.repeat(where, self._agents)
@@ -148,13 +171,31 @@ class Predictor(RowPolicy):
             given["action_masks"] = masks.astype(np.bool_)
         if self._normalize is not None:
             rows = self._normalize(rows)
-        with one_thread():
+        with one_thread(), self._drawing():
             found = self.model.predict(rows, **{name: value for name, value in given.items() if name in self._takes})
         self._fresh[here] = False
         if isinstance(found, tuple):
             found, after = found
             self._keep(after, places)
         return np.asarray(found)
+
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """Within it PyTorch draws what follows the seed of the run."""
+        torch = sys.modules.get("torch")
+        if torch is None or self._luck is None:
+            yield
+            return
+        before = torch.get_rng_state()
+        if isinstance(self._luck, int):
+            torch.manual_seed(self._luck)
+        else:
+            torch.set_rng_state(self._luck)
+        try:
+            yield
+        finally:
+            self._luck = torch.get_rng_state()
+            torch.set_rng_state(before)
 
     def _keep(self, state: Any, places: Array | None) -> None:
         """Store the new state of the agents of these rows."""
@@ -168,6 +209,20 @@ class Predictor(RowPolicy):
             rows_of(kept)[places] = rows_of(new)
 
         each(put, self._state, state)
+
+
+def plain(space: Any, last: Any) -> bool:
+    """Whether a model can have seen an environment's own observations: their space is bounded in every world, and the
+    last ones of its training [..., D], if it holds them, lie in it."""
+    if not isinstance(space, gymnasium.spaces.Box):
+        return True
+    return space.is_bounded() and (last is None or within(space, last))
+
+
+def within(space: gymnasium.spaces.Box, observations: Any, slack: float = 0.0) -> bool:
+    """Whether observations [..., D] lie in a space that is larger by `slack` of its size at either side; NaN does."""
+    room = slack * (space.high - space.low)
+    return not ((observations < space.low - room) | (observations > space.high + room)).any()
 
 
 def rows_of(state: Array) -> Array:

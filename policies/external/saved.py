@@ -1,29 +1,36 @@
 """Agents saved by learning libraries. Files that could run code when loaded must be trusted
 (`taciturn.policies.trust`)."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from taciturn.envs.core import Array
 from taciturn.policies.base import Learner, Policy
 from taciturn.policies.external import onnx_files
-from taciturn.policies.external.inert import Foreign, made_policy, read_normalizer
+from taciturn.policies.external.inert import Foreign, Statistics, made_policy, read_normalizer
 from taciturn.policies.external.networks import Actor, Module, Scores
-from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy
+from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy, plain, within
 from taciturn.policies.learned.pretrained import load_pretrained
 from taciturn.policies.learned.training import one_thread
 from taciturn.policies.trust import Untrusted, trusted
 from taciturn.validation import missing_extra, shown
 
 STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
+SLACK = 1.0
+"""By how much of its space a model's last observation may lie outside, without statistics that go on after it."""
 
 
 def load_sb3(
-    path: str | Path, *, deterministic: bool = True, normalize: str | Path | None = None, trust: bool = False
+    path: str | Path,
+    *,
+    deterministic: bool = True,
+    normalize: str | Path | Literal[False] | None = None,
+    trust: bool = False,
 ) -> Predictor:
     """A model saved by any algorithm of Stable-Baselines3 or sb3-contrib.
 
@@ -32,13 +39,14 @@ def load_sb3(
     Args:
         path: the file, `model.zip`.
         deterministic: see `Predictor`.
-        normalize: the statistics that `VecNormalize.save` wrote; None: `vecnormalize.pkl` beside the model, if it is
-            there.
+        normalize: the statistics that `VecNormalize.save` wrote; None: those beside the model (`statistics_of`); False:
+            none.
         trust: whether code in the file may run.
 
     Raises:
         ImportError: stable-baselines3 is not installed.
-        ValueError: there is no such file, it holds no model, or it names other classes and is not trusted.
+        ValueError: there is no such file, it holds no model, it names other classes and is not trusted, or its
+            statistics are missing or another model's.
     """
     try:
         import stable_baselines3  # noqa: F401
@@ -49,12 +57,12 @@ def load_sb3(
     file = existing(path, "a model.zip of Stable-Baselines3")
     try:
         try:
-            policy = read_policy(file)
+            policy, last = read_policy(file)
         except Foreign as error:
             if not trusted(trust):
                 what = shown(str(error))[1:-1]  # a name in the file may have any length
                 raise Untrusted(file, f"has what is not of Stable-Baselines3, {what}") from error
-            policy = with_own_classes(file)
+            policy, last = with_own_classes(file)
     except Untrusted:
         raise
     except Exception as error:
@@ -62,26 +70,57 @@ def load_sb3(
             f"policy must be a model that Stable-Baselines3 has saved, and {file} is not: {shown(error)}"
         ) from error
     policy.set_training_mode(False)
-    beside = next((file.parent / name for name in STATISTICS if (file.parent / name).is_file()), None)
-    statistics = beside if normalize is None else existing(normalize, "the statistics of VecNormalize")
-    normalizer = None if statistics is None else read_normalizer(statistics)
-    return Predictor(OneThread(policy), deterministic=deterministic, normalize=normalizer)
+    statistics = normalize is not False and statistics_of(file, normalize, policy.observation_space, last)
+    try:
+        return Predictor(OneThread(policy, last), deterministic=deterministic, normalize=statistics)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
 
 
-def with_own_classes(file: Path) -> Any:
-    """The policy of a trusted model: code in the file may run."""
+def statistics_of(file: Path, given: str | Path | None, space: Any, last: Any) -> Statistics | None:
+    """The statistics of a model's observations, from the `given` file or one beside the model: for `a_9_steps.zip`,
+    which a callback may have written, `a_vecnormalize_9_steps.pkl`; `a_vecnormalize.pkl` for `a.zip`; or
+    `vecnormalize.pkl`.
+
+    The last may be another model's. It is not read for a model whose last observations of training are an environment's
+    own, if they would not be without the statistics.
+
+    Raises:
+        ValueError: the given file is missing; statistics are of another shape, or `last`, the last observations
+            [..., D], cannot have been normalised by them.
+    """
+    own = [f"{file.stem}_vecnormalize.pkl", re.sub(r"_(\d+_steps)$", r"_vecnormalize_\1", file.stem) + ".pkl"]
+    beside = (file.parent / name for name in (*own, *STATISTICS) if (file.parent / name).is_file())
+    found = next(beside, None) if given is None else existing(given, "the statistics of VecNormalize")
+    if found is None or (statistics := read_normalizer(found)) is None:
+        return None
+    if statistics.mean.shape != space.shape:
+        told = f"{found} has statistics of shape {statistics.mean.shape}, and the model observes {space.shape}"
+    elif last is None or not space.is_bounded() or within(space, statistics.undone(last), SLACK):
+        return statistics
+    else:
+        told = f"without the statistics in {found} its last observations of training do not lie in its space"
+    if given is None and found.name in STATISTICS and last is not None and plain(space, last):
+        return None
+    raise ValueError(f"{file} must come with its own statistics: {told}")
+
+
+def with_own_classes(file: Path) -> tuple[Any, Any]:
+    """The policy of a trusted model, and its last observations: code in the file may run."""
     from stable_baselines3.common.save_util import load_from_zip_file
 
     data: Any
     data, parameters, _ = load_from_zip_file(file, device="cpu")
     spaces = (data["observation_space"], data["action_space"])
-    return made_policy(data["policy_class"], *spaces, data["policy_kwargs"], data, parameters["policy"])
+    policy = made_policy(data["policy_class"], *spaces, data["policy_kwargs"], data, parameters["policy"])
+    return policy, data.get("_last_obs")
 
 
 class OneThread:
     """A policy whose predictions do not depend on the number of threads."""
 
-    def __init__(self, policy: Any) -> None:
+    def __init__(self, policy: Any, last: Any) -> None:
+        self._last_obs = last
         self.observation_space, self.action_space = policy.observation_space, policy.action_space
         self.predict = one_thread()(policy.predict)
         self._name = type(policy).__name__
@@ -229,6 +268,8 @@ def load_trained(folder: str | Path, *, trust: bool = False, **parameters: Any) 
 def existing(path: str | Path, what: str) -> Path:
     """The path; ValueError if it does not exist."""
     found = Path(path).expanduser()
+    if not found.exists() and what.startswith("a model.zip"):  # Stable-Baselines3's own habit
+        found = Path(f"{found}.zip")
     if not found.exists():
         raise ValueError(f"policy must name {what}, and there is none at {str(path)!r}")
     return found

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -17,6 +18,7 @@ from taciturn.validation import shown
 MOST_UNPACKED = 100
 """The most that parts of a file may exceed the file in size, as a factor."""
 MOST_PART, MOST_SCALARS = 2 * 10**9, 10**6
+VERSION = "_stable_baselines3_version"
 ROOMY = 4
 """How many numbers may be made for each byte of weights as a policy is built: initial values, and copies of them."""
 
@@ -73,9 +75,9 @@ class Bounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **kwargs or {})
 
 
-def read_policy(file: Path) -> Any:
-    """The policy of a saved model of Stable-Baselines3 or sb3-contrib, rebuilt from these libraries' classes; nothing
-    in the file runs.
+def read_policy(file: Path) -> tuple[Any, Any]:
+    """The policy of a saved model of Stable-Baselines3 or sb3-contrib, rebuilt from these libraries' classes, and the
+    last observations of its training [..., D] or None; nothing in the file runs.
 
     Raises:
         Foreign: the file names a class of neither library.
@@ -84,11 +86,21 @@ def read_policy(file: Path) -> Any:
     with files.regular(file) as given, opened(given, file.stat().st_size) as archive:
         data = json.loads(part(archive, "data", MOST_DATA))
         weights, numbers = tensors(part(archive, "policy.pth"))
+        version = part(archive, VERSION, 100).decode() if VERSION in archive.namelist() else ""
     if not all(torch.isfinite(one).all() for one in weights.values()):
         raise ValueError("its weights are not finite")
     names = ("policy_class", "observation_space", "action_space", "policy_kwargs")
     kind, observation, action, known = (value(unpacked(data[name])) for name in names)
     if not isinstance(kind, type):
         raise Foreign(f"a policy class that is none of Stable-Baselines3: {shown(kind)}")
-    with Bounded(len(weights), numbers):
-        return made_policy(kind, observation, action, known, data, weights)
+    last = value(unpacked(data.get("_last_obs")))
+    if last is not None and np.shape(last)[1:] != observation.shape:
+        raise ValueError(f"its last observations are not in {observation}")
+    try:
+        with Bounded(len(weights), numbers):
+            return made_policy(kind, observation, action, known, data, weights), last
+    except Exception as error:
+        if version[:2] not in ("0.", "1."):
+            raise
+        told = f"version {shown(version)[1:-1]} has saved it, with layers that 2.0 does not have: train it anew"
+        raise ValueError(f"{told} ({error})") from error

@@ -16,6 +16,9 @@ from taciturn.policies.external.separate import Separate
 from taciturn.registry import POLICY_PLUGINS, make_policy, own_policies, policy_of
 from taciturn.validation import choice, in_any_case, shown
 
+FILES = {".zip": "sb3", ".onnx": "onnx", ".pt": "torchrl", ".pth": "torchrl", ".py": ""}
+"""What files of these names hold, as a rule."""
+
 
 def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameters: Any) -> Any:
     """A policy from `agent`, with `parameters` if it is a name or a class.
@@ -110,6 +113,21 @@ def saved_at(name: str) -> Path | None:
     return Path(name) if is_folder(name) else None
 
 
+def as_file(name: str) -> str:
+    """What to write for a saved agent or a module that was given by the name of its file alone; empty if it is none."""
+    file = Path(name).expanduser()
+    try:
+        result = next(
+            (one for one in (file, *(file.with_name(file.name + end) for end in FILES)) if one.is_file()), file
+        )
+    except (OSError, ValueError):
+        return ""
+    kind = FILES.get(result.suffix.lower())
+    if result.suffix == ".py":
+        return f"{result.stem}:NAME, of a class or function in it"
+    return f"{kind}:{result}" if kind else ""
+
+
 def loaded(kind: str, load: Any, path: Any, parameters: dict[str, Any], trust: bool) -> Any:
     """A saved agent."""
     own = {"trust": trust} if "trust" in inspect.signature(load).parameters else {}
@@ -126,9 +144,14 @@ def loaded(kind: str, load: Any, path: Any, parameters: dict[str, Any], trust: b
 
 
 def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:
-    prefix, colon, rest = name.partition(":")
+    prefix, colon, rest = map(str.strip, name.partition(":"))
     if not colon:
-        return make_policy(name, **parameters)
+        try:
+            return make_policy(prefix, **parameters)
+        except ValueError as error:
+            if wanted := as_file(prefix):
+                raise ValueError(f"policy must say what {shown(prefix)} is: {wanted}") from error
+            raise
     if prefix in LOADERS:
         return loaded(prefix, LOADERS[prefix], rest, parameters, trust)
     try:

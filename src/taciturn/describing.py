@@ -2,16 +2,15 @@
 by its name."""
 
 import inspect
-import shutil
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core import Layout, Population, World
+from taciturn.envs.core import Population, World
 from taciturn.mechanism_names import named_mechanisms
 from taciturn.policies import Learner
 from taciturn.registry import UnknownName, entry, given, make_world, needed, policies, worlds
-from taciturn.terminal import aligned
+from taciturn.terminal import aligned, window
 from taciturn.validation import in_any_case
 
 
@@ -25,9 +24,8 @@ class Description(NamedTuple):
 
     def __str__(self) -> str:
         heading = ["", "Parameters, with their defaults"] if self.parameters else []
-        width = max(shutil.get_terminal_size().columns, 60)
-        documentation = self.documentation.replace("`", "")
-        return aligned([self.name, *self.facts, *heading, *self.parameters, "", documentation], indent=2, width=width)
+        rows = [self.name, *self.facts, *heading, *self.parameters, "", self.documentation.replace("`", "")]
+        return aligned(rows, indent=2, width=window())
 
     def as_json(self) -> dict[str, Any]:
         """The same as JSON values."""
@@ -58,12 +56,13 @@ def described(name: str) -> Description:
 
 def _world(id_: str, world: World[Any, Any, ...]) -> Description:
     population = world.population()
+    roles = population.roles.values()
     channels = [f"{channel.name}, sent by {channel.sender}" for channel in population.channels.values()]
     facts = [
         ("name", f"{world.name}_v0: taciturn.envs.{world.name}_v0, taciturn run {world.name}"),
-        ("agents", ", ".join(f"{role.num_agents:,} x {role.name}" for role in population.roles.values())),
-        ("observation", "; ".join(f"{name}: {_fields(role.layout)}" for name, role in population.roles.items())),
-        ("action", "; ".join(f"{name}: {role.action_space}" for name, role in population.roles.items())),
+        ("agents", ", ".join(f"{role.num_agents:,} x {role.name}" for role in roles)),
+        ("observation", "; ".join(f"{role.name}: Box [{role.layout.size}], {role.layout.named}" for role in roles)),
+        ("action", "; ".join(f"{role.name}: {role.action_space}" for role in roles)),
         ("horizon", f"{population.params.horizon:g} (unit: {population.clock_unit})"),
         ("channels", "; ".join(channels) or "none"),
         ("policies", "; ".join([*by_role(world), "and learners, which train first (taciturn list policies)"])),
@@ -71,14 +70,6 @@ def _world(id_: str, world: World[Any, Any, ...]) -> Description:
     ]
     defaults = [(name, repr(getattr(population.params, name))) for name, _ in parameters(world.Params)]
     return Description(id_, defaults, facts, inspect.getdoc(type(population)) or "")
-
-
-def _fields(layout: Layout) -> str:
-    """The fields of an observation, with their sizes where these are not 1."""
-    sizes = {name: size for name, (size, _, _) in layout.fields.items()}
-    return f"Box [{layout.size}], " + ", ".join(
-        name if size == 1 else f"{name} [{size}]" for name, size in sizes.items()
-    )
 
 
 def by_role(world: World[Any, Any, ...], quote: str = "") -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, Population, Rollout, as_policies, begin, join, number, vector
-from taciturn.terminal import aligned
+from taciturn.terminal import aligned, counted
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,7 +31,7 @@ class Run:
     def __repr__(self) -> str:
         replicas = len(next(iter(self.metrics.values()), ()))
         traced = f", trace of {', '.join(self.trace)} at {len(self.times)} times" if self.trace else ""
-        return f"<Run of {replicas} replicas, seed {self.seed}: {', '.join(self.metrics)}{traced}>"
+        return f"<Run of {counted(replicas, 'replica')}, seed {self.seed}: {', '.join(self.metrics)}{traced}>"
 
     def summary(self, confidence: float = 0.95) -> str:
         """A table in text: of each metric the mean over the replicas and its interval.

@@ -11,8 +11,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 Row = Sequence[str]
 GAP = 2
+FULL = 112
+"""Characters of a line of a docstring, after which it cannot be longer."""
 INTERVAL = re.compile(r"\s\[([-+\d.,e]+), ([-+\d.,e]+)\]")
 WORD = re.compile(r"\[\S+, \S+\]|\S+")
+
+
+def counted(number: int, thing: str) -> str:
+    """Such as "1 run" and "1,000 runs"."""
+    return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
 def window() -> float:
@@ -64,8 +71,8 @@ def aligned(
 
 
 def filled(text: str, width: float) -> list[str]:
-    """The lines of a text that fit the window; paragraphs are filled anew if they do not, and indented lines, such as
-    lists and code, are broken one by one."""
+    """The lines of a text that fit the window; paragraphs are filled anew if they do not, also those of lists and of
+    indented sections."""
     results = list[str]()
     for block in re.split(r"\n(?=\n)", text):
         lines = block.removeprefix("\n").split("\n")
@@ -73,10 +80,24 @@ def filled(text: str, width: float) -> list[str]:
         if all(len(line) <= width for line in lines):
             results += lines
             continue
-        parts = lines if any(line[:1] in (" ", "-") for line in lines) else [" ".join(lines)]
-        for part in parts:
-            lead = " " * (len(part) - len(part.lstrip()))
-            results += textwrap.wrap(part.strip(), int(width), initial_indent=lead, subsequent_indent=lead) or [""]
+        listed = any(line[:1] in (" ", "-") for line in lines)
+        for first, *rest in _paragraphs(lines) if listed else [lines]:
+            # Further lines have the indentation of the second one, or are below the text of an item.
+            margins = (first, " "), (rest[0], " ") if rest else (first, " -")
+            lead, hang = (" " * (len(line) - len(line.lstrip(marks))) for line, marks in margins)
+            whole = " ".join(line.strip() for line in (first, *rest))
+            results += textwrap.wrap(whole, int(width), initial_indent=lead, subsequent_indent=hang) or [""]
+    return results
+
+
+def _paragraphs(lines: list[str]) -> list[list[str]]:
+    """The lines that belong together: those before which a source file has been broken because it was full."""
+    results = [lines[:1]]
+    for before, line in itertools.pairwise(lines):
+        if len(before) + 1 + len(line.split(maxsplit=1)[0]) > FULL and not line.lstrip().startswith("- "):
+            results[-1].append(line)
+        else:
+            results.append([line])
     return results
 
 

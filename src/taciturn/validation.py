@@ -170,12 +170,15 @@ def vector(name: str, value: Any, *, size: int | None = None) -> Floats:
     return array
 
 
-def array_of(name: str, value: Any) -> Array:
-    """Return `value` as an array; raise ValueError if its parts have different shapes."""
+def array_of(name: str, value: Any, shape: tuple[int, ...] | None = None) -> Array:
+    """Return `value` as an array; raise ValueError if its parts have different shapes, or it has not that `shape`."""
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be an array, not {shown(value)}") from error
+    if shape not in (None, array.shape):
+        raise ValueError(f"{name} must have shape {shape}, not {array.shape}")
+    return array
 
 
 def mapping(name: str, value: Any, what: str = "a dict or None") -> Mapping[Any, Any]:

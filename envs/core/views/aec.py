@@ -8,7 +8,7 @@ import pettingzoo
 
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.views.agents import Agents
-from taciturn.validation import Array, array_of, shown
+from taciturn.validation import Array, shown
 
 
 class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
@@ -36,8 +36,7 @@ class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
             return
         role = self._place[agent][0]
         if not self.population.roles[role].fits(action):
-            given = array_of("action", action)[None, None]
-            action = self.population.roles[role].check(given, (1, 1), "action")[0, 0]
+            action = self.population.roles[role].check([action], (1, 1), each=True)[0, 0]
         self._collected[role].append(action)
         self._cumulative_rewards[agent] = 0.0
         self._given += 1

@@ -55,6 +55,11 @@ class Agents(OneReplica):
         self._check_reset("step()")
         raise gymnasium.error.ResetNeeded(f"every agent of {self.population.name} is done: call reset() before step()")
 
+    @property
+    def np_random(self) -> np.random.Generator:
+        """Random numbers for wrappers, from the seed of the run; the environment does not draw from them."""
+        return self.population.stream("np_random")
+
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
         return self.observation_spaces[agent]
 

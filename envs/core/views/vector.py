@@ -63,10 +63,8 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return observation[:, 0], self._full(info)
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, Info]:
-        population, actions = self.population, array_of("actions", actions)
-        if actions.shape[:1] != (self.num_envs,):
-            raise ValueError(f"actions must have shape ({self.num_envs}, ...), not {actions.shape}")
-        actions = actions[:, None]
+        population, shape = self.population, (self.num_envs, *(self.single_action_space.shape or ()))
+        actions = array_of("actions", actions, shape)[:, None]
         if self.autoreset_mode is AutoresetMode.NEXT_STEP and self._ended.any():
             return self._step_after_end(actions)
         if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():

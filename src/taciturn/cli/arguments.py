@@ -10,13 +10,21 @@ from taciturn.registry import UnknownName, make_world
 from taciturn.validation import shown as spelled
 
 
-def entries(option: str, texts: list[str]) -> dict[str, Any]:
-    """`{key: value}` from `key=value`; values are JSON if they parse as such, else text."""
-    known: dict[str, Any] = {}
-    for entry in texts:
+def pairs(option: str, texts: list[str] | None) -> dict[str, str]:
+    """`{key: text}` from `key=text`."""
+    found: dict[str, str] = {}
+    for entry in texts or []:
         key, equals, text = entry.partition("=")
         if not equals or not key:
             raise ValueError(f"{option} must be key=value, not {spelled(entry)}")
+        found[key] = text
+    return found
+
+
+def entries(option: str, texts: list[str]) -> dict[str, Any]:
+    """`{key: value}` from `key=value`; values are JSON if they parse as such, else text."""
+    known: dict[str, Any] = {}
+    for key, text in pairs(option, texts).items():
         try:
             known[key] = parsed(text)
         except ValueError as error:
@@ -33,7 +41,8 @@ def split_settings(settings: list[str] | None) -> tuple[dict[str, Any], dict[str
 
 def actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
     """A policy from its name, or `{role: policy}` from `ROLE=NAME,ROLE=NAME` with parameters named `ROLE.parameter`."""
-    named = dict(part.split("=", 1) for part in policy.split(",") if "=" in part)
+    pieces = (part.partition("=") for part in policy.split(",") if "=" in part)
+    named = {role.strip(): name.strip() for role, _, name in pieces}
     if len(roles) == 1 and not set(named) & set(roles):
         return bring(policy, **own)
     if not named:
@@ -48,7 +57,7 @@ def actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
 def policies_by_name(names: str, settings: list[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """`{name: policy}` from names with commas between them, and the environment's parameters, from `key=value`."""
     own, others = split_settings(settings)
-    asked = list(dict.fromkeys(filter(None, names.split(","))))
+    asked = list(dict.fromkeys(filter(None, map(str.strip, names.split(",")))))
     if not asked:
         raise ValueError(f"--policy must name policies, with commas between them, not {names!r}")
     if len(asked) == 1:

@@ -21,6 +21,7 @@ from taciturn.wrappers.channels import Privatize
 DEFAULT_TRIALS = 100_000
 DEFAULT_RUNS = 10_000
 MOST_TRIALS = 4_000_000
+PLOTS = (".png", ".pdf", ".svg")
 
 
 def audit(
@@ -45,6 +46,8 @@ def audit(
     from taciturn.bench.progress import bar, stderr
 
     site = None
+    if plot is not None and (plot.suffix.lower() not in PLOTS or not plot.parent.is_dir()):
+        raise ValueError(f"--plot must be a file {', '.join(PLOTS)} in a folder that there is, not {plot}")
     if env is not None:
         make, actor, _ = population_of(env, policy, settings)
         site = Site(make(1), actor, channel, steps)

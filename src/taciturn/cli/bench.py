@@ -13,6 +13,7 @@ from taciturn.cli.output import interrupted, print_json
 from taciturn.cli.report import print_report
 from taciturn.cli.verify import KEPT_OF_PAPERS, STORED, stored_files
 from taciturn.registry import UnknownName
+from taciturn.terminal import counted
 
 if TYPE_CHECKING:
     from taciturn.bench.store import Store
@@ -67,21 +68,20 @@ def run_studies(
     failed = [str(file) for file in summary.failed]
     about: dict[str, Any] = {"cells": summary.planned, "reused": summary.reused, "failed": failed}
     if mine and shard is None and not as_json:
-        print_mine(store, mine, everywhere=where == ["kind=yours"])
+        print_mine(store, mine)
     elif shard is None:
         print_report(store, studies, as_json, about)
     elif as_json:
         print_json({"shard": shard} | about)
     else:
         finished = summary.planned - len(failed)
-        print(f"{finished} cells of shard {shard}: {out} (taciturn gather puts all shards together)")
+        print(f"{counted(finished, 'cell')} of shard {shard}: {out} (taciturn gather puts all shards together)")
     if failed:
         raise ValueError(f"{len(failed)} of {summary.planned} cells failed: see {store.failed}")
 
 
-def print_mine(store: "Store", agents: Sequence[str], *, everywhere: bool) -> None:
-    """Print how the user's agents do beside the stored results, why they do not play elsewhere if they were to play
-    `everywhere`, and what to do next; and write the report."""
+def print_mine(store: "Store", agents: Sequence[str]) -> None:
+    """Print how the user's agents do beside the stored results, and what to do next; and write the report."""
     from taciturn.bench import mine
     from taciturn.bench.catalogue import studies_named
     from taciturn.bench.report import print_table, terminal, write_report
@@ -96,9 +96,6 @@ def print_mine(store: "Store", agents: Sequence[str], *, everywhere: bool) -> No
         if not (STORED / "agents.json").exists():
             print("Ranks need the stored results, which a clone has in tools/results.")
         print()
-        played = {group.config["env"] for group in own if group.config["policy"] == agent}
-        for world, why in mine.elsewhere(agent, played) if everywhere else ():
-            print(f"{agent} does not fit {world}: {why}")
     page = write_report(store, store.path, studies_named(["agents"]))
     print(f"\nreport: {page}")
     print(f"Next:\n  taciturn leaderboard {store.path} --mine\n  taciturn submit {store.path} --to mine.json")
@@ -162,8 +159,12 @@ def bench(
     alone = bool(agent) and not names and not options["quick"] and not any(one.startswith("kind=") for one in where)
     if agent:
         from taciturn.bench.comparisons.kinds import joined
+        from taciturn.bench.progress import bar, stderr
 
-        studies = joined(studies, agent)
+        with bar(stderr(), 1, shown=not options["as_json"]) as shown:
+            studies, told = joined(studies, agent, shown.running)
+        for line in told if not where else ():
+            stderr().print(line)
     if alone:
         options["where"] = [*where, "kind=yours"]
     run_studies(studies, out, mine=(agent or []) if alone else (), **options)

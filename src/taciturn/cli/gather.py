@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from taciturn.cli.options import Json
-from taciturn.cli.report import print_report
+from taciturn.cli.report import installed, print_report
 
 
 def gather(
@@ -21,6 +21,7 @@ def gather(
     from taciturn.bench import store as stores
     from taciturn.bench.progress import stderr
 
+    installed([stores.Store(folder) for folder in folders])  # or there would be no report
     store = stores.gather(folders, out)
     mixed = stores.differing(store.manifest())
     if mixed:

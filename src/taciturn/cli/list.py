@@ -1,6 +1,7 @@
 """`taciturn list`."""
 
 import json
+import re
 import sys
 from typing import Annotated, Any
 
@@ -31,7 +32,7 @@ def list_(
     told = {
         "environments": {entry.id: entry.name for entry in entries() if entry.name in known},
         "policies": {
-            name: _first_line(policy)
+            name: _first_sentence(policy)
             + " It knows the hidden truth." * (policy.needs_truth is True)
             + " Its agents are centralised." * (policy.centralised is True)
             for name, policy in policies().items()
@@ -40,7 +41,7 @@ def list_(
             f"pretrained:{name}": f"{one['policy']}, trained for {one['task']}"
             for name, one in pretrained_agents().items()
         },
-        "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
+        "mechanisms": {name: _first_sentence(mechanism) for name, mechanism in named_mechanisms().items()},
         "tasks": {
             id_: task.variant.what + "; with privacy budgets: @10, @3, @1" * (task.env in PROTECTED)
             for id_, task in TASKS.items()
@@ -67,7 +68,7 @@ def list_(
     for section in chosen:
         rows: list[tuple[str, str] | str] = [section.upper()]
         if section == "environments":
-            rows += [(id_, f"{name:22} {_first_line(known[name])}") for id_, name in told[section].items()]
+            rows += [(id_, f"{name:22} {_first_sentence(known[name])}") for id_, name in told[section].items()]
         elif section == "policies":
             rows += _by_module(told[section])
         else:
@@ -75,17 +76,19 @@ def list_(
         print(aligned(rows, indent=4, width=window()))
 
 
-def _first_line(documented: Any) -> str:
-    return (documented.__doc__ or "").strip().partition("\n")[0].replace("`", "")
+def _first_sentence(documented: Any) -> str:
+    """The first sentence of a docstring, which may have several lines."""
+    paragraph = " ".join((documented.__doc__ or "").strip().partition("\n\n")[0].replace("`", "").split())
+    return re.split(r"(?:(?<=[a-z0-9)][.?!])|(?<=[A-Z]{2}\.)) (?=[A-Z])", paragraph, maxsplit=1)[0]
 
 
 def _by_module(lines: dict[str, str]) -> list[tuple[str, str] | str]:
-    """The policies' lines by module, under its first line: the papers' policies, the classic ones, the learners, other
+    """The policies by module, under its first sentence: the papers' policies, the classic ones, the learners, other
     packages'."""
     modules = {name: policy.__module__ for name, policy in policies().items()}
     kinds = [f"taciturn.policies.{kind}" for kind in ("reference", "classic", "learned", "base", "")]
     titled: dict[str, list[tuple[str, str] | str]] = {}
     for name in sorted(lines, key=lambda name: [not modules[name].startswith(kind) for kind in kinds]):
-        title = f"  {_first_line(sys.modules[modules[name]])}"
+        title = f"  {_first_sentence(sys.modules[modules[name]])}"
         titled.setdefault(title, [title]).append((name, lines[name]))
     return [row for rows in titled.values() for row in rows]

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 import numpy as np
 from typer import Argument, Option, Typer
 
-from taciturn.cli.arguments import any_declares, mechanisms_of, policies_by_name
+from taciturn.cli.arguments import any_declares, mechanisms_of, pairs, policies_by_name
 from taciturn.cli.options import CODE, Json, Trust
-from taciturn.cli.output import counted, print_json
+from taciturn.cli.output import print_json
 from taciturn.envs.core import integer
 from taciturn.privacy.spending import COVERS
 from taciturn.registry import make_world
 from taciturn.simulation import simulate
-from taciturn.terminal import aligned
+from taciturn.terminal import aligned, counted
 from taciturn.validation import shown as spelled
 
 logged = Typer(
@@ -23,6 +23,10 @@ logged = Typer(
     rich_markup_mode=None,
 )
 Policies = Annotated[str, Option("--policy", help=f"Policies with commas between them, each as run takes it. {CODE}.")]
+Columns = Annotated[
+    list[str] | None,
+    Option("--column", help="How the file's header calls a column, column=header: user=customer (repeatable)."),
+]
 OWN = "A parameter of a policy, policy.NAME.key=value, or policy.key=value if there is only one"
 
 
@@ -37,6 +41,7 @@ def ratings(
     context_dim: Annotated[int, Option(help="Dimension of contexts, 1 to 6.")] = 3,
     num_items: Annotated[int, Option(help="How many items to keep, at most.")] = 4000,
     held_out: Annotated[float, Option(help="Share of the ratings, the latest, that is held out.")] = 0.2,
+    column: Columns = None,
     settings: Annotated[list[str] | None, Option("--set", help=f"{OWN}; or of the environment, key=value.")] = None,
     privacy: Annotated[str | None, Option(help="CHANNEL=MECHANISM:EPSILON[,parameter=value], as for run.")] = None,
     trust: Trust = False,
@@ -64,6 +69,7 @@ def ratings(
             context_dim=context_dim,
             num_items=num_items,
             held_out=held_out,
+            columns=pairs("--column", column),
             progress=lambda share, what: shown.running(what, share),
         )
         shown.finished("fitted")
@@ -119,6 +125,7 @@ def bandit(
     items: Annotated[Path | None, Option(help="A file of item features: item_id and columns of numbers.")] = None,
     position: Annotated[str | None, Option(help="Keep only rows with this position.")] = None,
     sort: Annotated[bool, Option("--sort", help="Sort rows by timestamp.")] = False,
+    column: Columns = None,
     learn: Annotated[
         float, Option(help="Share of the rows that teach a policy before it is judged (not for replay).")
     ] = 0.5,
@@ -150,11 +157,12 @@ def bandit(
     with bar(stderr(), 1 + len(actors), shown=not as_json) as shown:
         log = read_bandit(
             file,
-            context=context.split(",") if context else None,
+            context=[name.strip() for name in context.split(",")] if context else None,
             context_dim=context_dim,
             items=items,
             position=position,
             sort=sort,
+            columns=pairs("--column", column),
             progress=lambda share, what: shown.running(what, share),
         )
         shown.finished("read")
@@ -195,6 +203,9 @@ def bandit(
             counts = (f"{one.rows}", f"{one.matches}", f"{one.effective:.1f}", f"{one.mean_weight:.3f}")
             rows.append((name, one.estimator, *value, *counts))
     print(aligned(rows, indent=2))
+    for name, some in estimates.items():
+        for doubt in dict.fromkeys(one.doubt for one in some if one.doubt):
+            print(f"{name} has no interval: {doubt}")
 
 
 def _interval(estimate: tuple[float, float, float]) -> tuple[str, str]:

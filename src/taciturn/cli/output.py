@@ -8,11 +8,6 @@ from typing import Any
 import numpy as np
 
 
-def counted(number: int, thing: str) -> str:
-    """Such as "1 run" and "1,000 runs"."""
-    return f"{number:,} {thing}{'s' * (number != 1)}"
-
-
 def interrupted(stored: str) -> None:
     """Say on standard error what an interruption leaves."""
     print(f"taciturn: interrupted: {stored}", file=sys.stderr)

@@ -25,25 +25,31 @@ def report(
 def print_report(store: "Store", studies: "list[Study] | None", as_json: bool, about: dict[str, Any]) -> None:
     """Write and print the report of these studies, or of all that the store has planned. Raises StoreError if the
     store's results are not those of its studies."""
-    from taciturn.bench.catalogue import load_studies
     from taciturn.bench.store import StoreError
 
     if studies is not None:
         _print_report(store, studies, as_json, about)
         return
-    plan = store.plan()
-    studies = [study for name, study in load_studies().items() if name in plan]
-    if not studies:
-        raise ValueError(
-            f"{store.path} holds no study that is installed, but {', '.join(plan) or 'nothing'}: taciturn bench "
-            f"module:Study --out {store.path} --resume reports one of your own"
-        )
     try:
-        _print_report(store, studies, as_json, about)
+        _print_report(store, installed([store]), as_json, about)
     except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
         raise StoreError(
             f"{store.path} has results that this version of its studies cannot report: {type(error).__name__}: {error}"
         ) from error
+
+
+def installed(stores: "list[Store]") -> "list[Study]":
+    """The studies that folders have planned. Raises ValueError if none of them is installed."""
+    from taciturn.bench.catalogue import load_studies
+
+    planned = [name for store in stores for name in store.plan()]
+    if found := [study for name, study in load_studies().items() if name in planned]:
+        return found
+    place = stores[0].path
+    raise ValueError(
+        f"{place} holds no study that is installed, but {', '.join(planned) or 'nothing'}: taciturn bench module:Study "
+        f"--out {place} --resume reports one of your own"
+    )
 
 
 def _print_report(store: "Store", studies: "list[Study]", as_json: bool, about: dict[str, Any]) -> None:

@@ -10,11 +10,11 @@ from typer import Argument, Option
 from taciturn.agents import bring
 from taciturn.cli.arguments import any_declares, mechanisms_of, population_of, split_settings, task_named
 from taciturn.cli.options import CODE, Json, Settings, Trust
-from taciturn.cli.output import counted, print_json
+from taciturn.cli.output import print_json
 from taciturn.envs.core import integer
 from taciturn.registry import UnknownName
 from taciturn.simulation import simulate
-from taciturn.terminal import aligned
+from taciturn.terminal import aligned, counted
 
 if TYPE_CHECKING:
     from taciturn.bench.tasks import Task

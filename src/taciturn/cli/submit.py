@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from taciturn.terminal import counted
+
 
 def submit(
     folder: Annotated[Path, Argument(help="A folder written by bench, with the study `agents`.")],
@@ -28,4 +30,4 @@ def submit(
             f"{folder} must hold agents that were checked for pooling, and {name} was not: run bench again"
         )
     write_bytes(to, packed(submission).encode())
-    print(f"{len(submission.results)} configurations: {to}")
+    print(f"{counted(len(submission.results), 'configuration')}: {to}")

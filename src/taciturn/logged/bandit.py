@@ -1,5 +1,6 @@
 """Logs of a bandit in the form of the Open Bandit Dataset."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -7,13 +8,12 @@ import numpy as np
 
 from taciturn.envs.core import integer
 from taciturn.envs.recommender.catalogue import Catalogue
-from taciturn.logged.reading import Chunk, Progress, Table, nothing, with_signs
+from taciturn.logged.reading import Chunk, Progress, Table, as_id, as_number, nothing, with_signs
 from taciturn.validation import Array, Bools, Floats, Ints, shown
 
 NAMES = {
-    "action": "action", "item_id": "action", "click": "click", "reward": "click", "propensity_score": "propensity",
-    "propensity": "propensity",
-    "pscore": "propensity", "position": "position", "timestamp": "timestamp",
+    "action": ("item_id",), "click": ("reward",), "propensity": ("propensity_score", "pscore"), "position": (),
+    "timestamp": (),
 }  # fmt: skip
 CONTEXT_PREFIXES = ("context", "user_feature", "user-item_affinity")
 MOST_LEVELS = 1000
@@ -29,7 +29,7 @@ class BanditLog:
 
     Attributes:
         catalogue: the actions as items, and the contexts float64[n, d] of the rows.
-        names: of the actions, as the log has them.
+        names: of the actions, as the log has them (`taciturn.logged.reading.as_id`).
         action: int64[n], the logged actions.
         click: bool[n].
         propensity: float64[n] in [1e-12, 1].
@@ -70,13 +70,14 @@ def read_bandit(
     items: str | Path | None = None,
     position: str | None = None,
     sort: bool = False,
+    columns: Mapping[str, str] | None = None,
     progress: Progress = nothing,
 ) -> BanditLog:
-    """Read a log of a bandit, a row for each round, with a header.
+    """Read a log of a bandit, a row for each round, with a header (`taciturn.logged.reading.Table` says which files).
 
-    Columns: `action` (or `item_id`), `click` (0 or 1; or `reward`), `propensity_score` (or `propensity`, `pscore`), and
-    the context; where there are any, `position` and `timestamp`, by which rows must be in order. A column without a
-    name, an index, is ignored.
+    Columns: `action` (or `item_id`), `click` (0 or 1, or False or True; or `reward`), `propensity_score` (or
+    `propensity`, `pscore`), and the context; where there are any, `position` and `timestamp`, by which rows must be in
+    order. A column without a name, an index, is ignored.
 
     Contexts are the numbers of their columns; a column of text gives a 0/1 indicator for each of its texts. With at
     most `context_dim` numbers and no text they are used directly, otherwise as that many principal components. Both are
@@ -87,11 +88,12 @@ def read_bandit(
         context: names of the context columns, others are ignored; None: those whose name begins with `context`,
             `user_feature` or `user-item_affinity`, and then no other column may be there.
         context_dim: the largest dimension of contexts, 1 to 9.
-        items: a file of item features, `item_id` and columns of numbers, whose principal components become the five
-            item features. Without it, items lie at arbitrary different points, and learning about one says nothing
-            about another.
+        items: a file of item features, `item_id` and columns of numbers, with one row for an item; their principal
+            components become the five item features. Without it, items lie at arbitrary different points, and learning
+            about one says nothing about another.
         position: keep only rows with this position; None: all rows; the policy never sees positions.
         sort: sort rows by `timestamp` instead of refusing a file that is out of order.
+        columns: `{"click": "bought"}` if a header calls the column otherwise.
         progress: told how far it is.
 
     Raises:
@@ -101,19 +103,18 @@ def read_bandit(
         OSError: a file cannot be read.
     """
     integer("context_dim", context_dim, at_least=1, at_most=MOST_CONTEXT_DIMS)
-    table = Table(path, (), NAMES)
-    table.require(("action", "click", "propensity"), "also called item_id; reward; propensity_score, pscore")
+    table = Table(path, NAMES, chosen=columns, progress=progress)
+    table.require(("action", "click", "propensity"))
     own = _context_columns(table, context)
     optional = [name for name in ("position", "timestamp") if name in table.columns]
     for name, asked in (("position", position is not None), ("timestamp", sort)):
-        if asked:
-            table.require((name,), "which --position and --sort need")
+        table.require((name,) * asked, f", which --{'sort' if sort else name} needs")
     known: dict[str, int] = {}
     texts: dict[str, dict[str, int]] = {}
     parts: list[tuple[Array, ...]] = []
     places: list[Array] = []
     before = -np.inf
-    for chunk in table.chunks([*dict.fromkeys(["action", "click", "propensity", *optional, *own])], progress):
+    for chunk in table.chunks([*dict.fromkeys(["action", "click", "propensity", *optional, *own])]):
         if not parts:
             texts = {name: {} for name in own if _is_text(chunk.cells[name])}
         time = chunk.times("timestamp") if "timestamp" in optional else np.zeros(len(chunk.lines))
@@ -123,25 +124,25 @@ def read_bandit(
                 wanted = "at least that of the row before (or ask for rows to be sorted by it)"
                 chunk.refuse(int(back[0]), "timestamp", wanted)
             before = time[-1]
-        for column in ("action", *texts):
+        for column in texts:
             if "" in chunk.cells[column]:
                 chunk.refuse(chunk.cells[column].index(""), column, "given")
         parts.append(
             (
-                np.array([known.setdefault(name, len(known)) for name in chunk.cells["action"]], np.int64),
-                chunk.numbers("click", "0 or 1", lambda x: (x == 0) | (x == 1)) > 0,
+                np.array([known.setdefault(name, len(known)) for name in chunk.ids("action")], np.int64),
+                chunk.flags("click"),
                 chunk.numbers("propensity", f"a number >= {SMALLEST:g} and <= 1", lambda x: (x >= SMALLEST) & (x <= 1)),
                 time,
                 _raw_contexts(chunk, own, texts),
             )
         )
         if "position" in optional:
-            places.append(np.array(chunk.cells["position"]))
+            places.append(np.array([as_id(cell) for cell in chunk.cells["position"]]))
     action, click, propensity, time, raw = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(time, kind="stable") if sort else np.arange(time.size)
     at = np.concatenate(places) if places else None
     if position is not None and at is not None:
-        order = order[at[order] == str(position)]
+        order = order[at[order] == as_id(str(position))]
         if not order.size:
             raise ValueError(f"position must be one of {', '.join(np.unique(at))}, which {path} has, not {position!r}")
     positions = (
@@ -152,7 +153,7 @@ def read_bandit(
             f"{path}: there must be at least 2 actions to choose from, and there is only {next(iter(known))!r}"
         )
     names = list(known)
-    features = _spread_out(len(names)) if items is None else _item_features(items, names)
+    features = _spread_out(len(names)) if items is None else _item_features(items, names, columns or {})
     contexts = _unit(raw[order], [len(texts[name]) if name in texts else 0 for name in own], context_dim)
     catalogue = Catalogue(features, contexts, Path(path).name)
     return BanditLog(catalogue, names, action[order], click[order], propensity[order], positions)
@@ -160,9 +161,9 @@ def read_bandit(
 
 def _context_columns(table: Table, asked: list[str] | None) -> list[str]:
     if asked is not None:
-        table.require(asked, "named as context")
+        table.require(asked, " for a context")
         return list(dict.fromkeys(asked))
-    rest = [name for name in table.columns if name and name not in NAMES.values()]
+    rest = [name for name in table.columns if name and name not in NAMES]
     unknown = [name for name in rest if not name.lower().startswith(CONTEXT_PREFIXES)]
     if unknown:
         raise ValueError(
@@ -175,15 +176,7 @@ def _context_columns(table: Table, asked: list[str] | None) -> list[str]:
 def _is_text(cells: tuple[str, ...]) -> bool:
     """Whether fewer than half of the cells are numbers; otherwise the cells that are not are reported later as
     mistakes."""
-    return 2 * sum(_reads(cell) for cell in cells) < len(cells)
-
-
-def _reads(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return 2 * sum(as_number(cell) == as_number(cell) for cell in cells) < len(cells)
 
 
 def _raw_contexts(chunk: Chunk, columns: list[str], texts: dict[str, dict[str, int]]) -> Array:
@@ -255,9 +248,9 @@ def _spread_out(num_items: int) -> Floats:
     return np.asarray((0.5 + np.arange(1, num_items + 1)[:, None] * root ** -np.arange(1.0, ITEM_DIMS + 1)) % 1)
 
 
-def _item_features(path: str | Path, names: list[str]) -> Floats:
-    table = Table(path, (), {"item_id": "item_id", "action": "item_id", "item": "item_id"})
-    table.require(("item_id",), "also called action or item")
+def _item_features(path: str | Path, names: list[str], headers: Mapping[str, str]) -> Floats:
+    table = Table(path, {"item_id": ("action", "item", *([headers["action"]] if "action" in headers else []))})
+    table.require(("item_id",))
     columns = [name for name in table.columns if name and name != "item_id"]
     if not columns:
         raise ValueError(f"{path}, line 1: there must be columns of item features beside item_id")
@@ -266,7 +259,12 @@ def _item_features(path: str | Path, names: list[str]) -> Floats:
     for chunk in table.chunks(["item_id", *columns]):
         if not rows:
             texts = {name: {} for name in columns if _is_text(chunk.cells[name])}
-        rows.update(zip(chunk.cells["item_id"], _raw_contexts(chunk, columns, texts), strict=True))
+        for i, (name, features) in enumerate(
+            zip(chunk.ids("item_id"), _raw_contexts(chunk, columns, texts), strict=True)
+        ):
+            if name in rows:
+                chunk.refuse(i, "item_id", "in one row only")
+            rows[name] = features
     missing = [name for name in names if name not in rows]
     if missing:
         raise ValueError(

@@ -111,20 +111,33 @@ def interval(terms: Terms, kind: str = "betting", level: float = 0.95) -> tuple[
     goal = math.log(2 / alpha)
 
     def wins(stakes: Floats) -> Callable[[float], float]:
-        def won(v: float) -> float:
-            y, capital = terms.a - v * terms.b, np.zeros(stakes.size)
-            with np.errstate(divide="ignore"):
-                for start in range(0, y.size, ROWS):
-                    capital += np.log1p(np.maximum(np.multiply.outer(stakes, y[start : start + ROWS]), -1)).sum(1)
-            best = capital.max()
-            return float(best + np.log(np.exp(capital - best).mean())) - goal if np.isfinite(best) else -np.inf
-
-        return won
+        return lambda v: _won(terms.a - v * terms.b, stakes) - goal
 
     # a - v b falls as v rises, so winnings fall with positive stakes and rise with negative ones.
     low = _crossing(wins(_stakes(terms, terms.down, goal)))
     high = 1 - _crossing(lambda rest: wins(-_stakes(terms, terms.up, goal))(1 - rest))
     return low, high
+
+
+def excluded(weight: Floats, largest: float, level: float = 0.999) -> bool:
+    """Whether weights w [n] in [0, `largest`] exclude that their expectation is 1, by the bets of `interval`.
+
+    It is 1 if the propensities are right and the logging policy takes every action that the policy takes.
+    """
+    goal = math.log(2 / (1 - level))
+    terms = Terms(weight - 1, np.ones(weight.size), 1.0, max(largest - 1, 1e-6))
+    stakes = _stakes(terms, terms.down, goal), -_stakes(terms, terms.up, goal)
+    return any(_won(terms.a, some) > goal for some in stakes)
+
+
+def _won(y: Floats, stakes: Floats) -> float:
+    """The logarithm of the mean over stakes s of prod(1 + s y), which no row can make negative."""
+    capital = np.zeros(stakes.size)
+    with np.errstate(divide="ignore"):
+        for start in range(0, y.size, ROWS):
+            capital += np.log1p(np.maximum(np.multiply.outer(stakes, y[start : start + ROWS]), -1)).sum(1)
+    best = capital.max()
+    return float(best + np.log(np.exp(capital - best).mean())) if np.isfinite(best) else -np.inf
 
 
 def _stakes(terms: Terms, reach: float, goal: float) -> Floats:

@@ -1,5 +1,6 @@
 """What an agent would have earned in place of the policy that a bandit log was made by."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +27,14 @@ class Value:
         estimator: "replay", "ips", "snips" or "dr".
         value: the estimate, in clicks per round. Those of IPS and DR can lie outside [0, 1]; the interval is cut to
             [0, 1].
-        low, high: its interval.
+        low, high: its interval; NaN if there is a `doubt`.
         rows: on which the policy was judged.
         matches: of them, those whose logged action the policy chose.
         effective: effective sample size, (sum w)^2 / sum w^2; for replay the number of matches.
         mean_weight: mean of the weights w, about 1 unless the policy takes actions that the log never does.
+        doubt: why there is no interval, or "": the propensities are wrong, or the log lacks actions that the policy
+            takes, because the rows exclude that the expected weight is 1 (`estimators.excluded`), of this policy or of
+            a uniform choice among the actions.
     """
 
     estimator: str
@@ -41,6 +45,7 @@ class Value:
     matches: int
     effective: float
     mean_weight: float
+    doubt: str = ""
 
 
 def evaluate(
@@ -114,47 +119,42 @@ def evaluate(
     if "dr" in wanted and not taught:
         raise ValueError(f"learn must be > 0 for the estimator 'dr', whose model it makes, not {learn:g}")
     actor = bring(policy)
+    uniform = 1 / (log.propensity * len(log.names))
+    told = _doubt("Random", uniform, 1 / (lowest * len(log.names)))
+
+    def value(name: str, terms: Terms, weight: Floats, effective: float) -> Value:
+        doubt = told or _doubt("the policy", weight, 1 / lowest)
+        low, high = (np.nan, np.nan) if doubt else estimators.interval(terms, interval, level)
+        counts = weight.size, int((weight > 0).sum()), effective, float(weight.mean())
+        return Value(name, terms.value, low, high, *counts, doubt)
+
     found = []
     if "replay" in wanted:
         matched = _replayed(log, actor, seed, progress)
-        terms = estimators.replay(log.click[matched].astype(np.float64))
+        weight = np.bincount(matched, minlength=len(log)).astype(np.float64) * len(log.names)
         found.append(
-            _value(
-                "replay",
-                terms,
-                interval,
-                level,
-                len(log),
-                matched.size,
-                float(matched.size),
-                matched.size * len(log.names) / len(log),
-            )
+            value("replay", estimators.replay(log.click[matched].astype(np.float64)), weight, float(matched.size))
         )
-    others = [name for name in wanted if name != "replay"]
-    if others:
-        found += _evaluated(log, actor, others, taught, draws, lowest, interval, level, seed, progress)
+    if others := [name for name in wanted if name != "replay"]:
+        terms, weight = _evaluated(log, actor, taught, draws, lowest, seed, progress)
+        found += [value(name, terms[name](), weight, estimators.effective_size(weight)) for name in others]
     return found
 
 
-def _value(
-    name: str, terms: Terms, kind: str, level: float, rows: int, matches: int, effective: float, weight: float
-) -> Value:
-    return Value(name, terms.value, *estimators.interval(terms, kind, level), rows, matches, effective, weight)
+def _doubt(who: str, weight: Floats, largest: float) -> str:
+    if not estimators.excluded(weight, largest):
+        return ""
+    return (
+        f"the propensities cannot be right, or the log lacks actions: over its rows {who} has a mean weight of "
+        f"{weight.mean():.4g}, and should have 1"
+    )
 
 
 def _evaluated(
-    log: BanditLog,
-    actor: Any,
-    names: list[str],
-    taught: int,
-    draws: int,
-    lowest: float,
-    kind: str,
-    level: float,
-    seed: int,
-    progress: Progress,
-) -> list[Value]:
-    """IPS, SNIPS and DR on the rows after the first `taught`; the policy learns from those first rows."""
+    log: BanditLog, actor: Any, taught: int, draws: int, lowest: float, seed: int, progress: Progress
+) -> tuple[dict[str, Callable[[], Terms]], Floats]:
+    """IPS, SNIPS and DR on the rows after the first `taught`, and the weights of these rows; the policy learns from the
+    first rows."""
     seat, told = _ControlledAgent(log, actor, seed), f"{actor!r}, taught and judged"
     for row in range(taught):
         obs, _ = seat.asks(row, row)
@@ -177,13 +177,11 @@ def _evaluated(
         raise ValueError(_no_overlap(log, actor, rest.size))
     weight, reward, largest = share / log.propensity[rest], log.click[rest].astype(np.float64), 1 / lowest
     logged = np.array([model.of(log.catalogue.contexts[row])[log.action[row]] for row in rest])
-    terms = {
+    return {
         "ips": lambda: estimators.ips(weight, reward, largest),
         "snips": lambda: estimators.snips(weight, reward, largest),
         "dr": lambda: estimators.dr(weight, reward, largest, logged, chosen, model.cap),
-    }
-    size, matches = estimators.effective_size(weight), int((share > 0).sum())
-    return [_value(name, terms[name](), kind, level, rest.size, matches, size, float(weight.mean())) for name in names]
+    }, weight
 
 
 def _replayed(log: BanditLog, actor: Any, seed: int, progress: Progress) -> Ints:

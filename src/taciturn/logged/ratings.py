@@ -4,9 +4,10 @@ For an item that a user never rated the simulator only guesses: policies are com
 not on the data. The simulator holds its error on later ratings.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +18,7 @@ from taciturn.validation import Bools, Floats
 
 ITEM_DIMS = 5
 MOST_CONTEXT_DIMS = 1 + ITEM_DIMS
-COLUMNS = ("user", "item", "rating", "timestamp")
-NAMES = {
-    "user": "user", "userid": "user", "user_id": "user", "item": "item", "itemid": "item", "item_id": "item",
-    "movieid": "item", "movie_id": "item", "rating": "rating", "timestamp": "timestamp", "time": "timestamp",
-}  # fmt: skip
+NAMES = {"user": ("userId",), "item": ("itemId", "movieId"), "rating": (), "timestamp": ("time",)}
 PRIOR = 5.0  # ratings, all of them the mean, that a user is assumed to have given before the first one
 PENALTIES = 10.0 ** np.arange(0, 6)
 ROWS = 20_000  # of the features at a time
@@ -45,14 +42,15 @@ def fit_ratings(
     context_dim: int = 3,
     num_items: int = 4000,
     held_out: float = 0.2,
+    columns: Mapping[str, str] | None = None,
     progress: Progress = nothing,
 ) -> Simulator:
     """Fit a simulator to a file of ratings; `recommender_v0.population(family=fit_ratings("ratings.csv"))` plays it.
 
     The file has a row for each rating, `user,item,rating,timestamp`, with or without a header
-    (`userId,movieId,rating,timestamp` is one; other columns are ignored), with commas, semicolons, tabs or `::` between
-    cells. The order of rows does not matter. The last part of the ratings in time is held out; what follows is computed
-    from the others, the train split.
+    (`userId,movieId,rating,timestamp` is one; other columns are ignored; `taciturn.logged.reading.Table` says which
+    files). The order of rows does not matter. The last part of the ratings in time is held out; what follows is
+    computed from the others, the train split.
 
     - Reward: 1 if the rating is at least `like`, 0 otherwise.
     - Item features: the first five principal components of the ratings of each item by user (standardised, 0 where
@@ -69,6 +67,7 @@ def fit_ratings(
         context_dim: d, 1 to 6.
         num_items: the largest number of items to keep: those with most ratings in the train split.
         held_out: share of the ratings, the latest, in (0, 1).
+        columns: `{"user": "customer"}` if a header calls the column otherwise.
         progress: told how far it is.
 
     Raises:
@@ -80,7 +79,7 @@ def fit_ratings(
     integer("context_dim", context_dim, at_least=1, at_most=MOST_CONTEXT_DIMS)
     integer("num_items", num_items, at_least=2, at_most=10**6)
     number("held_out", held_out, above=0, below=1)
-    user, item, rating, time = _read(path, progress)
+    user, item, rating, time = _read(path, columns, progress)
     start = np.partition(time, int((1 - held_out) * time.size))[int((1 - held_out) * time.size)]
     train = time < start
     if not train.any():
@@ -115,22 +114,20 @@ def fit_ratings(
     return _fit(found, items, start, mean, context_dim, Path(path).name, progress)
 
 
-def _read(path: str | Path, progress: Progress) -> tuple[Array, Array, Array, Array]:
+def _read(path: str | Path, columns: Mapping[str, str] | None, progress: Progress) -> tuple[Array, Array, Array, Array]:
     """Users and items by number, int32[n], ratings float32[n], times float64[n]."""
-    table = Table(path, COLUMNS, NAMES)
-    table.require(
-        COLUMNS, "user, userId, item, movieId, rating, timestamp, ..., or no header and these four in this order"
-    )
+    table = Table(path, NAMES, plain=tuple(NAMES), chosen=columns, progress=progress)
+    table.require(NAMES)
     users: dict[str, int] = {}
     items: dict[str, int] = {}
     parts = [
         (
-            np.array([users.setdefault(name, len(users)) for name in chunk.cells["user"]], np.int32),
-            np.array([items.setdefault(name, len(items)) for name in chunk.cells["item"]], np.int32),
+            np.array([users.setdefault(name, len(users)) for name in chunk.ids("user")], np.int32),
+            np.array([items.setdefault(name, len(items)) for name in chunk.ids("item")], np.int32),
             chunk.numbers("rating").astype(np.float32),
             chunk.times("timestamp"),
         )
-        for chunk in table.chunks(COLUMNS, progress)
+        for chunk in table.chunks(tuple(NAMES))
     ]
     user, item, rating, time = (np.concatenate(column) for column in zip(*parts, strict=True))
     return user, item, rating, time
@@ -141,9 +138,9 @@ def _item_features(user: Array, item: Array, rating: Array, num_items: int) -> F
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator, svds
 
-    spread = float(rating.std()) or 1.0
+    average, spread = float(rating.mean(dtype=np.float64)), float(rating.std(dtype=np.float64)) or 1.0
     users, column = np.unique(user, return_inverse=True)
-    table = csr_array(((rating - rating.mean()) / spread, (item, column)), shape=(num_items, users.size))
+    table: Any = csr_array(((rating - average) / spread, (item, column)), shape=(num_items, users.size))
     length = np.sqrt((table.multiply(table)).sum(1))
     table = (table.multiply(1 / np.maximum(length, 1e-12)[:, None])).tocsr()
     middle = np.asarray(table.sum(0)).ravel() / num_items

@@ -100,8 +100,8 @@ def noisy_weights(
 def mean_dynamics(
     eta: Sequence[float], epsilon: float | None, adopters: Floats, received: Floats, rounds: int
 ) -> Floats:
-    """Regret after `rounds` of the mean dynamics, [G], with `adopters` [G] perturbed vectors and `received` [G] copies per
-    agent.
+    """Regret after `rounds` of the mean dynamics, [G], with `adopters` [G] perturbed vectors and `received` [G] copies
+    per agent.
 
     Q <- E[Qtilde / sum] under all noise, mixed with exploration mu, then multiplied by beta eta + (1 - beta) (1 - eta).
     """

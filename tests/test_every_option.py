@@ -137,6 +137,7 @@ COMMANDS: dict[str, tuple[str, dict[str, str | tuple[str, str]]]] = {
         RATINGS,
         {
             "file": (RATINGS, RATINGS.replace("ratings.csv", "others.csv")),
+            "column": "--column user=item",
             "policy": "--policy Random",
             "like": "--like 3",
             "context_dim": "--context-dim 2",
@@ -157,6 +158,7 @@ COMMANDS: dict[str, tuple[str, dict[str, str | tuple[str, str]]]] = {
         BANDIT,
         {
             "file": (BANDIT, BANDIT.replace("log.csv", "skewed.csv")),
+            "column": "--column context=other",
             "policy": "--policy Random",
             "estimator": "--estimator ips",
             "context": "--context context",

@@ -251,7 +251,7 @@ def test_parameters_that_bound_each_other() -> None:
     worlds, policies = {name: world.population for name, world in registry.worlds().items()}, registry.policies()
     gossip, social, federated = (worlds[f"{name}_bandit_v0"] for name in ("gossip", "social", "federated"))
     stopping, elicitation = worlds["round_stopping_v0"], worlds["elicitation_v0"]
-    zeros, levels = "without_preference must be 'zeros' if speaks is 'chosen'", "levels must be two or more increasing"
+    zeros, levels = "without_preference must be 'zeros' if message_levels is 'chosen'", "levels must be two or more increasing"
     chosen = {"message_levels": "chosen"}
     cases: tuple[tuple[Any, dict[str, Any], str], ...] = (
         (stopping, {"objective": "lagrangian"}, "lambda_ must be a finite number > 0"),

@@ -65,7 +65,7 @@ def gossip(run: Run) -> Told:
         counts, received = (agents * turn.seen["agent"][name][agent] for name in ("counts", "received"))
         none = not (np.rint(counts) > flip * np.rint(received)).any()
         before, signal = preference.copy(), int(turn.reward["agent"][0])
-        lag += q.max() - q[before].mean()
+        lag += q.max() - np.where(before >= 0, q[before], 0).mean()
         requests[agent] += 1
         info: Numbers = {"time": time, "all_zero": none, "epsilon_per_requester": requests.max() * level}
         if option < len(q):
@@ -74,10 +74,11 @@ def gossip(run: Run) -> Told:
             if adopts[signal]:
                 preference[agent] = option
         held = [set(before.tolist()), set(preference.tolist())]
-        if held[0] != held[1] and len(held[1]) == 1:
+        agree = [len(some) == 1 and some != {-1} and held[0] != held[1] for some in held]
+        if agree[1]:
             info["consensus"] = option
             agreed.append((time, option))
-        if held[0] != held[1] and len(held[0]) == 1:
+        if agree[0]:
             info["departure"] = before[0]
             left.append(time)
         ones, zeros, time = ones + signal, zeros + none, turn.state.due
@@ -384,6 +385,7 @@ DEFINITIONS: dict[str, Callable[[Run], Told]] = {
 # Larger or smaller than in other tests, so that every key gets to mean something.
 SIZES: dict[str, dict[str, Any]] = {
     "gossip_bandit_v0": {"num_options": 2, "num_agents": 3, "qualities": [0.3, 0.8]},
+    "gossip_bandit_v0 with noise": {"initial_preferences": "none", "without_preference": "zeros"},
     "arm_elimination_v0": {"horizon": 60},
 }
 # Noise of these costs other than one message after another.
@@ -398,7 +400,7 @@ def told_of(values: Any, replica: int) -> Any:
 def play(world: str, noise: bool) -> tuple[list[Run], list[list[Numbers]], dict[str, Array], Any]:
     """Random runs of four replicas: each of them, its infos, and the metrics."""
     case, rng = CASES[world], np.random.default_rng(0)
-    env: Any = case.population(4, **SIZES.get(world, {}))
+    env: Any = case.population(4, **SIZES.get(world, {}), **SIZES.get(f"{world} with noise", {}) if noise else {})
     if noise:
         (config,) = ({name: law} for name, law in case.privacy.items())
         env.channel_configs = {name: private_config(law) for name, law in config.items()}

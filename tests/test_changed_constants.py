@@ -1,4 +1,4 @@
-"""A constant that compiled code reads changes the code when it changes: in memory, and where code is loaded from disk."""
+"""A constant that compiled code reads changes that code when it changes: in memory, and loaded from disk."""
 
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType

@@ -148,6 +148,21 @@ def test_a_run_may_be_terminated_and_truncated_at_once_in_every_form() -> None:
     assert kinds == {(True, False), (False, True), (True, True)}
 
 
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_an_end_has_both_flags_beside_replicas_that_begin_again(mode: AutoresetMode) -> None:
+    env, kinds, before = corridor_v0.vector_env(8, autoreset_mode=mode, **WALK), set(), np.zeros(8, np.bool_)
+    env.reset(seed=0)
+    for _ in range(60):
+        _, _, *flags, _ = env.step(np.full(8, 2))
+        ends = np.stack(flags, 1)
+        if before.any():
+            kinds |= set(map(tuple, ends[ends.any(1)].tolist()))
+        before = ends.any(1)
+        if mode is AutoresetMode.DISABLED and before.any():
+            env.reset(options={"reset_mask": before})
+    assert kinds == {(True, False), (False, True), (True, True)}
+
+
 # Whole numbers and fractions.
 
 

@@ -4,7 +4,6 @@ at what speed."""
 import itertools
 import math
 from copy import deepcopy
-from dataclasses import fields, replace
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -26,7 +25,6 @@ from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, L
 from taciturn.envs.elicitation.game import Announcement, wins
 from taciturn.envs.elicitation.payments import RULES, cheapest_epsilon, informativeness, winning_report
 from taciturn.envs.elicitation.reporting import REPORTING, BitwiseReport, KaryReport, Reporting
-from taciturn.envs.elicitation.world import Elicitation
 from taciturn.policies import (
     BestResponse,
     FictitiousPlay,
@@ -609,48 +607,6 @@ def test_the_serum_divides_by_past_shares() -> None:
 
 
 # What is seen, sent and spent.
-
-
-def seen_by(population: Elicitation, state: Any) -> dict[str, Array]:
-    """What all would observe in another state."""
-    other = deepcopy(population)
-    for one in fields(state):
-        other.column(one.name)[...] = getattr(state, one.name)
-    return {role: other.look(role) for role in population.roles}
-
-
-def test_hidden_truth_is_in_no_observation() -> None:
-    """Observations do not change with theta or budgets, of beliefs and costs each sees its own, and values are kept
-    nowhere."""
-    population = market(2, num_individuals=20, theta=4, cost_spread=0.5, belief_concentration=5.0, horizon=4)
-    population.reset(seed=0)
-    rng = np.random.default_rng(0)
-    assert "data" not in {field.name for field in fields(population.state)}
-    for _ in range(3):
-        population.step({"platform": population.announce("wintall", 1.0, 0.02)})
-        budgets = rng.uniform(-1, 10, (2, 20, 1)).astype(np.float32)
-        population.step({"individual": budgets})
-        state = population.state
-        other = replace(
-            state,
-            theta=state.theta[:, ::-1],
-            budget=state.budget[:, ::-1],
-            bound=state.bound + 1,
-            sums=state.sums + 1,
-            winner=state.winner + 1,
-        )
-        np.testing.assert_equal(seen_by(population, other), seen_by(population, state))
-        public = replace(state, belief=state.belief[:, ::-1], factor=state.factor[:, ::-1])
-        mine, others = seen_by(population, state)["individual"], seen_by(population, public)["individual"]
-        np.testing.assert_array_equal(mine[:, ::-1], others)
-        np.testing.assert_array_equal(seen_by(population, public)["platform"], seen_by(population, state)["platform"])
-        other = replace(state, counts=state.counts[:, ::-1], paid=state.paid + 1)
-        np.testing.assert_array_equal(seen_by(population, other)["individual"], mine)
-        layouts = {role: r.layout.unpack(seen_by(population, state)[role]) for role, r in population.roles.items()}
-        for fields_seen in layouts.values():
-            for values in fields_seen.values():
-                assert not np.isin(values, state.theta.astype(np.float32)).any()
-        assert not np.array_equal(layouts["individual"]["belief"][:, 0], state.theta.astype(np.float32))
 
 
 def test_the_platform_sees_what_was_reported() -> None:

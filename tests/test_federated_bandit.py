@@ -362,24 +362,6 @@ def test_a_plan_that_does_not_fit_is_refused() -> None:
 # Regret.
 
 
-def test_regret_is_of_the_global_means() -> None:
-    quality = np.array([[0.9, 0.1, 0.5], [0.1, 0.3, 0.5]])
-    env = world(qualities=quality, num_agents=2, num_arms=3, horizon=10)
-    env.reset(seed=0)
-    for slot in range(10):
-        step = env.step(np.array([[slot % 3, 0]]))
-    pulls = np.array([[4, 3, 3], [10, 0, 0]])
-    expected = (pulls.sum(0) * np.array([0.0, 0.3, 0.0])).sum()
-    local = (pulls * np.array([[0.0, 0.8, 0.4], [0.4, 0.2, 0.0]])).sum()
-    assert abs(local - expected) > 1
-    np.testing.assert_allclose(env.metrics()["regret"], expected)
-    np.testing.assert_allclose(env.metrics()["regret_per_agent"], expected / 2)
-    np.testing.assert_allclose(step.info["local_regret"], local)
-    np.testing.assert_allclose(env.state.gap[0], [0.0, 0.3, 0.0], atol=1e-12)
-    assert step.truncated.all()
-    assert not step.terminated.any()
-
-
 # Graphs.
 
 

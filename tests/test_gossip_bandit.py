@@ -581,26 +581,6 @@ def test_theorem_1_as_a_first_passage() -> None:
 # Privacy and faults.
 
 
-@pytest.mark.parametrize("num_agents", [2, 3, 50])
-def test_every_tick_charges_everyone_one_reply(num_agents: int) -> None:
-    env = started(PPCL(), 3, RR(1.0), num_agents=num_agents, horizon=4.0, seed=num_agents)
-    policy = PPCL()
-    policy.reset(env, env.stream("policy/agent"))
-    while not env.done.all():
-        np.testing.assert_array_equal(
-            env.measure("agent_messages"), np.broadcast_to((env.state.ticks + ~env.done)[:, None], (3, num_agents))
-        )
-        env.step(policy.act(env.observe()))
-    ticks = env.state.ticks
-    np.testing.assert_array_equal(
-        env.accountant.messages("preference"), np.broadcast_to(ticks[:, None], (3, num_agents))
-    )
-    np.testing.assert_allclose(env.measure("agent_epsilon"), np.broadcast_to(1.0 * ticks[:, None], (3, num_agents)))
-    np.testing.assert_allclose(env.measure("epsilon_per_requester"), env.state.requests)
-    np.testing.assert_allclose(env.measure("epsilon_per_requester").sum(1), env.measure("agent_epsilon")[:, 0])
-    np.testing.assert_allclose(env.metrics()["epsilon_basic"], ticks)
-
-
 def test_one_peer_pays_where_one_is_asked() -> None:
     for policy in (CBL(), Random()):
         run = taciturn.simulate(
@@ -683,69 +663,6 @@ def test_mechanisms_that_do_not_answer_bit_by_bit() -> None:
 # The world.
 
 
-def test_infos() -> None:
-    env = started(PPCL(), 1, RR(4.0), num_agents=6, qualities=(0.9, 0.1), horizon=80.0, seed=1)
-    policy = PPCL()
-    policy.reset(env, env.stream("policy/agent"))
-    met: dict[str, list[float]] = {"consensus": [], "departure": []}
-    regret = pulls = 0.0
-    while not env.done.all():
-        before, who = env.state, int(env.state.ticker[0, 0])
-        action = policy.act(env.observe())
-        step = env.step(action)
-        info = step.info
-        assert info["time"] == before.due
-        assert bool(info["_option"][0]) == (action[0, 0, 0] < 2)
-        if info["_option"][0]:
-            pulls += 1
-            regret += 0.8 * (info["option"][0] == 1)
-            took_up = env.state.preference[0, who] == info["option"][0]
-            assert took_up == (info["signal"][0] == 1 or before.preference[0, who] == info["option"][0])
-            assert step.reward[0, 0] == info["signal"][0]
-        else:
-            assert step.reward[0, 0] == 0
-        np.testing.assert_allclose(info["regret"], regret)
-        np.testing.assert_allclose(info["popularity"], env.state.holders / 6)
-        assert info["messages"] == 6 * (env.state.ticks + ~env.done)
-        assert info["epsilon_basic"] == 4.0 * (env.state.ticks + ~env.done)
-        assert info["epsilon_per_requester"] == 4.0 * env.state.requests.max()
-        for name, times in met.items():
-            if info[f"_{name}"][0]:
-                times.append(float(info["time"][0]))
-    metrics = env.metrics()
-    assert met["consensus"][0] == metrics["agreed_at"]
-    assert len(met["departure"]) == metrics["departures"]
-    assert metrics["pulls"] == pulls
-    assert env.state.departed_at == (met["departure"][0] if met["departure"] else np.inf)
-
-
-def test_consensus_by_hand() -> None:
-    """Of three agents that pull at random: first consensus and first departure, each counted from the preferences
-    before and after."""
-    env = started(Random(), 30, num_agents=3, qualities=(0.8, 0.6), horizon=25.0, seed=2)
-    policy, size = Random(), 30
-    policy.reset(env, np.random.default_rng(5))
-    agreed_at, departed_at, departures = np.full(size, np.inf), np.full(size, np.inf), np.zeros(size)
-    agreed_on, before = np.full(size, -1), env.state.preference
-    while not env.done.all():
-        live = ~env.done
-        env.step(policy.act(env.observe()))
-        after, time = env.state.preference, env.state.time
-        agreed, agrees = (before == before[:, :1]).all(1), (after == after[:, :1]).all(1)
-        first, leaves = live & agrees & ~agreed & (agreed_on < 0), live & agreed & (before != after).any(1)
-        agreed_at[first], agreed_on[first] = time[first], after[first, 0]
-        departed_at = np.where(leaves, np.minimum(departed_at, time), departed_at)
-        departures += leaves
-        before = after
-    s = env.state
-    np.testing.assert_array_equal(s.agreed_at, agreed_at)
-    np.testing.assert_array_equal(s.agreed_on, agreed_on)
-    np.testing.assert_array_equal(s.departed_at, departed_at)
-    np.testing.assert_array_equal(s.departures, departures)
-    assert (departures > 1).any()
-    assert np.isinf(departed_at).any()
-
-
 @pytest.mark.parametrize(
     ("counts", "received", "q", "nobody"),
     [([0, 0], 4, 0.0, True), ([1, 0], 4, 0.0, False), ([1, 2], 4, 0.5, True), ([1, 3], 4, 0.5, False)],
@@ -767,20 +684,6 @@ def test_all_zero_replies_are_kept_through() -> None:
     assert (action[nothing, 0] == 2).all()
     np.testing.assert_array_equal(env.step(action[:, None]).info["all_zero"][nothing], True)
     assert run.metrics["all_zero"].mean() > 0.1
-
-
-def test_observations() -> None:
-    env = started(PPCL(), 2, RR(2.0), num_agents=10)
-    layout = env.roles["agent"].layout
-    seen = layout.unpack(env.observe())
-    np.testing.assert_allclose(seen["counts"][:, 0], env.state.counts / 10, rtol=1e-6)
-    np.testing.assert_allclose(seen["q"], RR(2.0).q, rtol=1e-6)
-    own = np.take_along_axis(env.state.preference, env.state.ticker, 1)
-    np.testing.assert_array_equal(seen["own"].argmax(-1), own)
-    everyone = layout.unpack(env.look("agent"))
-    hears = everyone["received"] > 0
-    assert hears.sum(1).tolist() == [1, 1]
-    assert (hears.argmax(1) == env.state.ticker[:, 0]).all()
 
 
 def test_flat_actions_are_plans() -> None:

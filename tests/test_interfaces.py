@@ -278,16 +278,6 @@ def test_views_refuse_what_they_cannot_show() -> None:
             view(CASES["corridor"].population(num_envs=2))
 
 
-def test_max_cycles_is_horizon() -> None:
-    assert tiny.consensus_v0.population(max_cycles=5).params.horizon == 5
-    with pytest.raises(ValueError, match="max_cycles and horizon name the same"):
-        tiny.consensus_v0.population(max_cycles=5, horizon=5)
-    with pytest.raises(
-        ValueError, match="consensus got an unexpected keyword argument 'size': it has num_agents, horizon"
-    ):
-        tiny.consensus_v0.population(size=5)  # type: ignore[call-arg]
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_what_has_no_meaning_yet_is_zero_or_says_none(name: str) -> None:
     """As in Gymnasium's infos of vectors; -1 stands for no option and no agent."""

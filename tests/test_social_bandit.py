@@ -18,6 +18,8 @@ from taciturn.envs.core import Array, ChannelConfig, compiled
 from taciturn.envs.core.graph import random_graph
 from taciturn.envs.social_bandit.paper import multiplicative_weights
 from taciturn.policies import GosInE, IsolatedUCB, OracleOption, PrivateSocialLearning, Random, Replicator, Uniform
+from taciturn.testing import Case
+from taciturn.testing.populations import a_replica_is_the_same_run_in_every_population
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
@@ -479,12 +481,11 @@ FRESH: dict[str, dict[str, Any]] = {name: NOISY["per_token"] | SPREADS[name] for
 }
 
 
-def told(num_envs: int, first_replica: int = 0, noise: Any = None, **params: Any) -> list[Array]:
-    """All that a run of random plans shows, by replica."""
+def told(num_envs: int, **params: Any) -> list[Array]:
+    """All that a run of random plans shows under noise, by replica."""
     env = population(num_envs, **TWENTY | params)
-    env.first_replica = first_replica
-    configs = {} if noise is None else {"preference": ChannelConfig(noise)}
-    found = [env.reset(seed=3, options={"channels": configs})[0]]
+    noise = ChannelConfig(BitwiseRandomizedResponse(1.0))
+    found = [env.reset(seed=3, options={"channels": {"preference": noise}})[0]]
     rng = np.random.default_rng(0)
     while not env.done.all():
         plan: Any = rng.integers(0, [6, 2, 2], (env.params.num_agents, 3))
@@ -495,22 +496,19 @@ def told(num_envs: int, first_replica: int = 0, noise: Any = None, **params: Any
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPREADS)
-def test_a_society_is_the_same_alone_and_among_others(name: str) -> None:
-    together, later = told(7, **SPREADS[name]), told(2, 5, **SPREADS[name])
-    for i, whole in ((5, later), (0, told(1, **SPREADS[name]))):
-        for a, b in zip(together, whole, strict=True):
-            np.testing.assert_array_equal(a[i], b[0])
-    assert any((a[0] != a[1]).any() for a in together)
+def test_a_society_is_the_same_alone_and_among_others_compiled_or_not(name: str) -> None:
+    a_replica_is_the_same_run_in_every_population(Case("social_bandit_v0", TWENTY | SPREADS[name]))
 
 
-@pytest.mark.parametrize("name", [*SPREADS, *(f"fresh, {name}" for name in FRESH), "normal"])
+@pytest.mark.parametrize("name", [*(f"fresh, {name}" for name in FRESH), "normal"])
 def test_numba_changes_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under noise."""
     pytest.importorskip("numba")
-    params = SPREADS.get(name, FRESH.get(name.removeprefix("fresh, "), NOISY["normal"]))
-    noise = None if name in SPREADS else BitwiseRandomizedResponse(1.0)
+    params = FRESH.get(name.removeprefix("fresh, "), NOISY["normal"])
     monkeypatch.setattr(compiled, "COMPILE_FROM", 0)
-    fast = told(2, noise=noise, **params)
+    fast = told(2, **params)
     monkeypatch.setattr(compiled, "COMPILE_FROM", 10**18)
-    for a, b in zip(fast, told(2, noise=noise, **params), strict=True):
+    for a, b in zip(fast, told(2, **params), strict=True):
         np.testing.assert_array_equal(a, b)

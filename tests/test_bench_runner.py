@@ -537,24 +537,23 @@ def test_the_bar_is_silent_on_short_runs_and_outside_terminals(monkeypatch: pyte
     assert "cell one" in shown(terminal=True, after=0)
 
 
-def test_a_line_tells_from_time_to_time_outside_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("items", "finished", "running", "said"),
+    [
+        (3, ["cell one"], ("cell two", 0.5), "1.5 of 3 done after 0.0 minutes: cell two"),
+        (1, [], ("PPO: 9 of 120 steps", 0.075), "8% done after 0.0 minutes: PPO: 9 of 120 steps"),
+    ],
+)
+def test_a_line_tells_from_time_to_time_outside_terminals(
+    items: int, finished: list[str], running: tuple[str, float], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "EVERY_SECONDS", 0.01)
     written = io.StringIO()
-    with progress.bar(Console(file=written, force_terminal=False, width=200), 3) as bar:
-        bar.finished("cell one")
-        bar.running("cell two", 0.5)
+    with progress.bar(Console(file=written, force_terminal=False, width=200), items) as bar:
+        for one in finished:
+            bar.finished(one)
+        bar.running(*running)
         until = time.monotonic() + 30
-        while "cell two" not in written.getvalue() and time.monotonic() < until:
+        while said not in written.getvalue() and time.monotonic() < until:
             time.sleep(0.01)
-    assert "1.5 of 3 done after 0.0 minutes: cell two\n" in written.getvalue()
-
-
-def test_the_line_of_a_single_item_gives_a_percentage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "EVERY_SECONDS", 0.01)
-    written = io.StringIO()
-    with progress.bar(Console(file=written, force_terminal=False, width=200), 1) as bar:
-        bar.running("PPO: 9 of 120 steps", 0.075)
-        until = time.monotonic() + 30
-        while "PPO" not in written.getvalue() and time.monotonic() < until:
-            time.sleep(0.01)
-    assert "8% done after 0.0 minutes: PPO: 9 of 120 steps\n" in written.getvalue()
+    assert f"{said}\n" in written.getvalue()

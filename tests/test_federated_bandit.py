@@ -689,19 +689,6 @@ def test_components_may_be_alike() -> None:
     assert env.traffic.group.tolist() == [0, 0, 1, 1, 2]
 
 
-def test_means_are_drawn_as_asked() -> None:
-    quality = {}
-    for kind in ("grid", "uniform", "heterogeneous"):
-        env = world(2, qualities=kind)
-        env.reset(seed=0)
-        quality[kind] = env.state.quality
-    np.testing.assert_allclose(quality["grid"][1, 0], [0.125, 0.375, 0.625, 0.875])
-    assert (quality["uniform"].shape, quality["heterogeneous"].shape) == ((2, 1, 4), (2, 5, 4))
-    assert np.unique(quality["heterogeneous"]).size == 40
-    assert world(num_arms=None, qualities=[0.1, 0.2]).params.num_arms == 2
-    assert federated_bandit_v0.population().params.num_arms == 100
-
-
 def test_a_policy_begins_anew_where_its_replica_does() -> None:
     env, policy = world(4), CDPMAB(0.5, rounds=2)
     begun(env, policy)

@@ -10,7 +10,6 @@ import math
 from itertools import pairwise
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from laws import fits, same_law
@@ -23,7 +22,7 @@ from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_law
 from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, choose, hear_noise, reply_noise
 from taciturn.envs.gossip_bandit.ticks import nobody_counts, play
-from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit
+from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies import (
     CBL,
     PPCL,
@@ -686,22 +685,6 @@ def test_all_zero_replies_are_kept_through() -> None:
     assert run.metrics["all_zero"].mean() > 0.1
 
 
-def test_flat_actions_are_plans() -> None:
-    plans, flats = (population(4, num_agents=5, flat_actions=flat) for flat in (False, True))
-    assert isinstance(flats.roles["agent"].action_space, gymnasium.spaces.Discrete)
-    rng = np.random.default_rng(0)
-    plans.reset(seed=0)
-    flats.reset(seed=0)
-    while not plans.done.all():
-        option, zero, one = rng.integers(0, [[5], [2], [2]], (3, 4))
-        a = plans.step(np.stack([option, zero, one], -1)[:, None])
-        b = flats.step((4 * option + 2 * zero + one)[:, None])
-        np.testing.assert_array_equal(a.observation, b.observation)
-        np.testing.assert_array_equal(a.reward, b.reward)
-    run = [taciturn.simulate(env, PPCL(), seed=0, until=5.0).metrics["best"] for env in (plans, flats)]
-    np.testing.assert_array_equal(run[0], run[1])
-
-
 def test_rewards_for_preferences() -> None:
     run = started(
         OracleOption(), 2000, num_agents=5, qualities=(0.7, 0.1), reward="preference", initial_preferences=[1] * 5
@@ -710,26 +693,6 @@ def test_rewards_for_preferences() -> None:
     taken = run.step(np.full((2000, 1, 3), [0, 1, 1])).reward.mean()
     assert abs(kept - 0.1) < 4 * np.sqrt(0.09 / 2000)
     assert abs(taken - 0.7) < 4 * np.sqrt(0.21 / 2000)
-
-
-def test_shuffled_qualities() -> None:
-    params: dict[str, Any] = {"num_agents": 20, "shuffle": True, "horizon": 15.0}
-    env = population(600, **params)
-    env.reset(seed=0)
-    np.testing.assert_array_equal(np.sort(env.state.qualities, 1), np.broadcast_to(np.sort(CHEN2021[4]), (600, 4)))
-    assert fits(np.bincount(env.state.qualities.argmax(1), minlength=4), np.full(4, 150.0)) > FALSE_ALARM
-    before = env.state.qualities.copy()
-    some = np.arange(600) < 300
-    env.reset(where=some)
-    np.testing.assert_array_equal(env.state.qualities[~some], before[~some])
-    assert (env.state.qualities[some] != before[some]).any()
-    assert taciturn.simulate(population(20, **params), OracleOption(), seed=0).metrics["best"].min() == 1
-    shuffled = taciturn.simulate(population(600, **params), PPCL(), seed=1, privacy={"preference": RR(3.0)})
-    fixed = taciturn.simulate(
-        population(600, **params | {"shuffle": False}), PPCL(), seed=2, privacy={"preference": RR(3.0)}
-    )
-    for metric in ("best", "regret", "popularity_regret", "agreed_on_best"):
-        assert two_sample_p(shuffled.metrics[metric], fixed.metrics[metric]) > FALSE_ALARM
 
 
 def test_a_run_without_a_tick() -> None:

@@ -91,7 +91,7 @@ def test_policies_of_the_package_say_whether_they_pool(name: str, monkeypatch: p
 # Parameters of policies, and how long they play, where it takes more until they have something to forget.
 LATE: dict[str, tuple[dict[str, Any], int]] = {
     "SuccessiveElimination": ({}, 2000),
-    "DPSuccessiveElimination": ({"epsilon": 3.0}, 2000),
+    "DPSuccessiveElimination": ({"epsilon": 3.0}, 6000),
     "PrivateSocialLearning": ({"beta": 0.7, "mu": 0.05, "pool": 3}, 30),
 }
 

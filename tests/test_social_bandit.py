@@ -52,25 +52,6 @@ def plans(option: Any, zero: Any, one: Any, shape: tuple[int, int]) -> Array:
     return np.stack([np.broadcast_to(x, shape) for x in (option, zero, one)], axis=-1)
 
 
-def test_flat_actions_are_the_same_plans() -> None:
-    rng = np.random.default_rng(0)
-    wide, flat = population(2), population(2, flat_actions=True)
-    wide.reset(seed=3)
-    flat.reset(seed=3)
-    for _ in range(5):
-        plan = rng.integers(0, [6, 2, 2], (2, 30, 3))
-        a, b = wide.step(plan), flat.step(plan @ np.array([4, 2, 1]))
-        np.testing.assert_array_equal(a.observation, b.observation)
-        np.testing.assert_array_equal(a.reward, b.reward)
-
-
-def test_policies_play_flat_actions_too() -> None:
-    envs = [population(2, flat_actions=flat, signals="per_agent") for flat in (False, True)]
-    wide, flat = (taciturn.simulate(env, PrivateSocialLearning(0.7, 0.1), seed=0).metrics for env in envs)
-    for name in wide:
-        np.testing.assert_array_equal(wide[name], flat[name])
-
-
 def test_signals_are_shared_or_each_agents_own() -> None:
     for signals in ("shared", "per_agent"):
         env = population(50, signals=signals, qualities=(0.5, 0.5))

@@ -43,13 +43,10 @@ from taciturn.policies.reference.ppcl import clipped_estimate
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
-    Byzantine,
-    Churn,
     Faulty,
     KaryRandomizedResponse,
     LossyChannel,
     Memoized,
-    MessageLimit,
     NoPrivacy,
     Privatize,
     Stragglers,
@@ -615,19 +612,6 @@ def test_memoised_replies_cost_less() -> None:
     # That they change tells that the preference did, which nothing bounds.
     assert np.isinf(kept.metrics["epsilon_basic"]).all()
     np.testing.assert_allclose(fresh.metrics["epsilon_basic"], 2.0 * replies)
-
-
-@pytest.mark.parametrize(
-    "fault", [LossyChannel(0.3), Churn(0.1, 0.3), Byzantine(0.2), MessageLimit(5), Stragglers((0.5, 0.3))]
-)
-@pytest.mark.parametrize("asks", ["all", "one"])
-def test_faults(fault: Any, asks: str) -> None:
-    for mechanism in (None, RR(2.0)):
-        env = Faulty(population(5, mechanism, num_agents=12, asks=asks, horizon=6.0), "preference", fault)
-        policy = PPCL() if asks == "all" else CBL()
-        run = taciturn.simulate(env, policy, seed=0, until=[3.0, 6.0], record=["best"])
-        assert (run.metrics["best"] > 0.05).any()
-        assert run.metrics["ticks"].min() > 20
 
 
 def test_losses_thin_what_is_heard() -> None:

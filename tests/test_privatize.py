@@ -291,13 +291,6 @@ def test_what_does_not_fit_a_channel_is_refused(payload: Any, unit: Any, monkeyp
     assert env.accountant is None
 
 
-def test_a_tree_is_no_mechanism_for_whole_updates() -> None:
-    """One stream of updates would be charged once, while a client's data enters every update."""
-    env = federated_training_v0.population(2, **CLIENTS)
-    with pytest.raises(ValueError, match=r"mechanism must fit channel 'update'.*TreeAggregation"):
-        Privatize(env, "update", TreeAggregation(1.0, horizon=100))
-
-
 def test_a_stream_charged_once_is_not_covered_at_user_level() -> None:
     """Each event enters one increment, but a user's events enter them all."""
     channel = Channel("sums", "stream", observer="server", unit="event")

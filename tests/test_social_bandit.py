@@ -23,17 +23,11 @@ from taciturn.testing.populations import a_replica_is_the_same_run_in_every_popu
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
-    Byzantine,
-    Churn,
     Faulty,
     Laplace,
     LossyChannel,
     Memoized,
-    MessageLimit,
-    NoPrivacy,
     Privatize,
-    Stragglers,
-    UnaryEncoding,
 )
 
 ALARM = 1e-4
@@ -144,22 +138,6 @@ def test_a_message_costs_epsilon_whatever_its_copies() -> None:
     run = taciturn.simulate(env, OracleOption(), seed=0, until=10, privacy=memoised)
     np.testing.assert_array_equal(run.accountant.messages("preference"), 1)  # who never changes answers once
     np.testing.assert_array_equal(run.metrics["messages"], 300)
-
-
-MECHANISMS = [NoPrivacy(), BitwiseRandomizedResponse(1.0), UnaryEncoding(1.0), Memoized(BitwiseRandomizedResponse(1.0))]
-FAULTS = [LossyChannel(0.3), Churn(0.2, 0.5), Byzantine(0.2), MessageLimit(3), Stragglers((0.5, 0.3))]
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
-@pytest.mark.parametrize("fault", [None, *FAULTS], ids=lambda f: type(f).__name__)
-@pytest.mark.parametrize("dissemination", ["walk", "stationary", "aggregated"])
-def test_with_mechanisms_and_faults(mechanism: Any, fault: Any, dissemination: str) -> None:
-    env = Privatize(population(3, dissemination=dissemination), channel="preference", mechanism=mechanism)
-    if fault is not None:
-        env = Faulty(env, channel="preference", fault=fault)
-    run = taciturn.simulate(env, PrivateSocialLearning(beta=0.7, mu=0.1), seed=0, until=15)
-    assert np.isfinite(run.metrics["regret"]).all()
-    assert (run.metrics["messages"] > 0).all()
 
 
 def test_a_lost_message_is_lost_with_its_copies() -> None:

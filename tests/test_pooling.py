@@ -9,7 +9,6 @@ their seeds are fixed.
 import json
 import random
 import re
-import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,7 +29,6 @@ from taciturn.bench.scores import FREE, boards, compares, leaderboard, who_is_be
 from taciturn.bench.store import Store
 from taciturn.bench.submission import merged, packed, unpacked
 from taciturn.bench.tasks import YOURS, tasks_of
-from taciturn.cli import main
 from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0
 from taciturn.envs.core import Array, Controlled, PublicView, Seat
 from taciturn.policies import (
@@ -523,14 +521,6 @@ def test_a_copy_knows_its_own_replica_of_the_catalogue_and_no_hook_of_all() -> N
 # Where it is told.
 
 
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["taciturn", *words])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
-
-
 @pytest.mark.parametrize(
     ("policy", "task", "pooled"),
     [
@@ -544,18 +534,14 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *w
         ("test_pooling:OneOfSome", "GossipBandit-v0/standard", False),
     ],
 )
-def test_a_task_is_played_and_marked(
-    policy: str, task: str, pooled: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, out, _ = call(capsys, monkeypatch, "run", f"taciturn/{task}", "--policy", policy, "--runs", "2")
+def test_a_task_is_played_and_marked(policy: str, task: str, pooled: bool, command: Any) -> None:
+    code, out, _ = command("run", f"taciturn/{task}", "--policy", policy, "--runs", "2")
     assert code == 0
     assert "score" in out
     assert ("(pooled), 2 runs" in out, "pooled, and never ranked: its agents share a mind" in out) == (pooled, pooled)
     if policy == "CentralisedOracle":
         for other in ("federated_bandit", f"taciturn/{task}"):
-            code, out, _ = call(
-                capsys,
-                monkeypatch,
+            code, out, _ = command(
                 "run",
                 other,
                 "--policy",
@@ -566,7 +552,7 @@ def test_a_task_is_played_and_marked(
                 *(() if "/" in other else ("--set", "horizon=20")),
             )
             assert json.loads(out)["pooled"] is True
-        _, out, _ = call(capsys, monkeypatch, "list", "policies")
+        _, out, _ = command("list", "policies")
         assert re.search(r"CentralisedOracle .*Its agents share a mind\.", " ".join(out.split()))
 
 
@@ -636,16 +622,14 @@ def test_who_pools_is_never_ranked() -> None:
     assert study.answers(without) == study.answers(unpacked(KEPT).results)
 
 
-def test_submissions_carry_the_outcome(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_submissions_carry_the_outcome(tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.json").write_text(packed(submission([0], 0.0125, pooled=1.0)), encoding="utf-8")
     (group,) = unpacked(tmp_path / "mine.json").results
     assert group.metrics["pooled"].tolist() == [1.0]
     joined = merged([submission([0], 0.0125, pooled=0.0), submission([1], 0.0125, pooled=None)])
     assert not any(map(compares, joined)), "what one seed lacks, the whole lacks"
     monkeypatch.setenv("COLUMNS", "120")
-    code, out, _ = call(capsys, monkeypatch, "leaderboard", str(KEPT), str(tmp_path / "mine.json"))
+    code, out, _ = command("leaderboard", str(KEPT), str(tmp_path / "mine.json"))
     assert code == 0
     assert re.search(r"– +Mine \(pooled\)", out)
     monkeypatch.setattr(
@@ -657,7 +641,7 @@ def test_submissions_carry_the_outcome(
         ),
     )
     monkeypatch.setattr(Store, "results", lambda self, name: submission([0], 0.0125, pooled=None).results)
-    code, _, err = call(capsys, monkeypatch, "submit", str(tmp_path), "--to", str(tmp_path / "out.json"))
+    code, _, err = command("submit", str(tmp_path), "--to", str(tmp_path / "out.json"))
     assert code == 1
     assert "must hold agents that were checked for pooling, and Mine was not: run bench again" in err
     assert not (tmp_path / "out.json").exists()

@@ -382,15 +382,6 @@ def test_one_model_for_world_solver_and_evaluation() -> None:
     assert env.reset(seed=0)[0].tolist() == [0, 0, 100, 0, 100]
 
 
-def test_the_horizon_replaces_the_budget() -> None:
-    env = round_stopping_v0.single_env(broadcast_time=1.0)
-    first, _ = env.reset(seed=0, options={"horizon": 2.0})
-    assert first[4] == 2.0
-    assert [env.step(STOP)[2] for _ in range(2)] == [False, True]
-    first, _ = env.reset(seed=0)
-    assert first[4] == 100.0
-
-
 def test_what_the_server_sees() -> None:
     population = round_stopping_v0.population(20, **FEW, horizon=5.0)
     seen, _ = population.reset(seed=0)

@@ -57,20 +57,6 @@ def test_signals_are_shared_or_each_agents_own() -> None:
     assert abs(held.mean() - 0.5) < 4 * 0.5 / np.sqrt(50 * 30)
 
 
-def test_who_holds_nothing_is_silent() -> None:
-    env = population(3, initial_preferences="none")
-    env.reset(seed=0)
-    channel = env.channels["preference"]
-    assert channel.messages().sum() == 0
-    assert env.state.received.sum() == env.state.counts.sum() == env.observe()[:, :, :-2].sum() == 0
-    option = np.where(np.arange(30) < 7, 1, 5)
-    step = env.step(plans(option, 1, 1, (3, 30)))
-    np.testing.assert_array_equal(channel.messages(), np.tile(np.arange(30) < 7, (3, 1)))
-    np.testing.assert_array_equal(step.info["messages"], 7)
-    np.testing.assert_array_equal(env.state.received.sum(1), 7 * 20)
-    assert step.info["regret"] == pytest.approx(0.9)
-
-
 @pytest.mark.parametrize("dissemination", ["walk", "stationary", "aggregated"])
 def test_all_copies_of_an_agent_carry_the_same_bits(dissemination: str) -> None:
     held = np.full(30, 5)

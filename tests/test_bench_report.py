@@ -324,7 +324,8 @@ def test_the_report_supplies_the_standard_tables_and_plots_unless_a_study_has_it
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study, results = dummies.Noise(), store.results("noise")
-    assert study.tables(results) is study.plots(results) is None
+    assert study.tables(results) is None
+    assert study.plots(results) is None
     assert tables_of(study, results) == standard_tables(study, results)
     assert [plot.name for plot in figures.plots_of(study, results)] == [
         plot.name for plot in figures.standard_plots(study, results)

@@ -211,7 +211,7 @@ def test_workers_that_do_not_start_are_one_line(tmp_path: Path) -> None:
 
 
 def test_a_study_that_cannot_be_sent_fails_and_leaves_the_others(tmp_path: Path) -> None:
-    class Local(dummies.Hostile):  # type: ignore[name-defined,misc]
+    class Local(dummies.Hostile):
         name = "local"
 
     summary = run_study([Local(), dummies.Hostile()], Store(tmp_path), backend="process", workers=1)

@@ -54,7 +54,7 @@ def rows(size: int, folder: Path) -> Any:
     ]
 
 
-CHUNKED: dict[str, tuple[str, Callable[[int, Path], Any]]] = {
+CHUNKED: dict[str, Callable[[int, Path], Any]] = {
     "taciturn.privacy.composition:ROWS_AT_ONCE": epsilons,
     "taciturn.logged.estimators:ROWS": bets,
     "taciturn.logged.reading:CHUNK": rows,
@@ -150,7 +150,8 @@ def test_a_run_may_be_terminated_and_truncated_at_once_in_every_form() -> None:
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_an_end_has_both_flags_beside_replicas_that_begin_again(mode: AutoresetMode) -> None:
-    env, kinds, before = corridor_v0.vector_env(8, autoreset_mode=mode, **WALK), set(), np.zeros(8, np.bool_)
+    before: Any = np.zeros(8, np.bool_)
+    env, kinds = corridor_v0.vector_env(8, autoreset_mode=mode, **WALK), set()
     env.reset(seed=0)
     for _ in range(60):
         _, _, *flags, _ = env.step(np.full(8, 2))
@@ -177,11 +178,11 @@ def test_a_whole_number_is_the_same_whatever_its_type_and_a_count_is_no_fraction
         value = getattr(params, name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
             continue
-        whole, kinds = float(round(value)), [np.int64, np.float64, np.float32, int]
+        whole, kinds = float(round(value)), list[Any]([np.int64, np.float64, np.float32, int])
         if isinstance(value, int):
             kinds = [np.int64]
             with pytest.raises(ValueError, match=name):
-                case.population(**{name: value + 0.5})
+                case.population(1, **{name: value + 0.5})
         try:
             expected = runs(**{name: type(value)(whole)})
         except ValueError:

@@ -304,7 +304,7 @@ def recommended(run: Run) -> Told:
         infos.append({name: {"agent": values} for name, values in known.items()})
         sums += turn.reward["agent"].sum(), mu.sum(), lost.sum(), shared.sum()
         shared = (turn.actions["agent"] >= p.num_items) & (turn is not run.turns[-1])
-        for i in np.flatnonzero(shared):
+        for i in np.flatnonzero(shared).tolist():
             sent = sent + np.isin(np.arange(p.num_agents), network.indices[network.indptr[i] : network.indptr[i + 1]])
         spent.append({"statistics": sent, "counts": sent, "selection": np.full(p.num_agents, time + 1)})
     means = sums / (len(run.turns) * p.num_agents)
@@ -412,7 +412,8 @@ def play(world: str, params: Numbers, noise: bool) -> tuple[list[Run], list[list
     if noise:
         env.channel_configs = {name: private_config(law) for name, law in case.privacy.items()}
     env.reset(seed=1)
-    first, turns, infos = env.state, [[] for _ in range(4)], [[] for _ in range(4)]
+    first = env.state
+    turns, infos = [list[Turn]() for _ in range(4)], [list[Numbers]() for _ in range(4)]
     while not env.done.all():
         before, live, acting = seen(env), ~env.done, {role: env.acting(role) for role in env.turn}
         actions = chosen(env, random_actions(env, rng) | {"server": (rng.random((4, 1)) < 0.93).astype(np.int64)})
@@ -421,7 +422,7 @@ def play(world: str, params: Numbers, noise: bool) -> tuple[list[Run], list[list
             actions if isinstance(actions, dict) else {env.turn[0] if env.turns else next(iter(env.roles)): actions}
         )
         paid = step.reward if isinstance(step.reward, dict) else {next(iter(env.roles)): step.reward}
-        for b in np.flatnonzero(live):
+        for b in np.flatnonzero(live).tolist():
             fields = {role: env.roles[role].layout.unpack(rows[b]) for role, rows in before.items()}
             rows = [one[b] for one in acting.values() if one is not None]
             did, got = ({role: values[b] for role, values in some.items()} for some in (by_role, paid))

@@ -103,7 +103,8 @@ def test_flat_actions_are_the_same_plans(world: Any, policy: Any, params: dict[s
         one, other = plans.step(plan), flats.step(plan @ [4, 2, 1])
         np.testing.assert_array_equal(one.observation, other.observation)
         np.testing.assert_array_equal(one.reward, other.reward)
-    np.testing.assert_equal(*(taciturn.simulate(env, policy, seed=0).metrics for env in (plans, flats)))
+    first, then = (taciturn.simulate(env, policy, seed=0).metrics for env in (plans, flats))
+    np.testing.assert_equal(first, then)
 
 
 @pytest.mark.parametrize("flat", [False, True])

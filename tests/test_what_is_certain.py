@@ -66,7 +66,7 @@ def test_an_interval_that_holds_zero_leaves_a_comparison_undecided() -> None:
     """The words of tables, of pairs of runs whose mean difference is above 0, with and without doubt."""
     rng = np.random.default_rng(0)
     noise = rng.normal(size=40)
-    told = {}
+    told: dict[str, str] = {}
     for name, lead in {"doubt": 0.1, "none": 2.0}.items():
         better = noise - noise.mean() + lead
         p = statistics.p_value(better, np.zeros(40))

@@ -285,27 +285,6 @@ def test_the_lost_use_up_messages_and_the_absent_do_not() -> None:
 # What is charged, and in which order things go wrong.
 
 
-def test_the_lost_are_charged_and_the_absent_are_not() -> None:
-    shape = (30, 40)
-    law = BitwiseRandomizedResponse(1.0)
-    x = np.broadcast_to([1, 0], (*shape, 2))
-    lossy = channel(LossyChannel(1.0), shape=shape, payload="one_hot", mechanism=law)
-    assert not lossy.send(x)[1].any()
-    sums, received = lossy.tally(x.sum(1))
-    assert not sums.any()
-    assert not received.any()
-    assert (lossy.accountant.each == 2).all()
-    assert (lossy.messages() == 2).all()
-    away = channel(Churn(0.5, 0.0), shape=shape, payload="one_hot", mechanism=law)
-    _, there = away.send(x)
-    assert 0 < there.sum() < there.size
-    np.testing.assert_array_equal(away.accountant.each, there)
-    np.testing.assert_array_equal(away.messages(), there)
-    late = channel(Stragglers((0.0, 1.0)), shape=shape, payload="one_hot", mechanism=law)
-    assert not late.send(x)[1].any()
-    assert (late.accountant.each == 1).all()
-
-
 def test_liars_speak_before_the_mechanism_and_are_lost_after_it() -> None:
     """A lie through randomised response that keeps an answer with probability p is heard with p, not always."""
     shape, law = (100, 400), KaryRandomizedResponse(1.0, num_values=2)

@@ -597,23 +597,6 @@ def test_agents_without_preference_are_silent() -> None:
     )
 
 
-def test_memoised_replies_cost_less() -> None:
-    runs = {}
-    for mechanism in (RR(2.0), Memoized(RR(2.0))):
-        runs[type(mechanism)] = taciturn.simulate(
-            population(4, num_agents=30), PPCL(), seed=0, until=10.0, privacy={"preference": mechanism}
-        )
-    fresh, kept = runs[RR], runs[Memoized]
-    answers, replies = (run.accountant.messages("preference").max(1) for run in (kept, fresh))
-    assert (answers < 0.2 * replies).all()
-    np.testing.assert_array_equal(kept.metrics["replies"], kept.metrics["ticks"])
-    # An answer for every preference that one ever took up, and never more.
-    assert (kept.accountant.messages("preference") >= 1).all()
-    # That they change tells that the preference did, which nothing bounds.
-    assert np.isinf(kept.metrics["epsilon_basic"]).all()
-    np.testing.assert_allclose(fresh.metrics["epsilon_basic"], 2.0 * replies)
-
-
 def test_losses_thin_what_is_heard() -> None:
     env = Faulty(population(2000, None, num_agents=10), "preference", LossyChannel(0.4))
     env.reset(seed=0)

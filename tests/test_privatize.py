@@ -159,17 +159,6 @@ def test_a_spent_budget_in_every_interface(form: str, when_spent: Any) -> None:
     assert env.accountant.messages("update").max() == 1
 
 
-def test_counts_keep_their_law_and_everyone_pays() -> None:
-    """The Consensus world tallies votes: replies are perturbed as sums, and each agent is charged once a step."""
-    law = BitwiseRandomizedResponse(1.0)
-    env = Privatize(tiny.consensus_v0.population(num_envs=3), "vote", law)
-    run = taciturn.simulate(env, Random(), seed=0)
-    rows = {row["channel"]: row for row in run.accountant.table()}
-    assert rows["vote"]["basic_max"] == pytest.approx(env.channels["vote"].messages().max())
-    assert rows["vote"]["epsilon_per_message"] == 1.0
-    assert np.isinf(run.accountant.epsilon(method="basic")).all(), "opinions pass in the clear, and the total says so"
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

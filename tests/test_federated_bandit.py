@@ -581,15 +581,6 @@ def test_a_channel_that_nobody_uses_costs_nothing() -> None:
     assert run.metrics["epsilon_message"].max() == run.accountant.table()[-1]["epsilon_per_message"] == 2.5
 
 
-def test_a_mechanism_for_other_messages_is_refused() -> None:
-    env = world()
-    for mechanism in (taciturn.wrappers.BitwiseRandomizedResponse(1.0), taciturn.wrappers.TreeAggregation(1.0, 8)):
-        with pytest.raises(ValueError, match="mechanism on channel 'means' must add fresh noise to numbers"):
-            Privatize(env, channel="means", mechanism=mechanism).reset(seed=0)
-    with pytest.raises(ValueError, match="SingleAgent prescribes no mechanism"):
-        taciturn.simulate(env, SingleAgent(), seed=0, privacy="paper")
-
-
 @pytest.mark.parametrize("topology", ["server", "ring"])
 def test_lost_messages_are_left_out(topology: Any) -> None:
     policy: Any = CDPMAB(0.5) if topology == "server" else DDPMAB(0.5)

@@ -44,10 +44,8 @@ from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
     Faulty,
-    KaryRandomizedResponse,
     LossyChannel,
     Memoized,
-    NoPrivacy,
     Privatize,
     Stragglers,
     UnaryEncoding,
@@ -614,16 +612,6 @@ def test_budgets() -> None:
         )
         assert (run.accountant.messages("preference") == 20).all()
         assert (run.metrics["ticks"] <= 20).all() == ends
-
-
-def test_mechanisms_that_do_not_answer_bit_by_bit() -> None:
-    for mechanism in (KaryRandomizedResponse(1.0, 4), Memoized(KaryRandomizedResponse(1.0, 4))):
-        with pytest.raises(
-            ValueError, match="mechanism on channel 'preference' must answer one-hot vectors bit by bit"
-        ):
-            population(1, mechanism)
-    run = taciturn.simulate(population(2, NoPrivacy(), num_agents=6), PPCL(), seed=0, until=3.0)
-    assert np.isinf(run.metrics["epsilon_basic"]).all()
 
 
 # The world.

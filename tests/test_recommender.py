@@ -28,7 +28,7 @@ from taciturn.policies.classic.tree_search import TruncatedTree
 from taciturn.policies.families.context_cells import digit_of, grid
 from taciturn.policies.reference.t_prido import dominating_set, partition_rate
 from taciturn.privacy.stateful import address_laplace
-from taciturn.wrappers import Exponential, Laplace, NoPrivacy, TreeAggregation
+from taciturn.wrappers import Exponential, NoPrivacy, TreeAggregation
 
 ALARM = 1e-5  # false-alarm rate of each statistical test
 SMALL: dict[str, Any] = {"num_agents": 4, "num_items": 60, "repository": 30, "horizon": 40}
@@ -302,21 +302,6 @@ def test_selection_past_the_channel_is_charged_as_infinite() -> None:
     total = {"channel": "selection", "delta": 0.0, "method": "basic"}
     assert np.isinf(past.accountant.epsilon(**total)).all()
     np.testing.assert_allclose(through.accountant.epsilon(**total), 3.0 * 40)
-
-
-@pytest.mark.parametrize(
-    ("channel", "law", "said"),
-    [
-        ("statistics", Laplace(1.0), "must be TreeAggregation"),
-        ("statistics", TreeAggregation(1.0, sampler="exact"), "sampler must be 'fast'"),
-        ("statistics", TreeAggregation(1.0, horizon=39), "must be at least 40"),
-        ("counts", Laplace(1.0), "must be TreeAggregation"),
-        ("selection", TreeAggregation(1.0), "must be Exponential"),
-    ],
-)
-def test_mechanisms_that_do_not_fit_are_refused(channel: str, law: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        taciturn.simulate(small(), Random(), seed=0, privacy={channel: law})
 
 
 # T-PriDO and DT-PriDO; see also test_recommender_exact.py.

@@ -24,7 +24,6 @@ from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
     Faulty,
-    Laplace,
     LossyChannel,
     Memoized,
     Privatize,
@@ -136,16 +135,6 @@ def test_a_lost_message_is_lost_with_its_copies() -> None:
     env.reset(seed=0)
     assert env.state.received.sum() == 0
     assert env.channels["preference"].messages().sum() == 30
-
-
-def test_channels_refuse_what_cannot_work() -> None:
-    with pytest.raises(ValueError, match="mechanism on channel 'preference' must answer one-hot vectors bit by bit"):
-        Privatize(population(), channel="preference", mechanism=Laplace(1.0, sensitivity=2.0))
-    env = population(perturbation="per_token")
-    with pytest.raises(ValueError, match="perturbation 'per_token' needs a mechanism with perturb_counts"):
-        Privatize(env, channel="preference", mechanism=Memoized(BitwiseRandomizedResponse(1.0)))
-    with pytest.raises(ValueError, match="and no fault or budget"):
-        Faulty(env, channel="preference", fault=LossyChannel(0.1))
 
 
 def test_a_budget_ends_a_society() -> None:

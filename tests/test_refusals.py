@@ -239,7 +239,10 @@ CHANNELS: tuple[tuple[str, dict[str, Any], str, Any, str], ...] = (
         ("social_bandit", {"perturbation": "per_token"}, "preference", what, TOKENS)
         for what in (Memoized(Bitwise(1.0)), LossyChannel(0.1))
     ),
-    *(("federated_bandit", {}, "means", law, MEANS) for law in (Bitwise(1.0), TreeAggregation(1.0, 8))),
+    *(
+        ("federated_bandit", {}, "means", law, MEANS)
+        for law in (Bitwise(1.0), Memoized(Laplace(1.0)), TreeAggregation(1.0, 8))
+    ),
     ("federated_bandit", RING, "means", DistributedSum(1.0), "channel 'means' must perturb each message"),
     ("elicitation", {}, "report", Kary(1.0, 4), "channel 'report' takes no mechanism"),
     *(("recommender", SHOP, name, Laplace(1.0), "must be TreeAggregation") for name in ("statistics", "counts")),

@@ -211,11 +211,6 @@ def test_pooled_rounds_add_up() -> None:
         assert set(policy.act(heard(counts, 10, 1.0, 0.0))[0, :, 0].tolist()) == likely
 
 
-def test_the_dynamics_prescribe_no_mechanism() -> None:
-    with pytest.raises(ValueError, match="Replicator prescribes no mechanism"):
-        taciturn.simulate(population(), Replicator(), seed=0, privacy="paper")
-
-
 # What comes of it.
 
 FAST: dict[str, Any] = {

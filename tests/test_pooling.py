@@ -34,6 +34,7 @@ from taciturn.envs.core import Array, Controlled, PublicView, Seat
 from taciturn.policies import (
     UCB1,
     CentralisedOracle,
+    FictitiousPlay,
     HoldTheBest,
     IsolatedThompson,
     IsolatedUCB,
@@ -104,6 +105,11 @@ def test_no_policy_remembers_an_earlier_run(name: str) -> None:
     a_second_run_owes_nothing_to_the_first(one)
 
 
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_policy_remembers_a_run_that_was_broken_off(name: str) -> None:
+    a_second_run_owes_nothing_to_the_first(own_play(name), steps=2)
+
+
 class Forgetful(Policy):
     """Acts by the number of its turns so far, which observations do not show."""
 
@@ -162,6 +168,19 @@ def test_the_others_restart_where_a_run_ends(seat: bool) -> None:
     view.reset(where=np.array([True, False]))
     view.reset(where=np.array([True, True]))
     assert restarted == [[True, False], [True, True]]
+
+
+def test_campaigns_of_a_run_that_was_left_are_not_remembered() -> None:
+    """Replica 1 is reset while a campaign is open, which individuals learn of at their next turn."""
+    individuals = FictitiousPlay()
+    view = Controlled(elicitation_v0.population(2, **MARKET), "platform", {"individual": individuals})
+    view.reset(seed=0)
+    offer = np.full((2, 1, *view.roles["platform"].action_space.shape), 0.5, np.float32)
+    for turn in range(5):
+        if turn == 3:
+            view.reset(where=np.array([False, True]))
+        view.step(offer)
+    assert individuals._memory[1].ravel().tolist() == [4, 1]
 
 
 @pytest.mark.parametrize("policy", [IsolatedUCB, HoldTheBest, Listener, OneAnswerOracle, UCBCopies])

@@ -14,7 +14,6 @@ import taciturn
 from taciturn import registry
 from taciturn.agents import bring
 from taciturn.envs.core import Array, Fast, HiddenTruth, Population, PublicView, Rollout, Step, as_policies, begin
-from taciturn.envs.core.playing import restart
 from taciturn.envs.core.public import HARMLESS, fast_form
 from taciturn.policies import Policy
 from taciturn.pooling import pooling, replicas_for
@@ -140,7 +139,7 @@ def a_second_run_owes_nothing_to_the_first(play: Play, steps: float = math.inf) 
         fresh.env.stream(f"policy/{role}").bit_generator.state = luck
     for rollout in (used, fresh):
         rollout.env.reset(seed=1, where=everywhere)
-        restart(rollout.policies.values(), everywhere)
+        rollout.restart(everywhere)
     np.testing.assert_equal(whole_run(used), whole_run(fresh))
 
 

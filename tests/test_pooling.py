@@ -34,7 +34,6 @@ from taciturn.envs.core import Array, Controlled, PublicView, Seat
 from taciturn.policies import (
     UCB1,
     CentralisedOracle,
-    FictitiousPlay,
     HoldTheBest,
     IsolatedThompson,
     IsolatedUCB,
@@ -170,17 +169,45 @@ def test_the_others_restart_where_a_run_ends(seat: bool) -> None:
     assert restarted == [[True, False], [True, True]]
 
 
-def test_campaigns_of_a_run_that_was_left_are_not_remembered() -> None:
-    """Replica 1 is reset while a campaign is open, which individuals learn of at their next turn."""
-    individuals = FictitiousPlay()
-    view = Controlled(elicitation_v0.population(2, **MARKET), "platform", {"individual": individuals})
+class Counts(Policy):
+    """Its action is the number of its turn, in percent; it writes down what it is told of it."""
+
+    def begin(self, view: PublicView) -> None:
+        self.told: list[Any] = []
+        self.turns, self.shape = 0, tuple(view.roles[self.role].action_space.shape or ())
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        self.turns += 1
+        return np.full((*obs.shape[:2], *self.shape), self.turns / 100, np.float32)
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        turn = np.rint(100 * action.reshape(2, -1)[:, 0]).astype(int).tolist()
+        self.told.append((turn, done.tolist()))
+
+
+# What the others are told after the third turn, if replica 1, or both, have been reset since: of individuals, who have
+# acted, as if it had ended the run; of a platform, which begins a run, what it did in this one.
+@pytest.mark.parametrize(
+    ("role", "other", "where", "expected"),
+    [
+        ("platform", "individual", [False, True], ([3, 3], [False, True])),
+        ("platform", "individual", [True, True], ([3, 3], [True, True])),
+        ("individual", "platform", [False, True], ([4, 5], [False, False])),
+        ("individual", "platform", [True, True], ([5, 5], [False, False])),
+    ],
+)
+def test_an_action_that_was_open_when_its_run_was_left(role: str, other: str, where: Any, expected: Any) -> None:
+    policy = Counts()
+    view = Controlled(elicitation_v0.population(2, **MARKET), role, {other: policy})
     view.reset(seed=0)
-    offer = np.full((2, 1, *view.roles["platform"].action_space.shape), 0.5, np.float32)
+    alone = view.roles[role]
+    actions = np.full((2, alone.num_agents, *(alone.action_space.shape or ())), 0.5, np.float32)
     for turn in range(5):
         if turn == 3:
-            view.reset(where=np.array([False, True]))
-        view.step(offer)
-    assert individuals._memory[1].ravel().tolist() == [4, 1]
+            view.reset(where=np.array(where))
+        view.step(actions)
+    before = [([turn, turn], [False, False]) for turn in (1, 2, 3)][: 2 if role == "platform" else 3]
+    assert policy.told[: len(before) + 1] == [*before, expected]
 
 
 @pytest.mark.parametrize("policy", [IsolatedUCB, HoldTheBest, Listener, OneAnswerOracle, UCBCopies])

@@ -156,8 +156,13 @@ class Rollout:
         self._shown = (env._state, step.observation)
         for role in turn:
             if role in policies:
-                self._open[role] = (seen[role], actions[role], np.zeros(actions[role].shape[:2]))
+                opened: Any = (seen[role], actions[role], np.zeros(actions[role].shape[:2]))
                 self._left.pop(role, None)
+                if where is not None and role in self._open:  # replicas that do not play keep what is open there
+                    opened = tuple(map(np.array, opened))
+                    for new, old in zip(opened, self._open[role], strict=True):
+                        new[~where] = old[~where]
+                self._open[role] = opened
         for role, reward in ({turn[0]: step.reward} if single else step.reward).items():
             if role in self._open:
                 obs, action, before = self._open[role]

@@ -2,9 +2,10 @@
 
 import json
 import os
+import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,23 @@ def collected(request: pytest.FixtureRequest) -> Counter[str]:
     """The number of tests in each collected file, slow ones included."""
     found: Counter[str] = request.config.stash[COLLECTED]
     return found
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Call `taciturn` with these words; returns its exit code, and what it printed to stdout and stderr."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        from taciturn.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["taciturn", *words])
+        monkeypatch.setenv("COLUMNS", "120")
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out.replace("\N{NO-BREAK SPACE}", " "), err
+
+    return call
 
 
 def cpu_seconds() -> float:

@@ -397,17 +397,6 @@ def test_rows_of_equal_counts_are_composed_once(monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_array_equal(bound <= exact, [[True, False, False]])
 
 
-def test_many_different_rows_are_composed_in_parts() -> None:
-    accountant, rng = make(3, 1000), np.random.default_rng(1)
-    counts = rng.integers(0, 2000, (3, 1000))
-    accountant.charge("vote", bitwise(0.1), each=counts)
-    accountant.charge("mean", gaussian(0.001), each=counts[::-1].copy())
-    total = accountant.epsilon()
-    for b, n in ((0, 0), (1, 77), (2, 999)):
-        alone = totals([(bitwise(0.1), int(counts[b, n])), (gaussian(0.001), int(counts[2 - b, n]))])
-        assert total[b, n] == pytest.approx(alone["rdp"], rel=1e-12)
-
-
 def test_what_nobody_protects_is_infinite_and_visible() -> None:
     world = tiny.consensus_v0.population(num_envs=2, num_agents=4)
     world.reset(seed=0)

@@ -443,36 +443,19 @@ def test_actors_of_a_group_see_all_its_agents() -> None:
         bring(TensorDictModule(First(), ["pixels", "mask"], ["action"]))
 
 
-def test_the_command_line_takes_agents_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
+def test_the_command_line_takes_agents_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Any) -> None:
     """A module in the current folder, a saved network, and roles."""
-    from taciturn.cli import main
-
     (tmp_path / "own_agent.py").write_text(
         "def act(rows):\n    return (rows[:, 0] < 3).astype(int)\n", encoding="utf-8"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     printed = []
-    for policy in ("own_agent:act", "FixedCount"):
-        extra = ["--set", "policy.k=3"] * (policy == "FixedCount")
-        arguments = [
-            "run",
-            "round_stopping",
-            "--policy",
-            policy,
-            "--set",
-            "horizon=20",
-            "--set",
-            "slot_time=0.1",
-            "--seeds",
-            "3",
-            *extra,
-        ]
-        monkeypatch.setattr(sys, "argv", ["taciturn", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert end.value.code == 0
-        printed.append(capsys.readouterr().out.splitlines()[1:])
+    for policy in ("own_agent:act", "FixedCount --set policy.k=3"):
+        words = f"run round_stopping --set horizon=20 --set slot_time=0.1 --seeds 3 --policy {policy}"
+        code, out, _ = command(*words.split())
+        assert code == 0
+        printed.append(out.splitlines()[1:])
     assert printed[0] == printed[1]
 
 

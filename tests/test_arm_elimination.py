@@ -48,44 +48,6 @@ def test_pulls_go_from_one_to_all_that_fit() -> None:
     assert [pulls_per_arm(*one) for one in zip(shares, most, strict=True)] == [1, 100, 10, 1, 0, 0]
 
 
-def test_an_epoch() -> None:
-    env = world(qualities=[1.0, 0.0, 0.0, 1.0], server_link_cost=5.0)
-    env.reset(seed=0)
-    step = env.step(action(env, 0.5, 0.4, 0.6))
-    assert step.info["pulls"] == 16
-    assert step.info["slots"] == step.info["last_round"][0, 0] * 64 == env.clock()[0]
-    np.testing.assert_array_equal(env.state.counts[0], 16)
-    np.testing.assert_array_equal(env.state.active[0], [True, False, False, True])
-    assert (env.state.weight[0, :, 0] > 0).sum() == 3 == step.info["upload"]
-    np.testing.assert_allclose(step.reward[0, 0], -(5 * 32 + 3 * 5.0) / 5000)
-    seen = env.roles["coordinator"].layout.unpack(step.observation[0, 0])
-    np.testing.assert_allclose(seen["means"], [1, 0, 0, 1])
-    np.testing.assert_allclose(seen["counts"], np.log(17) / np.log(1001), rtol=1e-6)
-    np.testing.assert_allclose(seen["time_left"], 1 - 0.064)
-    np.testing.assert_allclose(step.info["regret"], 5 * 32)
-
-
-def test_a_threshold_of_nothing_leaves_the_best_arm_which_is_played_to_the_end() -> None:
-    env = world(20, qualities=[0.1, 0.1, 0.9, 0.1])
-    env.reset(seed=0)
-    env.step(action(env, 0.6, 0.0, 1.0))
-    np.testing.assert_array_equal(env.state.active.sum(-1), 1)
-    step = env.step(action(env, 0.0, 0.0, 0.0))
-    assert step.truncated.all()
-    assert not step.terminated.any()
-    np.testing.assert_array_equal(env.clock(), 1000)
-    np.testing.assert_array_equal(step.info["upload"], 6)
-
-
-def test_the_last_slots_are_played_in_turn() -> None:
-    env = world(horizon=10)
-    env.reset(seed=0)
-    env.step(action(env, 1.0, 1.0, 1.0))
-    step = env.step(action(env, 1.0, 1.0, 1.0))
-    np.testing.assert_array_equal(env.state.counts[0, 0], [3, 3, 2, 2])
-    assert (step.info["pulls"], step.info["slots"], step.truncated[0]) == (0, 2, True)
-
-
 def test_rewards_are_regrets_as_heard() -> None:
     """The expected reward is minus regret and cost per slot and agent, minus 1 - mu*: within 5 standard errors over
     2,000 runs (6e-7)."""

@@ -85,26 +85,6 @@ def test_planned_as_by_steps(policy: Any) -> None:
         assert (values == stepped.metrics[name]).all(), name
 
 
-@each
-def test_reset_replicas_begin_afresh(policy: Any) -> None:
-    # Replica 1 starts afresh after 40 slots; from then on it must act as in a new run, whatever it did before.
-    env = world(policy, num_envs=2, qualities=(0.0, 1.0, 0.0))
-    env.reset(seed=0)
-    policy.reset(env, np.random.default_rng(0))
-    env.advance(policy, steps=40)
-    env.reset(where=np.array([False, True]))
-    env.advance(policy, steps=60)
-    again = np.array(env.state.counts[1])
-    alone = world(policy, num_envs=2, qualities=(0.0, 1.0, 0.0))
-    alone.reset(seed=0)
-    policy.reset(alone, np.random.default_rng(1))
-    alone.advance(policy, steps=60)
-    assert again.sum() == alone.state.counts[1].sum() == 5 * 60
-    drawn = isinstance(policy, ThompsonSampling | GossipUCB | DPSuccessiveElimination)
-    if not drawn and getattr(policy, "index", None) != "thompson":
-        assert (again == alone.state.counts[1]).all()
-
-
 def rows(policy: ArmPolicy, rewards: np.ndarray) -> np.ndarray:
     """The arms that one agent pulls, int64[T], if arm k gives the reward `rewards[t, k]` in slot t."""
     slots, arms = rewards.shape

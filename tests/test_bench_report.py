@@ -1,6 +1,5 @@
 """The page stands alone, says what it must, and is never half written."""
 
-import importlib
 import io
 import json
 import math
@@ -12,8 +11,8 @@ from email.message import Message
 from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 
+import bench_dummies as dummies
 import numpy as np
 import pytest
 from rich.console import Console
@@ -63,21 +62,14 @@ class Balanced(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def dummies() -> ModuleType:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(Path(__file__).parent)
-        return importlib.import_module("bench_dummies")
-
-
-@pytest.fixture(scope="module")
-def store(dummies: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("store"))
     run_study([dummies.Noise()], store, quick=True)
     return store
 
 
 @pytest.fixture(scope="module")
-def page(dummies: ModuleType, store: Store) -> str:
+def page(store: Store) -> str:
     return write_report(store, store.path, [dummies.Noise(), dummies.Slow()]).read_text(encoding="utf-8")
 
 
@@ -171,7 +163,7 @@ def test_page_says_what_it_must(page: str, store: Store) -> None:
 
 
 def test_a_first_table_that_answers_the_question_opens_the_report(
-    dummies: ModuleType, store: Store, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dummies.Noise, "headline", True)
     monkeypatch.setattr(dummies.Noise, "answers", lambda *_: ["Who wins? Nobody < 1."])
@@ -205,7 +197,7 @@ def test_links_to_the_documentation_go_where_the_package_says(monkeypatch: pytes
 
 
 def test_what_stands_in_backticks_is_code_and_cells_name_their_columns(
-    dummies: ModuleType, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Table("Of `x`", ("`a` & b", ""), [("run `x < y`", "z")], "See `x`.", words=frozenset({0, 1}))
     monkeypatch.setattr(dummies.Noise, "tables", lambda *_: [table])
@@ -225,7 +217,7 @@ def test_figures_are_saved_for_papers(page: str, store: Store) -> None:
 
 
 def test_page_is_the_same_every_time_and_never_half_written(
-    dummies: ModuleType, store: Store, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     again = write_report(store, tmp_path, [dummies.Noise()])
     assert again.read_text(encoding="utf-8") == page
@@ -242,7 +234,7 @@ def test_page_is_the_same_every_time_and_never_half_written(
     assert again.read_text(encoding="utf-8") == page
 
 
-def test_tables_compare_with_the_reference_of_their_panel(dummies: ModuleType, store: Store) -> None:
+def test_tables_compare_with_the_reference_of_their_panel(store: Store) -> None:
     study, results = dummies.Noise(), Results.from_table(store.load())
     main, certainty, rest, overall = standard_tables(study, results)
     assert main.columns[:4] == ["agents", "configuration", "reward", "ratio to reference"]
@@ -265,7 +257,7 @@ def test_tables_compare_with_the_reference_of_their_panel(dummies: ModuleType, s
     assert [len(table.rows) for table in fewer[:3]] == [len(main.rows), len(certainty.rows), len(rest.rows) - 1]
 
 
-def test_p_values_are_corrected_for_all_comparisons_of_the_table(dummies: ModuleType, store: Store) -> None:
+def test_p_values_are_corrected_for_all_comparisons_of_the_table(store: Store) -> None:
     """Against Student's distribution of Hall's transformation, by hand; four policies in one panel are compared with
     the reference, and the smallest p counts four times."""
 
@@ -284,9 +276,7 @@ def test_p_values_are_corrected_for_all_comparisons_of_the_table(dummies: Module
     assert float(shown[p[1][1]]) == pytest.approx(min(1, max(4 * p[0][0], 3 * p[1][0])), rel=0.06)
 
 
-def test_comparisons_turn_where_lower_is_better(
-    dummies: ModuleType, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_comparisons_turn_where_lower_is_better(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     study, results = dummies.Noise(), store.results("noise")
 
     def plain_wins_and_profile() -> tuple[float, bool]:
@@ -302,14 +292,14 @@ def test_comparisons_turn_where_lower_is_better(
     assert plain_wins_and_profile() == (1.0, False)
 
 
-def test_no_privacy_lies_beyond_every_finite_loss(dummies: ModuleType, store: Store) -> None:
+def test_no_privacy_lies_beyond_every_finite_loss(store: Store) -> None:
     plot = figures.plot_privacy(dummies.Noise(), store.results("noise"), "epsilon")
     for ax in plot.figure.axes:
         marked = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if line.get_marker() != "None"]
         assert marked == [[25.0, 100.0, 400.0, 1600.0]] * 3
 
 
-def test_scores_of_one_panel_are_not_put_together(dummies: ModuleType, store: Store) -> None:
+def test_scores_of_one_panel_are_not_put_together(store: Store) -> None:
     results = store.results("noise")
     found = relative_scores(dummies.Noise(), results)
     assert len(found) == 12
@@ -321,7 +311,7 @@ def test_scores_of_one_panel_are_not_put_together(dummies: ModuleType, store: St
     assert relative_scores(dummies.Noise(), results.select(world={"agents": 10})) == {}
 
 
-def test_a_metric_that_some_seed_lacks_is_left_out(dummies: ModuleType, tmp_path: Path) -> None:
+def test_a_metric_that_some_seed_lacks_is_left_out(tmp_path: Path) -> None:
     study, store = dummies.Failing(), Store(tmp_path)
     run_study([study], store)
     store.write(Cell("failing", {}, 0), Result({"value": 2.0, "first": 1.0}, {"line": ([0, 1], [0, 1])}), 1.0)
@@ -331,10 +321,11 @@ def test_a_metric_that_some_seed_lacks_is_left_out(dummies: ModuleType, tmp_path
 
 
 def test_the_report_supplies_the_standard_tables_and_plots_unless_a_study_has_its_own(
-    dummies: ModuleType, store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study, results = dummies.Noise(), store.results("noise")
-    assert study.tables(results) is study.plots(results) is None
+    assert study.tables(results) is None
+    assert study.plots(results) is None
     assert tables_of(study, results) == standard_tables(study, results)
     assert [plot.name for plot in figures.plots_of(study, results)] == [
         plot.name for plot in figures.standard_plots(study, results)
@@ -345,7 +336,7 @@ def test_the_report_supplies_the_standard_tables_and_plots_unless_a_study_has_it
     assert figures.plots_of(study, results) == []
 
 
-def test_one_seed_has_a_dash_for_an_interval(dummies: ModuleType, tmp_path: Path) -> None:
+def test_one_seed_has_a_dash_for_an_interval(tmp_path: Path) -> None:
     study, store = dummies.Failing(), Store(tmp_path)
     run_study([study], store)
     for seed in (2, 4):
@@ -356,7 +347,7 @@ def test_one_seed_has_a_dash_for_an_interval(dummies: ModuleType, tmp_path: Path
     write_report(store, tmp_path, [study])
 
 
-def test_tables_are_printed_as_they_are(dummies: ModuleType, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_printed_as_they_are(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dummies.Noise, "title", "[red]not markup[/red]")
     console = Console(file=io.StringIO(), width=160)
     print_tables(store, [dummies.Noise(), dummies.Slow()], console)
@@ -367,7 +358,7 @@ def test_tables_are_printed_as_they_are(dummies: ModuleType, store: Store, monke
     assert "Slow" not in text
 
 
-def test_the_summary_has_a_line_for_each_study(dummies: ModuleType, store: Store) -> None:
+def test_the_summary_has_a_line_for_each_study(store: Store) -> None:
     console = Console(file=io.StringIO(), width=160)
     print_summary(store, [dummies.Noise(), dummies.Slow()], console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
@@ -377,9 +368,7 @@ def test_the_summary_has_a_line_for_each_study(dummies: ModuleType, store: Store
     assert len(text.strip().splitlines()) == 5
 
 
-def test_the_summary_of_the_standing_benchmark_is_its_answer(
-    dummies: ModuleType, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_summary_of_the_standing_benchmark_is_its_answer(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dummies.Noise, "headline", True)
     console = Console(file=io.StringIO(), width=160)
     print_summary(store, [dummies.Noise()], console)

@@ -1,7 +1,6 @@
 """Runs end with all their cells, whatever kills them, and say in one line what went wrong."""
 
 import errno
-import importlib
 import io
 import json
 import math
@@ -12,9 +11,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import bench_dummies as dummies
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -31,12 +30,6 @@ from taciturn.bench.study import Plot
 from taciturn.bench.tables import origin_table
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture
-def dummies(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(HERE)
-    return importlib.import_module("bench_dummies")
 
 
 def start_slow(out: Path, backend: str, log: Path, *more: str) -> subprocess.Popen[str]:
@@ -63,7 +56,7 @@ def wait_until_stuck(process: subprocess.Popen[str], out: Path, log: Path) -> No
 
 
 @pytest.mark.parametrize("backend", ["serial", "process"])
-def test_kill_9_loses_nothing_that_was_finished(backend: str, tmp_path: Path, dummies: ModuleType) -> None:
+def test_kill_9_loses_nothing_that_was_finished(backend: str, tmp_path: Path) -> None:
     out, log = tmp_path / "out", tmp_path / "log"
     with start_slow(out, backend, log) as process:
         wait_until_stuck(process, out, log)
@@ -124,7 +117,7 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
         process.communicate(timeout=60)  # ends when the last worker has closed the pipe
 
 
-def test_serial_and_process_give_the_same_bits(tmp_path: Path, dummies: ModuleType) -> None:
+def test_serial_and_process_give_the_same_bits(tmp_path: Path) -> None:
     tables = []
     backends: tuple[Backend, ...] = ("serial", "process")
     for backend in backends:
@@ -137,7 +130,7 @@ def test_serial_and_process_give_the_same_bits(tmp_path: Path, dummies: ModuleTy
 
 @pytest.mark.parametrize("backend", ["serial", "process"])
 def test_a_cell_that_raises_does_not_stop_the_others(
-    backend: Backend, tmp_path: Path, dummies: ModuleType, capfd: pytest.CaptureFixture[str]
+    backend: Backend, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     study, store = dummies.Failing(), Store(tmp_path)
     summary = run_study([study], store, backend=backend, workers=2)
@@ -162,7 +155,7 @@ def failures(store: Store) -> dict[str, str]:
 
 @pytest.mark.parametrize("backend", ["serial", "process"])
 def test_whatever_a_cell_raises_is_recorded_and_the_others_finish(
-    backend: Backend, tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch
+    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exceptions that cannot be sent between processes, that have no text or one that UTF-8 has not, SystemExit; and no
     result."""
@@ -183,7 +176,7 @@ def test_whatever_a_cell_raises_is_recorded_and_the_others_finish(
 
 
 def test_a_cell_that_ends_its_process_fails_alone_and_is_run_again_on_resume(
-    tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """By itself, by a signal (as the system does when memory is short), leaving a child behind, or by the timeout."""
     monkeypatch.setattr(dummies.Hostile, "ways", ("killed", "orphan", "hang", "fine"))
@@ -217,8 +210,8 @@ def test_workers_that_do_not_start_are_one_line(tmp_path: Path) -> None:
     assert list((out / "failed").iterdir()) == []
 
 
-def test_a_study_that_cannot_be_sent_fails_and_leaves_the_others(tmp_path: Path, dummies: ModuleType) -> None:
-    class Local(dummies.Hostile):  # type: ignore[name-defined,misc]
+def test_a_study_that_cannot_be_sent_fails_and_leaves_the_others(tmp_path: Path) -> None:
+    class Local(dummies.Hostile):
         name = "local"
 
     summary = run_study([Local(), dummies.Hostile()], Store(tmp_path), backend="process", workers=1)
@@ -226,7 +219,7 @@ def test_a_study_that_cannot_be_sent_fails_and_leaves_the_others(tmp_path: Path,
     assert "Local" in summary.failed[0].read_text(encoding="utf-8")
 
 
-def test_old_tracebacks_go(tmp_path: Path, dummies: ModuleType) -> None:
+def test_old_tracebacks_go(tmp_path: Path) -> None:
     """When the cell succeeds, when it is found finished (the run was killed in between), and when it is no longer
     planned."""
     study, store = dummies.Failing(), Store(tmp_path)
@@ -242,7 +235,7 @@ def test_old_tracebacks_go(tmp_path: Path, dummies: ModuleType) -> None:
     assert list(store.failed.iterdir()) == []
 
 
-def test_a_folder_of_two_studies_keeps_the_failures_of_both(tmp_path: Path, dummies: ModuleType) -> None:
+def test_a_folder_of_two_studies_keeps_the_failures_of_both(tmp_path: Path) -> None:
     store = Store(tmp_path)
     run_study([dummies.Failing()], store, progress=False)
     failed = sorted(file.name for file in store.failed.iterdir())
@@ -257,9 +250,7 @@ def test_a_folder_of_two_studies_keeps_the_failures_of_both(tmp_path: Path, dumm
 
 
 @pytest.mark.parametrize("quick", [(True, False), (False, True), (True, True), (False, False)])
-def test_a_gathered_folder_of_two_studies_is_quick_if_either_is(
-    quick: tuple[bool, bool], tmp_path: Path, dummies: ModuleType
-) -> None:
+def test_a_gathered_folder_of_two_studies_is_quick_if_either_is(quick: tuple[bool, bool], tmp_path: Path) -> None:
     run_study([dummies.Failing()], Store(tmp_path / "a"), quick=quick[0], progress=False)
     few = {"privacy.epsilon": 1.0, "policy": "Plain"}
     run_study([dummies.Noise()], Store(tmp_path / "b"), quick=quick[1], progress=False, where=few)
@@ -268,9 +259,7 @@ def test_a_gathered_folder_of_two_studies_is_quick_if_either_is(
     assert {file.name for file in found.failed.iterdir()} == {file.name for file in (tmp_path / "a/failed").iterdir()}
 
 
-def test_a_second_writer_is_refused_in_one_line_and_a_dead_one_is_not_waited_for(
-    tmp_path: Path, dummies: ModuleType
-) -> None:
+def test_a_second_writer_is_refused_in_one_line_and_a_dead_one_is_not_waited_for(tmp_path: Path) -> None:
     out, log = tmp_path / "out", tmp_path / "log"
     with start_slow(out, "serial", log) as process:
         try:
@@ -290,7 +279,7 @@ def test_a_second_writer_is_refused_in_one_line_and_a_dead_one_is_not_waited_for
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "plan.json"])
-def test_a_manifest_or_plan_of_the_wrong_shape_is_one_line(name: str, tmp_path: Path, dummies: ModuleType) -> None:
+def test_a_manifest_or_plan_of_the_wrong_shape_is_one_line(name: str, tmp_path: Path) -> None:
     store, lacking = Store(tmp_path), ("code", "commit", "processor", "streams")  # manifests of earlier versions
     run_study([dummies.Failing()], store)
     right = json.loads((tmp_path / name).read_bytes())
@@ -325,7 +314,7 @@ def test_names_of_curves_and_figures_cannot_leave_the_folder() -> None:
             Plot(name, Figure(), "")
 
 
-def test_some_cells_of_a_study_are_run_by_their_entries(dummies: ModuleType, tmp_path: Path) -> None:
+def test_some_cells_of_a_study_are_run_by_their_entries(tmp_path: Path) -> None:
     study, store = dummies.Noise(), Store(tmp_path / "out")
     with pytest.raises(ValueError, match=r"where must leave cells of noise, and none has policy=Nobody$"):
         run_study([study], store, quick=True, where={"policy": "Nobody"})
@@ -339,7 +328,7 @@ def test_some_cells_of_a_study_are_run_by_their_entries(dummies: ModuleType, tmp
     assert run_study([study], store, quick=True, resume=True).reused == len(expected), "and the others follow"
 
 
-def test_results_are_grouped_by_configuration(dummies: ModuleType, tmp_path: Path) -> None:
+def test_results_are_grouped_by_configuration(tmp_path: Path) -> None:
     study, store = dummies.Noise(), Store(tmp_path / "out")
     run_study([study], store, quick=True)
     results = Results.from_table(store.load())
@@ -368,7 +357,7 @@ def test_results_are_grouped_by_configuration(dummies: ModuleType, tmp_path: Pat
     assert len(Results.from_table(store.load().slice(0, 0))) == 0
 
 
-def test_a_folder_in_use_is_left_alone(tmp_path: Path, dummies: ModuleType) -> None:
+def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(StoreError, match="is not empty: continue with --resume, or choose another --out"):
         run_study([dummies.Failing()], Store(tmp_path))
@@ -381,7 +370,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path: Path, dummies: ModuleType) -> N
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_no_flipped_byte_goes_unnoticed(tmp_path: Path, dummies: ModuleType) -> None:
+def test_no_flipped_byte_goes_unnoticed(tmp_path: Path) -> None:
     store, cell = Store(tmp_path), Cell("failing", {}, 0)
     run_study([dummies.Failing()], store)
     store.write(cell, Result({"value": 1.0}, {"noise": (range(99), np.random.default_rng(0).normal(size=99))}), 1.0)
@@ -398,7 +387,7 @@ def test_no_flipped_byte_goes_unnoticed(tmp_path: Path, dummies: ModuleType) -> 
 
 
 @pytest.mark.parametrize("damage", ["cut", "foreign", "empty"])
-def test_a_corrupt_cell_is_refused_and_replaced_on_resume(damage: str, tmp_path: Path, dummies: ModuleType) -> None:
+def test_a_corrupt_cell_is_refused_and_replaced_on_resume(damage: str, tmp_path: Path) -> None:
     study, store = dummies.Noise(), Store(tmp_path)
     run_study([study], store, quick=True)
     before = store.load().drop_columns(["wall_seconds"])
@@ -412,7 +401,7 @@ def test_a_corrupt_cell_is_refused_and_replaced_on_resume(damage: str, tmp_path:
     assert store.load().drop_columns(["wall_seconds"]).equals(before)
 
 
-def test_a_full_disk_keeps_finished_cells(tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_finished_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study, store, write = dummies.Noise(), Store(tmp_path), os.fsync
     calls = iter(range(10))
 
@@ -432,7 +421,7 @@ def test_a_full_disk_keeps_finished_cells(tmp_path: Path, dummies: ModuleType, m
     assert run_study([study], store, quick=True, resume=True).reused == 5
 
 
-def test_leftovers_of_a_killed_write_are_removed(tmp_path: Path, dummies: ModuleType) -> None:
+def test_leftovers_of_a_killed_write_are_removed(tmp_path: Path) -> None:
     store = Store(tmp_path)
     (tmp_path / ".manifest.json.tmp").write_bytes(b"{")
     run_study([dummies.Failing()], store)
@@ -444,7 +433,7 @@ def test_leftovers_of_a_killed_write_are_removed(tmp_path: Path, dummies: Module
 
 
 def test_another_version_or_plan_is_reported_alone(
-    tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     study, store = dummies.Failing(), Store(tmp_path)
     monkeypatch.setattr(dummies.Failing, "seeds", [0, 2])
@@ -466,7 +455,7 @@ def test_another_version_or_plan_is_reported_alone(
 
 
 def test_code_that_changed_between_runs_is_told(
-    tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Between releases the version stays, and so do finished cells: the folder says how many states of the code it
     holds."""
@@ -495,7 +484,7 @@ def test_the_fingerprint_is_of_the_code(tmp_path: Path, monkeypatch: pytest.Monk
     assert code() != before
 
 
-def test_arguments_are_checked(tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study, store = dummies.Failing(), Store(tmp_path / "out")
     with pytest.raises(ValueError, match="backend must be one of serial, process, ray, not 'thread'"):
         run_study([study], store, backend="thread")  # type: ignore[arg-type]
@@ -556,24 +545,23 @@ def test_the_bar_is_silent_on_short_runs_and_outside_terminals(monkeypatch: pyte
     assert "cell one" in shown(terminal=True, after=0)
 
 
-def test_a_line_tells_from_time_to_time_outside_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("items", "finished", "running", "said"),
+    [
+        (3, ["cell one"], ("cell two", 0.5), "1.5 of 3 done after 0.0 minutes: cell two"),
+        (1, [], ("PPO: 9 of 120 steps", 0.075), "8% done after 0.0 minutes: PPO: 9 of 120 steps"),
+    ],
+)
+def test_a_line_tells_from_time_to_time_outside_terminals(
+    items: int, finished: list[str], running: tuple[str, float], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "EVERY_SECONDS", 0.01)
     written = io.StringIO()
-    with progress.bar(Console(file=written, force_terminal=False, width=200), 3) as bar:
-        bar.finished("cell one")
-        bar.running("cell two", 0.5)
+    with progress.bar(Console(file=written, force_terminal=False, width=200), items) as bar:
+        for one in finished:
+            bar.finished(one)
+        bar.running(*running)
         until = time.monotonic() + 30
-        while "cell two" not in written.getvalue() and time.monotonic() < until:
+        while said not in written.getvalue() and time.monotonic() < until:
             time.sleep(0.01)
-    assert "1.5 of 3 done after 0.0 minutes: cell two\n" in written.getvalue()
-
-
-def test_the_line_of_a_single_item_gives_a_percentage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "EVERY_SECONDS", 0.01)
-    written = io.StringIO()
-    with progress.bar(Console(file=written, force_terminal=False, width=200), 1) as bar:
-        bar.running("PPO: 9 of 120 steps", 0.075)
-        until = time.monotonic() + 30
-        while "PPO" not in written.getvalue() and time.monotonic() < until:
-            time.sleep(0.01)
-    assert "8% done after 0.0 minutes: PPO: 9 of 120 steps\n" in written.getvalue()
+    assert f"{said}\n" in written.getvalue()

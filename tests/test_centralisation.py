@@ -9,7 +9,6 @@ their seeds are fixed.
 import json
 import random
 import re
-import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,7 +29,6 @@ from taciturn.bench.scores import FREE, boards, compares, leaderboard, who_is_be
 from taciturn.bench.store import Store
 from taciturn.bench.submission import merged, packed, unpacked
 from taciturn.bench.tasks import YOURS, tasks_of
-from taciturn.cli import main
 from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0
 from taciturn.envs.core import Array, Controlled, ControlledAgent, PublicView
 from taciturn.policies import (
@@ -88,10 +86,27 @@ def test_policies_of_the_package_say_whether_they_pool(name: str, monkeypatch: p
         agents_are_decentralised(one)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SETTINGS)
+# Parameters of policies, and how long they play, where it takes more until they have something to forget.
+LATE: dict[str, tuple[dict[str, Any], int]] = {
+    "SuccessiveElimination": ({}, 2000),
+    "DPSuccessiveElimination": ({"epsilon": 3.0}, 6000),
+    "PrivateSocialLearning": ({"beta": 0.7, "mu": 0.05, "pool": 3}, 30),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in LATE)) for name in SETTINGS]
+)
 def test_no_policy_remembers_an_earlier_run(name: str) -> None:
-    a_second_run_owes_nothing_to_the_first(own_play(name))
+    one = own_play(name)
+    given, horizon = LATE.get(name, (one.given, one.params.get("horizon")))
+    one.given, one.params = given, one.params | {"horizon": horizon}
+    a_second_run_owes_nothing_to_the_first(one)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_policy_remembers_a_run_that_was_broken_off(name: str) -> None:
+    a_second_run_owes_nothing_to_the_first(own_play(name), steps=2)
 
 
 class Forgetful(Policy):
@@ -156,6 +171,47 @@ def test_the_others_restart_where_a_run_ends(seat: bool) -> None:
     view.reset(where=np.array([True, False]))
     view.reset(where=np.array([True, True]))
     assert restarted == [[True, False], [True, True]]
+
+
+class Counts(Policy):
+    """Its action is the number of its turn, in percent; it writes down what it is told of it."""
+
+    def begin(self, view: PublicView) -> None:
+        self.received_sums: list[Any] = []
+        self.turns, self.shape = 0, tuple(view.roles[self.role].action_space.shape or ())
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        self.turns += 1
+        return np.full((*obs.shape[:2], *self.shape), self.turns / 100, np.float32)
+
+    def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
+        turn = np.rint(100 * action.reshape(2, -1)[:, 0]).astype(int).tolist()
+        self.received_sums.append((turn, done.tolist()))
+
+
+# What the others are told after the third turn, if replica 1, or both, have been reset since: of individuals, who have
+# acted, as if it had ended the run; of a platform, which begins a run, what it did in this one.
+@pytest.mark.parametrize(
+    ("role", "other", "where", "expected"),
+    [
+        ("platform", "individual", [False, True], ([3, 3], [False, True])),
+        ("platform", "individual", [True, True], ([3, 3], [True, True])),
+        ("individual", "platform", [False, True], ([4, 5], [False, False])),
+        ("individual", "platform", [True, True], ([5, 5], [False, False])),
+    ],
+)
+def test_an_action_that_was_open_when_its_run_was_left(role: str, other: str, where: Any, expected: Any) -> None:
+    policy = Counts()
+    view = Controlled(elicitation_v0.population(2, **MARKET), role, {other: policy})
+    view.reset(seed=0)
+    alone = view.roles[role]
+    actions = np.full((2, alone.num_agents, *(alone.action_space.shape or ())), 0.5, np.float32)
+    for turn in range(5):
+        if turn == 3:
+            view.reset(where=np.array(where))
+        view.step(actions)
+    before = [([turn, turn], [False, False]) for turn in (1, 2, 3)][: 2 if role == "platform" else 3]
+    assert policy.received_sums[: len(before) + 1] == [*before, expected]
 
 
 @pytest.mark.parametrize("policy", [IsolatedUCB, HoldTheBest, Listener, OneAnswerOracle, UCBCopies])
@@ -521,14 +577,6 @@ def test_a_copy_knows_its_own_replica_of_the_catalogue_and_no_hook_of_all() -> N
 # Where it is told.
 
 
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["taciturn", *words])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
-
-
 @pytest.mark.parametrize(
     ("policy", "task", "centralised"),
     [
@@ -542,10 +590,8 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *w
         ("test_pooling:OneOfSome", "GossipBandit-v0/standard", False),
     ],
 )
-def test_a_task_is_played_and_marked(
-    policy: str, task: str, centralised: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, out, _ = call(capsys, monkeypatch, "run", f"taciturn/{task}", "--policy", policy, "--runs", "2")
+def test_a_task_is_played_and_marked(policy: str, task: str, centralised: bool, command: Any) -> None:
+    code, out, _ = command("run", f"taciturn/{task}", "--policy", policy, "--runs", "2")
     assert code == 0
     assert "score" in out
     assert ("(centralised), 2 runs" in out, "centralised, and never ranked: its agents share" in out) == (
@@ -554,9 +600,7 @@ def test_a_task_is_played_and_marked(
     )
     if policy == "CentralisedOracle":
         for other in ("federated_bandit", f"taciturn/{task}"):
-            code, out, _ = call(
-                capsys,
-                monkeypatch,
+            code, out, _ = command(
                 "run",
                 other,
                 "--policy",
@@ -567,7 +611,7 @@ def test_a_task_is_played_and_marked(
                 *(() if "/" in other else ("--set", "horizon=20")),
             )
             assert json.loads(out)["centralised"] is True
-        _, out, _ = call(capsys, monkeypatch, "list", "policies")
+        _, out, _ = command("list", "policies")
         assert re.search(r"CentralisedOracle .*Its agents share a mind\.", " ".join(out.split()))
 
 
@@ -637,16 +681,14 @@ def test_who_pools_is_never_ranked() -> None:
     assert study.answers(without) == study.answers(unpacked(STORED).results)
 
 
-def test_submissions_carry_the_outcome(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_submissions_carry_the_outcome(tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.json").write_text(packed(submission([0], 0.0125, centralised=1.0)), encoding="utf-8")
     (group,) = unpacked(tmp_path / "mine.json").results
     assert group.metrics["centralised"].tolist() == [1.0]
     joined = merged([submission([0], 0.0125, centralised=0.0), submission([1], 0.0125, centralised=None)])
     assert not any(map(compares, joined)), "what one seed lacks, the whole lacks"
     monkeypatch.setenv("COLUMNS", "120")
-    code, out, _ = call(capsys, monkeypatch, "leaderboard", str(STORED), str(tmp_path / "mine.json"))
+    code, out, _ = command("leaderboard", str(STORED), str(tmp_path / "mine.json"))
     assert code == 0
     assert re.search(r"– +Mine \(pooled\)", out)
     monkeypatch.setattr(
@@ -658,7 +700,7 @@ def test_submissions_carry_the_outcome(
         ),
     )
     monkeypatch.setattr(Store, "results", lambda self, name: submission([0], 0.0125, centralised=None).results)
-    code, _, err = call(capsys, monkeypatch, "submit", str(tmp_path), "--to", str(tmp_path / "out.json"))
+    code, _, err = command("submit", str(tmp_path), "--to", str(tmp_path / "out.json"))
     assert code == 1
     assert "must hold agents that were checked for pooling, and Mine was not: run bench again" in err
     assert not (tmp_path / "out.json").exists()

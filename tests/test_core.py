@@ -20,7 +20,6 @@ import taciturn
 from taciturn import registry
 from taciturn.envs.core import (
     Array,
-    Channel,
     ChannelConfig,
     Controlled,
     Fast,
@@ -219,33 +218,6 @@ def test_seed_must_be_a_whole_number(seed: Any) -> None:
 # Channels.
 
 
-def test_channel_counts_messages() -> None:
-    channel = Channel("report", "bounded", observer="server", unit="event", num_senders=3)
-    channel.reset(2)
-    x = np.arange(6.0).reshape(2, 3)
-    y, delivered = channel.send(x)
-    np.testing.assert_array_equal(y, x)
-    assert delivered.tolist() == [[True] * 3] * 2
-    assert channel.messages().tolist() == [[1, 1, 1]] * 2
-
-    senders = np.array([[True, False, False], [False, True, True]])
-    _, delivered = channel.send(x, senders, sensitivity=1.0)
-    np.testing.assert_array_equal(delivered, senders)
-    sums, received = channel.tally(np.array([[2, 1], [0, 3]]))
-    assert (sums.tolist(), received.tolist()) == ([[2, 1], [0, 3]], [3, 3])
-    assert channel.messages().tolist() == [[3, 2, 2], [2, 3, 3]]
-
-    channel.reset(2, where=np.array([True, False]))
-    assert channel.messages().tolist() == [[0, 0, 0], [2, 3, 3]]
-    channel.live = np.array([True, False])
-    channel.send(x)
-    channel.send(x, np.ones((2, 3), np.bool_))
-    channel.tally(np.ones((2, 2)))
-    assert channel.messages().tolist() == [[3, 3, 3], [2, 3, 3]]
-    channel.reset(2)
-    assert channel.messages().tolist() == [[0, 0, 0]] * 2
-
-
 @pytest.mark.parametrize(
     "config", [ChannelConfig(), ChannelConfig(NoPrivacy()), ChannelConfig(faults=(LossyChannel(0.0),))], ids=repr
 )
@@ -257,15 +229,6 @@ def test_what_is_not_sent_is_read_as_zero(config: ChannelConfig) -> None:
     votes = np.array([[0, 1, 2, 0], [0, 0, 0, 1]])
     population.step(votes)
     np.testing.assert_array_equal(population.state.delivered, np.where(votes > 0, before, 0.0))
-
-
-def test_world_counts_its_messages() -> None:
-    population = tiny.consensus_v0.population(num_envs=2)
-    population.reset(seed=0)
-    population.step(np.array([[0, 1, 2, 0], [0, 0, 0, 0]]))
-    population.step(np.array([[1, 1, 1, 1], [2, 0, 0, 0]]))
-    assert population.channels["vote"].messages().tolist() == [[2] * 4] * 2
-    assert population.channels["opinion"].messages().tolist() == [[1, 2, 2, 1], [1, 0, 0, 0]]
 
 
 # States.

@@ -21,6 +21,7 @@ from taciturn.policies.designed.social import (
     improves,
     most_hopeful,
 )
+from taciturn.testing.policies import Play, a_second_run_owes_nothing_to_the_first
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize, audit
 
 TASK: dict[str, Any] = {"num_agents": 20, "horizon": 20.0}
@@ -282,22 +283,10 @@ def test_listeners_reveal_no_more_than_their_answer() -> None:
     assert 0 < found.certified <= 3.0
 
 
-@pytest.mark.parametrize("policy", [HoldTheBest(), CentralisedHoldTheBest(), Listener(None, moment=1.0)], ids=repr)
-def test_a_run_that_is_over_is_forgotten(policy: Any) -> None:
-    """In its replica alone, once it is told."""
-    env = gossip_bandit_v0.population(2, num_agents=5, horizon=8.0)
-    obs, _ = env.reset(seed=0)
-    policy.reset(env, np.random.default_rng(0))
-    while not env.done.any():
-        actions = policy.act(obs)
-        step = env.step(actions)
-        policy.update(obs, actions, step.reward, env.done)
-        obs = step.observation
-    memory = [policy._counted, policy._ticks, *([policy._received] if isinstance(policy, Listener) else [])]
-    policy.restart(env.done)
-    for values in memory:
-        assert not values[env.done].any()
-        assert env.done.all() or values[~env.done].any()
+@pytest.mark.parametrize("kind", [HoldTheBest, Listener])
+def test_a_run_of_rounds_that_is_broken_off_is_forgotten(kind: Any) -> None:
+    """As tests/test_centralisation.py checks it of runs of ticks that are over."""
+    a_second_run_owes_nothing_to_the_first(Play(kind, "social_bandit_v0", {"num_agents": 5, "horizon": 8}), steps=2)
 
 
 def test_signals_that_all_see_count_once() -> None:

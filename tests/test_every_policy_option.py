@@ -12,7 +12,7 @@ from test_public_view import OWN, SETTINGS
 from taciturn import registry
 from taciturn.policies import FixedCount, FreeRider, Learner
 from taciturn.registry import given
-from taciturn.testing.policies import Play, whole_run
+from taciturn.testing.policies import Play, a_second_run_owes_nothing_to_the_first, whole_run
 
 LONG = {"horizon": 150}
 EPOCHS = {"horizon": 4000}
@@ -52,10 +52,13 @@ OPTIONS = [
 ]
 
 
-def done(kind: Any, place: str, options: dict[str, Any], params: dict[str, Any]) -> bytes:
-    """All that a policy does in a run, and the mechanisms that it prescribes, and puts under a total."""
+def play_of(kind: Any, place: str, options: dict[str, Any], params: dict[str, Any]) -> Play:
     world, usual, beside = ("federated_training_v0", {}, {}) if params is CLIENTS else SETTINGS[place]
-    play = Play(kind, world, usual | params, given=OWN.get(place, {}) | options, beside=beside)
+    return Play(kind, world, usual | params, given=OWN.get(place, {}) | options, beside=beside)
+
+
+def done(play: Play) -> bytes:
+    """All that a policy does in a run, and the mechanisms that it prescribes, and puts under a total."""
     policy = play.make()
     view = play.population().view(policy)
     asked: list[Any] = []
@@ -84,7 +87,8 @@ def values(kind: Any, name: str, default: Any, options: dict[str, Any]) -> list[
 
 
 def check(kind: Any, place: str, option: str) -> None:
-    """That another value of an option changes something where the policy called `place` plays."""
+    """That another value of an option changes something where the policy called `place` plays, and that a policy with
+    it remembers no earlier run."""
     base = OWN.get(place, {})
     more: dict[str, Any] = {}
     params: dict[str, Any] = {}
@@ -95,14 +99,16 @@ def check(kind: Any, place: str, option: str) -> None:
     else:
         value, more, params = known
         tried = [value]
-    before = done(kind, place, more, params)
+    before = done(play_of(kind, place, more, params))
     for value in tried:
         try:
             kind(**base | more | {option: value})
         except ValueError:
             assert known is None
             continue
-        if done(kind, place, more | {option: value}, params) != before:
+        play = play_of(kind, place, more | {option: value}, params)
+        if done(play) != before:
+            a_second_run_owes_nothing_to_the_first(play)
             return
     raise AssertionError(f"{option} of {kind.__name__} changes nothing")
 

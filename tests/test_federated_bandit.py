@@ -362,24 +362,6 @@ def test_a_plan_that_does_not_fit_is_refused() -> None:
 # Regret.
 
 
-def test_regret_is_of_the_global_means() -> None:
-    quality = np.array([[0.9, 0.1, 0.5], [0.1, 0.3, 0.5]])
-    env = world(qualities=quality, num_agents=2, num_arms=3, horizon=10)
-    env.reset(seed=0)
-    for slot in range(10):
-        step = env.step(np.array([[slot % 3, 0]]))
-    pulls = np.array([[4, 3, 3], [10, 0, 0]])
-    expected = (pulls.sum(0) * np.array([0.0, 0.3, 0.0])).sum()
-    local = (pulls * np.array([[0.0, 0.8, 0.4], [0.4, 0.2, 0.0]])).sum()
-    assert abs(local - expected) > 1
-    np.testing.assert_allclose(env.metrics()["regret"], expected)
-    np.testing.assert_allclose(env.metrics()["regret_per_agent"], expected / 2)
-    np.testing.assert_allclose(step.info["local_regret"], local)
-    np.testing.assert_allclose(env.state.gap[0], [0.0, 0.3, 0.0], atol=1e-12)
-    assert step.truncated.all()
-    assert not step.terminated.any()
-
-
 # Graphs.
 
 
@@ -599,15 +581,6 @@ def test_a_channel_that_nobody_uses_costs_nothing() -> None:
     assert run.metrics["epsilon_message"].max() == run.accountant.table()[-1]["epsilon_per_message"] == 2.5
 
 
-def test_a_mechanism_for_other_messages_is_refused() -> None:
-    env = world()
-    for mechanism in (taciturn.wrappers.BitwiseRandomizedResponse(1.0), taciturn.wrappers.TreeAggregation(1.0, 8)):
-        with pytest.raises(ValueError, match="mechanism on channel 'means' must add fresh noise to numbers"):
-            Privatize(env, channel="means", mechanism=mechanism).reset(seed=0)
-    with pytest.raises(ValueError, match="SingleAgent prescribes no mechanism"):
-        taciturn.simulate(env, SingleAgent(), seed=0, privacy="paper")
-
-
 @pytest.mark.parametrize("topology", ["server", "ring"])
 def test_lost_messages_are_left_out(topology: Any) -> None:
     policy: Any = CDPMAB(0.5) if topology == "server" else DDPMAB(0.5)
@@ -705,19 +678,6 @@ def test_components_may_be_alike() -> None:
     env = world(topology=[graph, graph, Graph.of("ring", 1)])
     assert [g.num_nodes for g in env.params.components] == [2, 2, 1]
     assert env.traffic.group.tolist() == [0, 0, 1, 1, 2]
-
-
-def test_means_are_drawn_as_asked() -> None:
-    quality = {}
-    for kind in ("grid", "uniform", "heterogeneous"):
-        env = world(2, qualities=kind)
-        env.reset(seed=0)
-        quality[kind] = env.state.quality
-    np.testing.assert_allclose(quality["grid"][1, 0], [0.125, 0.375, 0.625, 0.875])
-    assert (quality["uniform"].shape, quality["heterogeneous"].shape) == ((2, 1, 4), (2, 5, 4))
-    assert np.unique(quality["heterogeneous"]).size == 40
-    assert world(num_arms=None, qualities=[0.1, 0.2]).params.num_arms == 2
-    assert federated_bandit_v0.population().params.num_arms == 100
 
 
 def test_a_policy_begins_anew_where_its_replica_does() -> None:

@@ -13,7 +13,6 @@ from taciturn.envs.core import Array, Channel
 from taciturn.envs.federated_training.classifiers import Classifier, SmallCNN, Softmax, epoch_order, federated_average
 from taciturn.envs.federated_training.datasets import Dataset, _deal, load_digits, load_mnist, partition
 from taciturn.envs.federated_training.world import FederatedTraining, federated_training_v0
-from taciturn.envs.round_stopping.world import round_stopping_v0
 from taciturn.policies import FixedCount, OptimalStopping, WaitForAll
 
 Kind = type[Softmax] | type[SmallCNN]
@@ -356,18 +355,6 @@ def played(env: FederatedTraining, count: int, seed: int = 0) -> FederatedTraini
 
 
 class TestWorld:
-    @pytest.mark.parametrize("time_distribution", ["geometric", "pareto"])
-    @pytest.mark.parametrize("count", [0, 3, 10])
-    def test_clocks_are_those_of_round_stopping(self, time_distribution: str, count: int) -> None:
-        settings: dict[str, Any] = SMALL | {"time_distribution": time_distribution, "computing": (2.0, 5.0)}
-        ours, theirs = (
-            taciturn.simulate(world.population(4, **settings), FixedCount(count), seed=5).metrics
-            for world in (federated_training_v0, round_stopping_v0)
-        )
-        for name in ("rounds", "mean_duration", "mean_updates", "messages"):
-            np.testing.assert_array_equal(ours[name], theirs[name])
-        assert set(ours) == {*theirs, "test_loss", "test_accuracy", "epsilon_message", "epsilon_basic", "epsilon_zcdp"}
-
     def test_a_round_is_federated_averaging_by_hand(self) -> None:
         # All clients, one batch an epoch: neither who comes first nor the order of samples matters.
         env = federated_training_v0.population(
@@ -392,29 +379,6 @@ class TestWorld:
         assert step.observation[0, 0, -1] == pytest.approx(loss[0])
         assert step.info["test_loss"][0] == loss[0]
         assert step.info["updates"][0] == 10
-
-    def test_rewards_add_up_to_what_was_learned(self) -> None:
-        env = played(federated_training_v0.population(3, **SMALL), 4)
-        metrics = env.metrics()
-        np.testing.assert_allclose(metrics["reward"], np.log(10) - metrics["test_loss"], rtol=1e-6)
-        assert (metrics["reward"] > 0).all()
-
-    def test_a_round_without_updates_earns_nothing_and_teaches_nothing(self) -> None:
-        env = federated_training_v0.population(2, **SMALL, objective="rate")
-        env.reset(seed=0)
-        before = env.state
-        step = env.step(np.zeros((2, 1), int))
-        np.testing.assert_array_equal(step.reward, 0)
-        np.testing.assert_array_equal(env.state.parameters, before.parameters)
-        np.testing.assert_array_equal(env.state.rounds, 1)
-
-    @pytest.mark.parametrize("num_envs", [1, 5])
-    def test_every_upload_is_a_message(self, num_envs: int) -> None:
-        env = played(federated_training_v0.population(num_envs, **SMALL), 7)
-        sent = env.channels["update"].messages()
-        assert sent.shape == (num_envs, 10)
-        np.testing.assert_array_equal(sent.sum(-1), env.metrics()["messages"])
-        assert (env.metrics()["messages"] > env.metrics()["rounds"] * 7).any(), "no session was cut off in a round"
 
     def test_who_comes_first_is_uniform(self) -> None:
         # 10 clients share the first places of some 5,000 rounds: chi-squared(9) exceeds 45 less than once in 1e5.

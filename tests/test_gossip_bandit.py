@@ -10,7 +10,6 @@ import math
 from itertools import pairwise
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from distributions import fits, same_distribution
@@ -23,7 +22,7 @@ from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.core.replies import AliasTable, ReplySums, sum_distribution
 from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, add_reply_noise, choose, reply_noise
 from taciturn.envs.gossip_bandit.ticks import nobody_counts, play
-from taciturn.envs.gossip_bandit.world import CHEN2021, GossipBandit
+from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies import (
     CBL,
     PPCL,
@@ -44,14 +43,9 @@ from taciturn.policies.reference.ppcl import clipped_estimate
 from taciturn.wrappers import (
     BitwiseRandomizedResponse,
     Budget,
-    Byzantine,
-    Churn,
     Faulty,
-    KaryRandomizedResponse,
     LossyChannel,
     Memoized,
-    MessageLimit,
-    NoPrivacy,
     Privatize,
     Stragglers,
     UnaryEncoding,
@@ -90,8 +84,6 @@ def test_what_the_paper_prescribes() -> None:
     assert PPCL().prescribes(population().view()) == {"preference": RR(3.0)}
     run = taciturn.simulate(population(2, num_agents=8), PPCL(epsilon=1.5), seed=0, until=2.0, privacy="paper")
     assert run.accountant.per_message["preference"].epsilon == 1.5
-    with pytest.raises(ValueError, match="CBL prescribes no mechanism"):
-        taciturn.simulate(population(asks="one"), CBL(), seed=0, privacy="paper")
 
 
 # Equations.
@@ -583,26 +575,6 @@ def test_theorem_1_as_a_first_passage() -> None:
 # Privacy and faults.
 
 
-@pytest.mark.parametrize("num_agents", [2, 3, 50])
-def test_every_tick_charges_everyone_one_reply(num_agents: int) -> None:
-    env = started(PPCL(), 3, RR(1.0), num_agents=num_agents, horizon=4.0, seed=num_agents)
-    policy = PPCL()
-    policy.reset(env, env.stream("policy/agent"))
-    while not env.done.all():
-        np.testing.assert_array_equal(
-            env.measure("agent_messages"), np.broadcast_to((env.state.ticks + ~env.done)[:, None], (3, num_agents))
-        )
-        env.step(policy.act(env.observe()))
-    ticks = env.state.ticks
-    np.testing.assert_array_equal(
-        env.accountant.messages("preference"), np.broadcast_to(ticks[:, None], (3, num_agents))
-    )
-    np.testing.assert_allclose(env.measure("agent_epsilon"), np.broadcast_to(1.0 * ticks[:, None], (3, num_agents)))
-    np.testing.assert_allclose(env.measure("epsilon_per_requester"), env.state.requests)
-    np.testing.assert_allclose(env.measure("epsilon_per_requester").sum(1), env.measure("agent_epsilon")[:, 0])
-    np.testing.assert_allclose(env.metrics()["epsilon_basic"], ticks)
-
-
 def test_one_peer_pays_where_one_is_asked() -> None:
     for policy in (CBL(), Random()):
         run = taciturn.simulate(
@@ -621,36 +593,6 @@ def test_agents_without_preference_are_silent() -> None:
         ).metrics["best"]
         == 1
     )
-
-
-def test_memoised_replies_cost_less() -> None:
-    runs = {}
-    for mechanism in (RR(2.0), Memoized(RR(2.0))):
-        runs[type(mechanism)] = taciturn.simulate(
-            population(4, num_agents=30), PPCL(), seed=0, until=10.0, privacy={"preference": mechanism}
-        )
-    fresh, kept = runs[RR], runs[Memoized]
-    answers, replies = (run.accountant.messages("preference").max(1) for run in (kept, fresh))
-    assert (answers < 0.2 * replies).all()
-    np.testing.assert_array_equal(kept.metrics["replies"], kept.metrics["ticks"])
-    # An answer for every preference that one ever took up, and never more.
-    assert (kept.accountant.messages("preference") >= 1).all()
-    # That they change tells that the preference did, which nothing bounds.
-    assert np.isinf(kept.metrics["epsilon_basic"]).all()
-    np.testing.assert_allclose(fresh.metrics["epsilon_basic"], 2.0 * replies)
-
-
-@pytest.mark.parametrize(
-    "fault", [LossyChannel(0.3), Churn(0.1, 0.3), Byzantine(0.2), MessageLimit(5), Stragglers((0.5, 0.3))]
-)
-@pytest.mark.parametrize("asks", ["all", "one"])
-def test_faults(fault: Any, asks: str) -> None:
-    for mechanism in (None, RR(2.0)):
-        env = Faulty(population(5, mechanism, num_agents=12, asks=asks, horizon=6.0), "preference", fault)
-        policy = PPCL() if asks == "all" else CBL()
-        run = taciturn.simulate(env, policy, seed=0, until=[3.0, 6.0], record=["best"])
-        assert (run.metrics["best"] > 0.05).any()
-        assert run.metrics["ticks"].min() > 20
 
 
 def test_losses_thin_what_is_heard() -> None:
@@ -672,80 +614,7 @@ def test_budgets() -> None:
         assert (run.metrics["ticks"] <= 20).all() == ends
 
 
-def test_mechanisms_that_do_not_answer_bit_by_bit() -> None:
-    for mechanism in (KaryRandomizedResponse(1.0, 4), Memoized(KaryRandomizedResponse(1.0, 4))):
-        with pytest.raises(
-            ValueError, match="mechanism on channel 'preference' must answer one-hot vectors bit by bit"
-        ):
-            population(1, mechanism)
-    run = taciturn.simulate(population(2, NoPrivacy(), num_agents=6), PPCL(), seed=0, until=3.0)
-    assert np.isinf(run.metrics["epsilon_basic"]).all()
-
-
 # The world.
-
-
-def test_infos() -> None:
-    env = started(PPCL(), 1, RR(4.0), num_agents=6, qualities=(0.9, 0.1), horizon=80.0, seed=1)
-    policy = PPCL()
-    policy.reset(env, env.stream("policy/agent"))
-    met: dict[str, list[float]] = {"consensus": [], "departure": []}
-    regret = pulls = 0.0
-    while not env.done.all():
-        before, who = env.state, int(env.state.ticker[0, 0])
-        action = policy.act(env.observe())
-        step = env.step(action)
-        info = step.info
-        assert info["time"] == before.due
-        assert bool(info["_option"][0]) == (action[0, 0, 0] < 2)
-        if info["_option"][0]:
-            pulls += 1
-            regret += 0.8 * (info["option"][0] == 1)
-            took_up = env.state.preference[0, who] == info["option"][0]
-            assert took_up == (info["signal"][0] == 1 or before.preference[0, who] == info["option"][0])
-            assert step.reward[0, 0] == info["signal"][0]
-        else:
-            assert step.reward[0, 0] == 0
-        np.testing.assert_allclose(info["regret"], regret)
-        np.testing.assert_allclose(info["popularity"], env.state.holders / 6)
-        assert info["messages"] == 6 * (env.state.ticks + ~env.done)
-        assert info["epsilon_basic"] == 4.0 * (env.state.ticks + ~env.done)
-        assert info["epsilon_per_requester"] == 4.0 * env.state.requests.max()
-        for name, times in met.items():
-            if info[f"_{name}"][0]:
-                times.append(float(info["time"][0]))
-    metrics = env.metrics()
-    assert met["consensus"][0] == metrics["agreed_at"]
-    assert len(met["departure"]) == metrics["departures"]
-    assert metrics["pulls"] == pulls
-    assert env.state.departed_at == (met["departure"][0] if met["departure"] else np.inf)
-
-
-def test_consensus_by_hand() -> None:
-    """Of three agents that pull at random: first consensus and first departure, each counted from the preferences
-    before and after."""
-    env = started(Random(), 30, num_agents=3, qualities=(0.8, 0.6), horizon=25.0, seed=2)
-    policy, size = Random(), 30
-    policy.reset(env, np.random.default_rng(5))
-    agreed_at, departed_at, departures = np.full(size, np.inf), np.full(size, np.inf), np.zeros(size)
-    agreed_on, before = np.full(size, -1), env.state.preference
-    while not env.done.all():
-        live = ~env.done
-        env.step(policy.act(env.observe()))
-        after, time = env.state.preference, env.state.time
-        agreed, agrees = (before == before[:, :1]).all(1), (after == after[:, :1]).all(1)
-        first, leaves = live & agrees & ~agreed & (agreed_on < 0), live & agreed & (before != after).any(1)
-        agreed_at[first], agreed_on[first] = time[first], after[first, 0]
-        departed_at = np.where(leaves, np.minimum(departed_at, time), departed_at)
-        departures += leaves
-        before = after
-    s = env.state
-    np.testing.assert_array_equal(s.agreed_at, agreed_at)
-    np.testing.assert_array_equal(s.agreed_on, agreed_on)
-    np.testing.assert_array_equal(s.departed_at, departed_at)
-    np.testing.assert_array_equal(s.departures, departures)
-    assert (departures > 1).any()
-    assert np.isinf(departed_at).any()
 
 
 @pytest.mark.parametrize(
@@ -771,36 +640,6 @@ def test_all_zero_replies_are_kept_through() -> None:
     assert run.metrics["all_zero"].mean() > 0.1
 
 
-def test_observations() -> None:
-    env = started(PPCL(), 2, RR(2.0), num_agents=10)
-    layout = env.roles["agent"].layout
-    seen = layout.unpack(env.observe())
-    np.testing.assert_allclose(seen["counts"][:, 0], env.state.counts / 10, rtol=1e-6)
-    np.testing.assert_allclose(seen["q"], RR(2.0).q, rtol=1e-6)
-    own = np.take_along_axis(env.state.preference, env.state.ticker, 1)
-    np.testing.assert_array_equal(seen["own"].argmax(-1), own)
-    everyone = layout.unpack(env.look("agent"))
-    receives = everyone["received"] > 0
-    assert receives.sum(1).tolist() == [1, 1]
-    assert (receives.argmax(1) == env.state.ticker[:, 0]).all()
-
-
-def test_flat_actions_are_plans() -> None:
-    plans, flats = (population(4, num_agents=5, flat_actions=flat) for flat in (False, True))
-    assert isinstance(flats.roles["agent"].action_space, gymnasium.spaces.Discrete)
-    rng = np.random.default_rng(0)
-    plans.reset(seed=0)
-    flats.reset(seed=0)
-    while not plans.done.all():
-        option, zero, one = rng.integers(0, [[5], [2], [2]], (3, 4))
-        a = plans.step(np.stack([option, zero, one], -1)[:, None])
-        b = flats.step((4 * option + 2 * zero + one)[:, None])
-        np.testing.assert_array_equal(a.observation, b.observation)
-        np.testing.assert_array_equal(a.reward, b.reward)
-    run = [taciturn.simulate(env, PPCL(), seed=0, until=5.0).metrics["best"] for env in (plans, flats)]
-    np.testing.assert_array_equal(run[0], run[1])
-
-
 def test_rewards_for_preferences() -> None:
     run = started(
         OracleOption(), 2000, num_agents=5, qualities=(0.7, 0.1), reward="preference", initial_preferences=[1] * 5
@@ -809,26 +648,6 @@ def test_rewards_for_preferences() -> None:
     taken = run.step(np.full((2000, 1, 3), [0, 1, 1])).reward.mean()
     assert abs(kept - 0.1) < 4 * np.sqrt(0.09 / 2000)
     assert abs(taken - 0.7) < 4 * np.sqrt(0.21 / 2000)
-
-
-def test_shuffled_qualities() -> None:
-    params: dict[str, Any] = {"num_agents": 20, "shuffle": True, "horizon": 15.0}
-    env = population(600, **params)
-    env.reset(seed=0)
-    np.testing.assert_array_equal(np.sort(env.state.qualities, 1), np.broadcast_to(np.sort(CHEN2021[4]), (600, 4)))
-    assert fits(np.bincount(env.state.qualities.argmax(1), minlength=4), np.full(4, 150.0)) > FALSE_ALARM
-    before = env.state.qualities.copy()
-    some = np.arange(600) < 300
-    env.reset(where=some)
-    np.testing.assert_array_equal(env.state.qualities[~some], before[~some])
-    assert (env.state.qualities[some] != before[some]).any()
-    assert taciturn.simulate(population(20, **params), OracleOption(), seed=0).metrics["best"].min() == 1
-    shuffled = taciturn.simulate(population(600, **params), PPCL(), seed=1, privacy={"preference": RR(3.0)})
-    fixed = taciturn.simulate(
-        population(600, **params | {"shuffle": False}), PPCL(), seed=2, privacy={"preference": RR(3.0)}
-    )
-    for metric in ("best", "regret", "popularity_regret", "agreed_on_best"):
-        assert two_sample_p(shuffled.metrics[metric], fixed.metrics[metric]) > FALSE_ALARM
 
 
 def test_a_run_without_a_tick() -> None:

@@ -335,16 +335,6 @@ def test_wrappers_find_random_numbers_that_follow_the_seed(name: str) -> None:
     assert aec.unwrapped.np_random.random() == run(Skips)[0][0]
 
 
-def test_max_cycles_is_horizon() -> None:
-    assert tiny.consensus_v0.population(max_cycles=5).params.horizon == 5
-    with pytest.raises(ValueError, match="max_cycles and horizon name the same"):
-        tiny.consensus_v0.population(max_cycles=5, horizon=5)
-    with pytest.raises(
-        ValueError, match="consensus got an unexpected keyword argument 'size': it has num_agents, horizon"
-    ):
-        tiny.consensus_v0.population(size=5)  # type: ignore[call-arg]
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_what_has_no_meaning_yet_is_zero_or_says_none(name: str) -> None:
     """As in Gymnasium's infos of vectors; -1 stands for no option and no agent."""

@@ -1,6 +1,5 @@
 """One's own agents are set beside the stored results without being asked to."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from taciturn.bench.results import RUNS, Cell, Progress, Result
 from taciturn.bench.scores import boards
 from taciturn.bench.submission import packed, unpacked
 from taciturn.bench.tasks import BENCHMARKS
-from taciturn.cli import main
 from taciturn.envs import round_stopping_v0
 from taciturn.policies import Random
 from taciturn.policies.external.separate import Separate
@@ -30,15 +28,6 @@ class Agent(StoppingRule):
     def waits(self, received, queued, slots):
         return received < 9
 """
-
-
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["taciturn", *words])
-    monkeypatch.setenv("COLUMNS", "120")
-    with pytest.raises(SystemExit) as ended:
-        main()
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out.replace("\N{NO-BREAK SPACE}", " "), err
 
 
 @pytest.mark.parametrize(("rate", "rank"), [(0.0125, 1), (0.0112, 5), (0.001, 10)])
@@ -63,9 +52,7 @@ def test_without_kept_results_there_is_a_score_and_no_rank(tmp_path: Path) -> No
     assert set(row[2:]) == {"–"}
 
 
-def test_an_agent_alone_is_compared_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_agent_alone_is_compared_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     Path("waits.py").write_text(AGENT, encoding="utf-8")
@@ -78,7 +65,7 @@ def test_an_agent_alone_is_compared_at_once(
     monkeypatch.setattr(KindsOfAgents, "run", run)
     monkeypatch.setattr(kinds, "overspends", lambda *given: False)  # it sends nothing, and trying that takes long
     words = ("bench", "--agent", "waits:Agent", "--backend", "serial", "--out", "own")
-    code, out, err = call(monkeypatch, capsys, *words)
+    code, out, err = command(*words)
     assert code == 0
     assert "RoundStopping-v0/standard" in out
     assert " of 10" in out
@@ -89,8 +76,8 @@ def test_an_agent_alone_is_compared_at_once(
     assert out.endswith("Next:\n  taciturn leaderboard own --mine\n  taciturn submit own --to mine.json\n")
     configs = [group.config for group in unpacked_folder(Path("own"))]
     assert {one["kind"] for one in configs} == {"yours"}
-    assert call(monkeypatch, capsys, "submit", "own", "--to", "mine.json")[0] == 0
-    _, out, err = call(monkeypatch, capsys, *words[:-1], "one", "--where", "env=round_stopping_v0")
+    assert command("submit", "own", "--to", "mine.json")[0] == 0
+    _, out, err = command(*words[:-1], "one", "--where", "env=round_stopping_v0")
     assert "RoundStopping-v0/standard" in out
     assert "FederatedTraining" not in out
     assert "does not fit" not in err, "it was not asked to play elsewhere"
@@ -151,20 +138,18 @@ def unpacked_folder(folder: Path) -> Any:
     return Store(folder).results("agents")
 
 
-def test_a_leaderboard_of_mine_shows_the_rows_around(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_leaderboard_of_mine_shows_the_rows_around(tmp_path: Path, command: Any) -> None:
     file, own = tmp_path / "mine.json", submission(list(range(10)), 0.0112)
     for _, scores in own.results.groups[0].curves[RUNS]:
         scores[:] = 0.0112
     file.write_text(packed(own), encoding="utf-8")
-    code, out, _ = call(monkeypatch, capsys, "leaderboard", str(file), "--mine")
+    code, out, _ = command("leaderboard", str(file), "--mine")
     assert code == 0
     rows = [line.split()[:2] for line in out.splitlines() if line.strip()[:1].isdigit()]
     assert [place for place, _ in rows] == ["1", "3", "4", "5", "6", "7"]
     assert rows[3] == ["5", "Mine"]
     assert "GossipBandit" not in out
-    code, _, err = call(monkeypatch, capsys, "leaderboard", str(STORED), "--mine")
+    code, _, err = command("leaderboard", str(STORED), "--mine")
     assert code != 0
     assert "--mine must have agents of yours in" in err
 

@@ -161,17 +161,6 @@ def test_a_spent_budget_in_every_interface(form: str, when_spent: Any) -> None:
     assert env.accountant.messages("update").max() == 1
 
 
-def test_counts_keep_their_law_and_everyone_pays() -> None:
-    """The Consensus world tallies votes: replies are perturbed as sums, and each agent is charged once a step."""
-    distribution = BitwiseRandomizedResponse(1.0)
-    env = Privatize(tiny.consensus_v0.population(num_envs=3), "vote", distribution)
-    run = taciturn.simulate(env, Random(), seed=0)
-    rows = {row["channel"]: row for row in run.accountant.table()}
-    assert rows["vote"]["basic_max"] == pytest.approx(env.channels["vote"].messages().max())
-    assert rows["vote"]["epsilon_per_message"] == 1.0
-    assert np.isinf(run.accountant.epsilon(method="basic")).all(), "opinions pass in the clear, and the total says so"
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -291,13 +280,6 @@ def test_what_does_not_fit_a_channel_is_refused(payload: Any, unit: Any, monkeyp
                 env.reset(seed=1, options={"channels": {"vote": ChannelConfig(one)}})
             assert env.state is before
     assert env.accountant is None
-
-
-def test_a_tree_is_no_mechanism_for_whole_updates() -> None:
-    """One stream of updates would be charged once, while a client's data enters every update."""
-    env = federated_training_v0.population(2, **CLIENTS)
-    with pytest.raises(ValueError, match=r"mechanism must fit channel 'update'.*TreeAggregation"):
-        Privatize(env, "update", TreeAggregation(1.0, horizon=100))
 
 
 def test_a_stream_charged_once_is_not_covered_at_user_level() -> None:

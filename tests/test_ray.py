@@ -1,7 +1,6 @@
 """On a Ray cluster of two nodes no cell is lost and none is finished twice, whatever dies; run where ray is
 installed."""
 
-import importlib
 import json
 import os
 import signal
@@ -12,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import bench_dummies as dummies
 import pytest
 from test_current_folder import COMMAND, STUDY, plant, python
 
@@ -57,12 +56,6 @@ def cluster() -> Iterator[Any]:
         made.shutdown()
 
 
-@pytest.fixture
-def dummies(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(HERE)
-    return importlib.import_module("bench_dummies")
-
-
 def wait_until(true: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + 300
     while not true():
@@ -74,14 +67,14 @@ def bits(out: Path) -> Any:
     return Store(out).load().drop_columns(["wall_seconds"])
 
 
-def undisturbed(dummies: ModuleType, folder: Path) -> Any:
+def undisturbed(folder: Path) -> Any:
     """What the mortal study gives in this process if nothing dies."""
     run_study([dummies.Mortal(folder / "undisturbed.log")], Store(folder / "undisturbed"))
     return bits(folder / "undisturbed")
 
 
 def test_two_nodes_give_the_same_bits_as_one_process(
-    cluster: Any, tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most, wait = 0, ray.wait
 
@@ -100,7 +93,7 @@ def test_two_nodes_give_the_same_bits_as_one_process(
 
 
 def test_a_dead_worker_costs_an_attempt_and_what_raises_is_not_repeated(
-    cluster: Any, tmp_path: Path, dummies: ModuleType, capfd: pytest.CaptureFixture[str]
+    cluster: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     study = dummies.Mortal(tmp_path / "log", {2: "dies once", 4: "dies", 6: "raises"})
     store = Store(tmp_path / "out")
@@ -120,10 +113,10 @@ def test_a_dead_worker_costs_an_attempt_and_what_raises_is_not_repeated(
     again = run_study([study], store, backend="ray", resume=True)
     assert (again.reused, again.finished) == (8, 2)
     assert Counter(seed for seed, _ in study.noted("end")) == dict.fromkeys(range(10), 1)
-    assert bits(store.path).equals(undisturbed(dummies, tmp_path))
+    assert bits(store.path).equals(undisturbed(tmp_path))
 
 
-def test_cells_of_a_dead_node_run_on_another(cluster: Any, tmp_path: Path, dummies: ModuleType) -> None:
+def test_cells_of_a_dead_node_run_on_another(cluster: Any, tmp_path: Path) -> None:
     doomed = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
     study = dummies.Mortal(tmp_path / "log", doomed=doomed.node_id)
@@ -141,12 +134,10 @@ def test_cells_of_a_dead_node_run_on_another(cluster: Any, tmp_path: Path, dummi
     assert (summary.finished, summary.failed) == (10, [])
     assert len(study.noted("start")) == 11
     assert Counter(seed for seed, _ in study.noted("end")) == dict.fromkeys(range(10), 1)
-    assert bits(tmp_path / "out").equals(undisturbed(dummies, tmp_path))
+    assert bits(tmp_path / "out").equals(undisturbed(tmp_path))
 
 
-def test_a_dead_driver_is_resumed(
-    cluster: Any, tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_driver_is_resumed(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
     out, study = tmp_path / "out", dummies.Mortal(tmp_path / "log")
     command = [sys.executable, "-c", DRIVER, str(out), str(study.log)]
@@ -162,7 +153,7 @@ def test_a_dead_driver_is_resumed(
     assert f"{kept} of 10 cells are already finished" in resumed.stderr
     assert Counter(seed for seed, _ in study.noted("end")) == dict.fromkeys(range(10), 1)
     assert len(study.noted("start")) == 10 + len(orphans)
-    assert bits(out).equals(undisturbed(dummies, tmp_path))
+    assert bits(out).equals(undisturbed(tmp_path))
 
 
 def alive(process: int) -> bool:
@@ -173,9 +164,7 @@ def alive(process: int) -> bool:
     return True
 
 
-def test_a_node_with_other_code_ends_the_run(
-    cluster: Any, tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_with_other_code_ends_the_run(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "code", lambda: "other")
     with pytest.raises(BenchError, match=r"taciturn has other code on node .* \(.*\) than here \(other\)"):
         run_study([dummies.Noise()], Store(tmp_path), quick=True, backend="ray")

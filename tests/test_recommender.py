@@ -28,7 +28,7 @@ from taciturn.policies.classic.tree_search import TruncatedTree
 from taciturn.policies.families.context_cells import digit_of, grid
 from taciturn.policies.reference.t_prido import dominating_set, partition_rate
 from taciturn.privacy.stateful import address_laplace
-from taciturn.wrappers import Exponential, Laplace, NoPrivacy, TreeAggregation
+from taciturn.wrappers import Exponential, NoPrivacy, TreeAggregation
 
 ALARM = 1e-5  # false-alarm rate of each statistical test
 SMALL: dict[str, Any] = {"num_agents": 4, "num_items": 60, "repository": 30, "horizon": 40}
@@ -97,25 +97,6 @@ def test_means_and_best_items_by_definition(family: str, dims: int) -> None:
 # The world.
 
 
-@pytest.mark.parametrize("family", rewards.FAMILIES)
-def test_regret_is_against_the_agents_own_items_at_hand(family: str) -> None:
-    env = small(family=family, growth=[(5, 0.5)])
-    env.reset(seed=1)
-    policy = Random()
-    policy.reset(env, np.random.default_rng(0))
-    for _ in range(10):
-        state, action = env.state, policy.act(env.observe(), env.action_mask("agent"))
-        info = env.step(action).info
-        for b, w in itertools.product(range(2), range(4)):
-            one = {name: getattr(state, name)[b : b + 1] for name in ("weights", "directions", "phases", "matrix")}
-            mu = [by_definition(family, state.contexts[b, w], item, one) for item in state.items[b]]
-            own = np.flatnonzero(state.active[b, w])
-            assert len(own) == (15 if state.time[b] < 5 else 30)
-            shown = action[b, w] % 60
-            assert info["mu"]["agent"][b, w] == pytest.approx(mu[shown])
-            assert info["regret"]["agent"][b, w] == pytest.approx(max(mu[k] for k in own) - mu[shown])
-
-
 def test_the_oracle_has_no_regret_and_nobody_has_less() -> None:
     runs = {
         kind: taciturn.simulate(small(family="bumps", growth=[(20, 0.3)]), kind(), seed=2)
@@ -180,17 +161,6 @@ def test_observations_show_nothing_of_the_mean_rewards() -> None:
         env.step(env.action_mask("agent").argmax(-1) + 60)
         part = env.roles["agent"].layout.slices["means"]
         assert (env.observe()[..., part] == 0).all()
-
-
-def test_a_masked_item_is_not_shown() -> None:
-    env = small(family="peak")
-    env.reset(seed=7)
-    lacking = (~env.state.active).argmax(-1)
-    step = env.step(lacking)
-    assert (step.reward == 0).all()
-    assert (step.info["mu"]["agent"] == 0).all()
-    assert (step.info["regret"]["agent"] > 0).all()
-    assert (env.state.own_counts == 0).all()
 
 
 @pytest.mark.parametrize("graph", ["star", "ring", "none", nx.path_graph(4)])
@@ -334,21 +304,6 @@ def test_selection_past_the_channel_is_charged_as_infinite() -> None:
     np.testing.assert_allclose(through.accountant.epsilon(**total), 3.0 * 40)
 
 
-@pytest.mark.parametrize(
-    ("channel", "distribution", "said"),
-    [
-        ("statistics", Laplace(1.0), "must be TreeAggregation"),
-        ("statistics", TreeAggregation(1.0, sampler="exact"), "sampler must be 'fast'"),
-        ("statistics", TreeAggregation(1.0, horizon=39), "must be at least 40"),
-        ("counts", Laplace(1.0), "must be TreeAggregation"),
-        ("selection", TreeAggregation(1.0), "must be Exponential"),
-    ],
-)
-def test_mechanisms_that_do_not_fit_are_refused(channel: str, distribution: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        taciturn.simulate(small(), Random(), seed=0, privacy={channel: distribution})
-
-
 # T-PriDO and DT-PriDO; see also test_recommender_exact.py.
 
 
@@ -390,24 +345,6 @@ def test_dominating_sets() -> None:
             left -= {greedy[-1], *graph[greedy[-1]]}
         assert members == greedy
         assert all(members[f] == a or graph.has_edge(a, members[f]) for a, f in enumerate(follows))
-
-
-def test_it_begins_anew_with_every_run() -> None:
-    """In replicas that are reset one by one, as Gymnasium's vector form does it, the others play as from the start."""
-    env = small(2, horizon=12)
-    policy = TPriDO(0.5)
-    env.reset(seed=0)
-    taciturn.envs.core.begin(env, {"agent": policy})
-    for _ in range(5):
-        action = policy.act(env.observe(), env.action_mask("agent"))
-        before = env.observe()
-        step = env.step(action)
-        policy.update(before, action, step.reward, env.done)
-    env.reset(where=np.array([True, False]))
-    policy.act(env.observe(), env.action_mask("agent"))
-    assert policy.tree.time.tolist() == [0, 5]
-    assert policy.tree.num_leaves.reshape(2, 4)[0].tolist() == [2] * 4
-    assert (policy.tree.num_leaves.reshape(2, 4)[1] > 2).all()
 
 
 # What sharing and noise do, on replicas that share all luck. Each comparison errs with probability 1e-4 if there is no

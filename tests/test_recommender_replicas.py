@@ -9,8 +9,7 @@ import pytest
 
 import taciturn
 from taciturn.envs import recommender_v0
-from taciturn.envs.core import Array, compiled, loops
-from taciturn.envs.recommender.world import Recommender
+from taciturn.envs.core import Array
 from taciturn.policies import DTPriDO, Policy, TPriDO
 from taciturn.policies.families import cluster_tree
 from taciturn.testing import Case
@@ -35,55 +34,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def actions(params: Any, replica: int, time: int) -> Array:
-    """What the agents of a replica do, whatever batch it is in; items that they lack are among it."""
-    rng = np.random.default_rng([replica, time])
-    return rng.integers(0, 2 * (params.num_items if params.actions == "item" else 4), params.num_agents)
-
-
-def played(first: int, size: int, rounds: int = 6, **params: Any) -> dict[str, Array]:
-    """Everything that replicas `first` ... of a run show, [size, ...]."""
-    env = Recommender(recommender_v0.population(1, **SMALL | params).params, size, first)
-    seen = [env.reset(seed=5)[0]]
-    infos: list[Any] = []
-    for time in range(rounds):
-        step = env.step(np.stack([actions(env.params, first + b, time) for b in range(size)]))
-        seen.append(step.observation)
-        infos.append(np.stack([step.info[key]["agent"] for key in ("mu", "regret", "cluster", "records")], 1))
-        infos[-1] = np.concatenate([infos[-1], step.reward[:, None]], 1)
-    found = {"seen": np.stack(seen, 1), "told": np.stack(infos, 1)}
-    return found | {f"state {name}": value for name, value in vars(env.state).items()} | env.metrics()
-
-
-def part_of(found: dict[str, Array], some: slice) -> dict[str, Array]:
-    return {name: value[some] for name, value in found.items()}
-
-
 def mask_of(env: Any) -> Any:
     return env.action_mask("agent")
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_the_same_bits_in_batches_and_shards(name: str) -> None:
-    seven = played(0, 7, **VARIANTS[name])
-    np.testing.assert_equal(played(0, 1, **VARIANTS[name]), part_of(seven, slice(0, 1)))
-    np.testing.assert_equal(played(4, 3, **VARIANTS[name]), part_of(seven, slice(4, 7)))
-    assert len(np.unique(seven["told"][:, :, 0])) > 20, "replicas differ"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", VARIANTS)
-def test_the_same_bits_compiled_and_in_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba")
-    found = []
-    for compile_from, threads in ((math.inf, 1), (0, 1), (0, 3)):
-        monkeypatch.setattr(compiled, "COMPILE_FROM", compile_from)
-        monkeypatch.setattr(loops, "num_threads", lambda threads=threads: threads)
-        monkeypatch.setattr(loops, "PART", 1)
-        found.append(played(0, 7, **VARIANTS[name]))
-    np.testing.assert_equal(found[1], found[0])
-    np.testing.assert_equal(found[2], found[0])
-    np.testing.assert_equal(part_of(played(0, 1000, **VARIANTS[name]), slice(0, 7)), found[0])
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -33,22 +33,6 @@ def added(*chances: float) -> Array:
 # Gossip.
 
 
-def test_popularity_regret_by_hand() -> None:
-    """Preferences before a tick count, and an agent without one counts as an option of quality 0."""
-    env = gossip_bandit_v0.population(
-        1, num_agents=4, qualities=(0.8, 0.5), initial_preferences=[0, 1, 2, 2], horizon=1e9
-    )
-    env.reset(seed=0)
-    assert env.measure("popularity_regret") == 0.8, "before the first tick no preference has been seen"
-    lost, ticks = 0.0, 0
-    for option in (1, 0, 1, 1, 0, 0, 1, 0):
-        before = env.state.preference[0]
-        held = [{0: 0.8, 1: 0.5, -1: 0.0}[p] for p in before.tolist()]
-        lost, ticks = lost + 0.8 - sum(held) / 4, ticks + 1
-        env.step(np.array([[[option, 1, 1]]]))
-        assert env.measure("popularity_regret")[0] == pytest.approx(lost / ticks)
-
-
 @pytest.mark.parametrize("fast", [False, True])
 def test_popularity_regret_of_the_first_ticks(fast: bool) -> None:
     """Everyone adopts what it first pulls, of quality 1: nobody has a preference at the first tick, one agent of two at
@@ -90,21 +74,6 @@ def test_ticks_at_which_no_count_exceeds_q_n(fast: bool, asks: str, agents: int)
         chance = flip * (1 - flip)  # the bit of the peer's option is not set, and neither is the other
     ticks, seen = run.metrics["ticks"].sum(), run.metrics["all_zero"].sum()
     assert abs(seen - ticks * chance) < FOUR_SIGMA * math.sqrt(ticks * chance * (1 - chance))
-
-
-def test_best_of_several_best_options() -> None:
-    env = gossip_bandit_v0.population(
-        2, num_agents=4, qualities=(0.2, 0.9, 0.9), initial_preferences=[1, 2, 2, 0], horizon=1e9
-    )
-    env.reset(seed=0)
-    assert env.measure("best").tolist() == [0.75, 0.75]
-    agreed = gossip_bandit_v0.population(2, num_agents=4, qualities=(0.2, 0.9, 0.9), initial_preferences=[2] * 4)
-    agreed.reset(seed=0)
-    assert agreed.measure("agreed_on_best").all()
-    wrong = gossip_bandit_v0.population(2, num_agents=4, qualities=(0.2, 0.9, 0.9), initial_preferences=[0] * 4)
-    wrong.reset(seed=0)
-    assert not wrong.measure("agreed_on_best").any()
-    assert not env.measure("agreed_on_best").any()
 
 
 def drawn_by(table: AliasTable, row: int) -> dict[int, float]:
@@ -150,15 +119,6 @@ def test_tables_are_drawn_from_as_they_say() -> None:
 
 
 # Social bandit.
-
-
-def test_best_share_of_several_best_options() -> None:
-    env = social_bandit_v0.population(
-        1, num_agents=5, qualities=(0.9, 0.1, 0.9), copies=2, initial_preferences=[0, 2, 2, 1, 3], horizon=3
-    )
-    env.reset(seed=0)
-    assert env.outcome()["best_share"] == 3 / 4, "of the four agents that hold an option"
-    assert env.outcome()["adopters"] == 4 / 5
 
 
 # Federated bandit.

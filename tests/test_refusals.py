@@ -14,6 +14,10 @@ import taciturn
 from taciturn import registry, wrappers
 from taciturn.envs.core import ChannelConfig
 from taciturn.envs.core.graph import Graph
+from taciturn.privacy.mechanisms import CentralSum, DistributedSum
+from taciturn.wrappers import BitwiseRandomizedResponse as Bitwise
+from taciturn.wrappers import KaryRandomizedResponse as Kary
+from taciturn.wrappers import Laplace, LossyChannel, Memoized, TreeAggregation
 
 NAN, INF = float("nan"), float("inf")
 SMALL: dict[str, dict[str, Any]] = {
@@ -220,6 +224,34 @@ ELSEWHERE: tuple[tuple[str, str, dict[str, Any], str], ...] = (
 )
 
 
+BITS = "mechanism on channel 'preference' must answer one-hot vectors bit by bit"
+TOKENS = "perturbation 'per_token' needs a mechanism with perturb_counts.* and no fault or budget"
+MEANS = "mechanism on channel 'means' must add fresh noise to numbers"
+SHOP = SMALL["recommender_v0"] | {"horizon": 40}
+# (environment, its parameters, a channel, what does not fit it, what is said)
+CHANNELS: tuple[tuple[str, dict[str, Any], str, Any, str], ...] = (
+    *(
+        ("gossip_bandit", {}, "preference", distribution, BITS)
+        for distribution in (Kary(1.0, 4), Memoized(Kary(1.0, 4)), CentralSum(Laplace(1.0)))
+    ),
+    ("social_bandit", {}, "preference", Laplace(1.0, sensitivity=2.0), BITS),
+    *(
+        ("social_bandit", {"perturbation": "per_token"}, "preference", what, TOKENS)
+        for what in (Memoized(Bitwise(1.0)), LossyChannel(0.1))
+    ),
+    *(
+        ("federated_bandit", {}, "means", distribution, MEANS)
+        for distribution in (Bitwise(1.0), Memoized(Laplace(1.0)), TreeAggregation(1.0, 8))
+    ),
+    ("federated_bandit", RING, "means", DistributedSum(1.0), "channel 'means' must perturb each message"),
+    ("elicitation", {}, "report", Kary(1.0, 4), "channel 'report' takes no mechanism"),
+    *(("recommender", SHOP, name, Laplace(1.0), "must be TreeAggregation") for name in ("statistics", "counts")),
+    ("recommender", SHOP, "statistics", TreeAggregation(1.0, sampler="exact"), "sampler must be 'fast'"),
+    ("recommender", SHOP, "statistics", TreeAggregation(1.0, horizon=39), "must be at least 40"),
+    ("recommender", SHOP, "selection", TreeAggregation(1.0), "must be Exponential"),
+)
+
+
 def refuses(make: Any, given: dict[str, Any], parameter: str, values: tuple[Any, ...]) -> None:
     for value in values:
         with pytest.raises(ValueError, match=rf"\b{parameter}\b") as error:
@@ -251,7 +283,10 @@ def test_parameters_that_bound_each_other() -> None:
     worlds, policies = {name: world.population for name, world in registry.worlds().items()}, registry.policies()
     gossip, social, federated = (worlds[f"{name}_bandit_v0"] for name in ("gossip", "social", "federated"))
     stopping, elicitation = worlds["round_stopping_v0"], worlds["elicitation_v0"]
-    zeros, levels = "without_preference must be 'zeros' if message_levels is 'chosen'", "levels must be two or more increasing"
+    zeros, levels = (
+        "without_preference must be 'zeros' if message_levels is 'chosen'",
+        "levels must be two or more increasing",
+    )
     chosen = {"message_levels": "chosen"}
     cases: tuple[tuple[Any, dict[str, Any], str], ...] = (
         (stopping, {"objective": "lagrangian"}, "lambda_ must be a finite number > 0"),
@@ -294,3 +329,10 @@ def test_policies_are_refused_where_they_cannot_act(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         taciturn.simulate(registry.make_world(world).population(1, **given), policy, seed=0)
+
+
+@pytest.mark.parametrize(("world", "given", "channel", "what", "message"), CHANNELS)
+def test_what_does_not_fit_a_channel(world: str, given: dict[str, Any], channel: str, what: Any, message: str) -> None:
+    put = wrappers.Faulty if isinstance(what, LossyChannel) else wrappers.Privatize
+    with pytest.raises(ValueError, match=message):
+        put(registry.make_world(world).population(1, **given), channel, what).reset(seed=0)

@@ -329,48 +329,6 @@ def test_the_papers_pareto_means() -> None:
 # Books.
 
 
-@pytest.mark.parametrize("distribution", ["geometric", "pareto"])
-def test_books_balance(distribution: str) -> None:
-    population = round_stopping_v0.population(
-        50, **FEW, objective="rate", horizon=3.0, time_distribution=distribution, computing=(2.0, 4.0)
-    )
-    population.reset(seed=0)
-    rng = np.random.default_rng(0)
-    rewards, durations, rounds, arrived = np.zeros(50), np.zeros(50), np.zeros(50), np.zeros(50)
-    table = population.params.rewards
-    while not population.done.all():
-        live = ~population.done
-        step = population.step((rng.random((50, 1)) < 0.93).astype(np.int64))
-        info, s = step.info, population.state
-        closes = info["_round_reward"]
-        assert not closes[~live].any()
-        assert (step.reward[~closes] == 0).all()
-        np.testing.assert_array_equal(step.reward[closes, 0], table[info["updates"][closes]])
-        np.testing.assert_array_equal(info["round_reward"][closes], step.reward[closes, 0])
-        np.testing.assert_allclose(info["duration"][closes], info["slots"][closes] * 0.01 + 0.1)
-        np.testing.assert_array_equal(info["complete"][closes], info["updates"][closes] == 8)
-        rewards += step.reward[:, 0]
-        durations[closes] += info["duration"][closes]
-        arrived[closes] += info["updates"][closes]
-        rounds += closes
-        told = info["_rate_so_far"] if "_rate_so_far" in info else np.ones(50, np.bool_)
-        so_far = np.divide(rewards, durations, out=np.zeros(50), where=durations > 0)
-        np.testing.assert_allclose(info["rate_so_far"][told], so_far[told], rtol=1e-9)
-        np.testing.assert_array_equal(info["messages"][live], (arrived + s.received)[live])
-        going = ~population.done
-        np.testing.assert_allclose(population.clock()[going], (rounds * 0.1 + s.total_slots * 0.01)[going], rtol=1e-12)
-        np.testing.assert_allclose(s.total_slots[going], (s.closed_slots + s.slots)[going], rtol=1e-9)
-        assert (population.clock() <= 3.0 * (1 + 1e-9)).all()
-    np.testing.assert_array_equal(population.clock(), 3.0)
-    metrics = population.metrics()
-    np.testing.assert_allclose(metrics["rate"], rewards / durations)
-    np.testing.assert_allclose(metrics["reward"], rewards)
-    np.testing.assert_array_equal(metrics["rounds"], rounds)
-    np.testing.assert_allclose(metrics["mean_duration"], durations / rounds)
-    np.testing.assert_allclose(metrics["mean_updates"], arrived / rounds)
-    assert (durations <= 3.0 * (1 + 1e-9)).all()
-
-
 def session(actions: int, steps: int, **params: Any) -> list[tuple[Any, bool]]:
     env = round_stopping_v0.single_env(
         **{"num_clients": 4, "broadcast_time": 1.0, "slot_time": 0.1, "objective": "rate", **params}
@@ -424,39 +382,6 @@ def test_one_model_for_world_solver_and_evaluation() -> None:
         "taciturn/RoundStopping-v0", horizon=100.0, objective="rate", time_distribution="geometric", **model
     )
     assert env.reset(seed=0)[0].tolist() == [0, 0, 100, 0, 100]
-
-
-def test_the_horizon_replaces_the_budget() -> None:
-    env = round_stopping_v0.single_env(broadcast_time=1.0)
-    first, _ = env.reset(seed=0, options={"horizon": 2.0})
-    assert first[4] == 2.0
-    assert [env.step(STOP)[2] for _ in range(2)] == [False, True]
-    first, _ = env.reset(seed=0)
-    assert first[4] == 100.0
-
-
-@pytest.mark.parametrize("objective", [{"objective": "rate"}, ONE_ROUND])
-def test_all_clients_received_closes_the_round(objective: dict[str, Any]) -> None:
-    """p = mu = 1: a slot to compute, one for each upload."""
-    env = round_stopping_v0.single_env(num_clients=3, upload_probability=1, compute_probability=1, **objective)
-    env.reset(seed=0)
-    steps = [env.step(WAIT) for _ in range(4)]
-    assert [tuple(step[0][:4]) for step in steps] == [(0, 3, 0, 1), (1, 2, 0, 2), (2, 1, 0, 3), (0, 0, 3, 0)]
-    info = steps[-1][4]
-    assert info == {
-        "updates": 3,
-        "slots": 4.0,
-        "duration": pytest.approx(3.04),
-        "round_reward": pytest.approx(0.04 - 0.018 / 4),
-        "complete": True,
-        "rate_so_far": pytest.approx((0.04 - 0.018 / 4) / 3.04),
-        "messages": 3,
-    }
-    closed = ("updates", "slots", "duration", "round_reward", "complete")
-    assert not any(step[4][name] for step in steps[:-1] for name in closed)
-    assert [step[2] for step in steps] == [False, False, False, objective == ONE_ROUND]
-    net = info["round_reward"] - (0.01 * 3.04 if objective == ONE_ROUND else 0)
-    assert [step[1] for step in steps] == [0, 0, 0, pytest.approx(net)]
 
 
 def test_what_the_server_sees() -> None:

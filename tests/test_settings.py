@@ -4,7 +4,6 @@ says what is wrong."""
 import inspect
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 import tune
 from test_train import SHORT
 
-from taciturn import cli, registry
+from taciturn import registry
 from taciturn.bench.tasks import TASKS
 from taciturn.bench.train import train
 from taciturn.bench.tuned import tuned as searched
@@ -187,16 +186,14 @@ def test_a_mistaken_file_is_named_with_its_key(text: str, said: str, tmp_path: P
         train("round_stopping", out=out, **SHORT, file=tmp_path / "nowhere.yml")
 
 
-def test_the_command_line_takes_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_takes_a_file(tmp_path: Path, command: Any) -> None:
     (tmp_path / "mine.yml").write_text("PPO: {settings: {gamma: 9e-1}}")
     words = ["--steps", "8", "--out", str(tmp_path / "agent"), "--settings", str(tmp_path / "mine.yml")]
-    monkeypatch.setattr(sys, "argv", ["taciturn", "train", "round_stopping", *words])
-    with pytest.raises(SystemExit):
-        cli.main()
-    said = capsys.readouterr().err.strip()
-    assert said.endswith("mine.yml: gamma must be a number, as 0.003 or 3.0e-3, not '9e-1'")
+    assert (
+        command("train", "round_stopping", *words)[2]
+        .strip()
+        .endswith("mine.yml: gamma must be a number, as 0.003 or 3.0e-3, not '9e-1'")
+    )
 
 
 @pytest.mark.filterwarnings("ignore:SharedPPO trains with")

@@ -1,10 +1,9 @@
 """Shards of a run, put together, are the whole run, bit for bit; what does not belong together is refused."""
 
-import importlib
 import json
 from pathlib import Path
-from types import ModuleType
 
+import bench_dummies as dummies
 import pytest
 
 from taciturn.bench.results import Result
@@ -12,16 +11,8 @@ from taciturn.bench.runner import run_study
 from taciturn.bench.store import Store, StoreError, differing, gather, write_json
 from taciturn.bench.tables import origin_table
 
-HERE = Path(__file__).parent
 
-
-@pytest.fixture
-def dummies(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(HERE)
-    return importlib.import_module("bench_dummies")
-
-
-def shards(dummies: ModuleType, folder: Path, count: int) -> list[Path]:
+def shards(folder: Path, count: int) -> list[Path]:
     """The folders of all shards of 72 cells of noise and 4 of which 2 fail."""
     folders = [folder / f"shard-{i}" for i in range(1, count + 1)]
     for i, one in enumerate(folders, 1):
@@ -30,10 +21,10 @@ def shards(dummies: ModuleType, folder: Path, count: int) -> list[Path]:
 
 
 @pytest.mark.parametrize("count", [1, 3, 80])
-def test_the_union_of_shards_is_the_whole(count: int, tmp_path: Path, dummies: ModuleType) -> None:
+def test_the_union_of_shards_is_the_whole(count: int, tmp_path: Path) -> None:
     whole = Store(tmp_path / "whole")
     run_study([dummies.Noise(), dummies.Failing()], whole, quick=True)
-    folders = shards(dummies, tmp_path, count)
+    folders = shards(tmp_path, count)
     sizes = [len(list(Store(one).cells.iterdir())) + len(list(Store(one).failed.iterdir())) for one in folders]
     assert sum(sizes) == 76
     assert max(sizes) - min(sizes) <= 1
@@ -46,7 +37,7 @@ def test_the_union_of_shards_is_the_whole(count: int, tmp_path: Path, dummies: M
     assert (again.reused, again.finished, len(again.failed)) == (74, 0, 2)
 
 
-def test_neighbours_go_to_different_shards_and_each_can_be_resumed(tmp_path: Path, dummies: ModuleType) -> None:
+def test_neighbours_go_to_different_shards_and_each_can_be_resumed(tmp_path: Path) -> None:
     keys = [cell.key for cell in dummies.Noise().cells(True)]
     store = Store(tmp_path)
     summary = run_study([dummies.Noise()], store, quick=True, shard="2/5")
@@ -59,17 +50,15 @@ def test_neighbours_go_to_different_shards_and_each_can_be_resumed(tmp_path: Pat
 @pytest.mark.parametrize(
     "text", ["4/3", "0/3", "3", "1/0", "a/b", "1/3/5", "-1/3", "1/ 3", "1/3\n", "", "1/" + "9" * 5000]
 )
-def test_what_is_no_shard_is_refused(text: str, tmp_path: Path, dummies: ModuleType) -> None:
+def test_what_is_no_shard_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="shard must be i/n with whole numbers 1 <= i <= n, as 2/8, not '"):
         run_study([dummies.Noise()], Store(tmp_path / "out"), shard=text)
     assert not (tmp_path / "out").exists()
 
 
-def test_the_manifest_tells_where_all_of_it_comes_from(
-    tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_manifest_tells_where_all_of_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["taciturn", "bench", "noise", "--shard", "1/2", "--workers", "3"])
-    first, second = shards(dummies, tmp_path, 2)
+    first, second = shards(tmp_path, 2)
     manifest = gather([first, second], tmp_path / "same").manifest()
     assert differing(manifest) == []
     assert manifest["command"] == "taciturn bench noise --workers 3"
@@ -81,8 +70,8 @@ def test_the_manifest_tells_where_all_of_it_comes_from(
     assert any("changed, then" in row[1] for row in origin_table(manifest).rows)
 
 
-def test_what_does_not_belong_together_is_refused(tmp_path: Path, dummies: ModuleType) -> None:
-    first, second = shards(dummies, tmp_path, 2)
+def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
+    first, second = shards(tmp_path, 2)
     run_study([dummies.Failing()], Store(tmp_path / "other"), quick=True)
     cell = dummies.Noise().cells(True)[0]  # of the first shard
     Store(second).write(cell, Result({"reward": 0.0}), 1.0)

@@ -149,20 +149,6 @@ def test_against_every_message_by_itself(seed: int, impure: list[PrivacyLoss]) -
     assert brute.lines
 
 
-def test_by_hand() -> None:
-    channel = counted("vote", 2, 3)
-    accountant = Accountant(2, 3, [channel])
-    channel.everyone += [2, 0]
-    accountant.charge("vote", bitwise(0.5), np.array([2, 0]))
-    channel.each = np.array([[1, 0, 4], [0, 0, 0]])
-    accountant.charge("vote", bitwise(0.25), each=channel.each)
-    found = spending([channel], accountant, methods=("basic",))
-    assert list(found) == ["messages", "epsilon_message", "epsilon_basic"]
-    assert found["messages"].tolist() == [2 * 3 + 5, 0]
-    assert found["epsilon_message"].tolist() == [0.5, 0.0]
-    assert found["epsilon_basic"].tolist() == [2 * 0.5 + 4 * 0.25, 0.0]
-
-
 def test_messages_about_different_events_cost_what_the_costliest_costs() -> None:
     """Two messages at .5 and four at .25, each about events of its own: parallel composition."""
     channel = counted("vote", 1, 2, unit="event", disjoint=True)
@@ -173,17 +159,6 @@ def test_messages_about_different_events_cost_what_the_costliest_costs() -> None
     found = spending([channel], accountant, methods=("basic", "zcdp"))
     assert found["epsilon_basic"].tolist() == [0.5]
     assert found["epsilon_zcdp"].tolist() == [0.5]
-
-
-def test_the_agent_that_spent_most_is_not_the_one_with_most_messages() -> None:
-    channels = [counted("vote", 1, 2, each=np.array([[10, 1]])), counted("mean", 1, 2, each=np.array([[0, 1]]))]
-    accountant = Accountant(1, 2, channels)
-    accountant.charge("vote", bitwise(0.125), each=np.array([[10, 1]]))
-    accountant.charge("mean", bitwise(4.0), each=np.array([[0, 1]]))
-    found = spending(channels, accountant)
-    assert found["epsilon_basic"].tolist() == [4.125]
-    assert found["epsilon_message"].tolist() == [4.0]
-    assert found["epsilon_zcdp"] == pytest.approx(min(4.125, of_rho((0.125**2 + 16) / 4, DELTA)), rel=2e-3)
 
 
 def test_the_costliest_role_counts() -> None:

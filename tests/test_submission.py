@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from taciturn.bench.report import print_table
 from taciturn.bench.results import RUNS, Group, Results
 from taciturn.bench.study import Table
 from taciturn.bench.submission import ORIGIN, Submission, merged, packed, unpacked
-from taciturn.cli import main
 
 STORED = Path(__file__).parent.parent / "tools/results/studies/agents.json"
 CONFIG = {"env": "round_stopping_v0", "env_params": {}, "policy": "Mine", "policy_params": {}, "kind": "yours"}
@@ -64,31 +62,23 @@ def test_the_first_counts_of_what_several_have() -> None:
     assert stored.metrics.keys() == {"rate", "return", "centralised"}, "what one seed lacks has no mean"
 
 
-def test_the_command_line_ranks_files_together(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def call(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["taciturn", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), " ".join(out.split()), err
-
+def test_the_command_line_ranks_files_together(tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     mine = submission(list(range(10)), 0.0125)
     for i, (_, scores) in enumerate(mine.results.groups[0].curves[RUNS]):
         scores[:] = 0.0125 + np.array([-1, 1]) * i * 1e-4
     (tmp_path / "mine.json").write_text(packed(mine), encoding="utf-8")
-    code, out, _ = call("leaderboard", str(STORED), str(tmp_path / "mine.json"))
+    code, text, _ = command("leaderboard", str(STORED), str(tmp_path / "mine.json"))
+    out = " ".join(text.split())
     assert code == 0
     assert "RoundStopping-v0/standard" in out
     assert re.search(r"1 Mine yours with memory \d+\.\d\d", out)
     assert re.search(r"Mine yours .* yes yes", out), "it beats classics and papers"
-    code, rows, _ = call("leaderboard", str(STORED), str(tmp_path / "mine.json"), "--json")
+    code, rows, _ = command("leaderboard", str(STORED), str(tmp_path / "mine.json"), "--json")
     (own,) = [row for row in json.loads(rows) if row["policy"] == "Mine"]
     assert (own["task"], own["kind"], own["seeds"]) == ("taciturn/RoundStopping-v0/standard", "yours", list(range(10)))
     assert own["score"] > 1
-    code, _, err = call("leaderboard", str(tmp_path))
+    code, _, err = command("leaderboard", str(tmp_path))
     assert code != 0
     assert "holds no benchmark results" in err
 

@@ -14,7 +14,6 @@ from taciturn.envs import (
     arm_elimination_v0,
     federated_bandit_v0,
     federated_training_v0,
-    gossip_bandit_v0,
 )
 from taciturn.envs.core import Array, Channel, ChannelConfig, Fault, Streams, begin
 from taciturn.envs.core.channel_config import require_fit
@@ -303,13 +302,7 @@ BANDIT: dict[str, Any] = {"num_agents": 6, "num_arms": 3, "horizon": 120}
 TRAINING: dict[str, Any] = {"num_clients": 8, "clip_norm": 0.5, "compute_probability": 0.2, "horizon": 20.0}
 
 
-def test_where_averages_do_not_fit() -> None:
-    single = gossip_bandit_v0.population(num_agents=4)
-    with pytest.raises(ValueError, match="mechanism on channel 'preference' must answer one-hot vectors"):
-        Privatize(single, "preference", CentralSum(Laplace(1.0)))
-    graph = federated_bandit_v0.population(topology="ring", **BANDIT)
-    with pytest.raises(ValueError, match="mechanism on channel 'means' must perturb each message"):
-        Privatize(graph, "means", DistributedSum(1.0))
+def test_messages_of_a_secure_sum_are_not_late() -> None:
     server = Privatize(federated_bandit_v0.population(**BANDIT), "means", DistributedSum(1.0))
     with pytest.raises(ValueError, match="faults on channel 'means' must not delay messages of DistributedSum"):
         Faulty(server, "means", Stragglers((0.5, 0.5)))

@@ -2,8 +2,8 @@
 
 import json
 import math
-import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taciturn import cli
 from taciturn.bench import catalogue
 from taciturn.bench.results import Cell, Group, Progress, Result, Results
 from taciturn.bench.store import environment
@@ -204,7 +203,7 @@ def test_what_takes_longer_and_what_is_of_another_version_is_counted(tmp_path: P
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+def verified(monkeypatch: pytest.MonkeyPatch, command: Any, tmp_path: Path) -> Any:
     """Call `taciturn verify` on the kept results of `Noise`, which runs in this process."""
     monkeypatch.setattr(catalogue, "load_studies", lambda: {"noise2024-1": Noise(), "paired": Paired()})
     from taciturn.bench import runner
@@ -213,45 +212,39 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     here = {"backend": "serial", "workers": None}
     monkeypatch.setattr(runner, "run_study", lambda *args, **how: run_study(*args, **how | here))
 
-    def call(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["taciturn", "verify", "--kept", str(tmp_path), *words])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return int(stop.value.code or 0), *capsys.readouterr()
-
-    return call
+    return partial(command, "verify", "--kept", str(tmp_path))
 
 
-def test_the_command_says_what_it_drew_and_what_came_out(command: Any, tmp_path: Path) -> None:
+def test_the_command_says_what_it_drew_and_what_came_out(verified: Any, tmp_path: Path) -> None:
     kept(tmp_path, Noise())
     kept(tmp_path, Paired())
-    code, out, _ = command("noise2024", "--cells", "7", "--seed", "5")
+    code, out, _ = verified("noise2024", "--cells", "7", "--seed", "5")
     assert code == 0
     first, second, third, last = out.splitlines()
     assert first == "7 of 20 stored cells, drawn with seed 5"
     assert second == f"with their own seeds: 7 {SAME}, 0 {DIFFERENT}"
     assert "of 7 within the range of the stored ones; 5.7 are expected" in third
     assert "numpy" in last
-    code, out, _ = command("--cells", "40", "--json")
+    code, out, _ = verified("--cells", "40", "--json")
     assert (code, json.loads(out)["cells"], json.loads(out)["fresh"]) == (0, 40, 20)
     drawn = [
-        json.loads(command("noise2024-1", "--cells", "3", "--seed", "5", "--json")[1])["fresh_inside"] for _ in "ab"
+        json.loads(verified("noise2024-1", "--cells", "3", "--seed", "5", "--json")[1])["fresh_inside"] for _ in "ab"
     ]
     assert drawn[0] == drawn[1]
 
 
-def test_a_difference_is_news_and_an_error_if_asked_for(command: Any, tmp_path: Path) -> None:
+def test_a_difference_is_news_and_an_error_if_asked_for(verified: Any, tmp_path: Path) -> None:
     kept(tmp_path, Noise(), lambda metrics: metrics | {"always": 2.0}, processor="VAX 9000, F_float")
-    code, out, _ = command("--cells", "7")
+    code, out, _ = verified("--cells", "7")
     assert code == 0
     assert "different: noise2024-1: level=0, seed=" in out
     assert "always: stored 2, recomputed 1 (rel. 5.0e-01); stored on VAX 9000, F_float" in out
-    assert command("--cells", "7", "--strict")[0] == 1
+    assert verified("--cells", "7", "--strict")[0] == 1
     kept(tmp_path, Noise(), lambda metrics: metrics | {"value": metrics["value"] + 10})
-    code, out, _ = command("--cells", "20", "--json", "--strict")
+    code, out, _ = verified("--cells", "20", "--json", "--strict")
     assert (code, json.loads(out)["fresh_inside"]) == (1, 0)
     kept(tmp_path, Noise())
-    assert command("--cells", "20", "--strict")[0] == 0
+    assert verified("--cells", "20", "--strict")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -264,10 +257,10 @@ def test_a_difference_is_news_and_an_error_if_asked_for(command: Any, tmp_path: 
     ],
 )
 def test_what_cannot_be_verified_is_one_line(
-    command: Any, tmp_path: Path, words: tuple[str, ...], message: str
+    verified: Any, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     kept(tmp_path, Noise())
-    code, out, err = command(*words)
+    code, out, err = verified(*words)
     assert (code != 0, out) == (True, "")
     assert message in err
     assert len(err.splitlines()) == 1

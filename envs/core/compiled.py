@@ -220,8 +220,11 @@ def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) ->
         found[id(function)] = function.__qualname__
         parts = [described_code(function.__code__)]
         parts += [repr(cell.cell_contents) for cell in function.__closure__ or ()]
+        parts += map(repr, function.__defaults__ or ())
         for name, value in sorted(uses(function, known).items()):
             text = described(value, known, found) if isinstance(value, FunctionType) else repr(value)
+            if isinstance(value, np.ndarray):  # whose `repr` leaves out digits, and numbers
+                text = f"{value.dtype}{value.shape}{value.tobytes().hex()}"
             parts.append(f"{name}={text}")
         found[id(function)] = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     return found[id(function)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from taciturn.envs.core.around import Around
 from taciturn.envs.core.info import Info, latest
-from taciturn.envs.core.playing import Acts, Rollout, begin, restart
+from taciturn.envs.core.playing import Acts, Rollout, begin
 from taciturn.envs.core.population import Population, SingleStep
 from taciturn.envs.core.public import declares
 from taciturn.envs.core.replicas import Replicas
@@ -99,14 +99,14 @@ class Controlled(Played):
         if where is not None and not inner._marked(where).all():
             with apart(inner, where):  # the other roles open their cycle there
                 _, info = inner.reset(seed=seed, options=options, where=where)
-                restart(self.others.values(), where)
+                self._rollout.restart(where)
                 _, steps = self._follow(where=where)
             return self.observe(), _combined_info(steps, info)
         _, info = inner.reset(seed=seed, options=options, where=where)
         if where is None:
             self._begin_others()
         else:
-            restart(self.others.values(), where)
+            self._rollout.restart(where)
         _, steps = self._follow()
         return self.observe(), _combined_info(steps, info)
 

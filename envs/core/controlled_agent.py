@@ -100,14 +100,14 @@ class ControlledAgent(Played):
         if where is None:
             self._begin({**self.others, self.role: _Guided(self.others[self.role], self)})
         else:
-            restart(self.others.values(), where)
+            self._rollout.restart(where)
         fresh = np.ones(self.num_envs, np.bool_) if where is None else where
         _, info = self._follow(info)
         for _ in range(TRIES):
             if not (again := fresh & inner.done).any():
                 return self.observe(), info
             _, begun = inner.reset(where=again)
-            restart(self.others.values(), again)
+            self._rollout.restart(again)
             _, info = self._follow(overlaid(again, begun, info))
         raise ValueError(
             f"horizon must be long enough for {self.role}_{self.agent} to act, not {self.horizon:g}: it did not in "

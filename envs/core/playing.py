@@ -121,10 +121,17 @@ class Rollout:
     def __init__(self, env: Any, policies: Mapping[str, Acts]) -> None:
         self.env, self.policies = env, policies
         self._open: dict[str, tuple[Array, Array, Array]] = {}
+        self._left: dict[str, Array] = {}  # where the run of an open action was left, bool[B]
         self._shown: tuple[Any, Any] = (None, None)
 
     def __repr__(self) -> str:
         return f"<Rollout of {self.env!r} by {dict(self.policies)!r}>"
+
+    def restart(self, where: Array) -> None:
+        """Tell the policies that the replicas `where` bool[B] have been reset, while the others play on. What they did
+        last in these will look as if it had ended the run."""
+        self._left = {role: self._left.get(role, False) | where for role in self._open}
+        restart(self.policies.values(), where)
 
     def play(
         self,
@@ -149,7 +156,13 @@ class Rollout:
         self._shown = (env._state, step.observation)
         for role in turn:
             if role in policies:
-                self._open[role] = (seen[role], actions[role], np.zeros(actions[role].shape[:2]))
+                opened: Any = (seen[role], actions[role], np.zeros(actions[role].shape[:2]))
+                self._left.pop(role, None)
+                if where is not None and role in self._open:  # replicas that do not play keep what is open there
+                    opened = tuple(map(np.array, opened))
+                    for new, old in zip(opened, self._open[role], strict=True):
+                        new[~where] = old[~where]
+                self._open[role] = opened
         for role, reward in ({turn[0]: step.reward} if single else step.reward).items():
             if role in self._open:
                 obs, action, before = self._open[role]
@@ -157,5 +170,5 @@ class Rollout:
         done = env.done if where is None else env.done | ~where
         for role in turn if single else [r for r in self._open if r in env.turn or done.all()]:
             obs, action, reward = self._open.pop(role)
-            policies[role].update(obs, action, reward, done)
+            policies[role].update(obs, action, reward, done | self._left.pop(role, False))
         return step

@@ -65,6 +65,10 @@ class PrivateSocialLearning(SocialPolicy):
     def prepare(self, view: PublicView) -> None:
         self._past: list[tuple[Array, Array]] = []
 
+    def restart(self, where: Array) -> None:
+        goes_on = ~where[:, None]
+        self._past = [(counts * goes_on[:, :, None], received * goes_on) for counts, received in self._past]
+
     def noise(self) -> tuple[float, float]:
         """(p, q): the probabilities, assumed by the estimate, that a bit is read as 1 if it is 1 and if it is 0."""
         return self._distribution

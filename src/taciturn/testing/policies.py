@@ -1,5 +1,6 @@
 """Checks of a policy: it sees nothing hidden, the seed decides its run, and its fast form is exact."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
@@ -14,7 +15,6 @@ from taciturn import registry
 from taciturn.agents import bring
 from taciturn.centralisation import find_sharing, replicas_for
 from taciturn.envs.core import Array, Fast, HiddenTruth, Population, PublicView, Rollout, Step, as_policies, begin
-from taciturn.envs.core.playing import restart
 from taciturn.envs.core.public import HARMLESS, fast_form
 from taciturn.policies import Policy
 from taciturn.testing.cases import Check
@@ -128,23 +128,23 @@ def seed_decides_the_run(play: Play) -> None:
     assert " object at 0x" not in repr(policy)
 
 
-def a_second_run_owes_nothing_to_the_first(play: Play) -> None:
-    """After replicas were reset apart from others, a policy plays as one that has not played before, with the same
-    random numbers."""
+def a_second_run_owes_nothing_to_the_first(play: Play, steps: float = math.inf) -> None:
+    """After replicas were reset apart from others, at the end of their run or after `steps`, a policy plays as one that
+    has not played before, with the same random numbers."""
     used, fresh = play.after_reset(play.make()), play.after_reset(play.make())
-    whole_run(used)
+    whole_run(used, steps)
     everywhere = np.ones(used.env.num_envs, np.bool_)
     for role in used.policies:
         luck = used.env.stream(f"policy/{role}").bit_generator.state
         fresh.env.stream(f"policy/{role}").bit_generator.state = luck
     for rollout in (used, fresh):
         rollout.env.reset(seed=1, where=everywhere)
-        restart(rollout.policies.values(), everywhere)
+        rollout.restart(everywhere)
     np.testing.assert_equal(whole_run(used), whole_run(fresh))
 
 
-def whole_run(rollout: Rollout) -> list[Any]:
-    """Play a run to its end; returns the actions, observations and rewards of each step."""
+def whole_run(rollout: Rollout, steps: float = math.inf) -> list[Any]:
+    """Play a run to its end, or for `steps`; returns the actions, observations and rewards of each step."""
     played: list[Any] = []
     env = rollout.env
 
@@ -153,7 +153,7 @@ def whole_run(rollout: Rollout) -> list[Any]:
         played.append(deepcopy((actions, result.observation, result.reward)))
         return result
 
-    while not env.done.all():
+    while not env.done.all() and len(played) < steps:
         rollout.play(step_by=step)
     return played
 

@@ -502,7 +502,7 @@ def test_arguments_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         run_study([study], store, backend="ray")
 
 
-def test_a_worker_says_how_far_it_is(tmp_path: Path, dummies: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most once a second, with the cell that runs longest and for how long: no label stands for minutes."""
     seen = list[tuple[str, float]]()
     shown = progress.Bar.running

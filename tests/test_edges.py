@@ -47,7 +47,7 @@ def rows(size: int, folder: Path) -> Any:
     file = folder / f"{size}.csv"
     with file.open("w", encoding="utf-8", newline="") as out:
         csv.writer(out).writerows([["a", "b"], *([i, 2 * i] for i in range(size))])
-    parts = list(reading.Table(file, (), {}).chunks(["b", "a"]))
+    parts = list(reading.Table(file, {}).chunks(["b", "a"]))
     assert max(len(part.lines) for part in parts) <= reading.CHUNK
     return [[line for part in parts for line in part.lines]] + [
         [x for part in parts for x in part.numbers(name)] for name in ("a", "b")

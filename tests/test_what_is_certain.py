@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 import summary
-from test_answers import KEPT
+from test_answers import STORED
 
 from taciturn.bench import answers, statistics
 from taciturn.bench.scores import NO, OPEN, YES, Board, Match, boards, score_text, standing, words
@@ -16,13 +16,13 @@ from taciturn.bench.tasks import BUDGETS, NO_BUDGET_LIMIT, world_title
 from taciturn.bench.together import picture, row_of
 from taciturn.logged.simulator import HeldOut
 
-BOARDS = boards(unpacked(KEPT).results)
+BOARDS = boards(unpacked(STORED).results)
 
 
 @pytest.mark.parametrize("shown", [False, True])
 def test_what_is_not_shown_is_nowhere_called_certain(shown: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     score = Estimate(0.5, 0.1 if shown else -0.1, 1.1)
-    monkeypatch.setattr(Board, "judged", lambda *_, **__: score)
+    monkeypatch.setattr(Board, "evaluated", lambda *_, **__: score)
     monkeypatch.setattr(Board, "score", lambda *_, **__: score)
     worlds = {world_title(one.task.env) for one in standing(BOARDS)}
     assert score_text(score) == f"0.50 [{score.low:.2f}, 1.10]"
@@ -42,7 +42,7 @@ def test_what_is_not_shown_is_nowhere_called_certain(shown: bool, monkeypatch: p
     assert not re.search(r" from \d+ on", told)
     assert bool(answers.cheapest(BOARDS)) is shown
     assert (
-        "though there it is not shown to beat an agent alone" in answers.learns(unpacked(KEPT).results)
+        "though there it is not shown to beat an agent alone" in answers.learns(unpacked(STORED).results)
     ) is not shown
     gained, _, lost = summary.together().partition("no agent here is shown to gain in ")
     gained = gained.partition("being together still pays in ")[2]

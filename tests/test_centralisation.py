@@ -82,7 +82,7 @@ def test_policies_of_the_package_say_whether_they_pool(name: str, monkeypatch: p
     if not made.needs_truth:
         found = one.find_sharing()
         assert bool(found) == made.centralised
-        monkeypatch.setattr(one, "pooling", lambda: found)  # once is enough
+        monkeypatch.setattr(one, "find_sharing", lambda: found)  # once is enough
         agents_are_decentralised(one)
 
 
@@ -510,7 +510,7 @@ def test_a_copy_for_each_agent_is_an_agent_alone() -> None:
     plain = taciturn.simulate(world, ThompsonSampling(), seed=4, fast=False).metrics["regret"]
     # Student's statistic beyond 4 has a probability below 1e-4 with 78 degrees of freedom.
     assert abs(first.mean() - plain.mean()) < 4.1 * np.hypot(first.std(), plain.std()) / 39**0.5
-    assert isinstance(bring("test_pooling:Alone"), Separate)
+    assert isinstance(bring("test_centralisation:Alone"), Separate)
     assert isinstance(bring(Alone()), Separate)
 
 
@@ -581,13 +581,13 @@ def test_a_copy_knows_its_own_replica_of_the_catalogue_and_no_hook_of_all() -> N
     ("policy", "task", "centralised"),
     [
         ("CentralisedOracle", "FederatedBandit-v0/standard", True),
-        ("test_pooling:SharedTable", "GossipBandit-v0/brief", True),
-        ("test_pooling:Reader", "FederatedBandit-v0/standard", True),
+        ("test_centralisation:SharedTable", "GossipBandit-v0/brief", True),
+        ("test_centralisation:Reader", "FederatedBandit-v0/standard", True),
         ("IsolatedThompson", "GossipBandit-v0/standard", False),
         ("HoldTheBest", "GossipBandit-v0/standard", False),
         ("CentralisedHoldTheBest", "SocialBandit-v0/standard", True),
         ("Listener", "GossipBandit-v0/standard", False),
-        ("test_pooling:OneOfSome", "GossipBandit-v0/standard", False),
+        ("test_centralisation:OneOfSome", "GossipBandit-v0/standard", False),
     ],
 )
 def test_a_task_is_played_and_marked(policy: str, task: str, centralised: bool, command: Any) -> None:
@@ -626,7 +626,7 @@ def test_a_cell_of_the_benchmark_carries_the_outcome(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(kinds, "how_centralised", how_centralised)
     small = {"num_agents": 3, "num_arms": 5, "horizon": 20}
-    for policy, centralised in (("test_pooling:UndeclaredOracle", 1.0), ("test_pooling:Alone", 0.0), ("UCB1", 0.0)):
+    for policy, centralised in (("test_centralisation:UndeclaredOracle", 1.0), ("test_centralisation:Alone", 0.0), ("UCB1", 0.0)):
         one = {
             "env": "federated_bandit_v0",
             "env_params": small,

@@ -44,7 +44,7 @@ def test_what_is_not_shown_is_nowhere_called_certain(shown: bool, monkeypatch: p
     assert (
         "though there it is not shown to beat an agent alone" in answers.learns(unpacked(STORED).results)
     ) is not shown
-    gained, _, lost = summary.together().partition("no agent here is shown to gain in ")
+    gained, _, lost = " ".join(summary.together().split()).partition("no agent here is shown to gain in ")
     gained = gained.partition("being together still pays in ")[2]
     assert [one.strip(" ;.") for one in (gained, lost.partition(".")[0])].index("none") == shown
 

@@ -224,7 +224,7 @@ class Gossip(Tiny):
     1/2."""
 
     name = "gossip"
-    state_type, sources, acts, info_fields = Rumours, ("opinions", "clock"), "communicator", ("spread",)
+    state_type, sources, acts, info_fields = Rumours, ("opinions", "clock"), "speaker", ("spread",)
     functions = Functions(reset=begin_rumours, act=move, receive=pass_on, observe=observe_rumours)
 
     def make_roles(self) -> tuple[Role, ...]:

@@ -138,7 +138,7 @@ class Recorder:
         result = function(*given, **named)
         self.tape.recorded.setdefault((self.call, name), []).append(result)
         if (passing := self.tape.view.world.passes.get(name)) is not None:
-            self.tape.did.setdefault(self.call, []).append(np.array(passing.says(*given, **named)))
+            self.tape.did.setdefault(self.call, []).append(np.array(passing.sends(*given, **named)))
         return result
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -317,7 +317,7 @@ class Player:
         place = self.places[name] = self.places.get(name, -1) + 1
         one, two = self.feed.of(self.call, name, place)
         if passing is not None:
-            said = np.array(passing.says(*given, **named))
+            said = np.array(passing.sends(*given, **named))
             self.did.setdefault(self.call, []).append(said)
             pattern = self.feed.example(name) if one is None and two is None else one if two is None else two
             pattern = function(*given, **named) if pattern is None else pattern

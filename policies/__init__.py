@@ -61,6 +61,7 @@ from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
 from taciturn.policies.learned.shared import SharedPPO
 from taciturn.policies.learned.social import SocialQ
+from taciturn.policies.learned.trained import TrainedAgent
 from taciturn.policies.reference.arm_elimination import (
     CDPMAB,
     DDPMAB,
@@ -87,6 +88,7 @@ __all__ = [
     "Mixture", "NeuralBandit", "OneAnswerOracle", "OneStepLookAhead", "OptimalStopping", "OracleItem",
     "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice",
     "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ",
-    "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling", "Truthful",
+    "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling",
+    "TrainedAgent", "Truthful",
     "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from taciturn.policies.external.inert import Foreign, made_policy, read_normaliz
 from taciturn.policies.external.networks import Actor, Module, Scores
 from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy
 from taciturn.policies.learned.kept import load_kept
+from taciturn.policies.learned.stored import load_agent, load_pretrained
 from taciturn.policies.learned.training import one_thread
 from taciturn.policies.trust import Untrusted, trusted
 from taciturn.validation import missing_extra, shown
@@ -215,6 +216,8 @@ def load_trained(folder: str | Path, *, trust: bool = False, **parameters: Any) 
         ValueError: the folder holds no finished training, or a learner that was trained elsewhere and is not trusted.
     """
     found = Path(folder)
+    if (found / "agent.json").is_file():
+        return load_agent(found / "agent.json", **parameters)
     if (found / "learner.pkl").is_file():
         if parameters:
             raise ValueError(f"policy must be a name or a class to take {parameters}, and {found} holds a learner")
@@ -236,5 +239,6 @@ def existing(path: str | Path, what: str) -> Path:
 
 LOADERS: dict[str, Callable[..., Policy]] = {
     "sb3": load_sb3, "onnx": load_onnx, "rllib": load_rllib, "torchrl": load_torchrl, "kept": load_kept,
+    "pretrained": load_pretrained,
 }  # fmt: skip
 """`{prefix: function}` for agents named as `prefix:path`, or as `kept:name`."""

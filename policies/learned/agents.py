@@ -7,18 +7,13 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, number
-from taciturn.envs.core.preferences import heard
-from taciturn.envs.gossip_bandit.world import GossipBandit
-from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.base import Policy
 from taciturn.policies.designed.listener import one_answer
-from taciturn.policies.learned.networks import Decisions, Head, Number, Numbers, Plan, Point, Weights, forward
+from taciturn.policies.learned.networks import Decisions, Head, Number, Numbers, Point, Weights, forward
+from taciturn.policies.learned.social_features import SocialFeatures, remembers
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
 from taciturn.validation import Ints, shown
-from taciturn.wrappers.remembering import SocialMemory
 
-FADES = np.float32(0.6)
-"""What a running mean of messages keeps from turn to turn."""
 WIDE = 20.0
 """Fields with a larger range are seen by their logarithms, too."""
 
@@ -58,64 +53,6 @@ def head_of(space: gymnasium.spaces.Space[Any]) -> Head:
     if isinstance(space, gymnasium.spaces.Box) and space.is_bounded():
         return Point(space)
     raise ValueError(f"actions must be Discrete, MultiDiscrete or a bounded Box to be learned, not {shown(space)}")
-
-
-class SocialFeatures:
-    """What agents of social learning know of each option, from `SocialMemory` and what they hear now.
-
-    Of an option: mean and standard deviation of the posterior after its own signals, how far the mean is below the
-    largest, log(1 + signals), the share of messages that name it without the mechanism's bias, now, as a running mean
-    and over all messages so far, how far the running mean is below the largest, whether it holds the option, and the
-    standard deviation of the noise. In common: the share of the run that is over, log(1 + turns), log(1 + turns left),
-    whether it holds anything, and independent answers heard per agent.
-    """
-
-    size, common = 10, 5
-    scaled = True
-
-    def __init__(self, view: PublicView, role: str) -> None:
-        self._memory, known = SocialMemory(view, view.world, role), view.roles[role]
-        self._layout, self._scale, self._law = known.layout, float(view.reply_scale), view.reply_law
-        self._agents, self._ends = view.params.num_agents, float(view.horizon)
-        if not issubclass(view.world, SocialBandit):
-            self._ends *= float(view.params.rate)
-        options = known.layout.fields["own"][0]
-        self._mean = np.zeros((view.num_envs, known.num_agents, options), np.float32)
-        self._all = np.ones(view.num_envs, np.bool_)
-        self.head: Head = Plan(isinstance(known.action_space, gymnasium.spaces.Discrete))
-
-    def see(self, obs: Array, agents: Ints) -> tuple[Array, Array]:
-        memory, at, (p, q) = self._memory, (np.arange(len(agents))[:, None], agents), self._law
-        memory.hear(obs, agents, self._all)
-        known, held = memory.known(agents), memory.held(agents)
-        now = heard(self._layout, obs, self._scale)
-        told = now.received[..., None]
-        share = np.where(told > 0, (now.counts / np.maximum(told, 1) - q) / (p - q), 0.0).astype(np.float32)
-        turns, left, n = known["turns"], known["turns_left"], (known["hits"] + known["misses"]).astype(np.float32)
-        before = np.where(turns[..., None] > 0, self._mean[at], share)
-        running = self._mean[at] = FADES * before + (1 - FADES) * share
-        mean = (1 + known["hits"]) / (2 + n)
-        parts = (
-            mean, np.sqrt(mean * (1 - mean) / (3 + n)), mean - mean.max(-1, keepdims=True), np.log1p(n) / 2, share,
-            running, known["heard"], running - running.max(-1, keepdims=True),
-            held[..., None] == np.arange(n.shape[-1]), np.sqrt(known["noise"]),
-        )  # fmt: skip
-        option = np.stack(parts, -1, dtype=np.float32, casting="unsafe").reshape(-1, n.shape[-1], self.size)
-        answers = np.minimum(known["answers"] / self._agents, 2.0)
-        common = turns / max(self._ends, 1), np.log1p(turns) / 3, np.log1p(left) / 3, held >= 0, answers
-        return option, np.stack(common, -1, dtype=np.float32, casting="unsafe").reshape(-1, self.common)
-
-    def learn(self, action: Array, reward: Array, agents: Ints, done: Array) -> None:
-        self._memory.learn(action, reward, agents, ~done)
-
-    def forget(self, where: Array) -> None:
-        self._memory.forget(where)
-
-
-def remembers(view: PublicView) -> bool:
-    """Whether `SocialFeatures` fit a world."""
-    rounds = issubclass(view.world, SocialBandit)
-    return rounds or (issubclass(view.world, GossipBandit) and view.params.reward == "pull")
 
 
 class NetworkAgent(Policy):

@@ -1,7 +1,8 @@
 """Evolution strategies: learners with few weights that play whole runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -76,6 +77,84 @@ class CovarianceAdaptation:
             + self._c_mass * (best.T * self._weights) @ best
         )
         self.step *= float(np.exp(self._c_step / self._damping * (length / self._length - 1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvolutionSettings:
+    """Of a training by evolution.
+
+    Attributes:
+        runs: of each candidate in the second half of the training, all on the same instances; fewer before.
+        block: runs that are played at once.
+        population: candidates in a generation; None: as `CovarianceAdaptation` says.
+        step: the strategy's first standard deviation.
+        memory: what the mean of the last generations' means, which is the agent, keeps from one to the next.
+    """
+
+    runs: int = 2000
+    block: int = 400
+    population: int | None = None
+    step: float = 0.3
+    memory: float = 0.8
+
+    def __post_init__(self) -> None:
+        integer("block", self.block, at_least=1)
+        integer("runs", self.runs, at_least=self.block)
+        number("step", self.step, above=0)
+        number("memory", self.memory, at_least=0, below=1)
+
+
+class Evolution:
+    """A training by CMA-ES on what whole runs cost; `iterate` plays a generation.
+
+    Candidates play the same instances with the same random numbers, in the agent's own simulator where it has one
+    (`simulated`), otherwise in a practice world.
+
+    Attributes:
+        agent: has the mean of the last generations' means as weights.
+        decisions: of all runs so far.
+    """
+
+    def __init__(
+        self,
+        view: PublicView,
+        role: str,
+        agent: Any,
+        cost: Callable[[Any, Any, str, int], tuple[Floats, int]],
+        settings: EvolutionSettings,
+        seed: int,
+    ) -> None:
+        self.agent, self.decisions, self._settings, self._cost, self._role = agent, 0, settings, cost, role
+        self._rng = Streams(seed, "training")["evolution"]
+        begins = agent.first_weights(self._rng)
+        self._strategy = CovarianceAdaptation(begins, settings.step, self._rng, settings.population)
+        self._simulator: Any = agent.simulator(view)
+        self._world: Any = view.practice(settings.block) if self._simulator is None else None
+        self._sum, self._weight = np.zeros(begins.size), 0.0
+        agent.weights = begins
+
+    def iterate(self, done: float) -> dict[str, float]:
+        """A generation."""
+        blocks = max(1, round(self._settings.runs / self._settings.block * min(1.0, 2 * done)))
+        seeds = self._rng.integers(2**31, size=blocks).tolist()
+        found = [np.mean([self._played(weights, seed) for seed in seeds]) for weights in self._strategy.ask()]
+        self._strategy.tell(np.array(found))
+        keep = self._settings.memory * min(1.0, 4 * done)  # the first generations are soon forgotten
+        self._sum = keep * self._sum + self._strategy.mean
+        self._weight = keep * self._weight + 1.0
+        self.agent.weights = self._sum / self._weight
+        return {"cost": float(np.mean(found)), "step": self._strategy.step}
+
+    def _played(self, weights: Floats, seed: int) -> float:
+        """What a candidate's runs of a block cost on average."""
+        if self._simulator is not None:
+            cost, steps = self._simulator(weights, self._settings.block, seed)
+        else:
+            player = copy(self.agent)
+            player.weights = weights
+            cost, steps = self._cost(self._world, player, self._role, seed)
+        self.decisions += steps
+        return float(cost.mean())
 
 
 def adjusted(costs: Floats, instances: Floats, population: int) -> Floats:

@@ -165,7 +165,7 @@ class Plan:
     def draw(self, out: Array, w: Weights, rng: np.random.Generator | None, mask: Array | None) -> Array:
         option = drawn(out[..., 0], rng)
         adopts = np.take_along_axis(out[..., 1:], option[:, None, None], 1)[:, 0]
-        uniform = np.float32(0.5) if rng is None else rng.random(adopts.shape, dtype=np.float32)
+        uniform = np.float32(0.5) if rng is None else np.maximum(rng.random(adopts.shape, dtype=np.float32), 1e-12)
         return np.concatenate([option[:, None], adopts > np.log(uniform) - np.log1p(-uniform)], -1, dtype=np.int64)
 
     def action(self, choice: Array) -> Array:

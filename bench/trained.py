@@ -1,0 +1,88 @@
+"""Trainings by the suite's own trainer, in a folder: checkpoints, evaluations, the agent, and its curve."""
+
+import csv
+import io
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from taciturn.bench.figures import COLORS, panels, render
+from taciturn.bench.marks import Scale, scale_of
+from taciturn.bench.store import write_bytes
+from taciturn.bench.tasks import TASKS
+from taciturn.envs.core import Population
+from taciturn.policies.learned.stored import saved_agent
+from taciturn.policies.learned.trained import Judged, TrainedAgent, Training
+from taciturn.policies.trust import signed, trusted_bytes
+
+COLUMNS = (*Judged._fields, "score")
+CHECKPOINT = "training.pkl"
+
+
+def arrays(
+    world: str, seconds: float | None
+) -> Callable[[str, Population[Any], int, int, dict[str, Any], bool], Callable[[Path, Any, int, Any], None]]:
+    """A maker of trainers, as `taciturn.bench.train.train` calls them, for `TrainedAgent` in a world or task."""
+    scale = scale_of(TASKS[world]) if world in TASKS else None
+
+    def make(name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any], trust: bool) -> Any:
+        TrainedAgent(seed=seed, **settings)  # or say at once what is wrong
+
+        def run(folder: Path, steps: int | None, evaluations: int, tell: Callable[[float, str], None]) -> None:
+            made = TrainedAgent(steps, seed=seed, **settings)
+            made.role = next(iter(population.roles))
+            checkpoint = folder / "checkpoints" / CHECKPOINT
+            population.reset(seed=seed)
+            if checkpoint.exists():
+                training: Training = pickle.loads(trusted_bytes(checkpoint, trust))
+            else:
+                tell(0.0, "a first rollout, and how long it takes")
+                training = made.training(population.view(), seconds)
+                note(folder, training, scale)
+
+            def told(now: Training, judged: bool) -> None:
+                if judged:
+                    write_bytes(checkpoint, signed(pickle.dumps(now)))
+                    note(folder, now, scale)
+                tell(now.done, f"{now.method}: {now.curve[-1].steps:,} of {now.steps:,} decisions, {said(now.curve[-1], scale)}")
+
+            agent = training.run(told)
+            write_bytes(folder / "agent.json", saved_agent(agent).encode())
+            draw(folder / "curve.png", training, scale)
+
+        return run
+
+    return make
+
+
+def said(judged: Judged, scale: Scale | None) -> str:
+    """A checkpoint in words."""
+    score = "" if scale is None else f"score {scale.score(judged.mean):.3f}, "
+    return f"{score}mean {judged.mean:.4g}, median {judged.median:.4g}, worst 1% {judged.worst:.4g}"
+
+
+def note(folder: Path, training: Training, scale: Scale | None) -> None:
+    """Write `evaluations.csv`."""
+    text = io.StringIO()
+    rows = [
+        [one.steps, *(f"{x:.5g}" for x in one[1:]), "" if scale is None else f"{scale.score(one.mean):.4f}"]
+        for one in training.curve
+    ]
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *rows])
+    write_bytes(folder / "evaluations.csv", text.getvalue().encode())
+
+
+def draw(file: Path, training: Training, scale: Scale | None) -> None:
+    """Draw the curve: the mean and the median of what runs cost, and the marks of the task's scale."""
+    figure, (ax,) = panels(["Cost of a run: mean, median, and the worst 1%"])
+    steps = [one.steps / 1e6 for one in training.curve]
+    for name, line, color in (("mean", "-", COLORS[0]), ("median", "--", COLORS[2]), ("worst", ":", COLORS[1])):
+        ax.plot(steps, [getattr(one, name) for one in training.curve], line, color=color, label=name)
+    for name, mark in {} if scale is None else {"alone": scale.alone, "together": scale.together}.items():
+        ax.axhline(mark.estimate.value, color="#888888", linewidth=0.8)
+        ax.annotate(f"{name}: {mark.policy}", (steps[-1], mark.estimate.value), ha="right", va="bottom", fontsize=8)
+    ax.set_xlabel("decisions (millions)")
+    ax.set_yscale("log" if min(one.median for one in training.curve) > 0 else "linear")
+    ax.legend()
+    write_bytes(file, render(figure, "png", dpi=120))

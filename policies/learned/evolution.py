@@ -128,8 +128,8 @@ class Evolution:
         self._rng = Streams(seed, "training")["evolution"]
         begins = agent.first_weights(self._rng)
         self._strategy = CovarianceAdaptation(begins, settings.step, self._rng, settings.population)
-        self._simulator: Any = agent.simulator(view)
-        self._world: Any = view.practice(settings.block) if self._simulator is None else None
+        self._world: Any = view.practice(settings.block)
+        self._simulator: Any = agent.simulator(self._world)
         self._sum, self._weight = np.zeros(begins.size), 0.0
         agent.weights = begins
 

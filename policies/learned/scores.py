@@ -1,10 +1,11 @@
 """Agents of social learning that score options by few weights, which evolution finds."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, PublicView, number
+from taciturn.envs.core import Array, Population, PublicView, number
 from taciturn.policies.base import Policy
 from taciturn.policies.designed.listener import one_answer
 from taciturn.policies.learned.networks import drawn
@@ -52,7 +53,7 @@ class SocialScore(Policy):
             units = rng.normal(0.0, 0.3, units.shape)
         return np.concatenate([linear, units.ravel(), adopts.ravel()])
 
-    def simulator(self, view: PublicView) -> None:
+    def simulator(self, world: Population[Any]) -> None:
         """Candidates play in practice worlds."""
 
     def within(self, view: PublicView, total: float) -> dict[str, Mechanism]:

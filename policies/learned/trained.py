@@ -15,6 +15,7 @@ from taciturn.envs.core.public import Fast, has_public_schedule
 from taciturn.policies.base import Learner, Policy
 from taciturn.policies.learned.agents import NetworkAgent
 from taciturn.policies.learned.evolution import Evolution, EvolutionSettings
+from taciturn.policies.learned.plans import EvolvedPlan, EvolvedSchedule
 from taciturn.policies.learned.ppo import PPO, Settings
 from taciturn.policies.learned.scores import SocialScore
 from taciturn.validation import Floats
@@ -47,6 +48,8 @@ class Method:
 METHODS: Mapping[str, Method] = {
     "gossip_bandit": Method(measure="popularity_regret", steps=20_000_000),
     "social_bandit": Method("evolution", SocialScore, "pseudo_regret", {"step": 0.4}, 400_000_000),
+    "federated_bandit": Method("evolution", EvolvedPlan, "regret_per_agent", {"population": 12}, 10_000_000_000),
+    "arm_elimination": Method("evolution", EvolvedSchedule, "regret_per_agent", {"population": 12}, 40_000_000),
 }
 """By the environment's name; others learn by the defaults of `Method`, from the observation as it is."""
 PLAIN = Method(settings={"turns": 128, "num_envs": 64, "width": 32, "keep": 1.0, "learning_rate": 1e-3, "lam": 0.95})

@@ -30,6 +30,8 @@ class PlainFeatures:
         wide = [np.full(size, low >= 0 and high > WIDE) for size, low, high in fields.values()]
         self._wide = np.flatnonzero(np.concatenate(wide))
         self.size = view.roles[role].layout.size + self._wide.size
+        ranges = np.concatenate([np.full(size, high - low, np.float64) for size, low, high in fields.values()])
+        self.least = np.concatenate([ranges, np.log1p(ranges[self._wide])]) / 100
         self.head = head_of(space)
 
     def see(self, obs: Array, agents: Ints) -> tuple[Array, Array]:

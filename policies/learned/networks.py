@@ -38,8 +38,10 @@ def forward(w: Weights, option: Any, common: Any) -> Any:
     flat = option.reshape(rows * options, option.shape[2]) @ w["option"]
     shared = common @ w["common"] + w["option_bias"]
     first = (flat.reshape(rows, options, width) + shared[:, None]).clip(min=0)
-    largest = first.max(1) if isinstance(first, np.ndarray) else first.amax(1)
-    pooled = first.mean(1) @ w["mean"] + largest @ w["largest"] + w["again_bias"]
+    pooled = w["again_bias"]
+    if options > 1:
+        largest = first.max(1) if isinstance(first, np.ndarray) else first.amax(1)
+        pooled = first.mean(1) @ w["mean"] + largest @ w["largest"] + pooled
     again = first.reshape(rows * options, width) @ w["again"]
     second = (again.reshape(rows, options, width) + pooled[:, None]).clip(min=0)
     out = second.reshape(rows * options, width) @ w["out"] + w["out_bias"]

@@ -18,6 +18,8 @@ from taciturn.policies.learned.networks import Decisions, forward, new_weights
 from taciturn.policies.learned.training import learning, one_thread
 from taciturn.validation import Bools, Floats, Ints, missing_extra
 
+FIRST = 50
+"""Rollouts, at most, that tell how features vary."""
 CHUNK = 65_536
 """Decisions whose values are computed at once."""
 
@@ -154,10 +156,16 @@ class PPO:
         self._share()
 
     def _standardise(self) -> None:
-        """Shift and scale features to mean 0 and variance 1 in play with the first weights."""
-        option = self.play().seen.option
-        scale = 1 / np.maximum(option.std((0, 1)), 1e-3)
-        self.agent.weights |= {"shift": option.mean((0, 1)), "scale": np.minimum(scale, 100).astype(np.float32)}
+        """Shift and scale features to mean 0 and variance 1, as in play with the first weights, from a run's beginning
+        to its end if that is not too far."""
+        seen, over = list[Array](), False
+        while not over and len(seen) < FIRST:
+            rollout = self.play()
+            seen.append(rollout.seen.option[:: max(1, len(rollout.seen.option) // 2000)])
+            over = bool(rollout.ends.any())
+        option = np.concatenate(seen)
+        scale = 1 / np.maximum(option.std((0, 1)), self.agent.features.least)
+        self.agent.weights |= {"shift": option.mean((0, 1)), "scale": scale.astype(np.float32)}
 
     def iterate(self, done: float) -> dict[str, float]:
         """A rollout, and what is learned from it, when a share `done` of the training is over: the mean reward, the

@@ -10,10 +10,12 @@ import numpy as np
 from taciturn.files import content
 from taciturn.policies.base import Policy
 from taciturn.policies.learned.agents import NetworkAgent
+from taciturn.policies.learned.plans import EvolvedPlan, EvolvedSchedule
+from taciturn.policies.learned.scores import SocialScore
 from taciturn.validation import shown
 
 MOST_BYTES = 10**7
-AGENTS: dict[str, type[Policy]] = {kind.__name__: kind for kind in (NetworkAgent,)}
+AGENTS: dict[str, type[Policy]] = {kind.__name__: kind for kind in (NetworkAgent, SocialScore, EvolvedPlan, EvolvedSchedule)}
 
 
 def saved_agent(agent: Policy) -> str:

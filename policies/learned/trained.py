@@ -22,8 +22,8 @@ from taciturn.validation import Floats
 
 RUNS = 1000
 """Fresh runs of practice instances that judge a checkpoint, by their mean: rare failures decide it."""
-MARKS = 10
-"""Checkpoints of a training."""
+MARKS = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 1.0)
+"""The shares of a training after which a checkpoint is judged."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,12 @@ METHODS: Mapping[str, Method] = {
     "gossip_bandit": Method(measure="popularity_regret", steps=20_000_000),
     "social_bandit": Method("evolution", SocialScore, "pseudo_regret", {"step": 0.4}, 400_000_000),
     "federated_bandit": Method("evolution", EvolvedPlan, "regret_per_agent", {"population": 12}, 10_000_000_000),
+    "round_stopping": Method(
+        settings={
+            "num_envs": 500, "turns": 200, "width": 32, "keep": 1.0, "learning_rate": 2e-3, "lam": 0.97, "batch": 8192,
+        },
+        steps=8_000_000,
+    ),  # fmt: skip
     "arm_elimination": Method("evolution", EvolvedSchedule, "regret_per_agent", {"population": 12}, 40_000_000),
 }
 """By the environment's name; others learn by the defaults of `Method`, from the observation as it is."""
@@ -131,7 +137,7 @@ class Training:
             copied.iterate(0.0)
             count += 1
         rate = (copied.decisions - before) / (time.process_time() - start)
-        judging = MARKS * self.curve[0].seconds
+        judging = len(MARKS) * self.curve[0].seconds
         spent = time.process_time() - self._began
         return max(1, int(rate * max(seconds - judging - spent, 0.1 * seconds)))
 
@@ -159,8 +165,8 @@ class Training:
     def run(self, told: Callable[["Training", bool], None]) -> Policy:
         """Train to the end, and return the agent; `told` is called after each step with whether a checkpoint was
         judged."""
-        while len(self.curve) <= MARKS:
-            while self.done < len(self.curve) / MARKS:
+        while len(self.curve) <= len(MARKS):
+            while self.done < MARKS[len(self.curve) - 1]:
                 self._trainer.iterate(self.done)
                 told(self, False)
             self._judge()

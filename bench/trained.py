@@ -27,11 +27,15 @@ def arrays(
     scale = scale_of(TASKS[world]) if world in TASKS else None
 
     def make(name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any], trust: bool) -> Any:
-        TrainedAgent(seed=seed, **settings)  # or say at once what is wrong
+        method = {"method": settings["method"]} if "method" in settings else {}
+        own = {name: value for name, value in settings.items() if name != "method"}
+        made = TrainedAgent(seed=seed, settings=own, **method)
+        made.role = next(iter(population.roles))
+        chosen = made.chosen(population.view())
+        chosen.checked()  # or say at once what is wrong
 
         def run(folder: Path, steps: int | None, evaluations: int, tell: Callable[[float, str], None]) -> None:
-            made = TrainedAgent(steps, seed=seed, **settings)
-            made.role = next(iter(population.roles))
+            made.steps = steps
             checkpoint = folder / "checkpoints" / CHECKPOINT
             population.reset(seed=seed)
             if checkpoint.exists():
@@ -85,4 +89,4 @@ def draw(file: Path, training: Training, scale: Scale | None) -> None:
     ax.set_xlabel("decisions (millions)")
     ax.set_yscale("log" if min(one.median for one in training.curve) > 0 else "linear")
     ax.legend()
-    write_bytes(file, render(figure, "png", dpi=120))
+    write_bytes(file, render(figure, "png"))

@@ -4,7 +4,7 @@ import copy
 import pickle
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,7 +33,8 @@ class Method:
     Attributes:
         name: "ppo" or "evolution".
         agent: the class of the agent.
-        measure: what a run costs, a measure of the environment of which less is better; None: minus its return.
+        measure: what a run costs, a measure of the environment, with a minus in front if more of it is better; None:
+            minus the run's return.
         settings: of the method that differ from its defaults.
         steps: decisions of a usual training.
     """
@@ -44,18 +45,34 @@ class Method:
     settings: Mapping[str, Any] = field(default_factory=dict)
     steps: int = 2_000_000
 
+    def checked(self) -> Settings | EvolutionSettings:
+        """The settings; ValueError if one is unknown or out of range."""
+        kind = Settings if self.name == "ppo" else EvolutionSettings
+        known = [one.name for one in fields(kind)]
+        for name in self.settings:
+            if name not in known:
+                raise ValueError(f"settings of {self.name} must be among {', '.join(known)}, and {name!r} is not")
+        return kind(**self.settings)
+
 
 METHODS: Mapping[str, Method] = {
     "gossip_bandit": Method(measure="popularity_regret", steps=20_000_000),
     "social_bandit": Method("evolution", SocialScore, "pseudo_regret", {"step": 0.4}, 400_000_000),
     "federated_bandit": Method("evolution", EvolvedPlan, "regret_per_agent", {"population": 12}, 10_000_000_000),
     "round_stopping": Method(
+        measure="-rate",
         settings={
-            "num_envs": 500, "turns": 200, "width": 32, "keep": 1.0, "learning_rate": 2e-3, "lam": 0.97, "batch": 8192,
+            "num_envs": 500, "turns": 200, "width": 32, "keep": 1.0, "learning_rate": 3e-3, "lam": 0.97, "batch": 8192,
         },
         steps=8_000_000,
     ),  # fmt: skip
-    "arm_elimination": Method("evolution", EvolvedSchedule, "regret_per_agent", {"population": 12}, 40_000_000),
+    "arm_elimination": Method(
+        "evolution",
+        EvolvedSchedule,
+        "regret_per_agent",
+        {"population": 12, "runs": 12_000, "block": 2000, "memory": 0.9},
+        80_000_000,
+    ),
 }
 """By the environment's name; others learn by the defaults of `Method`, from the observation as it is."""
 PLAIN = Method(settings={"turns": 128, "num_envs": 64, "width": 32, "keep": 1.0, "learning_rate": 1e-3, "lam": 0.95})
@@ -89,7 +106,10 @@ def costs(world: Population[Any], agent: Policy, role: str, seed: int, measure: 
         reward = rollout.play().reward
         steps += live * reward.shape[1]
         earned += reward.mean(1)
-    return (-earned if measure is None else np.asarray(world.measure(measure), np.float64)), steps
+    if measure is None:
+        return -earned, steps
+    found = np.asarray(world.measure(measure.removeprefix("-")), np.float64)
+    return (-found if measure.startswith("-") else found), steps
 
 
 class Training:
@@ -116,9 +136,9 @@ class Training:
         self._role, self._method = role, method
         agent = method.agent()
         self._trainer: PPO | Evolution = (
-            PPO(view, role, agent, Settings(**method.settings), seed)  # type: ignore[arg-type]
+            PPO(view, role, agent, method.checked(), seed)  # type: ignore[arg-type]
             if method.name == "ppo"
-            else Evolution(view, role, agent, partial(costs, measure=method.measure), EvolutionSettings(**method.settings), seed)
+            else Evolution(view, role, agent, partial(costs, measure=method.measure), method.checked(), seed)  # type: ignore[arg-type]
         )
         self._judges: Population[Any] = view.practice(RUNS)
         self._judges.purpose = "selection"

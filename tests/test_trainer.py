@@ -245,6 +245,17 @@ def test_a_plain_world_is_learned_from_its_rewards() -> None:
     assert np.isfinite(run.metrics["rate"]).all()
 
 
+def test_a_world_from_outside_is_learned_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 12 guesses an agent alone gets 12 x 0.7 = 8.4 right; the votes of four tell more."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / "plugin")
+    params = {"num_agents": 4, "horizon": 12}
+    folder = train("rumour:rumour_v0", steps=150_000, params=params, out=tmp_path / "rumour")
+    from rumour import rumour_v0
+
+    run = taciturn.simulate(rumour_v0.population(400, **params), bring(str(folder)), seed=0)
+    assert run.metrics["right"].mean() > 8.8
+
+
 def test_scores_are_equivariant() -> None:
     """Without draws, a renumbered observation gives a renumbered plan."""
     world = social_bandit_v0.population(40, num_agents=5, num_options=4, horizon=6)

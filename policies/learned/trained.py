@@ -75,7 +75,9 @@ METHODS: Mapping[str, Method] = {
     ),
 }
 """By the environment's name; others learn by the defaults of `Method`, from the observation as it is."""
-PLAIN = Method(settings={"turns": 128, "num_envs": 64, "width": 32, "keep": 1.0, "learning_rate": 1e-3, "lam": 0.95})
+PLAIN = Method(
+    settings={"turns": 32, "num_envs": 64, "width": 32, "batch": 2048, "keep": 1.0, "learning_rate": 3e-3, "lam": 0.95}
+)
 
 
 def method_of(view: PublicView) -> Method:

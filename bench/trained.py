@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from taciturn.bench.figures import COLORS, panels, render
 from taciturn.bench.marks import Scale, scale_of
 from taciturn.bench.store import write_bytes
-from taciturn.bench.tasks import TASKS
+from taciturn.bench.tasks import TASKS, sign
 from taciturn.envs.core import Population
 from taciturn.policies.learned.stored import saved_agent
 from taciturn.policies.learned.trained import Judged, TrainedAgent, Training
@@ -24,13 +26,16 @@ def arrays(
     world: str, seconds: float | None
 ) -> Callable[[str, Population[Any], int, int, dict[str, Any], bool], Callable[[Path, Any, int, Any], None]]:
     """A maker of trainers, as `taciturn.bench.train.train` calls them, for `TrainedAgent` in a world or task."""
-    scale = scale_of(TASKS[world]) if world in TASKS else None
+    task = TASKS.get(world)
+    scale = None if task is None else scale_of(task)
 
     def make(name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any], trust: bool) -> Any:
         method = {"method": settings["method"]} if "method" in settings else {}
         own = {name: value for name, value in settings.items() if name != "method"}
         made = TrainedAgent(seed=seed, settings=own, **method)
         made.role = next(iter(population.roles))
+        if task is not None:
+            made.measure = "-" * (sign(task.measure) > 0) + task.measure
         chosen = made.chosen(population.view())
         chosen.checked()  # or say at once what is wrong
 
@@ -60,9 +65,15 @@ def arrays(
     return make
 
 
+def score_of(judged: Judged, scale: Scale) -> float:
+    """The score of a checkpoint; where more of the measure is better, it cost minus that."""
+    higher = scale.together.estimate.value > scale.alone.estimate.value
+    return float(scale.score(np.array(-judged.mean if higher else judged.mean)))
+
+
 def said(judged: Judged, scale: Scale | None) -> str:
     """A checkpoint in words."""
-    score = "" if scale is None else f"score {scale.score(judged.mean):.3f}, "
+    score = "" if scale is None else f"score {score_of(judged, scale):.3f}, "
     return f"{score}mean {judged.mean:.4g}, median {judged.median:.4g}, worst 1% {judged.worst:.4g}"
 
 
@@ -70,7 +81,7 @@ def note(folder: Path, training: Training, scale: Scale | None) -> None:
     """Write `evaluations.csv`."""
     text = io.StringIO()
     rows = [
-        [one.steps, *(f"{x:.5g}" for x in one[1:]), "" if scale is None else f"{scale.score(one.mean):.4f}"]
+        [one.steps, *(f"{x:.5g}" for x in one[1:]), "" if scale is None else f"{score_of(one, scale):.4f}"]
         for one in training.curve
     ]
     csv.writer(text, lineterminator="\n").writerows([COLUMNS, *rows])
@@ -79,14 +90,15 @@ def note(folder: Path, training: Training, scale: Scale | None) -> None:
 
 def draw(file: Path, training: Training, scale: Scale | None) -> None:
     """Draw the curve: the mean and the median of what runs cost, and the marks of the task's scale."""
-    figure, (ax,) = panels(["Cost of a run: mean, median, and the worst 1%"])
+    measure = (training.measure or "minus the return").removeprefix("-")
+    figure, (ax,) = panels([f"{measure} of a run: mean, median, and the worst 1%"])
     steps = [one.steps / 1e6 for one in training.curve]
     for name, line, color in (("mean", "-", COLORS[0]), ("median", "--", COLORS[2]), ("worst", ":", COLORS[1])):
-        ax.plot(steps, [getattr(one, name) for one in training.curve], line, color=color, label=name)
+        ax.plot(steps, [abs(getattr(one, name)) for one in training.curve], line, color=color, label=name)
     for name, mark in {} if scale is None else {"alone": scale.alone, "together": scale.together}.items():
-        ax.axhline(mark.estimate.value, color="#888888", linewidth=0.8)
-        ax.annotate(f"{name}: {mark.policy}", (steps[-1], mark.estimate.value), ha="right", va="bottom", fontsize=8)
+        value = abs(mark.estimate.value)
+        ax.axhline(value, color="#888888", linewidth=0.8)
+        ax.annotate(f"{name}: {mark.policy}", (steps[-1], value), ha="right", va="bottom", fontsize=8)
     ax.set_xlabel("decisions (millions)")
-    ax.set_yscale("log" if min(one.median for one in training.curve) > 0 else "linear")
     ax.legend()
     write_bytes(file, render(figure, "png"))

@@ -4,7 +4,7 @@ import copy
 import pickle
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -110,7 +110,7 @@ def costs(world: Population[Any], agent: Policy, role: str, seed: int, measure: 
         earned += reward.mean(1)
     if measure is None:
         return -earned, steps
-    found = np.asarray(world.measure(measure.removeprefix("-")), np.float64)
+    found = np.asarray(world.outcome()[measure.removeprefix("-")], np.float64)
     return (-found if measure.startswith("-") else found), steps
 
 
@@ -180,6 +180,11 @@ class Training:
         return self._method.name
 
     @property
+    def measure(self) -> str | None:
+        """What judges checkpoints, see `Method`."""
+        return self._method.measure
+
+    @property
     def done(self) -> float:
         """The share of the training that is over."""
         return min(1.0, self._trainer.decisions / self.steps)
@@ -238,13 +243,14 @@ class TrainedAgent(Learner):
         self.method = None if method is None else choice("method", method, ("ppo", "evolution"))
         self.settings, self.seed = dict(settings or {}), integer("seed", seed, at_least=0)
         self._agent: Any = None
+        self.measure: str | None = None  # that judges checkpoints; None: that of the method
 
     def chosen(self, view: PublicView) -> Method:
         """The method with this learner's settings."""
         usual = method_of(view)
         if self.method is not None and self.method != usual.name:
             usual = PLAIN if self.method == "ppo" else Method("evolution")
-        return Method(usual.name, usual.agent, usual.measure, {**usual.settings, **self.settings}, usual.steps)
+        return replace(usual, measure=self.measure or usual.measure, settings={**usual.settings, **self.settings})
 
     def training(self, view: PublicView, seconds: float | None = None) -> Training:
         """A training that has not begun, of so many CPU `seconds` if given."""

@@ -57,7 +57,7 @@ def arrays(
                 tell(now.done, f"{now.method}: {now.curve[-1].steps:,} of {now.steps:,} decisions, {said(now.curve[-1], scale)}")
 
             agent = training.run(told)
-            write_bytes(folder / "agent.json", saved_agent(agent).encode())
+            write_bytes(folder / "agent.json", saved_agent(agent, task=world, seed=seed, steps=training.steps).encode())
             draw(folder / "curve.png", training, scale)
 
         return run

@@ -55,8 +55,6 @@ from taciturn.policies.designed.recommender import BlockListener, LogisticBandit
 from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds
 from taciturn.policies.designed.social import HoldTheBest, HoldTheBestTogether
 from taciturn.policies.designed.speaking import ConstantLevel, LevelPlan
-from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
-from taciturn.policies.learned.messengers import LearnedListener, LearnedPlan
 from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
 from taciturn.policies.learned.shared import SharedPPO
@@ -83,8 +81,7 @@ __all__ = [
     "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse", "FixedCount",
     "FlatRate", "FollowMajority", "Fraction", "FreeRider", "Genie", "GosInE", "GossipUCB",
     "GrowingSchedule", "Hedge", "HoldTheBest", "HoldTheBestTogether", "HorizonKLUCB", "InformedPlatform",
-    "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedElimination", "LearnedListener",
-    "LearnedPlan", "LearnedPulls", "LearnedStopping", "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit",
+    "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedStopping", "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit",
     "Mixture", "NeuralBandit", "OneAnswerOracle", "OneStepLookAhead", "OptimalStopping", "OracleItem",
     "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PooledKLUCB", "PooledLogistic", "PostedPrice",
     "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent", "SocialQ",

@@ -16,7 +16,6 @@ from taciturn.policies import Random
 from taciturn.policies.designed.federated_bandit import DividedPlan
 from taciturn.policies.learned import networks, social_features
 from taciturn.policies.learned.agents import NetworkAgent
-from taciturn.policies.learned.evolution import CovarianceAdaptation
 from taciturn.policies.learned.networks import forward, new_weights
 from taciturn.policies.learned.plans import EvolvedPlan
 from taciturn.policies.learned.ppo import PPO, Settings, own_turn_advantages
@@ -146,14 +145,6 @@ def test_features_are_those_of_the_memory(make: Any, compiled: bool, monkeypatch
         features.learn(action, step.reward, agents, ~live)
         seen = step.observation
     assert heard > 0.1
-
-
-def test_evolution_finds_the_least_of_a_quadratic() -> None:
-    strategy, centre = CovarianceAdaptation(np.zeros(5), 0.5, np.random.default_rng(0)), np.arange(5.0)
-    scale = 10.0 ** np.arange(5)
-    for _ in range(250):
-        strategy.tell((scale * (strategy.ask() - centre) ** 2).sum(1))
-    assert np.abs(strategy.mean - centre).max() < 1e-4
 
 
 def weights_of(agent: Any) -> dict[str, Any]:

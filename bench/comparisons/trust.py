@@ -34,7 +34,7 @@ class Speaker(NamedTuple):
     """An agent, how it is trusted with others' data, and where its settings come from.
 
     Attributes:
-        kind: "designed", "published" or "learned".
+        kind: "designed" or "published".
         policy: its name.
         trust: one of `TRUSTED`.
         settings: the name under which a search chose its settings; empty: it has none.
@@ -42,7 +42,6 @@ class Speaker(NamedTuple):
         mechanism: what stands on the channel at a total, as text with its epsilon; empty: as the agent says, or as it
             does best.
         world: parameters of the world that differ for it.
-        kept: the name of its kept trainings, of which each seed plays one.
     """
 
     kind: str
@@ -52,7 +51,6 @@ class Speaker(NamedTuple):
     own: Mapping[str, Any] = MappingProxyType({})
     mechanism: str = ""
     world: Mapping[str, Any] = MappingProxyType({})
-    kept: str = ""
 
 
 def with_trust(policy: str, *trusted: str, **world: Any) -> list[Speaker]:
@@ -70,7 +68,6 @@ SPEAKERS: dict[str, list[Speaker]] = {
     "federated_bandit_v0": [
         Speaker("designed", "DividedPlan", LOCAL, "DividedPlan"),
         *with_trust("PublicPlan", LOCAL, DISTRIBUTED, CENTRAL),
-        Speaker("learned", "LearnedPlan", LOCAL, kept="federated"),
         Speaker("published", "CDPMAB", LOCAL, "CDPMAB", mechanism="Laplace:{}"),
         Speaker("published", "CDPMAB", CENTRAL, "CDPMAB", mechanism="CentralSum:Laplace:{}"),
     ],
@@ -81,12 +78,10 @@ SPEAKERS: dict[str, list[Speaker]] = {
     ],
     "gossip_bandit_v0": [
         *with_trust("Listener", LOCAL, SHUFFLE),
-        Speaker("learned", "LearnedListener", LOCAL, kept="gossip"),
         Speaker("published", "PPCL", LOCAL, "PPCL"),
     ],
     "social_bandit_v0": [
         Speaker("designed", "Listener", LOCAL, "Listener"),
-        Speaker("learned", "LearnedListener", LOCAL, kept="social"),
         Speaker("published", "PrivateSocialLearning", LOCAL, "PrivateSocialLearning"),
     ],
     "recommender_v0": [  # a third party merges the answers, and adds the noise
@@ -171,10 +166,7 @@ class TrustStudy(Study):
         asked = cell.config
         speaker = SPEAKERS[asked["env"]][asked["speaker"]]
         task = task_of(asked["env"], asked["size"], asked["total"])
-        if speaker.kept:
-            agent = bring(f"kept:{speaker.kept}-{cell.seed}")
-        else:
-            agent = bring(speaker.policy, **asked["policy_params"])
+        agent = bring(speaker.policy, **asked["policy_params"])
         one = task_config(task, speaker.policy, **speaker.world)
         ways = ways_of(task, speaker, agent, one, cell.seed)
         found, _ = first_within(task, agent, one, asked["runs"], cell.seed, ways)

@@ -14,7 +14,6 @@ from taciturn.policies.external import onnx_files
 from taciturn.policies.external.inert import Foreign, made_policy, read_normalizer
 from taciturn.policies.external.networks import Actor, Module, Scores
 from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy
-from taciturn.policies.learned.kept import load_kept
 from taciturn.policies.learned.stored import load_agent, load_pretrained
 from taciturn.policies.learned.training import one_thread
 from taciturn.policies.trust import Untrusted, trusted
@@ -238,7 +237,6 @@ def existing(path: str | Path, what: str) -> Path:
 
 
 LOADERS: dict[str, Callable[..., Policy]] = {
-    "sb3": load_sb3, "onnx": load_onnx, "rllib": load_rllib, "torchrl": load_torchrl, "kept": load_kept,
-    "pretrained": load_pretrained,
+    "sb3": load_sb3, "onnx": load_onnx, "rllib": load_rllib, "torchrl": load_torchrl, "pretrained": load_pretrained,
 }  # fmt: skip
-"""`{prefix: function}` for agents named as `prefix:path`, or as `kept:name`."""
+"""`{prefix: function}` for agents named as `prefix:path`, or as `pretrained:name`."""

@@ -1,15 +1,14 @@
 """Evolution strategies: learners with few weights that play whole runs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population, PublicView, Streams, integer, number
-from taciturn.policies.base import Learner
-from taciturn.validation import Floats, mapping
+from taciturn.envs.core import Array, PublicView, Streams, integer, number
+from taciturn.validation import Floats
 
 
 class CovarianceAdaptation:
@@ -155,111 +154,3 @@ class Evolution:
             cost, steps = self._cost(self._world, player, self._role, seed)
         self.decisions += steps
         return float(cost.mean())
-
-
-def adjusted(costs: Floats, instances: Floats, population: int) -> Floats:
-    """The costs of `population` candidates, each of an equal share of the runs, if all had played average instances.
-
-    Analysis of covariance (Fisher 1932): the costs [B] are regressed on the candidates and on what the instances
-    [B, n] are, and a candidate's cost is its part of that, plus the mean of the rest.
-    """
-    own = np.repeat(np.eye(population), len(costs) // population, axis=0)
-    centred = instances - instances.mean(0)
-    found, *_ = np.linalg.lstsq(np.concatenate([own, centred], 1), costs, rcond=None)
-    return np.asarray(found[:population])
-
-
-class Evolved(Learner):
-    """Base of the learners whose few weights an evolution strategy finds (`CovarianceAdaptation`).
-
-    The candidates of a generation play side by side in practice worlds, each in `replicas` runs of its own, and their
-    costs are compared by the world's measure, `adjusted` for how hard the runs were: by the sorted qualities of the
-    options, and their products with the best one. The measure is a regret, which depends on these qualities too: agents
-    do not know them, and training reads them where acting does not. The weights are the strategy's mean after the last
-    generation.
-
-    Attributes:
-        history: the mean cost of the candidates of each generation.
-
-    Class attributes:
-        initial: `{name: value}` of the weights with which training begins.
-        measures: what training lowers, `{name of the world: measure}`.
-    """
-
-    initial: ClassVar[Mapping[str, float]] = {}
-    measures: ClassVar[Mapping[str, str]] = {}
-
-    def __init__(
-        self,
-        generations: int,
-        replicas: int,
-        step: float,
-        weights: Mapping[str, float] | None,
-        seed: int,
-    ) -> None:
-        self.generations = integer("generations", generations, at_least=1)
-        self.replicas = integer("replicas", replicas, at_least=2)
-        self.step = number("step", step, above=0)
-        given = mapping("weights", weights)
-        if weights is not None and given.keys() != self.initial.keys():
-            raise ValueError(
-                f"weights must name exactly {', '.join(self.initial)}, not {', '.join(given) or 'nothing'}"
-            )
-        self.weights = None if weights is None else {k: number(f"weights[{k!r}]", x) for k, x in given.items()}
-        self.seed = integer("seed", seed, at_least=0)
-        self.history: list[float] = []
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if not name.startswith("_")}
-
-    def begin(self, view: PublicView) -> None:
-        self.check(view)
-        if self.weights is None:
-            rng = self.rng
-            self.fit(view)
-            self.rng = rng  # the run's, not that of training
-        self.look(view)
-
-    def check(self, view: PublicView) -> None:
-        """Raise ValueError if the policy cannot act in `view`."""
-        raise NotImplementedError
-
-    def look(self, view: PublicView) -> None:
-        """Read what acting with `weights` needs of the view, and clear the memory of earlier runs."""
-        raise NotImplementedError
-
-    def fit(self, view: PublicView) -> None:
-        """Train in practice worlds like `view`, with the same mechanisms on its channels."""
-        self.check(view)
-        rng = Streams(self.seed, "training")["evolution"]
-        strategy = CovarianceAdaptation(np.array([*self.initial.values()]), self.step, rng)
-        world = self.practice(view, self.replicas * strategy.population)
-        self.history = []
-        for generation in range(self.generations):
-            costs = self._costs(world, strategy.ask(), int(rng.integers(2**31)))
-            strategy.tell(costs)
-            self.history.append(float(costs.mean()))
-            if self.progress is not None:
-                self.progress((generation + 1) / self.generations)
-        self.weights = dict(zip(self.initial, strategy.mean.tolist(), strict=True))
-
-    def practice(self, view: PublicView, num_envs: int) -> Population[Any]:
-        """The worlds in which it trains."""
-        return view.practice(num_envs)
-
-    def qualities(self, world: Population[Any]) -> Floats:
-        """The options' qualities in practice worlds, [B, K]."""
-        found: Floats = world.state.qualities
-        return found
-
-    def _costs(self, world: Population[Any], candidates: Floats, seed: int) -> Floats:
-        """What the candidates [lambda, n] cost in runs of the practice world, [lambda]."""
-        player: Any = copy(self)
-        each = np.repeat(candidates, self.replicas, axis=0)
-        player.weights = dict(zip(self.initial, each.T, strict=True))
-        world.reset(seed=seed)
-        player.reset(world, world.stream("policy"), self.role)
-        world.advance(player)
-        qualities = -np.sort(-self.qualities(world), axis=1)
-        instances = np.concatenate([qualities, qualities * qualities[:, :1]], 1)
-        return adjusted(world.measure(self.measures[world.name]), instances, len(candidates))

@@ -18,12 +18,13 @@ MOST_BYTES = 10**7
 AGENTS: dict[str, type[Policy]] = {kind.__name__: kind for kind in (NetworkAgent, SocialScore, EvolvedPlan, EvolvedSchedule)}
 
 
-def saved_agent(agent: Policy) -> str:
-    """A trained agent as JSON: its class and its parameters, weights among them."""
+def saved_agent(agent: Policy, **about: Any) -> str:
+    """A trained agent as JSON: its class and its parameters, weights among them, and what is said `about` its
+    training."""
     given: Any = agent
     names = [name for name in type(agent).__init__.__code__.co_varnames[1:] if name in vars(given)]
     parameters = {name: plain(getattr(given, name)) for name in names}
-    return json.dumps({"agent": type(agent).__name__, "parameters": parameters}) + "\n"
+    return json.dumps({"agent": type(agent).__name__, "training": about, "parameters": parameters}) + "\n"
 
 
 def plain(value: Any) -> Any:
@@ -49,10 +50,20 @@ def load_agent(file: Path, **parameters: Any) -> Policy:
     return kind(**own | parameters)
 
 
-def pretrained_agents() -> dict[str, Path]:
-    """`{name: file}` of the trainings that come with the package; the last part of a name is the training's seed."""
+def pretrained_files() -> dict[str, Path]:
+    """`{name: file}` of the agents whose trainings come with the package."""
     folder = Path(str(files("taciturn.policies.learned"))) / "pretrained"
     return {file.stem: file for file in sorted(folder.glob("*.json"))}
+
+
+def pretrained_agents() -> dict[str, dict[str, Any]]:
+    """`{name: {"task", "budget", "seed"}}` of these agents; without a privacy budget it is "none"."""
+    found = {}
+    for name, file in pretrained_files().items():
+        about = json.loads(content(file, MOST_BYTES))["training"]
+        task, _, budget = about["task"].partition("@")
+        found[name] = {"task": task, "budget": budget or "none", "seed": about["seed"]}
+    return found
 
 
 def load_pretrained(name: str, **parameters: Any) -> Policy:
@@ -61,7 +72,7 @@ def load_pretrained(name: str, **parameters: Any) -> Policy:
     Raises:
         ValueError: none is called that.
     """
-    known = pretrained_agents()
+    known = pretrained_files()
     if name not in known:
         raise ValueError(f"policy pretrained:NAME must name one of {', '.join(known)}, not {shown(name)}")
     return load_agent(known[name], **parameters)

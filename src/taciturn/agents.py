@@ -39,7 +39,7 @@ def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameter
               TensorDict, or an RLModule of RLlib (`taciturn.policies.external.networks`);
             - a file saved by a library: `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`,
               or a folder of `taciturn train` (`./Random`, if it has the name of a policy);
-            - `kept:NAME`, a messenger whose training comes with the package (`docs/messengers.md`).
+            - `pretrained:NAME`, an agent whose training comes with the package (`docs/learning.md`).
         trust: whether code in a file may run when it is loaded; the environment variable `TACITURN_TRUST=1` allows it
             for all files.
         separate: whether to play a copy for each agent, whatever the class says.
@@ -91,7 +91,7 @@ def bring_all(agents: Any) -> Any:
 
 def is_folder(name: str) -> bool:
     """Whether a name is that of a saved agent's folder. Policies of `taciturn list` come first, in any case, and so do
-    `kept:NAME`, `module:Class` and the like: a folder with such a name is written `./Random`."""
+    `pretrained:NAME`, `module:Class` and the like: a folder with such a name is written `./Random`."""
     known = {one.casefold() for one in (*own_policies(), *POLICY_PLUGINS.entries)}
     prefix, colon, _ = name.partition(":")
     if name.casefold() in known or prefix in LOADERS or (colon and not {"/", "\\"} & {*name}):
@@ -106,7 +106,7 @@ def saved_at(name: str) -> Path | None:
     """The file or folder that a saved agent's name gives; None for any other name."""
     prefix, _, rest = name.partition(":")
     if prefix in LOADERS:
-        return None if prefix == "kept" else Path(rest).expanduser()
+        return None if prefix == "pretrained" else Path(rest).expanduser()
     return Path(name) if is_folder(name) else None
 
 
@@ -140,6 +140,6 @@ def _named(name: str, parameters: dict[str, Any], trust: bool) -> Any:
             raise ValueError(
                 f"policy {known} takes its parameters by name, such as --set policy.{first}={rest}, not {name}"
             ) from error
-        kinds = ", ".join(f"{kind}:{'NAME' if kind == 'kept' else 'PATH'}" for kind in LOADERS)
+        kinds = ", ".join(f"{kind}:{'NAME' if kind == 'pretrained' else 'PATH'}" for kind in LOADERS)
         raise ValueError(f"policy must be a name, module:Class or one of {kinds}: {error}") from error
     return _brought(found, parameters, trust)

@@ -17,14 +17,14 @@ ALSO = {"worlds": "environments", "envs": "environments", "agents": "policies", 
 
 def list_(
     kind: Annotated[
-        str | None, Argument(help="environments, policies, kept, mechanisms, tasks, studies or figures (default: all).")
+        str | None, Argument(help="environments, policies, pretrained, mechanisms, tasks, studies or figures (default: all).")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the environments, policies, kept trainings of learners, mechanisms, tasks, studies and figures."""
+    """List the environments, policies, pretrained agents, mechanisms, tasks, studies and figures."""
     from taciturn.bench.catalogue import figures, load_studies
     from taciturn.bench.tasks import NO_LIMIT, PROTECTED, TASKS
-    from taciturn.policies.learned.kept import kept_agents
+    from taciturn.policies.learned.stored import pretrained_agents
 
     studies, known = load_studies(), worlds()
     told = {
@@ -35,7 +35,7 @@ def list_(
             + " Its agents share a mind." * (policy.pools is True)
             for name, policy in policies().items()
         },
-        "kept": {f"kept:{name}": f"{one['policy']}, trained for {one['task']}" for name, one in kept_agents().items()},
+        "pretrained": {f"pretrained:{name}": f"trained for {one['task']}, privacy budget {one['budget']}" for name, one in pretrained_agents().items()},
         "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
         "tasks": {
             id_: task.variant.what + "; at totals of epsilon: @10, @3, @1" * (task.env in PROTECTED)
@@ -54,6 +54,8 @@ def list_(
     chosen = list(told) if kind is None else [kind]
     if as_json:
         found: dict[str, Any] = {name: told[name] for name in chosen}
+        if "pretrained" in found:
+            found["pretrained"] = [{"name": name, **one} for name, one in pretrained_agents().items()]
         if "tasks" in found:
             from taciturn.bench.marks import described
 

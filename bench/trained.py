@@ -29,7 +29,9 @@ def arrays(
     task = TASKS.get(world)
     scale = None if task is None else scale_of(task)
 
-    def make(name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any], trust: bool) -> Any:
+    def make(
+        name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any], trust: bool
+    ) -> Any:
         method = {"method": settings["method"]} if "method" in settings else {}
         own = {name: value for name, value in settings.items() if name != "method"}
         made = TrainedAgent(seed=seed, settings=own, **method)
@@ -54,7 +56,10 @@ def arrays(
                 if judged:
                     write_bytes(checkpoint, signed(pickle.dumps(now)))
                     note(folder, now, scale)
-                tell(now.done, f"{now.method}: {now.curve[-1].steps:,} of {now.steps:,} decisions, {said(now.curve[-1], scale)}")
+                tell(
+                    now.done,
+                    f"{now.method}: {now.curve[-1].steps:,} of {now.steps:,} decisions, {said(now.curve[-1], scale)}",
+                )
 
             agent = training.run(told)
             write_bytes(folder / "agent.json", saved_agent(agent, task=world, seed=seed, steps=training.steps).encode())

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from taciturn.envs.core import Array
 from taciturn.policies.learned.evolution import CovarianceAdaptation

@@ -56,9 +56,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
         ("gossip_bandit_v0", GOSSIP, {}),
     ),
     **dict.fromkeys(("GosInE", "Random", "PrivateSocialLearning", "Replicator"), ("social_bandit_v0", SOCIAL, {})),
-    **dict.fromkeys(
-        ("EliminationSchedule", "GrowingSchedule"), ("arm_elimination_v0", ELIMINATION, {})
-    ),
+    **dict.fromkeys(("EliminationSchedule", "GrowingSchedule"), ("arm_elimination_v0", ELIMINATION, {})),
     **dict.fromkeys(
         ("PublicPlan", "DividedPlan", "Synchronised", "FedUCB"), ("federated_bandit_v0", ARMS | {"horizon": 40}, {})
     ),

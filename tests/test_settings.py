@@ -193,7 +193,16 @@ def test_the_command_line_takes_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.yml").write_text("PPO: {settings: {gamma: 9e-1}}")
-    words = ["--algorithm", "PPO", "--steps", "8", "--out", str(tmp_path / "agent"), "--settings", str(tmp_path / "mine.yml")]
+    words = [
+        "--algorithm",
+        "PPO",
+        "--steps",
+        "8",
+        "--out",
+        str(tmp_path / "agent"),
+        "--settings",
+        str(tmp_path / "mine.yml"),
+    ]
     monkeypatch.setattr(sys, "argv", ["taciturn", "train", "round_stopping", *words])
     with pytest.raises(SystemExit):
         cli.main()

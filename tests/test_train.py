@@ -17,7 +17,6 @@ from taciturn.bench import train as training
 from taciturn.bench.train import overridden, train
 from taciturn.cli import main
 from taciturn.envs import (
-    federated_bandit_v0,
     gossip_bandit_v0,
     recommender_v0,
     round_stopping_v0,
@@ -321,7 +320,10 @@ def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     folder, small = str(tmp_path / "agent"), ["--set", "policy.n_steps=16", "--set", "policy.batch_size=64"]
     sizes = ["--steps", "128", "--num-envs", "4", "--evaluations", "1"]
     for arguments, wanted in (
-        (["train", "round_stopping", "--algorithm", "PPO", "--out", folder, *sizes, *world, *small], "steps,return,low,high\n128,"),
+        (
+            ["train", "round_stopping", "--algorithm", "PPO", "--out", folder, *sizes, *world, *small],
+            "steps,return,low,high\n128,",
+        ),
         (["run", "round_stopping", "--policy", folder, "--seeds", "3", *world], "Predictor(model=ActorCriticPolicy"),
     ):
         monkeypatch.setattr(sys, "argv", ["taciturn", *arguments])

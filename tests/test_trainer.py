@@ -101,11 +101,13 @@ def test_heads_draw_as_they_say(kind: str) -> None:
         density = -0.5 * (((choice - out[:, 0]) / spread) ** 2).sum(1) - np.log(spread).sum()
         assert np.allclose(log.numpy(), density, atol=1e-4)
         assert np.allclose((choice - out[:, 0]).std(0), spread, rtol=0.02)
-        assert (head.action(choice) >= -2).all() and (head.action(choice) <= 4).all()
+        assert (head.action(choice) >= -2).all()
+        assert (head.action(choice) <= 4).all()
         return
     cells, index, counts = np.unique(choice, axis=0, return_index=True, return_counts=True)
     chances = np.exp(log.numpy()[index])
-    assert chances.sum() == pytest.approx(1.0, abs=1e-3) and len(cells) > 4
+    assert chances.sum() == pytest.approx(1.0, abs=1e-3)
+    assert len(cells) > 4
     assert (np.abs(counts / runs - chances) < 4.9 * np.sqrt(chances / runs) + 1e-6).all()
     assert float(entropy.mean()) == pytest.approx(-(chances * np.log(chances)).sum(), abs=0.02)
     assert (head.draw(out, weights, None, mask) == head.draw(out, weights, None, mask)[0]).all()
@@ -192,7 +194,8 @@ def test_a_plan_begins_as_the_designed_one_and_its_simulator_agrees() -> None:
     played, taken = costs(world, plan, "agent", 2, "regret_per_agent")
     error = np.hypot(simulated.std() / np.sqrt(600), played.std() / np.sqrt(300))
     assert abs(simulated.mean() - played.mean()) < 5 * error
-    assert steps == 600 * 6 * 60 and taken == 300 * 6 * 60
+    assert steps == 600 * 6 * 60
+    assert taken == 300 * 6 * 60
     designed, _ = costs(world, DividedPlan(), "agent", 2, "regret_per_agent")
     assert played.mean() < designed.mean()
 
@@ -270,7 +273,8 @@ def test_scores_are_equivariant() -> None:
     distinct = (np.diff(np.sort(seen[..., :4], -1), axis=-1) > 0).all(-1)  # elsewhere options are alike
     assert np.array_equal(order[second[..., 0]][distinct], first[..., 0][distinct])
     assert np.array_equal(second[..., 1:][distinct], first[..., 1:][distinct])
-    assert distinct.sum() > 50 and len(np.unique(first[..., 0][distinct])) == 4
+    assert distinct.sum() > 50
+    assert len(np.unique(first[..., 0][distinct])) == 4
 
 
 def test_what_is_no_agent_is_refused(tmp_path: Path) -> None:
@@ -281,4 +285,6 @@ def test_what_is_no_agent_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="weights"):
         SocialScore([1.0])
     with pytest.raises(ValueError, match="like the one it was trained in"):
-        taciturn.simulate(round_stopping_v0.population(2), NetworkAgent(new_weights(np.random.default_rng(0), 3, 1, 2, 4)), seed=0)
+        taciturn.simulate(
+            round_stopping_v0.population(2), NetworkAgent(new_weights(np.random.default_rng(0), 3, 1, 2, 4)), seed=0
+        )

@@ -40,7 +40,11 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
         round_stopping_v0.population(2, **STOPPING),
     ),
     ("TabularQ", {"sessions": 2}, round_stopping_v0.population(2, **STOPPING)),
-    ("TrainedAgent", {"steps": 300, "settings": {"num_envs": 2, "turns": 20}}, round_stopping_v0.population(2, **STOPPING)),
+    (
+        "TrainedAgent",
+        {"steps": 300, "settings": {"num_envs": 2, "turns": 20}},
+        round_stopping_v0.population(2, **STOPPING),
+    ),
     ("TrainedAgent", {"steps": 300, "settings": {"num_envs": 2}}, gossip_bandit_v0.population(2, **SOCIAL)),
     ("SharedPPO", {"steps": 256, "num_envs": 2, "n_steps": 8}, gossip_bandit_v0.population(2, **SOCIAL)),
     ("SharedPPO", {"steps": 256, "num_envs": 2, "n_steps": 8}, social_bandit_v0.population(2, **SOCIAL)),

@@ -8,7 +8,7 @@ Each training goes to a folder of its own under FOLDER, as `taciturn train TASK 
 many runs of its task in streams of evaluation, on the same instances as the best designed agent, and what came out goes
 to `results/trainings.json`: the scores, the difference with its interval, steps, CPU seconds and the command.
 
-A training takes one core for as long as `MINUTES` says; all twenty of all tasks take about 27 hours of one core.
+A training takes one core for as long as `MINUTES` says; all twenty of all tasks take about 20 hours of one core.
 """
 
 import argparse
@@ -70,7 +70,9 @@ def runs_of(task: Task, name: str, runs: int, seed: int) -> Floats:
     for first in range(seed, seed + runs, BLOCK):
         size = min(BLOCK, seed + runs - first)
         one = (
-            first_within(task, agent, config, size, first, ways)[0] if ways else played(task, agent, config, size, first)
+            first_within(task, agent, config, size, first, ways)[0]
+            if ways
+            else played(task, agent, config, size, first)
         )
         found.append(one.metrics[task.measure])
     return np.concatenate(found)

@@ -59,9 +59,7 @@ class PlatformSide(Controlled):
         return announced
 
 
-def platform_side(
-    num_envs: int = 1, *, individuals: Acts, announces: str = "scale", **params: Any
-) -> PlatformSide:
+def platform_side(num_envs: int = 1, *, individuals: Acts, announces: str = "scale", **params: Any) -> PlatformSide:
     """`num_envs` replicas in which the platform is the only agent, and the policy `individuals` plays the others.
 
     Gymnasium's forms take names too, such as "BestResponse", "FiniteBestResponse" or "Truthful", or `{name: share}` for

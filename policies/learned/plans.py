@@ -8,9 +8,9 @@ import numpy as np
 
 from taciturn.envs.core import Array, Population, PublicView
 from taciturn.envs.federated_bandit.model import noise_of_sums
-from taciturn.policies.classic.bandit_indices import kl_upper_bound
 from taciturn.policies.designed.arm_elimination import GrowingSchedule
 from taciturn.policies.designed.federated_bandit import MOST_BATCHES, REWARD_VARIANCE, DividedPlan
+from taciturn.policies.families.bandit_indices import kl_upper_bound
 from taciturn.validation import Floats, Ints, vector
 
 SEEN = 6
@@ -40,9 +40,7 @@ class Index:
         worth: pulls for which a choice counts.
     """
 
-    def __init__(
-        self, weights: Floats, counts: Floats, hits: Floats, left: Floats, total: float, worth: float
-    ) -> None:
+    def __init__(self, weights: Floats, counts: Floats, hits: Floats, left: Floats, total: float, worth: float) -> None:
         n = counts + 2.0
         mean = (1.0 + hits) / n
         spread = np.sqrt(mean * (1 - mean) / (n + 1))
@@ -79,10 +77,11 @@ class EvolvedPlan(DividedPlan):
     """`DividedPlan` with an index and batches of 16 weights, which evolution finds.
 
     Who pulls what follows from the averages by `Index`. Where nothing is to be kept private, all upload after every
-    pull, and divide the arms anew each time at first, and then after 2% of the run so far: an average of an arm tells its reporters' means so far, and the pooled mean weighs each agent's newest
-    one by its pulls. With noise, the first length of the batches, their growth, the longest, and the share of the run
-    in which they are played are e^w times 1, 0.25 more than 1, and 40, and sigmoid(w + 2.2) of the run, and the
-    estimate is that of `DividedPlan`.
+    pull, and divide the arms again each time at first, later after 2% of the run so far. An average of an arm then
+    tells its reporters' means so far, and the pooled mean weighs the newest report of each agent by its pulls. With
+    noise the estimate is that of `DividedPlan`, and weights w say how the batches grow: the first has e^w pulls, each
+    is 1 + 0.25 e^w times as long as the one before, at most 40 e^w pulls, and no batch begins that would end after a
+    share 1 / (1 + e^(-2.2 - w)) of the run.
 
     Args:
         weights: of the index, and of the growth, the longest, the share and the first length, float64[16].
@@ -137,7 +136,10 @@ class EvolvedPlan(DividedPlan):
     def _after_each(self, obs: Array) -> Array:
         """The pulls of a slot, by all averages so far; agents divide the arms anew when a batch begins."""
         parts = self._layout.slices
-        time, average = obs[:, 0, parts["time"]][:, 0].astype(np.int64), obs[:, 0, parts["broadcast"]].astype(np.float64)
+        time, average = (
+            obs[:, 0, parts["time"]][:, 0].astype(np.int64),
+            obs[:, 0, parts["broadcast"]].astype(np.float64),
+        )
         begins = (time == 0)[:, None, None]
         reported = (self._last[..., None] == np.arange(self._arms)) & ~begins
         self._turns = np.where(begins, 0.0, self._turns + reported)

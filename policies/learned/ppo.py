@@ -206,7 +206,9 @@ class PPO:
         parts = [np.concatenate([getattr(one, name) for one in record]) for name in ("option", "common", "choice")]
         mask = None if record[0].mask is None else np.concatenate([one.mask for one in record])  # type: ignore[misc]
         if gaps is not None:
-            gaps = np.broadcast_to(gaps[:, None, :-1], (*reward.shape, gaps.shape[1] - 1)).reshape(-1, gaps.shape[1] - 1)
+            gaps = np.broadcast_to(gaps[:, None, :-1], (*reward.shape, gaps.shape[1] - 1)).reshape(
+                -1, gaps.shape[1] - 1
+            )
         return Rollout(Decisions(*parts, mask, agents), gaps, reward, np.stack(lives), np.stack(ends))
 
     def _reward(self, reward: Array, gaps: Array | None, agents: Ints) -> Floats:

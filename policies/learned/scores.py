@@ -93,4 +93,3 @@ class SocialScore(Policy):
 
     def restart(self, where: Array) -> None:
         self._features.forget(where)
-

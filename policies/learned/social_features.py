@@ -208,7 +208,11 @@ class SocialFeatures:
         shape, k = (view.num_envs, known.num_agents), self._options
         whole = [np.zeros(shape, np.int64) for _ in range(4)]
         self._memory = Memory(
-            np.zeros((*shape, k, 2), np.int64), np.zeros((*shape, k)), np.zeros((*shape, 2)), np.zeros((*shape, k)), *whole
+            np.zeros((*shape, k, 2), np.int64),
+            np.zeros((*shape, k)),
+            np.zeros((*shape, 2)),
+            np.zeros((*shape, k)),
+            *whole,
         )
         self._memory.asked[:] = -1
 

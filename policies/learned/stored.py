@@ -15,7 +15,9 @@ from taciturn.policies.learned.scores import SocialScore
 from taciturn.validation import shown
 
 MOST_BYTES = 10**7
-AGENTS: dict[str, type[Policy]] = {kind.__name__: kind for kind in (NetworkAgent, SocialScore, EvolvedPlan, EvolvedSchedule)}
+AGENTS: dict[str, type[Policy]] = {
+    kind.__name__: kind for kind in (NetworkAgent, SocialScore, EvolvedPlan, EvolvedSchedule)
+}
 
 
 def saved_agent(agent: Policy, **about: Any) -> str:

@@ -62,10 +62,16 @@ METHODS: Mapping[str, Method] = {
     "round_stopping": Method(
         measure="-rate",
         settings={
-            "num_envs": 500, "turns": 200, "width": 32, "keep": 1.0, "learning_rate": 3e-3, "lam": 0.97, "batch": 8192,
+            "num_envs": 500,
+            "turns": 200,
+            "width": 32,
+            "keep": 1.0,
+            "learning_rate": 3e-3,
+            "lam": 0.97,
+            "batch": 8192,
         },
         steps=8_000_000,
-    ),  # fmt: skip
+    ),
     "arm_elimination": Method(
         "evolution",
         EvolvedSchedule,

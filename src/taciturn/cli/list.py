@@ -17,7 +17,8 @@ ALSO = {"worlds": "environments", "envs": "environments", "agents": "policies", 
 
 def list_(
     kind: Annotated[
-        str | None, Argument(help="environments, policies, pretrained, mechanisms, tasks, studies or figures (default: all).")
+        str | None,
+        Argument(help="environments, policies, pretrained, mechanisms, tasks, studies or figures (default: all)."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -35,7 +36,10 @@ def list_(
             + " Its agents share a mind." * (policy.pools is True)
             for name, policy in policies().items()
         },
-        "pretrained": {f"pretrained:{name}": f"trained for {one['task']}, privacy budget {one['budget']}" for name, one in pretrained_agents().items()},
+        "pretrained": {
+            f"pretrained:{name}": f"trained for {one['task']}, privacy budget {one['budget']}"
+            for name, one in pretrained_agents().items()
+        },
         "mechanisms": {name: _first_line(mechanism) for name, mechanism in named_mechanisms().items()},
         "tasks": {
             id_: task.variant.what + "; at totals of epsilon: @10, @3, @1" * (task.env in PROTECTED)

@@ -30,8 +30,8 @@ def run(
         str,
         Option(
             help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:, rllib:, or "
-            "a folder of train), or pretrained:NAME for one that comes with the package; ROLE=NAME,ROLE=NAME where there are "
-            "several roles (and --set policy.ROLE.parameter=value). "
+            "a folder of train), or pretrained:NAME for one that comes with the package; ROLE=NAME,ROLE=NAME where "
+            "there are several roles (and --set policy.ROLE.parameter=value). "
             f"{CODE}."
         ),
     ],

@@ -208,7 +208,6 @@ def test_a_learner_trains_for_a_task_as_it_will_play_there(tmp_path: Path, monke
         return learn(self, view, seconds)
 
     monkeypatch.setattr(TrainedAgent, "training", watched)
-    monkeypatch.setattr("taciturn.policies.learned.trained.RUNS", 2)
     settings = {"runs": 2, "block": 2, "population": 4}
     folder = train(task, "TrainedAgent", steps=10_000, out=tmp_path / "agent", settings=settings)
     view = make_world("social_bandit").population(1, num_agents=20).view()

@@ -20,8 +20,9 @@ from taciturn.policies.learned.ppo import PPO, Settings
 from taciturn.policies.learned.scores import SocialScore
 from taciturn.validation import Floats
 
-RUNS = 1000
-"""Fresh runs of practice instances that judge a checkpoint, by their mean: rare failures decide it."""
+RUNS, FEWEST = 1000, 20
+"""Fresh runs of practice instances that judge a checkpoint, by their mean, because rare failures decide it; fewer, but
+not as few as the second, in a training that is not five times as long as these."""
 MARKS = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 1.0)
 """The shares of a training after which a checkpoint is judged."""
 
@@ -92,7 +93,7 @@ def method_of(view: PublicView) -> Method:
 
 
 class Judged(NamedTuple):
-    """A checkpoint, judged in `RUNS` runs: decisions and CPU seconds of the training so far, and the mean, the median
+    """A checkpoint, judged in fresh runs: decisions and CPU seconds of the training so far, and the mean, the median
     and the mean of the worst 1% of what runs cost."""
 
     steps: int
@@ -148,7 +149,11 @@ class Training:
             if method.name == "ppo"
             else Evolution(view, role, agent, partial(costs, measure=method.measure), method.checked(), seed)  # type: ignore[arg-type]
         )
-        self._judges: Population[Any] = view.practice(RUNS)
+        runs = RUNS
+        if steps is not None:
+            taken = costs(view.practice(FEWEST), copy.copy(agent), role, seed, None)[1] / FEWEST
+            runs = int(np.clip(steps / taken / 5, FEWEST, RUNS))
+        self._judges: Population[Any] = view.practice(runs)
         self._judges.purpose = "selection"
         self._seed = int(Streams(seed, "selection")["runs"].integers(2**31))
         self.curve: list[Judged] = []

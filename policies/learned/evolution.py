@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, Streams, integer, number
+from taciturn.policies.learned.training import FadingMean
 from taciturn.validation import Floats
 
 
@@ -87,20 +88,20 @@ class EvolutionSettings:
         block: runs that are played at once.
         population: candidates in a generation; None: as `CovarianceAdaptation` says.
         step: the strategy's first standard deviation.
-        memory: what the mean of the last generations' means, which is the agent, keeps from one to the next.
+        memory: of the mean of the last generations' means, which is the result (`FadingMean`).
     """
 
     runs: int = 2000
     block: int = 400
     population: int | None = None
     step: float = 0.3
-    memory: float = 0.8
+    memory: float = 0.1
 
     def __post_init__(self) -> None:
         integer("block", self.block, at_least=1)
         integer("runs", self.runs, at_least=self.block)
         number("step", self.step, above=0)
-        number("memory", self.memory, at_least=0, below=1)
+        number("memory", self.memory, above=0)
 
 
 class Evolution:
@@ -110,7 +111,8 @@ class Evolution:
     (`simulated`), otherwise in a practice world.
 
     Attributes:
-        agent: has the mean of the last generations' means as weights.
+        agent: plays with the weights of candidates.
+        weights: of the result, the mean of the last generations' means.
         decisions: of all runs so far.
     """
 
@@ -129,8 +131,8 @@ class Evolution:
         self._strategy = CovarianceAdaptation(begins, settings.step, self._rng, settings.population)
         self._world: Any = view.practice(settings.block)
         self._simulator: Any = agent.simulator(self._world)
-        self._sum, self._weight = np.zeros(begins.size), 0.0
-        agent.weights = begins
+        self._mean = FadingMean(settings.memory)
+        agent.weights = self.weights = begins
 
     def iterate(self, done: float) -> dict[str, float]:
         """A generation."""
@@ -138,10 +140,7 @@ class Evolution:
         seeds = self._rng.integers(2**31, size=blocks).tolist()
         found = [np.mean([self._played(weights, seed) for seed in seeds]) for weights in self._strategy.ask()]
         self._strategy.tell(np.array(found))
-        keep = self._settings.memory * min(1.0, 4 * done)  # the first generations are soon forgotten
-        self._sum = keep * self._sum + self._strategy.mean
-        self._weight = keep * self._weight + 1.0
-        self.agent.weights = self._sum / self._weight
+        self.weights = self._mean.add({"mean": self._strategy.mean}, done)["mean"]
         return {"cost": float(np.mean(found)), "step": self._strategy.step}
 
     def _played(self, weights: Floats, seed: int) -> float:

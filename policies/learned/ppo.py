@@ -15,7 +15,7 @@ import numpy as np
 from taciturn.envs.core import Array, Population, PublicView, Streams, integer, number
 from taciturn.policies.learned.agents import NetworkAgent
 from taciturn.policies.learned.networks import Decisions, forward, new_weights
-from taciturn.policies.learned.training import learning, one_thread
+from taciturn.policies.learned.training import FadingMean, learning, one_thread
 from taciturn.validation import Bools, Floats, Ints, missing_extra
 
 FIRST = 50
@@ -42,6 +42,7 @@ class Settings:
         clip: how far a ratio of probabilities may leave 1.
         keep: share of the decisions that are learned from.
         kl_stop: the divergence from the acting policy at which the actor's epochs end.
+        memory: of the mean of the last weights, which is the result (`FadingMean`).
     """
 
     num_envs: int = 300
@@ -57,13 +58,14 @@ class Settings:
     clip: float = 0.2
     keep: float = 0.5
     kl_stop: float = 0.03
+    memory: float = 0.05
 
     def __post_init__(self) -> None:
         for name in ("num_envs", "width", "epochs", "batch"):
             integer(name, getattr(self, name), at_least=1)
         if self.turns is not None:
             integer("turns", self.turns, at_least=1)
-        for name in ("learning_rate", "critic_rate", "clip", "keep", "kl_stop"):
+        for name in ("learning_rate", "critic_rate", "clip", "keep", "kl_stop", "memory"):
             number(name, getattr(self, name), above=0)
         for name in ("gamma", "lam"):
             number(name, getattr(self, name), at_least=0, at_most=1)
@@ -114,6 +116,7 @@ class PPO:
 
     Attributes:
         agent: acts with the newest weights.
+        weights: of the result, the mean of the newest ones.
         decisions: how many were learned from, or left out of a rollout by `keep`.
     """
 
@@ -140,11 +143,13 @@ class PPO:
             for made in (actor, critic)
         )
         self._optimisers = [torch.optim.Adam(w.values(), eps=1e-6) for w in (self._actor, self._critic)]
+        self._mean = FadingMean(settings.memory)
         self._scale = 0.0  # of values, once a rollout was seen
         self._share()
         self._observed = self.world.observe()
         if not agent.features.scaled:
             self._standardise()
+        self.weights: dict[str, Array] = agent.weights
 
     def _share(self) -> None:
         """Let the agent act with the very numbers that the optimiser changes."""
@@ -172,7 +177,10 @@ class PPO:
         divergence and the entropy."""
         with one_thread(), learning("PPO", lambda: self._actor):
             rollout = self.play()
-            return {"reward": float(rollout.reward[rollout.live].mean())} | self._learn(rollout, done)
+            told = self._learn(rollout, done)
+            mean = self._mean.add(self.agent.weights, done)
+            self.weights = {name: one.astype(np.float32) for name, one in mean.items()}
+            return {"reward": float(rollout.reward[rollout.live].mean())} | told
 
     # A rollout.
 
@@ -183,7 +191,8 @@ class PPO:
             world.reset(seed=int(self._rng.integers(2**31)))
             agent.reset(world, world.stream("policy"), self._role)
             self._observed = world.observe()
-        agent.record, rewards, lives, ends = [], [], [], []
+        agent.record = []
+        rewards, lives, ends = list[Floats](), list[Bools](), list[Bools]()
         lesson = world.lesson()
         gaps = None if lesson is None else lesson[0].astype(np.float32)
         while not world.done.all() if turns is None else len(rewards) < turns:
@@ -203,13 +212,15 @@ class PPO:
         record, agent.record = agent.record, None
         reward = np.stack(rewards)
         agents = np.stack([one.agents for one in record])
-        parts = [np.concatenate([getattr(one, name) for one in record]) for name in ("option", "common", "choice")]
-        mask = None if record[0].mask is None else np.concatenate([one.mask for one in record])  # type: ignore[misc]
+        option, common, choice = (
+            np.concatenate([getattr(one, name) for one in record]) for name in ("option", "common", "choice")
+        )
+        mask = None if record[0].mask is None else np.concatenate([one.mask for one in record])
         if gaps is not None:
             gaps = np.broadcast_to(gaps[:, None, :-1], (*reward.shape, gaps.shape[1] - 1)).reshape(
                 -1, gaps.shape[1] - 1
             )
-        return Rollout(Decisions(*parts, mask, agents), gaps, reward, np.stack(lives), np.stack(ends))
+        return Rollout(Decisions(option, common, choice, mask, agents), gaps, reward, np.stack(lives), np.stack(ends))
 
     def _reward(self, reward: Array, gaps: Array | None, agents: Ints) -> Floats:
         """Minus the gap of the option that each agent now has; without a lesson, the environment's reward."""
@@ -274,12 +285,13 @@ class PPO:
         self.decisions += chosen.size
         chosen = self._rng.permutation(chosen)[: max(1, int(s.keep * chosen.size))]
         gain = gain.reshape(-1)
-        gain = torch.from_numpy(((gain - gain[chosen].mean()) / (gain[chosen].std() + 1e-8)).astype(np.float32))
+        gain = (gain - gain[chosen].mean()) / (gain[chosen].std() + 1e-8)
+        gains = torch.from_numpy(gain.astype(np.float32))
         for optimiser, rate in zip(self._optimisers, (s.learning_rate, s.critic_rate), strict=True):
             optimiser.param_groups[0]["lr"] = rate * max(1 - done, 0.02)
-        return self._steps(data, gain, target, old, chosen, s.entropy * max(0.0, 1 - done / 0.9))
+        return self._steps(data, gains, target, old, chosen, s.entropy * max(0.0, 1 - done / 0.9))
 
-    def _steps(self, data: Any, gain: Any, target: Any, old: Any, chosen: Ints, weight: float) -> dict[str, float]:
+    def _steps(self, data: Any, gains: Any, target: Any, old: Any, chosen: Ints, weight: float) -> dict[str, float]:
         """The optimisers' steps: the clipped objective with an entropy of that `weight`, and the critic's squares."""
         import torch
 
@@ -293,10 +305,10 @@ class PPO:
                 batch = {name: x[at] for name, x in data.items()}
                 if not stopped:
                     log, spread = self._judged(batch)
-                    moved, gains = log - old[at], gain[at]
+                    moved, gain = log - old[at], gains[at]
                     ratio = moved.exp()
                     clipped = ratio.clip(1 - s.clip, 1 + s.clip)
-                    objective = torch.minimum(ratio * gains, clipped * gains).mean() + weight * spread.mean()
+                    objective = torch.minimum(ratio * gain, clipped * gain).mean() + weight * spread.mean()
                     self._descend(0, -objective)
                     measured.append(float((ratio - 1 - moved).mean().detach()))
                     entropy = float(spread.mean().detach())

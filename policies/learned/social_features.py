@@ -195,7 +195,9 @@ class SocialFeatures:
         rounds = issubclass(view.world, SocialBandit)
         parts, (p, q) = known.layout.slices, view.reply_law
         self._numbers = Numbers(
-            *(parts[name].start for name in ("counts", "received", "own")),
+            parts["counts"].start,
+            parts["received"].start,
+            parts["own"].start,
             float(view.reply_scale),
             float(p),
             float(q),
@@ -226,9 +228,9 @@ class SocialFeatures:
 
     def learn(self, action: Array, reward: Array, agents: Ints, done: Array) -> None:
         """Take in a turn [B, rows, ...] of the replicas that are not `done` bool[B]."""
-        plan = (np.ascontiguousarray(part, np.int64) for part in split_plan(action, self._flat))
+        pulled, zero, one = (np.ascontiguousarray(part, np.int64) for part in split_plan(action, self._flat))
         reward, whole = np.ascontiguousarray(reward, np.float64), np.ascontiguousarray(agents, np.int64)
-        played(learn, Learned(self._numbers, self._memory, whole, *plan, reward, (~done).astype(np.int64)))
+        played(learn, Learned(self._numbers, self._memory, whole, pulled, zero, one, reward, (~done).astype(np.int64)))
 
     def forget(self, where: Array) -> None:
         """Begin anew in the replicas `where` bool[B]."""

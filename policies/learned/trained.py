@@ -77,7 +77,7 @@ METHODS: Mapping[str, Method] = {
         "evolution",
         EvolvedSchedule,
         "regret_per_agent",
-        {"population": 12, "runs": 12_000, "block": 2000, "memory": 0.9},
+        {"population": 12, "runs": 12_000, "block": 2000, "memory": 0.2},
         80_000_000,
     ),
 }
@@ -143,7 +143,7 @@ class Training:
     ) -> None:
         self._began, self._before = time.process_time(), 0.0
         self._role, self._method = role, method
-        agent = method.agent()
+        agent: Any = method.agent()
         self._trainer: PPO | Evolution = (
             PPO(view, role, agent, method.checked(), seed)  # type: ignore[arg-type]
             if method.name == "ppo"
@@ -218,7 +218,7 @@ class Training:
 
     def _judge(self) -> None:
         now = copy.copy(self._trainer.agent)
-        now.weights = copy.deepcopy(now.weights)  # type: ignore[attr-defined]
+        now.weights = copy.deepcopy(self._trainer.weights)
         start = time.process_time()
         cost = np.sort(costs(self._judges, now, self._role, self._seed, self._method.measure)[0])
         worst = float(cost[-max(1, len(cost) // 100) :].mean())

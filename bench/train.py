@@ -115,7 +115,7 @@ def train(
     for channel, mechanism in (privacy or {}).items():
         population = Privatize(population, channel, mechanism)
     population.purpose = "selection"
-    make = library if policy_class(algorithm) is None else learner
+    make: Any = library if policy_class(algorithm) is None else learner
     if algorithm == OWN:
         make = arrays(world, seconds)
     elif seconds is not None:

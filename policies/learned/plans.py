@@ -89,7 +89,7 @@ class EvolvedPlan(DividedPlan):
 
     public_schedule = True
 
-    def __init__(self, weights: Sequence[float] | None = None) -> None:
+    def __init__(self, weights: Sequence[float] | Array | None = None) -> None:
         super().__init__()
         self.weights = self.first_weights() if weights is None else vector("weights", weights, size=2 * SEEN + 4)
 
@@ -209,7 +209,7 @@ class EvolvedSchedule(GrowingSchedule):
 
     public_schedule = True
 
-    def __init__(self, weights: Sequence[float] | None = None) -> None:
+    def __init__(self, weights: Sequence[float] | Array | None = None) -> None:
         super().__init__()
         self.weights = self.first_weights() if weights is None else vector("weights", weights, size=12)
 

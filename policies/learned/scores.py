@@ -38,7 +38,7 @@ class SocialScore(Policy):
         moment: of the answer, in expected ticks of an agent's clock, or in rounds.
     """
 
-    def __init__(self, weights: Sequence[float] | None = None, moment: float = 4.0) -> None:
+    def __init__(self, weights: Sequence[float] | Array | None = None, moment: float = 4.0) -> None:
         self.weights = self.first_weights() if weights is None else vector("weights", weights, size=sum(SIZES))
         self.moment = number("moment", moment, above=0, at_most=1000)
 

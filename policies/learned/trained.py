@@ -203,8 +203,9 @@ class Training:
     def run(self, told: Callable[["Training", bool], None]) -> Policy:
         """Train to the end, and return the agent; `told` is called after each step with whether a checkpoint was
         judged."""
-        while len(self.curve) <= len(MARKS):
-            while self.done < MARKS[len(self.curve) - 1]:
+        while self.done < 1:
+            mark = next(one for one in MARKS if one > self.done)
+            while self.done < mark:
                 self._trainer.iterate(self.done)
                 told(self, False)
             self._judge()

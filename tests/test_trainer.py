@@ -2,6 +2,7 @@
 trainings in a folder that resume."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 import taciturn
 from taciturn.agents import bring
+from taciturn.bench.tasks import TASKS
 from taciturn.bench.train import train
+from taciturn.cli import main
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
-from taciturn.policies import Random
+from taciturn.policies import HoldTheBest, Random
 from taciturn.policies.designed.federated_bandit import DividedPlan
 from taciturn.policies.learned import networks, social_features
 from taciturn.policies.learned.agents import NetworkAgent
@@ -276,6 +279,27 @@ def test_scores_are_equivariant() -> None:
     assert np.array_equal(second[..., 1:][distinct], first[..., 1:][distinct])
     assert distinct.sum() > 50
     assert len(np.unique(first[..., 0][distinct])) == 4
+
+
+def test_agents_that_come_with_the_package_play_and_are_listed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["taciturn", "list", "pretrained", "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    rows = json.loads(capsys.readouterr().out)["pretrained"]
+    assert rows
+    for row in rows:
+        assert row.keys() == {"name", "task", "budget", "seed"}
+        assert row["task"] in TASKS
+        assert row["budget"] in ("none", "10", "3", "1")
+        assert bring(f"pretrained:{row['name']}").weights is not None
+    with pytest.raises(ValueError, match="pretrained:NAME must name one of"):
+        bring("pretrained:nobody")
+    world = social_bandit_v0.population(100, num_agents=20, horizon=50, signals="per_agent")
+    played = taciturn.simulate(world, bring("pretrained:social-standard-0"), seed=0).metrics["pseudo_regret"].mean()
+    alone = taciturn.simulate(world, HoldTheBest(), seed=0).metrics["pseudo_regret"].mean()
+    assert played < 0.6 * alone
 
 
 def test_what_is_no_agent_is_refused(tmp_path: Path) -> None:

@@ -307,6 +307,8 @@ def test_what_is_no_agent_is_refused(tmp_path: Path) -> None:
         (tmp_path / "agent.json").write_text(text)
         with pytest.raises(ValueError, match="must be the agent of a training"):
             bring(str(tmp_path))
+    with pytest.raises(ValueError, match="method must be 'ppo' in gossip_bandit"):
+        TrainedAgent(method="evolution").train(gossip_bandit_v0.population(1, **GOSSIP))
     with pytest.raises(ValueError, match="weights"):
         SocialScore([1.0])
     with pytest.raises(ValueError, match="like the one it was trained in"):

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taciturn.envs.core import Array, Population, PublicView, Rollout, Streams, begin, choice, integer, number
-from taciturn.envs.core.public import Fast, has_public_schedule
+from taciturn.envs.core.public import has_public_schedule
 from taciturn.policies.base import Learner, Policy
 from taciturn.policies.learned.agents import NetworkAgent
 from taciturn.policies.learned.evolution import Evolution, EvolutionSettings
 from taciturn.policies.learned.plans import EvolvedPlan, EvolvedSchedule
 from taciturn.policies.learned.ppo import PPO, Settings
 from taciturn.policies.learned.scores import SocialScore
+from taciturn.policies.learned.social_features import remembers
 from taciturn.validation import Floats
 
 RUNS, FEWEST = 1000, 20
@@ -260,8 +261,10 @@ class TrainedAgent(Learner):
     def chosen(self, view: PublicView) -> Method:
         """The method with this learner's settings."""
         usual = method_of(view)
-        if self.method is not None and self.method != usual.name:
-            usual = PLAIN if self.method == "ppo" else Method("evolution")
+        if self.method == "evolution" != usual.name:
+            raise ValueError(f"method must be 'ppo' in {view.world.name}, for which no agent of few weights is known")
+        if self.method == "ppo" != usual.name:
+            usual = PLAIN if not remembers(view) else Method(measure=usual.measure)
         return replace(usual, measure=self.measure or usual.measure, settings={**usual.settings, **self.settings})
 
     def training(self, view: PublicView, seconds: float | None = None) -> Training:
@@ -294,9 +297,6 @@ class TrainedAgent(Learner):
         agent = self.chosen(view).agent() if self._agent is None else self._agent
         agent.role = self.role if hasattr(self, "role") else next(iter(view.roles))
         return agent.within(view, total)
-
-    def fast(self, view: PublicView) -> Fast | None:
-        return None
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         found: Array = self._agent.act(obs, mask)

@@ -94,16 +94,22 @@ def note(folder: Path, training: Training, scale: Scale | None) -> None:
 
 
 def draw(file: Path, training: Training, scale: Scale | None) -> None:
-    """Draw the curve: the mean and the median of what runs cost, and the marks of the task's scale."""
-    measure = (training.measure or "minus the return").removeprefix("-")
-    figure, (ax,) = panels([f"{measure} of a run: mean, median, and the worst 1%"])
+    """Draw the curve: the score of the mean and of the median of fresh runs; without a scale what they cost, and that
+    of the worst 1%."""
     steps = [one.steps / 1e6 for one in training.curve]
-    for name, line, color in (("mean", "-", COLORS[0]), ("median", "--", COLORS[2]), ("worst", ":", COLORS[1])):
-        ax.plot(steps, [abs(getattr(one, name)) for one in training.curve], line, color=color, label=name)
-    for name, mark in {} if scale is None else {"alone": scale.alone, "together": scale.together}.items():
-        value = abs(mark.estimate.value)
-        ax.axhline(value, color="#888888", linewidth=0.8)
-        ax.annotate(f"{name}: {mark.policy}", (steps[-1], value), ha="right", va="bottom", fontsize=8)
+    lines = (("mean", "-", COLORS[0]), ("median", "--", COLORS[2]), ("worst", ":", COLORS[1]))
+    if scale is None:
+        figure, (ax,) = panels([f"{training.measure or 'Minus the return'} of fresh runs"])
+        for name, line, color in lines:
+            ax.plot(steps, [getattr(one, name) for one in training.curve], line, color=color, label=name)
+    else:
+        figure, (ax,) = panels(["Score of fresh runs: 0 no communication, 1 full information"])
+        for name, line, color in lines[:2]:
+            scores = [score_of(one._replace(mean=getattr(one, name)), scale) for one in training.curve]
+            ax.plot(steps, scores, line, color=color, label=name, marker=".")
+        for value in (0.0, 1.0):
+            ax.axhline(value, color="#888888", linewidth=0.8)
+        ax.set_ylim(-0.5, 1.15)
     ax.set_xlabel("decisions (millions)")
-    ax.legend()
+    ax.legend(loc="lower right")
     write_bytes(file, render(figure, "png"))

@@ -25,7 +25,9 @@ from taciturn.policies.learned.ppo import PPO, Settings, own_turn_advantages
 from taciturn.policies.learned.scores import SocialScore
 from taciturn.policies.learned.stored import load_agent, saved_agent
 from taciturn.policies.learned.trained import MARKS, TrainedAgent, Training, costs
-from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Scheduled
+from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Laplace, Scheduled
+from taciturn.testing.policies import Play
+from taciturn.testing.schedules import schedule_is_public
 from taciturn.wrappers import Privatize
 from taciturn.wrappers.remembering import SocialMemory
 
@@ -63,6 +65,16 @@ def test_advantages_follow_an_agents_own_turns() -> None:
                     weight *= 0.0 if over else gamma * lam
                 assert found[t, b, r] == pytest.approx(total, abs=1e-9)
     assert not found[20:, 0].any()
+
+
+@pytest.mark.parametrize("epsilon", [None, 1.0])
+def test_the_schedule_of_an_evolved_plan_is_public(epsilon: float | None) -> None:
+    """With any weights: what an agent does follows from averages, whatever its own rewards are."""
+    weights = np.random.default_rng(3).normal(0.0, 0.5, 16)
+    mechanism = {} if epsilon is None else {"means": Laplace(epsilon)}
+    given = {"weights": weights.tolist()}
+    arms = {"num_agents": 4, "num_arms": 3, "horizon": 40}
+    schedule_is_public(Play(EvolvedPlan, "federated_bandit_v0", arms, given=given, privacy=mechanism))
 
 
 def test_renumbered_options_have_renumbered_outputs() -> None:

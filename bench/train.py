@@ -23,6 +23,7 @@ from taciturn.bench.comparisons import playing
 from taciturn.bench.play import learns
 from taciturn.bench.store import MOST_BYTES, environment, has_shape, now, write_bytes, write_json
 from taciturn.bench.tasks import BENCHMARKS, STANDARD, TASKS, Task
+from taciturn.bench.trained import arrays
 from taciturn.envs.core import Array, Population, integer
 from taciturn.policies import Learner
 from taciturn.policies.base import Policy
@@ -35,6 +36,7 @@ from taciturn.simulation import simulate
 from taciturn.validation import missing_extra, shown
 from taciturn.wrappers import Privatize
 
+OWN = "TrainedAgent"
 EVALUATION_RUNS = 20
 COLUMNS = ("steps", "return", "low", "high")
 LIBRARIES = ("stable_baselines3", "sb3_contrib")
@@ -44,9 +46,10 @@ Trainer = Callable[[Path, Any, int, Told], None]
 
 def train(
     world: str,
-    algorithm: str = "PPO",
+    algorithm: str = OWN,
     *,
     steps: int | None = None,
+    seconds: float | None = None,
     out: str | Path,
     seed: int = 0,
     params: Mapping[str, Any] | None = None,
@@ -68,12 +71,16 @@ def train(
         world: a world's name or id; where it has several roles, one whose id has a single agent (`elicitation`). Or the
             id of a standard task, which fixes the world. Under a total the agent learns with its own way to spend it
             (`Policy.within`), or else with as many equal messages as are usual in the world.
-        algorithm: a class of Stable-Baselines3 or sb3-contrib (PPO, A2C, DQN, SAC, MaskablePPO, RecurrentPPO, ...), or
-            a learner of `taciturn list`, which is evaluated once, at its end.
+        algorithm: `TrainedAgent`, which learns by the suite's own trainer, by the method that
+            `taciturn.policies.learned.trained` names for the world; a class of Stable-Baselines3 or sb3-contrib (PPO,
+            A2C, DQN, SAC, MaskablePPO, RecurrentPPO, ...); or another learner of `taciturn list`, which is evaluated
+            once, at its end.
         steps: environment steps, counted over rows: each agent of each replica is one. Learners need none, and only
             those with a parameter `steps` use it.
-        out: the folder for `manifest.json`, `model.zip` (with `vecnormalize.pkl`) or `learner.pkl`, `evaluations.csv`,
-            `checkpoints/`, and the files of TensorBoard in `log/`.
+        seconds: of one core that the suite's own trainer may take, in place of steps.
+        out: the folder for `manifest.json`, the agent (`agent.json`, or `model.zip` with `vecnormalize.pkl`, or
+            `learner.pkl`), `evaluations.csv`, `curve.png` of the suite's own trainer, `checkpoints/`, and the files of
+            TensorBoard in `log/`.
         seed: of all randomness in training.
         params: of the world.
         privacy: `{channel: mechanism}` in training and evaluation.
@@ -108,7 +115,11 @@ def train(
     for channel, mechanism in (privacy or {}).items():
         population = Privatize(population, channel, mechanism)
     population.purpose = "selection"
-    make = library if policy_class(algorithm) is None else learner
+    make: Any = library if policy_class(algorithm) is None else learner
+    if algorithm == OWN:
+        make = arrays(world, seconds)
+    elif seconds is not None:
+        raise ValueError(f"seconds must be left out for {algorithm}: only the suite's own trainer, {OWN}, takes them")
     if steps is None and make is library:
         raise ValueError(f"steps must be given for {algorithm}: only learners of this package do without")
     # A learner finds the settings of this package by itself.
@@ -125,6 +136,7 @@ def train(
         "world": world,
         "algorithm": algorithm,
         "steps": steps,
+        "seconds": seconds,
         "seed": seed,
         "params": dict(params or {}),
         "privacy": {name: repr(one) for name, one in (privacy or {}).items()},

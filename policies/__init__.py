@@ -55,12 +55,11 @@ from taciturn.policies.designed.listener import Listener, OneAnswerOracle
 from taciturn.policies.designed.recommender import BlockListener, CentralisedLogistic, LogisticBandit
 from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds
 from taciturn.policies.designed.social import CentralisedHoldTheBest, HoldTheBest
-from taciturn.policies.learned.federated_bandit import LearnedElimination, LearnedPulls
-from taciturn.policies.learned.messengers import LearnedListener, LearnedPlan
 from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
 from taciturn.policies.learned.shared import SharedPPO
 from taciturn.policies.learned.social import SocialQ
+from taciturn.policies.learned.trained import TrainedAgent
 from taciturn.policies.reference.arm_elimination import (
     CDPMAB,
     DDPMAB,
@@ -125,10 +124,6 @@ __all__ = [
     "IsolatedThompson",
     "IsolatedUCB",
     "ItemUCB1",
-    "LearnedElimination",
-    "LearnedListener",
-    "LearnedPlan",
-    "LearnedPulls",
     "LearnedStopping",
     "Learner",
     "LevelPlan",
@@ -159,6 +154,7 @@ __all__ = [
     "TabularQ",
     "TargetQuality",
     "ThompsonSampling",
+    "TrainedAgent",
     "Truthful",
     "UnderstatedTarget",
     "Uniform",

@@ -6,8 +6,9 @@ from collections.abc import Container
 from taciturn.bench.play import learns
 from taciturn.bench.results import Cell
 from taciturn.bench.study import Study
+from taciturn.bench.tasks import BENCHMARKS
 from taciturn.bench.tasks.benchmark import PLAIN_PPO
-from taciturn.registry import entry
+from taciturn.registry import entry, one_agent
 
 
 def check_cells_differ(study: Study) -> None:
@@ -43,7 +44,12 @@ def check_settings(study: Study) -> None:
             if "env" in cell.config and "env_params" in cell.config:
                 settings[json.dumps([cell.config["env"], cell.config["env_params"]])] = cell.config
     for config in settings.values():
-        assert entry(config["env"]).world.population(**config["env_params"]).num_envs == 1
+        env, params = config["env"], config["env_params"]
+        benchmark = BENCHMARKS.get(env)
+        if benchmark is not None and benchmark.side is not None and benchmark.for_learners.items() <= params.items():
+            assert one_agent(env, 1, params).num_envs == 1  # learners play one side
+        else:
+            assert entry(env).world.population(**params).num_envs == 1
 
 
 def first(study: Study, **entries: object) -> Cell:

@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import brentq
 
 from taciturn.policies import KLUCB
-from taciturn.policies.classic import bandit_indices as index
 from taciturn.policies.classic import private_bandits as private
+from taciturn.policies.families import bandit_indices as index
 
 
 def table(seed: int, shape: tuple[int, ...] = (3, 4, 5)) -> tuple[np.ndarray, np.ndarray]:

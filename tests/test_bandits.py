@@ -10,7 +10,6 @@ from scipy import stats
 import taciturn
 from taciturn.envs.core.graph import Graph, random_graph
 from taciturn.envs.federated_bandit.world import FederatedBandit, federated_bandit_v0
-from taciturn.policies.classic import bandit_indices
 from taciturn.policies.classic.bandits import (
     KLUCB,
     MOSS,
@@ -31,6 +30,7 @@ from taciturn.policies.classic.cooperative_bandits import (
     communication_matrix,
 )
 from taciturn.policies.classic.private_bandits import DPSuccessiveElimination, dp_elimination_epoch
+from taciturn.policies.families import bandit_indices
 from taciturn.wrappers import Faulty, Laplace, LossyChannel
 
 MEANS = (0.1, 0.3, 0.9, 0.5)

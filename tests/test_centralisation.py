@@ -626,7 +626,11 @@ def test_a_cell_of_the_benchmark_carries_the_outcome(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(kinds, "how_centralised", how_centralised)
     small = {"num_agents": 3, "num_arms": 5, "horizon": 20}
-    for policy, centralised in (("test_centralisation:UndeclaredOracle", 1.0), ("test_centralisation:Alone", 0.0), ("UCB1", 0.0)):
+    for policy, centralised in (
+        ("test_centralisation:UndeclaredOracle", 1.0),
+        ("test_centralisation:Alone", 0.0),
+        ("UCB1", 0.0),
+    ):
         one = {
             "env": "federated_bandit_v0",
             "env_params": small,

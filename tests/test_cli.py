@@ -86,6 +86,7 @@ def test_list_names_everything(run: Run) -> None:
     assert {"Laplace", "BitwiseRandomizedResponse"} <= set(found["mechanisms"])
     shown = run("list")[1]
     found["tasks"] = [task["id"] for task in found["tasks"] if task["budget"] == "none"]
+    found["pretrained"] = [f"pretrained:{agent['name']}" for agent in found["pretrained"]]
     names = [name for part in found.values() for name in part]
     assert [name for name in names if f"    {name} " not in shown] == []
     stopping = shown[shown.index("Textbook stopping rules") : shown.index("Textbook rules of payment")]

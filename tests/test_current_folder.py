@@ -175,7 +175,7 @@ def test_a_file_that_is_trusted_may_name_a_module_of_the_folder(
     del sys.modules["learner_here"]
 
 
-@pytest.mark.parametrize("name", ["Random", "random", "pretrained:gossip-0", "nowhere:Random"])
+@pytest.mark.parametrize("name", ["Random", "random", "pretrained:social-standard-0", "nowhere:Random"])
 def test_a_folder_is_not_taken_for_what_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

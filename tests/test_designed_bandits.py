@@ -19,8 +19,8 @@ from taciturn.policies import (
     PublicPlan,
     ThompsonSampling,
 )
-from taciturn.policies.classic.bandit_indices import kl_upper_bound
 from taciturn.policies.classic.cooperative_bandits import divided
+from taciturn.policies.families.bandit_indices import kl_upper_bound
 from taciturn.wrappers import Laplace, Privatize
 
 TASK: dict[str, Any] = {"num_agents": 20, "num_arms": 5, "horizon": 1000}

@@ -11,7 +11,6 @@ from typing import Any
 
 import gallery
 import interval_coverage
-import messengers
 import numpy as np
 import pytest
 import store_results
@@ -201,14 +200,3 @@ def test_the_equations_name_what_there_is() -> None:
 
 def subclasses(cls: type[Any]) -> set[type[Any]]:
     return {cls}.union(*map(subclasses, cls.__subclasses__()))
-
-
-def test_the_page_of_messengers_gives_what_was_trained_and_judged() -> None:
-    found = json.loads((ROOT / "tools/results/messengers.json").read_text(encoding="utf-8"))
-    text = (ROOT / "docs/messengers.md").read_text(encoding="utf-8")
-    assert all(table in text for table in messengers.tables(found))
-    panels = dict(zip(messengers.SETTINGS, messengers.curves(found).axes, strict=True))
-    for name, world in found["worlds"].items():
-        drawn = [list(line.get_ydata()) for line in panels[name].lines]
-        assert [one["history"] for one in world["train"]] == drawn[: len(world["train"])]
-        assert panels[name].get_ylabel() == world["judge"]["measure"]

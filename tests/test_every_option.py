@@ -74,6 +74,7 @@ COMMANDS: dict[str, tuple[str, dict[str, str | tuple[str, str]]]] = {
         {
             "env": (TRAIN, TRAIN.replace("round_stopping", "gossip_bandit")),
             "steps": "--steps 65",
+            "seconds": "--seconds 5",
             "out": "--out other",
             "algorithm": "--algorithm DQN",
             "settings": "--set policy.gamma=0.5 --set num_clients=3",

@@ -223,7 +223,9 @@ TRAINING: dict[str, Any] = {
 
 def test_every_parameter_of_train(tmp_path: Path) -> None:
     parameters = set(inspect.signature(train).parameters)
-    assert parameters == {*TRAINING, "out", "privacy", "file", "resume", "trust"}, "test_train.py has the others"
+    assert parameters == {*TRAINING, "seconds", "out", "privacy", "file", "resume", "trust"}, (
+        "test_train.py has the others"
+    )
     base = taught(tmp_path / "base")
     assert base == taught(tmp_path / "again")
     small = {"params": {"num_agents": 4, "horizon": 10.0}}

@@ -10,8 +10,8 @@ from scipy.optimize import brentq
 import taciturn
 from taciturn.envs import federated_bandit_v0
 from taciturn.policies import KLUCB, CentralisedKLUCB, CentralisedOracle, HorizonKLUCB, Synchronised, ThompsonSampling
-from taciturn.policies.classic.bandit_indices import bernoulli_divergence
 from taciturn.policies.classic.bandits import highest_horizon_index
+from taciturn.policies.families.bandit_indices import bernoulli_divergence
 
 TASK: dict[str, Any] = {"num_agents": 5, "num_arms": 5, "horizon": 1000}
 

@@ -7,7 +7,7 @@ import pytest
 
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
 from taciturn.envs.core import Array
-from taciturn.policies import LearnedPulls, LearnedStopping, SharedPPO, SocialQ, TabularQ
+from taciturn.policies import LearnedStopping, SharedPPO, SocialQ, TabularQ
 from taciturn.policies.learned.training import update_table
 from taciturn.validation import Floats
 
@@ -156,42 +156,6 @@ def test_the_stage_with_the_best_rate_is_kept(monkeypatch: pytest.MonkeyPatch) -
     kept = rule._model.policy.action_net.weight.detach().numpy()
     np.testing.assert_array_equal(kept, weights[1])
     assert not np.array_equal(weights[1], weights[2])
-
-
-def test_pulls_take_only_actions_that_are_open() -> None:
-    """The mask of the world holds as well as the slots of the learner's own: of 6 actions only number 1 is open."""
-    pytest.importorskip("stable_baselines3")
-    env = federated_bandit_v0.population(4, num_agents=2, num_arms=3, horizon=20, qualities="uniform")
-    rule: Any = LearnedPulls(100, num_envs=2, every=1)
-    env.reset(seed=0)
-    rule.reset(env, generator())
-    mask = np.zeros((4, 2, 6), np.int8)
-    mask[..., 1] = 1
-    for _ in range(5):
-        assert set(np.ravel(rule.act(env.observe(), mask)).tolist()) == {1}
-
-
-def test_before_the_first_round_no_broadcast_is_seen() -> None:
-    """Features of the broadcast are those of ignorance until a round has ended, whatever the field holds."""
-    pytest.importorskip("stable_baselines3")
-    env = federated_bandit_v0.population(1, num_agents=1, num_arms=3, horizon=20, qualities="uniform")
-    env.reset(seed=0)
-    rule: Any = LearnedPulls(100, num_envs=2)
-    rule.role = "agent"
-    rule.look(env.view())
-    layout = env.roles["agent"].layout
-    fields = {name: np.zeros((1, 1, size)) for name, (size, *_) in layout.fields.items()}
-    fields["broadcast"] = np.array([[[0.2, 0.9, 0.4]]])
-    fields["active"] = np.ones((1, 1, 3))
-    features = rule.features(layout.pack(**fields)[0]).reshape(3, -1)
-    np.testing.assert_allclose(features[:, 2], 0.5)
-    np.testing.assert_allclose(features[:, 3], 0.0)
-    np.testing.assert_allclose(features[:, 6], 0.0)
-    fields["rounds"] = np.ones((1, 1, 1))
-    features = rule.features(layout.pack(**fields)[0]).reshape(3, -1)
-    np.testing.assert_allclose(features[:, 2], [0.2, 0.9, 0.4], rtol=1e-6)
-    np.testing.assert_allclose(features[:, 3], [-0.7, 0.0, -0.5], rtol=1e-5)
-    np.testing.assert_allclose(features[:, 6], 1.0)
 
 
 def test_the_shared_network_respects_the_mask() -> None:

@@ -283,7 +283,7 @@ def test_learners_practise_on_nobodys_private_images() -> None:
 DECIDED = ("federated_bandit_v0", "recommender_v0")
 PUBLIC = {
     "BlockListener", "CDPMAB", "CommunicationEfficientCDPMAB", "DDPMAB", "DPSuccessiveElimination", "DividedPlan",
-    "Fed2UCB", "HDPMAB", "HOO", "HorizonKLUCB", "ItemUCB1", "KLUCB", "LearnedPlan", "LinUCB", "LogisticBandit", "MOSS",
+    "Fed2UCB", "HDPMAB", "HOO", "HorizonKLUCB", "ItemUCB1", "KLUCB", "LinUCB", "LogisticBandit", "MOSS",
     "NeuralBandit", "OracleItem", "CentralisedLogistic", "PublicPlan", "SingleAgent", "SuccessiveElimination",
     "Synchronised", "ThompsonSampling", "UCB1",
 }  # fmt: skip

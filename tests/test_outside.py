@@ -1041,6 +1041,7 @@ def test_learners_that_were_changed_run_nothing(what: str, tmp_path: Path) -> No
 def test_a_training_goes_on_from_its_own_checkpoints_only(tmp_path: Path) -> None:
     """The checkpoints of Stable-Baselines3 are loaded whole, so that code in them would run."""
     small: dict[str, Any] = {
+        "algorithm": "PPO",
         "steps": 128,
         "params": STOPPING,
         "num_envs": 4,

@@ -15,7 +15,7 @@ from taciturn import registry
 from taciturn.describing import fitting
 from taciturn.envs.core import Array, ChannelConfig, HiddenTruth, PublicView
 from taciturn.envs.gossip_bandit.world import GossipBandit
-from taciturn.policies import BestResponse, FixedCount, LearnedPlan, Mixture, Random, Truthful, Uniform, Wintall
+from taciturn.policies import BestResponse, FixedCount, Mixture, Random, Truthful, Uniform, Wintall
 from taciturn.testing.policies import Play, seed_decides_the_run, sees_nothing_hidden
 from taciturn.wrappers import BitwiseRandomizedResponse, Budget, Privatize
 
@@ -47,22 +47,19 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     ),
     **dict.fromkeys(("OptimalStopping", "TabularQ", "LearnedStopping"), ("round_stopping_v0", STOPPING, {})),
     **dict.fromkeys(
-        ("FollowMajority", "WinStay", "Uniform", "OracleOption", "SocialQ", "SharedPPO"),
+        ("FollowMajority", "WinStay", "Uniform", "OracleOption", "SocialQ", "SharedPPO", "TrainedAgent"),
         ("gossip_bandit_v0", GOSSIP, {}),
     ),
     **dict.fromkeys(("IsolatedUCB", "IsolatedThompson", "IsolatedEpsilonGreedy"), ("gossip_bandit_v0", GOSSIP, {})),
     **dict.fromkeys(
-        ("HoldTheBest", "CentralisedHoldTheBest", "Listener", "OneAnswerOracle", "LearnedListener"),
+        ("HoldTheBest", "CentralisedHoldTheBest", "Listener", "OneAnswerOracle"),
         ("gossip_bandit_v0", GOSSIP, {}),
     ),
     **dict.fromkeys(("GosInE", "Random", "PrivateSocialLearning", "Replicator"), ("social_bandit_v0", SOCIAL, {})),
-    **dict.fromkeys(
-        ("EliminationSchedule", "GrowingSchedule", "LearnedElimination"), ("arm_elimination_v0", ELIMINATION, {})
-    ),
+    **dict.fromkeys(("EliminationSchedule", "GrowingSchedule"), ("arm_elimination_v0", ELIMINATION, {})),
     **dict.fromkeys(
         ("PublicPlan", "DividedPlan", "Synchronised", "FedUCB"), ("federated_bandit_v0", ARMS | {"horizon": 40}, {})
     ),
-    **dict.fromkeys(("LearnedPulls", "LearnedPlan"), ("federated_bandit_v0", ARMS | {"horizon": 40}, {})),
     **dict.fromkeys(
         ("HOO", "ItemUCB1", "LinUCB", "NeuralBandit", "OracleItem"),
         ("recommender_v0", SHOP, {}),
@@ -97,13 +94,10 @@ OWN: dict[str, dict[str, Any]] = PARAMETERS | {
     "LearnedStopping": {"stages": 1, "steps": 64, "rows": 2},
     "SocialQ": {"steps": 2000, "num_envs": 4},
     "SharedPPO": {"steps": 256, "num_envs": 4},
-    "LearnedElimination": {"steps": 256, "num_envs": 4},
     "NeuralBandit": {"steps": 2, "num_envs": 2, "rounds": 8},
     "LogisticBandit": {"worlds": 3, "rounds": 20},
     "CentralisedLogistic": {"worlds": 3, "rounds": 20},
-    "LearnedPulls": {"steps": 600, "num_envs": 4},
-    "LearnedListener": {"generations": 2, "replicas": 2},
-    "LearnedPlan": {"weights": dict(LearnedPlan.initial)},
+    "TrainedAgent": {"steps": 300, "settings": {"num_envs": 4}},
     "BlockListener": {"worlds": 3, "rounds": 20, "cells": 6, "first": 4},
     "Mixture": {"parts": [(Truthful(), 1.0)]},
 }

@@ -171,9 +171,7 @@ POLICIES: dict[str, dict[str, tuple[Any, ...]]] = {
     "LearnedStopping": {"algorithm": ("A2C",), "stages": (0,)},
     "TabularQ": {"epsilon": (2.0,), "sessions": (0,)},
     "SharedPPO": {"steps": (0,)},
-    "LearnedPulls": {"every": (0,), "steps": (0,)},
-    "LearnedElimination": {"num_envs": (0,), "seed": (-1,)},
-    "LearnedListener": {"generations": (0,), "replicas": (1,), "step": (0.0,), "moment": (0.0,)},
+    "TrainedAgent": {"steps": (0,), "method": ("sarsa",), "seed": (-1,)},
     "NeuralBandit": {
         "steps": (-1,), "hidden": (0,), "features": (0,), "num_envs": (0,), "rounds": (1,), "learning_rate": (0.0,),
         "explore": (-0.1,),
@@ -208,9 +206,8 @@ ELSEWHERE: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ("DDPMAB", "federated_bandit", {}, "needs the topology to be a graph, but it is the server"),
     ("DDPMAB", "federated_bandit", PARTS, "needs the topology to be a graph, but it is components"),
     ("HDPMAB", "federated_bandit", RING, "needs the topology to be components, but it is a graph"),
-    *((name, "federated_bandit", RING, f"{name} {SERVER}") for name in ("PublicPlan", "LearnedPlan", "FedUCB")),
+    *((name, "federated_bandit", RING, f"{name} {SERVER}") for name in ("PublicPlan", "FedUCB")),
     *((name, "federated_bandit", RING, "server") for name in ("DividedPlan", "Synchronised")),
-    ("LearnedListener", "federated_bandit", {}, "acts in social_bandit, and in gossip_bandit with"),
     ("CBL", "gossip_bandit", {}, "CBL asks one peer"),
     *(
         ("Listener", "gossip_bandit", given, "Listener acts in (worlds of social learning|social_bandit)")
@@ -316,7 +313,6 @@ def test_parameters_that_bound_each_other() -> None:
         (federated, chosen | {"epsilon_budget": 0.0}, "epsilon_budget must be a finite number > 0"),
         (worlds["recommender_v0"], chosen, "unexpected keyword argument 'message_levels'"),
         (policies["InformedPlatform"], {"individuals": {"Truthful": 0.0}}, "share must be a finite number > 0"),
-        (policies["LearnedListener"], {"weights": {"count": 1.0}}, "weights must name exactly count, level, "),
     )
     for make, given, message in cases:
         with pytest.raises(ValueError, match=message):

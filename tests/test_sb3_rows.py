@@ -22,7 +22,7 @@ pytest.importorskip("stable_baselines3")
 
 from stable_baselines3.common.vec_env import VecVideoRecorder
 
-from taciturn.policies.learned.stable_baselines import RankedRows, TeamRows
+from taciturn.policies.learned.stable_baselines import RankedRows
 from taciturn.wrappers.sb3 import RowsVecEnv
 
 REPLICAS, AGENTS = 4, 3
@@ -200,23 +200,6 @@ def test_options_of_a_reset_hold_for_one_reset() -> None:
     assert env.population.params.horizon == 7
     env.reset()
     assert env.population.params.horizon == 10
-
-
-def test_a_team_shares_its_own_reward_and_ends_without_being_cut() -> None:
-    """Each replica's mean reward goes to all its rows, and to no others; the end of a run is shown, so it is no
-    truncation."""
-    env = TeamRows(
-        tags_v0.population(REPLICAS), 5, lambda obs: obs[:, :2] * 2, lambda obs, mask: mask & (obs[:, 1:2] < 2)
-    )
-    first: Any = env.reset()
-    np.testing.assert_array_equal(first, [[2 * replica, 2 * agent] for replica in range(4) for agent in range(3)])
-    np.testing.assert_array_equal(env.action_masks().any(1), [True, True, False] * 4)
-    for step in range(1, 6):
-        _, reward, done, infos = env.step(np.zeros(12, np.int64))
-        time = (step - 1) % LENGTHS + 1
-        np.testing.assert_array_equal(reward, np.repeat(100 * np.arange(4) + 10 + time, 3).astype(np.float32))
-        for row in np.flatnonzero(done):
-            assert infos[row]["TimeLimit.truncated"] is False
 
 
 def take(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:

@@ -17,7 +17,7 @@ from taciturn.bench.tasks import TASKS
 from taciturn.bench.train import train
 from taciturn.bench.tuned import tuned as searched
 from taciturn.envs import gossip_bandit_v0
-from taciturn.policies import LearnedElimination, LearnedPulls, LearnedStopping, Learner, SharedPPO
+from taciturn.policies import LearnedStopping, Learner, SharedPPO
 from taciturn.policies.learned import tuning
 from taciturn.policies.learned.tuning import FOLDER, settings_in, tuned
 
@@ -34,7 +34,7 @@ def test_every_file_is_of_a_world_and_every_entry_of_a_learner_that_takes_it() -
     import yaml
 
     assert {file.stem for file in FILES} <= {world.name for world in registry.worlds().values()}
-    assert len(FILES) == 6
+    assert len(FILES) == 4
     for file in FILES:
         for name, entry in yaml.safe_load(file.read_text(encoding="utf-8")).items():
             assert entry["found"].keys() == {"command", "seeds", "budget"}
@@ -114,7 +114,7 @@ def used(learner: Any, world: str, monkeypatch: pytest.MonkeyPatch) -> dict[str,
 
 @pytest.mark.parametrize(
     ("learner", "world"),
-    [(LearnedElimination, "arm_elimination"), (LearnedPulls, "federated_bandit"), (LearnedStopping, "round_stopping")],
+    [(LearnedStopping, "round_stopping")],
 )
 def test_learners_learn_with_the_settings_of_the_file(
     learner: Any, world: str, monkeypatch: pytest.MonkeyPatch
@@ -153,7 +153,9 @@ def test_train_takes_the_worlds_settings_or_a_users_own(tmp_path: Path, monkeypa
         "batch_size": 64,
     }
     (tmp_path / "learner.yml").write_text("TabularQ: {settings: {sessions: 1}}")
-    learned = train("round_stopping", "TabularQ", out=tmp_path / "q", **SHORT, file=tmp_path / "learner.yml")
+    learned = train(
+        "round_stopping", out=tmp_path / "q", **SHORT | {"algorithm": "TabularQ"}, file=tmp_path / "learner.yml"
+    )
     assert settings_of(learned) == {"sessions": 1}
 
 
@@ -179,7 +181,7 @@ def test_a_mistaken_file_is_named_with_its_key(text: str, said: str, tmp_path: P
     file.write_text(text)
     algorithm = "TabularQ" if text.startswith("Tab") else "PPO"
     with pytest.raises(ValueError, match=r"mine\.yml" + said) as error:
-        train("round_stopping", algorithm, out=out, **SHORT, file=file)
+        train("round_stopping", out=out, **SHORT | {"algorithm": algorithm}, file=file)
     assert "\n" not in str(error.value)
     assert not out.exists()
     with pytest.raises(ValueError, match=r"nowhere\.yml must be a YAML file of settings: .* No such file"):
@@ -188,7 +190,16 @@ def test_a_mistaken_file_is_named_with_its_key(text: str, said: str, tmp_path: P
 
 def test_the_command_line_takes_a_file(tmp_path: Path, command: Any) -> None:
     (tmp_path / "mine.yml").write_text("PPO: {settings: {gamma: 9e-1}}")
-    words = ["--steps", "8", "--out", str(tmp_path / "agent"), "--settings", str(tmp_path / "mine.yml")]
+    words = [
+        "--algorithm",
+        "PPO",
+        "--steps",
+        "8",
+        "--out",
+        str(tmp_path / "agent"),
+        "--settings",
+        str(tmp_path / "mine.yml"),
+    ]
     assert (
         command("train", "round_stopping", *words)[2]
         .strip()

@@ -47,7 +47,7 @@ from taciturn.wrappers import (
 MEASURED = {
     "tests/test_bandits.py": ["DPSuccessiveElimination"],
     "tests/test_designed_recommender.py": ["BlockListener"],
-    "tests/test_train.py": ["LearnedListener"],
+    "tests/test_train.py": ["TrainedAgent"],
     "tests/test_level_choice.py": ["ConstantLevel"],
 }
 """Policies whose noise, or whose levels, are measured elsewhere."""

@@ -17,8 +17,6 @@ from taciturn.bench import train as training
 from taciturn.bench.train import overridden, train
 from taciturn.cli import main
 from taciturn.envs import (
-    arm_elimination_v0,
-    federated_bandit_v0,
     gossip_bandit_v0,
     recommender_v0,
     round_stopping_v0,
@@ -27,10 +25,6 @@ from taciturn.envs import (
 from taciturn.policies import (
     BlockListener,
     CentralisedLogistic,
-    LearnedElimination,
-    LearnedListener,
-    LearnedPlan,
-    LearnedPulls,
     LearnedStopping,
     Learner,
     LogisticBandit,
@@ -38,12 +32,14 @@ from taciturn.policies import (
     SharedPPO,
     SocialQ,
     TabularQ,
+    TrainedAgent,
 )
+from taciturn.policies.learned.scores import SocialScore
 from taciturn.registry import UnknownName, make_world
 from taciturn.wrappers import BitwiseRandomizedResponse
 
 STOPPING: dict[str, Any] = {"num_clients": 6, "slot_time": 0.1, "horizon": 10.0}
-SHORT: dict[str, Any] = {"steps": 256, "params": STOPPING, "num_envs": 4, "evaluations": 2}
+SHORT: dict[str, Any] = {"algorithm": "PPO", "steps": 256, "params": STOPPING, "num_envs": 4, "evaluations": 2}
 ROLLOUT: dict[str, Any] = {"settings": {"n_steps": 16, "batch_size": 64}}
 
 
@@ -63,7 +59,7 @@ def acts(agent: Any) -> list[float]:
     ],
 )
 def test_a_folder_acts(algorithm: str, settings: dict[str, Any], tmp_path: Path) -> None:
-    folder = train("round_stopping", algorithm, out=tmp_path / "agent", **SHORT, settings=settings)
+    folder = train("round_stopping", out=tmp_path / "agent", **SHORT | {"algorithm": algorithm, "settings": settings})
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["training"]["algorithm"] == algorithm
     assert manifest["training"]["params"] == STOPPING
@@ -82,7 +78,7 @@ def test_a_rollout_that_goes_further_than_asked_is_evaluated_once(tmp_path: Path
     told: list[str] = []
     rollout = {"n_steps": 128, "batch_size": 64, "n_epochs": 1}
     folder = train(
-        "round_stopping", "PPO", out=tmp_path, **SHORT, settings=rollout, progress=lambda _, text: told.append(text)
+        "round_stopping", out=tmp_path, **SHORT, settings=rollout, progress=lambda _, text: told.append(text)
     )
     with (folder / "evaluations.csv").open(encoding="utf-8") as file:
         assert [row["steps"] for row in csv.DictReader(file)] == ["256"]
@@ -140,9 +136,10 @@ def test_what_was_seen_is_kept_for_the_rest_of_the_training(tmp_path: Path, monk
         "DQN": {"learning_starts": 10, "buffer_size": 1000},
     }
     for algorithm, settings in kinds.items():
+        given = SHORT | {"algorithm": algorithm, "settings": settings}
         for resume in (False, True):
             with pytest.raises(KeyboardInterrupt):
-                train("round_stopping", algorithm, out=tmp_path / algorithm, resume=resume, **SHORT, settings=settings)
+                train("round_stopping", out=tmp_path / algorithm, resume=resume, **given)
     statistics = pickle.loads((tmp_path / "PPO/checkpoints/256.pkl").read_bytes())
     assert statistics.obs_rms.count > 256, "of all observations, and not of the second half only"
     buffer = pickle.loads((tmp_path / "DQN/checkpoints/replay.pkl").read_bytes())
@@ -163,6 +160,7 @@ def test_training_evaluation_and_play_draw_apart(tmp_path: Path, monkeypatch: py
     params: dict[str, Any] = {"num_agents": 4, "qualities": (0.8, 0.2), "copies": 4, "horizon": 4}
     folder = train(
         "social_bandit",
+        "PPO",
         steps=64,
         out=tmp_path / "agent",
         seed=5,
@@ -188,6 +186,7 @@ def test_privacy_holds_in_training(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     mechanism = BitwiseRandomizedResponse(2.0)
     train(
         "gossip_bandit",
+        "PPO",
         steps=64,
         out=tmp_path / "agent",
         params={"num_agents": 4, "horizon": 2.0},
@@ -202,17 +201,17 @@ def test_privacy_holds_in_training(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_learner_trains_for_a_task_as_it_will_play_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In its standard world, behind what the learner itself puts on the channel under the total."""
     task, seen = "taciturn/SocialBandit-v0/standard@3", list[tuple[int, str]]()
-    fit = LearnedListener.fit
+    learn = TrainedAgent.training
 
-    def watched(self: Any, view: Any) -> None:
+    def watched(self: Any, view: Any, seconds: float | None = None) -> Any:
         seen.append((view.params.num_agents, repr(view.channels["preference"].mechanism)))
-        fit(self, view)
+        return learn(self, view, seconds)
 
-    monkeypatch.setattr(LearnedListener, "fit", watched)
-    settings = {"moment": 4.0, "generations": 1, "replicas": 2}
-    folder = train(task, "LearnedListener", out=tmp_path / "agent", settings=settings)
+    monkeypatch.setattr(TrainedAgent, "training", watched)
+    settings = {"runs": 2, "block": 2, "population": 4}
+    folder = train(task, "TrainedAgent", steps=10_000, out=tmp_path / "agent", settings=settings)
     view = make_world("social_bandit").population(1, num_agents=20).view()
-    (mechanism,) = LearnedListener(4.0).within(view, 3.0).values()
+    (mechanism,) = SocialScore().within(view, 3.0).values()
     assert seen == [(20, repr(mechanism))]
     monkeypatch.setattr(sys, "argv", ["taciturn", "run", task, "--policy", str(folder), "--runs", "2"])
     with pytest.raises(SystemExit) as end:
@@ -259,16 +258,8 @@ LEARNERS: dict[str, Any] = {
     "SocialQ": (SocialQ, gossip_bandit_v0, {"steps": 2000}, {"num_agents": 10, "horizon": 3.0}),
     "LearnedStopping": (LearnedStopping, round_stopping_v0, {"steps": 2000, "stages": 1, "rows": 16}, STOPPING),
     "TabularQ": (TabularQ, round_stopping_v0, {"sessions": 1}, STOPPING),
-    "LearnedListener": (
-        LearnedListener, gossip_bandit_v0, {"generations": 2, "replicas": 4}, {"num_agents": 10, "horizon": 3.0},
-    ),
-    "LearnedPlan": (
-        LearnedPlan, federated_bandit_v0, {"generations": 2, "replicas": 4}, {"num_agents": 3, "num_arms": 4,
-        "horizon": 30},
-    ),
-    "LearnedPulls": (LearnedPulls, federated_bandit_v0, {"steps": 2000}, {"num_agents": 3, "num_arms": 4,
-    "horizon": 30}), "LearnedElimination": (
-        LearnedElimination, arm_elimination_v0, {"steps": 2000}, {"num_agents": 3, "num_arms": 4, "horizon": 1000},
+    "TrainedAgent": (
+        TrainedAgent, gossip_bandit_v0, {"steps": 500, "settings": {"num_envs": 8}}, {"num_agents": 4, "horizon": 3.0},
     ),
     "NeuralBandit": (
         NeuralBandit, recommender_v0, {"steps": 2, "num_envs": 2, "rounds": 8},
@@ -328,7 +319,10 @@ def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     folder, small = str(tmp_path / "agent"), ["--set", "policy.n_steps=16", "--set", "policy.batch_size=64"]
     sizes = ["--steps", "128", "--num-envs", "4", "--evaluations", "1"]
     for arguments, wanted in (
-        (["train", "round_stopping", "--out", folder, *sizes, *world, *small], "steps,return,low,high\n128,"),
+        (
+            ["train", "round_stopping", "--algorithm", "PPO", "--out", folder, *sizes, *world, *small],
+            "steps,return,low,high\n128,",
+        ),
         (["run", "round_stopping", "--policy", folder, "--seeds", "3", *world], "Predictor(model=ActorCriticPolicy"),
     ):
         monkeypatch.setattr(sys, "argv", ["taciturn", *arguments])

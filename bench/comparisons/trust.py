@@ -34,7 +34,7 @@ class TrustingAgent(NamedTuple):
     """An agent, how it is trusted with others' data, and where its settings come from.
 
     Attributes:
-        kind: "hand-designed", "published" or "learned".
+        kind: "designed" or "published".
         policy: its name.
         trust: one of `TRUSTED`.
         settings: the name under which a search chose its settings; empty: it has none.
@@ -42,7 +42,6 @@ class TrustingAgent(NamedTuple):
         mechanism: what stands on the channel at a total, as text with its epsilon; empty: as the agent says, or as it
             does best.
         world: parameters of the world that differ for it.
-        kept: the name of its kept trainings, of which each seed plays one.
     """
 
     kind: str
@@ -52,7 +51,6 @@ class TrustingAgent(NamedTuple):
     own: Mapping[str, Any] = MappingProxyType({})
     mechanism: str = ""
     world: Mapping[str, Any] = MappingProxyType({})
-    stored: str = ""
 
 
 def with_trust(policy: str, *trusted: str, **world: Any) -> list[TrustingAgent]:
@@ -72,7 +70,6 @@ SPEAKERS: dict[str, list[TrustingAgent]] = {
     "federated_bandit_v0": [
         TrustingAgent("hand-designed", "DividedPlan", LOCAL, "DividedPlan"),
         *with_trust("PublicPlan", LOCAL, DISTRIBUTED, CENTRAL),
-        TrustingAgent("learned", "LearnedPlan", LOCAL, stored="federated"),
         TrustingAgent("published", "CDPMAB", LOCAL, "CDPMAB", mechanism="Laplace:{}"),
         TrustingAgent("published", "CDPMAB", CENTRAL, "CDPMAB", mechanism="CentralSum:Laplace:{}"),
     ],
@@ -85,12 +82,10 @@ SPEAKERS: dict[str, list[TrustingAgent]] = {
     ],
     "gossip_bandit_v0": [
         *with_trust("Listener", LOCAL, SHUFFLE),
-        TrustingAgent("learned", "LearnedListener", LOCAL, stored="gossip"),
         TrustingAgent("published", "PPCL", LOCAL, "PPCL"),
     ],
     "social_bandit_v0": [
         TrustingAgent("hand-designed", "Listener", LOCAL, "Listener"),
-        TrustingAgent("learned", "LearnedListener", LOCAL, stored="social"),
         TrustingAgent("published", "PrivateSocialLearning", LOCAL, "PrivateSocialLearning"),
     ],
     "recommender_v0": [  # a third party merges the answers, and adds the noise
@@ -179,10 +174,7 @@ class TrustStudy(Study):
         asked = cell.config
         trusting_agent = SPEAKERS[asked["env"]][asked["speaker"]]
         task = task_of(asked["env"], asked["size"], asked["budget"])
-        if trusting_agent.stored:
-            agent = bring(f"pretrained:{trusting_agent.stored}-{cell.seed}")
-        else:
-            agent = bring(trusting_agent.policy, **asked["policy_params"])
+        agent = bring(trusting_agent.policy, **asked["policy_params"])
         one = task_config(task, trusting_agent.policy, **trusting_agent.world)
         configurations = configurations_of(task, trusting_agent, agent, one, cell.seed)
         result, _ = first_within(task, agent, one, asked["runs"], cell.seed, configurations)

@@ -254,6 +254,12 @@ class Hooks(ABC, Generic[S]):
         """The parameters of worlds in which to train; their instances must not be the one that is being played."""
         return self.params
 
+    def lesson(self) -> tuple[Array, Array] | None:
+        """What a trainer may know of a practice instance, and no agent: how much worse than the best each option is,
+        [B, K + 1] (the last: to have none), and which of them each agent has now, int[B, N]. None: there are no
+        options, and agents learn from their rewards."""
+        return None
+
     def message_spec(self) -> Any:
         """How agents speak at levels that they choose, a `taciturn.envs.core.level_choice.MessageSpec`, where the
         parameter `message_levels` allows it."""

@@ -167,6 +167,11 @@ class SocialPopulation(Replicas[S]):
         """Permute fixed qualities, so that learning the number of the best option by heart gains nothing."""
         return replace(self.params, shuffle=True)
 
+    def lesson(self) -> tuple[Array, Array]:
+        qualities: Floats = self.column("qualities")
+        best = qualities.max(1, keepdims=True)
+        return np.concatenate([best - qualities, best], 1), self.column("preference")
+
     @property
     def zeros(self) -> bool:
         """Whether agents without a preference send perturbed vectors of zeros, instead of nothing."""

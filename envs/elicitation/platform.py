@@ -6,10 +6,11 @@ action a, Box [-1, 1], is the share (1 + a) / 2 of `max_scale`, by default four 
 desired budget. WINTALL's own scale is the marginal cost at the desired budget of the run,
 so that the best action differs from run to run. The reward is the platform's per individual.
 
-The target is not part of the action, since a platform that chooses both can mislead individuals who trust its
-announcement: a low target with a high scale promises more than their tally will pay. Under objective "quality", which
-does not price the error of the estimate, learners find exactly this, and their scores mean nothing. The other
-parameters are those of `elicitation_v0`.
+The target is not part of the action by default, since a platform that chooses both can mislead individuals who trust
+its announcement: a low target with a high scale promises more than their tally will pay. Under objective "quality",
+which does not price the error of the estimate, this is best, and `UnderstatedTarget` does it. With `announces="both"`
+the action is Box [-1, 1]^2, the shares of `max_epsilon` and of `max_scale`, so that learners have what designed
+platforms have. The other parameters are those of `elicitation_v0`.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core import Acts, Array, Controlled, Role
+from taciturn.envs.core import Acts, Array, Controlled, Role, choice
 from taciturn.envs.elicitation.costs import as_cost
 from taciturn.envs.elicitation.world import Elicitation, elicitation_v0
 
@@ -32,33 +33,37 @@ class PlatformSide(Controlled):
     Args:
         population: an elicitation population with WINTALL as the only rule.
         others: `{"individual": policy}`, as for `Controlled`.
+        announces: "scale", at the desired budget as target, or "both".
     """
 
-    def __init__(self, population: Elicitation, others: Mapping[str, Acts]) -> None:
+    def __init__(self, population: Elicitation, others: Mapping[str, Acts], announces: str = "scale") -> None:
         high: Any = population.roles["platform"].action_space
-        self._half = high.high[1] / 2
+        self._both = choice("announces", announces, ("scale", "both")) == "both"
+        self._half = high.high[:2] / 2 if self._both else high.high[1] / 2
         super().__init__(population, "platform", others)
         self.inner: Elicitation
 
     def make_roles(self) -> tuple[Role, ...]:
         (role,) = super().make_roles()
-        return (replace(role, action_space=gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)),)
+        return (replace(role, action_space=gymnasium.spaces.Box(-1.0, 1.0, (1 + self._both,), np.float32)),)
 
     def own_reward(self, reward: Array) -> Array:
         return np.asarray(reward / self.params.num_individuals)
 
     def inner_action(self, action: Array) -> Array:
+        if self._both:
+            return np.asarray((action + ONE) * self._half, np.float32)
         announced = np.empty((len(action), 1, 2), np.float32)
         announced[:, 0, 0] = self.inner.column("desired")
         announced[:, :, 1:] = (action + ONE) * self._half
         return announced
 
 
-def platform_side(num_envs: int = 1, *, individuals: Acts, **params: Any) -> PlatformSide:
+def platform_side(num_envs: int = 1, *, individuals: Acts, announces: str = "scale", **params: Any) -> PlatformSide:
     """`num_envs` replicas in which the platform is the only agent, and the policy `individuals` plays the others.
 
     Gymnasium's forms take names too, such as "BestResponse", "FiniteBestResponse" or "Truthful", or `{name: share}` for
-    a mixture.
+    a mixture. `announces` is that of `PlatformSide`.
 
     Raises:
         ValueError: a parameter out of range.
@@ -67,4 +72,4 @@ def platform_side(num_envs: int = 1, *, individuals: Acts, **params: Any) -> Pla
     highest = plain.targets[1]
     bounds = {"max_epsilon": 4 * highest, "max_scale": 4 * float(as_cost(plain.cost).marginal(highest))}
     inner = elicitation_v0.population(num_envs, **{"rules": ("wintall",)} | bounds | params)
-    return PlatformSide(inner, {"individual": individuals})
+    return PlatformSide(inner, {"individual": individuals}, announces)

@@ -10,7 +10,7 @@ from taciturn.envs.federated_bandit.arm_elimination import ArmElimination
 from taciturn.envs.federated_bandit.fast import AgentKnowledge, EpochPlan
 from taciturn.envs.federated_bandit.world import FederatedBandit
 from taciturn.policies.base import Policy
-from taciturn.policies.classic.bandit_indices import (
+from taciturn.policies.families.bandit_indices import (
     elimination_radius,
     horizon_budget,
     kl_ucb_budget,

@@ -6,7 +6,8 @@ import numpy as np
 from taciturn.envs.core import Array, PublicView, choice, number
 from taciturn.envs.core.graph import Graph
 from taciturn.envs.federated_bandit.fast import AgentKnowledge
-from taciturn.policies.classic.bandit_indices import (
+from taciturn.policies.classic.bandits import ArmPolicy, kl_ucb_choice
+from taciturn.policies.families.bandit_indices import (
     coop_ucb2_index,
     dducb_index,
     fed2_ucb_radius,
@@ -14,7 +15,6 @@ from taciturn.policies.classic.bandit_indices import (
     horizon_budget,
     kl_upper_bound,
 )
-from taciturn.policies.classic.bandits import ArmPolicy, kl_ucb_choice
 from taciturn.validation import Bools, Floats, Ints
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from taciturn.envs.core import choice, number
-from taciturn.policies.classic.bandit_indices import ucb1_narrow, ucb1_width
+from taciturn.policies.families.bandit_indices import ucb1_narrow, ucb1_width
 from taciturn.policies.families.recommender import ItemPolicy
 from taciturn.validation import Bools, Floats, Ints
 

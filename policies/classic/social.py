@@ -5,7 +5,7 @@ import numpy as np
 from taciturn.envs.core import Array, PublicView, number
 from taciturn.envs.core.replies import unbiased
 from taciturn.envs.social_bandit.world import SocialBandit
-from taciturn.policies.classic.bandit_indices import ucb1_index
+from taciturn.policies.families.bandit_indices import ucb1_index
 from taciturn.policies.families.social import Proportional, SocialPolicy, sample
 from taciturn.validation import Bools, Floats
 

@@ -69,19 +69,25 @@ class GrowingSchedule(Policy):
         active = np.maximum(plays.sum(-1), 1)
         best = self._cautious(np.where(plays, seen["means"].reshape(len(obs), -1), 0.0).max(-1))
         most = np.maximum(left // active, 1)
-        wanted = np.where(self._total == 0, self.first, np.ceil(self._total * self.growth) - self._total)
+        first, growth, a, c, factor = self.constants(active, best, seen["time_left"])
+        wanted = np.where(self._total == 0, first, np.ceil(self._total * growth) - self._total)
         pulls = np.clip(wanted, 1, most).astype(np.int64)
         self._total += pulls
         self._noise += self._noise_of(pulls)
         n = self._total
-        certainty = np.log1p(self.c * np.maximum(left - active * pulls, 0) / (active * n))
+        certainty = np.log1p(c * np.maximum(left - active * pulls, 0) / (active * n))
         threshold = np.zeros(len(obs))
         for _ in range(STEPS):
             worse = np.clip(best - threshold, 0, 1)
             variance = best * (1 - best) + worse * (1 - worse) + 2 * self._noise / n
-            threshold = np.sqrt(2 * self.a * certainty * variance / (self._agents * n))
+            threshold = np.sqrt(2 * a * certainty * variance / (self._agents * n))
         share = np.where(most > 1, np.log(pulls) / np.log(np.maximum(most, 2)), 0.0)
-        return action(share, np.minimum(threshold, 1.0), 1.0)[:, None]
+        return action(share, np.minimum(factor * threshold, 1.0), 1.0)[:, None]
+
+    def constants(self, active: Ints, best: Floats, time_left: Floats) -> tuple[Any, Any, Any, Any, Any]:
+        """First pulls, growth, a, c, and a factor of the threshold, of each replica or of all; by the number of active
+        arms, the best average and the share of the run that is left, [B] each."""
+        return self.first, self.growth, self.a, self.c, 1.0
 
     def _cautious(self, best: Floats) -> Floats:
         """The best average [B] with two hits and two misses more; noise lets it count as fewer pulls."""

@@ -227,16 +227,21 @@ class DividedPlan(Policy):
         """All of `total` on each message, by Laplace noise: each reward enters one."""
         return {"means": Laplace(total)}
 
+    def lengths(self) -> list[int]:
+        """Of the batches; the first is played once for each of an agent's arms in it."""
+        result, length, end = list[int](), self.first, self.first * self._stints
+        while end <= self.until * self._horizon and len(result) < MOST_BATCHES:
+            result.append(length)
+            length = math.ceil(length * self.growth)
+            end += length
+        return result
+
     def _start(self, agents: int) -> None:
         """Prepare for so many agents: the ends of the batches, and what is heard and known of them."""
         self._agents, self._stints = agents, -(-self._arms // agents)
-        self._lengths, self._ends = list[int](), list[int]()
-        length, end = self.first, self.first * self._stints
-        while end <= self.until * self._horizon and len(self._ends) < MOST_BATCHES:
-            self._lengths.append(length)
-            self._ends.append(end)
-            length = math.ceil(length * self.growth)
-            end += length
+        self._lengths = self.lengths()
+        first = self._first = self._lengths[0] if self._lengths else 1
+        self._ends = (np.cumsum(self._lengths, dtype=np.int64) + first * (self._stints - 1)).tolist()
         batches = max(len(self._ends), 1)
         each, whole = (self._envs, self._arms, agents), (self._envs, self._arms, batches, agents)
         self._pulls, self._noise = np.zeros(each), np.zeros(each)  # by each agent so far; of the noise in their sum
@@ -267,7 +272,7 @@ class DividedPlan(Policy):
                 self._part(rows, now)
         together = batch < ends.size
         arms = np.zeros(obs.shape[:2], np.int64)
-        stint = np.where(batch == 0, time // self.first, 0)
+        stint = np.where(batch == 0, time // self._first, 0)
         rows = np.flatnonzero(together)
         arms[rows] = self._plan[rows, stint[rows]]
         uploads = together & np.isin(time + 1, ends)

@@ -1,14 +1,15 @@
 """Evolution strategies: learners with few weights that play whole runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from copy import copy
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, Population, PublicView, Streams, integer, number
-from taciturn.policies.base import Learner
-from taciturn.validation import Floats, mapping
+from taciturn.envs.core import Array, PublicView, Streams, integer, number
+from taciturn.policies.learned.training import FadingMean
+from taciturn.validation import Floats
 
 
 class CovarianceAdaptation:
@@ -78,109 +79,77 @@ class CovarianceAdaptation:
         self.step *= float(np.exp(self._c_step / self._damping * (length / self._length - 1)))
 
 
-def adjusted(costs: Floats, instances: Floats, population: int) -> Floats:
-    """The costs of `population` candidates, each of an equal share of the runs, if all had played average instances.
-
-    Analysis of covariance (Fisher 1932): the costs [B] are regressed on the candidates and on what the instances
-    [B, n] are, and a candidate's cost is its part of that, plus the mean of the rest.
-    """
-    own = np.repeat(np.eye(population), len(costs) // population, axis=0)
-    centred = instances - instances.mean(0)
-    found, *_ = np.linalg.lstsq(np.concatenate([own, centred], 1), costs, rcond=None)
-    return np.asarray(found[:population])
-
-
-class Evolved(Learner):
-    """Base of the learners whose few weights an evolution strategy finds (`CovarianceAdaptation`).
-
-    The candidates of a generation play side by side in practice worlds, each in `replicas` runs of its own, and their
-    costs are compared by the world's measure, `adjusted` for how hard the runs were: by the sorted qualities of the
-    options, and their products with the best one. The measure is a regret, which depends on these qualities too: agents
-    do not know them, and training reads them where acting does not. The weights are the strategy's mean after the last
-    generation.
+@dataclass(frozen=True, kw_only=True)
+class EvolutionSettings:
+    """Of a training by evolution.
 
     Attributes:
-        history: the mean cost of the candidates of each generation.
-
-    Class attributes:
-        initial: `{name: value}` of the weights with which training begins.
-        measures: what training lowers, `{name of the world: measure}`.
+        runs: of each candidate in the second half of the training, all on the same instances; fewer before.
+        block: runs that are played at once.
+        population: candidates in a generation; None: as `CovarianceAdaptation` says.
+        step: the strategy's first standard deviation.
+        memory: of the mean of the last generations' means, which is the result (`FadingMean`).
     """
 
-    initial: ClassVar[Mapping[str, float]] = {}
-    measures: ClassVar[Mapping[str, str]] = {}
+    runs: int = 2000
+    block: int = 400
+    population: int | None = None
+    step: float = 0.3
+    memory: float = 0.1
+
+    def __post_init__(self) -> None:
+        integer("block", self.block, at_least=1)
+        integer("runs", self.runs, at_least=self.block)
+        number("step", self.step, above=0)
+        number("memory", self.memory, above=0)
+
+
+class Evolution:
+    """A training by CMA-ES on what whole runs cost; `iterate` plays a generation.
+
+    Candidates play the same instances with the same random numbers, in the agent's own simulator where it has one
+    (`simulated`), otherwise in a practice world.
+
+    Attributes:
+        agent: plays with the weights of candidates.
+        weights: of the result, the mean of the last generations' means.
+        decisions: of all runs so far.
+    """
 
     def __init__(
         self,
-        generations: int,
-        replicas: int,
-        step: float,
-        weights: Mapping[str, float] | None,
+        view: PublicView,
+        role: str,
+        agent: Any,
+        cost: Callable[[Any, Any, str, int], tuple[Floats, int]],
+        settings: EvolutionSettings,
         seed: int,
     ) -> None:
-        self.generations = integer("generations", generations, at_least=1)
-        self.replicas = integer("replicas", replicas, at_least=2)
-        self.step = number("step", step, above=0)
-        given = mapping("weights", weights)
-        if weights is not None and given.keys() != self.initial.keys():
-            raise ValueError(
-                f"weights must name exactly {', '.join(self.initial)}, not {', '.join(given) or 'nothing'}"
-            )
-        self.weights = None if weights is None else {k: number(f"weights[{k!r}]", x) for k, x in given.items()}
-        self.seed = integer("seed", seed, at_least=0)
-        self.history: list[float] = []
+        self.agent, self.decisions, self._settings, self._cost, self._role = agent, 0, settings, cost, role
+        self._rng = Streams(seed, "training")["evolution"]
+        begins = agent.first_weights(self._rng)
+        self._strategy = CovarianceAdaptation(begins, settings.step, self._rng, settings.population)
+        self._world: Any = view.practice(settings.block)
+        self._simulator: Any = agent.simulator(self._world)
+        self._mean = FadingMean(settings.memory)
+        agent.weights = self.weights = begins
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if not name.startswith("_")}
+    def iterate(self, done: float) -> dict[str, float]:
+        """A generation."""
+        blocks = max(1, round(self._settings.runs / self._settings.block * min(1.0, 2 * done)))
+        seeds = self._rng.integers(2**31, size=blocks).tolist()
+        found = [np.mean([self._played(weights, seed) for seed in seeds]) for weights in self._strategy.ask()]
+        self._strategy.tell(np.array(found))
+        self.weights = self._mean.add({"mean": self._strategy.mean}, done)["mean"]
+        return {"cost": float(np.mean(found)), "step": self._strategy.step}
 
-    def begin(self, view: PublicView) -> None:
-        self.check(view)
-        if self.weights is None:
-            rng = self.rng
-            self.fit(view)
-            self.rng = rng  # the run's, not that of training
-        self.look(view)
-
-    def check(self, view: PublicView) -> None:
-        """Raise ValueError if the policy cannot act in `view`."""
-        raise NotImplementedError
-
-    def look(self, view: PublicView) -> None:
-        """Read what acting with `weights` needs of the view, and clear the memory of earlier runs."""
-        raise NotImplementedError
-
-    def fit(self, view: PublicView) -> None:
-        """Train in practice worlds like `view`, with the same mechanisms on its channels."""
-        self.check(view)
-        rng = Streams(self.seed, "training")["evolution"]
-        strategy = CovarianceAdaptation(np.array([*self.initial.values()]), self.step, rng)
-        world = self.practice(view, self.replicas * strategy.population)
-        self.history = []
-        for generation in range(self.generations):
-            costs = self._costs(world, strategy.ask(), int(rng.integers(2**31)))
-            strategy.tell(costs)
-            self.history.append(float(costs.mean()))
-            if self.progress is not None:
-                self.progress((generation + 1) / self.generations)
-        self.weights = dict(zip(self.initial, strategy.mean.tolist(), strict=True))
-
-    def practice(self, view: PublicView, num_envs: int) -> Population[Any]:
-        """The worlds in which it trains."""
-        return view.practice(num_envs)
-
-    def qualities(self, world: Population[Any]) -> Floats:
-        """The options' qualities in practice worlds, [B, K]."""
-        found: Floats = world.state.qualities
-        return found
-
-    def _costs(self, world: Population[Any], candidates: Floats, seed: int) -> Floats:
-        """What the candidates [lambda, n] cost in runs of the practice world, [lambda]."""
-        player: Any = copy(self)
-        each = np.repeat(candidates, self.replicas, axis=0)
-        player.weights = dict(zip(self.initial, each.T, strict=True))
-        world.reset(seed=seed)
-        player.reset(world, world.stream("policy"), self.role)
-        world.advance(player)
-        qualities = -np.sort(-self.qualities(world), axis=1)
-        instances = np.concatenate([qualities, qualities * qualities[:, :1]], 1)
-        return adjusted(world.measure(self.measures[world.name]), instances, len(candidates))
+    def _played(self, weights: Floats, seed: int) -> float:
+        """What a candidate's runs of a block cost on average."""
+        if self._simulator is not None:
+            cost, steps = self._simulator(weights, self._settings.block, seed)
+        else:
+            player = copy(self.agent)
+            player.weights = weights
+            cost, steps = self._cost(self._world, player, self._role, seed)
+        self.decisions += steps
+        return float(cost.mean())

@@ -204,6 +204,24 @@ def library_seed(seed: int) -> int:
     return int(Streams(seed, "training")["library"].integers(2**31))
 
 
+class FadingMean:
+    """The mean of a training's last weights `{name: array}`, which wander less than each of them.
+
+    Args:
+        memory: share of a training, > 0, after which weights count 1/e of what they did.
+    """
+
+    def __init__(self, memory: float) -> None:
+        self._sums, self._count, self._memory, self._done = dict[str, Floats](), 0.0, memory, 0.0
+
+    def add(self, weights: Mapping[str, Array], done: float) -> dict[str, Floats]:
+        """The mean with these weights, when a share `done` of the training is over."""
+        keep, self._done = float(np.exp((self._done - done) / self._memory)), done
+        self._count = keep * self._count + 1.0
+        self._sums = {name: keep * self._sums.get(name, 0.0) + one for name, one in weights.items()}
+        return {name: total / self._count for name, total in self._sums.items()}
+
+
 def update_table(values: Floats, visits: Floats, where: tuple[Ints, ...], targets: Floats) -> None:
     """Move each value at `where` towards the mean of its `targets`, at a rate that falls with its number of visits."""
     cells = np.ravel_multi_index(where, values.shape).ravel()

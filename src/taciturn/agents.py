@@ -42,7 +42,7 @@ def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameter
               TensorDict, or an RLModule of RLlib (`taciturn.policies.external.networks`);
             - a file saved by a library: `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`,
               or a folder of `taciturn train` (`./Random`, if it has the name of a policy);
-            - `pretrained:NAME`, a messenger whose training comes with the package (`docs/messengers.md`).
+            - `pretrained:NAME`, an agent whose training comes with the package (`docs/learning.md`).
         trust: whether code in a file may run when it is loaded; the environment variable `TACITURN_TRUST=1` allows it
             for all files.
         separate: whether to play a copy for each agent, whatever the class says.

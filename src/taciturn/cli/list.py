@@ -26,7 +26,7 @@ def list_(
     """List the environments, policies, pretrained agents, mechanisms, tasks, studies and figures."""
     from taciturn.bench.catalogue import figures, load_studies
     from taciturn.bench.tasks import NO_BUDGET_LIMIT, PROTECTED, TASKS
-    from taciturn.policies.learned.pretrained import pretrained_agents
+    from taciturn.policies.learned.stored import pretrained_agents
 
     studies, known = load_studies(), worlds()
     told = {
@@ -38,7 +38,7 @@ def list_(
             for name, policy in policies().items()
         },
         "pretrained": {
-            f"pretrained:{name}": f"{one['policy']}, trained for {one['task']}"
+            f"pretrained:{name}": f"trained for {one['task']}, privacy budget {one['budget']}"
             for name, one in pretrained_agents().items()
         },
         "mechanisms": {name: _first_sentence(mechanism) for name, mechanism in named_mechanisms().items()},
@@ -59,6 +59,8 @@ def list_(
     chosen = list(told) if kind is None else [kind]
     if as_json:
         found: dict[str, Any] = {name: told[name] for name in chosen}
+        if "pretrained" in found:
+            found["pretrained"] = [{"name": name, **one} for name, one in pretrained_agents().items()]
         if "tasks" in found:
             from taciturn.bench.references import described
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from typer import Argument, Option
 
-from taciturn.agents import bring
+from taciturn.agents import bring, saved_at
 from taciturn.cli.arguments import any_declares, mechanisms_of, population_of, split_settings, task_named
 from taciturn.cli.options import CODE, Json, Settings, Trust
 from taciturn.cli.output import print_json
@@ -152,6 +152,7 @@ def _task(
 ) -> tuple[Play, Any, dict[str, Any], str]:
     """As `_world`, of a task, and how agents share a mind, if they do; of its world, only the form in which learners
     play may be set."""
+    from taciturn.bench.comparisons.kinds import refusal
     from taciturn.bench.comparisons.playing import first_within, how_centralised, played, ready, task_config
     from taciturn.bench.references import scale_of
     from taciturn.bench.tasks import BENCHMARKS
@@ -159,6 +160,8 @@ def _task(
 
     own, form = split_settings(settings)
     free = BENCHMARKS[task.env].for_learners
+    if not form and saved_at(policy) is not None and refusal(policy, task_config(task, policy)):
+        form = dict(free)  # it was trained in the form of the world in which learners play
     fixed |= {f"--set {key}": value for key, value in form.items() if key not in free}
     for option, value in fixed.items():
         if value is not None:

@@ -14,13 +14,22 @@ from taciturn.registry import one_agent
 
 def train(
     env: Annotated[str, Argument(help="An environment: its id or name; or a standard task (taciturn list tasks).")],
-    out: Annotated[Path, Option(help="Folder for the agent; `run --policy FOLDER` plays it.")],
+    out: Annotated[
+        Path | None,
+        Option(help="Folder for the agent; `run --policy FOLDER` plays it. Default: trained/ENV-SEED."),
+    ] = None,
     algorithm: Annotated[
         str,
-        Option(help="A class of Stable-Baselines3 or sb3-contrib (PPO, DQN, RecurrentPPO, ...), or a learner's name."),
-    ] = "PPO",
+        Option(
+            help="TrainedAgent, the suite's own trainer; a class of Stable-Baselines3 or sb3-contrib (PPO, DQN, "
+            "RecurrentPPO, ...); or another learner's name."
+        ),
+    ] = "TrainedAgent",
     steps: Annotated[
         int | None, Option(help="Environment steps, counted over agents and replicas; learners need none.")
+    ] = None,
+    seconds: Annotated[
+        float | None, Option(help="CPU seconds that the suite's own trainer may take, in place of steps.")
     ] = None,
     settings: Settings = None,
     file: Annotated[Path | None, Option("--settings", help="A YAML file with settings of the algorithm.")] = None,
@@ -43,6 +52,8 @@ def train(
     from taciturn.bench.tasks import TASKS
 
     env = task_named(env)
+    if out is None:
+        out = Path("trained") / f"{env.removeprefix('taciturn/').replace('/', '-')}-{seed}"
     own, others = split_settings(settings)
     world = TASKS[env].env if env in TASKS else env
     mechanisms = {} if privacy is None else mechanisms_of(privacy, list(one_agent(world, 1, others).channels))
@@ -56,6 +67,7 @@ def train(
                 env,
                 algorithm,
                 steps=steps,
+                seconds=seconds,
                 out=out,
                 seed=seed,
                 params=others,
@@ -69,6 +81,9 @@ def train(
                 progress=lambda done, text: shown.running(text, done),
             )
     except KeyboardInterrupt:
+        if (out / "checkpoints" / "training.pkl").exists():
+            interrupted(f"the last checkpoint is kept in {out}, and the same command with --resume goes on")
+            raise
         kept = max((int(one.stem) for one in (out / "checkpoints").glob("*.zip") if one.stem.isdecimal()), default=0)
         interrupted(
             f"the checkpoint after {kept:,} steps is kept in {out}, and the same command with --resume goes on"
@@ -77,5 +92,5 @@ def train(
         )
         raise
     name = out if is_folder(str(out)) else f"./{out}"  # beside a policy of that name
-    print(f"trained: {out} (taciturn run {env} --policy {name})")
     print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
+    print(f"trained: {out} (taciturn run {env} --policy {name})")

@@ -9,7 +9,7 @@ import numpy as np
 from taciturn.bench.results import Results
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.tables import number
-from taciturn.policies.classic.bandit_indices import bernoulli_divergence
+from taciturn.policies.families.bandit_indices import bernoulli_divergence
 from taciturn_papers.azize2022.indices import first_lower_bound, regret_lower_bound
 from taciturn_papers.azize2022.settings import (
     ALPHA,

@@ -7,7 +7,7 @@ counts the pulls so far. An arm without a private mean has an infinite index. Lo
 
 import numpy as np
 
-from taciturn.policies.classic.bandit_indices import TINY, bernoulli_divergence, kl_upper_bound
+from taciturn.policies.families.bandit_indices import TINY, bernoulli_divergence, kl_upper_bound
 from taciturn.validation import Array, Floats
 
 

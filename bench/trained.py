@@ -1,0 +1,115 @@
+"""Trainings by the suite's own trainer, in a folder: checkpoints, evaluations, the agent, and its curve."""
+
+import csv
+import io
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taciturn.bench.figures import COLORS, panels, render
+from taciturn.bench.references import Scale, scale_of
+from taciturn.bench.store import write_bytes
+from taciturn.bench.tasks import TASKS, sign
+from taciturn.envs.core import Population
+from taciturn.policies.learned.stored import saved_agent
+from taciturn.policies.learned.trained import Evaluated, TrainedAgent, Training
+from taciturn.policies.trust import signed, trusted_bytes
+
+COLUMNS = (*Evaluated._fields, "score")
+CHECKPOINT = "training.pkl"
+
+
+def arrays(
+    world: str, seconds: float | None
+) -> Callable[[str, Population[Any], int, int, dict[str, Any], bool], Callable[[Path, Any, int, Any], None]]:
+    """A maker of trainers, as `taciturn.bench.train.train` calls them, for `TrainedAgent` in a world or task."""
+    task = TASKS.get(world)
+    scale = None if task is None else scale_of(task)
+
+    def make(
+        name: str, population: Population[Any], num_envs: int, seed: int, settings: dict[str, Any], trust: bool
+    ) -> Any:
+        method = {"method": settings["method"]} if "method" in settings else {}
+        own = {name: value for name, value in settings.items() if name != "method"}
+        made = TrainedAgent(seed=seed, settings=own, **method)
+        made.role = next(iter(population.roles))
+        if task is not None:
+            made.measure = "-" * (sign(task.measure) > 0) + task.measure
+        chosen = made.chosen(population.view())
+        chosen.checked()  # or say at once what is wrong
+
+        def run(folder: Path, steps: int | None, evaluations: int, report: Callable[[float, str], None]) -> None:
+            made.steps = steps
+            checkpoint = folder / "checkpoints" / CHECKPOINT
+            population.reset(seed=seed)
+            if checkpoint.exists():
+                training: Training = pickle.loads(trusted_bytes(checkpoint, trust))
+            else:
+                report(0.0, "a first rollout, and how long it takes")
+                training = made.training(population.view(), seconds)
+                note(folder, training, scale)
+
+            def told(now: Training, evaluated: bool) -> None:
+                if evaluated:
+                    write_bytes(checkpoint, signed(pickle.dumps(now)))
+                    note(folder, now, scale)
+                report(
+                    now.done,
+                    f"{now.method}: {now.curve[-1].steps:,} of {now.steps:,} decisions, {said(now.curve[-1], scale)}",
+                )
+
+            agent = training.run(told)
+            write_bytes(folder / "agent.json", saved_agent(agent, task=world, seed=seed, steps=training.steps).encode())
+            draw(folder / "curve.png", training, scale)
+
+        return run
+
+    return make
+
+
+def score_of(evaluated: Evaluated, scale: Scale) -> float:
+    """The score of a checkpoint; where more of the measure is better, it cost minus that."""
+    higher = scale.together.estimate.value > scale.alone.estimate.value
+    return float(scale.score(np.array(-evaluated.mean if higher else evaluated.mean)))
+
+
+def said(evaluated: Evaluated, scale: Scale | None) -> str:
+    """A checkpoint in words."""
+    score = "" if scale is None else f"score {score_of(evaluated, scale):.3f}, "
+    return f"{score}mean {evaluated.mean:.4g}, median {evaluated.median:.4g}, worst 1% {evaluated.worst:.4g}"
+
+
+def note(folder: Path, training: Training, scale: Scale | None) -> None:
+    """Write `evaluations.csv`."""
+    text = io.StringIO()
+    rows = [
+        [one.steps, *(f"{x:.5g}" for x in one[1:]), "" if scale is None else f"{score_of(one, scale):.4f}"]
+        for one in training.curve
+    ]
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *rows])
+    write_bytes(folder / "evaluations.csv", text.getvalue().encode())
+
+
+def draw(file: Path, training: Training, scale: Scale | None) -> None:
+    """Draw the curve: the score of the mean and of the median of fresh runs; without a scale what they cost, and that
+    of the worst 1%."""
+    steps = [one.steps / 1e6 for one in training.curve]
+    lines = (("mean", "-", COLORS[0]), ("median", "--", COLORS[2]), ("worst", ":", COLORS[1]))
+    if scale is None:
+        figure, (ax,) = panels([f"{training.measure or 'Minus the return'} of fresh runs"])
+        for name, line, color in lines:
+            ax.plot(steps, [getattr(one, name) for one in training.curve], line, color=color, label=name)
+    else:
+        figure, (ax,) = panels(["Score of fresh runs: 0 no communication, 1 full information"])
+        for name, line, color in lines[:2]:
+            scores = [score_of(one._replace(mean=getattr(one, name)), scale) for one in training.curve]
+            ax.plot(steps, scores, line, color=color, label=name, marker=".")
+        for value in (0.0, 1.0):
+            ax.axhline(value, color="#888888", linewidth=0.8)
+        ax.set_ylim(-0.5, 1.15)
+    ax.set_xlabel("decisions (millions)")
+    ax.legend(loc="lower right")
+    write_bytes(file, render(figure, "png"))

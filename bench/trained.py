@@ -52,16 +52,16 @@ def arrays(
                 training = made.training(population.view(), seconds)
                 note(folder, training, scale)
 
-            def told(now: Training, evaluated: bool) -> None:
+            def note_progress(now: Training, evaluated: bool) -> None:
                 if evaluated:
                     write_bytes(checkpoint, signed(pickle.dumps(now)))
                     note(folder, now, scale)
                 report(
                     now.done,
-                    f"{now.method}: {now.curve[-1].steps:,} of {now.steps:,} decisions, {said(now.curve[-1], scale)}",
+                    f"{now.method}: {now.curve[-1].steps:,} of {now.steps:,} decisions, {in_words(now.curve[-1], scale)}",
                 )
 
-            agent = training.run(told)
+            agent = training.run(note_progress)
             write_bytes(folder / "agent.json", saved_agent(agent, task=world, seed=seed, steps=training.steps).encode())
             draw(folder / "curve.png", training, scale)
 
@@ -72,11 +72,11 @@ def arrays(
 
 def score_of(evaluated: Evaluated, scale: Scale) -> float:
     """The score of a checkpoint; where more of the measure is better, it cost minus that."""
-    higher = scale.together.estimate.value > scale.alone.estimate.value
+    higher = scale.full_information.estimate.value > scale.no_communication.estimate.value
     return float(scale.score(np.array(-evaluated.mean if higher else evaluated.mean)))
 
 
-def said(evaluated: Evaluated, scale: Scale | None) -> str:
+def in_words(evaluated: Evaluated, scale: Scale | None) -> str:
     """A checkpoint in words."""
     score = "" if scale is None else f"score {score_of(evaluated, scale):.3f}, "
     return f"{score}mean {evaluated.mean:.4g}, median {evaluated.median:.4g}, worst 1% {evaluated.worst:.4g}"

@@ -24,7 +24,7 @@ from taciturn.policies.learned.plans import EvolvedPlan
 from taciturn.policies.learned.ppo import PPO, Settings, own_turn_advantages
 from taciturn.policies.learned.scores import SocialScore
 from taciturn.policies.learned.stored import load_agent, saved_agent
-from taciturn.policies.learned.trained import REFERENCES, TrainedAgent, Training, costs
+from taciturn.policies.learned.trained import MILESTONES, TrainedAgent, Training, costs
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Laplace, Scheduled
 from taciturn.testing.policies import Play
 from taciturn.testing.schedules import schedule_is_public
@@ -143,7 +143,7 @@ def test_features_are_those_of_the_memory(make: Any, compiled: bool, monkeypatch
         acting = world.acting("agent")
         agents = np.broadcast_to(np.arange(4), (5, 4)) if acting is None else acting
         live = ~world.done
-        memory.hear(seen, agents, np.ones(5, np.bool_))
+        memory.receive(seen, agents, np.ones(5, np.bool_))
         known, held = memory.known(agents), memory.held(agents)
         option, common = features.see(seen, agents)
         option, common = option.reshape(*agents.shape, -1, 10), common.reshape(*agents.shape, 5)
@@ -198,7 +198,7 @@ def test_learned_gossip_is_better_than_untrained() -> None:
     training = learner.training(world.view())
     training.run(lambda *_: None)
     assert training.curve[-1].mean < 0.6 * training.curve[0].mean
-    assert 3 < len(training.curve) <= 1 + len(REFERENCES)
+    assert 3 < len(training.curve) <= 1 + len(MILESTONES)
 
 
 def test_a_plan_begins_as_the_designed_one_and_its_simulator_agrees() -> None:
@@ -221,7 +221,7 @@ def test_a_training_that_was_stopped_goes_on(env: str, tmp_path: Path, monkeypat
     params: dict[str, Any] = {"num_agents": 4, "num_options": 3, "horizon": 5}
     given: dict[str, Any] = {"steps": 2500, "params": params, "settings": make}
     whole = train(env, **given, out=tmp_path / "whole")
-    run, stop = Training._judge, [4]
+    run, stop = Training._evaluate, [4]
 
     def evaluated(self: Training) -> None:
         stop[0] -= 1
@@ -230,7 +230,7 @@ def test_a_training_that_was_stopped_goes_on(env: str, tmp_path: Path, monkeypat
         run(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Training, "_judge", evaluated)
+        patch.setattr(Training, "_evaluate", evaluated)
         with pytest.raises(KeyboardInterrupt):
             train(env, **given, out=tmp_path / "halves")
     assert not (tmp_path / "halves" / "agent.json").exists()

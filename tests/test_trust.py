@@ -34,7 +34,7 @@ def cell(policy: str, model: str, **entries: Any) -> Any:
 @pytest.mark.parametrize(("named", "kind"), MECHANISMS.items(), ids=str)
 def test_each_model_has_its_mechanism(named: tuple[str, str], kind: type) -> None:
     asked = cell(*named).config
-    trusting_agent = trust.SPEAKERS[asked["env"]][asked["communicator"]]
+    trusting_agent = trust.TRUSTING_AGENTS[asked["env"]][asked["communicator"]]
     task = trust.task_of(asked["env"], asked["size"], asked["budget"])
     agent = bring(trusting_agent.policy, **asked["policy_params"])
     (way,) = trust.configurations_of(
@@ -74,7 +74,7 @@ def test_a_cell_gives_its_score_within_its_total_and_the_same_one_again(one: Any
 
 def test_every_world_has_two_sizes_and_two_kinds_of_agents_play() -> None:
     sizes = {(one.config["env"], one.config["size"]) for one in QUICK}
-    assert len(sizes) == 2 * len(trust.SPEAKERS) == 12
+    assert len(sizes) == 2 * len(trust.TRUSTING_AGENTS) == 12
     assert {one.config["kind"] for one in QUICK} == {"hand-designed", "published"}
     assert {one.config["trust"] for one in QUICK} == set(trust.TRUSTED)
 

@@ -66,7 +66,7 @@ def with_trust(policy: str, *trusted: str, **world: Any) -> list[TrustingAgent]:
     return results
 
 
-SPEAKERS: dict[str, list[TrustingAgent]] = {
+TRUSTING_AGENTS: dict[str, list[TrustingAgent]] = {
     "federated_bandit_v0": [
         TrustingAgent("hand-designed", "DividedPlan", LOCAL, "DividedPlan"),
         *with_trust("PublicPlan", LOCAL, DISTRIBUTED, CENTRAL),
@@ -108,7 +108,7 @@ SIZES = {
 def searched() -> list[tuple[Task, TrustingAgent]]:
     """For whom that trusts somebody `python tools tune` finds settings for this study, and in which tasks."""
     results = []
-    for env, speakers in SPEAKERS.items():
+    for env, speakers in TRUSTING_AGENTS.items():
         tasks = [task_of(env, size, budget) for size in SIZES[env] for budget in LIMITS]
         asking = [
             trusting_agent
@@ -150,7 +150,7 @@ class TrustStudy(Study):
 
     def cells(self, quick: bool) -> list[Cell]:
         results: list[Config] = []
-        for env, speakers in SPEAKERS.items():
+        for env, speakers in TRUSTING_AGENTS.items():
             for size in SIZES[env]:
                 for budget in LIMITS:
                     task = task_of(env, size, budget)
@@ -164,7 +164,7 @@ class TrustStudy(Study):
                                 "kind": one.kind,
                                 "policy": one.policy,
                                 "policy_params": {**(tuned(task, one.settings) if one.settings else {}), **one.own},
-                                "speaker": place,
+                                "trusting_agent": place,
                                 "runs": 4 if quick else task.variant.runs or BENCHMARKS[env].runs,
                             }
                         )
@@ -172,7 +172,7 @@ class TrustStudy(Study):
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         asked = cell.config
-        trusting_agent = SPEAKERS[asked["env"]][asked["speaker"]]
+        trusting_agent = TRUSTING_AGENTS[asked["env"]][asked["trusting_agent"]]
         task = task_of(asked["env"], asked["size"], asked["budget"])
         agent = bring(trusting_agent.policy, **asked["policy_params"])
         one = task_config(task, trusting_agent.policy, **trusting_agent.world)
@@ -196,7 +196,7 @@ class TrustStudy(Study):
                     best = [champion(some.select(budget=budget)) for budget in LIMITS]
                     texts = [f"{text_of(score)} {name}" for name, score in best]
                     rows.append([title, trust, *texts, PROTECTED[env].covers])
-            for place in dict.fromkeys(g.config["speaker"] for g in here):
+            for place in dict.fromkeys(g.config["trusting_agent"] for g in here):
                 mine = here.select(trusting_agent=place)
                 config = mine.groups[0].config
                 scores = [mine.select(budget=budget).groups[0].metrics["score"] for budget in LIMITS]

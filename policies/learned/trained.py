@@ -24,8 +24,8 @@ from taciturn.validation import Floats
 RUNS, FEWEST = 1000, 20
 """Fresh runs of practice instances that judge a checkpoint, by their mean, because rare failures decide it; fewer, but
 not as few as the second, in a training that is not five times as long as these."""
-MARKS = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 1.0)
-"""The shares of a training after which a checkpoint is judged."""
+MILESTONES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 1.0)
+"""The shares of a training after which a checkpoint is evaluated."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ def method_of(view: PublicView) -> Method:
     return METHODS.get(view.world.name, PLAIN)
 
 
-class Judged(NamedTuple):
-    """A checkpoint, judged in fresh runs: decisions and CPU seconds of the training so far, and the mean, the median
+class Evaluated(NamedTuple):
+    """A checkpoint, evaluated in fresh runs: decisions and CPU seconds of the training so far, and the mean, the median
     and the mean of the worst 1% of what runs cost."""
 
     steps: int
@@ -157,9 +157,9 @@ class Training:
         self._judges: Population[Any] = view.practice(runs)
         self._judges.purpose = "selection"
         self._seed = int(Streams(seed, "selection")["runs"].integers(2**31))
-        self.curve: list[Judged] = []
+        self.curve: list[Evaluated] = []
         self.agent: Policy = agent
-        self._judge()
+        self._evaluate()
         self.steps = self._that_fit(seconds or 60.0) if steps is None else steps
 
     def _that_fit(self, seconds: float) -> int:
@@ -171,9 +171,9 @@ class Training:
             copied.iterate(0.0)
             count += 1
         rate = (copied.decisions - before) / (time.process_time() - start)
-        judging = len(MARKS) * self.curve[0].seconds
+        evaluating = len(MILESTONES) * self.curve[0].seconds
         spent = time.process_time() - self._began
-        return max(1, int(rate * max(seconds - judging - spent, 0.1 * seconds)))
+        return max(1, int(rate * max(seconds - evaluating - spent, 0.1 * seconds)))
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_before": self.seconds, "_began": None}
@@ -203,13 +203,13 @@ class Training:
 
     def run(self, told: Callable[["Training", bool], None]) -> Policy:
         """Train to the end, and return the agent; `told` is called after each step with whether a checkpoint was
-        judged."""
+        evaluated."""
         while self.done < 1:
-            mark = next(one for one in MARKS if one > self.done)
-            while self.done < mark:
+            milestone = next(one for one in MILESTONES if one > self.done)
+            while self.done < milestone:
                 self._trainer.iterate(self.done)
                 told(self, False)
-            self._judge()
+            self._evaluate()
             told(self, True)
         if isinstance(self.agent, NetworkAgent):
             firm = NetworkAgent(self.agent.weights, greedy=True, moment=self.agent.moment)
@@ -218,14 +218,14 @@ class Training:
                 self.agent = firm
         return self.agent
 
-    def _judge(self) -> None:
+    def _evaluate(self) -> None:
         now = copy.copy(self._trainer.agent)
         now.weights = copy.deepcopy(self._trainer.weights)
         start = time.process_time()
         cost = np.sort(costs(self._judges, now, self._role, self._seed, self._method.measure)[0])
         worst = float(cost[-max(1, len(cost) // 100) :].mean())
         spent = self.seconds if self.curve else time.process_time() - start
-        found = Judged(self._trainer.decisions, spent, float(cost.mean()), float(np.median(cost)), worst)
+        found = Evaluated(self._trainer.decisions, spent, float(cost.mean()), float(np.median(cost)), worst)
         if all(found.mean < one.mean for one in self.curve):
             self.agent = now
         self.curve.append(found)

@@ -40,8 +40,8 @@ OWN = "TrainedAgent"
 EVALUATION_RUNS = 20
 COLUMNS = ("steps", "return", "low", "high")
 LIBRARIES = ("stable_baselines3", "sb3_contrib")
-Told = Callable[[float, str], None]
-Trainer = Callable[[Path, Any, int, Told], None]
+Report = Callable[[float, str], None]
+Trainer = Callable[[Path, Any, int, Report], None]
 
 
 def train(
@@ -60,7 +60,7 @@ def train(
     evaluations: int = 10,
     resume: bool = False,
     trust: bool = False,
-    progress: Told | None = None,
+    progress: Report | None = None,
 ) -> Path:
     """Train an agent and keep it in `out`; `simulate`, studies and the command line take it by the folder's name.
 
@@ -263,7 +263,7 @@ def learner(
         raise ValueError(f"algorithm must be one that learns, and {name} does not")
     make_policy(name, seed=seed, **settings)  # or say at once what is wrong
 
-    def run(folder: Path, steps: int | None, evaluations: int, report: Told) -> None:
+    def run(folder: Path, steps: int | None, evaluations: int, report: Report) -> None:
         own = {"steps": steps} if steps and "steps" in inspect.signature(kind).parameters else {}
         made = make_policy(name, **{"seed": seed} | own | settings)
         made.progress = lambda done: report(0.95 * done, f"{name} learns")
@@ -342,7 +342,7 @@ def library(
         model.save(buffer)
         write_bytes(model_file, signed(buffer.getvalue()))
 
-    def run(folder: Path, steps: int, evaluations: int, report: Told) -> None:
+    def run(folder: Path, steps: int, evaluations: int, report: Report) -> None:
         nonlocal model
 
         def loaded(milestone: int) -> Any:
@@ -390,7 +390,9 @@ def library(
                     continue  # steps before this run, or from a rollout that went further
                 with one_thread(), learning(name, model.policy.state_dict):
                     model.learn(
-                        milestone - model.num_timesteps, callback=teller(report, steps, name), reset_num_timesteps=False
+                        milestone - model.num_timesteps,
+                        callback=progress_callback(report, steps, name),
+                        reset_num_timesteps=False,
                     )
                 done = max(one for one in milestones if one <= model.num_timesteps)
                 if hasattr(model, "replay_buffer"):
@@ -417,13 +419,13 @@ def checkpoints_in(folder: Path, milestones: list[int]) -> list[int]:
     return sorted(int(file.stem) for file in found)
 
 
-def teller(report: Told, steps: int, name: str) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
+def progress_callback(report: Report, steps: int, name: str) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
     """A callback of Stable-Baselines3 that passes on the fraction done."""
 
-    def told(local: dict[str, Any], _: dict[str, Any]) -> bool:
+    def callback(local: dict[str, Any], _: dict[str, Any]) -> bool:
         done = local["self"].num_timesteps
         asked = f"of {steps:,} steps" if done <= steps else f"steps, since rollouts are whole ({steps:,} asked for)"
         report(min(done / steps, 1.0), f"{name}: {done:,} {asked}")
         return True
 
-    return told
+    return callback

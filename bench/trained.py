@@ -56,10 +56,8 @@ def arrays(
                 if evaluated:
                     write_bytes(checkpoint, signed(pickle.dumps(now)))
                     note(folder, now, scale)
-                report(
-                    now.done,
-                    f"{now.method}: {now.curve[-1].steps:,} of {now.steps:,} decisions, {in_words(now.curve[-1], scale)}",
-                )
+                last = now.curve[-1]
+                report(now.done, f"{now.method}: {last.steps:,} of {now.steps:,} decisions, {in_words(last, scale)}")
 
             agent = training.run(note_progress)
             write_bytes(folder / "agent.json", saved_agent(agent, task=world, seed=seed, steps=training.steps).encode())

@@ -391,7 +391,7 @@ def test_logged_bandit_end_to_end(run: Run, tmp_path: Path) -> None:
 WRITES: dict[str, list[str]] = {
     "run": ["nowhere --policy Random", "round_stopping --policy Nobody", "round_stopping --policy Random --runs 0"],
     "train": [
-        "nowhere --steps 9 --out new", "round_stopping --out new", "round_stopping --steps 0 --out new",
+        "nowhere --steps 9 --out new", "round_stopping --algorithm PPO --out new", "round_stopping --steps 0 --out new",
         "round_stopping --steps 9 --algorithm Nobody --out new", "round_stopping --steps 9 --set policy.x=1 --out new",
         "round_stopping --steps 9 --set x=1 --out new", "round_stopping --steps 9 --num-envs 0 --out new",
         "round_stopping --steps 9 --evaluations 0 --out new", "round_stopping --steps 9 --seed -1 --out new",

@@ -188,19 +188,19 @@ def test_elimination_begins_anew_in_a_replica_without_pulls() -> None:
 def test_private_elimination_begins_anew_in_a_replica_without_pulls() -> None:
     policy = bandit(DPSuccessiveElimination())
     policy._active[:, :, 0] = False
-    policy._epoch[:], policy._pulls[:], policy._begun[:], policy._sums[:] = 5, 100, 7, 3
+    policy._epoch[:], policy._pulls[:], policy._started[:], policy._sums[:] = 5, 100, 7, 3
     policy.choose(np.array([np.zeros((2, 3)), np.full((2, 3), 50.0)]), np.full((2, 2, 3), 0.5))
     assert policy._epoch.tolist() == [[1, 1], [5, 5]]
     assert policy._active[0].all()
-    assert policy._begun[0].tolist() == policy._sums[0].tolist() == [[0, 0, 0]] * 2
+    assert policy._started[0].tolist() == policy._sums[0].tolist() == [[0, 0, 0]] * 2
 
 
 def test_phases_begin_anew_at_time_0() -> None:
     policy = bandit(Fed2UCB())
-    policy._active[:, 0], policy._begun[:], policy._rounds[:] = False, 4, 2
+    policy._active[:, 0], policy._started[:], policy._rounds[:] = False, 4, 2
     policy.schedule(np.array([0, 6]), np.array([0, 2]), np.zeros((2, 3)), np.ones(2, np.int64))
     assert policy._active.tolist() == [[True] * 3, [False, True, True]]
-    assert policy._begun.tolist() == [0, 4]
+    assert policy._started.tolist() == [0, 4]
     assert policy._rounds.tolist() == [0, 2]
 
 

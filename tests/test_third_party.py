@@ -394,7 +394,7 @@ def test_agents_have_spaces_of_their_own() -> None:
     for agent, observation in private.items():
         np.testing.assert_allclose(observation, np.clip(bare[agent], -2, 2), atol=1e-3)
         assert observation in env.observation_space(agent)
-    with pytest.raises(ValueError, match=r"mechanism must fit the action of communicator_0, Discrete\(3\)"):
+    with pytest.raises(ValueError, match=r"mechanism must fit the action of speaker_0, Discrete\(3\)"):
         PrivatizeAction(simple_speaker_listener_v4.parallel_env(), KaryRandomizedResponse(1.0, 5))
 
 

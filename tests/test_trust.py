@@ -34,7 +34,7 @@ def cell(policy: str, model: str, **entries: Any) -> Any:
 @pytest.mark.parametrize(("named", "kind"), MECHANISMS.items(), ids=str)
 def test_each_model_has_its_mechanism(named: tuple[str, str], kind: type) -> None:
     asked = cell(*named).config
-    trusting_agent = trust.TRUSTING_AGENTS[asked["env"]][asked["communicator"]]
+    trusting_agent = trust.TRUSTING_AGENTS[asked["env"]][asked["trusting_agent"]]
     task = trust.task_of(asked["env"], asked["size"], asked["budget"])
     agent = bring(trusting_agent.policy, **asked["policy_params"])
     (way,) = trust.configurations_of(
@@ -88,7 +88,7 @@ def group(policy: str, place: int, scores: list[float]) -> Group:
         "kind": "designed",
         "policy": policy,
         "policy_params": {},
-        "communicator": place,
+        "trusting_agent": place,
         "runs": 4,
     }
     values = np.array(scores)

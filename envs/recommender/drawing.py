@@ -15,10 +15,10 @@ from taciturn.validation import Floats, Ints
 def describe(world: Any, replica: int = 0) -> str:
     """The state of one replica in a line of text."""
     s, values = world.state, {name: world.measure(name)[replica] for name in ("reward", "regret", "shared")}
-    answered = "  ".join(f"{name} {value:.4f}" for name, value in values.items())
+    text = "  ".join(f"{name} {value:.4f}" for name, value in values.items())
     items = s.active[replica].sum(1)
     at_hand = f"{items.min()}" if items.min() == items.max() else f"{items.min()} to {items.max()}"
-    return f"round {s.time[replica]:5d}  {answered}  items at hand {at_hand}{_origin(world)}"
+    return f"round {s.time[replica]:5d}  {text}  items at hand {at_hand}{_origin(world)}"
 
 
 def _origin(world: Any) -> str:
@@ -71,9 +71,9 @@ def draw_items(world: Any, axes: Any, known: Sketch, replica: int = 0) -> None:
     axes.plot(mu, ".", ms=2.5, color="#b9bec6", label="mean reward (hidden)", rasterized=True)
     start, end = np.searchsorted(places, known.leaves.T)
     axes.vlines(start[(start > 0) & (end > start)] - 0.5, 0, 1, color=PALE, linewidth=0.6, zorder=0)
-    answered = ~np.isnan(known.means) & (end > start)
+    measured = ~np.isnan(known.means) & (end > start)
     style = {"color": BLUE, "linewidth": 2.0, "label": "mean of feedbacks, by cluster"}
-    axes.hlines(known.means[answered], start[answered] - 0.5, end[answered] - 0.5, **style)
+    axes.hlines(known.means[measured], start[measured] - 0.5, end[measured] - 0.5, **style)
     axes.plot(mu.argmax(), mu.max(), "*", ms=10, color=ORANGE, mec="#333", mew=0.6, label="best item")
     (shown,) = np.nonzero(items == s.shown[replica, 0])
     if shown.size:

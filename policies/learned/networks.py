@@ -65,7 +65,7 @@ class Head(Protocol):
     def action(self, choice: Array) -> Array:
         """The world's actions for choices."""
 
-    def judged(self, out: Any, w: Weights, choice: Any, mask: Any) -> tuple[Any, Any]:
+    def evaluated(self, out: Any, w: Weights, choice: Any, mask: Any) -> tuple[Any, Any]:
         """In PyTorch: the logarithm of the probability (density) of each choice, and the entropy, [R] each."""
 
 
@@ -103,7 +103,7 @@ class Number:
     def action(self, choice: Array) -> Array:
         return choice + self.first
 
-    def judged(self, out: Any, w: Weights, choice: Any, mask: Any) -> tuple[Any, Any]:
+    def evaluated(self, out: Any, w: Weights, choice: Any, mask: Any) -> tuple[Any, Any]:
         return of_one(self._logits(out, mask), choice)
 
 
@@ -122,7 +122,7 @@ class Numbers:
     def action(self, choice: Array) -> Array:
         return choice + self.first
 
-    def judged(self, out: Any, w: Weights, choice: Any, mask: Any) -> tuple[Any, Any]:
+    def evaluated(self, out: Any, w: Weights, choice: Any, mask: Any) -> tuple[Any, Any]:
         parts = [of_one(part, choice[:, i]) for i, part in enumerate(out[:, 0].split(self.sizes, -1))]
         return sum(part[0] for part in parts), sum(part[1] for part in parts)
 
@@ -148,7 +148,7 @@ class Point:
         found = found.reshape(*choice.shape[:-1], *self.space.shape).astype(self.space.dtype)
         return np.clip(found, self.space.low, self.space.high)
 
-    def judged(self, out: Any, w: Weights, choice: Any, mask: Any) -> tuple[Any, Any]:
+    def evaluated(self, out: Any, w: Weights, choice: Any, mask: Any) -> tuple[Any, Any]:
         log = w["log_spread"]
         density = (-0.5 * ((choice - out[:, 0]) / log.exp()) ** 2 - log).sum(-1)
         return density, log.sum().expand(density.shape[0])
@@ -173,7 +173,7 @@ class Plan:
     def action(self, choice: Array) -> Array:
         return 4 * choice[..., 0] + 2 * choice[..., 1] + choice[..., 2] if self.flat else choice
 
-    def judged(self, out: Any, w: Weights, choice: Any, mask: Any) -> tuple[Any, Any]:
+    def evaluated(self, out: Any, w: Weights, choice: Any, mask: Any) -> tuple[Any, Any]:
         log, entropy = of_one(out[..., 0], choice[:, 0])
         adopts = out[..., 1:].gather(1, choice[:, :1, None].expand(-1, 1, 2))[:, 0]
         refused = adopts.sigmoid().neg() + 1

@@ -1,7 +1,7 @@
 """Proximal policy optimisation on a population's arrays: to be read from top to bottom.
 
 A rollout holds whole runs of all parallel environments as arrays [T, B, rows]. One network acts for all agents
-(`NetworkAgent`). Each agent's decisions are judged along its own turns, whoever acts between them, and by what a
+(`NetworkAgent`). Each agent's decisions are evaluated along its own turns, whoever acts between them, and by what a
 practice instance tells the trainer (`Hooks.lesson`), which acting never sees. The update is that of Schulman et al.
 2017, with a critic that is told the truth.
 """
@@ -245,7 +245,7 @@ class PPO:
 
     def _judged(self, data: Mapping[str, Any]) -> tuple[Any, Any]:
         out = forward(self._actor, data["option"], data["common"])
-        return self.agent.head.judged(out, self._actor, data["choice"], data.get("mask"))
+        return self.agent.head.evaluated(out, self._actor, data["choice"], data.get("mask"))
 
     def _after(self, rollout: Rollout) -> Floats:
         """The value of each agent's situation after the rollout, [B, N]: 0 after whole runs."""

@@ -201,16 +201,16 @@ class Training:
         """The share of the training that is over."""
         return min(1.0, self._trainer.decisions / self.steps)
 
-    def run(self, told: Callable[["Training", bool], None]) -> Policy:
-        """Train to the end, and return the agent; `told` is called after each step with whether a checkpoint was
+    def run(self, report: Callable[["Training", bool], None]) -> Policy:
+        """Train to the end, and return the agent; `report` is called after each step with whether a checkpoint was
         evaluated."""
         while self.done < 1:
             milestone = next(one for one in MILESTONES if one > self.done)
             while self.done < milestone:
                 self._trainer.iterate(self.done)
-                told(self, False)
+                report(self, False)
             self._evaluate()
-            told(self, True)
+            report(self, True)
         if isinstance(self.agent, NetworkAgent):
             firm = NetworkAgent(self.agent.weights, greedy=True, moment=self.agent.moment)
             cost = costs(self._judges, firm, self._role, self._seed, self._method.measure)[0].mean()
@@ -276,11 +276,11 @@ class TrainedAgent(Learner):
         return Training(view, self.role, method, self.seed, steps, seconds)
 
     def fit(self, view: PublicView) -> None:
-        def told(training: Training, _: bool) -> None:
+        def report(training: Training, _: bool) -> None:
             if self.progress is not None:
                 self.progress(training.done)
 
-        self._agent = self.training(view).run(told)
+        self._agent = self.training(view).run(report)
 
     def begin(self, view: PublicView) -> None:
         if self._agent is None:

@@ -112,15 +112,15 @@ def iqm(scores: ArrayLike) -> Estimate:
     after Winsorising."""
     x = _checked(scores)
     ordered, cut = np.sort(x, axis=None), x.size // 4
-    stored = ordered[cut : x.size - cut]
-    rows = np.clip(x, stored[0], stored[-1]).mean(axis=1)
-    runs, left = len(x), stored.size / x.shape[1]
+    remaining = ordered[cut : x.size - cut]
+    rows = np.clip(x, remaining[0], remaining[-1]).mean(axis=1)
+    runs, left = len(x), remaining.size / x.shape[1]
     # With one task, the remaining runs count; with many, the cuts hardly depend on any run.
     counted = runs - (runs - left) * 2 / (x.shape[1] + 1)
     if runs < FEWEST:
-        return Estimate(float(stored.mean()), np.nan, np.nan)
+        return Estimate(float(remaining.mean()), np.nan, np.nan)
     spread = ((rows - rows.mean()) ** 2).sum()
-    return _student(stored.mean(), np.sqrt(spread * counted / (counted - 1)) / left, counted - 1)
+    return _student(remaining.mean(), np.sqrt(spread * counted / (counted - 1)) / left, counted - 1)
 
 
 def difference(x: ArrayLike, y: ArrayLike) -> Estimate:

@@ -128,7 +128,7 @@ NEW = "contextual_bandit or ContextualBandit or SharedGreedy"
 HOUSE = {
     f"{NEW} or speed or is_here": ["registry", "hostile", "interfaces", "docs", "public_view"],
     f"{NEW} or not v0": [
-        *("packaging", "policy_rules", "run_audit", "settings", "tasks", "totals", "learner_studies"),
+        *("packaging", "policy_rules", "run_audit", "settings", "tasks", "privacy_budgets", "learner_studies"),
         *("fast_forms", "libraries", "by_hand", "studies"),
     ],
 }

@@ -165,7 +165,7 @@ def test_a_task_is_played_as_the_benchmark_plays_it(run: Run, task: str, policy:
     found = json.loads(out)["metrics"]
     assert found[one.measure]["mean"] == pytest.approx(load_studies()["agents"].run(cell).metrics[one.metric])
     kept = json.loads((ROOT / "bench/references.json").read_text(encoding="utf-8"))[one.plain]
-    alone, together = (np.mean(kept[name]["values"]) for name in ("alone", "together"))
+    alone, together = (np.mean(kept[name]["values"]) for name in ("no communication", "full information"))
     share = (found[one.measure]["mean"] - alone) / (together - alone)
     assert json.loads(out)["score"]["mean"] == pytest.approx(share, abs=1e-4)
     assert found["score"]["mean"] == pytest.approx(share, abs=1e-4)

@@ -163,13 +163,13 @@ def test_the_choice_draws_from_other_streams_than_the_evaluation() -> None:
 def test_agents_that_say_how_they_spend_a_total_are_played_so() -> None:
     """One answer of the whole total; and in the federated bandit noise of the whole in every message."""
     few = {"num_agents": 20}
-    gossip = population({"env": "gossip_bandit_v0", "env_params": few, "kind": "designed"}, 1, "evaluation")
+    gossip = population({"env": "gossip_bandit_v0", "env_params": few, "kind": "hand-designed"}, 1, "evaluation")
     way = own_configuration(Listener(moment=3.0), gossip, 3.0)
     assert way is not None
     (found,) = way.channels.values()
     assert isinstance(found.mechanism, Scheduled)
     assert (found.mechanism.at, found.mechanism.loss().epsilon) == (60, 3.0)
-    bandit = population({"env": "federated_bandit_v0", "env_params": {}, "kind": "designed"}, 1, "evaluation")
+    bandit = population({"env": "federated_bandit_v0", "env_params": {}, "kind": "hand-designed"}, 1, "evaluation")
     way = own_configuration(PublicPlan(), bandit, 1.0)
     assert way is not None
     assert way.channels["means"].mechanism == Laplace(1.0)

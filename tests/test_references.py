@@ -12,7 +12,17 @@ from taciturn.bench import statistics
 from taciturn.bench.references import Scale, scale_of, scales_in
 from taciturn.bench.scores import Board, boards, compares, match, standing
 from taciturn.bench.submission import unpacked
-from taciturn.bench.tasks import BENCHMARKS, FULL_INFORMATION, LISTENS, NO_BUDGET_LIMIT, TASKS, Task, sign, tasks_of
+from taciturn.bench.tasks import (
+    BENCHMARKS,
+    FULL_INFORMATION,
+    LISTENS,
+    NO_BUDGET_LIMIT,
+    NO_COMMUNICATION,
+    TASKS,
+    Task,
+    sign,
+    tasks_of,
+)
 
 STORED = Path(__file__).parents[1] / "tools/results/studies/agents.json"
 RESULTS = unpacked(STORED).results
@@ -80,8 +90,8 @@ def test_nobody_honest_beats_a_mark() -> None:
             continue
         for group in filter(compares, board.groups):
             deaf = LISTENS in group.metrics and not group.metrics[LISTENS].any()
-            for name, mark in zip(("alone", FULL_INFORMATION), board.scale, strict=True):
-                if name == "alone" and not deaf:
+            for name, mark in zip((NO_COMMUNICATION, FULL_INFORMATION), board.scale, strict=True):
+                if name == NO_COMMUNICATION and not deaf:
                     continue
                 seeds = [seed for seed in group.seeds.tolist() if seed < len(mark.values)]
                 own = group.metrics[board.task.metric][: len(seeds)]

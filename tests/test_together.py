@@ -13,7 +13,7 @@ from taciturn.bench import figures
 from taciturn.bench.results import Group, Results
 from taciturn.bench.scores import Board, boards
 from taciturn.bench.submission import unpacked
-from taciturn.bench.tasks import NO_BUDGET_LIMIT, PAPER, STANDARD, TASK_AGENT, YOURS
+from taciturn.bench.tasks import FULL_INFORMATION, NO_BUDGET_LIMIT, NO_COMMUNICATION, PAPER, STANDARD, TASK_AGENT, YOURS
 from taciturn.bench.together import FLOOR, PARTS, Row, ScoreCell, picture, plots, row_of
 
 STORED = Path(__file__).parent.parent / "tools/results/studies/agents.json"
@@ -156,7 +156,7 @@ def test_the_svg_has_text_in_the_colour_of_the_page(some: list[Board]) -> None:
     assert len(plots(some, "agents", "2 seeds, not ranked")[0].caption.split("2 seeds, not ranked.")) == 2
 
 
-@pytest.mark.parametrize("kinds", [(PAPER,), (PAPER, TASK_AGENT), (YOURS,), ("alone", "together")])
+@pytest.mark.parametrize("kinds", [(PAPER,), (PAPER, TASK_AGENT), (YOURS,), (NO_COMMUNICATION, FULL_INFORMATION)])
 def test_a_run_of_few_agents_without_a_total_has_its_figure(stored: Results, kinds: tuple[str, ...]) -> None:
     """As `taciturn bench agents --where policy=PPCL` leaves it."""
     groups = [

@@ -85,7 +85,7 @@ def group(policy: str, place: int, scores: list[float]) -> Group:
         "size": "standard",
         "budget": 1.0,
         "trust": "local",
-        "kind": "designed",
+        "kind": "hand-designed",
         "policy": policy,
         "policy_params": {},
         "trusting_agent": place,

@@ -34,7 +34,7 @@ class TrustingAgent(NamedTuple):
     """An agent, how it is trusted with others' data, and where its settings come from.
 
     Attributes:
-        kind: "designed" or "published".
+        kind: "hand-designed" or "published".
         policy: its name.
         trust: one of `TRUSTED`.
         settings: the name under which a search chose its settings; empty: it has none.

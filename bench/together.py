@@ -170,7 +170,9 @@ def picture(rows: Sequence[Row], *, narrow: bool = False) -> "Figure":
         if not narrow:  # else the caption says so
             names |= {0.0: "no communication", 1.0: "full information"}
         for score, words in names.items():
-            write(at(score), legend + steps / 2, words, "center", fontsize=font - 1)
+            last = score == 1.0 and not narrow  # beside it a column begins
+            where = (at(score) + 8, "right") if last else (at(score), "center")
+            write(where[0], legend + steps / 2, words, where[1], fontsize=font - 1)
         floor = f"< {FLOOR:g}{', not to scale' * (not narrow)}".replace("-", "\N{MINUS SIGN}", 1)
         write(left - 6 - clip / 2, legend + steps / 2, floor, "center", fontsize=font - 1)
         if not narrow and any(row.best for row in rows):

@@ -146,7 +146,7 @@ def test_the_svg_has_text_in_the_colour_of_the_page(some: list[Board]) -> None:
     plot = plots(some, "agents")[0]
     wide, narrow = figures.drawings(plot)
     for kind, svg in (("wide", wide), ("narrow", narrow)):
-        assert svg.startswith('<svg role="img" aria-label="From alone')
+        assert svg.startswith('<svg role="img" aria-label="From no communication')
         assert f'class="{kind}"' in svg
         assert ">gossip bandit</text>" in svg
         assert figures.INK not in svg

@@ -170,7 +170,9 @@ def of_task(
     found = playing.population(playing.task_config(task, algorithm, **form), EVALUATION_RUNS, "selection")
     if not isinstance(task.budget, float):
         return found
-    untrained = bring(algorithm, **settings) if learns(algorithm) else None
+    # The settings of `TrainedAgent` are those of its method.
+    own = {name: value for name, value in settings.items() if algorithm != OWN or name == "method"}
+    untrained = bring(algorithm, **own) if learns(algorithm) else None
     return playing.with_channels(found, playing.training_way(task, untrained, found).channels)
 
 

@@ -39,7 +39,7 @@ tuned = ["SharedPPO"]
 crowd = { what = "100 agents instead of 20", params = { num_agents = 100 } }
 lost = { what = "half of the messages are lost", faults.counts = ["LossyChannel", { probability = 0.5 }] }
 
-[totals]
+[budgets]
 channels = ["counts"]
 mechanism = "Laplace:{}"
 messages = 1

@@ -350,7 +350,7 @@ def test_results_are_grouped_by_configuration(tmp_path: Path) -> None:
     assert reference is not None
     assert study.row_label(reference, results) == "Clever"
     assert study.row_label(group, results) == "Plain, epsilon=1.0"
-    with pytest.raises(ValueError, match="one way must match"):
+    with pytest.raises(ValueError, match="one configuration must match"):
         results.one(policy="Plain")
     assert len(results.select(policy="Plain")) == 8
     assert json.dumps(results.one(**group.config).config) == json.dumps(group.config)

@@ -612,7 +612,7 @@ def test_a_task_is_played_and_marked(policy: str, task: str, centralised: bool, 
             )
             assert json.loads(out)["centralised"] is True
         _, out, _ = command("list", "policies")
-        assert re.search(r"CentralisedOracle .*Its agents share a mind\.", " ".join(out.split()))
+        assert re.search(r"CentralisedOracle .*Its agents are centralised\.", " ".join(out.split()))
 
 
 def test_a_cell_of_the_benchmark_carries_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -672,7 +672,7 @@ def test_who_pools_is_never_ranked() -> None:
     study, results = kinds.KindsOfAgents(), merged([unpacked(STORED), *found.values()])
     board, where = leaderboard(results, FREE), "RoundStopping-v0/standard"
     rows = {row[2]: dict(zip(board.columns, row, strict=True)) for row in board.rows if row[0] == where}
-    marked = ("Pools (pooled)", "PoolsOnce (pooled)", "Unknown (not checked for pooling)", "Alone")
+    marked = ("Pools (centralised)", "PoolsOnce (centralised)", "Unknown (not checked for pooling)", "Alone")
     assert [rows[name]["rank"] for name in marked] == ["–", "–", "–", "1"]
     assert all(float(rows[name]["score"].split()[0]) > 100 for name in marked), "it is played, and its score is told"
     assert sorted(int(row["rank"]) for row in rows.values() if row["rank"] != "–") == list(range(1, len(rows) - 2))
@@ -694,7 +694,7 @@ def test_submissions_carry_the_outcome(tmp_path: Path, command: Any, monkeypatch
     monkeypatch.setenv("COLUMNS", "120")
     code, out, _ = command("leaderboard", str(STORED), str(tmp_path / "mine.json"))
     assert code == 0
-    assert re.search(r"– +Mine \(pooled\)", out)
+    assert re.search(r"– +Mine \(centralised\)", out)
     monkeypatch.setattr(
         Store,
         "manifest",

@@ -910,7 +910,22 @@ def test_who_declines_runs_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_training_takes_the_steps_that_were_asked_for(run: Run) -> None:
-    run("train", "round_stopping", "--steps", "300", "--evaluations", "1", "--out", "short", "--set", "horizon=5")
+    run(
+        *[
+            "train",
+            "round_stopping",
+            "--algorithm",
+            "PPO",
+            "--steps",
+            "300",
+            "--evaluations",
+            "1",
+            "--out",
+            "short",
+            "--set",
+            "horizon=5",
+        ]
+    )
     with zipfile.ZipFile("short/checkpoints/300.zip") as kept:
         assert json.loads(kept.read("data"))["num_timesteps"] == 304  # 19 steps of each of 16 replicas
 

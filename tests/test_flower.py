@@ -187,7 +187,7 @@ def test_on_the_real_clock_a_timeout_ends_a_round() -> None:
 def test_what_cannot_be_played_is_refused() -> None:
     with pytest.raises(ValueError, match="clock must be one of 'virtual', 'real', not 'sun'"):
         strategy("OptimalStopping", clock="sun")
-    with pytest.raises(ValueError, match="time_law must be one of 'geometric', not 'pareto'"):
+    with pytest.raises(ValueError, match="time_distribution must be one of 'geometric', not 'pareto'"):
         strategy("OptimalStopping", time_distribution="pareto")
     with pytest.raises(ValueError, match="unknown policy 'Optimal'"):
         strategy("Optimal")

@@ -258,7 +258,7 @@ def test_basic_composition_does_not_load_scipy() -> None:
         class ChannelConfig:
             mechanism = budget = None
         class Channel:
-            name, observer, unit, disjoint, silence_tells, unbounded = "vote", "server", "event", False, False, ""
+            name, observer, unit, disjoint, silence_leaks, unbounded = "vote", "server", "event", False, False, ""
             num_senders, each, config = 2, None, ChannelConfig()
             everyone = np.ones(1, np.int64)
         accountant = Accountant(1, 2, [Channel()])

@@ -286,7 +286,7 @@ def test_a_learner_trains_once_and_plays_all_tasks(monkeypatch: pytest.MonkeyPat
     runs = [2 if task.held_out else 4 for task in tasks]
     assert [rest for _, *rest in events] == [*([n, "evaluation", False] for n in runs), [4, "evaluation", True]]
     found = {f"{tasks[0].metric}/silenced", "listens", "return", "messages", *(task.metric for task in tasks)}
-    assert set(result.metrics) == found
+    assert set(result.metrics) == found | {f"messages/{task.name}" for task in tasks[1:]}
     assert result.metrics["listens"] == 0, "it hears nobody"
 
 

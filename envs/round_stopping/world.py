@@ -53,7 +53,7 @@ Arguments
     - objective: "differential", "rate" or "lagrangian".
     - lambda_: the price of a unit of time, > 0; not for "rate". It must be given for "lagrangian". For "differential",
       None stands for an estimate of the rate of the best fixed number of updates (`rate_of_best_count`).
-    - time_law: "geometric" or "pareto"; transmission, computing: (shape, scale) of the Pareto laws, in slots.
+    - time_distribution: "geometric" or "pareto"; transmission, computing: (shape, scale) of the Pareto laws, in slots.
 
 Deviations from the paper
     Equations 3.5 to 3.7, Lemma 1, Algorithm 1 and Theorem 3 contain errors of sign and unit, which `OptimalStopping`

@@ -413,6 +413,9 @@ def a_world_is_compiled(case: Case) -> None:
 
         if compiled.may_compile():
             other: Any = case.population(2)
-            other.tell = broken
-            with raises(NotCompiled, rf"{population.name} plays uncompiled: broken, line \d+ of populations.py: "):
+            changed = mock.patch.object(type(other), "functions", other.functions._replace(info=broken))
+            with (
+                changed,
+                raises(NotCompiled, rf"{population.name} plays uncompiled: broken, line \d+ of populations.py: "),
+            ):
                 other.reset(seed=0)

@@ -694,8 +694,7 @@ def test_submissions_carry_the_outcome(tmp_path: Path, command: Any, monkeypatch
     monkeypatch.setenv("COLUMNS", "120")
     code, out, _ = command("leaderboard", str(STORED), str(tmp_path / "mine.json"))
     assert code == 0
-    assert re.search(r"– +Mine\b", out)
-    assert "(centralised)" in out, "perhaps on the next line of a narrow table"
+    assert re.search(r"– +Mine .*\n +\(centralised\)\n", out), "the label is on the next line of its cell"
     monkeypatch.setattr(
         Store,
         "manifest",

@@ -175,14 +175,14 @@ class ClusterPolicy(Policy):
         sums, counts = (x.reshape(shape) for x in (tree.known_sums, tree.known_counts))
         names = self._tree.streams(self._model_of, tree.node, sums.shape[2]).reshape(shape)
         request = Request(asked, sums, counts.astype(np.int64), names, self.messages, self._merged, self.entered)
-        sums, counted, answered = (x.reshape(len(asks), -1) for x in self._consult(request))
+        released, counted, answered = (x.reshape(len(asks), -1) for x in self._consult(request))
         if not answered.ravel()[asks].all():
             tree.answered[:] = answered.ravel()
             self._tree.play(LOOK_UP)
         # Noise can make a count small or negative: then the leaf counts as unvisited.
         counted = np.where(counted >= 1, counted, 0)
         tree.known_counts[:] = np.where(answered, counted, tree.known_counts)
-        tree.known_sums[:] = np.where(answered, np.clip(sums, 0, counted), tree.known_sums)
+        tree.known_sums[:] = np.where(answered, np.clip(released, 0, counted), tree.known_sums)
 
     def messages(self, answers: Array) -> Ints:
         """The messages that each agent sends, int64[B, W]: one for each of the `answers` [B, W] that others get about

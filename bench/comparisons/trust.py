@@ -139,7 +139,8 @@ class TrustStudy(Study):
         "Four trust models: local (each message carries its own noise), shuffle (an anonymous channel hides who said "
         "what), distributed (a secure sum, to which each adds a share of the noise) and central (a curator adds noise "
         "once to the average). Units and delta (1e-5) are those of the benchmark; the observer reads all messages, or "
-        "all averages. Scores are on the scale of the benchmark, from 0 (`alone`) to 1 (`together`), paired with its "
+        "all averages. Scores are on the scale of the benchmark, from 0 (no communication) to 1 (full information), "
+        "paired with its "
         "marks by seed. Settings were found by the same search on training streams in the standard size, at each "
         "total; the other size plays with them, unless it has settings of its own."
     )

@@ -81,7 +81,7 @@ Arguments
       hybrid do, as in the paper), or "pulls": an upload carries the number of pulls behind each mean, which everybody
       sees anyhow, and weighs by it.
     - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message, by a role
-      `speaker` whose turn comes first (`taciturn.envs.core.LevelChoice`).
+      `communicator` whose turn comes first (`taciturn.envs.core.LevelChoice`).
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
     - epsilon_budget: what an agent may spend in a run (None: any amount); with "chosen" only.
 

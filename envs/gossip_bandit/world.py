@@ -70,7 +70,7 @@ Arguments
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
     - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message, by a role
-      `speaker` whose turn comes first (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
+      `communicator` whose turn comes first (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
     - epsilon_budget: what an agent may spend in a run (None: any amount); with "chosen" only.
 

@@ -262,11 +262,11 @@ class Accountant:
 
         Args:
             delta: of (epsilon, delta)-DP; at 0 only pure messages have a finite bound.
-            by, unit, observer, channel, role: as for `total`.
+            by, unit, observer, channel, role: as for `epsilon`.
             tightest_at: the epsilon near which the bound is to be tightest. It must be chosen before the run.
 
         Returns:
-            As `total` does.
+            As `epsilon` does.
         """
         delta = number("delta", delta, at_least=0, below=1)
         tightest_at = checks.level("tightest_at", tightest_at)
@@ -281,7 +281,7 @@ class Accountant:
         channel: str | Iterable[str] | None,
         role: str | None,
     ) -> Any:
-        """The result of `total` and `odometer`: the `bound` on the agents' messages, summarised by `by`."""
+        """The result of `epsilon` and `odometer`: the `bound` on the agents' messages, summarised by `by`."""
         choice("by", by, ("agent", "max"))
         choice("unit", unit, (None, *get_args(Unit)))
         choice("observer", observer, (None, *get_args(Observer)))

@@ -23,6 +23,7 @@ from taciturn.bench.comparisons import playing
 from taciturn.bench.play import learns
 from taciturn.bench.store import MOST_BYTES, environment, has_shape, now, write_bytes, write_json
 from taciturn.bench.tasks import BENCHMARKS, STANDARD, TASKS, Task
+from taciturn.bench.tasks.benchmark import TRAINER
 from taciturn.bench.trained import arrays
 from taciturn.envs.core import Array, Population, integer
 from taciturn.policies import Learner
@@ -36,7 +37,6 @@ from taciturn.simulation import simulate
 from taciturn.validation import missing_extra, shown
 from taciturn.wrappers import Privatize
 
-OWN = "TrainedAgent"
 EVALUATION_RUNS = 20
 COLUMNS = ("steps", "return", "low", "high")
 LIBRARIES = ("stable_baselines3", "sb3_contrib")
@@ -46,7 +46,7 @@ Trainer = Callable[[Path, Any, int, Report], None]
 
 def train(
     world: str,
-    algorithm: str = OWN,
+    algorithm: str = TRAINER,
     *,
     steps: int | None = None,
     seconds: float | None = None,
@@ -116,10 +116,12 @@ def train(
         population = Privatize(population, channel, mechanism)
     population.purpose = "selection"
     make: Any = library if policy_class(algorithm) is None else learner
-    if algorithm == OWN:
+    if algorithm == TRAINER:
         make = arrays(world, seconds)
     elif seconds is not None:
-        raise ValueError(f"seconds must be left out for {algorithm}: only the suite's own trainer, {OWN}, takes them")
+        raise ValueError(
+            f"seconds must be left out for {algorithm}: only the suite's own trainer, {TRAINER}, takes them"
+        )
     if steps is None and make is library:
         raise ValueError(f"steps must be given for {algorithm}: only learners of this package do without")
     # A learner finds the settings of this package by itself.
@@ -171,7 +173,7 @@ def of_task(
     if not isinstance(task.budget, float):
         return found
     # The settings of `TrainedAgent` are those of its method.
-    own = {name: value for name, value in settings.items() if algorithm != OWN or name == "method"}
+    own = {name: value for name, value in settings.items() if algorithm != TRAINER or name == "method"}
     untrained = bring(algorithm, **own) if learns(algorithm) else None
     return playing.with_channels(found, playing.training_way(task, untrained, found).channels)
 

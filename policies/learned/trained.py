@@ -57,40 +57,29 @@ class Method:
         return kind(**self.settings)
 
 
+PLAIN: Mapping[str, Any] = {
+    "turns": 32, "num_envs": 64, "width": 32, "batch": 2048, "keep": 1.0, "learning_rate": 3e-3, "lam": 0.95
+}  # fmt: skip
+"""Settings of PPO where nothing is said of an environment."""
 METHODS: Mapping[str, Method] = {
-    "gossip_bandit": Method(measure="popularity_regret", steps=20_000_000),
-    "social_bandit": Method("evolution", SocialScore, "pseudo_regret", {"step": 0.4}, 400_000_000),
-    "federated_bandit": Method("evolution", EvolvedPlan, "regret_per_agent", {"population": 12}, 10_000_000_000),
-    "round_stopping": Method(
-        measure="-rate",
-        settings={
-            "num_envs": 500,
-            "turns": 200,
-            "width": 32,
-            "keep": 1.0,
-            "learning_rate": 3e-3,
-            "lam": 0.97,
-            "batch": 8192,
-        },
-        steps=8_000_000,
-    ),
+    "gossip_bandit": Method(measure="popularity_regret", steps=18_000_000),
+    "social_bandit": Method("evolution", SocialScore, "popularity_regret", {"step": 0.4, "block": 100}, 200_000_000),
+    "federated_bandit": Method("evolution", EvolvedPlan, "regret_per_agent", {"population": 12}, 6_000_000_000),
     "arm_elimination": Method(
-        "evolution",
-        EvolvedSchedule,
-        "regret_per_agent",
-        {"population": 12, "runs": 12_000, "block": 2000, "memory": 0.2},
-        80_000_000,
+        "evolution", EvolvedSchedule, "regret_per_agent",
+        {"population": 12, "runs": 12_000, "block": 2000, "memory": 0.2}, 50_000_000,
     ),
-}
-"""By the environment's name; others learn by the defaults of `Method`, from the observation as it is."""
-PLAIN = Method(
-    settings={"turns": 32, "num_envs": 64, "width": 32, "batch": 2048, "keep": 1.0, "learning_rate": 3e-3, "lam": 0.95}
-)
+    "round_stopping": Method(
+        measure="-rate", settings=PLAIN | {"num_envs": 500, "turns": 200, "lam": 0.97, "batch": 8192}, steps=8_000_000
+    ),
+    "elicitation": Method(measure="loss", settings=PLAIN, steps=900_000),
+}  # fmt: skip
+"""By the environment's name; others learn from the observation as it is, with the settings `PLAIN`."""
 
 
 def method_of(view: PublicView) -> Method:
     """The method of an environment."""
-    return METHODS.get(view.world.name, PLAIN)
+    return METHODS.get(view.world.name, Method(settings=PLAIN))
 
 
 class Evaluated(NamedTuple):
@@ -264,7 +253,7 @@ class TrainedAgent(Learner):
         if self.method == "evolution" != usual.name:
             raise ValueError(f"method must be 'ppo' in {view.world.name}, for which no agent of few weights is known")
         if self.method == "ppo" != usual.name:
-            usual = PLAIN if not remembers(view) else Method(measure=usual.measure)
+            usual = Method(measure=usual.measure, settings={} if remembers(view) else PLAIN)
         return replace(usual, measure=self.measure or usual.measure, settings={**usual.settings, **self.settings})
 
     def training(self, view: PublicView, seconds: float | None = None) -> Training:

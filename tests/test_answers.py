@@ -123,14 +123,14 @@ def standard_boards(results: Results) -> list[Board]:
 
 def test_where_learning_wins_is_what_the_table_says(stored: Results) -> None:
     words = {world_title(TASKS[id_].env): one[PAPER] for id_, one in learning(stored)[1].items() if "standard" in id_}
-    assert set(words.values()) == {"undecided"}
-    won, _, left = learns(stored).partition(";")
+    assert set(words.values()) == {"no", "undecided"}
+    won, lost, left = learns(stored).split(";")
     for world, word in words.items():
         assert (world in won) == (word == "yes")
+        assert (world in lost) == (word == "no")
         assert (world in left) == (word == "undecided")
     assert "10 trainings do not decide it" in left
     assert won.endswith("Nowhere")
-    assert "(on average it is worse in " in left
     none = [group for group in stored if group.config["kind"] not in ("plain PPO", "tuned learner")]
     assert learns(Results(none)) == ""
 

@@ -489,12 +489,12 @@ def test_words_hold_together_and_nobody_is_compared_with_itself() -> None:
     assert scores.words({"a": [yes, maybe]}) == {"a": "undecided"}
     rng = np.random.default_rng(0)
     learner, rival = (group(kind, name, list(level + 0.01 * rng.random(10))) for kind, name, level in
-                      ((TUNED_LEARNER, "SharedPPO", 0.2), (CLASSIC, "Voter", 0.3)))  # fmt: skip
+                      ((TUNED_LEARNER, "TrainedAgent", 0.2), (CLASSIC, "Voter", 0.3)))  # fmt: skip
     (board,) = boards(Results([*REFERENCES, learner, rival]))
     assert scores.against(board, rival, CLASSIC) == []
     table, words = scores.learning(Results([*REFERENCES, learner, rival]))
     assert words == {"taciturn/GossipBandit-v0/standard": {"classic": "yes", "paper": "–", "hand-designed": "–"}}
-    assert table.rows[0][1] == "SharedPPO (tuned learner)"
+    assert table.rows[0][1] == "TrainedAgent (tuned learner)"
     (row,) = [
         row for row in score_tables.kinds_over_tasks(Results([*REFERENCES, learner, rival])).rows if row[0] == CLASSIC
     ]
@@ -504,7 +504,7 @@ def test_words_hold_together_and_nobody_is_compared_with_itself() -> None:
 TEN = [group(NO_COMMUNICATION, "HoldTheBest", [0.4, 0.6] * 5), group(FULL_INFORMATION, "HoldTheBest", [0.1] * 10)]
 
 
-def trainings(*regrets: float, name: str = "SharedPPO") -> Group:
+def trainings(*regrets: float, name: str = "TrainedAgent") -> Group:
     """A learner, a regret for each training, with 0.2 in those that are not named."""
     return group(TUNED_LEARNER, name, [*regrets, *[0.2] * (10 - len(regrets))])
 
@@ -520,7 +520,7 @@ def test_more_than_half_of_the_trainings_must_be_better_and_however_far_does_not
 
     assert word(trainings()) == "yes"
     assert word(trainings(0.31)) == "yes", "p = .021"
-    others = [trainings(0.25, 0.25, name=name) for name in ("NeuralBandit", "SocialQ")]
+    others = [trainings(0.25, 0.25, name=name) for name in ("NeuralBandit", "LogisticBandit")]
     assert word(trainings(0.2, 0.31), *others) == "undecided", "chosen from three, by even seeds"
     assert word(trainings(0.31, 0.31)) == "undecided"
     assert word(trainings(*[0.31] * 10)) == "no"
@@ -552,7 +552,7 @@ def test_the_interval_of_trainings_allows_for_failures_that_none_of_them_shows()
     (board,) = boards(Results([*TEN, chance, failing]))
     assert board.of_trainings(failing.metrics[board.task.metric]).value == pytest.approx((0.7 + 9 * 0.2) / 10)
     (row,) = score_tables.trainings(Results([*TEN, chance, failing])).rows
-    assert row[:3] == ("GossipBandit-v0/standard", "SharedPPO", "10")
+    assert row[:3] == ("GossipBandit-v0/standard", "TrainedAgent", "10")
     assert row[3].startswith("0.1000 [0.002529, 0.4450]")
     assert row[4].startswith("0.2000 [0.2000, 0.2000]")
     (board,) = boards(Results([*TEN, learner]))
@@ -583,7 +583,7 @@ def test_a_score_moves_with_each_bound_by_itself() -> None:
 
 def test_a_learner_is_chosen_in_the_standard_task_for_held_out_ones() -> None:
     some = [
-        group(TUNED_LEARNER, "SharedPPO", [0.2] * 4, [0.9] * 4),
+        group(TUNED_LEARNER, "TrainedAgent", [0.2] * 4, [0.9] * 4),
         group("plain PPO", PLAIN_PPO, [0.3] * 4, [0.1] * 4),
         group(PAPER, "PPCL", [0.25] * 4, [0.3] * 4),
         group(NO_COMMUNICATION, "HoldTheBest", [0.5] * 4),
@@ -593,7 +593,7 @@ def test_a_learner_is_chosen_in_the_standard_task_for_held_out_ones() -> None:
     assert row[0] == "GossipBandit-v0/liars"
     assert row[2].startswith("0.50"), "marks hear nothing, so those of the standard task hold among liars"
     assert row[3].startswith("-1.00")
-    assert row[3].endswith("SharedPPO")
+    assert row[3].endswith("TrainedAgent")
 
 
 def test_pooled_agents_and_marks_have_no_rank() -> None:

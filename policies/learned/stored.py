@@ -3,6 +3,7 @@ package."""
 
 import json
 import math
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,7 @@ def pretrained_files() -> dict[str, Path]:
     return {file.stem: file for file in sorted(folder.glob("*.safetensors"))}
 
 
+@cache
 def pretrained_agents() -> dict[str, dict[str, Any]]:
     """`{name: {"task", "budget", "seed"}}` of these agents; without a privacy budget it is "none"."""
     found = {}
@@ -102,6 +104,14 @@ def pretrained_agents() -> dict[str, dict[str, Any]]:
         task, _, budget = about["task"].partition("@")
         found[name] = {"task": task, "budget": budget or "none", "seed": about["seed"]}
     return found
+
+
+def pretrained_for(task: str, seed: int) -> str | None:
+    """The name of the agent whose training for the task of that id, such as "taciturn/SocialBandit-v0/standard@3", had
+    that seed; None if there is none."""
+    rows = pretrained_agents().items()
+    names = (name for name, one in rows if training_of(pretrained_files()[name])["task"] == task)
+    return next((name for name in names if pretrained_agents()[name]["seed"] == seed), None)
 
 
 def load_pretrained(name: str, **parameters: Any) -> Policy:

@@ -22,7 +22,7 @@ AGENTS: dict[str, type[Policy]] = {
     kind.__name__: kind for kind in (NetworkAgent, SocialScore, EvolvedPlan, EvolvedSchedule)
 }
 FILE = "agent.safetensors"
-TYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
+TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
 WEIGHTS = "weights"
 
 

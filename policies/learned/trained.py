@@ -59,7 +59,7 @@ class Method:
         return kind(**self.settings)
 
 
-PLAIN: Mapping[str, Any] = {
+PLAIN: dict[str, Any] = {
     "turns": 32, "num_envs": 64, "width": 32, "batch": 2048, "keep": 1.0, "learning_rate": 3e-3, "lam": 0.95
 }  # fmt: skip
 """Settings of PPO where nothing is said of an environment."""

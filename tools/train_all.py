@@ -28,7 +28,7 @@ from taciturn.bench.comparisons.kinds import reference_config
 from taciturn.bench.comparisons.playing import first_within, played, ready, task_config
 from taciturn.bench.references import Scale, scale_of
 from taciturn.bench.statistics import Estimate
-from taciturn.bench.tasks import BENCHMARKS, NO_COMMUNICATION, TASKS, Task, sign
+from taciturn.bench.tasks import BENCHMARKS, NO_BUDGET_LIMIT, NO_COMMUNICATION, TASKS, Task, sign
 from taciturn.bench.tasks.benchmark import PRETRAINED
 from taciturn.bench.train import train
 from taciturn.bench.tuned import settings, usual
@@ -158,24 +158,24 @@ def judge(name: str, runs: int) -> dict[str, Any]:
     assert scale is not None
     benchmark, side = BENCHMARKS[task.env], sign(task.measure)
     mine = np.stack([runs_of(task, PRETRAINED + one, runs) for one in agents_of(name)])
-    alone = runs_without_messages(task, runs)
-    rivals = {"no communication": dict([alone])}
-    for kind, some in (
-        ("hand-designed", benchmark.designed),
-        ("published", benchmark.papers(free=task.budget == "none")),
-    ):
-        names = dict.fromkeys(one for one, _ in some if not benchmark.budgets or one not in benchmark.budgets.without)
+    name_alone, alone = runs_without_messages(task, runs)
+    rivals = {"no communication": {name_alone: alone}}
+    free = task.budget == NO_BUDGET_LIMIT
+    left_out = () if free or benchmark.budgets is None else benchmark.budgets.without
+    entries = {"hand-designed": benchmark.designed, "published": benchmark.papers(free=free)}
+    for kind, some in entries.items():
+        names = dict.fromkeys(one for one, _ in some if one not in left_out)
         rivals[kind] = {one: runs_of(task, one, runs) for one in names}
     result: dict[str, Any] = {
         "runs": runs, "agents": agents_of(name), "means": mine.mean(1).tolist(),
         "score": [*scale.apart(over_trainings(mine))], "rivals": {},
     }  # fmt: skip
-    for kind, some in rivals.items():
-        if some:
-            best = max(some, key=lambda one: side * some[one].mean())
+    for kind, played_by in rivals.items():
+        if played_by:
+            best = max(played_by, key=lambda one: side * played_by[one].mean())
             result["rivals"][kind] = {
-                "policy": best, "score": [*scale.apart(statistics.mean(some[best]))],
-                "difference": [*over_trainings(-side * (mine - some[best]))],
+                "policy": best, "score": [*scale.apart(statistics.mean(played_by[best]))],
+                "difference": [*over_trainings(-side * (mine - played_by[best]))],
             }  # fmt: skip
     return result
 

@@ -167,8 +167,7 @@ def test_pages_of_results_are_made_of_the_kept_results() -> None:
     pages = store_results.pages()
     assert {"leakage", "verdicts"} <= {page.stem for page in pages}
     package = {ROOT / "bench" / name for name in ("stored_verdicts.json", "known.json", "references.json")}
-    drawn = set((ROOT / "docs/_static").glob("together*"))
-    assert len(drawn) == 2
+    drawn = {ROOT / "docs/_static" / f"{name}.svg" for names in store_results.DRAWN for name in names}
     assert marked | set(ROOT.glob("papers/docs/verdicts*.md")) | package | drawn == set(pages)
     for page, text in pages.items():
         assert page.read_text(encoding="utf-8") == text

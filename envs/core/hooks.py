@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from taciturn.envs.core import compiled, fields
+from taciturn.compiling import compiled
+from taciturn.envs.core import fields
 from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.channel_config import ChannelConfig
 from taciturn.envs.core.info import Info
@@ -39,7 +40,7 @@ class Functions(NamedTuple):
     """The functions of a world, for one replica; in a world of turns, `act`, `receive` and `observe` are dicts by role.
 
     Only `receive` returns anything, and they refer only to numbers, arrays, other such functions and
-    `taciturn.envs.core.counter_streams`:
+    `taciturn.compiling.counter_streams`:
 
     - `reset(state, arrays, params, rng)` begins a run; all numbers are 0 before it.
     - `act(state, arrays, actions, params, rng)` plays a turn, or, if agents send messages, its first half, up to what

@@ -17,9 +17,9 @@ from taciturn.envs.core.info import Info
 from taciturn.envs.core.playing import Acts, Rollout, as_policies, note_players
 from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
-from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.steps import Step, full_info, measured, without_meaning
 from taciturn.privacy.composition import Method
+from taciturn.seeding import Streams
 from taciturn.validation import Array, array_of, integer, shown
 
 SingleStep = tuple[dict[str, Array], dict[str, list[float]], bool, bool, Info]  # see `Population.step_one`

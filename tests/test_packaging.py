@@ -22,6 +22,7 @@ FOLDERS = {
 PAPERS = "papers/src/taciturn_papers"
 FLOORS = [
     (
+        "taciturn.channels",
         "taciturn.compiling",
         "taciturn.current_folder",
         "taciturn.files",

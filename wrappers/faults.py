@@ -2,7 +2,7 @@
 
 A message's sender may be absent (`Churn`), have used up its messages (`MessageLimit`) or lie (`Byzantine`); then the
 channel's mechanism perturbs the message and the accountant charges it; then it may be lost (`LossyChannel`) or late
-(`Stragglers`). `taciturn.envs.core.faults` applies them in this order.
+(`Stragglers`). `taciturn.channels.faults` applies them in this order.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
-from taciturn.envs.core.faults import Fault, Memory
+from taciturn.channels.faults import Fault, Memory
 from taciturn.privacy.channels import Payload
 from taciturn.validation import Array, choice, integer, number, vector
 

@@ -40,7 +40,7 @@ from gymnasium.spaces import Box, Discrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
-from taciturn.envs.core.channel import Channel
+from taciturn.channels.channel import Channel
 from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.channels import Payload
 from taciturn.privacy.checks import readable

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.channels.channel import Channel
+from taciturn.channels.config import PLAIN, ChannelConfig, asked_channels, join
 from taciturn.envs.core import fields
-from taciturn.envs.core.channel import Channel
-from taciturn.envs.core.channel_config import PLAIN, ChannelConfig, asked_channels, join
 from taciturn.envs.core.hooks import S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.playing import Acts

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.channels.config import PLAIN
 from taciturn.compiling import compiled, counter_streams
 from taciturn.compiling.compiled import ACT, INFO, OBSERVE, RECEIVE, Call, Turn
-from taciturn.envs.core.channel_config import PLAIN
 from taciturn.envs.core.hooks import S
 from taciturn.envs.core.loops import Loops
 from taciturn.envs.core.roles import Role

@@ -110,6 +110,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from taciturn.channels.replies import read_distribution
 from taciturn.envs.core import (
     ChannelConfig,
     Functions,
@@ -125,7 +126,6 @@ from taciturn.envs.core import (
 )
 from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, best_options, led_by_wrong
 from taciturn.envs.core.qualities import Instances, OptionParams, fill_qualities
-from taciturn.envs.core.replies import read_distribution
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.social_bandit import drawing
 from taciturn.envs.social_bandit.dissemination import (

@@ -4,8 +4,8 @@ graph."""
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, number
-from taciturn.envs.core.graph import Graph
 from taciturn.envs.federated_bandit.fast import AgentKnowledge
+from taciturn.graph import Graph
 from taciturn.policies.classic.bandits import ArmPolicy, kl_ucb_choice
 from taciturn.policies.families.bandit_indices import (
     coop_ucb2_index,

@@ -31,6 +31,7 @@ from taciturn.bench.tasks import BENCHMARKS, TASKS
 from taciturn.envs import gossip_bandit_v0, recommender_v0
 from taciturn.logged import evaluate, fit_ratings, read_bandit
 from taciturn.mechanism_names import parse_mechanism
+from taciturn.registry import entry
 from taciturn.policies import LinUCB, Policy
 from taciturn.wrappers import BitwiseRandomizedResponse, Memoized, Scheduled, Shuffled
 
@@ -962,3 +963,16 @@ def test_a_policy_with_arrays_is_shown_in_a_line() -> None:
 
     assert len(repr(Counted(np.zeros((99, 99))))) < 300
     assert repr(Counted([1])) == "Counted(counts=array([1]))"
+
+
+@pytest.mark.parametrize(("env", "policy"), [("gossip_bandit", "Voter"), ("social_bandit", "Replicator")])
+def test_intervals_of_shares_stay_between_0_and_1(run: Run, env: str, policy: str) -> None:
+    """Of few runs, in which the interval of a mean would leave them."""
+    shares = entry(env).shares
+    assert shares
+    for runs in ("3", "4"):
+        document = f"run {env} --policy {policy} --runs {runs} --until 5 --set num_agents=5 --json"
+        metrics = json.loads(run(*document.split())[1])["metrics"]
+        for name in shares:
+            one = metrics[name]
+            assert 0 <= one["low"] <= one["mean"] <= one["high"] <= 1

@@ -12,7 +12,7 @@ from taciturn.cli.arguments import any_declares, mechanisms_of, population_of, s
 from taciturn.cli.options import CODE, Json, Settings, Trust
 from taciturn.cli.output import print_json
 from taciturn.envs.core import integer
-from taciturn.registry import UnknownName
+from taciturn.registry import UnknownName, entry
 from taciturn.simulation import simulate
 from taciturn.terminal import aligned, counted
 
@@ -75,6 +75,7 @@ def run(
             blocks.append(play(size, seed + first))
             shown.finished(f"{first + size} of {counted(runs, 'run')}", size)
     metrics: dict[str, dict[str, Any]] = {}
+    shares = entry(TASKS[env].env if env in TASKS else env).shares
     for name in blocks[0]:
         values = np.concatenate([block[name] for block in blocks])
         budget = name.startswith("epsilon") and name != "epsilon_message"
@@ -82,6 +83,8 @@ def run(
             values = np.full(values.shape, math.inf)
         known = values[~np.isnan(values)]
         value, low, high = estimate(known) if known.size else (None, None, None)
+        if name in shares and low is not None and high is not None:
+            low, high = np.clip((low, high), 0.0, 1.0).tolist()
         if name == "score" and env in TASKS:
             value, low, high = score_of(TASKS[env], metrics)
         metrics[name] = {"mean": value, "low": low, "high": high, "values": values}

@@ -61,6 +61,13 @@ def train(
         raise ValueError(
             f"--privacy must be a mechanism, because no paper prescribes one for {algorithm}, not {privacy!r}"
         )
+    last = ""
+
+    def progress(done: float, text: str) -> None:
+        nonlocal last
+        last = text if " runs" in text and "fresh" not in text else last
+        shown.running(text, done)
+
     try:
         with bar(stderr(), 1) as shown:
             training.train(
@@ -78,7 +85,7 @@ def train(
                 evaluations=evaluations,
                 resume=resume,
                 trust=trust,
-                progress=lambda done, text: shown.running(text, done),
+                progress=progress,
             )
     except KeyboardInterrupt:
         if (out / "checkpoints" / "training.pkl").exists():
@@ -93,4 +100,6 @@ def train(
         raise
     name = out if is_folder(str(out)) else f"./{out}"  # beside a policy of that name
     print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
+    if last:
+        print(last)
     print(f"trained: {out} (taciturn run {env} --policy {name})")

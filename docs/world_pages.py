@@ -17,13 +17,22 @@ from taciturn.bench.study import Table
 from taciturn.bench.submission import unpacked
 from taciturn.bench.tasks import STANDARD
 from taciturn.describing import fitting, parameters
-from taciturn.envs.core import Population
+from taciturn.envs.core import Population, Replicas
+from taciturn.envs.core.hooks import Hooks
 from taciturn.registry import WORLDS as ENTRIES
 from taciturn.registry import entry, policies
 
 ROOT = Path(__file__).parent.parent
 KINDS = {"base": "–", "reference": "paper"}
 """What the packages of policies are called in tables, where not as they are."""
+POLICY_KINDS = {
+    "reference": "Published algorithms",
+    "designed": "Hand-designed agents",
+    "learned": "Learners",
+    "classic": "Textbook baselines",
+    "base": "Random play",
+}
+"""The packages of policies, and the headings of their tables."""
 FORMS = {
     "single": "Gymnasium",
     "DummyVecEnv": "Stable-Baselines3's DummyVecEnv",
@@ -155,6 +164,39 @@ def _fitting(world: Any, plain: Callable[[str], str]) -> str:
     return table(header, rows, "parameters") + (
         "\nLearners are not in this table: they train first (``taciturn list policies``, :doc:`/agents`).\n"
     )
+
+
+@cache
+def hooks() -> frozenset[str]:
+    """The names of the methods and attributes by which an environment is written."""
+    return frozenset(name for kind in (Hooks, Replicas, Population) for name in vars(kind))
+
+
+def algorithms(plain: Callable[[str], str]) -> str:
+    """A table of all policies of the package, a kind after another: where they act, and what they do."""
+    known = policies()
+    acts: dict[str, list[str]] = {name: [] for name in known}
+    for one in ENTRIES:
+        for names in fitting(one.world).values():
+            for name in names:
+                short = name.partition("(")[0]
+                if one.title not in acts[short]:
+                    acts[short].append(one.title)
+    text = "``simulate`` and the command line take a policy by its name. It acts in the environments in its row.\n"
+    text += "A learner acts in the environment in which it was trained.\n\n"
+    for kind, title in POLICY_KINDS.items():
+        rows = []
+        for name, policy in known.items():
+            if _kind(policy) == kind and policy.__module__.startswith("taciturn.policies"):
+                where = ", ".join(acts[name]) if len(acts[name]) < len(ENTRIES) else "all"
+                module = policy.__module__.removeprefix("taciturn.policies.")
+                link = f":doc:`{name} </api/policies/{module}>`"
+                rows.append((link, where or "–", plain(_first_sentence(inspect.getdoc(policy)))))
+        if rows:
+            text += (
+                _heading(title) + "\n" + table(("policy", "environments", "what it does"), rows, "parameters") + "\n\n"
+            )
+    return text
 
 
 def _kind(policy: Any) -> str:

@@ -44,7 +44,7 @@ STRENGTHS = [budget for budget in reversed(BUDGETS) if budget != NO_BUDGET_LIMIT
 
 def plots(boards: Sequence[Board], name: str, seeds: str = "") -> list[Plot]:
     """Both figures; none without a scale. `seeds` says how many there are if that is too few to rank by."""
-    known = [board for board in standing(boards) if board.scale is not None and not board.task.control]
+    known = [board for board in standing(boards) if board.scale is not None]
     if not known:
         return []
     budgeted = [board for board in known if private(row_of(boards, board))]

@@ -31,8 +31,8 @@ from taciturn.bench.tasks import BENCHMARKS, TASKS
 from taciturn.envs import gossip_bandit_v0, recommender_v0
 from taciturn.logged import evaluate, fit_ratings, read_bandit
 from taciturn.mechanism_names import parse_mechanism
-from taciturn.registry import entry
 from taciturn.policies import LinUCB, Policy
+from taciturn.registry import entry
 from taciturn.wrappers import BitwiseRandomizedResponse, Memoized, Scheduled, Shuffled
 
 DEEP = "[" * 2000 + "]" * 2000

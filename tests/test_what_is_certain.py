@@ -43,9 +43,9 @@ def test_what_is_not_shown_is_nowhere_called_certain(shown: bool, monkeypatch: p
     assert bool(answers.cheapest(BOARDS)) is shown
     learns = answers.learns(unpacked(STORED).results)
     assert ("though there it is not shown to beat an agent alone" in learns) is (not shown and " Yes in " in learns)
-    gained, _, lost = " ".join(summary.together().split()).partition("no agent here is shown to gain in ")
-    gained = gained.partition("being together still pays in ")[2]
-    assert [one.strip(" ;.") for one in (gained, lost.partition(".")[0])].index("none") == shown
+    gained, _, lost = " ".join(summary.together().split()).partition(", and not in ")
+    gained = gained.partition("communication significantly helps in ")[2]
+    assert [one.strip(" ;.,") for one in (gained, lost.partition(".")[0])].index("none") == shown
 
     rows = [row_of(BOARDS, one) for one in standing(BOARDS, NO_BUDGET_LIMIT) if one.scale is not None]
     drawn = [best for row in rows for best in [*row.kinds, *([*row.budgets.values()][-1:] * (len(row.budgets) > 1))]]

@@ -1,4 +1,4 @@
-"""Count the habits of style that make readers read a sentence twice, in pages, docstrings and help texts.
+"""Count habits of style that make readers read a sentence twice, in pages and docstrings.
 
 `python tools habits [FILE ...]` prints the counts for pages and sources, or for these files.
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 HABITS = {
     "what as a noun": r"(?<!\*)\bwhat\b(?![^.!?\n]*\?)",
     "whose": r"\bwhose\b",
-    "preposition + which": r"\b(?:in|of|on|by|to|for|from|with|at|under|after|over|through|against|between|than|as)\s+(?:which|whom)\b",
+    "preposition + which": r"\b(?:in|of|on|by|to|for|from|with|at|under|after|over|through|between|than|as) (?:which|whom)\b",
     "that of": r"\b(?:that|those) of\b",
     "of its own": r"\bof (?:its|their|your|one's|his|her|our) own\b",
     "beside": r"\bbeside\b",
@@ -71,11 +71,8 @@ def modules() -> list[Path]:
 
 
 def main(arguments: list[str]) -> None:
-    files = list(map(Path, arguments))
-    if files:
-        groups = {str(file): [file] for file in files}
-    else:
-        groups = {"pages": pages(), "docstrings": modules()}
+    named = {file: [Path(file)] for file in arguments}
+    groups = named or {"pages": pages(), "docstrings": modules()}
     for title, some in groups.items():
         found = counted(prose(f.read_text(encoding="utf-8")) if f.suffix == ".md" else docstrings(f) for f in some)
         total = sum(found[name] for name in HABITS)

@@ -260,10 +260,11 @@ def readable(app: Sphinx, what: str, name: str, obj: Any, options: Any, signatur
 def skip_members(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Leave out the fields of named tuples, which the signature shows already, and the hooks by which an environment is
     written, which the core calls."""
-    from world_pages import WORLDS, hooks
+    from world_pages import hooks
 
     module = getattr(obj.fget if isinstance(obj, property) else obj, "__module__", None)
-    internal = what == "class" and module in WORLDS and name in hooks()
+    own = str(module).startswith("taciturn.envs.") and not str(module).startswith("taciturn.envs.core")
+    internal = what == "class" and own and name in hooks()
     return True if internal or str(obj.__doc__).startswith("Alias for field number") else None
 
 

@@ -62,7 +62,7 @@ def test_the_page_of_a_world(world: str) -> None:
     parts = dict(zip(*[iter(re.split(r"^(.+)\n-+\n", text, flags=re.MULTILINE)[1:])] * 2, strict=True))
     for role in population.roles.values():
         assert all(
-            f"``{role.name}``\n     - ``{field}``\n" in parts["What agents see and do"] for field in role.layout.fields
+            f"``{role.name}``\n     - ``{field}``\n" in parts["Observations and actions"] for field in role.layout.fields
         )
     rows = parts["Parameters"].split("\n   * - ")[2:]
     told = [name for row in rows for name in re.findall(r"``(\w+)``", row.partition("\n     - ")[0])]
@@ -74,7 +74,7 @@ def test_the_page_of_a_world(world: str) -> None:
     if (
         benchmark and references.scale_of(TASKS[f"{registry.entry(world).id}/standard"]) is not None
     ):  # its runs are kept
-        assert re.search(r"\* - (PettingZoo|Gymnasium)", parts["What a step takes"])
+        assert re.search(r"\* - (PettingZoo|Gymnasium)", parts["Time of a step"])
         ranked = re.findall(r"   \* - \d+\n     - (\w+)", parts["Scores"])
         assert {name for name, _ in (*benchmark.classic, *benchmark.designed)} <= set(ranked)
 

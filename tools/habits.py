@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 HABITS = {
     "what as a noun": r"(?<!\*)\bwhat\b(?![^.!?\n]*\?)",
     "whose": r"\bwhose\b",
-    "preposition + which": r"\b(?:in|of|on|by|to|for|from|with|at|under|after|over|through|between|than|as) (?:which|whom)\b",
+    "preposition + which": r"\b(?:in|of|on|by|to|for|from|with|at|under|after|over|through|between|than|as) "
+    "(?:which|whom)\b",
     "that of": r"\b(?:that|those) of\b",
     "of its own": r"\bof (?:its|their|your|one's|his|her|our) own\b",
     "beside": r"\bbeside\b",

@@ -188,7 +188,8 @@ def together() -> str:
         (pays if scores[-1].low > 0 else lost).append(place(board))
     text = (
         "**Communication under a privacy budget** ([leaderboard](leaderboard.md), [budgets](privacy-totals.md)). The "
-        "table has the scores of the best agents: 0 is the best non-communicating agent, 1 is full information, both without "
+        "table has the scores of the best agents: 0 is the best non-communicating agent, 1 is full information, "
+        "both without "
         "privacy. The columns are budgets of epsilon for an agent's whole run. "
         f"{covered(board.task.env for board in standing(some))} At a budget of 1 communication significantly helps in "
         f"{listed(pays or ['none'])}, and not in {listed(lost or ['none'])}. "
@@ -377,7 +378,8 @@ def found() -> str:
         f"quantitatively, {counts[IN_KIND]} qualitatively, {counts[DIFFERS]} do not reproduce, {counts[UNDECIDED]} are "
         f"undecided, and {counts[NOT_COMPUTED]} cannot be tested ([verdicts](papers/docs/verdicts.md)).",
         f"Scores: with 0 for the best non-communicating agent and 1 for full information, the best agents score "
-        f"{lowest:.2f} to {highest:.2f} without privacy, and {left:.2f} to {most:.2f} at a lifetime budget of epsilon = "
+        f"{lowest:.2f} to {highest:.2f} without privacy, and {left:.2f} to {most:.2f} at a lifetime budget of "
+        "epsilon = "
         "1 ([leaderboard](docs/leaderboard.md)).",
         "Privacy is cheaper in larger populations: at epsilon = 1 the score in gossip rises from "
         f"{little:.2f} with {few} agents to {more:.2f} with {many} ([budgets](docs/privacy-totals.md)).",

@@ -62,7 +62,8 @@ def test_the_page_of_a_world(world: str) -> None:
     parts = dict(zip(*[iter(re.split(r"^(.+)\n-+\n", text, flags=re.MULTILINE)[1:])] * 2, strict=True))
     for role in population.roles.values():
         assert all(
-            f"``{role.name}``\n     - ``{field}``\n" in parts["Observations and actions"] for field in role.layout.fields
+            f"``{role.name}``\n     - ``{field}``\n" in parts["Observations and actions"]
+            for field in role.layout.fields
         )
     rows = parts["Parameters"].split("\n   * - ")[2:]
     told = [name for row in rows for name in re.findall(r"``(\w+)``", row.partition("\n     - ")[0])]

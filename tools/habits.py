@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PREPOSITIONS = "in|of|on|by|to|for|from|with|at|under|after|over|through|against|between|than|as"
 HABITS = {
     "what as a noun": r"(?<!\*)\bwhat\b(?![^.!?\n]*\?)",
     "whose": r"\bwhose\b",
-    "preposition + which": r"\b(?:in|of|on|by|to|for|from|with|at|under|after|over|through|between|than|as) "
-    "(?:which|whom)\b",
+    "preposition + which": rf"\b(?:{PREPOSITIONS})\s+(?:which|whom)\b",
     "that of": r"\b(?:that|those) of\b",
     "of its own": r"\bof (?:its|their|your|one's|his|her|our) own\b",
     "beside": r"\bbeside\b",

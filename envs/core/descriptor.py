@@ -2,7 +2,7 @@
 
 Audits, tests, pages and tables of speed loop over these values and name no world themselves, and so does the benchmark,
 which has its own tables of what it plays (`taciturn.bench.tasks`). Policies are named by their classes, mechanisms as
-on the command line ("Laplace:1"), and functions as "module:function", so that a descriptor imports nothing heavy.
+on the command line ("Laplace:1"), and functions as "module:function", so a descriptor imports nothing heavy.
 """
 
 from collections.abc import Mapping

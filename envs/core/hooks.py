@@ -97,7 +97,7 @@ class Hooks(ABC, Generic[S]):
         opens: whether agents send messages as a run begins: these pass `between`, and `receive` is played.
         compile: whether to compile; if not, functions may do anything, and may be methods.
         jumps: the types of fast forms that the world can play, `{role: type}`; see `jump`.
-        jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism,
+        jump_sends_messages: whether a jump sends its messages through the channels one by one, so any mechanism,
             budget or fault may be installed on them.
         passes: the functions of `public` through which agents send and receive something, `{name: Passing}`.
     """
@@ -147,7 +147,7 @@ class Hooks(ABC, Generic[S]):
         """Raise ValueError if this world cannot work with `config` on that channel."""
 
     def constants(self) -> Any:
-        """What the functions know as `params`, a NamedTuple of numbers and arrays; made anew when the channels'
+        """What the functions know as `params`, a NamedTuple of numbers and arrays; made again when the channels'
         configurations change. By default `numbers`."""
         return self.numbers()
 
@@ -207,7 +207,7 @@ class Hooks(ABC, Generic[S]):
         """What agents privately observe, [B, N, ...] (or [B, rows, ...] by the `agents` int[B, rows]): here, what was
         drawn.
 
-        A world passes all such data through this hook, so that an audit can play two worlds that differ in one agent's
+        A world passes all such data through this hook, so an audit can play two worlds that differ in one agent's
         data.
         """
         return drawn

@@ -268,14 +268,14 @@ class Population(Hooks[S]):
         return spending(self.channels.values(), self.accountant, methods=methods)
 
     def _spent_so_far(self) -> Info:
-        """`spending` for an info, computed anew only if something has been sent since the last one."""
+        """`spending` for an info, computed again only if something has been sent since the last one."""
         sent = [(channel.times, channel.silence_leaks, channel.unbounded) for channel in self.channels.values()]
         if sent != self._spent[0]:
             self._spent = sent, self.spending() if sent else {}
         return self._spent[1]
 
     def _stepped(self, observation: Any, reward: Any, lazy_info: Callable[[], Info], live: Array) -> Step:
-        """A step in the replicas `live` bool[B]. Its info takes long to put together, so that is done when it is read,
+        """A step in the replicas `live` bool[B]. Its info takes long to put together, so is done when it is read,
         or before the population plays on, if somebody still holds the step (`_settle`), which is rare."""
         step = Step(observation, reward, self.terminated, self.truncated, partial(full_info, self, lazy_info, live))
         self._pending_step = ref(step)

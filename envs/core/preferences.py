@@ -164,7 +164,7 @@ class SocialPopulation(Replicas[S]):
         return MessageSpec("preference", BitwiseRandomizedResponse, True, self.params.num_options, 0.0, 1.0)
 
     def practice_params(self) -> Any:
-        """Permute fixed qualities, so that learning the number of the best option by heart gains nothing."""
+        """Permute fixed qualities, so learning the number of the best option by heart gains nothing."""
         return replace(self.params, shuffle=True)
 
     def lesson(self) -> tuple[Array, Array]:

@@ -113,7 +113,7 @@ class Exchange(Replicas[S]):
         """Select options by scores over the channel `selection`.
 
         Args:
-            scores: float64[B, W, K], clipped to [0, sensitivity], so that it holds whatever they are.
+            scores: float64[B, W, K], clipped to [0, sensitivity], so it holds whatever they are.
             possible: the options to select from, bool[B, W, K]; public.
             sensitivity: how far one feedback can change a score, an array that broadcasts against [B, W, 1]; public.
 

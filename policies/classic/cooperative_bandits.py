@@ -22,7 +22,7 @@ class CentralisedOracle(ArmPolicy):
     """KL-UCB on the pooled pulls of all agents, available at once and at no cost: an upper bound on the gain from
     communication.
 
-    All agents pull the same arm; arms that nobody has pulled are divided among them first. No channel
+    All agents pull the same arm; arms that no agent has pulled are divided among them first. No channel
     carries the samples.
     """
 
@@ -98,10 +98,10 @@ class Synchronised(ArmPolicy):
     """Agents that all pull the same arm, chosen from the averages of all their rewards, and then upload.
 
     The arm is that of the highest draw from the posteriors Beta(1 + hits, 1 + misses) (Thompson 1933), or of the
-    highest index of KL-UCB (Garivier & Cappe 2011), of the rewards of all M agents together. Everybody counts the pulls
-    as M per slot, since all follow the same plan, and draws the same with a seed that all know. An arm of n pulls is
-    pulled until it has `growth` n of them (at least one more), and then all agents upload: growth = 1 uploads in each
-    slot, 2 when an arm's pulls have doubled. Noise and lost uploads are not counted.
+    highest index of KL-UCB (Garivier & Cappe 2011), of the rewards of all M agents together. Every agent counts the
+    pulls as M per slot, since all follow the same plan, and draws the same with a seed that all know. An arm of n pulls
+    is pulled until it has `growth` n of them (at least one more), and then all agents upload: growth = 1 uploads in
+    each slot, 2 when an arm's pulls have doubled. Noise and lost uploads are not counted.
 
     Args:
         index: "thompson" or "kl-ucb".

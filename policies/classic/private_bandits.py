@@ -6,7 +6,7 @@ themselves: nothing is sent over a channel, and the accountant records nothing. 
 slot; ties go to the first arm. Arrays are [B, M, K]. A replica in which nothing has been pulled yet starts afresh.
 
 `trust` says whom users trust with their rewards: "central", a curator; "shuffle", whoever puts their messages in random
-order; "distributed", whatever adds them up; "local", nobody.
+order; "distributed", whatever adds them up; "local", none.
 """
 
 from typing import ClassVar, NamedTuple

@@ -34,7 +34,7 @@ class GrowingSchedule(Policy):
         first: pulls of each arm by each agent in the first epoch.
         growth: of the total of pulls from epoch to epoch, > 1.
         a, c: constants of the threshold, > 0.
-        trust_model: whom agents trust under a total: "local", nobody; "distributed", a secure sum of their uploads;
+        trust_model: whom agents trust under a total: "local", none; "distributed", a secure sum of their uploads;
             "central", a curator who averages them.
     """
 

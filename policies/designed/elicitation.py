@@ -35,7 +35,7 @@ def winners_share(theta: Floats, num_reports: int) -> Floats:
     are true and the others are uniform: h(K) = E[c / (M c - N)], float64[N + 1] over K.
 
     c is the count of the most frequent report, and a term with M c <= N is 0 [Jiang 2.22, over N reports]. A report at
-    budget eps is true with probability eps / (eps + M), whoever sends it, so that h and the law of K give the exact
+    budget eps is true with probability eps / (eps + M), whoever sends it, so h and the law of K give the exact
     expectation for any budgets: sum_K P(K) h(K).
 
     P(c <= j | K) is K! (N - K)! times the coefficient of z^K s^N in
@@ -114,7 +114,7 @@ class _Remembering(FiniteBestResponse):
 class InformedPlatform(Platform):
     """The announcement with the least expected loss, for a platform that knows theta and how individuals answer.
 
-    It knows each individual's policy, cost and belief, so it can compute everybody's budget eps_i under any
+    It knows each individual's policy, cost and belief, so it can compute every agent's budget eps_i under any
     announcement. Individual i reports x with probability q_i(x) = (eps_i theta_x + 1) / (eps_i + M). The expected loss
     of a campaign per individual, which `loss` estimates, is then exactly
 
@@ -253,7 +253,7 @@ class InformedPlatform(Platform):
         return np.where((budgets < 0).any(1) | (largest > p.payment_cap), np.inf, paid + short)
 
     def _budgets(self, view: PublicView, tried: Floats) -> Floats:
-        """Everybody's answer to announcements [B, 4], float64[B, N]; -1: stays away."""
+        """Every agent's answer to announcements [B, 4], float64[B, N]; -1: stays away."""
         n, m = view.params.num_individuals, view.params.num_values
         alike = self._belief.shape[1] == 1 and view.params.cost_spread == 0
         answers = np.zeros((len(tried), n))

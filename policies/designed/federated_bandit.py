@@ -25,7 +25,7 @@ OWN_INDEX = 0.5
 
 
 class PublicPlan(Policy):
-    """Thompson sampling by a plan that everybody knows, in batches that grow, with uploads between them.
+    """Thompson sampling by a plan that every agent knows, in batches that grow, with uploads between them.
 
     All agents pull each arm equally often in a batch. How often is drawn by Thompson sampling from the broadcast alone:
     the arms are the best ones of draws from the posterior, one draw for each `chunk` pulls. (Agents that are apart draw
@@ -52,7 +52,7 @@ class PublicPlan(Policy):
         growth: of the length of batches, >= 1.
         chunk: pulls for each draw from the posterior.
         until: share of the run, in [0, 1].
-        trust_model: whom agents trust under a total: "local", nobody; "distributed", a secure sum of their uploads;
+        trust_model: whom agents trust under a total: "local", none; "distributed", a secure sum of their uploads;
             "central", a curator who averages them.
     """
 
@@ -159,7 +159,7 @@ class PublicPlan(Policy):
 
 
 class DividedPlan(Policy):
-    """A plan that everybody knows, in which each agent pulls one arm throughout a batch.
+    """A plan that every agent knows, in which each agent pulls one arm throughout a batch.
 
     The noise of a message does not shrink with the number of rewards in it, so few agents that pull an arm often tell
     more of it than many that pull it a few times. In each batch every agent pulls one arm, and then uploads. In the

@@ -56,8 +56,8 @@ class LevelPlan(Communicator):
     """Speaks at moments that are fixed in advance, one message each, and says nothing new in between.
 
     Each message is sent in the first turn from its moment on in which the world wants one. How many were sent follows
-    from what was spent. Where a message is a preference it is repeated to everybody from then on, as with the mechanism
-    `Scheduled`: one answer that all hear says more than many at the same total that are heard once each.
+    from what was spent. Where a message is a preference it is repeated to every agent from then on, as with the
+    mechanism `Scheduled`: one answer that all hear says more than many at the same total that are heard once each.
 
     Args:
         plan: `[(moment, epsilon), ...]`: when to speak, in the unit of the world's clock, increasing, and at which

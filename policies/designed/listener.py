@@ -45,8 +45,8 @@ def tables(
     num_options: int, moment: float, rounds: bool = False, optimism: float = 2.0, fading: float = 0.0, ends: float = 1.0
 ) -> Tables:
     """Quasi-random qualities, uniform on [0, 1]^K (a scrambled Sobol sequence), and by simulation what agents on their
-    own (`HoldTheBest`) hold after `moment`, beginning with a random option. The numbers are the same for everybody who
-    computes them.
+    own (`HoldTheBest`) hold after `moment`, beginning with a random option. The numbers are the same for every agent
+    who computes them.
 
     Args:
         num_options: K.
@@ -109,7 +109,7 @@ def shuffled_level(total: float, delta: float, others: int) -> float:
 
 
 class Listener(Remembering):
-    """Listens to one answer of each agent, drawn at a public moment and repeated to everybody (`Scheduled`).
+    """Listens to one answer of each agent, drawn at a public moment and repeated to every agent (`Scheduled`).
 
     Until the moment, the answers are zeros, and agents are on their own (`HoldTheBest`). An agent weighs 512 possible
     worlds, theta, uniform on [0, 1]^K: by its own signals, and by the answers,
@@ -136,8 +136,8 @@ class Listener(Remembering):
         temper: c, the share of its weight that an answer gets, in [0, 1].
         memory: what fresh replies still count at the next tick, in [0, 1]; copies of an answer count as long as the run
             lasts.
-        trust_model: whom agents trust under a total: "local", nobody; "shuffle", somebody who hides which answer is
-            whose, where everybody answers everybody, so that each answer may be clearer than the total.
+        trust_model: whom agents trust under a total: "local", none; "shuffle", somebody who hides which answer is
+            whose, where every agent answers every agent, so each answer may be clearer than the total.
         delta: of the total, in (0, 1), if answers are shuffled.
     """
 
@@ -261,7 +261,7 @@ class OneAnswerOracle(Listener):
     agent then holds.
 
     A reference for what one answer each can be worth to a listener, whoever asks whom and whatever gets lost; no rival,
-    since nobody hears everybody.
+    since no agent hears every agent.
 
     Args:
         epsilon, moment, optimism, fading, doubt, temper, memory: as for `Listener`.

@@ -43,7 +43,7 @@ class LogisticBandit(ItemPolicy, Learner):
         k = S f / (1 + h f'S f),    m <- m + k (y - p),    S <- S - h k f'S.
 
     In every round an agent draws w from N(m, explore^2 S), and shows its item with the highest f'w. Each agent is on
-    its own and asks nobody.
+    its own and asks no agent.
 
     Args:
         degree: of the waves, >= 0.

@@ -99,7 +99,7 @@ class FewRounds(StoppingRule):
     Args:
         k: updates in a round (all, if there are fewer clients).
         rounds: that are closed.
-        trust_model: whom clients trust under a total: "local", nobody, and the level is the benchmark's; "central",
+        trust_model: whom clients trust under a total: "local", none, and the level is the benchmark's; "central",
             a curator who averages their updates.
         delta: of the total, in (0, 1), if a curator is trusted.
     """

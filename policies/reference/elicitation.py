@@ -27,7 +27,7 @@ from taciturn.validation import Floats
 class Wintall(Platform):
     """Winners take all: pay g'(e) (M + e) e / (M f - 1) to each report of the most popular value, whose share is f.
 
-    It warns if Theorem 2 does not hold, so that individuals may prefer another budget than the target e even under its
+    It warns if Theorem 2 does not hold, so individuals may prefer another budget than the target e even under its
     assumptions.
 
     Args:

@@ -82,7 +82,7 @@ class TPriDO(ClusterPolicy):
     own for the others. An agent splits at most one cell and one leaf a round; in round 1, where ln n = 0, it splits
     both. Leaves without items of the agent are passed over. With Exponential on `selection`, indices are
     capped at 1 + sqrt(xi ln n / 8) + psi, which is also their stated sensitivity; without it the highest index is
-    chosen, and ties are broken at random. `biased` uses counts that nobody asked for, so it is for comparison only.
+    chosen, and ties are broken at random. `biased` uses counts that no agent asked for, so it is for comparison only.
     """
 
     def __init__(

@@ -181,7 +181,7 @@ class KaryRandomizedResponse(Mechanism):
     """k-ary randomised response in the parametrisation of Jiang 2020, chapter 2: P(same) = (e+1) / (e+M), P(other) = 1
     / (e+M).
 
-    It is `epsilon`-DP with epsilon = log(1+e), not e: this is the only mechanism whose first parameter is not epsilon.
+    It is `epsilon`-DP with epsilon = log(1+e), not e: in all other mechanisms the first parameter is epsilon.
     `KaryRandomizedResponse(epsilon=1.0, num_values=4)` is the mechanism at epsilon 1.
 
     Args:

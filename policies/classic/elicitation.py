@@ -78,7 +78,7 @@ class Genie(Platform):
 
 
 class OutputAgreement(Platform):
-    """Pay an amount for each report that equals that of a random peer (von Ahn & Dabbish 2004).
+    """Pay an amount for each report that equals the report of a random peer (von Ahn & Dabbish 2004).
 
     Args:
         amount: paid for agreement; None: the amount that makes everyone at the target an equilibrium, which depends on
@@ -223,8 +223,8 @@ class Hedge(_Learner):
 
 
 class Mixture(Policy):
-    """A population of several kinds of individuals, each kind a block of consecutive individuals with a policy of its
-    own.
+    """A population of several kinds of individuals, each kind a block of consecutive individuals with a separate
+    policy.
 
     Args:
         parts: pairs (policy, share), shares > 0; shares are normalised, and the ends of the blocks rounded to whole

@@ -126,13 +126,13 @@ class InformedPlatform(Platform):
     the scale (33 values in 1/64 to 64 times one that would about elicit the desired budget, then six times 13 around
     the best). Campaigns do not depend on each other, so one announcement stands for a run.
 
-    `flat_rate` is left out, since it elicits nothing from whoever chooses freely, and so is `peer_truth_serum`: it pays
-    for agreement too, up to factors that past reports bring.
+    `flat_rate` is left out, since it elicits nothing from individuals that choose freely, and so is `peer_truth_serum`:
+    it pays for agreement too, up to factors that past reports bring.
 
     BestResponse believes the announced target. WINTALL promises it scale (M + e)^2 / (M t - 1) for a winning report, t
     being the probability of the most probable value, and pays scale (M + e) e / (M f - 1). So the smallest target is
-    the cheapest, and the loss falls below Theorem 1's bound, which holds for individuals who expect what they will
-    get. FiniteBestResponse computes its payment from the rule, and is not misled like that.
+    the cheapest, and the loss falls below Theorem 1's bound, which holds for individuals with correct expectations.
+    FiniteBestResponse computes its payment from the rule, and is not misled like that.
 
     Args:
         individuals: shares of policies by name, as blocks in this order (`Mixture`): BestResponse, FiniteBestResponse,

@@ -57,8 +57,8 @@ class RowPolicy(Policy):
         return None if acting is None else (np.arange(len(acting))[:, None] * self._agents + acting).ravel()
 
     def choose(self, rows: Array, masks: Array | None) -> Array:
-        """Actions [R, ...] for observations float32[R, D]; `masks` int8[R, n], if the world has any, marks what has an
-        effect."""
+        """Actions [R, ...] for observations float32[R, D]; `masks` int8[R, n], if the environment has masks, marks
+        actions with an effect."""
         raise NotImplementedError
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:

@@ -39,10 +39,10 @@ def prose(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if not line.startswith("|"))
 
 
-def docstrings(file: Path) -> str:
+def docstrings(source: str) -> str:
     """The docstrings of a module's public objects."""
     found = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             name = getattr(node, "name", "")
             text = ast.get_docstring(node)
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> None:
     named = {file: [Path(file)] for file in arguments}
     groups = named or {"pages": pages(), "docstrings": modules()}
     for title, some in groups.items():
-        found = counted(prose(f.read_text(encoding="utf-8")) if f.suffix == ".md" else docstrings(f) for f in some)
+        found = counted((prose if f.suffix == ".md" else docstrings)(f.read_text(encoding="utf-8")) for f in some)
         total = sum(found[name] for name in HABITS)
         print(f"{title}: {total} in {found['words']:,} words;", ", ".join(f"{name} {found[name]}" for name in HABITS))
 

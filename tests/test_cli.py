@@ -516,7 +516,9 @@ def test_kept_results_of_no_study_are_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}", encoding="utf-8")
     code, out, err = run("verify", "--kept", ".")
     assert (code, out) == (1, "")
-    assert err == "taciturn: kept must be a folder of files STUDY.json, and . has other.json, which is of none\n"
+    assert (
+        err == "taciturn: kept must be a folder of files STUDY.json, and . has other.json, but there is no such study\n"
+    )
 
 
 @pytest.mark.parametrize("text", ["[1]", "null", "{", '{"training": [1]}', '"training"', DEEP])

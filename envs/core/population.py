@@ -319,5 +319,5 @@ class Population(Hooks[S]):
             actions = {turn[0]: actions}
         elif not isinstance(actions, Mapping) or set(actions) != set(turn):
             given = list(actions) if isinstance(actions, Mapping) else type(actions).__name__
-            raise ValueError(f"actions must be a dict with the roles {list(turn)}, whose turn it is, not {given}")
+            raise ValueError(f"actions must be a dict with the roles {list(turn)}, which act now, not {given}")
         return {r: self.roles[r].check(actions[r], (self.num_envs, self.rows(r))) for r in turn}

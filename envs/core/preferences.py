@@ -33,7 +33,7 @@ def check_society(params: Any) -> None:
     if params.message_levels == CHOSEN and params.without_preference != ZEROS:
         raise ValueError(
             f"without_preference must be {ZEROS!r} if message_levels is {CHOSEN!r}, not {params.without_preference!r}: "
-            "who is silent would tell more than the levels allow"
+            "silence would reveal more than the levels allow"
         )
     given, num_agents, num_options = params.initial_preferences, params.num_agents, params.num_options
     if isinstance(given, str):

@@ -269,7 +269,7 @@ class FederatedBandit(Replicas[State]):
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         if channel == "exchange" and config.mechanism is not None and config.mechanism.kind != "none":
             raise ValueError(
-                "mechanism on channel 'exchange' must be NoPrivacy, since nothing bounds what policies send there, not "
+                "mechanism on channel 'exchange' must be NoPrivacy, because its messages are unbounded, not "
                 f"{config.mechanism!r}"
             )
 

@@ -178,8 +178,7 @@ class FederatedTraining(RoundStopping):
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         if config.mechanism is not None and self.params.clip_norm is None and config.mechanism.kind != "none":
             raise ValueError(
-                "clip_norm must be a number if a mechanism stands on 'update', since noise needs bounded updates, not "
-                "None"
+                "clip_norm must be a number, not None, with a mechanism on 'update': noise needs bounded updates"
             )
 
     def practice_params(self) -> Params:

@@ -48,8 +48,8 @@ class Exchange(Replicas[S]):
             mechanism.block_scale(self.params.horizon, 1.0)  # type: ignore[attr-defined]
         if channel != "selection" and config.budget is not None:
             raise ValueError(
-                f"budget must be None on channel {channel!r}, where a request costs what it newly reveals, not "
-                f"{config.budget!r}"
+                f"budget must be None on channel {channel!r}, not {config.budget!r}: the cost of a request "
+                "depends on the new records in its answer"
             )
 
     def expose(self, live: Bools) -> None:

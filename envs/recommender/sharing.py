@@ -128,7 +128,7 @@ class ThirdParty:
             lying = np.zeros_like(who) if liars is None else liars
             if (lengths > np.broadcast_to(longest[:, None], lengths.shape))[who].any():
                 raise ValueError(
-                    f"merged must be all agents whose records enter the streams, not {request.merged.tolist()}, which "
+                    f"merged must contain all agents with records in the streams, not {request.merged.tolist()}, which "
                     f"is too few for {int(lengths[who].max())} records"
                 )
             if isinstance(mechanism, TreeAggregation | Blocks):

@@ -83,7 +83,7 @@ class Channel:
         given: str = "",
     ) -> None:
         if disjoint and unit == "user":
-            raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
+            raise ValueError(f"disjoint must be False on channel {name!r} with unit 'user', not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
         self.sender, self.num_senders, self.chosen, self.disjoint = sender, num_senders, chosen, disjoint
         self.silence_leaks = self._silence_leaks = silence_leaks or agents_decide

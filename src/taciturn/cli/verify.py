@@ -62,8 +62,8 @@ def verify(
         if not figures(studies):
             raise no_papers()
         raise ValueError(
-            f"kept must be a folder of files STUDY.json, and {files[others[0]].parent} has {others[0]}.json, which is "
-            "of none"
+            f"kept must be a folder of files STUDY.json, and {files[others[0]].parent} has {others[0]}.json, but "
+            "there is no such study"
         )
     papers = [name for name in files if getattr(studies[name], "claims", ())]
     wanted = dict.fromkeys(one for name in names or files for one in chosen(name, list(files), papers))

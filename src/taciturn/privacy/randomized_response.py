@@ -213,11 +213,11 @@ class KaryRandomizedResponse(Mechanism):
     ) -> None:
         if budget is None:
             if epsilon is None:
-                raise ValueError("epsilon must be given, or budget, the paper's e, of which epsilon is log(1 + e)")
+                raise ValueError("epsilon or budget must be given; budget is the paper's e, and epsilon = log(1 + e)")
             budget = math.expm1(number("epsilon", epsilon, above=0, below=700))
         elif epsilon is not None and epsilon != math.log1p(checks.level("budget", budget)):
             raise ValueError(
-                f"epsilon must be log(1 + budget) = {math.log1p(budget):g}, or not be given beside budget {budget!r}, "
+                f"epsilon must be log(1 + budget) = {math.log1p(budget):g}, or be left out with budget {budget!r}, "
                 f"not {shown(epsilon)}"
             )
         if num_values is None:

@@ -83,6 +83,8 @@ class Faults:
 
     def anew(self) -> "Faults":
         """The same faults, which remember nothing, with the same sources of random numbers."""
+        if not self.kinds:
+            return self
         made = copy(self)
         made.memory = []
         return made

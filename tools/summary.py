@@ -402,14 +402,12 @@ def fast() -> str:
         return told.replace("times its time", "times as long as")
 
     forms = [row for row in missed if row[0].startswith(("Parallel step", "AEC step"))]
-    pettingzoo = of("Parallel step, 3 agents, federated bandit", "doing nothing")
     text = (
         f"A step of round stopping takes {of('single step, RoundStopping', 'CartPole')} a step of CartPole. A step of "
         f"10,000 replicas takes {of('array step, 10,000 replicas: round', 'gymnax')} one of gymnax's bandit, and a "
         f"federated round of 100 clients is {of('a federated round, 100 clients, digits, softmax', 'pfl')} as in pfl. "
         f"We meet {len(reached)} of {len(reached) + len(missed)} speed targets, and {len(forms)} of the {len(missed)} "
-        "misses are steps of PettingZoo's forms. With 3 agents such a step of the federated bandit takes "
-        f"{pettingzoo} one of an environment that does nothing ([speed](docs/speed.md))."
+        "misses are steps of PettingZoo's forms ([speed](docs/speed.md))."
     )
     return textwrap.fill(text, 140, break_on_hyphens=False)
 

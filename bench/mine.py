@@ -43,7 +43,7 @@ def tables(results: Results, agent: str) -> list[Table]:
             some.append((float(short(board, one)), task.name, ranked[:1] == [one]))
     note = (
         "Scores are 0 for the best non-communicating agent and 1 for one with full information. Beats: every "
-        "textbook baseline, every algorithm of the world's paper; the words of a task hold together at 95%. "
+        "textbook baseline, every algorithm of the world's paper; the answers of a task are family-wise at 95%. "
         f"{covered(one.task.env for one in boards(results))}"
     )
     columns = ("task", "score", "rank", "beats classics", "beats papers", "best of the others")

@@ -22,7 +22,7 @@ class Churn(Fault):
     """Agents leave and come back. An absent agent sends nothing and is charged nothing.
 
     At a reset all agents are present. Before each send, a present agent leaves with probability `leave` and an absent
-    one comes back with probability `join`, so that in the long run a share join / (join + leave) of the agents is
+    one comes back with probability `join`, so in the long run a share join / (join + leave) of the agents is
     present.
 
     Args:

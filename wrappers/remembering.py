@@ -44,7 +44,7 @@ class Memory(Protocol):
         """The fields of its statistics, as those of a `Layout`."""
 
     def forget(self, over: Bools) -> None:
-        """Begin anew in these replicas, bool[B]."""
+        """Begin again in these replicas, bool[B]."""
 
     def receive(self, obs: Array, agents: Ints, where: Bools) -> None:
         """Take in the observations [B, rows, D] of `agents` [B, rows], in the replicas `where`."""
@@ -331,7 +331,7 @@ def Remembering(env: Any) -> Any:
     """The environment with what each agent remembers in its observations, in the same interface; `env` itself is not
     changed.
 
-    An agent remembers what it has seen and heard itself, so that a policy without memory can act on sufficient
+    An agent remembers what it has seen and heard itself, so a policy without memory can act on sufficient
     statistics: what it knows of its own pulls, and what all messages so far tell, with the mechanism's bias removed and
     the variance of its noise (`SocialMemory`, `FederatedMemory`). The fields are added to those of the world, with
     `left`, the share of its messages under a total that an agent has not sent yet (under `Scheduled`: 1 until its

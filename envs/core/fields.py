@@ -63,7 +63,7 @@ def received(shape: Shape = None, role: str = "", each: bool = True) -> Any:
 
 
 def public(shape: Shape = None) -> Any:
-    """A field that everybody may know. Otherwise as `own`."""
+    """A field that every agent may know. Otherwise as `own`."""
     return _declared(shape, Owner(PUBLIC))
 
 

@@ -37,7 +37,7 @@ Start = Callable[[Any, int], Rollout]
 
 
 def replicas_for(num_agents: int) -> int:
-    """The number of replicas of a checked run: as many as agents, so that each is tried, but between 4 and 16."""
+    """The number of replicas of a checked run: as many as agents, so each is tried, but between 4 and 16."""
     return max(FEWEST, min(num_agents, MOST, ROWS // num_agents))
 
 
@@ -420,7 +420,7 @@ def _distributions_differ(policy: Any, before: Feed, after: Feed, turn: int, see
     Each turn of each agent is a test of whether an action is as frequent in both samples (hypergeometric law), and so
     is each agent's number of times that it took an action (Kolmogorov-Smirnov); together they raise a false alarm with
     a probability of at most half of `ALARM`. The rewards of agents with replaced rows depend on their actions: each is
-    what somebody earned by the same action in the run of those rows, so that a policy that learns from their rewards
+    what somebody earned by the same action in the run of those rows, so a policy that learns from their rewards
     learns something.
     """
     from scipy import stats

@@ -39,9 +39,9 @@ class Channel:
             message is about. No mechanism hides that, so the accountant's totals are then infinite. A world that
             knows better may set the attribute as a run begins.
         additive: whether only mechanisms that add fresh noise to numbers fit.
-        counted: whether whoever receives messages only adds up those of all senders, who all send at all times, so that
+        counted: whether whoever receives messages only adds up those of all senders, who all send at all times, so
             mechanisms fit whose messages are shuffled (`Mechanism.shuffles`).
-        averaged: whether whoever receives messages only averages those that are sent at one time, so that mechanisms
+        averaged: whether whoever receives messages only averages those that are sent at one time, so mechanisms
             fit that release an average (`Mechanism.averages`). All senders are taken to read it.
         agents_decide: whether agents decide when they send. `silence_leaks` is then true, unless whoever plays them
             declares a public schedule (`Population.played_by`).
@@ -83,7 +83,7 @@ class Channel:
         given: str = "",
     ) -> None:
         if disjoint and unit == "user":
-            raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
+            raise ValueError(f"disjoint must be False on channel {name!r} with unit 'user', not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
         self.sender, self.num_senders, self.chosen, self.disjoint = sender, num_senders, chosen, disjoint
         self.silence_leaks = self._silence_leaks = silence_leaks or agents_decide
@@ -219,10 +219,10 @@ class Channel:
         Args:
             x: the answer that each agent would get without noise, [B, N, ...].
             asked: the agents that ask, bool[B, N].
-            reply: a function of x, the agents that ask, and the agents that lie, bool[B, N] (None: nobody). It returns
-                the answers, [B, N, ...]; the messages that every agent sent for them, int64[B, N]; and how many of
-                these are charged, int64[B, N], fewer where noise that was charged earlier is used again. A lie must not
-                share noise with an honest answer, or subtracting one from the other would remove the noise.
+            reply: a function of x, the agents that ask, and the agents that lie, bool[B, N] (None: no agent). It
+                returns the answers, [B, N, ...]; the messages that every agent sent for them, int64[B, N]; and how many
+                of these are charged, int64[B, N], fewer where noise that was charged earlier is used again. A lie must
+                not share noise with an honest answer, or subtracting one from the other would remove the noise.
             about: what each answer is about, [B, N, ...], which observers see too.
 
         Returns:
@@ -234,7 +234,7 @@ class Channel:
         return self._delivered(y, who)
 
     def _struck(self, x: Array, senders: Array | None) -> tuple[Array, Array, Array | None]:
-        """What the agents `senders` (None: all) would send, who would send it, and who lies (None: nobody)."""
+        """What the agents `senders` (None: all) would send, who would send it, and who lies (None: no agent)."""
         if self.config.mechanism is not None and self.config.mechanism.kind != "none":
             x = checks.readable(x)
         who = np.broadcast_to(self.live[:, None], x.shape[:2]) if senders is None else senders & self.live[:, None]

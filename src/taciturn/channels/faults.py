@@ -2,7 +2,7 @@
 
 However wrappers are nested, faults act on a message in a fixed order, that of their classes' `order`, and faults of the
 same class in the order of their `repr`. Each draws from a random stream of its own, `fault/<channel>/<class>/<index>`,
-where the index counts the faults of its class before it, so that two runs with the same seed differ only by the fault.
+where the index counts the faults of its class before it, so two runs with the same seed differ only by the fault.
 
 Time is counted in sends of a replica: occasions on which at least one of its agents would send a message if nothing
 went wrong.
@@ -50,7 +50,7 @@ class Fault(metaclass=NamesUnknown):
         return x
 
     def liars(self, shape: tuple[int, int], memory: Memory) -> Array | None:
-        """The agents whose messages `corrupt` falsifies, bool of `shape` (B, N); None: nobody's."""
+        """The agents whose messages `corrupt` falsifies, bool of `shape` (B, N); None: no agent's."""
         return None
 
     def deliver(self, y: Array, sent: Array, sending: Array, memory: Memory, rng: Generator) -> tuple[Array, Array]:
@@ -95,7 +95,7 @@ class Faults:
         self.rngs = [streams[f"fault/{channel}/{name}/{names[:i].count(name)}"] for i, name in enumerate(names)]
 
     def reset(self, where: Array) -> None:
-        """Begin anew in the replicas that `where` bool[B] marks."""
+        """Begin again in the replicas that `where` bool[B] marks."""
         for fault, memory, rng in zip(self.kinds, self.memory, self.rngs, strict=False):
             fresh = fault.start(self._shape, rng)
             for key in fresh:
@@ -105,7 +105,7 @@ class Faults:
         """What becomes of the messages x [B, N, ...] of the agents `who` bool[B, N] before they are sent.
 
         Returns:
-            (the messages; who sends them, bool[B, N]; who lies, bool[B, N] or None: nobody)
+            (the messages; who sends them, bool[B, N]; who lies, bool[B, N] or None: no agent)
         """
         self._shape, self._sending = (x.shape[0], x.shape[1]), np.asarray(who.any(1))
         if not self.memory:

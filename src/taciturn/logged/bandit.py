@@ -253,7 +253,7 @@ def _item_features(path: str | Path, names: list[str], headers: Mapping[str, str
     table.require(("item_id",))
     columns = [name for name in table.columns if name and name != "item_id"]
     if not columns:
-        raise ValueError(f"{path}, line 1: there must be columns of item features beside item_id")
+        raise ValueError(f"{path}, line 1: there must be columns of item features in addition to item_id")
     rows: dict[str, Array] = {}
     texts: dict[str, dict[str, int]] = {}
     for chunk in table.chunks(["item_id", *columns]):

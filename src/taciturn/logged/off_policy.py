@@ -107,7 +107,7 @@ def evaluate(
     )
     if estimator == "replay" and not log.uniform:
         raise ValueError(
-            f"estimator must be 'ips', 'snips' or 'dr' for {log.catalogue.source}, whose propensities are "
+            f"estimator must be 'ips', 'snips' or 'dr' for {log.catalogue.source} with propensities "
             f"{log.propensity.min():g} to {log.propensity.max():g}: replay needs a log of uniformly drawn actions, "
             f"each with {1 / len(log.names):g}"
         )
@@ -117,7 +117,7 @@ def evaluate(
     )
     taught = int(learn * len(log))
     if "dr" in wanted and not taught:
-        raise ValueError(f"learn must be > 0 for the estimator 'dr', whose model it makes, not {learn:g}")
+        raise ValueError(f"learn must be > 0 for the estimator 'dr', which fits a model, not {learn:g}")
     actor = bring(policy)
     uniform = 1 / (log.propensity * len(log.names))
     told = _doubt("Random", uniform, 1 / (lowest * len(log.names)))

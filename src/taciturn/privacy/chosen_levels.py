@@ -34,7 +34,7 @@ class LevelsState(RepeatedState):
 
 @dataclass(frozen=True)
 class ChosenLevels(Repeated):
-    """The law of a mechanism at a level that the sender chooses anew for each message.
+    """The law of a mechanism at a level that the sender chooses for each message.
 
     A message at level epsilon > 0 has the law of the mechanism at that epsilon, and costs epsilon. Level 0 says nothing
     new: an agent repeats its last message, if it `repeats` and has sent any, and else sends nothing. Both cost nothing:
@@ -91,7 +91,7 @@ class ChosenLevels(Repeated):
     ) -> tuple[Array, Bools]:
         """Messages for the values x[*shape, ...] of the agents `who`, bool of `shape`, at `levels`, float64 of `shape`.
 
-        `rng` may be a function of the level, so that two levels do not share noise.
+        `rng` may be a function of the level, so two levels do not share noise.
 
         Returns:
             (messages, zeros where nothing is sent; who sends, bool of `shape`).

@@ -3,15 +3,15 @@
 import math
 from collections.abc import Iterable, Sequence
 
+from taciturn.bench.questions import compared
 from taciturn.bench.results import Group, Results
-from taciturn.bench.scores import NO, OPEN, YES, Board, boards, learning, standing, trained
+from taciturn.bench.scores import NO, OPEN, YES, Board, boards, standing
+from taciturn.bench.statistics import Estimate
 from taciturn.bench.tables import listed, number
 from taciturn.bench.tasks import (
     BUDGETS,
-    LEARNED,
     LISTENS,
     NO_BUDGET_LIMIT,
-    PAPER,
     PROTECTED,
     STANDARD,
     shares,
@@ -152,29 +152,26 @@ def messages_of(board: Board, group: Group) -> float | None:
 
 
 def learns(results: Results) -> str:
-    """In which worlds the best learner beats every algorithm of the world's paper."""
-    by_word, behind, weak = dict[str, list[str]](), list[str](), list[str]()
-    words = learning(results)[1]
-    for board in standard(standing(boards(results))):
-        learner, paper = board.best(*LEARNED), board.best(PAPER)
-        if board.task.id not in words or learner is None:
-            continue
-        world, word = world_title(board.task.env), words[board.task.id][PAPER]
-        by_word.setdefault(word, []).append(world)
-        reached, published = board.score(learner), None if paper is None else board.score(paper)
-        if word == OPEN and reached is not None and published is not None and reached.value < published.value:
-            behind.append(world)
-        if word == YES and reached is not None and not reached.low > 0:
-            weak.append(world)
-    runs = {one.seeds.size for board in boards(results) for one in board.ranked() if trained(one)}
-    there = "there" if weak == by_word.get(YES) else f"in {listed(weak)}"
-    alone = f", though {there} it is not shown to beat an agent alone" if weak else ""
-    where = "there" if behind == by_word.get(OPEN) else f"in {listed(behind)}"
-    worse = f" (on average it is worse {where})" if behind else ""
-    won = f"yes in {listed(by_word[YES])}{alone}" if YES in by_word else "nowhere"
-    lost = [f"no in {listed(by_word[NO])}"] if NO in by_word else []
-    left = [f"{min(runs)} trainings do not decide it in {listed(by_word[OPEN])}{worse}"] if OPEN in by_word else []
-    return sentence("Does learning beat the papers' algorithms?", [won, *lost, *left] if by_word else [])
+    """In which environments the best learner beats the paper's best algorithm: how many trainings, by how much, and the
+    answer."""
+    parts: dict[str, list[str]] = {YES: [], NO: [], OPEN: []}
+    for board, one, word in compared(results).values():
+        lead = one.lead
+        bounds = "" if math.isnan(lead.low) else f" [{abs_text(lead)}]"
+        rival = short(board, one.rival)
+        effect = f"{one.counted} than {rival}, by {abs(lead.value):.2f}{bounds}"
+        parts[word].append(f"{world_title(board.task.env)} ({effect})")
+    names = {YES: "yes in", NO: "no in", OPEN: "not decided in"}
+    return sentence(
+        "Does learning beat the papers' algorithms?",
+        [f"{names[word]} {listed(some)}" for word, some in parts.items() if some],
+    )
+
+
+def abs_text(lead: Estimate) -> str:
+    """The interval of a lead, or of how far one lags behind."""
+    low, high = (lead.low, lead.high) if lead.value >= 0 else (-lead.high, -lead.low)
+    return f"{low:.2f}, {high:.2f}"
 
 
 def sentence(question: str, parts: Sequence[str]) -> str:

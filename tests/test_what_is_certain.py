@@ -70,5 +70,5 @@ def test_an_interval_that_holds_zero_leaves_a_comparison_undecided() -> None:
         better = noise - noise.mean() + lead
         p = statistics.p_value(better, np.zeros(40))
         assert (statistics.mean(better).low > 0) is (name == "none")
-        told |= words({name: [Match(p, True)], f"{name}, worse": [Match(p, False)]})
+        told |= words({name: Match(p, True), f"{name}, worse": Match(p, False)})
     assert told == {"doubt": OPEN, "doubt, worse": OPEN, "none": YES, "none, worse": NO}

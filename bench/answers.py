@@ -19,15 +19,12 @@ from taciturn.bench.tasks import (
     world_title,
 )
 
-WITHIN = 0.05
-"""The share of the best score that an agent may lack to be as good."""
-
 
 def answers(results: Results) -> list[str]:
-    """Who is best at the strictest total, where it pays to be together, who needs few messages, and where learning
+    """Who is best at the strictest total, where it pays to be together, what messages are worth, and where learning
     wins; of full runs."""
     some = boards(results)
-    return [text for text in (best(some), pays(some), cheapest(some), learns(results)) if text]
+    return [text for text in (best(some), pays(some), fronts(some), learns(results)) if text]
 
 
 def best(some: Sequence[Board]) -> str:
@@ -109,7 +106,12 @@ def first(known: dict[int, bool]) -> int | None:
 def sized(some: Iterable[Board]) -> list[Board]:
     """The boards of standard tasks, and of held-out ones in which nothing but the number of agents differs."""
     counts = {"num_agents", "num_clients"}
-    return [one for one in some if not one.task.held_out or (set(one.task.variant.params) <= counts and only_size(one))]
+    return [
+        one
+        for one in some
+        if not one.task.control
+        and (not one.task.held_out or (set(one.task.variant.params) <= counts and only_size(one)))
+    ]
 
 
 def only_size(board: Board) -> bool:
@@ -118,28 +120,33 @@ def only_size(board: Board) -> bool:
     return bool(variant.params) and not variant.faults and not variant.strangers and variant.others is None
 
 
-def cheapest(some: Sequence[Board]) -> str:
-    """Of the agents within `WITHIN` of the best score of a standard task, those with the fewest messages that anybody
-    listens to, where it pays to be together."""
-    result, whole = list[str](), 0
+def fronts(some: Sequence[Board]) -> str:
+    """In each standard task the agents that nobody beats with as few messages, where it pays to be together."""
+    result = list[str]()
     for board in standard(standing(some)):
         winner = board.best()
         evaluated = None if winner is None else board.evaluated(winner)
         if not shares(board.task.env) or evaluated is None or not evaluated.low > 0:
             continue
-        scores = [(one, score.value) for one in board.ranked() if (score := board.score(one)) is not None]
-        top = max(reached for _, reached in scores)
-        near = [(messages_of(board, one), one, reached) for one, reached in scores if reached >= (1 - WITHIN) * top]
-        known = [(count, one, reached) for count, one, reached in near if count is not None]
-        if known:
-            count, least, reached = min(known, key=lambda one: one[0])
-            agents, unit = size_of(board.task)
-            sent = f"{number(round(count))} of {agents} {unit}"
-            result.append(f"{short(board, least)} in {world_title(board.task.env)} ({sent})")
-            whole += reached == top
-    question = f"Who needs the fewest messages within {WITHIN:.0%} of the best?"
-    same = "Always the best itself" if whole == len(result) > 1 else "Without privacy"
-    return f"{question} {same}: {listed(result)}, in messages of a run without privacy." if result else ""
+        agents, unit = size_of(board.task)
+        texts = [f"{score:.2f} for {number(round(count))} ({name})" for count, score, name in front(board)]
+        result.append(f"in {world_title(board.task.env)} with {agents} {unit} {', '.join(texts)}")
+    return sentence("Which score can be had for how many messages in a run, without privacy?", result)
+
+
+def front(board: Board) -> list[tuple[float, float, str]]:
+    """The messages, scores and names of the agents that no other one beats with as few messages, fewest first; of
+    those with a score of at least 0."""
+    known = [
+        (count, round(score.value, 2) + 0.0, short(board, one))
+        for one in board.ranked()
+        if (score := board.score(one)) is not None and (count := messages_of(board, one)) is not None
+    ]
+    result = list[tuple[float, float, str]]()
+    for count, score, name in sorted(known, key=lambda one: (one[0], -one[1])):
+        if score >= 0 and all(score > one[1] for one in result):
+            result.append((count, score, name))
+    return result
 
 
 def messages_of(board: Board, group: Group) -> float | None:
@@ -181,8 +188,8 @@ def sentence(question: str, parts: Sequence[str]) -> str:
 
 
 def standard(some: Iterable[Board]) -> list[Board]:
-    """Those in standard size that have a scale."""
-    return [one for one in some if one.task.name == STANDARD and one.scale is not None]
+    """Those in standard size that have a scale and something to win."""
+    return [one for one in some if one.task.name == STANDARD and one.scale is not None and not one.task.control]
 
 
 def short(board: Board, group: Group) -> str:

@@ -32,6 +32,7 @@ from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.study import Table
 from taciturn.bench.tables import NONE
 from taciturn.bench.tasks import (
+    BENCHMARKS,
     CLASSIC,
     LEARNED,
     NO_BUDGET_LIMIT,
@@ -180,9 +181,8 @@ def questions(cells: Iterable[Cell], results: Results) -> list[Question]:
         kind, env = cell.config["kind"], cell.config["env"]
         if kind in LEARNED and cell.config["budget"] == NO_BUDGET_LIMIT:
             seeds[kind].setdefault(env, set()).add(cell.seed)
-    fewest = {
-        env: min(len(some[env]) for some in seeds.values() if env in some) for some in seeds.values() for env in some
-    }
+    asked = dict.fromkeys(env for some in seeds.values() for env in some if not BENCHMARKS[env].control)
+    fewest = {env: min(len(some[env]) for some in seeds.values() if env in some) for env in asked}
     result = [
         # One half of the trainings judges, at least.
         Question(

@@ -41,6 +41,7 @@ from taciturn.bench.tasks import (
     budgets_of,
     first_of,
     sign,
+    world_title,
 )
 from taciturn.bench.tasks.benchmark import PLAIN_PPO
 from taciturn.registry import own_policies, policy_class
@@ -56,6 +57,8 @@ LEAD = "lead over the paper's best"
 """The column of the difference in score from the best of the paper's algorithms."""
 FAILS = -1.0
 """A single run whose score is below this fails: it loses more than full information could gain."""
+SATURATED = 0.97
+"""An agent with this score is as good as full information, and a task that has one ranks nobody."""
 WANTED_WIDTH = 0.03
 """Of half the interval of a score in a standard task."""
 AROUND = 2
@@ -241,11 +244,13 @@ def who_is_best(results: Results) -> Table:
     """The marks of each standard task, and the best agent at each total."""
     some, rows = boards(results), []
     for board in standing(some):
+        if board.task.control:
+            continue
         texts = []
         for budget in budgets_of(board.task.env):
             there = next((one for one in standing(some, budget) if one.task.plain == board.task.plain), None)
             best = there and there.best()
-            texts.append(NONE if not there or not best else f"{score_text(there.evaluated(best))} {there.label(best)}")
+            texts.append(NONE if not there or not best else best_text(there, best))
         references = (
             [NONE] * 2
             if board.scale is None
@@ -253,7 +258,9 @@ def who_is_best(results: Results) -> Table:
         )
         texts += [NONE] * (4 - len(texts))
         rows.append((task_name(board.task), board.task.measure, *references, *texts, board.task.covers or NONE))
-    more = sorted({f"`{benchmark.measure}`" for benchmark in BENCHMARKS.values() if benchmark.higher})
+    shown = [board.task.env for board in standing(some) if not board.task.control]
+    more = sorted({f"`{BENCHMARKS[env].measure}`" for env in shown if BENCHMARKS[env].higher})
+    left = {f"{world_title(env)} ({one.control})": None for env, one in BENCHMARKS.items() if one.control}
     columns = (
         "task", "measure", "no communication (0)", "full information (1)", "best, no privacy",
         "budget 10", "budget 3", "budget 1", "what the budget covers",
@@ -262,10 +269,19 @@ def who_is_best(results: Results) -> Table:
         "Scores are 0 for the best non-communicating agent, and 1 for one with full information, without "
         "privacy. Each best agent is chosen by the runs of one half of the seeds and judged by those of the other; if "
         "both halves choose the same, each judges the other's choice, and all seeds count. "
-        "Brackets are 95% intervals. A total is what an agent may spend over its whole run. "
-        f"Of {listed(more)} more is better, of the other measures less."
+        "Brackets are 95% intervals. A budget is what an agent may spend over its whole run. "
+        f"Saturated: the best agent has {SATURATED:g} or more, so that the task no longer tells agents apart. "
+        f"{f'Of {listed(more)} more is better, of the other measures less. ' if more else ''}"
+        f"Left out as controls: {listed(list(left))}."
     )
     return Table("Who is best", columns, rows, note, words=frozenset(range(9)))
+
+
+def best_text(board: Board, best: Group) -> str:
+    """The score and the name of the best agent, and whether the task still tells agents apart."""
+    score = board.evaluated(best)
+    full = score is not None and score.value >= SATURATED
+    return f"{score_text(score)} {board.label(best)}{' (saturated)' * full}"
 
 
 def by_information(results: Results) -> Table:

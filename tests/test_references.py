@@ -51,7 +51,7 @@ def others_matter(scale: Scale, task: Task) -> bool:
 def test_a_control_is_one() -> None:
     """Others matter less in it than anywhere else in its world."""
     for task in FREE:
-        if task.control:
+        if task.variant.control:
             ratios = {
                 one.name: scale.full_information.estimate.value / scale.no_communication.estimate.value
                 for one in tasks_of(task.env)

@@ -14,7 +14,7 @@ from taciturn.bench.levels import MESSAGES, Configuration, configurations, own_c
 from taciturn.bench.references import scale_of
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.scores import text_of
-from taciturn.bench.statistics import Estimate, Floats, mean
+from taciturn.bench.statistics import Estimate
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tasks import BENCHMARKS, PROTECTED, TASKS, Task, covered, size_of, world_title
 from taciturn.bench.tuned import tuned
@@ -32,8 +32,12 @@ DEAR = (TRAINING, "recommender_v0")
 """Where the levels of agents that do not say how they spend a total are not searched."""
 NO_MORE_THAN = {LOCAL: (LOCAL,), SHUFFLE: (LOCAL, SHUFFLE), DISTRIBUTED: (LOCAL, DISTRIBUTED), CENTRAL: TRUSTED}
 """The models that ask for no more trust."""
-RUNS = {"gossip_bandit_v0": 40, "social_bandit_v0": 40, "federated_bandit_v0": 40}
-"""Of a seed, where they are not yet those of the benchmark."""
+RUNS = {
+    "federated_bandit_v0": {"few-agents": 40, "standard": 40},
+    "gossip_bandit_v0": {"standard": 40, "crowd": 20},
+    "social_bandit_v0": {"standard": 40, "crowd": 20},
+}
+"""Of a seed, by size, where the stored results of the benchmark have fewer than its design."""
 
 
 class TrustingAgent(NamedTuple):
@@ -172,7 +176,9 @@ class TrustStudy(Study):
                                 "policy": one.policy,
                                 "policy_params": {**(tuned(task, one.settings) if one.settings else {}), **one.own},
                                 "trusting_agent": place,
-                                "runs": 4 if quick else RUNS.get(env, task.variant.runs or BENCHMARKS[env].runs),
+                                "runs": 4
+                                if quick
+                                else RUNS.get(env, {}).get(size) or task.variant.runs or BENCHMARKS[env].runs,
                             }
                         )
         return self.sweep(results, range(self.seeds[not quick]))
@@ -201,8 +207,7 @@ class TrustStudy(Study):
             for place in dict.fromkeys(g.config["trusting_agent"] for g in here):
                 mine = here.select(trusting_agent=place)
                 config = mine.groups[0].config
-                scores = [scores_of(mine.select(budget=budget).groups[0]) for budget in LIMITS]
-                texts = [text_of(mean(one)) for one in scores]
+                texts = [text_of(score(mine.select(budget=budget).groups[0])) for budget in LIMITS]
                 standings.append(
                     [title, config["trust"], config["kind"], config["policy"], *texts, PROTECTED[env].covers]
                 )
@@ -273,13 +278,11 @@ def configurations_of(
     return configurations_by_rank(task, agent, config, seed)
 
 
-def scores_of(group: Group) -> Floats:
-    """The score at each seed: its distance from no communication at that seed, on the scale of the task."""
+def score(group: Group) -> Estimate:
+    """On the scale of the task, paired with its references by seed, as on the leaderboard."""
     scale = scale_of(task_of(group.config["env"], group.config["size"], group.config["budget"]))
     assert scale is not None
-    low, high = (reference.estimate.value for reference in scale)
-    result: Floats = (group.metrics["value"] - np.array(scale.no_communication.values)[group.seeds]) / (high - low)
-    return result
+    return scale.paired(group.metrics["value"], group.seeds)
 
 
 def champion(groups: Results, trust: str, budget: float) -> tuple[str, Estimate]:
@@ -288,9 +291,8 @@ def champion(groups: Results, trust: str, budget: float) -> tuple[str, Estimate]
     then judges the other's choice."""
     groups = Results(one for one in groups.select(budget=budget) if one.config["trust"] in NO_MORE_THAN[trust])
 
-    def best(half: int) -> Group:
-        return max(groups, key=lambda one: float(scores_of(one)[one.seeds % 2 == half].mean()))
+    def half(one: Group, odd: int) -> Group:
+        return one.at(np.flatnonzero(one.seeds % 2 == odd))
 
-    chosen = best(0)
-    scores = scores_of(chosen)
-    return str(chosen.config["policy"]), mean(scores if best(1) is chosen else scores[chosen.seeds % 2 == 1])
+    chosen, other = (max(groups, key=lambda one: score(half(one, odd)).value) for odd in (0, 1))
+    return str(chosen.config["policy"]), score(chosen if other is chosen else half(chosen, 1))

@@ -91,7 +91,7 @@ def test_where_it_pays_to_be_together(stored: Results) -> None:
 def test_sizes_are_those_of_the_worlds() -> None:
     assert size_of(TASKS["taciturn/GossipBandit-v0/crowd"]) == (100, "agents")
     assert size_of(TASKS["taciturn/FederatedTraining-v0/standard"]) == (100, "clients")
-    assert size_of(TASKS["taciturn/Elicitation-v0/few"]) == (10, "individuals")
+    assert size_of(TASKS["taciturn/Elicitation-v0/standard"]) == (50, "individuals")
 
 
 def test_the_front_has_whom_nobody_beats_with_as_few_messages(stored: Results) -> None:

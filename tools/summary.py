@@ -325,7 +325,8 @@ def findings() -> str:
   empties; for the lower bound there is a fit, but no derivation. Under the stated model the optimal thresholds are ({best}) instead of
   (10, 8), which earn {100 - stored:.1f}% less.
 - **Zhou et al. 2021** (`zhou2021`, on synthetic data, since theirs cannot be had: its numbers are not to be expected here, its orders may be.
-  1,000 rounds, with noise on what is shared 210, stand for its 70,000; numbers are of `peak` with contexts of two dimensions, NT = 0.5).
+  Runs are of 1,000 rounds, with noise on what is shared of 210, and not of the paper's size, 70,000: what differs here may not differ there;
+  numbers are of `peak` with contexts of two dimensions, NT = 0.5).
   Regret falls from agents on their own to a ring and a complete graph, and as agents ask more often. T-PriDO, without noise, earns
   {rival:.2f} times as much as LinUCB with noise, as the paper compares them (it has {said}), and {plain.value:.2f} [{plain.low:.2f}, {plain.high:.2f}] times as much as
   LinUCB without. With epsilon = 2 it earns {accuracy:.2f} of what it does without noise, where the paper has 0.98: {left:.2f} of its gain over random

@@ -348,8 +348,10 @@ def seeds_of(one: Config, quick: bool) -> int:
 
 def runs_of(one: Config) -> int:
     """The runs of a seed, or of a training, in a standard task."""
-    first = played_by(one)[0].variant
-    runs = first.runs or BENCHMARKS[one["env"]].runs
+    first = played_by(one)[0]
+    runs = first.variant.runs or BENCHMARKS[one["env"]].runs
+    if first.held_out:
+        runs = min(runs, HELD_OUT)
     if one["kind"] in LEARNED and runs > SEARCH:
         return FRESH
     return min(runs, SLOW) if one["kind"] in (YOURS, RANDOM) else runs

@@ -81,7 +81,7 @@ def gaps(results: Results) -> str:
     found = ", ".join(f"{place}: {x.value:.3f}" for place, x in quotients)
     return (
         f"over the regret of DP-SE at T/10, {found}. Figure 1 ends at epsilon = 0.5. T/100 is too early: at "
-        "epsilon = 0.1 the first epoch of DP-SE, which pulls all arms equally often, takes more than 9,500 of the 10,000 pulls"
+        "epsilon = 0.1 the first epoch of DP-SE, where all arms are pulled alike, takes over 9,500 of 10,000 pulls"
     )
 
 

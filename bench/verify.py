@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from taciturn import seeding
 from taciturn.bench.results import Cell, Group, Progress, Result, Results, canonical
 from taciturn.bench.store import Store, environment
 from taciturn.bench.study import Score, Study
 from taciturn.bench.submission import KEPT_DIGITS, rounded, unpacked
-from taciturn.envs.core import seeding
 
 FRESH = 3_000_000
 """Fresh seeds are drawn from here on: no cell of a study has one, and no setting was tuned on one."""

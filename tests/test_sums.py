@@ -10,13 +10,13 @@ import pytest
 from scipy import stats
 
 import taciturn
+from taciturn.channels.config import require_fit
 from taciturn.envs import (
     arm_elimination_v0,
     federated_bandit_v0,
     federated_training_v0,
 )
 from taciturn.envs.core import Array, Channel, ChannelConfig, Fault, Streams, begin
-from taciturn.envs.core.channel_config import require_fit
 from taciturn.policies import EliminationSchedule, FixedCount, GrowingSchedule, PublicPlan
 from taciturn.privacy import sums
 from taciturn.privacy.mechanisms import Exponential, Scheduled

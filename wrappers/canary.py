@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
+from taciturn.channels.faults import Fault, Memory
 from taciturn.envs.core import (
     Array,
     ChannelConfig,
@@ -19,7 +20,6 @@ from taciturn.envs.core import (
     integer,
     join,
 )
-from taciturn.envs.core.faults import Fault, Memory
 from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.channels import Payload, Unit
 from taciturn.privacy.composition import Method

@@ -12,8 +12,8 @@ import pettingzoo
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
+from taciturn.channels.config import asked_channels
 from taciturn.envs.core import Around, ChannelConfig, Fault, Population, join
-from taciturn.envs.core.channel_config import asked_channels
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import mapping

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from taciturn.channels.replies import distinct, unbiased
 from taciturn.envs.core import (
     AECView,
     Array,
@@ -21,7 +22,6 @@ from taciturn.envs.core import (
 )
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.preferences import read_messages, split_plan
-from taciturn.envs.core.replies import distinct, unbiased
 from taciturn.envs.core.steps import check_room, filled
 from taciturn.envs.federated_bandit.model import noise_of_sums
 from taciturn.envs.federated_bandit.world import MEAN_BOUNDS, FederatedBandit

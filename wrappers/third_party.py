@@ -40,12 +40,12 @@ from gymnasium.spaces import Box, Discrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 
-from taciturn.envs.core.channel import Channel
-from taciturn.envs.core.seeding import Streams, described
+from taciturn.channels.channel import Channel
 from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.channels import Payload
 from taciturn.privacy.checks import readable
 from taciturn.privacy.mechanisms import Gaussian, KaryRandomizedResponse, Laplace, Mechanism, NoPrivacy
+from taciturn.seeding import Streams, described
 from taciturn.validation import Array, choice, integer
 from taciturn.wrappers.channels import Layer, as_described, layers
 

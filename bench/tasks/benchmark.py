@@ -17,8 +17,9 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 import numpy as np
 
-from taciturn.envs.core.faults import Byzantine, Churn, Fault, LossyChannel, MessageLimit, Stragglers
+from taciturn.envs.core import Fault
 from taciturn.validation import choice, integer, mapping, number, shown
+from taciturn.wrappers import Byzantine, Churn, LossyChannel, MessageLimit, Stragglers
 
 Params = dict[str, Any]
 TUNED = "tuned"

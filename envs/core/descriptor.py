@@ -51,7 +51,7 @@ class Descriptor:
         mechanisms: for each channel a mechanism that fits it; None if no mechanism does.
         example: what its page shows.
         times_cartpole: how long a step of Gymnasium's form may take, in steps of CartPole; None: nothing is asked.
-        drawn_since: the version of the streams (`taciturn.envs.core.seeding`) since which a seed gives its runs.
+        drawn_since: the version of the streams (`taciturn.seeding`) since which a seed gives its runs.
         tolerance: the largest relative difference between its real numbers on two processors, whose sums have other
             last digits. What a seed decides, and counts, are the same on all.
     """

@@ -108,11 +108,3 @@ def check_roles(state_type: Any, roles: tuple[str, ...]) -> None:
             raise TypeError(f"role of field {name!r} must be one of {', '.join(roles)}, not {owner.role!r}")
         if owner.kind in (OWN, RECEIVED) and not owner.role and len(roles) > 1:
             raise TypeError(f"role of field {name!r} must be given, as there are several: {', '.join(roles)}")
-
-
-def unseen(name: str, state: str = "the State") -> AttributeError:
-    """The error of an observation that reads a field which its agent may not see."""
-    return AttributeError(
-        f"field {name!r} of {state} must be declared as own, received or public (taciturn.envs.core.fields) to be "
-        "observed; agents observe their own entries, what they received, and what is public"
-    )

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from taciturn.envs.core import compiled, fields
-from taciturn.envs.core.channel import Channel
-from taciturn.envs.core.channel_config import ChannelConfig
+from taciturn.channels.channel import Channel
+from taciturn.channels.config import ChannelConfig
+from taciturn.compiling import compiled
+from taciturn.envs.core import fields
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.public import Fast, Passing
 from taciturn.envs.core.roles import Role
@@ -39,7 +40,7 @@ class Functions(NamedTuple):
     """The functions of a world, for one replica; in a world of turns, `act`, `receive` and `observe` are dicts by role.
 
     Only `receive` returns anything, and they refer only to numbers, arrays, other such functions and
-    `taciturn.envs.core.counter_streams`:
+    `taciturn.compiling.counter_streams`:
 
     - `reset(state, arrays, params, rng)` begins a run; all numbers are 0 before it.
     - `act(state, arrays, actions, params, rng)` plays a turn, or, if agents send messages, its first half, up to what
@@ -86,10 +87,10 @@ class Hooks(ABC, Generic[S]):
             declares the owners of its fields.
         turns: the roles in the order of their turns; None if all act at once.
         acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
-        tells: the number fields of the state that infos show; a world with other entries writes `empty_info` and the
-            function `info`.
-        tells_each: `{key of info: (role, field of the state)}`, for entries by agent.
-        told_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
+        info_fields: the number fields of the state that infos show; a world with other entries writes `empty_info` and
+            the function `info`.
+        info_by_agent: `{key of info: (role, field of the state)}`, for entries by agent.
+        info_valid_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
         counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
             each)}`, either of which may be empty.
         chosen: `{channel: fields}`, the same for channels whose senders choose their levels.
@@ -98,7 +99,7 @@ class Hooks(ABC, Generic[S]):
         jumps: the types of fast forms that the world can play, `{role: type}`; see `jump`.
         jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism,
             budget or fault may be installed on them.
-        passes: which functions of `public` agents say and hear something through, `{name: Passing}`.
+        passes: the functions of `public` through which agents send and receive something, `{name: Passing}`.
     """
 
     name: ClassVar[str]

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import gymnasium
 import numpy as np
 
+from taciturn.channels.config import ChannelConfig, join
 from taciturn.envs.core.around import Around
-from taciturn.envs.core.channel_config import ChannelConfig, join
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import Passing, has_public_schedule

@@ -10,16 +10,16 @@ from weakref import ref
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core.channel import Channel
-from taciturn.envs.core.channel_config import ChannelConfig, require_fit
+from taciturn.channels.channel import Channel
+from taciturn.channels.config import ChannelConfig, require_fit
 from taciturn.envs.core.hooks import Hooks, S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.playing import Acts, Rollout, as_policies, note_players
 from taciturn.envs.core.public import PublicView
 from taciturn.envs.core.roles import Role
-from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.steps import Step, full_info, measured, without_meaning
 from taciturn.privacy.composition import Method
+from taciturn.seeding import Streams
 from taciturn.validation import Array, array_of, integer, shown
 
 SingleStep = tuple[dict[str, Array], dict[str, list[float]], bool, bool, Info]  # see `Population.step_one`
@@ -42,7 +42,7 @@ class Population(Hooks[S]):
             (`Streams`).
         terminated, truncated: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
         pictured: whether a history for pictures is kept (of one replica, if it has a render mode).
-        tells_agents: whether infos of one replica need the values by agent, which views of one agent do not show.
+        info_per_agent: whether infos of one replica need the values by agent, which views of one agent do not show.
         channel_configs: what every full reset installs on the channels, in addition to what its options ask for.
         accountant: what has been spent since the last full reset (`taciturn.privacy.accountant.Accountant`); None if no
             channel is private.

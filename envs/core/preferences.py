@@ -8,11 +8,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import gymnasium
 import numpy as np
 
-from taciturn.envs.core.channel import Channel
-from taciturn.envs.core.channel_config import ChannelConfig
+from taciturn.channels.channel import Channel
+from taciturn.channels.config import ChannelConfig
+from taciturn.channels.replies import reply_distribution, require_bits
 from taciturn.envs.core.level_choice import CHOSEN, MessageSpec
 from taciturn.envs.core.replicas import Replicas
-from taciturn.envs.core.replies import reply_distribution, require_bits
 from taciturn.envs.core.roles import Layout
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
 from taciturn.validation import Array, Bools, Floats, Ints, choice, shown

@@ -11,7 +11,7 @@ from functools import partial
 from inspect import isroutine
 from typing import Any
 
-from taciturn.envs.core.channel import Channel
+from taciturn.channels.channel import Channel
 from taciturn.envs.core.roles import Role
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import Array, shown

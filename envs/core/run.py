@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.channels.channel import Channel
+from taciturn.channels.config import PLAIN, ChannelConfig, asked_channels, join
 from taciturn.envs.core import fields
-from taciturn.envs.core.channel import Channel
-from taciturn.envs.core.channel_config import PLAIN, ChannelConfig, asked_channels, join
 from taciturn.envs.core.hooks import S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.playing import Acts
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import fast_form
-from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.steps import full_info
+from taciturn.seeding import Streams
 from taciturn.validation import MOST_NUMBERS, Array, choice, integer, mapping, number, shown
 
 

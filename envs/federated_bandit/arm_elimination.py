@@ -66,8 +66,8 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 
+from taciturn.compiling.counter_streams import uniform
 from taciturn.envs.core import Fast, Functions, Layout, Population, Role, World, fields
-from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.federated_bandit.federation import PARTICIPATION, communicate, pull_plan, send
 from taciturn.envs.federated_bandit.federation import begin as begin_federation

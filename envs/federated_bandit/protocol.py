@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.graph import Graph
+from taciturn.graph import Graph
 from taciturn.validation import Ints, choice, integer
 
 DELAYS = ("diameter-1", "diameter")

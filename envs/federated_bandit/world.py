@@ -134,7 +134,6 @@ from taciturn.envs.core import (
     Role,
     World,
 )
-from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.public import Passing
 from taciturn.envs.core.qualities import QualityDistribution
 from taciturn.envs.federated_bandit import drawing, federation, model
@@ -142,6 +141,7 @@ from taciturn.envs.federated_bandit.fast import EpochPlan, jump
 from taciturn.envs.federated_bandit.federation import KINDS, SOURCES, listen
 from taciturn.envs.federated_bandit.model import QUALITIES, State, communication_cost
 from taciturn.envs.federated_bandit.protocol import DELAYS, RoundTraffic, is_hybrid, read_components
+from taciturn.graph import Graph
 from taciturn.privacy.mechanisms import Laplace
 from taciturn.validation import MOST_ARMS, MOST_NUMBERS, Array, Bools, Floats, choice, integer, number
 

@@ -100,6 +100,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from taciturn.channels.replies import read_distribution, reply_sums
 from taciturn.envs.core import (
     Acts,
     Channel,
@@ -114,7 +115,6 @@ from taciturn.envs.core import (
 )
 from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, best_options, led_by_wrong
 from taciturn.envs.core.qualities import Instances, OptionParams
-from taciturn.envs.core.replies import read_distribution, reply_sums
 from taciturn.envs.gossip_bandit import drawing, ticks
 from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, reply_noise
 from taciturn.envs.gossip_bandit.ticks import ManyTicks, State, popularity

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taciturn.envs.core.channel import Channel
-from taciturn.envs.core.graph import Graph
+from taciturn.channels.channel import Channel
+from taciturn.graph import Graph
 from taciturn.privacy.stateful import BlockNoise, Blocks, TreeAggregation, derived_key
 from taciturn.validation import Array, Bools, Floats, Ints
 

@@ -68,7 +68,7 @@ Privacy channels
 
 Arguments
     - num_agents: W >= 1.
-    - graph: who are neighbours: "none", or anything that `taciturn.envs.core.graph.Graph.of` reads, connected or not.
+    - graph: who are neighbours: "none", or anything that `taciturn.graph.Graph.of` reads, connected or not.
     - context_dim: d, 1 to 9; None: 2, or that of `family`.
     - family: of mean rewards: "peak", "bumps", "linear", or a function of (contexts [..., d], items [..., 5]) with
       values in [0, 1]; see `taciturn.envs.recommender.rewards`. Its random parts are drawn at each reset. Or a
@@ -108,7 +108,6 @@ import gymnasium
 import numpy as np
 
 from taciturn.envs.core import Functions, Layout, Role, World
-from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender import drawing, rounds
 from taciturn.envs.recommender.catalogue import Catalogue
 from taciturn.envs.recommender.exchange import Exchange
@@ -117,6 +116,7 @@ from taciturn.envs.recommender.instances import SOURCES
 from taciturn.envs.recommender.rewards import BLOCK, BUMPS, FAMILIES, ITEM_DIMS, OWN, means, number_of_bumps
 from taciturn.envs.recommender.rounds import Constants, State
 from taciturn.envs.recommender.sharing import CHANNELS, Released, ThirdParty
+from taciturn.graph import Graph
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, number, shown
 
 MAX_HORIZON = 2**24  # float32 represents every whole number of rounds up to here

@@ -80,8 +80,8 @@ from typing import Any, ClassVar, NamedTuple
 import gymnasium
 import numpy as np
 
+from taciturn.compiling.counter_streams import binomial, invert_binomial, pareto, uniform
 from taciturn.envs.core import Functions, Layout, Replicas, Role, World, fields
-from taciturn.envs.core.counter_streams import binomial, invert_binomial, pareto, uniform
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.round_stopping import drawing
 from taciturn.envs.round_stopping.model import (

@@ -50,7 +50,7 @@ Privacy channels
 
 Arguments
     - num_agents: N >= 3.
-    - graph: anything that `taciturn.envs.core.graph.Graph.of` reads; connected and not bipartite, so that long walks
+    - graph: anything that `taciturn.graph.Graph.of` reads; connected and not bipartite, so that long walks
       forget their origin.
     - qualities: eta: "uniform" (drawn from [0, 1] at each reset, independently, as in the paper), "tao2023" (K/(K+1)
       down to 1/(K+1), the means of K ordered uniform draws, in place of the paper's own draws, which it does not
@@ -110,6 +110,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from taciturn.channels.replies import read_distribution
 from taciturn.envs.core import (
     ChannelConfig,
     Functions,
@@ -123,10 +124,8 @@ from taciturn.envs.core import (
     private,
     uniform,
 )
-from taciturn.envs.core.graph import Graph
 from taciturn.envs.core.preferences import InitialPreferences, SocialPopulation, best_options, led_by_wrong
 from taciturn.envs.core.qualities import Instances, OptionParams, fill_qualities
-from taciturn.envs.core.replies import read_distribution
 from taciturn.envs.core.world import K, P, Q
 from taciturn.envs.social_bandit import drawing
 from taciturn.envs.social_bandit.dissemination import (
@@ -143,6 +142,7 @@ from taciturn.envs.social_bandit.dissemination import (
     walk_complete,
 )
 from taciturn.envs.social_bandit.paper import copies_of_paper, multiplicative_weights, ordered_means, popularity, regret
+from taciturn.graph import Graph
 from taciturn.validation import MOST_NUMBERS, Array, Bools, Floats, Ints, choice, integer, shown
 
 

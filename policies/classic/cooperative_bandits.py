@@ -4,8 +4,8 @@ graph."""
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, number
-from taciturn.envs.core.graph import Graph
 from taciturn.envs.federated_bandit.fast import AgentKnowledge
+from taciturn.graph import Graph
 from taciturn.policies.classic.bandits import ArmPolicy, kl_ucb_choice
 from taciturn.policies.families.bandit_indices import (
     coop_ucb2_index,
@@ -151,6 +151,9 @@ class Fed2UCB(ArmPolicy):
     ones upload; arms two radii below the best average are eliminated. With `sigma_c = 0` and `admit_all` this is
     Fed1-UCB, for the paper's exact model. Agents that are not admitted yet pull like the others (in the paper they do
     not play); once admitted, they also upload their earlier pulls, which the radius does not count.
+
+    The authors' code has 4, 2 or 1 in place of the paper's 6 before sigma^2 (`fed2_ucb_radius`); for c, give `sigma`
+    and `sigma_c` multiplied by sqrt(c / 6).
 
     Args:
         pulls: f(p) = ceil(pulls ln T).
@@ -350,6 +353,8 @@ class DDUCB(Consensus):
     next.
 
     Mixing is accelerated by Chebyshev polynomials of P, C = ceil(ln(2 M / accuracy) / sqrt(2 ln(1 / |lambda_2|))).
+    In the authors' code two of its arrays are one, so that an agent's own samples of a stage count twice; here they
+    count once.
 
     Args:
         eta: > 1.

@@ -114,6 +114,9 @@ class PrivateElimination(ArmPolicy):
 class DPSuccessiveElimination(PrivateElimination):
     """DP-SE (Sajed & Sheffet 2019, Algorithm 2), with a trusted curator.
 
+    Each arm's mean gets its own noise. The code of Chowdhury & Zhou 2023 adds one draw to the sums of all arms: their
+    differences are released without noise, so it is not private.
+
     Args:
         epsilon: > 0.
         beta: the failure probability; None: 1/T.

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from taciturn.channels.replies import unbiased
 from taciturn.envs.core import Array, PublicView, number
-from taciturn.envs.core.replies import unbiased
 from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.families.bandit_indices import ucb1_index
 from taciturn.policies.families.social import Proportional, SocialPolicy, sample

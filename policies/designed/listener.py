@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from taciturn.channels.replies import distinct
 from taciturn.envs.core import Array, PublicView, choice, number
 from taciturn.envs.core.preferences import SILENT
-from taciturn.envs.core.replies import distinct
 from taciturn.envs.social_bandit.world import SocialBandit
 from taciturn.policies.designed.social import (
     Belief,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.channels.replies import unbiased
 from taciturn.envs.core import Array, PublicView, integer, number
-from taciturn.envs.core.replies import unbiased
 from taciturn.policies.base import Learner
 from taciturn.policies.families.social import SocialPolicy, sample
 from taciturn.policies.learned.training import has_individual_params, practice, update_table

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from taciturn.channels.replies import unbiased
 from taciturn.envs.core import Array, PublicView, number
-from taciturn.envs.core.replies import unbiased
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies.families.social import Proportional
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism

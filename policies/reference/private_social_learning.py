@@ -3,8 +3,8 @@
 
 import numpy as np
 
+from taciturn.channels.replies import unbiased
 from taciturn.envs.core import Array, PublicView, choice, integer, number
-from taciturn.envs.core.replies import unbiased
 from taciturn.policies.base import Policy
 from taciturn.policies.families.social import SocialPolicy, sample
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism

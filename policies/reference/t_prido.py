@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core import PublicView, choice, number
-from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender.geometry import DEPTH
+from taciturn.graph import Graph
 from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.policies.families.cluster_tree import ANY
 from taciturn.policies.families.context_cells import deepest_level

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from taciturn.agents import bring
+from taciturn.compiling.counter_streams import uniform
 from taciturn.envs.core import Functions, Rollout, as_policies, begin, choice, integer, number
-from taciturn.envs.core.counter_streams import uniform
 from taciturn.envs.round_stopping.world import UPLOADS, WAIT, Params, RoundStopping, decide, round_stopping_v0, time_of
 from taciturn.validation import Array, missing_extra
 

@@ -7,7 +7,8 @@ from typing import Annotated
 from typer import Argument
 
 from taciturn.cli.options import Json
-from taciturn.envs.core import Replicas, compiled, kernels
+from taciturn.compiling import compiled, kernels
+from taciturn.envs.core import Replicas
 from taciturn.registry import UnknownName, worlds
 
 

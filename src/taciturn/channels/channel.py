@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import charging, sending
-from taciturn.envs.core.channel_config import PLAIN, ChannelConfig
-from taciturn.envs.core.faults import Faults
-from taciturn.envs.core.seeding import Streams, described
+from taciturn.channels import charging, sending
+from taciturn.channels.config import PLAIN, ChannelConfig
+from taciturn.channels.faults import Faults
 from taciturn.privacy import checks
 from taciturn.privacy.channels import Observer, Payload, Unit
 from taciturn.privacy.mechanisms import NoPrivacy
+from taciturn.seeding import Streams, described
 from taciturn.validation import Array
 
 

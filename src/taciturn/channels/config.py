@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from taciturn.envs.core.faults import Fault
+from taciturn.channels.faults import Fault
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import mapping, shown
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.channel import Channel
-from taciturn.envs.core.channel_config import ChannelConfig
+from taciturn.channels.channel import Channel
+from taciturn.channels.config import ChannelConfig
 from taciturn.validation import Array, Floats, Ints
 
 # Probabilities below the resolution of a uniform double.

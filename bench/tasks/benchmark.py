@@ -191,7 +191,9 @@ class Benchmark:
             what all agents observe, without privacy; None: the world has no scale.
         oracle: a policy that gets all that others may say, as a reference under totals, and the designed one whose
             settings it takes.
-        runs: of each seed in a standard task; held-out tasks have half as many.
+        control: why nothing is to be won in the world's tasks, if that is so: they are played, and left out of who is
+            best.
+        runs: of each seed in a standard task: 1,000, and fewer where a run takes longer than 5 ms.
         search: for each policy with parameters that are searched, where to draw them.
         hears: the channels through which agents hear what others observed.
         side: the role that competes, where a world has two; `others` play the other, as shares of policies.
@@ -217,7 +219,8 @@ class Benchmark:
     no_communication: Reference | None = None
     full_information: Reference | None = None
     oracle: tuple[str, str] | None = None
-    runs: int = 40
+    control: str = ""
+    runs: int = 1000
     search: Mapping[str, Mapping[str, Span]] = field(default_factory=dict)
     receives: tuple[str, ...] = ()
     side: str | None = None

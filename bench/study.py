@@ -173,6 +173,9 @@ class Study:
         one on another processor."""
         return issubclass(policy_class(str(config.get("policy"))) or Policy, Learner)
 
+    def match_stored(self, group: Group) -> None:
+        """Play the cells of this configuration as they were for stored results, where the design asks for more now."""
+
     def answers(self, results: Results) -> list[str]:
         """The findings in whole sentences, which open the report."""
         return []

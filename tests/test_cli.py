@@ -154,8 +154,8 @@ def test_run_prints_one_document(run: Run) -> None:
     ("task", "policy", "kind"),
     [
         (LIARS, "PPCL", "paper"),
-        ("taciturn/Elicitation-v0/mixed", "Wintall", "paper"),
-        ("taciturn/Recommender-v0/bumps", "Random", "random"),
+        ("taciturn/Elicitation-v0/wary", "Wintall", "paper"),
+        ("taciturn/Recommender-v0/linear", "Random", "random"),
     ],
 )
 def test_a_task_is_played_as_the_benchmark_plays_it(run: Run, task: str, policy: str, kind: str) -> None:

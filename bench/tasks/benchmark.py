@@ -192,7 +192,9 @@ class Benchmark:
             what all agents observe, without privacy; None: the world has no scale.
         oracle: a policy that gets all messages of others, as a reference under budgets, and the hand-designed policy
             that gives its settings.
-        runs: of each seed in a standard task; held-out tasks have half as many.
+        control: the reason why communication cannot help in the environment's tasks, if so: they are played, and left
+            out of who is best.
+        runs: of each seed in a standard task: 1,000, and fewer where a run takes longer than 5 ms.
         search: for each policy with parameters that are searched, where to draw them.
         hears: the channels through which agents hear what others observed.
         side: the role that competes, where a world has two; `others` play the other, as shares of policies.
@@ -218,7 +220,8 @@ class Benchmark:
     no_communication: Reference | None = None
     full_information: Reference | None = None
     oracle: tuple[str, str] | None = None
-    runs: int = 40
+    control: str = ""
+    runs: int = 1000
     search: Mapping[str, Mapping[str, Span]] = field(default_factory=dict)
     receives: tuple[str, ...] = ()
     side: str | None = None

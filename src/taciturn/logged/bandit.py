@@ -85,7 +85,7 @@ def read_bandit(
 
     Args:
         path: the file.
-        context: names of the context columns, others are ignored; None: those whose name begins with `context`,
+        context: names of the context columns, others are ignored; None: columns with names that begin with `context`,
             `user_feature` or `user-item_affinity`, and then no other column may be there.
         context_dim: the largest dimension of contexts, 1 to 9.
         items: a file of item features, `item_id` and columns of numbers, with one row for an item; their principal

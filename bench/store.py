@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import taciturn
-from taciturn import files
+from taciturn import files, seeding
 from taciturn.bench.cells import MOST_FILE, arrow, parquet, read_cell, schema
 from taciturn.bench.results import Cell, Result, Results
 from taciturn.bench.study import Study
-from taciturn.envs.core import seeding
 from taciturn.validation import shown
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from taciturn import seeding
 from taciturn.bench.results import Cell, Group, Progress, Result, Results, canonical
 from taciturn.bench.store import Store, environment
 from taciturn.bench.study import Score, Study
 from taciturn.bench.submission import KEPT_DIGITS, rounded, unpacked
-from taciturn.envs.core import seeding
 from taciturn.policies.learned.stored import FILE, pretrained_files, read, training_of
 
 FRESH = 3_000_000
@@ -116,6 +116,7 @@ def pool(stored: Iterable[tuple[Study, Path]], longest: float) -> Pool:
         on = "" if origin.get("others") else str(origin.get("processor", ""))
         streams = min(one.get("streams", 1) for one in (origin, *origin.get("others", [])))
         for group in results:
+            study.match_stored(group)
             for place, seed in enumerate(group.seeds):
                 cell = known.get((canonical(group.config), int(seed)))
                 unknown += cell is None

@@ -16,7 +16,8 @@ from common import record
 from parallel_view import OPTIONS, Votes
 from parallel_view import Params as VotesParams
 
-from taciturn.envs.core import Channel, World, compiled
+from taciturn.compiling import compiled
+from taciturn.envs.core import Channel, World
 from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.composition import Method

@@ -22,7 +22,7 @@ WORLDS = {
 RUN = """
 import resource, sys, time
 from taciturn.envs import {world} as world
-from taciturn.envs.core import compiled
+from taciturn.compiling import compiled
 compiled.COMPILE_FROM = {compile_from}
 env = world.population(1)
 begun = time.process_time()

@@ -21,8 +21,9 @@ import pettingzoo
 from common import record
 
 import taciturn
+from taciturn.compiling import compiled
 from taciturn.envs import gossip_bandit_v0
-from taciturn.envs.core import Array, compiled, loops
+from taciturn.envs.core import Array, loops
 from taciturn.policies import PPCL
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 

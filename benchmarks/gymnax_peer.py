@@ -24,8 +24,9 @@ import jax
 import numpy as np
 from common import record
 
+from taciturn.compiling import compiled
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, round_stopping_v0
-from taciturn.envs.core import compiled, loops
+from taciturn.envs.core import loops
 from taciturn.policies import PPCL
 
 REPLICAS, STEPS, REPEATS = 10_000, 50, 21

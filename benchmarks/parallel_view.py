@@ -29,6 +29,7 @@ from reference_implementations import REFERENCE_IMPLEMENTATIONS
 from reference_implementations.by_hand import numbers
 
 from taciturn import registry
+from taciturn.compiling import compiled
 from taciturn.envs.core import (
     Array,
     Functions,
@@ -37,7 +38,6 @@ from taciturn.envs.core import (
     Replicas,
     Role,
     World,
-    compiled,
     fields,
     fill,
     integer,

@@ -17,9 +17,9 @@ import numpy as np
 from common import record
 
 import taciturn
+from taciturn.compiling import compiled
 from taciturn.envs import recommender_v0
-from taciturn.envs.core import compiled
-from taciturn.envs.core.graph import random_graph
+from taciturn.graph import random_graph
 from taciturn.policies import TPriDO
 from taciturn.policies.families import cluster_tree
 

@@ -22,8 +22,8 @@ import numpy as np
 from common import record
 
 import taciturn
+from taciturn.compiling import compiled
 from taciturn.envs import social_bandit_v0
-from taciturn.envs.core import compiled
 from taciturn.policies import PrivateSocialLearning
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 

@@ -36,8 +36,9 @@ from reference_implementations import REFERENCE_IMPLEMENTATIONS
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import taciturn
+from taciturn.compiling import compiled
 from taciturn.envs import WORLDS, gossip_bandit_v0
-from taciturn.envs.core import compiled, loops
+from taciturn.envs.core import loops
 from taciturn.registry import make_world
 
 REPEATS, MILLISECONDS = 15, 60

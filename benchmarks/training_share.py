@@ -14,8 +14,8 @@ import torch
 from common import record
 from stable_baselines3 import PPO
 
+from taciturn.compiling import compiled
 from taciturn.envs import round_stopping_v0
-from taciturn.envs.core import compiled
 from taciturn.wrappers.sb3 import RowsVecEnv
 
 ROWS, STEPS, REPEATS = 1024, 32, 5

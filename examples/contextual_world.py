@@ -34,8 +34,8 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 import taciturn
+from taciturn.compiling.counter_streams import fill, uniform
 from taciturn.envs.core import Channel, Functions, Layout, PublicView, Replicas, Role, World, fields, private
-from taciturn.envs.core.counter_streams import fill, uniform
 from taciturn.policies import Policy
 from taciturn.validation import Array, Floats, Ints, integer
 from taciturn.wrappers import Laplace

@@ -9,9 +9,9 @@ from distributions import fits
 from scipy import stats
 
 import taciturn
+from taciturn.compiling.counter_streams import sources_of
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0
 from taciturn.envs.core import Array
-from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.federated_bandit.arm_elimination import (
     ArmElimination,
     decode_action,

@@ -23,8 +23,9 @@ from worlds import Consensus, Params, auction_v0, consensus_v0
 from taciturn.adjacent import Site, adjacent_messages, adjacent_pair
 from taciturn.cli.audit import audit as command
 from taciturn.cli.audit import audit_all
+from taciturn.compiling import compiled
 from taciturn.envs import federated_training_v0
-from taciturn.envs.core import Array, Channel, ChannelConfig, Controlled, compiled
+from taciturn.envs.core import Array, Channel, ChannelConfig, Controlled
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import FixedCount, Random
 from taciturn.privacy import mechanisms

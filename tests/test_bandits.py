@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 import taciturn
-from taciturn.envs.core.graph import Graph, random_graph
 from taciturn.envs.federated_bandit.world import FederatedBandit, federated_bandit_v0
+from taciturn.graph import Graph, random_graph
 from taciturn.policies.classic.bandits import (
     KLUCB,
     MOSS,

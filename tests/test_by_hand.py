@@ -9,8 +9,8 @@ from distributions import same_moments
 from reference_implementations import REFERENCE_IMPLEMENTATIONS
 
 from taciturn import registry
+from taciturn.compiling.counter_streams import binomial, sources_of
 from taciturn.envs.core import Array, Streams
-from taciturn.envs.core.counter_streams import binomial, sources_of
 
 DRAWN = slice(0, 6)  # what is observed of copies in the social bandit, where the two draw in different ways
 

@@ -9,7 +9,8 @@ import pytest
 from cases import CASES
 
 from taciturn import registry
-from taciturn.envs.core import Replicas, compiled, kernels, loops
+from taciturn.compiling import compiled, kernels
+from taciturn.envs.core import Replicas, loops
 
 Place = tuple[str, dict[str, Any], str]
 

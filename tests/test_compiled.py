@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
+from taciturn.compiling import compiled
 from taciturn.envs import federated_bandit_v0, round_stopping_v0
-from taciturn.envs.core import Functions, Layout, NotCompiled, Replicas, Role, compiled, fields, loops
+from taciturn.envs.core import Functions, Layout, NotCompiled, Replicas, Role, fields, loops
 from taciturn.envs.round_stopping.world import WAIT, RoundStopping
 from taciturn.validation import Floats, Ints
 from taciturn.wrappers import Laplace, Privatize
@@ -139,9 +140,9 @@ TWO = """
 import warnings
 warnings.simplefilter("error")
 import numpy as np
-import taciturn.envs.core.compiled
+import taciturn.compiling.compiled
 from taciturn.envs import federated_training_v0, round_stopping_v0
-taciturn.envs.core.compiled.COMPILE_FROM = 0
+taciturn.compiling.compiled.COMPILE_FROM = 0
 for world in ({}):
     env = world.population(2, horizon=10.0)
     env.reset(seed=0)

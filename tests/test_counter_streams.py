@@ -9,8 +9,8 @@ import pytest
 from distributions import fits
 from scipy import special, stats
 
-from taciturn.envs.core.compiled import callee, may_compile, rebound
-from taciturn.envs.core.counter_streams import (
+from taciturn.compiling.compiled import callee, may_compile, rebound
+from taciturn.compiling.counter_streams import (
     binomial,
     invert_binomial,
     log_binomial_ratio,
@@ -30,7 +30,7 @@ def made(function: Any, compiles: bool) -> Any:
     """The function, or what Numba makes of it."""
     if not compiles:
         return function
-    types = import_module("taciturn.envs.core.typing_tables")
+    types = import_module("taciturn.compiling.typing_tables")
     code = function.__code__
     names = ", ".join(code.co_varnames[: code.co_argcount])
     called = callee(function, {"wide": types.wide, "plus": types.plus}, False, {})

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import taciturn
+from taciturn.channels.replies import distinct
 from taciturn.envs import gossip_bandit_v0, social_bandit_v0
-from taciturn.envs.core.replies import distinct
 from taciturn.policies import CentralisedHoldTheBest, HoldTheBest, IsolatedThompson, Listener, OneAnswerOracle
 from taciturn.policies.designed.listener import tables
 from taciturn.policies.designed.social import (

@@ -15,11 +15,12 @@ import pytest
 from distributions import fits, same_distribution, same_moments
 from scipy import stats
 
+from taciturn.compiling import compiled
+from taciturn.compiling.counter_streams import normal, sources_of
 from taciturn.envs import social_bandit_v0
-from taciturn.envs.core import Array, ChannelConfig, Fault, compiled
-from taciturn.envs.core.counter_streams import normal, sources_of
-from taciturn.envs.core.graph import Graph, random_graph
+from taciturn.envs.core import Array, ChannelConfig, Fault
 from taciturn.envs.social_bandit import dissemination
+from taciturn.graph import Graph, random_graph
 from taciturn.policies.families.social import sample
 from taciturn.policies.reference.private_social_learning import popularity_estimate
 from taciturn.wrappers import BitwiseRandomizedResponse, UnaryEncoding

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import taciturn
+from taciturn.compiling.counter_streams import sources_of
 from taciturn.envs import elicitation_v0
 from taciturn.envs.core import Array, ChannelConfig
-from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.elicitation import campaign as replica
 from taciturn.envs.elicitation.costs import Cost, ExponentialCost, LinearCost, LogCost, QuadraticCost, as_cost
 from taciturn.envs.elicitation.game import Announcement, wins

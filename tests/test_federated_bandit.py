@@ -15,13 +15,13 @@ from scipy import stats
 import taciturn
 from taciturn.envs import federated_bandit_v0
 from taciturn.envs.core import Array, PublicView, picture
-from taciturn.envs.core.graph import Graph, random_graph
 from taciturn.envs.federated_bandit import fast, federation
 from taciturn.envs.federated_bandit import world as federated_bandit
 from taciturn.envs.federated_bandit.fast import AgentKnowledge
 from taciturn.envs.federated_bandit.model import average, historical_mean, identified
 from taciturn.envs.federated_bandit.protocol import information_sharing
 from taciturn.envs.federated_bandit.world import FederatedBandit
+from taciturn.graph import Graph, random_graph
 from taciturn.policies import CDPMAB, DDPMAB, HDPMAB, CommunicationEfficientCDPMAB, Random, SingleAgent
 from taciturn.policies.classic.bandits import ArmPolicy
 from taciturn.policies.reference.arm_elimination import (

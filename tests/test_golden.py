@@ -18,7 +18,7 @@ from taciturn.envs import (
     social_bandit_v0,
 )
 from taciturn.envs.core import Population
-from taciturn.envs.core.graph import random_graph
+from taciturn.graph import random_graph
 from taciturn.policies import (
     DDPMAB,
     PPCL,

@@ -16,10 +16,11 @@ from distributions import fits, same_distribution
 from scipy import stats
 
 import taciturn
+from taciturn.channels.replies import AliasTable, ReplySums, sum_distribution
+from taciturn.compiling import compiled
+from taciturn.compiling.counter_streams import sources_of
 from taciturn.envs import gossip_bandit_v0
-from taciturn.envs.core import Array, compiled, loops, picture
-from taciturn.envs.core.counter_streams import sources_of
-from taciturn.envs.core.replies import AliasTable, ReplySums, sum_distribution
+from taciturn.envs.core import Array, loops, picture
 from taciturn.envs.gossip_bandit.rule import Behaviour, GossipRule, add_reply_noise, choose, reply_noise
 from taciturn.envs.gossip_bandit.ticks import nobody_counts, play
 from taciturn.envs.gossip_bandit.world import GossipBandit

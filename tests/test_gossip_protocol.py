@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taciturn.envs.core.graph import Graph
 from taciturn.envs.federated_bandit.protocol import (
     DELAYS,
     RoundTraffic,
@@ -16,6 +15,7 @@ from taciturn.envs.federated_bandit.protocol import (
     information_sharing,
     sink_agents,
 )
+from taciturn.graph import Graph
 
 
 @st.composite

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from taciturn.envs.core.graph import GRAPHS, Graph, random_graph
+from taciturn.graph import GRAPHS, Graph, random_graph
 
 
 @st.composite

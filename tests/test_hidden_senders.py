@@ -40,7 +40,7 @@ TRAINING: dict[str, Any] = {
 
 def test_shuffled_answers_are_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shuffler changes no sum: with the same seed, and if both draw noise from one stream, the same run."""
-    monkeypatch.setattr("taciturn.envs.core.channel.described", lambda value: "")
+    monkeypatch.setattr("taciturn.channels.channel.described", lambda value: "")
     runs = [
         taciturn.simulate(
             gossip_bandit_v0.population(num_envs=3, **GOSSIP), PPCL(), seed=4, privacy={"preference": distribution}

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from taciturn.compiling import compiled
 from taciturn.envs import gossip_bandit_v0, recommender_v0, social_bandit_v0
-from taciturn.envs.core import compiled
 from taciturn.wrappers import BitwiseRandomizedResponse, Privatize
 
 PAGE = (Path(__file__).parent.parent / "docs/how_a_step_works.md").read_text(encoding="utf-8")

@@ -12,16 +12,16 @@ import pytest
 from test_compiled import FEW, is_compiled, waited
 
 from taciturn import envs
+from taciturn.compiling import compiled, kernels
+from taciturn.compiling.compiled import unpack
+from taciturn.compiling.tables import layout_of
 from taciturn.envs import round_stopping_v0
-from taciturn.envs.core import compiled, kernels
-from taciturn.envs.core.compiled import unpack
-from taciturn.envs.core.tables import layout_of
 
 PLAYED = """
 import logging, sys
 import numpy as np
 from taciturn.envs import gossip_bandit_v0
-from taciturn.envs.core import compiled
+from taciturn.compiling import compiled
 compiled.COMPILE_FROM = {}
 env = gossip_bandit_v0.population(2, num_agents=5, horizon=10.0)
 env.reset(seed=3)
@@ -106,7 +106,7 @@ def test_short_runs_load_code_but_do_not_compile(tmp_path: Path, monkeypatch: py
     pytest.importorskip("numba")
     monkeypatch.setenv("TACITURN_CACHE", str(tmp_path))
     monkeypatch.setattr(compiled, "LOADS_AT", 30 / compiled.COMPILE_FROM)
-    monkeypatch.setattr("taciturn.envs.core.kernels.KERNELS", {})
+    monkeypatch.setattr("taciturn.compiling.kernels.KERNELS", {})
     for found in ([False] * 10, [False] * 6 + [True] * 4):
         population = round_stopping_v0.population(4, **FEW)
         population.reset(seed=0)

@@ -13,9 +13,9 @@ from scipy.stats import kstest
 
 import taciturn
 from taciturn import registry
+from taciturn.channels.replies import read_distribution
 from taciturn.envs import arm_elimination_v0, federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Array, ChannelConfig, Controlled, LevelChoice, World, begin
-from taciturn.envs.core.replies import read_distribution
 from taciturn.policies import (
     CDPMAB,
     PPCL,
@@ -275,7 +275,7 @@ def test_hearers_know_the_law_of_what_they_hear() -> None:
 
 def test_a_constant_level_is_that_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bit for bit, if both draw their noise from one stream: no upload comes before the first choice."""
-    monkeypatch.setattr("taciturn.envs.core.channel.described", lambda value: "")
+    monkeypatch.setattr("taciturn.channels.channel.described", lambda value: "")
     params: dict[str, Any] = {"num_agents": 4, "num_arms": 3, "horizon": 500}
     installed = taciturn.simulate(
         federated_bandit_v0.population(3, **params), CDPMAB(), seed=0, privacy={"means": Laplace(1.0)}, fast=False

@@ -9,9 +9,9 @@ import numpy as np
 import taciturn
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, recommender_v0
 from taciturn.envs.core import Array, ChannelConfig
-from taciturn.envs.core.seeding import described
 from taciturn.envs.gossip_bandit.ticks import NOISE
 from taciturn.policies import Random
+from taciturn.seeding import described
 from taciturn.wrappers import BitwiseRandomizedResponse, Laplace, PrivatizeObservation, TreeAggregation
 
 

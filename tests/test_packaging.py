@@ -22,10 +22,14 @@ FOLDERS = {
 PAPERS = "papers/src/taciturn_papers"
 FLOORS = [
     (
+        "taciturn.channels",
+        "taciturn.compiling",
         "taciturn.current_folder",
         "taciturn.files",
+        "taciturn.graph",
         "taciturn.starting",
         "taciturn.privacy",
+        "taciturn.seeding",
         "taciturn.terminal",
         "taciturn.validation",
     ),

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from taciturn.channels.replies import unbiased
 from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Array
-from taciturn.envs.core.replies import unbiased
 from taciturn.policies import (
     DDUCB,
     PPCL,

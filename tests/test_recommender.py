@@ -15,8 +15,8 @@ import taciturn
 from taciturn import policies
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array, ChannelConfig
-from taciturn.envs.core.graph import Graph
 from taciturn.envs.recommender import geometry, rewards
+from taciturn.graph import Graph
 from taciturn.policies import (
     LinUCB,
     OracleItem,

@@ -9,8 +9,8 @@ import pytest
 from cases import AlwaysAsks
 
 import taciturn
+from taciturn.compiling import compiled
 from taciturn.envs import recommender_v0
-from taciturn.envs.core import compiled
 from taciturn.policies import DTPriDO, Policy, TPriDO
 from taciturn.policies.families import cluster_tree
 from taciturn.wrappers import TreeAggregation

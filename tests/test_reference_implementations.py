@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 import taciturn
+from taciturn.channels.faults import Fault
+from taciturn.channels.replies import AliasTable, ReplySums
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Array, ChannelConfig
-from taciturn.envs.core.faults import Fault
-from taciturn.envs.core.replies import AliasTable, ReplySums
 from taciturn.policies import CBL, DDPMAB, PPCL
 from taciturn.wrappers import BitwiseRandomizedResponse
 

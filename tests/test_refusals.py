@@ -13,7 +13,7 @@ import pytest
 import taciturn
 from taciturn import registry, wrappers
 from taciturn.envs.core import ChannelConfig
-from taciturn.envs.core.graph import Graph
+from taciturn.graph import Graph
 from taciturn.privacy.mechanisms import CentralSum, DistributedSum
 from taciturn.wrappers import BitwiseRandomizedResponse as Bitwise
 from taciturn.wrappers import KaryRandomizedResponse as Kary

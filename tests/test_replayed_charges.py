@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from cases import CASES
 
+from taciturn.channels.config import require_fit
 from taciturn.envs.core import Array, Channel, ChannelConfig, Fault, Streams
-from taciturn.envs.core.channel_config import require_fit
 from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.mechanisms import (

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import taciturn
+from taciturn.compiling import compiled
 from taciturn.envs import round_stopping_v0
-from taciturn.envs.core import Array, compiled
+from taciturn.envs.core import Array
 from taciturn.envs.round_stopping import world as round_stopping
 from taciturn.envs.round_stopping.model import Evaluation, Hyperbolic, Model, parameters
 from taciturn.envs.round_stopping.world import STOP, WAIT

@@ -13,10 +13,11 @@ from distributions import fits, same_moments
 from scipy import stats
 
 import taciturn
+from taciturn.compiling import compiled
 from taciturn.envs import social_bandit_v0
-from taciturn.envs.core import Array, ChannelConfig, compiled
-from taciturn.envs.core.graph import random_graph
+from taciturn.envs.core import Array, ChannelConfig
 from taciturn.envs.social_bandit.paper import multiplicative_weights
+from taciturn.graph import random_graph
 from taciturn.policies import GosInE, IsolatedUCB, OracleOption, PrivateSocialLearning, Random, Replicator, Uniform
 from taciturn.testing import Case
 from taciturn.testing.populations import a_replica_is_the_same_run_in_every_population

@@ -9,8 +9,8 @@ import pytest
 
 import taciturn
 from taciturn import policies
+from taciturn.channels.config import require_fit
 from taciturn.envs.core import Channel, ChannelConfig, Streams
-from taciturn.envs.core.channel_config import require_fit
 from taciturn.policies import (
     CDPMAB,
     DDPMAB,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import taciturn
+from taciturn.compiling import counter_streams
 from taciturn.envs import (
     arm_elimination_v0,
     federated_bandit_v0,
@@ -19,7 +20,7 @@ from taciturn.envs import (
     round_stopping_v0,
     social_bandit_v0,
 )
-from taciturn.envs.core import Streams, counter_streams
+from taciturn.envs.core import Streams
 from taciturn.envs.core.run import Run
 from taciturn.policies import Learner
 from taciturn.registry import policies

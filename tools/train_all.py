@@ -153,9 +153,8 @@ def over_trainings(values: Floats) -> Estimate:
 
 
 def judge(name: str, runs: int) -> dict[str, Any]:
-    """What the trainings of a task are worth, and the paired differences with their rivals, less is better."""
-    task, scale = TASKS[f"taciturn/{name}"], scale_of(TASKS[f"taciturn/{name}"])
-    assert scale is not None
+    """The mean measure of a task's trainings, and the paired differences with their rivals, less is better."""
+    task = TASKS[f"taciturn/{name}"]
     benchmark, side = BENCHMARKS[task.env], sign(task.measure)
     mine = np.stack([runs_of(task, PRETRAINED + one, runs) for one in agents_of(name)])
     name_alone, alone = runs_without_messages(task, runs)
@@ -168,13 +167,13 @@ def judge(name: str, runs: int) -> dict[str, Any]:
         rivals[kind] = {one: runs_of(task, one, runs) for one in names}
     result: dict[str, Any] = {
         "runs": runs, "agents": agents_of(name), "means": mine.mean(1).tolist(),
-        "score": [*scale.apart(over_trainings(mine))], "rivals": {},
+        "mean": [*over_trainings(mine)], "rivals": {},
     }  # fmt: skip
     for kind, played_by in rivals.items():
         if played_by:
             best = max(played_by, key=lambda one: side * played_by[one].mean())
             result["rivals"][kind] = {
-                "policy": best, "score": [*scale.apart(statistics.mean(played_by[best]))],
+                "policy": best, "mean": [*statistics.mean(played_by[best])],
                 "difference": [*over_trainings(-side * (mine - played_by[best]))],
             }  # fmt: skip
     return result
@@ -202,8 +201,11 @@ def text(estimate: list[float], digits: int) -> str:
 
 
 def row(name: str, found: dict[str, Any]) -> str:
-    """A task's row of the table."""
-    cells = [name, str(len(found["agents"])), f"{found['runs']:,}", text(found["score"], 3)]
+    """A task's row of the table, with scores on the scale that the benchmark has now."""
+    scale = scale_of(TASKS[f"taciturn/{name}"])
+    assert scale is not None
+    score = scale.apart(Estimate(*found["mean"]))
+    cells = [name, str(len(found["agents"])), f"{found['runs']:,}", text([*score], 3)]
     for kind in ("hand-designed", "published", "no communication"):
         rival = found["rivals"].get(kind)
         if rival is None:
@@ -211,7 +213,8 @@ def row(name: str, found: dict[str, Any]) -> str:
             continue
         _, low, high = rival["difference"]
         word = "better" if high < 0 else "worse" if low > 0 else "undecided"
-        cells.append(f"{rival['policy']} {rival['score'][0]:.3f}: {text(rival['difference'], 4)}, {word}")
+        level = scale.apart(Estimate(*rival["mean"])).value
+        cells.append(f"{rival['policy']} {level:.3f}: {text(rival['difference'], 4)}, {word}")
     return f"| {' | '.join(cells)} |"
 
 

@@ -1,7 +1,6 @@
 """Wrappers between a policy and a world: privacy, faults, audits, and adaptors to RL libraries."""
 
 from taciturn.envs.core import NotPrivate
-from taciturn.envs.core.faults import Byzantine, Churn, LossyChannel, MessageLimit, Stragglers
 from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.audit_result import AuditResult
 from taciturn.privacy.budget import Budget, BudgetSpent
@@ -24,6 +23,7 @@ from taciturn.privacy.mechanisms import (
 )
 from taciturn.wrappers.audit import audit
 from taciturn.wrappers.channels import Faulty, Privatize
+from taciturn.wrappers.faults import Byzantine, Churn, LossyChannel, MessageLimit, Stragglers
 from taciturn.wrappers.remembering import Remembering
 from taciturn.wrappers.third_party import PrivatizeAction, PrivatizeObservation, PrivatizeReward
 

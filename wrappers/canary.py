@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
+from taciturn.channels.faults import Fault, Memory
 from taciturn.envs.core import (
     Array,
     ChannelConfig,
@@ -19,7 +20,6 @@ from taciturn.envs.core import (
     integer,
     join,
 )
-from taciturn.envs.core.faults import Fault, Memory
 from taciturn.privacy.accountant import Accountant
 from taciturn.privacy.channels import Payload, Unit
 from taciturn.privacy.composition import Method
@@ -182,7 +182,7 @@ class CanaryRuns:
 
     @property
     def memoryless(self) -> bool:
-        """Whether each message is perturbed by itself, so that log-likelihood ratios add up."""
+        """Whether each message is perturbed by itself, so log-likelihood ratios add up."""
         mechanisms = [
             self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair
         ]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from taciturn.channels.faults import Fault
 from taciturn.envs.core import (
     Array,
     ChannelConfig,
@@ -25,7 +26,6 @@ from taciturn.envs.core import (
     integer,
     join,
 )
-from taciturn.envs.core.faults import Fault
 from taciturn.privacy.attackers import special
 from taciturn.privacy.composition import Method
 from taciturn.privacy.mechanisms import NoPrivacy

@@ -1,14 +1,14 @@
 """What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
 
+from taciturn.channels.channel import Channel
+from taciturn.channels.config import ChannelConfig, join
+from taciturn.channels.faults import Fault
+from taciturn.compiling.compiled import NotCompiled, private
+from taciturn.compiling.counter_streams import fill, uniform
 from taciturn.envs.core import fields
 from taciturn.envs.core.around import Around
-from taciturn.envs.core.channel import Channel
-from taciturn.envs.core.channel_config import ChannelConfig, join
-from taciturn.envs.core.compiled import NotCompiled, private
 from taciturn.envs.core.controlled import Controlled, Played
 from taciturn.envs.core.controlled_agent import ControlledAgent
-from taciturn.envs.core.counter_streams import fill, uniform
-from taciturn.envs.core.faults import Fault
 from taciturn.envs.core.hooks import Chosen, Functions
 from taciturn.envs.core.level_choice import LevelChoice, LevelChoiceParams, MessageSpec
 from taciturn.envs.core.playing import Acts, NotPrivate, Rollout, as_policies, begin
@@ -17,10 +17,10 @@ from taciturn.envs.core.public import Fast, HiddenTruth, PublicView
 from taciturn.envs.core.render import picture
 from taciturn.envs.core.replicas import Replicas
 from taciturn.envs.core.roles import Layout, Role
-from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.steps import Step
 from taciturn.envs.core.views import AECView, ParallelView, SingleEnv, VectorView
 from taciturn.envs.core.world import World
+from taciturn.seeding import Streams
 from taciturn.validation import Array, choice, integer, number, vector
 
 __all__ = [

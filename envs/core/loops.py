@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import compiled, fields
-from taciturn.envs.core.compiled import NotCompiled, every, run
+from taciturn.compiling import compiled
+from taciturn.compiling.compiled import NotCompiled, every, run
+from taciturn.compiling.kernels import Loop
+from taciturn.envs.core import fields
 from taciturn.envs.core.hooks import Hooks
-from taciturn.envs.core.kernels import Loop
 from taciturn.validation import Array
 
 PART = 4096  # turns that make a thread worth while

@@ -11,7 +11,7 @@ from functools import partial
 from inspect import isroutine
 from typing import Any
 
-from taciturn.envs.core.channel import Channel
+from taciturn.channels.channel import Channel
 from taciturn.envs.core.roles import Role
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import Array, shown
@@ -202,7 +202,7 @@ class PublicView:
         """A population in which to train: the same world, setting and mechanisms, with instances and random numbers of
         its own.
 
-        Its `purpose` is "training", so that the seed of a run does not replay that run in training.
+        Its `purpose` is "training", so the seed of a run does not replay that run in training.
 
         Args:
             num_envs: number of replicas.

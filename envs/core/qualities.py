@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core.counter_streams import uniform
+from taciturn.compiling.counter_streams import uniform
 from taciturn.validation import Array, Floats, choice, integer, number, vector
 
 # Fixed instances: functions of K that return K probabilities, or None if there is no instance of K options.

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.compiling.compiled import ACT, INFO, OBSERVE, RECEIVE, RESET, Turn
+from taciturn.compiling.kernels import FINE, Loop, failed
 from taciturn.envs.core import fields
-from taciturn.envs.core.compiled import ACT, INFO, OBSERVE, RECEIVE, RESET, Turn
 from taciturn.envs.core.hooks import Hooks, S
 from taciturn.envs.core.info import Info
-from taciturn.envs.core.kernels import FINE, Loop, failed
 from taciturn.envs.core.population import SingleStep
 from taciturn.envs.core.roles import FEW_ACTIONS, Actions
 from taciturn.envs.core.steps import Step, check_room

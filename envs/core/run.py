@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.channels.channel import Channel
+from taciturn.channels.config import PLAIN, ChannelConfig, asked_channels, join
 from taciturn.envs.core import fields
-from taciturn.envs.core.channel import Channel
-from taciturn.envs.core.channel_config import PLAIN, ChannelConfig, asked_channels, join
 from taciturn.envs.core.hooks import S
 from taciturn.envs.core.info import Info
 from taciturn.envs.core.playing import Acts
 from taciturn.envs.core.population import Population
 from taciturn.envs.core.public import fast_form
-from taciturn.envs.core.seeding import Streams
 from taciturn.envs.core.steps import full_info
+from taciturn.seeding import Streams
 from taciturn.validation import MOST_NUMBERS, Array, choice, integer, mapping, number, shown
 
 
@@ -150,7 +150,7 @@ class Run(Population[S]):
             horizon = math.floor(horizon + 1e-9) if isinstance(params.horizon, int) else horizon
             if self._fixed_spaces and horizon > params.horizon:
                 raise ValueError(
-                    f"horizon must be at most {params.horizon:g}, for which these spaces were made, not {horizon:g}"
+                    f"horizon must be at most {params.horizon:g}, the horizon of these spaces, not {horizon:g}"
                 )
             params = replace(params, horizon=horizon)
         if params.horizon == self.params.horizon:

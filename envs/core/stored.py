@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import compiled, counter_streams
-from taciturn.envs.core.channel_config import PLAIN
-from taciturn.envs.core.compiled import ACT, INFO, OBSERVE, RECEIVE, Call, Turn
+from taciturn.channels.config import PLAIN
+from taciturn.compiling import compiled, counter_streams
+from taciturn.compiling.compiled import ACT, INFO, OBSERVE, RECEIVE, Call, Turn
 from taciturn.envs.core.hooks import S
 from taciturn.envs.core.loops import Loops
 from taciturn.envs.core.roles import Role
 from taciturn.envs.core.run import Run
-from taciturn.envs.core.seeding import Streams
+from taciturn.seeding import Streams
 from taciturn.validation import Array
 
 NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else

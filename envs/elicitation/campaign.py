@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core.compiled import private
-from taciturn.envs.core.counter_streams import uniform
+from taciturn.compiling.compiled import private
+from taciturn.compiling.counter_streams import uniform
 from taciturn.envs.core.qualities import QualityDistribution, fill_qualities
 from taciturn.envs.elicitation.costs import OTHER, cost_of, marginal_of
 from taciturn.envs.elicitation.payments import AGREEMENT, SERUM, WINTALL, k_ary_bound, rule_payment, wintall_amount

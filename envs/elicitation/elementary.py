@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.compiled import global_names
+from taciturn.compiling.compiled import global_names
 
 LARGEST = 709.78  # the largest x for which e^x is finite
 

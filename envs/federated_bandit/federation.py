@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from taciturn.envs.core.compiled import private
-from taciturn.envs.core.counter_streams import binomial, uniform
+from taciturn.compiling.compiled import private
+from taciturn.compiling.counter_streams import binomial, uniform
 from taciturn.envs.core.qualities import fill_rows
 from taciturn.envs.federated_bandit.model import (
     average,

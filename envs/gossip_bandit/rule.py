@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core.counter_streams import uniform
+from taciturn.channels.replies import ReplySums
+from taciturn.compiling.counter_streams import uniform
 from taciturn.envs.core.public import Fast
-from taciturn.envs.core.replies import ReplySums
 from taciturn.validation import Floats, Ints
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.compiling.counter_streams import fill
 from taciturn.envs.core import uniform
-from taciturn.envs.core.counter_streams import fill
 from taciturn.envs.recommender.geometry import item_code
 from taciturn.envs.recommender.rewards import BUMPS, ITEM_DIMS, WEIGHTS
 

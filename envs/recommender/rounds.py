@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from taciturn.compiling.counter_streams import fill
 from taciturn.envs.core import fields, private, uniform
-from taciturn.envs.core.counter_streams import fill
 from taciturn.envs.recommender.instances import (
     CENTRES,
     CONTEXT_CLUSTERS,

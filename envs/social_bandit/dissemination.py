@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.counter_streams import binomial, normal, uniform
-from taciturn.envs.core.graph import Graph
+from taciturn.compiling.counter_streams import binomial, normal, uniform
+from taciturn.graph import Graph
 from taciturn.validation import Array
 
 # The sources of random numbers of a society.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.envs.core.drawing import draw_history, option_colours, two_panels
-from taciturn.envs.core.graph import Graph
+from taciturn.graph import Graph
 from taciturn.validation import Floats
 
 

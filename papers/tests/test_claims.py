@@ -21,9 +21,9 @@ from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_COMPUTED, UNDECID
 from taciturn.bench.submission import ORIGIN
 from taciturn.bench.tables import ours
 from taciturn.envs import elicitation_v0
-from taciturn.envs.core.graph import random_graph
 from taciturn.envs.elicitation.costs import LogCost
 from taciturn.envs.social_bandit.dissemination import metropolis_hastings
+from taciturn.graph import random_graph
 from taciturn.policies import OptimalStopping, Wintall
 from taciturn.policies.families.best_response import exploitability
 from taciturn_papers.chen2021.mean_field import lemma_2, within

@@ -4,8 +4,8 @@ graph."""
 import numpy as np
 
 from taciturn.envs.core import Array, PublicView, choice, number
-from taciturn.envs.core.graph import Graph
 from taciturn.envs.federated_bandit.fast import AgentKnowledge
+from taciturn.graph import Graph
 from taciturn.policies.classic.bandits import ArmPolicy, kl_ucb_choice
 from taciturn.policies.families.bandit_indices import (
     coop_ucb2_index,
@@ -19,10 +19,9 @@ from taciturn.validation import Bools, Floats, Ints
 
 
 class CentralisedOracle(ArmPolicy):
-    """KL-UCB on the pooled pulls of all agents, available at once and at no cost: an upper bound on the gain from
-    communication.
+    """KL-UCB on the pooled pulls of all agents, immediate and free: an upper bound on the gain from communication.
 
-    All agents pull the same arm; arms that nobody has pulled are divided among them first. No channel
+    All agents pull the same arm; arms that no agent has pulled are divided among them first. No channel
     carries the samples.
     """
 
@@ -52,7 +51,7 @@ class CentralisedKLUCB(ArmPolicy):
 
     where n pulls by all agents earned s, and `left` = M (T - t) are still to come. It falls with j. So a slot tries
     several arms while several may be the best, and with M = 1 this is `HorizonKLUCB`. No channel carries the samples:
-    this is what agents could do together if nothing were private. `a` and `c` were found on training streams.
+    this is the best that agents could do together without privacy. `a` and `c` were found on training streams.
 
     Args:
         a, c: constants of the index, > 0.
@@ -97,11 +96,11 @@ def divided(
 class Synchronised(ArmPolicy):
     """Agents that all pull the same arm, chosen from the averages of all their rewards, and then upload.
 
-    The arm is that of the highest draw from the posteriors Beta(1 + hits, 1 + misses) (Thompson 1933), or of the
-    highest index of KL-UCB (Garivier & Cappe 2011), of the rewards of all M agents together. Everybody counts the pulls
-    as M per slot, since all follow the same plan, and draws the same with a seed that all know. An arm of n pulls is
-    pulled until it has `growth` n of them (at least one more), and then all agents upload: growth = 1 uploads in each
-    slot, 2 when an arm's pulls have doubled. Noise and lost uploads are not counted.
+    The arm has the highest draw from the posteriors Beta(1 + hits, 1 + misses) (Thompson 1933), or the highest index of
+    KL-UCB (Garivier & Cappe 2011), of the rewards of all M agents together. Every agent counts the
+    pulls as M per slot, since all follow the same plan, and draws the same with a seed that all know. An arm of n pulls
+    is pulled until it has `growth` n of them (at least one more), and then all agents upload: growth = 1 uploads in
+    each slot, 2 when an arm's pulls have doubled. Noise and lost uploads are not counted.
 
     Args:
         index: "thompson" or "kl-ucb".
@@ -151,6 +150,9 @@ class Fed2UCB(ArmPolicy):
     ones upload; arms two radii below the best average are eliminated. With `sigma_c = 0` and `admit_all` this is
     Fed1-UCB, for the paper's exact model. Agents that are not admitted yet pull like the others (in the paper they do
     not play); once admitted, they also upload their earlier pulls, which the radius does not count.
+
+    The authors' code has 4, 2 or 1 in place of the paper's 6 before sigma^2 (`fed2_ucb_radius`); for c, give `sigma`
+    and `sigma_c` multiplied by sqrt(c / 6).
 
     Args:
         pulls: f(p) = ceil(pulls ln T).
@@ -250,7 +252,7 @@ def communication_matrix(graph: Graph) -> Floats:
 
 
 class Consensus(ArmPolicy):
-    """Base of algorithms in which neighbours on a graph exchange estimates in every slot.
+    """Base of algorithms with neighbours on a graph that exchange estimates in every slot.
 
     Their messages are sent over the channel `exchange`, where faults apply, and the world counts them as `neighbour`.
     They mix the sums of many agents, which no mechanism accounts for, so one on `means`, which they do not use, is
@@ -279,7 +281,7 @@ class Consensus(ArmPolicy):
         self._time = np.zeros(shape[0], np.int64)
 
     def prepare(self) -> None:
-        """Compute what depends on the graph."""
+        """Compute the parts that depend on the graph."""
 
     def exchange(self, slot: Floats, live: Bools) -> None:
         """Exchange estimates in the replicas `live` bool[B], after a slot of pulls and rewards `slot` float64[B, M, 2
@@ -350,6 +352,8 @@ class DDUCB(Consensus):
     next.
 
     Mixing is accelerated by Chebyshev polynomials of P, C = ceil(ln(2 M / accuracy) / sqrt(2 ln(1 / |lambda_2|))).
+    In the authors' code two of its arrays are one, so that an agent's own samples of a stage count twice; here they
+    count once.
 
     Args:
         eta: > 1.

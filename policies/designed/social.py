@@ -15,7 +15,7 @@ TIES = 1e-9
 
 
 class Belief(NamedTuple):
-    """What agents [...] believe of the qualities of K options.
+    """The beliefs of agents [...] about the qualities of K options.
 
     Attributes:
         mean: posterior means, float64[..., K].
@@ -71,8 +71,8 @@ class Remembering(SocialPolicy):
     """Base of the policies that count each agent's signals, pull the most hopeful option, and hold the best.
 
     The signal of a pull is the reward in `gossip_bandit_v0`. In `social_bandit_v0` the reward is the signal of the
-    option held when the round began. There an agent adopts what it pulls on either signal, because a refusal would
-    leave it without an option for a round, and learns its quality from the rewards that follow.
+    option held when the round began. There an agent adopts the pulled option on either signal, because a refusal would
+    leave it without an option for a round. It learns the option's quality from the rewards that follow.
     """
 
     optimism: float
@@ -137,8 +137,8 @@ class HoldTheBest(Remembering):
     ones (an upper bound as in Bayes-UCB, Kaufmann, Cappe & Garivier 2012, in a normal approximation).
 
     In `gossip_bandit_v0` it adopts an option only if its posterior mean is then the largest, and if it holds one of a
-    smaller mean than the largest, it pulls the best to adopt it. In `social_bandit_v0` it adopts whatever it pulls, as
-    `IsolatedThompson` does in both.
+    smaller mean than the largest, it pulls the best to adopt it. In `social_bandit_v0` it adopts every option that it
+    pulls, as `IsolatedThompson` does in both.
 
     Args:
         optimism: a, >= 0.
@@ -164,22 +164,22 @@ class HoldTheBest(Remembering):
         return self.own()
 
     def choose(self, belief: Belief, pulls: Ints) -> Ints:
-        """The options to pull, [B, rows], if there is no better one to adopt at once; `pulls` [B, rows, K] are
+        """The options to pull, [B, rows], if there is no better one to adopt immediately; `pulls` [B, rows, K] are
         known."""
         return most_hopeful(belief, self.hope(), self.rng)
 
 
 class CentralisedHoldTheBest(HoldTheBest):
-    """`HoldTheBest` for agents that share a mind: all go by the signals of all, at once and without privacy.
+    """Centralised `HoldTheBest`: all agents use the signals of all, immediately and without privacy.
 
     In `social_bandit_v0`, where they act at the same time, they choose one after another, and the spread of an option
     counts the pulls of it that others have chosen in the round, and the agents that hold it, whose rewards are to come:
 
         s_k^2 = m_k (1 - m_k) / (3 + n_k + pending_k)
 
-    (batches after Desautels, Krause & Burdick 2014). With `signals="shared"` a signal of a round is counted once,
-    whoever saw it, holders count as one, and pending_k is infinite after one pull. A mark of what others are worth, and
-    no rival: it pools.
+    (batches after Desautels, Krause & Burdick 2014). With `signals="shared"` a signal of a round is counted once, for
+    any number of observers, holders count as one, and pending_k is infinite after one pull. A reference for full
+    information. It is centralised, so it has no rank.
 
     Args:
         optimism: a, >= 0.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.envs.core.compiled import COMPILE_FROM, arrays_type, function_of, may_compile
+from taciturn.compiling.compiled import COMPILE_FROM, arrays_type, function_of, may_compile
 from taciturn.envs.recommender.geometry import CONTEXT_BITS, DEPTH
 from taciturn.envs.recommender.sharing import Reader
 from taciturn.policies.families.context_cells import deepest_level, digit_of

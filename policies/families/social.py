@@ -9,9 +9,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from taciturn.channels.replies import unbiased
 from taciturn.envs.core import Array, PublicView
 from taciturn.envs.core.preferences import ReadMessages, join_plan, read_messages
-from taciturn.envs.core.replies import unbiased
 from taciturn.envs.gossip_bandit.rule import GossipRule
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.policies.base import Policy

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
+from taciturn.compiling.compiled import COMPILE_FROM, function_of, may_compile
 from taciturn.envs.core import Array, PublicView
-from taciturn.envs.core.compiled import COMPILE_FROM, function_of, may_compile
 from taciturn.envs.core.preferences import split_plan
 from taciturn.envs.gossip_bandit.world import GossipBandit
 from taciturn.envs.social_bandit.world import SocialBandit

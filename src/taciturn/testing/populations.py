@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 import taciturn
+from taciturn.compiling import compiled
 from taciturn.envs.core import (
     Array,
     ChannelConfig,
@@ -23,7 +24,6 @@ from taciturn.envs.core import (
     Population,
     Replicas,
     Rollout,
-    compiled,
     loops,
 )
 from taciturn.policies import Random

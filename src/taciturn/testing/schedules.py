@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from taciturn.channels.channel import Channel
 from taciturn.envs.core import Array, ChannelConfig, Population, as_policies, begin
-from taciturn.envs.core.channel import Channel
 from taciturn.envs.core.level_choice import COMMUNICATOR
 from taciturn.envs.core.public import has_public_schedule
 from taciturn.privacy.mechanisms import Laplace, Mechanism, TreeAggregation

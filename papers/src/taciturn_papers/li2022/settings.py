@@ -7,7 +7,7 @@ import numpy as np
 
 from taciturn.bench.play import config
 from taciturn.bench.results import Config
-from taciturn.envs.core.graph import Graph, random_graph
+from taciturn.graph import Graph, random_graph
 
 HORIZON = 100_000
 SHORT = 10_000

@@ -163,8 +163,8 @@ def settling(results: Results, setting: Setting) -> Floats:
 def mixing_growth(kind: str, sizes: tuple[int, int] = (65, 257)) -> float:
     """Steps until walks are N^-3-close to uniform (section 3.4.1, by the spectral gap): growth between two sizes over
     that of ln² N."""
-    from taciturn.envs.core.graph import Graph, random_graph
     from taciturn.envs.social_bandit.dissemination import metropolis_hastings
+    from taciturn.graph import Graph, random_graph
 
     def steps(size: int) -> float:
         graph: Graph = random_graph(kind, size, 1)

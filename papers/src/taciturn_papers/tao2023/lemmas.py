@@ -12,9 +12,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taciturn.envs.core.graph import random_graph
 from taciturn.envs.social_bandit.dissemination import metropolis_hastings
 from taciturn.envs.social_bandit.paper import multiplicative_weights, ordered_means
+from taciturn.graph import random_graph
 from taciturn_papers.base import flip_probability
 from taciturn_papers.tao2023.settings import H
 from taciturn_papers.tao2023.share_dynamics import expected_estimate, sigma

@@ -12,8 +12,8 @@ import numpy as np
 from taciturn.bench.play import config
 from taciturn.bench.results import Cell, Config, Group, Results
 from taciturn.bench.statistics import Floats
+from taciturn.compiling.counter_streams import sources_of
 from taciturn.envs.core import Streams
-from taciturn.envs.core.counter_streams import sources_of
 from taciturn.envs.social_bandit.paper import copies_of_paper, ordered_means
 from taciturn_papers.base import bitwise
 

@@ -1,70 +1,20 @@
 """Faults of a channel: agents that are absent, have used up their messages or lie, and messages that are lost or late.
 
-However wrappers are nested, faults act on a message in a fixed order: its sender may be absent (`Churn`), have used up
-its messages (`MessageLimit`) or lie (`Byzantine`); then the channel's mechanism perturbs the message and the accountant
-charges it; then it may be lost (`LossyChannel`) or late (`Stragglers`). Faults of the same class act in the order of
-their `repr`. Each fault draws from a random stream of its own, `fault/<channel>/<class>/<index>`, where the index
-counts the faults of its class before it, so that two runs with the same seed differ only by the fault.
-
-Time is counted in sends of a replica: occasions on which at least one of its agents would send a message if nothing
-went wrong.
+A message's sender may be absent (`Churn`), have used up its messages (`MessageLimit`) or lie (`Byzantine`); then the
+channel's mechanism perturbs the message and the accountant charges it; then it may be lost (`LossyChannel`) or late
+(`Stragglers`). `taciturn.channels.faults` applies them in this order.
 """
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 
-from taciturn.envs.core.seeding import Streams
+from taciturn.channels.faults import Fault, Memory
 from taciturn.privacy.channels import Payload
-from taciturn.validation import Array, NamesUnknown, choice, integer, number, vector
-
-Memory = dict[str, Array]
-
-
-class Fault(metaclass=NamesUnknown):
-    """What a channel asks of a fault. `Faults` keeps its memory of a run.
-
-    Attributes:
-        order: rank among the faults of a channel; lower ones strike first.
-        closed_counts: whether `thin` describes the fault completely.
-        late: whether messages may arrive after they were sent.
-        observes: whether it only reads, where the observers stand, and delivers everything.
-    """
-
-    order: ClassVar[int] = 0
-    closed_counts: ClassVar[bool] = False
-    late: ClassVar[bool] = False
-    observes: ClassVar[bool] = False
-
-    def start(self, shape: tuple[int, int], rng: Generator) -> Memory:
-        """The fault's memory for agents of shape (B, N); every array leads with [B]."""
-        return {}
-
-    def admit(self, who: Array, sending: Array, memory: Memory, rng: Generator) -> Array:
-        """Which of the agents `who` that want to send do send, bool[B, N]; `sending` bool[B] marks the replicas in
-        which anyone does."""
-        return who
-
-    def corrupt(self, x: Array, payload: Payload, memory: Memory, rng: Generator) -> Array:
-        """What is sent in place of `x` [B, N, ...]."""
-        return x
-
-    def liars(self, shape: tuple[int, int], memory: Memory) -> Array | None:
-        """The agents whose messages `corrupt` falsifies, bool of `shape` (B, N); None: nobody's."""
-        return None
-
-    def deliver(self, y: Array, sent: Array, sending: Array, memory: Memory, rng: Generator) -> tuple[Array, Array]:
-        """The agents `sent` bool[B, N] send the messages `y` [B, N, ...]: what arrives, and from which of them,
-        bool[B, N]."""
-        return y, sent
-
-    def thin(self, histogram: Array, rng: Generator) -> Array:
-        """How many of the senders of each value [..., K] get through."""
-        return histogram
+from taciturn.validation import Array, choice, integer, number, vector
 
 
 @dataclass(frozen=True)
@@ -72,7 +22,7 @@ class Churn(Fault):
     """Agents leave and come back. An absent agent sends nothing and is charged nothing.
 
     At a reset all agents are present. Before each send, a present agent leaves with probability `leave` and an absent
-    one comes back with probability `join`, so that in the long run a share join / (join + leave) of the agents is
+    one comes back with probability `join`, so in the long run a share join / (join + leave) of the agents is
     present.
 
     Args:
@@ -102,8 +52,8 @@ class Churn(Fault):
 class MessageLimit(Fault):
     """Limits the messages of each agent in a run; after the last one it is silent and charged nothing.
 
-    A message counts even if it is lost later, but not if its sender was absent. On a channel whose
-    agents ask for answers, it limits how often each may ask.
+    A message counts even if it is lost later, but not if its sender was absent. On a channel with requests, it limits
+    the number of requests of each agent.
 
     Args:
         messages: of each agent, >= 0.
@@ -229,12 +179,12 @@ class Stragglers(Fault):
     """Delivers messages late, or never. Each is perturbed, counted and charged when it is sent.
 
     For each agent, `send` returns the message that arrives now, unchanged since it was sent, and marks the agent as
-    delivered even if it sends nothing now. An agent whose message is still on its way is
-    not marked. At most one message of an agent arrives at a send: if two are due, the one sent later is delivered and
-    the other is lost. A reset loses all messages on their way.
+    delivered even if it sends nothing now. An agent with a message still on its way is not marked. At most one message
+    of an agent arrives at a send: if two are due, the one sent later is delivered and the other is lost. A reset loses
+    all messages on their way.
 
     Args:
-        delays: delays[d] is the probability that a message arrives d sends later (0: at once); with the remaining
+        delays: delays[d] is the probability that a message arrives d sends later (0: immediately); with the remaining
             probability it never arrives.
     """
 
@@ -268,75 +218,3 @@ class Stragglers(Fault):
             messages[:, d][new] = y[new]
         arrives = due[:, 0] & sending[:, None]
         return messages[:, 0].copy(), arrives
-
-
-class Faults:
-    """The faults on a channel in a run.
-
-    Args:
-        kinds: the faults, in any order.
-
-    Attributes:
-        kinds: the faults, in the order in which they strike.
-        memory: what each remembers; empty before the first message.
-    """
-
-    def __init__(self, kinds: tuple[Fault, ...] = ()) -> None:
-        self.kinds = tuple(sorted(kinds, key=lambda fault: (fault.order, repr(fault))))
-        self.memory: list[Memory] = []
-        self.rngs: list[Generator] = []
-        self._shape = (0, 0)
-        self._sending: Array = np.zeros(0, np.bool_)  # the replicas in which anyone wants to send now
-
-    def anew(self) -> "Faults":
-        """The same faults, which remember nothing, with the same sources of random numbers."""
-        made = copy(self)
-        made.memory = []
-        return made
-
-    def draw_from(self, streams: Streams, channel: str) -> None:
-        """Draw from `fault/<channel>/<class>/<index among its class>`."""
-        names = [type(fault).__name__ for fault in self.kinds]
-        self.rngs = [streams[f"fault/{channel}/{name}/{names[:i].count(name)}"] for i, name in enumerate(names)]
-
-    def reset(self, where: Array) -> None:
-        """Begin anew in the replicas that `where` bool[B] marks."""
-        for fault, memory, rng in zip(self.kinds, self.memory, self.rngs, strict=False):
-            fresh = fault.start(self._shape, rng)
-            for key in fresh:
-                memory[key][where] = fresh[key][where]
-
-    def strike(self, x: Array, who: Array, payload: Payload) -> tuple[Array, Array, Array | None]:
-        """What becomes of the messages x [B, N, ...] of the agents `who` bool[B, N] before they are sent.
-
-        Returns:
-            (the messages; who sends them, bool[B, N]; who lies, bool[B, N] or None: nobody)
-        """
-        self._shape, self._sending = (x.shape[0], x.shape[1]), np.asarray(who.any(1))
-        if not self.memory:
-            self.memory = [fault.start(self._shape, rng) for fault, rng in zip(self.kinds, self.rngs, strict=True)]
-        lying: Array | None = None
-        for fault, memory, rng in zip(self.kinds, self.memory, self.rngs, strict=True):
-            who = fault.admit(who, self._sending, memory, rng)
-            x = fault.corrupt(x, payload, memory, rng)
-            liars = fault.liars(self._shape, memory)
-            lying = lying if liars is None else liars if lying is None else lying | liars
-        return x, who, lying
-
-    def deliver(self, y: Array, sent: Array, observing: tuple[bool, ...] = (False, True)) -> tuple[Array, Array]:
-        """What arrives of the messages y [B, N, ...] of the agents `sent`, and from whom, bool[B, N].
-
-        observing: whether the faults act that only observe, and those that do not.
-        """
-        for fault, memory, rng in zip(self.kinds, self.memory, self.rngs, strict=True):
-            if fault.observes in observing:
-                y, sent = fault.deliver(y, sent, self._sending, memory, rng)
-        return y, sent
-
-    def show(self, read: Array, released: Array, senders: int) -> Array:
-        """Let observers read one message [B, ...] of all senders together, where it is released, bool[B]; returns it as
-        a message of each sender, [B, N, ...]."""
-        shown = np.broadcast_to(read[:, None], (len(read), senders, *read.shape[1:]))
-        if self.kinds:
-            self.deliver(shown, np.broadcast_to(released[:, None], shown.shape[:2]), (True,))
-        return shown

@@ -1,4 +1,4 @@
-"""The types by which compiled functions know tables (`taciturn.envs.core.tables`); importing this module imports Numba.
+"""The types by which compiled functions know tables (`taciturn.compiling.tables`); importing this module imports Numba.
 
 `arrays.preference` becomes a load of an address from a local copy of the table.
 """
@@ -16,7 +16,7 @@ from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, mod
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
-from taciturn.envs.core.tables import WORD, Arrays, Layout, Named, Number, places, size_of
+from taciturn.compiling.tables import WORD, Arrays, Layout, Named, Number, places, size_of
 
 LONG = ir.IntType(64)
 NONE = ir.Constant(LONG, 0)
@@ -202,7 +202,7 @@ def unpacker(layout: Named) -> Any:
 
 @intrinsic
 def own(typing: Any, arrays: Any, i: Any) -> Any:
-    """See `taciturn.envs.core.compiled.own`."""
+    """See `taciturn.compiling.compiled.own`."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         part = cgutils.create_struct_proxy(arrays)(context, builder, value=values[0])
@@ -250,7 +250,7 @@ def visible_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str
 
 @intrinsic
 def wide(typing: Any, a: Any, b: Any) -> Any:
-    """See `taciturn.envs.core.counter_streams.wide`."""
+    """See `taciturn.compiling.counter_streams.wide`."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         long = ir.IntType(128)
@@ -264,7 +264,7 @@ def wide(typing: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def plus(typing: Any, a: Any, b: Any) -> Any:
-    """See `taciturn.envs.core.counter_streams.plus`."""
+    """See `taciturn.compiling.counter_streams.plus`."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return builder.add(
@@ -276,7 +276,7 @@ def plus(typing: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def take(typing: Any, rows: Any, i: Any) -> Any:
-    """See `taciturn.envs.core.compiled.take`."""
+    """See `taciturn.compiling.compiled.take`."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         getter = context.get_function(operator.getitem, rows.dtype(rows, types.int64))

@@ -16,8 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
+from taciturn.compiling.tables import Table
 from taciturn.current_folder import numba
-from taciturn.envs.core.tables import Table
 from taciturn.validation import Array
 
 # (where the result goes, where an error goes, the address of a table) -> status; the GIL is released.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.charging import admit, charge, charge_drawn, loss
+from taciturn.channels.charging import admit, charge, charge_drawn, loss
 from taciturn.privacy.mechanisms import NoPrivacy
 from taciturn.validation import Array
 

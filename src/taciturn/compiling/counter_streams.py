@@ -3,7 +3,7 @@ thread.
 
 The generator is Philox4x64-10 (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), whose
 n-th block of four words is a function of n and a key; NumPy's `Philox` gives the same words. The functions here are
-compiled as part of a world, and run uncompiled too, except that `taciturn.envs.core.compiled` replaces `wide` and
+compiled as part of a world, and run uncompiled too, except that `taciturn.compiling.compiled` replaces `wide` and
 `plus` by machine instructions.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.seeding import spawned
+from taciturn.seeding import spawned
 from taciturn.validation import Array
 
 KEY, REPLICA, BLOCK, PLACE, WORDS, SIZE = (

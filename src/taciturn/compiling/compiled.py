@@ -21,10 +21,9 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
+from taciturn.compiling import counter_streams, kernels
+from taciturn.compiling.tables import layout_of
 from taciturn.current_folder import numba
-from taciturn.envs.core import counter_streams, kernels
-from taciturn.envs.core.fields import unseen
-from taciturn.envs.core.tables import layout_of
 from taciturn.validation import Array, Bools, Floats, Ints
 
 # Turns of a replica that a world plays uncompiled first: a tenth or more of the time that compiling takes. Code that is
@@ -52,7 +51,7 @@ reset = act = receive = visible = public = observe = fill_info = function = answ
 
 
 def unpack(table: Any) -> Any:
-    """What a loop is given: when compiled, by the address of a table (`taciturn.envs.core.tables`)."""
+    """What a loop is given: when compiled, by the address of a table (`taciturn.compiling.tables`)."""
     return table
 
 
@@ -251,7 +250,7 @@ def callee(function: Any, machine: Mapping[str, Any], counting: bool, made: dict
         return machine[function.__name__]
     if "compiled_as" in vars(function):
         maker, *arguments = function.compiled_as
-        return getattr(import_module("taciturn.envs.core.typing_tables"), maker)(*arguments)
+        return getattr(import_module("taciturn.compiling.typing_tables"), maker)(*arguments)
     text = described(function, {}, {})
     if text not in made:
         extending = import_module("numba.extending")
@@ -297,7 +296,7 @@ def compiled(loop: Any, functions: Mapping[str, Any], given: Any, world: str = "
 def built(text: str, loop: Any, functions: Mapping[str, Any], layout: Any) -> kernels.Kernel:
     """Compile a loop; `text` describes it."""
     numba()
-    types = import_module("taciturn.envs.core.typing_tables")
+    types = import_module("taciturn.compiling.typing_tables")
     machine = {name: getattr(types, name) for name in ("own", "take", "keep", "wide", "plus")}
     machine["unpack"] = types.unpacker(layout)
 
@@ -334,7 +333,10 @@ class Seen(SimpleNamespace):
     """What an agent may observe."""
 
     def __getattr__(self, name: str) -> Any:
-        raise unseen(name)
+        raise AttributeError(
+            f"field {name!r} of the State must be declared as own, received or public (taciturn.envs.core.fields) to "
+            "be observed; agents observe their own entries, received messages, and public fields"
+        )
 
 
 @cache

@@ -216,6 +216,8 @@ def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytes
     monkeypatch.setattr("taciturn.cli.run.BLOCK", 2)
     blocks = json.loads(run(*words.split(), "--json")[1])["metrics"]["regret"]["values"]
     assert len(blocks) == len(set(blocks)) == 4
+    other = json.loads(run(*words.split(), "--seed", "2", "--json")[1])["metrics"]["regret"]["values"]
+    assert not set(blocks) & set(other)
 
 
 def test_a_broken_claim_fails_the_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -726,6 +728,21 @@ def test_audit_of_a_true_claim(run: Run, tmp_path: Path) -> None:
     assert 0.7 < found["certified"] <= 1 == found["claimed"]
     assert (tmp_path / "audit.png").stat().st_size > 1000
     assert "consistent" in run(*words)[1]
+
+
+@pytest.mark.parametrize("plot", [["--plot=~/audit.png"], ["--plot", "~/audit.png"]])
+def test_figures_are_drawn_at_home_and_in_notebooks(
+    run: Run, plot: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shells leave --plot=~/... as it is, and a notebook names a backend that may not be installed."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MPLBACKEND", "module://no_such_backend")
+    code, _, err = run("audit", "BitwiseRandomizedResponse:1", "--trials", "1000", *plot)
+    assert (code, err) == (0, "")
+    assert os.environ["MPLBACKEND"] == "agg"  # which matplotlib reads as it is imported, in workers too
+    assert [file.name for file in tmp_path.iterdir()] == ["home"]
+    assert (tmp_path / "home/audit.png").exists()
 
 
 def test_audit_of_an_environment(run: Run) -> None:

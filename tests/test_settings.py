@@ -184,12 +184,16 @@ def test_a_mistaken_file_is_named_with_its_key(text: str, said: str, tmp_path: P
         train("round_stopping", out=out, **SHORT | {"algorithm": algorithm}, file=file)
     assert "\n" not in str(error.value)
     assert not out.exists()
+    file.write_bytes(b"# \xe9")
+    with pytest.raises(ValueError, match=r"mine\.yml must be a YAML file of settings: .* invalid continuation byte"):
+        train("round_stopping", out=out, **SHORT, file=file)
     with pytest.raises(ValueError, match=r"nowhere\.yml must be a YAML file of settings: .* No such file"):
         train("round_stopping", out=out, **SHORT, file=tmp_path / "nowhere.yml")
 
 
 def test_the_command_line_takes_a_file(tmp_path: Path, command: Any) -> None:
-    (tmp_path / "mine.yml").write_text("PPO: {settings: {gamma: 9e-1}}")
+    # PowerShell writes UTF-16.
+    (tmp_path / "mine.yml").write_text("PPO: {settings: {gamma: 9e-1}}", encoding="utf-16")
     words = [
         "--algorithm",
         "PPO",

@@ -947,6 +947,14 @@ def test_a_training_takes_the_steps_that_were_asked_for(run: Run) -> None:
         assert json.loads(kept.read("data"))["num_timesteps"] == 304  # 19 steps of each of 16 replicas
 
 
+def test_a_training_says_that_it_took_more_steps(run: Run) -> None:
+    small = [part for one in ("num_envs=2", "turns=4", "epochs=1") for part in ("--set", f"policy.{one}")]
+    told = run("train", "round_stopping", "--steps", "3", "--out", "short", "--set", "horizon=5", *small)[1]
+    taken = int(Path("short/evaluations.csv").read_text(encoding="utf-8").splitlines()[-1].split(",")[0])
+    assert taken > 3
+    assert f"\n{taken:,} steps in place of 3: a training takes whole rollouts or generations\n" in told
+
+
 def test_a_module_may_be_named_like_a_policy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("voter.py").write_text("from taciturn.policies import Voter as Class\n", encoding="utf-8")
     monkeypatch.syspath_prepend(".")

@@ -92,5 +92,9 @@ def train(
         )
         raise
     name = out if is_folder(str(out)) else f"./{out}"  # beside a policy of that name
-    print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
+    evaluated = (out / "evaluations.csv").read_text(encoding="utf-8")
+    print(evaluated, end="")
+    taken = evaluated.splitlines()[-1].partition(",")[0]
+    if steps is not None and taken.isdecimal() and int(taken) > steps:
+        print(f"{int(taken):,} steps in place of {steps:,}: a training takes whole rollouts or generations")
     print(f"trained: {out} (taciturn run {env} --policy {name})")

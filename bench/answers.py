@@ -3,15 +3,15 @@
 import math
 from collections.abc import Iterable, Sequence
 
+from taciturn.bench.questions import compared
 from taciturn.bench.results import Group, Results
-from taciturn.bench.scores import NO, OPEN, YES, Board, boards, learning, standing, trained
+from taciturn.bench.scores import NO, OPEN, YES, Board, boards, standing
+from taciturn.bench.statistics import Estimate
 from taciturn.bench.tables import listed, number
 from taciturn.bench.tasks import (
     BUDGETS,
-    LEARNED,
     LISTENS,
     NO_BUDGET_LIMIT,
-    PAPER,
     PROTECTED,
     STANDARD,
     shares,
@@ -19,15 +19,12 @@ from taciturn.bench.tasks import (
     world_title,
 )
 
-WITHIN = 0.05
-"""The share of the best score that an agent may lack to be as good."""
-
 
 def answers(results: Results) -> list[str]:
-    """Who is best at the strictest total, where it pays to be together, who needs few messages, and where learning
+    """Who is best at the strictest total, where it pays to be together, what messages are worth, and where learning
     wins; of full runs."""
     some = boards(results)
-    return [text for text in (best(some), pays(some), cheapest(some), learns(results)) if text]
+    return [text for text in (best(some), pays(some), fronts(some), learns(results)) if text]
 
 
 def best(some: Sequence[Board]) -> str:
@@ -109,7 +106,12 @@ def first(known: dict[int, bool]) -> int | None:
 def sized(some: Iterable[Board]) -> list[Board]:
     """The boards of standard tasks, and of held-out ones in which nothing but the number of agents differs."""
     counts = {"num_agents", "num_clients"}
-    return [one for one in some if not one.task.held_out or (set(one.task.variant.params) <= counts and only_size(one))]
+    return [
+        one
+        for one in some
+        if not one.task.control
+        and (not one.task.held_out or (set(one.task.variant.params) <= counts and only_size(one)))
+    ]
 
 
 def only_size(board: Board) -> bool:
@@ -118,28 +120,33 @@ def only_size(board: Board) -> bool:
     return bool(variant.params) and not variant.faults and not variant.strangers and variant.others is None
 
 
-def cheapest(some: Sequence[Board]) -> str:
-    """Of the agents within `WITHIN` of the best score of a standard task, those with the fewest messages that anybody
-    listens to, where it pays to be together."""
-    result, whole = list[str](), 0
+def fronts(some: Sequence[Board]) -> str:
+    """In each standard task the agents that nobody beats with as few messages, where it pays to be together."""
+    result = list[str]()
     for board in standard(standing(some)):
         winner = board.best()
         evaluated = None if winner is None else board.evaluated(winner)
         if not shares(board.task.env) or evaluated is None or not evaluated.low > 0:
             continue
-        scores = [(one, score.value) for one in board.ranked() if (score := board.score(one)) is not None]
-        top = max(reached for _, reached in scores)
-        near = [(messages_of(board, one), one, reached) for one, reached in scores if reached >= (1 - WITHIN) * top]
-        known = [(count, one, reached) for count, one, reached in near if count is not None]
-        if known:
-            count, least, reached = min(known, key=lambda one: one[0])
-            agents, unit = size_of(board.task)
-            sent = f"{number(round(count))} of {agents} {unit}"
-            result.append(f"{short(board, least)} in {world_title(board.task.env)} ({sent})")
-            whole += reached == top
-    question = f"Who needs the fewest messages within {WITHIN:.0%} of the best?"
-    same = "Always the best itself" if whole == len(result) > 1 else "Without privacy"
-    return f"{question} {same}: {listed(result)}, in messages of a run without privacy." if result else ""
+        agents, unit = size_of(board.task)
+        texts = [f"{score:.2f} for {number(round(count))} ({name})" for count, score, name in front(board)]
+        result.append(f"in {world_title(board.task.env)} with {agents} {unit} {', '.join(texts)}")
+    return sentence("Which score can be had for how many messages in a run, without privacy?", result)
+
+
+def front(board: Board) -> list[tuple[float, float, str]]:
+    """The messages, scores and names of the agents that no other one beats with as few messages, fewest first; of
+    those with a score of at least 0."""
+    known = [
+        (count, round(score.value, 2) + 0.0, short(board, one))
+        for one in board.ranked()
+        if (score := board.score(one)) is not None and (count := messages_of(board, one)) is not None
+    ]
+    result = list[tuple[float, float, str]]()
+    for count, score, name in sorted(known, key=lambda one: (one[0], -one[1])):
+        if score >= 0 and all(score > one[1] for one in result):
+            result.append((count, score, name))
+    return result
 
 
 def messages_of(board: Board, group: Group) -> float | None:
@@ -152,29 +159,26 @@ def messages_of(board: Board, group: Group) -> float | None:
 
 
 def learns(results: Results) -> str:
-    """In which worlds the best learner beats every algorithm of the world's paper."""
-    by_word, behind, weak = dict[str, list[str]](), list[str](), list[str]()
-    words = learning(results)[1]
-    for board in standard(standing(boards(results))):
-        learner, paper = board.best(*LEARNED), board.best(PAPER)
-        if board.task.id not in words or learner is None:
-            continue
-        world, word = world_title(board.task.env), words[board.task.id][PAPER]
-        by_word.setdefault(word, []).append(world)
-        reached, published = board.score(learner), None if paper is None else board.score(paper)
-        if word == OPEN and reached is not None and published is not None and reached.value < published.value:
-            behind.append(world)
-        if word == YES and reached is not None and not reached.low > 0:
-            weak.append(world)
-    runs = {one.seeds.size for board in boards(results) for one in board.ranked() if trained(one)}
-    there = "there" if weak == by_word.get(YES) else f"in {listed(weak)}"
-    alone = f", though {there} it is not shown to beat an agent alone" if weak else ""
-    where = "there" if behind == by_word.get(OPEN) else f"in {listed(behind)}"
-    worse = f" (on average it is worse {where})" if behind else ""
-    won = f"yes in {listed(by_word[YES])}{alone}" if YES in by_word else "nowhere"
-    lost = [f"no in {listed(by_word[NO])}"] if NO in by_word else []
-    left = [f"{min(runs)} trainings do not decide it in {listed(by_word[OPEN])}{worse}"] if OPEN in by_word else []
-    return sentence("Does learning beat the papers' algorithms?", [won, *lost, *left] if by_word else [])
+    """In which environments the best learner beats the paper's best algorithm: how many trainings, by how much, and the
+    answer."""
+    parts: dict[str, list[str]] = {YES: [], NO: [], OPEN: []}
+    for board, one, word in compared(results).values():
+        lead = one.lead
+        bounds = "" if math.isnan(lead.low) else f" [{abs_text(lead)}]"
+        rival = short(board, one.rival)
+        effect = f"{one.counted} than {rival}, by {abs(lead.value):.2f}{bounds}"
+        parts[word].append(f"{world_title(board.task.env)} ({effect})")
+    names = {YES: "yes in", NO: "no in", OPEN: "not decided in"}
+    return sentence(
+        "Does learning beat the papers' algorithms?",
+        [f"{names[word]} {listed(some)}" for word, some in parts.items() if some],
+    )
+
+
+def abs_text(lead: Estimate) -> str:
+    """The interval of a lead, or of how far one lags behind."""
+    low, high = (lead.low, lead.high) if lead.value >= 0 else (-lead.high, -lead.low)
+    return f"{low:.2f}, {high:.2f}"
 
 
 def sentence(question: str, parts: Sequence[str]) -> str:
@@ -184,8 +188,8 @@ def sentence(question: str, parts: Sequence[str]) -> str:
 
 
 def standard(some: Iterable[Board]) -> list[Board]:
-    """Those in standard size that have a scale."""
-    return [one for one in some if one.task.name == STANDARD and one.scale is not None]
+    """Those in standard size that have a scale and something to win."""
+    return [one for one in some if one.task.name == STANDARD and one.scale is not None and not one.task.control]
 
 
 def short(board: Board, group: Group) -> str:

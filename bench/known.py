@@ -5,11 +5,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from taciturn.bench.questions import compared
 from taciturn.bench.results import Results
-from taciturn.bench.scores import boards, learning, standing
+from taciturn.bench.scores import boards, standing
 from taciturn.bench.study import Table
 from taciturn.bench.tables import NONE
-from taciturn.bench.tasks import NO_BUDGET_LIMIT, PAPER, STANDARD, TASKS, world_title
+from taciturn.bench.tasks import NO_BUDGET_LIMIT, STANDARD, TASKS, world_title
 
 FILE = "known.json"
 BUDGETS: tuple[float | str, ...] = (NO_BUDGET_LIMIT, 1.0)
@@ -18,7 +19,7 @@ BUDGETS: tuple[float | str, ...] = (NO_BUDGET_LIMIT, 1.0)
 def summary(results: Results) -> str:
     """The text of the file: of each world the best agents of its standard task at `BUDGETS`, with their scores, and
     whether learning beats the papers' algorithms."""
-    some, (_, words) = boards(results), learning(results)
+    some, answers = boards(results), compared(results)
     found: dict[str, Any] = {}
     for budget in BUDGETS:
         for board in standing(some, budget):
@@ -28,7 +29,9 @@ def summary(results: Results) -> str:
                 one = found.setdefault(board.task.plain, {"best": {}, "learning": NONE})
                 one["best"][str(budget)] = [board.label(best).partition(" (")[0], round(score.value, 2)]
     for plain, one in found.items():
-        one["learning"] = words.get(plain, {}).get(PAPER, NONE)
+        one["learning"] = (
+            answers[env][2] if (env := next(t.env for t in TASKS.values() if t.plain == plain)) in answers else NONE
+        )
     return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 

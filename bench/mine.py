@@ -1,13 +1,13 @@
-"""One's own agents beside the kept full runs of the study `agents`: their scores, their ranks, and whom they beat."""
+"""One's own agents beside the kept full runs of the study `agents`: their scores, their ranks, and their leads."""
 
 from pathlib import Path
 
 from taciturn.bench.results import Group, Results
-from taciturn.bench.scores import Board, at_budget, beats, boards, score_text, task_name
+from taciturn.bench.scores import LEAD, Board, at_budget, boards, lead, score_text, task_name
 from taciturn.bench.study import Table
 from taciturn.bench.submission import Submission, merged, unpacked
 from taciturn.bench.tables import NONE
-from taciturn.bench.tasks import CLASSIC, PAPER, YOURS, covered, world_title
+from taciturn.bench.tasks import YOURS, covered, world_title
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -28,26 +28,24 @@ def tables(results: Results, agent: str) -> list[Table]:
         )
         if one is None:
             continue
-        ranked, verdicts, task = board.ranked(), beats(board), board.task
+        ranked, task = board.ranked(), board.task
         if not task.held_out:
             others = [other for other in ranked if other.config["kind"] != YOURS]
             best = f"{short(board, others[0])} {others[0].config['policy']}" if others else NONE
             place = ranked.index(one) + 1 if one in ranked else None
             rank = NONE if place is None or not others else f"{place} of {len(ranked)}".replace(" ", NO_BREAK)
-            words = [verdicts.get((id(one), kind), NONE) for kind in (CLASSIC, PAPER)]
-            rows.append(
-                (f"{task_name(task)}{at_budget(task.budget)}", score_text(board.score(one)), rank, *words, best)
-            )
+            name = f"{task_name(task)}{at_budget(task.budget)}"
+            rows.append((name, score_text(board.score(one)), rank, score_text(lead(board, one)), best))
         elif board.scale is not None and not task.control:
             some = held.setdefault(world_title(task.env), [])
             some.append((float(short(board, one)), task.name, ranked[:1] == [one]))
     note = (
-        "Scores are 0 for the best non-communicating agent and 1 for one with full information. Beats: every "
-        "textbook baseline, every algorithm of the world's paper; the words of a task hold together at 95%. "
+        "Scores are 0 for the best non-communicating agent and 1 for one with full information. Lead: the "
+        "score minus that of the paper's best algorithm, with a 95% interval. "
         f"{covered(one.task.env for one in boards(results))}"
     )
-    columns = ("task", "score", "rank", "beats classics", "beats papers", "best of the others")
-    found = [Table(f"{agent}, beside the stored results", columns, rows, note, words=frozenset({0, 3, 4, 5}))]
+    columns = ("task", "score", "rank", LEAD, "best of the others")
+    found = [Table(f"{agent}, beside the stored results", columns, rows, note, words=frozenset({0, 4}))]
     lines = []
     for world, some in held.items():
         least, most = (f"{score:.2f} {name}" for score, name, _ in (min(some), max(some)))

@@ -13,7 +13,18 @@ import numpy as np
 from taciturn.bench import statistics
 from taciturn.bench.results import Group, Results
 from taciturn.bench.statistics import Estimate, Floats
-from taciturn.bench.tasks import FULL_INFORMATION, NO_COMMUNICATION, REFERENCES, TASKS, Task, budgets_of, sign
+from taciturn.bench.tasks import (
+    BENCHMARKS,
+    FULL_INFORMATION,
+    NO_COMMUNICATION,
+    REFERENCES,
+    STANDARD,
+    TASKS,
+    Task,
+    budgets_of,
+    sign,
+)
+from taciturn.bench.tasks.benchmark import Reference as Spec
 from taciturn.validation import Array
 
 FILE = "references.json"
@@ -119,15 +130,37 @@ def reference_of(groups: Iterable[Group], metrics: Iterable[str]) -> Reference |
     return None
 
 
+def reference_for(task: Task, kind: str) -> Spec | None:
+    """The policy that marks this end of a task's scale: that of its variant, or of its environment."""
+    name = kind.replace(" ", "_")
+    result: Spec | None = getattr(task.variant, name) or getattr(BENCHMARKS[task.env], name)
+    return result
+
+
+def same_runs(task: Task, kind: str) -> list[str]:
+    """The name of the task whose runs of a reference are those of this one, so that it need not play again: messages
+    are nothing to it, and one agent is on its own however many there are elsewhere. Empty if there is none."""
+    reference, variant = reference_for(task, kind), task.variant
+    if reference is None or getattr(variant, kind.replace(" ", "_")) is not None:
+        return []
+    if variant.faults:
+        return [task.size]
+    return [STANDARD] if variant.params and variant.params.keys() <= reference.world.keys() else []
+
+
 def scales_in(results: Results) -> dict[str, Scale]:
     """The scales of the tasks whose marks were played, by the tasks' ids without a total."""
     found: dict[str, Scale] = {}
     for task in TASKS.values():
         if task.plain in found:
             continue
-        # Messages are nothing to the marks, so what becomes of them changes nothing.
-        metrics = [task.metric, *([task._replace(name=task.size).metric] if task.variant.faults else [])]
-        references = [reference_of(results.select(env=task.env, kind=kind), metrics) for kind in REFERENCES]
+        references = [
+            reference_of(
+                results.select(env=task.env, kind=kind),
+                [task.metric, *(task._replace(name=name).metric for name in same_runs(task, kind))],
+            )
+            for kind in REFERENCES
+        ]
         if references[0] is not None and references[1] is not None:
             found[task.plain] = Scale(references[0], references[1])
     return found

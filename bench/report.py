@@ -38,7 +38,7 @@ PAGE = """<!DOCTYPE html>
 <body>
 <header>
 <h1>taciturn {version}: benchmark</h1>
-<p>Agents that learn together without telling each other what they know. {about}</p>
+<p>Multi-agent environments for collaborative learning under differential privacy. {about}</p>
 {warning}
 </header>
 <main>
@@ -188,7 +188,8 @@ def print_summary(store: Store, studies: Sequence[Study], console: Console | Non
         if len(results) and store.manifest()["quick"]:
             print_known(study, results, console)
         elif len(results):
-            print_table(tables_of(study, results)[0], console)
+            for table in tables_of(study, results)[:1]:
+                print_table(table, console)
     others = [study for study in studies if not study.headline]
     if others:
         print_table(overview(store, others), console)

@@ -142,7 +142,7 @@ def trainings(results: Results) -> Table:
 def plain_ppo(results: Results) -> Table:
     """Whether plain PPO earns more than random play in the task that it was trained for, in return and in the
     measure."""
-    asked: dict[Any, list[Match]] = {}
+    asked: dict[Any, Match] = {}
     some = [board for board in standing(boards(results)) if board.task.name == "standard"]
     pairs = {}
     for board in some:
@@ -150,7 +150,7 @@ def plain_ppo(results: Results) -> Table:
         if groups[0] is not None and groups[1] is not None:
             pairs[board.task.id] = groups
             for metric in ("return", board.task.metric):
-                asked[board.task.id, metric] = [match(groups[0], groups[1], metric)]
+                asked[board.task.id, metric] = match(groups[0], groups[1], metric)
     verdicts, rows = words(asked), []
     for board in some:
         if board.task.id in pairs:

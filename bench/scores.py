@@ -25,8 +25,6 @@ from taciturn.bench.study import CENTRALISED, Table, centralised, declares
 from taciturn.bench.tables import NONE, interval, listed, mean_text, number
 from taciturn.bench.tasks import (
     BENCHMARKS,
-    CLASSIC,
-    DESIGNED,
     EPSILON,
     KINDS,
     LEARNED,
@@ -37,13 +35,13 @@ from taciturn.bench.tasks import (
     RANDOM,
     REFERENCES,
     SILENCED,
-    TASK_AGENT,
     TASKS,
     YOURS,
     Task,
     budgets_of,
     first_of,
     sign,
+    world_title,
 )
 from taciturn.bench.tasks.benchmark import PLAIN_PPO
 from taciturn.registry import own_policies, policy_class
@@ -55,6 +53,14 @@ FREE, UNDER = "All agents of each task", "All agents under privacy budgets"
 LEVEL = 0.05
 YES, NO, OPEN = "yes", "no", "undecided"
 UNCHECKED = " (not checked for pooling)"
+LEAD = "lead over the paper's best"
+"""The column of the difference in score from the best of the paper's algorithms."""
+FAILS = -1.0
+"""A single run whose score is below this fails: it loses more than full information could gain."""
+SATURATED = 0.97
+"""An agent with this score is as good as full information, and a task that has one ranks nobody."""
+WANTED_WIDTH = 0.03
+"""Of half the interval of a score in a standard task."""
 AROUND = 2
 """How many agents `near` shows above and below one of the user's."""
 
@@ -223,6 +229,12 @@ def score_text(score: Estimate | None) -> str:
     return f"{score.value + 0.0:.2f}{bounds}"
 
 
+def half_width(score: Estimate | None) -> float:
+    """Half the width of an interval; infinite if there is none, or no end to it."""
+    wide = math.nan if score is None else (score.high - score.low) / 2
+    return wide if math.isfinite(wide) else math.inf
+
+
 def task_name(task: Task) -> str:
     """Such as "GossipBandit-v0/standard"."""
     return task.plain.partition("/")[2] + " (control)" * task.control
@@ -232,11 +244,13 @@ def who_is_best(results: Results) -> Table:
     """The marks of each standard task, and the best agent at each total."""
     some, rows = boards(results), []
     for board in standing(some):
+        if board.task.control:
+            continue
         texts = []
         for budget in budgets_of(board.task.env):
             there = next((one for one in standing(some, budget) if one.task.plain == board.task.plain), None)
             best = there and there.best()
-            texts.append(NONE if not there or not best else f"{score_text(there.evaluated(best))} {there.label(best)}")
+            texts.append(NONE if not there or not best else best_text(there, best))
         references = (
             [NONE] * 2
             if board.scale is None
@@ -244,7 +258,9 @@ def who_is_best(results: Results) -> Table:
         )
         texts += [NONE] * (4 - len(texts))
         rows.append((task_name(board.task), board.task.measure, *references, *texts, board.task.covers or NONE))
-    more = sorted({f"`{benchmark.measure}`" for benchmark in BENCHMARKS.values() if benchmark.higher})
+    shown = [board.task.env for board in standing(some) if not board.task.control]
+    more = sorted({f"`{BENCHMARKS[env].measure}`" for env in shown if BENCHMARKS[env].higher})
+    left = {f"{world_title(env)} ({one.control})": None for env, one in BENCHMARKS.items() if one.control}
     columns = (
         "task", "measure", "no communication (0)", "full information (1)", "best, no privacy",
         "budget 10", "budget 3", "budget 1", "what the budget covers",
@@ -253,10 +269,19 @@ def who_is_best(results: Results) -> Table:
         "Scores are 0 for the best non-communicating agent, and 1 for one with full information, without "
         "privacy. Each best agent is chosen by the runs of one half of the seeds and judged by those of the other; if "
         "both halves choose the same, each judges the other's choice, and all seeds count. "
-        "Brackets are 95% intervals. A total is what an agent may spend over its whole run. "
-        f"Of {listed(more)} more is better, of the other measures less."
+        "Brackets are 95% intervals. A budget is what an agent may spend over its whole run. "
+        f"Saturated: the best agent has {SATURATED:g} or more, so that the task no longer tells agents apart. "
+        f"{f'Of {listed(more)} more is better, of the other measures less. ' if more else ''}"
+        f"Left out as controls: {listed(list(left))}."
     )
     return Table("Who is best", columns, rows, note, words=frozenset(range(9)))
+
+
+def best_text(board: Board, best: Group) -> str:
+    """The score and the name of the best agent, and whether the task still tells agents apart."""
+    score = board.evaluated(best)
+    full = score is not None and score.value >= SATURATED
+    return f"{score_text(score)} {board.label(best)}{' (saturated)' * full}"
 
 
 def by_information(results: Results) -> Table:
@@ -295,23 +320,9 @@ def match(one: Group, other: Group, metric: str) -> Match:
     return Match(statistics.p_value(x, y), float((x - y).mean()) > 0)
 
 
-def of_all(matches: Iterable[Match]) -> Match:
-    """Whether an agent is better than each of the others, or worse than one of them: it is as sure to be better than
-    all as than the one that is hardest to beat, and to be worse than one as the clearest of them says, which Bonferroni
-    corrects for having been picked."""
-    some = [one for one in matches if not math.isnan(one.p)]
-    if not some:
-        return Match(math.nan, False)
-    if all(one.better for one in some):
-        return Match(max(one.p for one in some), True)
-    return Match(min(1.0, len(some) * min(one.p for one in some if not one.better)), False)
-
-
-def words(questions: Mapping[Any, list[Match]], candidates: int = 1) -> dict[Any, str]:
-    """The answers to several questions, which hold together at 95% (Holm 1979): whether an agent is shown to be better
-    than each of the others ("yes"), or worse than one ("no"). The agent may have been picked among so many."""
-    asked = {key: of_all(some) for key, some in questions.items()}
-    adjusted = statistics.holm(np.minimum(1.0, [candidates * one.p for one in asked.values()]))
+def words(asked: Mapping[Any, Match]) -> dict[Any, str]:
+    """The answers to several questions, which hold together at 95% (Holm 1979): better ("yes"), or worse ("no")."""
+    adjusted = statistics.holm([one.p for one in asked.values()])
     verdicts = {True: YES, False: NO}
     return {
         key: NONE if math.isnan(p) else verdicts[one.better] if p < LEVEL else OPEN
@@ -319,79 +330,32 @@ def words(questions: Mapping[Any, list[Match]], candidates: int = 1) -> dict[Any
     }
 
 
-def against(board: Board, agent: Group, kind: str) -> list[Match]:
-    """An agent's matches with all of a kind but itself."""
-    others = [one for one in board.ranked() if one.config["kind"] == kind and one is not agent]
-    return [match(agent, other, board.task.metric) for other in others]
-
-
-def learning(results: Results) -> tuple[Table, dict[str, dict[str, str]]]:
-    """Whether the best learner of each world beats all of each kind of designed agents, in its standard tasks and in
-    how many held-out ones; as a table, and as words by standard task and kind."""
-    some = [board for board in boards(results) if board.task.budget == NO_BUDGET_LIMIT]
-    asked: dict[Any, dict[Any, list[Match]]] = {}
-    chosen, candidates = {}, 1
-    for board in some:
-        first = next(one for one in some if one.task.env == board.task.env)
-        learner = first.best(*LEARNED)
-        candidates = max(candidates, sum(map(trained, board.ranked())))
-        if learner is not None and learner in board.groups:
-            chosen[board.task.id] = learner
-            for kind in DESIGNED:
-                if result := against(board, learner, kind):
-                    asked.setdefault((kind, board.task.held_out), {})[board.task.id, kind] = result
-    verdicts = {key: one for family in asked.values() for key, one in words(family, candidates).items()}
-    rows, standard = [], dict[str, dict[str, str]]()
-    for board in standing(some):
-        if board.task.id not in chosen:
-            continue
-        learner = chosen[board.task.id]
-        held = [one.task.id for one in some if one.task.held_out and one.task.env == board.task.env]
-        cells, standard[board.task.id] = [], {}
-        for kind in DESIGNED:
-            standard[board.task.id][kind] = verdicts.get((board.task.id, kind), NONE)
-            wins = [verdicts[id_, kind] for id_ in held if (id_, kind) in verdicts]
-            more = (
-                f" ({wins.count(YES)} of {len(wins)})"
-                if wins and board.task.size == board.task.name == "standard"
-                else ""
-            )
-            cells.append(standard[board.task.id][kind] + more)
-        rows.append(
-            (
-                task_name(board.task),
-                f"{board.label(learner)} ({learner.config['kind']})",
-                score_text(board.score(learner)),
-                *cells,
-            )
-        )
-    note = (
-        "The learner that is best in a world's standard task, which alone it has trained in. Yes: more than half of "
-        "its trainings are better than each of them on the same instances; no: more than half are worse than one of "
-        f"them (sign test, corrected for the choice among {candidates} learners). The words of a column hold together "
-        "at 95%, and so do those behind its brackets: in how many held-out tasks (Holm 1979). The intervals of scores "
-        "allow for trainings that fail and that ten do not show."
-    )
-    columns = ("task", "learner", "score", *(f"beats every {kind} agent" for kind in DESIGNED))
-    return Table("Does learning win?", columns, rows, note, words=frozenset(range(6))), standard
-
-
 def text_of(found: Estimate) -> str:
     """A value and its interval."""
     return f"{number(found.value)} {interval(found[1:])}"
 
 
-def beats(board: Board) -> dict[tuple[int, str], str]:
-    """Whether the user's agents, learners and designed agents beat all of a kind, by `id` of their group and kind."""
-    return words(
-        {
-            (id(one), kind): result
-            for one in board.ranked()
-            if one.config["kind"] in (YOURS, *LEARNED, TASK_AGENT)
-            for kind in (CLASSIC, PAPER)
-            if (result := against(board, one, kind))
-        }
-    )
+def leads(board: Board, one: Group, other: Group) -> Floats:
+    """How far `one` is ahead in score at each of its seeds, in the runs of that seed that both have played; where the
+    other has not played the seed, ahead of the other's mean."""
+    assert board.scale is not None
+    mine, theirs = (board.scale.score(group.metrics[board.task.metric]) for group in (one, other))
+    usual, (a, b) = float(theirs.mean()), (single_runs(board, group) for group in (one, other))
+    both = min(a.shape[1], b.shape[1])
+    paired = (a[:, :both].mean(1), b[:, :both].mean(1)) if both else (mine, theirs)
+    known = dict(zip(other.seeds.tolist(), paired[1].tolist(), strict=True))
+    pairs = zip(one.seeds.tolist(), mine.tolist(), paired[0].tolist(), strict=True)
+    return np.array([value - known[seed] if seed in known else every - usual for seed, every, value in pairs])
+
+
+def lead(board: Board, one: Group) -> Estimate | None:
+    """How far a group is ahead in score of the paper's best algorithm, which one half of its seeds chose and the other
+    half compares; of trainings the median. None without one, and for that algorithm itself."""
+    rival = board.best(PAPER)
+    if rival is None or rival is one or board.scale is None or one.config["kind"] in REFERENCES:
+        return None
+    values = leads(board, one, board.fairly(rival, PAPER))
+    return statistics.median(values) if trained(one) else statistics.mean(values)
 
 
 def near(ranked: list[Group]) -> list[Group]:
@@ -408,40 +372,40 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     some = [one for one in boards(results) if not one.task.held_out and (one.task.budget == NO_BUDGET_LIMIT) == free]
     rows, seeds = [], not_ranked(results)
     for board in some:
-        verdicts = beats(board)
         places = {id(one): place for place, one in enumerate(board.ranked(), 1)}
         unranked = [one for one in board.unranked() if one.config["kind"] == YOURS or not mine]
         shown = [*(near(board.ranked()) if mine else board.ranked()), *unranked]
         for one in sorted(shown, key=board.label) if seeds else shown:
-            answers = [verdicts.get((id(one), kind), "") for kind in (CLASSIC, PAPER)]
+            score = board.score(one)
             rows.append((
                 f"{task_name(board.task)}{at_budget(board.task.budget)}", str(places.get(id(one), NONE)),
-                board.label(one), one.config["kind"], information(one), score_text(board.score(one)),
-                mean_of(board, one), score_text(board.silenced(one)), failed(board, one),
+                board.label(one), one.config["kind"], information(one), score_text(score), width_text(score),
+                runs_text(board, one), *failed(board, one), mean_of(board, one), score_text(board.silenced(one)),
                 NONE if math.isnan(sent := board.messages(one)) else number(sent), spent_text(one),
-                *([] if free else [board.task.covers]), *answers,
+                score_text(lead(board, one)), *([] if free else [board.task.covers]),
             ))  # fmt: skip
     columns: tuple[str, ...] = (
-        "task", "rank", "policy", "kind", "information", "score", "mean", "score without messages", "runs that fail",
-        "messages of all agents", "epsilon spent", *([] if free else ["what it covers"]), "beats classics",
-        "beats papers",
+        "task", "rank", "policy", "kind", "information", "score", "half width", "runs", "runs that fail",
+        "score without them", "mean", "score without messages", "messages of all agents", "epsilon spent", LEAD,
+        *([] if free else ["what it covers"]),
     )  # fmt: skip
     note = (
-        "Best first, by the mean of all seeds; neighbours in rank may have overlapping intervals. Deaf: the score if "
-        "the agent hears another run's messages, about another instance, instead of its own: what listening is worth "
-        "is the difference. A run fails if it is worse than random play on average. Messages and runs that fail are of "
-        "the task's own runs (–: not counted). Epsilon spent is the accountant's "
-        "total of the agent that spent most. Beats: every classic baseline, every algorithm of the world's paper; the "
-        "words of a task hold together at 95%. Of learners the seeds are trainings, of which more than half must be "
-        "better, and the intervals allow for failures that these trainings do not show. Who hears nothing has the same "
-        "score at every total."
+        "Best first, by the mean of all seeds; neighbours in rank may have overlapping intervals. Half width: of the "
+        f"interval of the score; {WANTED_WIDTH:g} is wanted. Runs: seeds, or trainings, times runs of each. A run "
+        f"fails if its score is below {FAILS:g}: it loses more than full information could gain; where "
+        "fewer than five have failed, intervals hold less often than they say (docs/intervals.md). Score without "
+        "messages: if the agent receives another run's messages, about another instance, instead of its own; the "
+        "difference is what its messages are worth to it. Messages and runs that fail are of the task's own runs (–: "
+        "not counted). Epsilon spent is the accountant's total of the agent that spent most. Lead: the score minus "
+        "that of the paper's best algorithm, which is chosen by one half of the seeds and compared by the other; of "
+        "trainings the median, with the interval of the sign test. The other intervals of trainings allow for "
+        "failures that these trainings do not show. Agents that receive nothing have the same score at every budget."
     )
     if seeds:
-        stored = [place for place, name in enumerate(columns) if name not in ("rank", "beats classics", "beats papers")]
+        stored = [place for place, name in enumerate(columns) if name not in ("rank", LEAD)]
         columns, rows = (tuple(columns[i] for i in stored), [tuple(row[i] for i in stored) for row in rows])
         return Table(title, columns, rows, f"{seeds}.", words=frozenset({0, 1, 2, 3}))
-    words = frozenset({0, 2, 3, 4, *range(11, len(columns))})
-    return Table(title, columns, rows, note, words=words)
+    return Table(title, columns, rows, note, words=frozenset({0, 2, 3, 4, *range(15, len(columns))}))
 
 
 def spent_text(group: Group) -> str:
@@ -463,12 +427,35 @@ def mean_of(board: Board, group: Group) -> str:
     return text_of(board.of_trainings(values)) if trained(group) else mean_text(values)
 
 
-def failed(board: Board, group: Group) -> str:
-    """The share of single runs that are worse than random play on average."""
-    if math.isnan(board.chance()) or RUNS not in group.curves or first_of(group.config) != board.task.name:
-        return NONE  # only runs of a configuration's first task are stored one by one
-    runs = np.array([values for _, values in group.curves[RUNS]])
-    return f"{(sign(board.task.measure) * (runs - board.chance()) < 0).mean():.0%}"
+def single_runs(board: Board, group: Group) -> Floats:
+    """The scores of a group's single runs, [seeds, runs]; empty if they were not stored, as those of a
+    configuration's first task are."""
+    if board.scale is None or RUNS not in group.curves or first_of(group.config) != board.task.name:
+        return np.empty((0, 0))
+    return board.scale.score(np.array([values for _, values in group.curves[RUNS]]))
+
+
+def failed(board: Board, group: Group) -> tuple[str, str]:
+    """The share and the number of single runs whose score is below `FAILS`, and the mean score of the others."""
+    scores = single_runs(board, group)
+    if not scores.size:
+        return NONE, NONE
+    bad = scores < FAILS
+    rest = np.array([row[~wrong].mean() for row, wrong in zip(scores, bad, strict=True) if not wrong.all()])
+    return f"{bad.mean():.2%} ({number(int(bad.sum()))})", score_text(statistics.mean(rest)) if len(rest) == len(
+        scores
+    ) else NONE
+
+
+def width_text(score: Estimate | None) -> str:
+    """The half width of an interval."""
+    return number(wide) if math.isfinite(wide := half_width(score)) else NONE
+
+
+def runs_text(board: Board, group: Group) -> str:
+    """Such as "10 x 1,000", seeds and runs of each."""
+    scores = single_runs(board, group)
+    return f"{scores.shape[0]} x {scores.shape[1]:,}" if scores.size else NONE
 
 
 def rows_of(results: Results) -> list[dict[str, Any]]:

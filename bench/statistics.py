@@ -223,6 +223,25 @@ def sign_test(x: ArrayLike, y: ArrayLike) -> float:
     return float(min(1.0, 2 * bdtr(min(above, below), above + below, 0.5))) if above + below else 1.0
 
 
+def share_at_power(runs: int, level: float, power: float) -> float:
+    """The smallest share of runs that must be better for the sign test of so many runs to reject at `level` with
+    probability `power`; infinite if it never does."""
+    from scipy.optimize import brentq
+    from scipy.special import bdtr, bdtrc
+
+    # Rejected if so few are worse, or so few are better.
+    few = int(np.count_nonzero(2 * bdtr(np.arange(runs + 1), runs, 0.5) <= level)) - 1
+    if few < 0:
+        return math.inf
+    return float(brentq(lambda share: bdtrc(runs - few - 1, runs, share) - power, 0.5, 1.0))
+
+
+def effect_at_power(half_width: float, runs: int, power: float) -> float:
+    """The smallest difference that an interval of this half width, of a mean of so many runs, leaves out 0 for with
+    probability `power`."""
+    return half_width * (1 + _quantile(np.inf, 2 * power - 1) / _quantile(runs - 1, LEVEL)) if runs > 1 else math.inf
+
+
 def holm(p_values: ArrayLike) -> Floats:
     """Holm's adjusted p-values: whoever calls those below 5% different makes any mistake at most 5% of the time (Holm
     1979, Scand. J. Statist. 6, pages 65 to 70). NaN, where there was no test, stays NaN and

@@ -101,6 +101,7 @@ def pool(stored: Iterable[tuple[Study, Path]], longest: float) -> Pool:
         on = "" if origin.get("others") else str(origin.get("processor", ""))
         streams = min(one.get("streams", 1) for one in (origin, *origin.get("others", [])))
         for group in results:
+            study.match_stored(group)
             for place, seed in enumerate(group.seeds):
                 cell = known.get((canonical(group.config), int(seed)))
                 unknown += cell is None

@@ -917,7 +917,7 @@ def test_spaces_around_a_text_make_no_other_context(tmp_path: Path) -> None:
     for text in (LOG, LOG.replace(",u\n", ", u \n", 1)):
         (tmp_path / "log.csv").write_text(text, encoding="utf-8")
         found.append(read_bandit(tmp_path / "log.csv", context=["user_feature_0"]).catalogue.contexts)
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,30 @@ def others_matter(scale: Scale, task: Task) -> bool:
     return bool(better.mean() >= 10 * half_width)
 
 
+SIZES_OF_TRUST = {"taciturn/FederatedTraining-v0/few-clients"}
+
+
+def test_a_held_out_task_changes_who_is_best_or_what_the_best_gets() -> None:
+    """By 0.1 of the scale at least; or it says nothing that the standard task does not. The second sizes of the study
+    `trust` stay."""
+    free = [board for board in BOARDS if board.task.budget == NO_BUDGET_LIMIT]
+    idle = set[str]()
+    for board in free:
+        standard = next(one for one in free if one.task.env == board.task.env)
+        best = standard.ranked()[0]
+        same = next((one for one in board.ranked() if one.config == best.config), None)
+        if board.task.held_out and same is not None and board.ranked()[0] is same:
+            scores = [one.score(best if one is standard else same) for one in (standard, board)]
+            assert None not in scores
+            if abs(scores[0].value - scores[1].value) < 0.1:  # type: ignore[union-attr]
+                idle.add(board.task.plain)
+    assert idle == SIZES_OF_TRUST
+
+
 def test_a_control_is_one() -> None:
     """Others matter less in it than anywhere else in its world."""
     for task in FREE:
-        if task.control:
+        if task.variant.control:
             ratios = {
                 one.name: scale.full_information.estimate.value / scale.no_communication.estimate.value
                 for one in tasks_of(task.env)

@@ -62,14 +62,15 @@ def test_a_cell_gives_its_score_within_its_total_and_the_same_one_again(one: Any
     check_study(STUDY, [one])
     found = STUDY.run(one).metrics
     assert 0 < found["epsilon"] <= 3.0 * (1 + 1e-9)
-    scale = scale_of(trust.task_of(one.config["env"], one.config["size"], 3.0))
+
+
+def test_scores_are_those_of_the_leaderboard() -> None:
+    one = group("Listener", 0, [0.25] * 6)
+    found = trust.score(one)
+    assert found.value == pytest.approx(0.25)
+    scale = scale_of(trust.task_of("gossip_bandit_v0", "standard", 1.0))
     assert scale is not None
-    own, low, high = (
-        scale.no_communication.values[one.seed],
-        scale.no_communication.estimate.value,
-        scale.full_information.estimate.value,
-    )
-    assert found["score"] == pytest.approx((found["value"] - own) / (high - low))
+    assert found == scale.paired(one.metrics["value"], one.seeds)
 
 
 def test_every_world_has_two_sizes_and_two_kinds_of_agents_play() -> None:
@@ -79,25 +80,38 @@ def test_every_world_has_two_sizes_and_two_kinds_of_agents_play() -> None:
     assert {one.config["trust"] for one in QUICK} == set(trust.TRUSTED)
 
 
-def group(policy: str, place: int, scores: list[float]) -> Group:
+def group(policy: str, place: int, scores: list[float], model: str = "local") -> Group:
+    """With these scores, on the scale of gossip."""
     config = {
         "env": "gossip_bandit_v0",
         "size": "standard",
         "budget": 1.0,
-        "trust": "local",
+        "trust": model,
         "kind": "hand-designed",
         "policy": policy,
         "policy_params": {},
         "trusting_agent": place,
         "runs": 4,
     }
-    values = np.array(scores)
-    return Group(config, np.arange(len(scores)), {"score": values}, {}, np.ones(len(scores)))
+    scale = scale_of(trust.task_of("gossip_bandit_v0", "standard", 1.0))
+    assert scale is not None
+    low, high = (np.array(reference.values[: len(scores)]) for reference in scale)
+    values = low + np.array(scores) * (high - low)
+    return Group(config, np.arange(len(scores)), {"value": values}, {}, np.ones(len(scores)))
 
 
 def test_the_best_is_chosen_by_even_seeds_and_judged_by_odd_ones() -> None:
     lucky = group("Listener", 0, [0.9, 0.1, 0.9, 0.2, 0.9, 0.1])
     steady = group("PPCL", 1, [0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
-    name, found = trust.champion(Results([lucky, steady]))
+    name, found = trust.champion(Results([lucky, steady]), "local", 1.0)
     assert name == "Listener"
-    assert found.value == pytest.approx(0.4 / 3)
+    assert found.value == pytest.approx(0.4 / 3, abs=0.01), "the mean of odd seeds, weighted by the gaps"
+
+
+def test_a_curator_can_do_what_agents_do_that_trust_nobody() -> None:
+    local, shuffled, curated = (
+        group(name, i, [score] * 6, model)
+        for i, (name, score, model) in enumerate([("A", 0.5, "local"), ("B", 0.6, "shuffle"), ("C", 0.4, "central")])
+    )
+    names = {one: trust.champion(Results([local, shuffled, curated]), one, 1.0)[0] for one in trust.TRUSTED}
+    assert names == {"local": "A", "shuffle": "B", "distributed": "A", "central": "B"}

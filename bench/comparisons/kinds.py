@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taciturn.agents import bring, saved_at
-from taciturn.bench import together
+from taciturn.bench import score_figures
 from taciturn.bench.answers import answers
 from taciturn.bench.comparisons.entries import check_entry
 from taciturn.bench.comparisons.playing import (
@@ -29,15 +29,17 @@ from taciturn.bench.comparisons.playing import (
 from taciturn.bench.levels import MESSAGES as NUMBERS
 from taciturn.bench.levels import Configuration
 from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
+from taciturn.bench.questions import learning
+from taciturn.bench.references import reference_for, same_runs
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, canonical
 from taciturn.bench.score_tables import held_out, kinds_over_tasks, plain_ppo, trainings
 from taciturn.bench.scores import (
     FREE,
     UNDER,
+    WANTED_WIDTH,
     boards,
     by_information,
     leaderboard,
-    learning,
     not_ranked,
     standing,
     who_is_best,
@@ -83,8 +85,12 @@ QUICK_TOTALS = (NO_BUDGET_LIMIT, 3.0)
 FITS, RUNS_TRIED = 100, 10
 """An agent must be able to play so many steps of so many runs of a world to take part in it: its first actions may be
 valid by chance."""
-HELD_OUT_SHARE = 2
-"""A held-out task is judged in this many times fewer runs than a standard task."""
+TRAININGS = 20
+"""Of each learner: with ten, of which one half may have to judge what the other half chose, no answer is possible
+(`benchmarks/power.py`)."""
+SLOW, HELD_OUT, MUTED = 40, 50, 100
+"""Runs of a seed: of random play, and of a user's agent, which may be slow; of a held-out task, or half of those of the
+standard task if that is fewer; with another run's messages in place of one's own."""
 
 
 @register
@@ -102,10 +108,12 @@ class KindsOfAgents(Study):
         "own, under a budget that stops an agent before it overspends. Where each value enters one message, every "
         "message may cost the whole. In gossip and social bandit agents without a preference send zeros then, because "
         f"silence is not noisy. {covered(BENCHMARKS)} Learners train under the same total where their schedule is "
-        "public. Plain PPO trains for less than five minutes on one core; all agents share one network. Policies that "
-        "do not learn play 10 seeds of 40 runs in standard tasks, and half as many in held-out ones; where runs are "
-        "dear, of 20 or 10 (crowds, round stopping) and of 4 (federated training, recommender), and so do learners in "
-        "these worlds. "
+        "public. Plain PPO trains for less than five minutes on one core; all agents share one network. Of each "
+        f"learner there are {TRAININGS} trainings. Policies that do not learn play 10 seeds of 1,000 runs in standard "
+        f"tasks, so that a score's half width is at most {WANTED_WIDTH:g}; where a run takes longer than 5 ms, of 100 "
+        "(crowds) and of 4 (federated training, recommender). Random play and the papers' algorithms play the seeds of "
+        f"the trainings, too. A held-out task has {HELD_OUT} runs of a seed at most. The tables give the runs behind "
+        "each stored score. "
         "Held-out tasks are played without privacy. Under totals there are agents designed for the tasks, the papers' "
         "algorithms, as searched where that was done, and learners; textbook policies play standard tasks without "
         "privacy. "
@@ -124,6 +132,7 @@ class KindsOfAgents(Study):
 
     def __init__(self) -> None:
         self._trials: dict[str, Trial] = {}
+        self._stored_runs: dict[str, int] = {}
 
     def trial(self, agent: str, report: Callable[[str, float], None] = lambda *_: None) -> "Trial":
         """Where an agent of the user's own plays, which is tried once."""
@@ -142,11 +151,16 @@ class KindsOfAgents(Study):
                     if not quick or budget in QUICK_TOTALS:
                         task = first._replace(budget=budget)
                         result += [one | QUICK if quick else one for one in entries_of(task, quick)]
-        return self.sweep(result, range(self.seeds[not quick]))
+        return [cell for one in result for cell in self.sweep([one], range(seeds_of(one, quick)))]
+
+    def match_stored(self, group: Group) -> None:
+        if RUNS in group.curves:
+            self._stored_runs[canonical(group.config)] = group.curves[RUNS][0][1].size
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         one, report = cell.config, progress or (lambda _: None)
-        budget, replicas = one.get("budget", NO_BUDGET_LIMIT), one.get("replicas", runs_of(one))
+        runs = self._stored_runs.get(canonical(one)) or runs_of(one)
+        budget, replicas = one.get("budget", NO_BUDGET_LIMIT), one.get("replicas", runs)
         tasks = played_by(one)
         agent, configurations_within = self.prepared(cell, tasks[0], report)
         means, scores = dict[str, float](), np.empty(0)
@@ -161,7 +175,7 @@ class KindsOfAgents(Study):
             if one["kind"] == YOURS:
                 centralised = bool(how_centralised(agent, one, cell.seed, task.variant))
                 means[CENTRALISED] = max(means.get(CENTRALISED, 0.0), float(centralised))
-            runs = max(replicas // HELD_OUT_SHARE, 1) if task.held_out else replicas
+            runs = max(min(replicas // 2, HELD_OUT), 1) if task.held_out else replicas
             result: Played = played(task, agent, one, runs, cell.seed, configuration) if place else first
             means[task.metric] = float(result.metrics[task.measure].mean())
             if place:
@@ -172,11 +186,11 @@ class KindsOfAgents(Study):
             BENCHMARKS[one["env"]].receives and budget == NO_BUDGET_LIMIT and one["kind"] not in (*REFERENCES, ORACLE)
         )
         if listens and replicas > 1:
-            deaf = played(tasks[0], agent, one, replicas, cell.seed, configuration, silenced=True).metrics[
-                tasks[0].measure
-            ]
+            some = min(replicas, MUTED)
+            muted = played(tasks[0], agent, one, some, cell.seed, configuration, silenced=True)
+            deaf = muted.metrics[tasks[0].measure]
             means[f"{tasks[0].metric}/{SILENCED}"] = float(deaf.mean())
-            means[LISTENS] = float((deaf != scores).any())
+            means[LISTENS] = float((deaf != scores[:some]).any())
         return Result(means, {RUNS: (np.arange(scores.size), scores)})
 
     def trains(self, config: Config) -> bool:
@@ -205,13 +219,13 @@ class KindsOfAgents(Study):
     def tables(self, results: Results) -> list[Table]:
         tables = [leaderboard(results, FREE), leaderboard(results, UNDER)]
         if not not_ranked(results):
-            first = [who_is_best, by_information, lambda some: learning(some)[0], kinds_over_tasks, held_out]
+            first = [who_is_best, by_information, learning, kinds_over_tasks, held_out]
             tables = [*(make(results) for make in first), *tables, trainings(results), plain_ppo(results)]
         return [table for table in tables if table.rows]
 
     def plots(self, results: Results) -> list[Plot]:
         """From alone to together, and what survives a total."""
-        return together.plots(boards(results), self.name, not_ranked(results))
+        return score_figures.plots(boards(results), self.name, not_ranked(results))
 
     def check(self, place: Path, found: Submission) -> None:
         """Raises StoreError for results of another study, of worlds that the study does not have, or with impossible
@@ -231,7 +245,7 @@ class KindsOfAgents(Study):
             if "replicas" in group.config:
                 raise StoreError(f"{place} must hold a full run, not a quick one")
             try:
-                check_entry(group, own, range(self.seeds[1]))
+                check_entry(group, own, range(TRAININGS))
             except ValueError as error:
                 raise StoreError(f"{place} has in {group.config['env']} what cannot be a result: {error}") from error
         configs = [canonical(group.config) for group in found.results]
@@ -299,13 +313,11 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
 
 
 def marked(first: Task, kind: str) -> list[tuple[Reference, list[Task]]]:
-    """The marks of a standard task and of its variants, each with the tasks that it plays. It hears nothing, or
-    everything, so that it need not play where only messages are disturbed."""
+    """The references of a standard task and of its variants, each with the tasks that it plays."""
     results: list[tuple[Reference, list[Task]]] = []
     for task in tasks_of(first.env, NO_BUDGET_LIMIT, first.size):
-        own: Reference | None = getattr(task.variant, kind.replace(" ", "_"))
-        reference: Reference | None = own or getattr(BENCHMARKS[first.env], kind.replace(" ", "_"))
-        if reference is not None and (own or not task.variant.faults):
+        reference = reference_for(task, kind)
+        if reference is not None and not same_runs(task, kind):
             known = next((tasks for other, tasks in results if other == reference), None)
             if known is None:
                 results.append((reference, [task]))
@@ -325,11 +337,24 @@ def reference_config(tasks: list[Task], kind: str, reference: Reference, quick: 
     return one | ({"plays_in": reference.plays_in} if reference.plays_in else {})
 
 
+def seeds_of(one: Config, quick: bool) -> int:
+    """The number of seeds of a configuration: of learners it is their number of trainings, and what these are compared
+    with plays the same seeds."""
+    if quick:
+        return KindsOfAgents.seeds[0]
+    free = one["budget"] == NO_BUDGET_LIMIT and "size" not in one
+    return TRAININGS if one["kind"] in LEARNED or (free and one["kind"] in (PAPER, RANDOM)) else KindsOfAgents.seeds[1]
+
+
 def runs_of(one: Config) -> int:
     """The runs of a seed, or of a training, in a standard task."""
-    first = played_by(one)[0].variant
-    runs = first.runs or BENCHMARKS[one["env"]].runs
-    return max(runs, FRESH) if one["kind"] in LEARNED and runs > SEARCH else runs
+    first = played_by(one)[0]
+    runs = first.variant.runs or BENCHMARKS[one["env"]].runs
+    if first.held_out:
+        runs = min(runs, HELD_OUT)
+    if one["kind"] in LEARNED and runs > SEARCH:
+        return FRESH
+    return min(runs, SLOW) if one["kind"] in (YOURS, RANDOM) else runs
 
 
 def played_by(one: Config) -> list[Task]:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from taciturn.agents import bring
 from taciturn.bench.comparisons.playing import configurations_by_rank, first_within, task_config
 from taciturn.bench.figures import COLORS, panels
@@ -12,7 +14,7 @@ from taciturn.bench.levels import MESSAGES, Configuration, configurations, own_c
 from taciturn.bench.references import scale_of
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.scores import text_of
-from taciturn.bench.statistics import Estimate, mean
+from taciturn.bench.statistics import Estimate
 from taciturn.bench.study import Plot, Score, Study, Table, register
 from taciturn.bench.tasks import BENCHMARKS, PROTECTED, TASKS, Task, covered, size_of, world_title
 from taciturn.bench.tuned import tuned
@@ -28,6 +30,14 @@ FLOOR = -0.4  # of the figure
 ONCE = 1  # message of each client, who is then in one round
 DEAR = (TRAINING, "recommender_v0")
 """Where the levels of agents that do not say how they spend a total are not searched."""
+NO_MORE_THAN = {LOCAL: (LOCAL,), SHUFFLE: (LOCAL, SHUFFLE), DISTRIBUTED: (LOCAL, DISTRIBUTED), CENTRAL: TRUSTED}
+"""The models that ask for no more trust."""
+RUNS = {
+    "federated_bandit_v0": {"few-agents": 40, "standard": 40},
+    "gossip_bandit_v0": {"standard": 40, "crowd": 20},
+    "social_bandit_v0": {"standard": 40, "crowd": 20},
+}
+"""Of a seed, by size, where the stored results of the benchmark have fewer than its design."""
 
 
 class TrustingAgent(NamedTuple):
@@ -144,7 +154,7 @@ class TrustStudy(Study):
         "marks by seed. Settings were found by the same search on training streams in the standard size, at each "
         "total; the other size plays with them, unless it has settings of its own."
     )
-    score = Score("score", higher_is_better=True, label="score (0: no communication, 1: full information)")
+    score = Score("value", label="the task's measure")
     facets: ClassVar[tuple[str, ...]] = ("env", "size", "budget")
     rows: ClassVar[tuple[str, ...]] = ("trust", "kind", "policy")
     seeds: ClassVar[tuple[int, int]] = (2, 10)
@@ -166,7 +176,9 @@ class TrustStudy(Study):
                                 "policy": one.policy,
                                 "policy_params": {**(tuned(task, one.settings) if one.settings else {}), **one.own},
                                 "trusting_agent": place,
-                                "runs": 4 if quick else task.variant.runs or BENCHMARKS[env].runs,
+                                "runs": 4
+                                if quick
+                                else RUNS.get(env, {}).get(size) or task.variant.runs or BENCHMARKS[env].runs,
                             }
                         )
         return self.sweep(results, range(self.seeds[not quick]))
@@ -179,12 +191,7 @@ class TrustStudy(Study):
         one = task_config(task, trusting_agent.policy, **trusting_agent.world)
         configurations = configurations_of(task, trusting_agent, agent, one, cell.seed)
         result, _ = first_within(task, agent, one, asked["runs"], cell.seed, configurations)
-        value, scale = float(result.metrics[task.measure].mean()), scale_of(task)
-        assert scale is not None
-        low, high = (reference.estimate.value for reference in scale)
-        return Result(
-            {"score": (value - scale.no_communication.values[cell.seed]) / (high - low), "value": value, **result.spent}
-        )
+        return Result({"value": float(result.metrics[task.measure].mean()), **result.spent})
 
     def tables(self, results: Results) -> list[Table]:
         rows, standings = list[list[str]](), list[list[str]]()
@@ -194,21 +201,21 @@ class TrustStudy(Study):
             for trust in TRUSTED:
                 some = here.select(trust=trust)
                 if len(some):
-                    best = [champion(some.select(budget=budget)) for budget in LIMITS]
+                    best = [champion(here, trust, budget) for budget in LIMITS]
                     texts = [f"{text_of(score)} {name}" for name, score in best]
                     rows.append([title, trust, *texts, PROTECTED[env].covers])
             for place in dict.fromkeys(g.config["trusting_agent"] for g in here):
                 mine = here.select(trusting_agent=place)
                 config = mine.groups[0].config
-                scores = [mine.select(budget=budget).groups[0].metrics["score"] for budget in LIMITS]
-                texts = [text_of(mean(one)) for one in scores]
+                texts = [text_of(score(mine.select(budget=budget).groups[0])) for budget in LIMITS]
                 standings.append(
                     [title, config["trust"], config["kind"], config["policy"], *texts, PROTECTED[env].covers]
                 )
         budgets = [*(f"budget {budget:g}" for budget in LIMITS), "what the budget covers"]
         note = (
             "Score from 0 (no communication) to 1 (full information), mean over seeds with its 95% interval. "
-            "The best is chosen by even seeds and judged by odd ones, of which its interval is."
+            "The best is chosen by even seeds and judged by odd ones, of which its interval is, among the agents that "
+            "ask for no more trust: a curator can also pass on messages that carry their own noise."
         )
         return [
             Table("Best by whom agents trust", ("world", "trust", *budgets), rows, note, frozenset(range(6))),
@@ -227,9 +234,9 @@ class TrustStudy(Study):
         shown: dict[str, Any] = {}
         for ax, (env, size) in zip(axes, places, strict=False):
             for place, trust in enumerate(TRUSTED):
-                some = results.select(env=env, size=size, trust=trust)
-                for at, budget in enumerate(LIMITS if len(some) else ()):
-                    _, best = champion(some.select(budget=budget))
+                here = results.select(env=env, size=size)
+                for at, budget in enumerate(LIMITS if len(here.select(trust=trust)) else ()):
+                    _, best = champion(here, trust, budget)
                     x, color, there = at + (place - 1.5) * 0.12, COLORS[place], best.value > FLOOR
                     ax.plot([x, x], [max(best.low, FLOOR), max(best.high, FLOOR)], color=color, linewidth=1.5)
                     (dot,) = ax.plot(x, max(best.value, FLOOR), "o" if there else "v", color=color, markersize=6)
@@ -271,13 +278,21 @@ def configurations_of(
     return configurations_by_rank(task, agent, config, seed)
 
 
-def champion(groups: Results) -> tuple[str, Estimate]:
-    """The best agent by even seeds, and its score by odd ones; by all, if these choose the same, since each half then
-    judges the other's choice."""
+def score(group: Group) -> Estimate:
+    """On the scale of the task, paired with its references by seed, as on the leaderboard."""
+    scale = scale_of(task_of(group.config["env"], group.config["size"], group.config["budget"]))
+    assert scale is not None
+    return scale.paired(group.metrics["value"], group.seeds)
 
-    def best(half: int) -> Group:
-        return max(groups, key=lambda one: float(one.metrics["score"][one.seeds % 2 == half].mean()))
 
-    chosen = best(0)
-    scores = chosen.metrics["score"]
-    return str(chosen.config["policy"]), mean(scores if best(1) is chosen else scores[chosen.seeds % 2 == 1])
+def champion(groups: Results, trust: str, budget: float) -> tuple[str, Estimate]:
+    """The best agent at a budget that asks for no more trust, since a shuffler, a sum or a curator can do nothing, too.
+    It is chosen by even seeds, and its score is that of odd ones; of all, if these choose the same, since each half
+    then judges the other's choice."""
+    groups = Results(one for one in groups.select(budget=budget) if one.config["trust"] in NO_MORE_THAN[trust])
+
+    def half(one: Group, odd: int) -> Group:
+        return one.at(np.flatnonzero(one.seeds % 2 == odd))
+
+    chosen, other = (max(groups, key=lambda one: score(half(one, odd)).value) for odd in (0, 1))
+    return str(chosen.config["policy"]), score(chosen if other is chosen else half(chosen, 1))

@@ -118,7 +118,7 @@ class Task(NamedTuple):
     @property
     def control(self) -> bool:
         """Whether there is nothing to win in it."""
-        return self.variant.control
+        return self.variant.control or bool(BENCHMARKS[self.env].control)
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -131,7 +131,12 @@ class Task(NamedTuple):
             for some in (self.others, self.variant.strangers)
         )
         return [
-            ("what", self.variant.what + standard + "; a control, in which there is nothing to win" * self.control),
+            (
+                "what",
+                self.variant.what
+                + standard
+                + f"; a control, in which {BENCHMARKS[self.env].control or 'there is nothing to win'}" * self.control,
+            ),
             ("world", f"{self.env}({params})"),
             *([("faults", faults)] if faults else []),
             *([("other side", others)] if others else []),

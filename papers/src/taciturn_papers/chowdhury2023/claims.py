@@ -42,7 +42,6 @@ PANELS = ((EASY, 0.1), (EASY, 0.5), (HARD, 0.1))
 """The top of Figure 1, which ends at epsilon = 0.5."""
 PLACES, SHOWN = (tuple(f"{a}, epsilon = {b:g}" for a, b in some) for some in (BOTH, PANELS))
 Places = tuple[tuple[str, float], ...]
-TIMES = {"early": "at T/100", "late": "at T/10"}
 USERS = 64  # of a batch whose laws are computed
 
 
@@ -63,18 +62,6 @@ def fall(one: str, other: str, results: Results, metric: str) -> Estimate:
     return statistics.difference(*(ratios(one, other, level, results, metric) for level in (0.1, 0.5)))
 
 
-def regrets(results: Results) -> str:
-    """Every regret on easy instances, at a tenth of the horizon."""
-    found = []
-    for level in LEVELS:
-        each = [
-            f"{name} {number(number_of(results, bandit(key, EASY, level), 'late').value)}"
-            for key, name in NAMES.items()
-        ]
-        found.append(f"epsilon = {level:g}: {', '.join(each)}")
-    return f"regret on easy instances at a tenth of the horizon: {'; '.join(found)}"
-
-
 def per_pull(results: Results) -> str:
     """What both lose at the horizon for each pull, which is what the figure shows."""
     found = []
@@ -89,12 +76,13 @@ def per_pull(results: Results) -> str:
 
 
 def gaps(results: Results) -> str:
-    """The quotients of early and late regret at every epsilon."""
-    found = []
-    for metric, when in TIMES.items():
-        quotients = zip(PLACES, over(OURS, CENTRAL, results, metric), strict=True)
-        found.append(f"{when} {', '.join(f'{place}: {x.value:.3f}' for place, x in quotients)}")
-    return f"over the regret of DP-SE, {'; '.join(found)}. Figure 1 ends at epsilon = 0.5"
+    """The quotients of regret at a tenth of the horizon, at every epsilon."""
+    quotients = zip(PLACES, over(OURS, CENTRAL, results, "late"), strict=True)
+    found = ", ".join(f"{place}: {x.value:.3f}" for place, x in quotients)
+    return (
+        f"over the regret of DP-SE at T/10, {found}. Figure 1 ends at epsilon = 0.5. T/100 is too early: at "
+        "epsilon = 0.1 the first epoch of DP-SE, where all arms are pulled alike, takes over 9,500 of 10,000 pulls"
+    )
 
 
 def published_variance(epsilon: float) -> float:
@@ -151,23 +139,22 @@ CLAIMS = (
         "Section 7: 'The slight gap in small T regime is the cost that we pay to achieve distributed privacy using "
         "discrete noise'",
         "a slight gap",
-        lambda r: [one for metric in TIMES for one in over(OURS, CENTRAL, r, metric, PANELS)],
+        lambda r: over(OURS, CENTRAL, r, "late", PANELS),
         above(1.0),
         1.1,
         0.9,
         gaps,
-        tuple(f"{place}, {when}" for when in TIMES.values() for place in SHOWN),
+        SHOWN,
     ),
     Claim(
         "Section 7: for higher epsilon this gap is even smaller (fall of that ratio from 0.1 to 0.5, easy)",
         "Section 7: 'for higher ε value, this gap is even smaller'",
         "smaller",
-        lambda r: [fall(OURS, CENTRAL, r, metric) for metric in TIMES],
+        lambda r: fall(OURS, CENTRAL, r, "late"),
         above(0.0),
         0.1,
         0.0,
         gaps,
-        tuple(TIMES.values()),
     ),
     Claim(
         "Section 7: s = 10 gains considerably over pure DP (regret of Dist-DP-SE over that of Dist-RDP-SE)",
@@ -255,17 +242,13 @@ CLAIMS = (
         "1/epsilon^2",
         "an order as T grows and epsilon falls; what regrets are at finite T is among our own checks",
     ),
-    Claim(
-        "Section 1: the local model costs more than the distributed one (LDP-UCB-B over Dist-DP-SE, T/10, easy)",
+    untested(
+        "Section 1: the local model costs more than the distributed one",
         "Section 1: 'This ensures a stronger privacy protection, but leads to a high cost in utility due to large "
         "aggregated noise from all users'",
         "a high cost",
-        lambda r: [ratio_of(r, bandit(LOCAL, *place), bandit(OURS, *place), "late") for place in BOTH[: len(LEVELS)]],
-        above(1.0),
-        4.0,
-        1.0,
-        regrets,
-        PLACES[: len(LEVELS)],
+        "the algorithms at hand differ in more than trust: LDP-UCB-B goes by upper confidence bounds, and Dist-DP-SE "
+        "eliminates with conservative radii",
     ),
     untested(
         "Theorem 1: the regret matches the lower bound as T grows",

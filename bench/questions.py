@@ -1,0 +1,217 @@
+"""The yes/no questions of the standing benchmark: what they compare, and which answers their designs can give.
+
+Each environment asks one question of learning, stated here before any run: does the best learner beat the best of the
+paper's algorithms in the standard task? Both are chosen by one half of the seeds and compared by the other; if both
+halves choose the same two, each half judges the other's choice, and all seeds count. The answers of all environments
+hold together at 95% (Holm 1979). All other comparisons are effects with intervals, and get no verdict.
+
+A design that can give neither a yes nor a no answers nothing: `benchmarks/power.py` prints every question with the
+smallest p-value and the smallest effect that its design can show, and fails if there is such a one.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from taciturn.bench import statistics
+from taciturn.bench.results import Cell, Group, Results
+from taciturn.bench.scores import (
+    LEVEL,
+    Board,
+    Match,
+    at_budget,
+    boards,
+    half_width,
+    halves,
+    leads,
+    score_text,
+    standing,
+    task_name,
+    words,
+)
+from taciturn.bench.statistics import Estimate, Floats
+from taciturn.bench.study import Table
+from taciturn.bench.tables import NONE
+from taciturn.bench.tasks import (
+    BENCHMARKS,
+    CLASSIC,
+    LEARNED,
+    NO_BUDGET_LIMIT,
+    PAPER,
+    PLAIN,
+    STANDARD,
+    TASK_AGENT,
+    world_title,
+)
+
+POWER = 0.8
+FULL_SCALE = 1.0
+"""The largest effect that a score can have: from no communication to full information."""
+
+
+class Comparison(NamedTuple):
+    """The best learner of a task beside the best of another kind.
+
+    Attributes:
+        learner, rival: the two.
+        leads: how far each training is ahead of the rival, in score, [trainings].
+    """
+
+    learner: Group
+    rival: Group
+    leads: Floats
+
+    @property
+    def lead(self) -> Estimate:
+        """The median of the leads, with the interval of the sign test."""
+        return statistics.median(self.leads)
+
+    @property
+    def match(self) -> Match:
+        """Whether more than half of the trainings are better (the sign test)."""
+        return Match(
+            statistics.sign_test(self.leads, 0 * self.leads), bool((self.leads > 0).sum() > (self.leads < 0).sum())
+        )
+
+    @property
+    def counted(self) -> str:
+        """Such as "all of 10 trainings are worse"."""
+        better, worse = int((self.leads > 0).sum()), int((self.leads < 0).sum())
+        many, word = (better, "better") if better > worse else (worse, "worse")
+        return f"{'all' if many == self.leads.size else many} of {self.leads.size} trainings are {word}"
+
+
+def comparison(board: Board, kind: str) -> Comparison | None:
+    """The best learner beside the best of a kind; None if one of them is missing."""
+    chosen = [(board.best(*LEARNED, half=half), board.best(kind, half=half)) for half in (0, 1)]
+    learner, rival = chosen[0]
+    if learner is None or rival is None or board.scale is None:
+        return None
+    judges = (learner, rival) if chosen[0] == chosen[1] else (halves(learner)[1], halves(rival)[1])
+    return Comparison(learner, rival, leads(board, *judges))
+
+
+def compared(results: Results) -> dict[str, tuple[Board, Comparison, str]]:
+    """The question of learning, by environment: its board, what was compared, and the answer."""
+    some = [board for board in standing(boards(results)) if board.task.name == STANDARD and not board.task.control]
+    pairs = {board.task.env: (board, one) for board in some if (one := comparison(board, PAPER)) is not None}
+    answers = words({env: one.match for env, (_, one) in pairs.items()})
+    return {env: (board, one, answers[env]) for env, (board, one) in pairs.items()}
+
+
+def learning(results: Results) -> Table:
+    """How far the best learner of each environment is ahead of the best of each kind, and whether it beats the paper's
+    algorithms."""
+    answers, rows = compared(results), []
+    for board in standing(boards(results)):
+        pairs = [comparison(board, kind) for kind in (PAPER, TASK_AGENT, CLASSIC)]
+        first = next((one for one in pairs if one is not None), None)
+        if board.task.name != STANDARD or first is None:
+            continue
+        learner = f"{board.label(first.learner)} ({first.learner.config['kind']})"
+        cells = [NONE if one is None else f"{score_text(one.lead)} {board.label(one.rival)}" for one in pairs]
+        count = NONE if pairs[0] is None else pairs[0].counted
+        answer = answers[board.task.env][2] if board.task.env in answers else NONE
+        rows.append(
+            (
+                task_name(board.task),
+                learner,
+                score_text(board.score(first.learner)),
+                cells[0],
+                count,
+                answer,
+                *cells[1:],
+            )
+        )
+    note = (
+        "The lead of a learner is the median over trainings of its score minus that of the other agent, with the "
+        "interval of the sign test; below 0 the learner is worse. Both agents are chosen by one half of the seeds and "
+        "compared by the other. One question is asked of each environment: are more than half of the trainings better "
+        "than the paper's best algorithm (yes), or worse (no)? These answers hold together at 95% (Holm 1979); the "
+        "other leads are effects without a verdict."
+    )
+    columns = (
+        "task", "learner", "score", "lead over the paper's best", "trainings", "beats the paper's algorithms",
+        "lead over the best hand-designed", "lead over the best classic",
+    )  # fmt: skip
+    return Table("Does learning win?", columns, rows, note, words=frozenset(range(8)))
+
+
+class Question(NamedTuple):
+    """A yes/no question, and what its design can show.
+
+    Attributes:
+        text: the question.
+        asked_in: the function that prints its answer.
+        runs: trainings or seeds that judge, at least.
+        family: the questions whose answers hold together.
+        half_width: of the 95% interval that decides; None where a sign test decides.
+    """
+
+    text: str
+    asked_in: str
+    runs: int
+    family: int = 1
+    half_width: float | None = None
+
+    @property
+    def smallest_p(self) -> float:
+        """The smallest p-value that the design can reach, after Holm's correction; 0 where it has no bound."""
+        if self.half_width is not None:
+            return 0.0 if self.runs >= statistics.FEWEST else 1.0
+        return min(1.0, self.family * 2 * 0.5**self.runs)
+
+    @property
+    def smallest_effect(self) -> float:
+        """That is shown in 80% of the cases: a difference in score, or, of a sign test, the share of trainings that
+        would have to be better; infinite if none is."""
+        if self.half_width is not None:
+            return statistics.effect_at_power(self.half_width, self.runs, POWER)
+        return statistics.share_at_power(self.runs, LEVEL / self.family, POWER)
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether both a yes and a no are possible."""
+        return self.smallest_p < LEVEL and self.smallest_effect <= FULL_SCALE
+
+
+def questions(cells: Iterable[Cell], results: Results) -> list[Question]:
+    """All that the benchmark asks: of the learners of a study's cells, and of the intervals of stored results."""
+    seeds: dict[str, dict[str, set[int]]] = {kind: {} for kind in LEARNED}
+    for cell in cells:
+        kind, env = cell.config["kind"], cell.config["env"]
+        if kind in LEARNED and cell.config["budget"] == NO_BUDGET_LIMIT:
+            seeds[kind].setdefault(env, set()).add(cell.seed)
+    asked = dict.fromkeys(env for some in seeds.values() for env in some if not BENCHMARKS[env].control)
+    fewest = {env: min(len(some[env]) for some in seeds.values() if env in some) for env in asked}
+    result = [
+        # One half of the trainings judges, at least.
+        Question(
+            f"Do learners beat the paper's algorithms in {world_title(env)}?", "learning", number // 2, len(fewest)
+        )
+        for env, number in fewest.items()
+    ]
+    plain = seeds[PLAIN]
+    result += [
+        Question(
+            f"Does plain PPO beat random play in {world_title(env)}, in its {what}?",
+            "plain_ppo",
+            len(some),
+            2 * len(plain),
+        )
+        for env, some in plain.items()
+        for what in ("return", "measure")
+    ]
+    return result + score_questions(boards(results))
+
+
+def score_questions(some: Iterable[Board]) -> list[Question]:
+    """Whether the best agent of each standard task beats no communication, by the half width of its interval."""
+    result = list[Question]()
+    for board in some:
+        best = board.best()
+        score = None if best is None else board.evaluated(best)
+        if board.task.held_out or board.task.control or best is None or score is None:
+            continue
+        text = f"Does the best agent of {task_name(board.task)}{at_budget(board.task.budget)} beat no communication?"
+        result.append(Question(text, "best", board.fairly(best).seeds.size, 1, half_width(score)))
+    return result

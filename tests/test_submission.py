@@ -77,7 +77,7 @@ def test_the_command_line_ranks_files_together(tmp_path: Path, command: Any, mon
     rows = leaderboard(merged([mine, unpacked(STORED)]), FREE)
     (own_row,) = [row for row in rows.rows if row[2] == "Mine"]
     lead = float(own_row[rows.columns.index(LEAD)].partition(" ")[0])
-    assert lead == pytest.approx(float(own_row[5].partition(" ")[0]) - 1, abs=0.02), "OptimalStopping has 1"
+    assert lead == pytest.approx(float(own_row[5].partition(" ")[0]) - 1, abs=0.1), "OptimalStopping has 1"
     code, rows, _ = command("leaderboard", str(STORED), str(tmp_path / "mine.json"), "--json")
     (own,) = [row for row in json.loads(rows) if row["policy"] == "Mine"]
     assert (own["task"], own["kind"], own["seeds"]) == ("taciturn/RoundStopping-v0/standard", "yours", list(range(10)))

@@ -38,7 +38,7 @@ PAGE = """<!DOCTYPE html>
 <body>
 <header>
 <h1>taciturn {version}: benchmark</h1>
-<p>Agents that learn together without telling each other what they know. {about}</p>
+<p>Multi-agent environments for collaborative learning under differential privacy. {about}</p>
 {warning}
 </header>
 <main>

@@ -109,7 +109,7 @@ def run_study(
     if timeout is not None and not 0 < timeout < math.inf:
         raise ValueError(f"timeout must be a positive number of seconds, not {timeout}")
     if timeout is not None and backend != "process":
-        raise ValueError(f"timeout needs backend process, whose cells can be stopped, not {backend}")
+        raise ValueError(f"timeout must be None with backend {backend}: only backend process can stop a cell")
     if backend == "ray":
         _imported_ray()  # before anything is written
     first, shards = _shard(shard)

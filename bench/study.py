@@ -1,4 +1,4 @@
-"""What a study is: the cells it declares, the function that runs one, and how its results are read."""
+"""A study: the cells that it declares, the function that runs one, and the reading of its results."""
 
 import json
 import re
@@ -51,8 +51,8 @@ class Score:
 class Verdict:
     """A claim of a paper beside the computed numbers; `labels` name them if there are several.
 
-    `verdict` is one of `VERDICTS`, and `reason` explains it. `quote` holds the paper's words; `tolerance` says where
-    the edges of what agrees come from. `own`: a check of ours, not a claim of the paper.
+    `verdict` is one of `VERDICTS`, and `reason` explains it. `quote` holds the paper's words; `tolerance` states the
+    source of the limits of agreement. `own`: a check of ours, not a claim of the paper.
     """
 
     quantity: str
@@ -97,7 +97,7 @@ def _declared(kind: Any, parameters: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text. Columns whose indices are in `words` are left-aligned, the others (numbers) right-aligned.
+    """A table of text. Columns with indices in `words` are left-aligned, the others (numbers) right-aligned.
 
     If `explained`, the last entry of each row is a sentence shown below that row.
     """
@@ -228,7 +228,7 @@ class Study:
         return declares(kind, "needs_truth", config)
 
     def row_label(self, group: Group, results: Results) -> str:
-        """What distinguishes this group from the others of its panel."""
+        """The difference of this group from the others of its panel."""
         if self.rows:
             return ", ".join(str(group.flat[name]) for name in self.rows)
         names = [name for name in results.varying if name not in self.facets and group.flat.get(name) is not None]

@@ -47,7 +47,7 @@ def of_folder(folder: Path, study: Study) -> Submission:
     try:
         check_text([origin, *(group.config for group in results)])
     except ValueError as error:
-        raise StoreError(f"{folder} holds what taciturn has not written: {error}") from error
+        raise StoreError(f"{folder} holds a file that taciturn has not written: {error}") from error
     return Submission(study.name, origin, results)
 
 

@@ -33,6 +33,7 @@ from taciturn.policies.learned.tuning import settings_in, tuned
 from taciturn.policies.trust import signed, trusted_bytes
 from taciturn.registry import UnknownName, make_policy, one_agent, policies, policy_class
 from taciturn.simulation import simulate
+from taciturn.terminal import counted
 from taciturn.validation import missing_extra, shown
 from taciturn.wrappers import Privatize
 
@@ -357,7 +358,8 @@ def library(
             return found
 
         def evaluate(milestone: int) -> None:
-            report(milestone / steps, f"{name}: {EVALUATION_RUNS} fresh runs after {model.num_timesteps:,} steps")
+            share = (milestone / steps + (milestones.index(milestone) / len(milestones))) / 2
+            report(share, f"{name}: {EVALUATION_RUNS} fresh runs after {model.num_timesteps:,} steps")
             evaluated(Predictor(model), population, seed, folder, milestone)
 
         milestones = np.unique(np.linspace(0, steps, evaluations + 1).astype(int)[1:]).tolist()
@@ -386,6 +388,7 @@ def library(
         (log / "progress.csv").unlink(missing_ok=True)  # it is written anew, and not where a link leads
         logger = configure(str(log), ["csv", "tensorboard"])
         model.set_logger(logger)
+        ended = [0.0]
         try:
             for milestone in milestones:
                 if milestone <= done:
@@ -393,7 +396,9 @@ def library(
                 with one_thread(), learning(name, model.policy.state_dict):
                     model.learn(
                         milestone - model.num_timesteps,
-                        callback=progress_callback(report, steps, name),
+                        callback=progress_callback(
+                            report, steps, name, milestones.index(milestone) / len(milestones), ended
+                        ),
                         reset_num_timesteps=False,
                     )
                 done = max(one for one in milestones if one <= model.num_timesteps)
@@ -421,13 +426,19 @@ def checkpoints_in(folder: Path, milestones: list[int]) -> list[int]:
     return sorted(int(file.stem) for file in found)
 
 
-def progress_callback(report: Report, steps: int, name: str) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
-    """A callback of Stable-Baselines3 that passes on the fraction done."""
+def progress_callback(
+    report: Report, steps: int, name: str, evaluations: float, ended: list[float]
+) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
+    """A callback of Stable-Baselines3 that passes on the fraction done: half of it counts steps, and half counts
+    `evaluations`, the share of them that is done. `ended` holds the number of runs that ended."""
 
     def callback(local: dict[str, Any], _: dict[str, Any]) -> bool:
-        done = local["self"].num_timesteps
+        model = local["self"]
+        done = model.num_timesteps
+        ended[0] += np.count_nonzero(local["dones"]) / model.get_env().unwrapped.rows
         asked = f"of {steps:,} steps" if done <= steps else f"steps, since rollouts are whole ({steps:,} asked for)"
-        report(min(done / steps, 1.0), f"{name}: {done:,} {asked}")
+        text = f"{name}: {done:,} {asked}, {counted(round(ended[0]), 'whole run')}"
+        report((min(done / steps, 1.0) + evaluations) / 2, text)
         return True
 
     return callback

@@ -1,5 +1,6 @@
 """Trainings by the suite's own trainer, in a folder: checkpoints, evaluations, the agent, and its curve."""
 
+import copy
 import csv
 import io
 import pickle
@@ -15,7 +16,7 @@ from taciturn.bench.store import write_bytes
 from taciturn.bench.tasks import TASKS, sign
 from taciturn.envs.core import Population
 from taciturn.policies.learned.stored import saved_agent
-from taciturn.policies.learned.trained import Evaluated, TrainedAgent, Training
+from taciturn.policies.learned.trained import MILESTONES, Evaluated, TrainedAgent, Training, costs
 from taciturn.policies.trust import signed, trusted_bytes
 
 COLUMNS = (*Evaluated._fields, "score")
@@ -52,12 +53,16 @@ def arrays(
                 training = made.training(population.view(), seconds)
                 note(folder, training, scale)
 
+            a_run = costs(population.view().practice(1), copy.copy(training.agent), made.role, seed, None)[1]
+
             def note_progress(now: Training, evaluated: bool) -> None:
                 if evaluated:
                     write_bytes(checkpoint, signed(pickle.dumps(now)))
                     note(folder, now, scale)
                 last = now.curve[-1]
-                report(now.done, f"{now.method}: {last.steps:,} of {now.steps:,} decisions, {in_words(last, scale)}")
+                runs = f"decisions ({last.steps / a_run:,.0f} of {now.steps / a_run:,.0f} runs)"
+                done = (now.done + (len(now.curve) - 1) / len(MILESTONES)) / 2
+                report(done, f"{now.method}: {last.steps:,} of {now.steps:,} {runs}, {in_words(last, scale)}")
 
             agent = training.run(note_progress)
             write_bytes(folder / "agent.json", saved_agent(agent, task=world, seed=seed, steps=training.steps).encode())

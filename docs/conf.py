@@ -153,11 +153,12 @@ def heading(text: str, line: str) -> str:
     return f"{text}\n{line * len(text)}\n\n"
 
 
-def contents(title: str, rows: list[tuple[str, str]]) -> str:
-    """A page of pages and their summaries."""
+def contents(title: str, rows: list[tuple[str, str]], table: str) -> str:
+    """A page of pages and their summaries, below a table if there is one."""
     names, lines = zip(*rows, strict=True)
     return (
         heading(title, "=")
+        + (table and table + heading("Modules", "-"))
         + "".join(lines)
         + "\n.. toctree::\n   :hidden:\n\n"
         + "".join(f"   {name}\n" for name in names)
@@ -169,7 +170,7 @@ def make_pages() -> None:
     the notebook of the tutorial."""
     from gallery import films, gallery  # not before `AnyArray` has taken its place
     from notebook_page import notebook
-    from world_pages import WORLDS, about
+    from world_pages import WORLDS, about, algorithms
 
     from taciturn.registry import entry
 
@@ -209,7 +210,8 @@ def make_pages() -> None:
                 departures.append(heading(label, "-") + f"From :doc:`its page <worlds/{name}>`.\n\n{departure}\n")
         if section == "core":
             rows += inside
-        pages[PAGES / f"{section}.rst"] = contents(title, rows).encode()
+        table = algorithms(plain) if section == "policies" else ""
+        pages[PAGES / f"{section}.rst"] = contents(title, rows, table).encode()
     order = sorted(cards, key=lambda world: entry(world).others is None)  # worlds of many alike agents stand first
     pages[PAGES / "gallery.html"] = gallery({world: cards[world] for world in order}).encode()
     pages[PAGES / "deviations.rst"] = (heading("Deviations from the papers", "=") + "\n".join(departures)).encode()
@@ -255,9 +257,15 @@ def readable(app: Sphinx, what: str, name: str, obj: Any, options: Any, signatur
     return signature and signature.replace("<factory>", "..."), returns
 
 
-def skip_aliases(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out the fields of named tuples, which the signature shows already."""
-    return True if str(obj.__doc__).startswith("Alias for field number") else None
+def skip_members(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out the fields of named tuples, which the signature shows already, and the hooks by which an environment is
+    written, which the core calls."""
+    from world_pages import hooks
+
+    module = getattr(obj.fget if isinstance(obj, property) else obj, "__module__", None)
+    own = str(module).startswith("taciturn.envs.") and not str(module).startswith("taciturn.envs.core")
+    internal = what == "class" and own and name in hooks()
+    return True if internal or str(obj.__doc__).startswith("Alias for field number") else None
 
 
 class AnyArray:
@@ -278,4 +286,4 @@ def setup(app: Sphinx) -> None:
     make_pages()
     app.connect("autodoc-process-docstring", read_plain, priority=400)
     app.connect("autodoc-process-signature", readable)
-    app.connect("autodoc-skip-member", skip_aliases)
+    app.connect("autodoc-skip-member", skip_members)

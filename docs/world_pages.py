@@ -17,13 +17,22 @@ from taciturn.bench.study import Table
 from taciturn.bench.submission import unpacked
 from taciturn.bench.tasks import STANDARD
 from taciturn.describing import fitting, parameters
-from taciturn.envs.core import Population
+from taciturn.envs.core import Population, Replicas
+from taciturn.envs.core.hooks import Hooks
 from taciturn.registry import WORLDS as ENTRIES
 from taciturn.registry import entry, policies
 
 ROOT = Path(__file__).parent.parent
 KINDS = {"base": "–", "reference": "paper"}
 """What the packages of policies are called in tables, where not as they are."""
+POLICY_KINDS = {
+    "reference": "Published algorithms",
+    "designed": "Hand-designed agents",
+    "learned": "Learners",
+    "classic": "Textbook baselines",
+    "base": "Random play",
+}
+"""The packages of policies, and the headings of their tables."""
 FORMS = {
     "single": "Gymnasium",
     "DummyVecEnv": "Stable-Baselines3's DummyVecEnv",
@@ -107,27 +116,27 @@ def about(world: str, plain: Callable[[str], str]) -> str:
         "A run of the example below, played step by step.\n",
         table((), facts),
         _heading("In a few lines"),
-        "Arrays, played by a policy of the package:\n",
+        "As arrays, with a policy of the package:\n",
         _block(code(world)),
     ]
     for form, lines in loops(world).items():
-        seat = " (the seat of one agent; a policy plays the others)" * (form == "Gymnasium" and bool(known.others))
+        seat = " (controls one agent; a policy plays the others)" * (form == "Gymnasium" and bool(known.others))
         parts += [f"{form}{seat}, with random actions:\n", _block(lines)]
     parts += [
-        _heading("What agents see and do"),
-        "Observations are float32 and have these columns, for the default parameters:\n",
+        _heading("Observations and actions"),
+        "Observations are float32 with these columns, for the default parameters:\n",
         table(("role", "entry", "columns", "range"), seen),
         table(("role", "action"), actions),
         _heading("Parameters"),
         _parameters(population, known.world.Params, plain),
         _heading("Metrics"),
         plain(" ".join((inspect.getdoc(type(population).outcome) or "").split())),
-        "\nMetrics of what a run spends are the same in all worlds (:doc:`/privacy`).\n",
+        "\nAll environments have the same metrics of privacy and messages (:doc:`/privacy`).\n",
     ]
     if sent:
         parts += [_heading("Channels"), table(("channel", "message", "sent by", "read by", "unit"), sent)]
     parts += [_heading("Policies that fit"), _fitting(known.world, plain)]
-    for title, text in (("What a step takes", _steps(world)), ("Scores", _scores(known.id))):
+    for title, text in (("Time of a step", _steps(world)), ("Scores", _scores(known.id))):
         parts += [_heading(title), text] * bool(text)
     return "\n".join(parts) + "\n"
 
@@ -151,10 +160,49 @@ def _fitting(world: Any, plain: Callable[[str], str]) -> str:
             if kind == "reference":
                 text += f" Source: {_first_sentence(inspect.getdoc(inspect.getmodule(policy)))}"
             rows.append((f"``{name}``", *[f"``{role}``"] * several, KINDS.get(kind, kind), plain(text)))
-    header = ("policy", *["role"] * several, "kind", "what it does, and its source")
+    header = ("policy", *["role"] * several, "kind", "description and source")
     return table(header, rows, "parameters") + (
-        "\nLearners are not in this table: they train first (``taciturn list policies``, :doc:`/agents`).\n"
+        "\nLearners are not in this table, because they train first (:doc:`/recipes`).\n"
     )
+
+
+@cache
+def hooks() -> frozenset[str]:
+    """The names of the methods and attributes by which an environment is written."""
+    return frozenset(name for kind in (Hooks, Replicas, Population) for name in vars(kind))
+
+
+def named_in(policy: Any) -> list[str]:
+    """The environments that the docstring of a policy or of its module names."""
+    text = f"{inspect.getdoc(policy)} {inspect.getdoc(inspect.getmodule(policy))}"
+    return [one.title for one in ENTRIES if re.search(rf"\b{one.name.removesuffix('_v0')}(_v0)?\b", text)]
+
+
+def algorithms(plain: Callable[[str], str]) -> str:
+    """A table of all policies of the package, a kind after another: where they act, and what they do."""
+    known = policies()
+    acts: dict[str, list[str]] = {name: [] for name in known}
+    for one in ENTRIES:
+        for names in fitting(one.world).values():
+            for name in names:
+                short = name.partition("(")[0]
+                if one.title not in acts[short]:
+                    acts[short].append(one.title)
+    text = "``simulate`` and the command line take a policy by its name. It acts in the environments in its row.\n"
+    text += "A learner acts in the environment in which it was trained.\n\n"
+    for kind, title in POLICY_KINDS.items():
+        rows = []
+        for name, policy in known.items():
+            if _kind(policy) == kind and policy.__module__.startswith("taciturn.policies"):
+                where = ", ".join(acts[name] or named_in(policy)) if len(acts[name]) < len(ENTRIES) else "all"
+                module = policy.__module__.removeprefix("taciturn.policies.")
+                link = f":doc:`{name} </api/policies/{module}>`"
+                rows.append((link, where or "–", plain(_first_sentence(inspect.getdoc(policy)))))
+        if rows:
+            text += (
+                _heading(title) + "\n" + table(("policy", "environments", "description"), rows, "parameters") + "\n\n"
+            )
+    return text
 
 
 def _kind(policy: Any) -> str:
@@ -183,9 +231,9 @@ def _steps(world: str) -> str:
     if not rows:
         return ""
     machine, versions = kept["machine"], ", ".join(f"{name} {number}" for name, number in kept["versions"].items())
-    return table(("form", "ms a step", "beside", "its ms"), rows) + (
-        f"\nCPU time of one process on {machine['processor']} ({machine['platform']}), with {versions}; infos are made "
-        "at every step (``python benchmarks/steps.py``, :doc:`/speed`).\n"
+    return table(("form", "ms per step", "reference", "its ms"), rows) + (
+        f"\nCPU time of one process on {machine['processor']} ({machine['platform']}), with {versions}; every "
+        "step makes its info (``python benchmarks/steps.py``, :doc:`/speed`).\n"
     )
 
 
@@ -208,10 +256,10 @@ def _scores(world: str) -> str:
     best = [row for row in under if row["task"].partition("@")[0] == task and row["rank"] == "1"]
     if best:
         rows = [(row["task"].partition("@")[2], row["policy"], row["kind"], row["score"]) for row in best]
-        text += "\nThe best under a total of epsilon, for an agent and its whole run (:doc:`/privacy-totals`):\n\n"
+        text += "\nThe best agents under a budget of epsilon for an agent's whole run (:doc:`/privacy-totals`):\n\n"
         text += table(("budget", "policy", "kind", "score"), rows)
     return text + (
-        f"\nIn the task ``{task}``: 0 is the best non-communicating agent, 1 one with full information. "
+        f"\nThe task is ``{task}``. 0 is the best non-communicating agent, and 1 is full information. "
         "Brackets are 95% intervals (:doc:`/leaderboard`).\n"
     )
 

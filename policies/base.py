@@ -23,14 +23,14 @@ class Policy(metaclass=NamesUnknown):
     A policy holds its parameters; everything about a run comes after `reset`.
 
     Attributes:
-        needs_truth: whether it must know what the world hides, as an oracle does.
+        needs_truth: whether it needs hidden variables, as an oracle does.
         public_schedule: whether its agents' schedule (when they send or ask, whom, and how many events or which streams
-            messages are about) follows from public numbers, from what they received, and from fresh randomness. Where
-            agents decide when to send, totals of privacy are finite only then. (In the recommender it may also follow
-            from what was shown, and totals hold given that.) The declaration does not hold for classes that override
-            anything of the class that makes it; `taciturn.testing` checks it.
-        pools: whether its agents share a mind, like a central planner's: one's action may depend on what only others
-            saw.
+            messages are about) follows from public numbers, from what they received, and from fresh randomness. If
+            agents decide when to send, epsilon is finite only under this declaration. (In the recommender it may also
+            follow from shown items, and epsilon is then conditional on them.) The declaration does not hold for classes
+            that override anything of the class that makes it; `taciturn.testing` checks it.
+        pools: whether its agents share information outside the channels, as with a central planner: an action may
+            depend on other agents' observations.
         memoryless: whether an action depends on the present observation alone (and, of a learner, on its training).
         one_agent: whether it is written for one agent; each agent then plays a copy (`taciturn.agents.bring`).
         observes: the fields of the observations that it is written for, as `taciturn show ENV` prints them, such as
@@ -51,7 +51,7 @@ class Policy(metaclass=NamesUnknown):
     def reset(self, env: PublicView | Population[Any], rng: np.random.Generator, role: str | None = None) -> None:
         """Prepare for a fresh run as `role` (None: the only one), drawing from `rng`.
 
-        `env` is the world's public view, or a population, whose view is taken. A policy that needs hidden truth
+        `env` is the public view of the environment, or a population with such a view. A policy that needs hidden truth
         declares `needs_truth = True`, finds the truth in `view.truth`, and is marked in every table.
         """
         self.rng = rng
@@ -78,7 +78,7 @@ class Policy(metaclass=NamesUnknown):
         """`act` of one agent as a function `(seen, params, kept, action)` that is compiled as part of the world, or
         None. It is used under the same condition as a fast form.
 
-        It fills `action` from what the agent observes, `seen` float32[D], and from the constants of the world that
+        It fills `action` from the agent's observation, `seen` float32[D], and from the constants of the world that
         agents may know. `kept` float64[4], zeros at first, spares it to compute the same for every agent: it holds
         arguments and results of a function, and no action otherwise depends on it.
         """
@@ -94,7 +94,7 @@ class Policy(metaclass=NamesUnknown):
         have ended or did not play."""
 
     def restart(self, where: Array) -> None:
-        """Forget what is remembered of the replicas `where` bool[B]: they were reset, while the others play on.
+        """Clear the memory of the replicas `where` bool[B]: they were reset, while the others play on.
 
         Needed only where observations do not show that a run begins.
         """
@@ -106,7 +106,7 @@ class Policy(metaclass=NamesUnknown):
 
     def within(self, view: PublicView, total: float) -> dict[str, Any] | None:
         """How the policy spends a total of epsilon over a whole run: `{channel: mechanism}` (or a `ChannelConfig`) with
-        which no agent spends more, whatever happens; None if the policy leaves that to whoever plays it."""
+        which no agent spends more, whatever happens; None if the policy leaves that to the caller."""
         return None
 
     def __repr__(self) -> str:

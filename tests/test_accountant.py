@@ -537,7 +537,7 @@ def test_at_event_level_disjoint_messages_compose_in_parallel() -> None:
     for _ in range(3):
         accountant.charge_levels("vote", np.array([[0.0, 2.0]]), kind="k_ary_randomized_response")
     np.testing.assert_allclose(accountant.epsilon(method="basic", unit="event"), [[1.5, 2.5]])
-    with pytest.raises(ValueError, match="disjoint must be False on channel 'x', whose unit is a user, not True"):
+    with pytest.raises(ValueError, match="disjoint must be False on channel 'x' with unit 'user', not True"):
         Channel("x", "vector", observer="server", unit="user", disjoint=True)
 
 

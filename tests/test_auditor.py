@@ -437,10 +437,10 @@ KNOWN = {"certified": 1.0, "claimed": 3.0, "cap": 5.0, "expected": math.inf, "sp
         ({"certified": 2.5}, ""),
         ({"claimed": math.inf}, "there is no finite total"),
         ({"cap": 2.9}, "so many trials certify 2.900 at most"),
-        ({"expected": 2.0}, "the best test shows 2: the total composes loosely"),
+        ({"expected": 2.0}, "the best test shows 2: composition is loose"),
         ({"expected": 2.9}, "so many trials"),
         ({"spent": 1.0}, "the mean run spends 1, the costliest 3"),
-        ({"moved": 0.25}, "private data move messages by 25% of what noise is made for"),
+        ({"moved": 0.25}, "private data move messages by 25% of the noise's sensitivity"),
     ],
 )
 def test_what_limits_a_certificate(changes: dict[str, float], said: str) -> None:

@@ -493,7 +493,9 @@ def test_arguments_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for wrong in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="timeout must be a positive number of seconds, not"):
             run_study([study], store, timeout=wrong)
-    with pytest.raises(ValueError, match="timeout needs backend process, whose cells can be stopped, not serial"):
+    with pytest.raises(
+        ValueError, match="timeout must be None with backend serial: only backend process can stop a cell"
+    ):
         run_study([study], store, timeout=1.0)
     with pytest.raises(ValueError, match="cells must differ"):
         run_study([study, study], store)

@@ -32,6 +32,7 @@ from taciturn.envs import gossip_bandit_v0, recommender_v0
 from taciturn.logged import evaluate, fit_ratings, read_bandit
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import LinUCB, Policy
+from taciturn.registry import entry
 from taciturn.wrappers import BitwiseRandomizedResponse, Memoized, Scheduled, Shuffled
 
 DEEP = "[" * 2000 + "]" * 2000
@@ -515,7 +516,9 @@ def test_kept_results_of_no_study_are_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}", encoding="utf-8")
     code, out, err = run("verify", "--kept", ".")
     assert (code, out) == (1, "")
-    assert err == "taciturn: kept must be a folder of files STUDY.json, and . has other.json, which is of none\n"
+    assert (
+        err == "taciturn: kept must be a folder of files STUDY.json, and . has other.json, but there is no such study\n"
+    )
 
 
 @pytest.mark.parametrize("text", ["[1]", "null", "{", '{"training": [1]}', '"training"', DEEP])
@@ -962,3 +965,16 @@ def test_a_policy_with_arrays_is_shown_in_a_line() -> None:
 
     assert len(repr(Counted(np.zeros((99, 99))))) < 300
     assert repr(Counted([1])) == "Counted(counts=array([1]))"
+
+
+@pytest.mark.parametrize(("env", "policy"), [("gossip_bandit", "Voter"), ("social_bandit", "Replicator")])
+def test_intervals_of_shares_stay_between_0_and_1(run: Run, env: str, policy: str) -> None:
+    """Of few runs, in which the interval of a mean would leave them."""
+    shares = entry(env).shares
+    assert shares
+    for runs in ("3", "4"):
+        document = f"run {env} --policy {policy} --runs {runs} --until 5 --set num_agents=5 --json"
+        metrics = json.loads(run(*document.split())[1])["metrics"]
+        for name in shares:
+            one = metrics[name]
+            assert 0 <= one["low"] <= one["mean"] <= one["high"] <= 1

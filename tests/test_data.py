@@ -163,7 +163,7 @@ def test_folders_are_no_links(name: str, store: Store, tmp_path: Path, dummies: 
     ours.symlink_to(theirs, target_is_directory=True)
     before = (store.path / "manifest.json").read_bytes()
     studies = [dummies.Failing()]
-    with pytest.raises(StoreError, match=rf"{name} must be a folder of its own, and it is a link"):
+    with pytest.raises(StoreError, match=rf"{name} must be a folder, and it is a link"):
         write_report(store, store.path, studies) if name == "figures" else run_study(studies, store, resume=True)
     assert {file.read_text(encoding="utf-8") for file in theirs.iterdir()} == {PRECIOUS}
     assert len(list(theirs.iterdir())) == 3
@@ -220,7 +220,7 @@ def test_folders_of_a_training_are_no_links(name: str, tmp_path: Path, monkeypat
         link.symlink_to(theirs, target_is_directory=True)
 
     monkeypatch.setattr(training, "write_json", begins)
-    with pytest.raises(ValueError, match=rf"{name} must be a folder of its own, and it is a link"):
+    with pytest.raises(ValueError, match=rf"{name} must be a folder, and it is a link"):
         train("round_stopping", out=folder, **SHORT, **ROLLOUT)
     assert not list(theirs.iterdir())
 
@@ -311,7 +311,10 @@ MODELS: dict[str, tuple[Callable[[dict[str, bytes], Path], Any], str]] = {
     ),
     "a place in the memo": (pickled("policy_kwargs", b"\x80\x02}r\xff\xff\xff\x7f."), "Missing key"),
     "a bytearray": (pickled("policy_kwargs", b"\x80\x05\x96" + struct.pack("<Q", 2**36) + b"."), "model.zip"),
-    "a long name": (pickled("policy_kwargs", b"\x80\x02cm\n" + b"n" * 10**6 + b"\n."), "has what is not of Stable"),
+    "a long name": (
+        pickled("policy_kwargs", b"\x80\x02cm\n" + b"n" * 10**6 + b"\n."),
+        "has a class that is not of Stable",
+    ),
     "many names": (
         pickled("policy_kwargs", b"\x80\x02(" + b"".join(b"cm\nn%d\n" % i for i in range(2000)) + b"l."),
         "it names more than 1,000 classes and functions",

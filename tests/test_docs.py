@@ -62,7 +62,8 @@ def test_the_page_of_a_world(world: str) -> None:
     parts = dict(zip(*[iter(re.split(r"^(.+)\n-+\n", text, flags=re.MULTILINE)[1:])] * 2, strict=True))
     for role in population.roles.values():
         assert all(
-            f"``{role.name}``\n     - ``{field}``\n" in parts["What agents see and do"] for field in role.layout.fields
+            f"``{role.name}``\n     - ``{field}``\n" in parts["Observations and actions"]
+            for field in role.layout.fields
         )
     rows = parts["Parameters"].split("\n   * - ")[2:]
     told = [name for row in rows for name in re.findall(r"``(\w+)``", row.partition("\n     - ")[0])]
@@ -74,7 +75,7 @@ def test_the_page_of_a_world(world: str) -> None:
     if (
         benchmark and references.scale_of(TASKS[f"{registry.entry(world).id}/standard"]) is not None
     ):  # its runs are kept
-        assert re.search(r"\* - (PettingZoo|Gymnasium)", parts["What a step takes"])
+        assert re.search(r"\* - (PettingZoo|Gymnasium)", parts["Time of a step"])
         ranked = re.findall(r"   \* - \d+\n     - (\w+)", parts["Scores"])
         assert {name for name, _ in (*benchmark.classic, *benchmark.designed)} <= set(ranked)
 
@@ -167,8 +168,7 @@ def test_pages_of_results_are_made_of_the_kept_results() -> None:
     pages = store_results.pages()
     assert {"leakage", "verdicts"} <= {page.stem for page in pages}
     package = {ROOT / "bench" / name for name in ("stored_verdicts.json", "known.json", "references.json")}
-    drawn = set((ROOT / "docs/_static").glob("together*"))
-    assert len(drawn) == 2
+    drawn = {ROOT / "docs/_static" / f"{name}.svg" for names in store_results.DRAWN for name in names}
     assert marked | set(ROOT.glob("papers/docs/verdicts*.md")) | package | drawn == set(pages)
     for page, text in pages.items():
         assert page.read_text(encoding="utf-8") == text

@@ -331,12 +331,12 @@ GOSSIP: dict[str, Any] = {"num_agents": 5, "horizon": 2.0}
         (
             gossip_bandit_v0.population(2, **GOSSIP),
             PPCL(2.0),
-            r"PPCL\(epsilon=2.0.* 'preference' .*Response\(epsilon=2.0",
+            r"'preference' .*PPCL\(epsilon=2.0.*Response\(epsilon=2.0",
         ),
         (
             federated_bandit_v0.population(1, num_agents=2, num_arms=2, horizon=9),
             CDPMAB(),
-            "CDPMAB.* 'means' .*Laplace",
+            "'means' .*CDPMAB.*Laplace",
         ),
     ],
     ids=["gossip", "federated"],

@@ -874,7 +874,9 @@ def test_a_model_imports_nothing_that_is_not_of_these_libraries(
     data = json.loads(parts["data"])
     data[name] = {":serialized:": base64.b64encode(b"ctheirs_too\nPolicy\n.").decode()}
     parts["data"] = json.dumps(data).encode()
-    with pytest.raises(ValueError, match=r"has what is not of Stable-Baselines3, theirs_too\.Policy, .* pass --trust"):
+    with pytest.raises(
+        ValueError, match=r"has a class that is not of Stable-Baselines3, theirs_too\.Policy, .* pass --trust"
+    ):
         bring(archived(parts, tmp_path / "model.zip"))
     assert "theirs_too" not in sys.modules
 
@@ -913,7 +915,7 @@ def test_classes_that_are_stored_by_value_ask_for_trust(tmp_path: Path) -> None:
     exec(source, known)
     made = model(policy_kwargs={"features_extractor_class": known["Twice"], "net_arch": [4]})
     made.save(tmp_path / "model.zip")
-    with pytest.raises(ValueError, match=r"model\.zip has what is not of Stable-Baselines3, .* pass --trust"):
+    with pytest.raises(ValueError, match=r"model\.zip has a class that is not of Stable-Baselines3, .* pass --trust"):
         bring(f"sb3:{tmp_path}/model.zip")
     found = bring(f"sb3:{tmp_path}/model.zip", trust=True)
     rows = stopping().reset(seed=0)[0][:, 0]

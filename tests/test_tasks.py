@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from taciturn.agents import bring
-from taciturn.bench import questions, references, score_tables, scores, together
+from taciturn.bench import questions, references, score_figures, score_tables, scores
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.comparisons import kinds, playing
 from taciturn.bench.comparisons.strangers import AmongStrangers, OfAnotherRun
@@ -644,13 +644,11 @@ def test_figures_show_the_best_of_each_kind_at_each_total() -> None:
     """Two dots by hand: PPCL scores .5 without privacy and 0 at a total of 3."""
     some = [*REFERENCES, group(PAPER, "PPCL", [0.25, 0.35] * 2), group(PAPER, "PPCL", [0.4, 0.6] * 2, budget=3.0)]
     played = boards(Results(some))
-    _, second = together.plots(played, "agents")
+    _, second = score_figures.plots(played, "agents")
     (board,) = [one for one in played if one.task.budget == NO_BUDGET_LIMIT]
-    score_cells = {
-        score_cell.budget: round(score_cell.score, 6)
-        for score_cell in together.row_of(played, board, named=True).score_cells
-    }
-    assert score_cells == {NO_BUDGET_LIMIT: 0.5, 3.0: 0.0}
+    row = score_figures.row_of(played, board)
+    assert [(one.name, round(one.score, 6)) for one in row.kinds] == [("PPCL", 0.5)]
+    assert {budget: round(one.score, 6) for budget, one in row.budgets.items()} == {NO_BUDGET_LIMIT: 0.5, 3.0: 0.0}
     (ax,) = (ax for ax in second.figure.axes if ax.get_visible())
     lines = [np.round(np.asarray(line.get_ydata(), float), 6).tolist() for line in ax.lines if line.get_marker() == "o"]
     assert lines == [[0.0, 0.5]], "from the strictest total to none"
@@ -666,7 +664,7 @@ def test_totals_stand_beside_what_they_cover() -> None:
         assert all(gossip in row for row in table.rows)
     assert "what it covers" not in scores.leaderboard(Results(some), scores.FREE).columns
     assert {row["covers"] for row in scores.rows_of(Results(some))} == {gossip}
-    for plot in together.plots(boards(Results(some)), "agents"):
+    for plot in score_figures.plots(boards(Results(some)), "agents"):
         assert gossip in plot.caption
     task = TASKS["taciturn/Recommender-v0/standard@3"]
     assert task.covers == shop

@@ -75,16 +75,18 @@ def test_a_folder_acts(algorithm: str, settings: dict[str, Any], tmp_path: Path)
 
 
 def test_a_rollout_that_goes_further_than_asked_is_evaluated_once(tmp_path: Path) -> None:
-    told: list[str] = []
     rollout = {"n_steps": 128, "batch_size": 64, "n_epochs": 1}
+    reported: list[tuple[float, str]] = []
     folder = train(
-        "round_stopping", out=tmp_path, **SHORT, settings=rollout, progress=lambda _, text: told.append(text)
+        "round_stopping", out=tmp_path, **SHORT, settings=rollout, progress=lambda *now: reported.append(now)
     )
+    told = [text for _, text in reported]
     with (folder / "evaluations.csv").open(encoding="utf-8") as file:
         assert [row["steps"] for row in csv.DictReader(file)] == ["256"]
     assert told[-1] == "PPO: 20 fresh runs after 512 steps"
-    assert "PPO: 256 of 256 steps" in told
-    assert "PPO: 512 steps, since rollouts are whole (256 asked for)" in told
+    assert any(text.startswith("PPO: 256 of 256 steps, ") and text.endswith(" whole runs") for text in told)
+    assert any(text.startswith("PPO: 512 steps, since rollouts are whole (256 asked for), ") for text in told)
+    assert max(done for done, _ in reported) < 1, "the evaluation is not done while it is reported"
 
 
 def test_a_training_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

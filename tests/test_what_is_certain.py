@@ -9,11 +9,11 @@ import summary
 from test_answers import STORED
 
 from taciturn.bench import answers, statistics
+from taciturn.bench.score_figures import Canvas, row_of
 from taciturn.bench.scores import NO, OPEN, YES, Board, Match, boards, score_text, standing, words
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.submission import unpacked
 from taciturn.bench.tasks import BUDGETS, NO_BUDGET_LIMIT, world_title
-from taciturn.bench.together import picture, row_of
 from taciturn.logged.simulator import HeldOut
 
 BOARDS = boards(unpacked(STORED).results)
@@ -41,17 +41,17 @@ def test_what_is_not_shown_is_nowhere_called_certain(shown: bool, monkeypatch: p
     assert ("not in" in told) is not shown
     assert not re.search(r" from \d+ on", told)
     assert bool(answers.fronts(BOARDS)) is shown
-    gained, _, lost = " ".join(summary.together().split()).partition("no agent here is shown to gain in ")
-    gained = gained.partition("being together still pays in ")[2]
-    assert [one.strip(" ;.") for one in (gained, lost.partition(".")[0])].index("none") == shown
+    gained, _, lost = " ".join(summary.together().split()).partition(", and not in ")
+    gained = gained.partition("communication significantly helps in ")[2]
+    assert [one.strip(" ;.,") for one in (gained, lost.partition(".")[0])].index("none") == shown
 
-    rows = [row_of(BOARDS, one, named=False) for one in standing(BOARDS, NO_BUDGET_LIMIT) if one.scale is not None]
-    assert {score_cell.gains for row in rows for score_cell in row.score_cells} == {shown}
-    marks = [
-        line.get_markerfacecolor() for line in picture(rows).axes[0].lines if line.get_marker() not in ("None", "")
-    ]
+    rows = [row_of(BOARDS, one) for one in standing(BOARDS, NO_BUDGET_LIMIT) if one.scale is not None]
+    drawn = [best for row in rows for best in [*row.kinds, *([*row.budgets.values()][-1:] * (len(row.budgets) > 1))]]
+    assert {best.gains for best in drawn} == {shown}
+    figure = Canvas(rows, narrow=False, named=False).draw()
+    marks = [line.get_markerfacecolor() for line in figure.axes[0].lines if line.get_marker() not in ("None", "")]
     hollow = sum(isinstance(one, str) and one == "none" for one in marks)
-    assert hollow == 1 + (not shown) * sum(len(row.score_cells) for row in rows), "and one in the legend"
+    assert hollow == 1 + (not shown) * len(drawn), "and one in the legend"
 
 
 @pytest.mark.parametrize("low", [-0.01, 0.01])

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import habits
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -63,3 +64,22 @@ def test_public_names_are_the_fields_words(folder: str) -> None:
 def test_an_old_word_is_found(planted: str) -> None:
     assert wrong(planted)
     assert not wrong("def restore(kept): ...")
+
+
+def test_habits_that_tire_readers_are_rare() -> None:
+    """Ceilings of `python tools habits`: there were 509 in the pages and 1,566 in the docstrings."""
+    for files, read, most in ((habits.pages(), habits.prose, 160), (habits.modules(), habits.docstrings, 1100)):
+        found = habits.counted(read(file.read_text(encoding="utf-8")) for file in files)
+        assert found["words"] > 20_000
+        assert sum(found[name] for name in habits.HABITS) <= most, dict(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "habit"),
+    [("It says what it found.", "what as a noun"), ("An agent whose clock ticks.", "whose"),
+     ("The channel on which it is sent.", "preposition + which"), ("`what` it is.\n\n```\nwhat\n```", "")],
+)  # fmt: skip
+def test_a_habit_is_counted(text: str, habit: str) -> None:
+    found = habits.counted([habits.prose(text)])
+    assert sum(found[name] for name in habits.HABITS) == bool(habit)
+    assert not habit or found[habit] == 1

@@ -39,6 +39,8 @@ STORED, DOCS = ROOT / "tools/results/studies", ROOT / "docs"
 KEPT_OF_PAPERS, DOCS_OF_PAPERS = ROOT / "papers/results", ROOT / "papers/docs"
 PAGES = {"agents": {"leaderboard": (UNDER,), "privacy-totals": (FREE,)}}
 """The pages of a study that are not called like it, with the titles of tables that they leave out."""
+DRAWN = (("scores", "scores-narrow"), ("budgets", "budgets-narrow"))
+"""The files of the figures of the benchmark `agents`, wide and narrow."""
 ALONE = (
     "<style>.wide, .narrow { color: #1c2126 } "
     "@media (prefers-color-scheme: dark) { .wide, .narrow { color: #e4e7ea } }</style>"
@@ -137,22 +139,25 @@ def opening(results: Results) -> str:
     told = [*load_studies()["agents"].answers(results), *links]
     lines = [f"- **{question}?** {escaped(answer)}{links.get(text, '')}"
              for text in told for question, _, answer in [text.partition("? ")]]  # fmt: skip
-    figure = "".join(f"```{{raw}} html\n:file: _static/{path.name}\n```\n\n" for path in drawn())
-    return f"{figure}{first_plot('agents').caption}\n\n" + "\n".join(lines) + "\n\n"
+    first, *more = (
+        "".join(f"```{{raw}} html\n:file: _static/{file}.svg\n```\n\n" for file in files) + f"{plot.caption}\n\n"
+        for files, plot in zip(DRAWN, plots_of("agents"), strict=True)
+    )
+    return first + "\n".join(lines) + "\n\n" + "".join(more)
 
 
 @cache
-def first_plot(study: str) -> Plot:
-    """The first figure of a kept study."""
-    return (load_studies()[study].plots(load(study)[1]) or [])[0]
+def plots_of(study: str) -> list[Plot]:
+    """The figures of a kept study."""
+    return load_studies()[study].plots(load(study)[1]) or []
 
 
 def drawn() -> dict[Path, str]:
-    """The first figure of the standing benchmark, wide and narrow."""
-    wide, narrow = figures.drawings(first_plot("agents"))
-    texts = {"together.svg": wide, "together-narrow.svg": narrow}
+    """The figures of the benchmark `agents`, wide and narrow."""
     return {
-        DOCS / "_static" / name: re.sub("(<svg[^>]*>)", rf"\1{ALONE}", text, count=1) for name, text in texts.items()
+        DOCS / "_static" / f"{name}.svg": re.sub("(<svg[^>]*>)", rf"\1{ALONE}", text, count=1)
+        for names, plot in zip(DRAWN, plots_of("agents"), strict=True)
+        for name, text in zip(names, figures.drawings(plot), strict=True)
     }
 
 
@@ -273,4 +278,4 @@ def main(arguments: list[str]) -> None:
     references.forget()
     for page, text in pages().items():
         page.write_text(text, encoding="utf-8")
-    (DOCS / "_static/trust.png").write_bytes(figures.render(first_plot("trust").figure, "png"))
+    (DOCS / "_static/trust.png").write_bytes(figures.render(plots_of("trust")[0].figure, "png"))

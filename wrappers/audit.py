@@ -1,10 +1,10 @@
 """The auditor: it certifies a lower bound on the epsilon of a mechanism, a function, or runs of an environment.
 
 For an environment the claim is the accountant's total after a run. Two things can differ between the two worlds. With
-`pair`, one agent's messages differ: that agent is a canary, whose messages are replaced before they reach the
-mechanism, and the transcript is what arrives of them. With `change`, one agent's private data differ: the world decides
-what follows, and the transcript is everything on the channels, with senders and times, and what the other agents
-observe, may do and earn.
+`pair`, one agent's messages differ: that agent is a canary. The audit replaces its messages before they reach the
+mechanism, and the transcript holds the delivered ones. With `change`, one agent's private data differ: the environment
+plays on from there, and the transcript is everything on the channels, with senders and times, and the observations,
+action masks and rewards of the other agents.
 `taciturn.privacy.certifying` has the statistics.
 """
 
@@ -56,20 +56,20 @@ def audit(
 
     Args:
         mechanism: an object with a batch-first `perturb(x, rng)`; or an environment of this suite, in any interface,
-            with what `Privatize` and `Faulty` have put on its channels; or a function `transcript(x, rng, trials)` that
-            makes independent transcripts [trials, ...] of the world x.
+            with the mechanisms and faults that `Privatize` and `Faulty` have installed; or a function `transcript(x,
+            rng, trials)` that makes independent transcripts [trials, ...] of the world x.
         pair: the two adjacent worlds (x0, x1). For a mechanism, two messages; for an environment, `{channel: (x0,
             x1)}`, two messages of an agent on each channel to be audited; for a function, any two values that it
             accepts.
         trials: number of transcripts, each from a world chosen by a fair coin; in `one-run`, the number of agents.
-            Default: 200,000, so that an event of probability 1/1000 can refute a claim of 1; 10,000 for runs of an
+            Default: 200,000, so an event of probability 1/1000 can refute a claim of 1; 10,000 for runs of an
             environment.
         confidence: probability that the certificate holds.
         seed: of the coins, and of the Generator that the mechanism or function receives.
         method: `white` scores a transcript by its log-likelihood ratio, `black` by the best of several attackers that
             learn from transcripts (`taciturn.privacy.attackers`), and `both` does both to the same transcripts, with
-            half of the error probability each: the better certificate counts. `one-run` makes a single transcript in
-            which every agent is a canary with a coin of its own: a function then receives x as [trials, ...] and
+            half of the error probability each: the better certificate counts. `one-run` makes a single transcript;
+            every agent in it is a canary with an independent coin. A function then receives x as [trials, ...] and
             returns each agent's part of the transcript, [trials, ...]. One run with Gaussian noise certifies by the
             Gaussian trade-off curve, at any delta (`taciturn.privacy.one_run`). Default: `both` if there is a
             log-likelihood ratio (`white` for transcripts of more than 64 numbers), else `black`.
@@ -81,14 +81,14 @@ def audit(
         log_likelihood_ratio: a function of (y [trials, ...], x0, x1) that returns [trials]; `one-run` uses it too.
             Default: the mechanism's own, if it has one.
         held_out: share of the trials that choose the threshold.
-        batch: number of transcripts made at once. Default: at most 10,000 for a function, else few enough that a
+        batch: number of transcripts in one batch. Default: at most 10,000 for a function, else few enough that a
             mechanism may change between calls: 1/256 of the trials, but from 100 to 100,000 for a mechanism and from
             1,000 to 10,000 for an environment.
         name: the name in tables.
         progress: called with the number of trials scored so far.
         policy: for an environment, the policy that acts, or `{role: policy}`.
-        change: for an environment, in place of `pair`: what the agent privately observes in the two worlds, wherever
-            the world draws it (`Population.private`), such as (0, 1) for rewards that are all 0 or all 1.
+        change: for an environment, in place of `pair`: the agent's private observations in the two environments, for
+            each draw (`Population.private`), such as (0, 1) for rewards that are all 0 or all 1.
         steps: turns of a run of an environment. Default: until it ends.
         agent: the canary in an environment, by its place among the senders; in `one-run` all senders are canaries.
         unit: how the two worlds of an environment differ. `user`: the canary sends x0 in all its messages, or x1 in
@@ -113,12 +113,11 @@ def audit(
         ValueError: a parameter is out of bounds, `white` has no log-likelihood ratio, or transcripts have a wrong
             shape.
 
-    With `pair` an environment is audited message by message; only `change` shows leaks by silence and timing, by what
-    others observe, may do and earn, and by noise that runs from one seed share, and it certifies at user level. Leaks
-    through visible actions need a function. The caller must know that the
-    two messages are adjacent: messages further apart than the sensitivity that the world states refute nothing. `white`
-    relies on the mechanism's own law and cannot see noise that is used for two messages; `black` with `unit="event"`
-    and `references` can.
+    With `pair` an environment is audited message by message; only `change` shows leaks by silence and timing, by other
+    agents' observations, masks and rewards, and by noise that runs from one seed share, and it certifies at user level.
+    Leaks through visible actions need a function. The caller must know that the two messages are adjacent: messages
+    further apart than the sensitivity that the world states refute nothing. `white` relies on the mechanism's own law
+    and cannot see noise that is used for two messages; `black` with `unit="event"` and `references` can.
     """
     runs: CanaryRuns | ChangedRuns | None = None
     if len(beside) and change is None:

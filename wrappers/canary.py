@@ -182,7 +182,7 @@ class CanaryRuns:
 
     @property
     def memoryless(self) -> bool:
-        """Whether each message is perturbed by itself, so that log-likelihood ratios add up."""
+        """Whether each message is perturbed by itself, so log-likelihood ratios add up."""
         mechanisms = [
             self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair
         ]

@@ -105,7 +105,7 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
         env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of
             this suite.
         channel: the channel's name.
-        config: what to add to what is installed there.
+        config: the mechanism, fault and budget to add to the channel.
 
     Raises:
         ValueError: `env` is none of these, the channel is unknown or would get a second mechanism, or the world cannot
@@ -153,15 +153,15 @@ def private_config(mechanism: Any, budget: Budget | None = None) -> ChannelConfi
 def Privatize(env: Any, channel: str, mechanism: Any, budget: Budget | None = None) -> Any:
     """The environment with a mechanism on one of its channels, in the same interface; `env` itself is not changed.
 
-    A reset of the result installs the mechanism; a reset of `env` does not. Wrappers can be nested in any order, those
-    of faults (`Faulty`) included. `.accountant` holds what the run since the last reset has spent.
+    A reset of the result installs the mechanism; a reset of `env` does not. Wrappers can be nested in any order,
+    including `Faulty`. `.accountant` holds the epsilon spent since the last reset.
 
     Args:
         env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of
             this suite.
         channel: the channel's name.
         mechanism: perturbs each message.
-        budget: what each agent may spend on the channel.
+        budget: privacy budget of each agent on the channel.
 
     Raises:
         ValueError: `env` is none of these, the channel is unknown or has a mechanism already, or the world cannot use
@@ -180,7 +180,7 @@ def Faulty(env: Any, channel: str, fault: Fault) -> Any:
         env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of
             this suite.
         channel: the channel's name.
-        fault: what goes wrong.
+        fault: the fault to install.
 
     Raises:
         ValueError: `env` is none of these, the channel is unknown, or `fault` is not a fault.

@@ -22,7 +22,7 @@ class Churn(Fault):
     """Agents leave and come back. An absent agent sends nothing and is charged nothing.
 
     At a reset all agents are present. Before each send, a present agent leaves with probability `leave` and an absent
-    one comes back with probability `join`, so that in the long run a share join / (join + leave) of the agents is
+    one comes back with probability `join`, so in the long run a share join / (join + leave) of the agents is
     present.
 
     Args:
@@ -52,8 +52,8 @@ class Churn(Fault):
 class MessageLimit(Fault):
     """Limits the messages of each agent in a run; after the last one it is silent and charged nothing.
 
-    A message counts even if it is lost later, but not if its sender was absent. On a channel whose
-    agents ask for answers, it limits how often each may ask.
+    A message counts even if it is lost later, but not if its sender was absent. On a channel with requests, it limits
+    the number of requests of each agent.
 
     Args:
         messages: of each agent, >= 0.
@@ -179,12 +179,12 @@ class Stragglers(Fault):
     """Delivers messages late, or never. Each is perturbed, counted and charged when it is sent.
 
     For each agent, `send` returns the message that arrives now, unchanged since it was sent, and marks the agent as
-    delivered even if it sends nothing now. An agent whose message is still on its way is
-    not marked. At most one message of an agent arrives at a send: if two are due, the one sent later is delivered and
-    the other is lost. A reset loses all messages on their way.
+    delivered even if it sends nothing now. An agent with a message still on its way is not marked. At most one message
+    of an agent arrives at a send: if two are due, the one sent later is delivered and the other is lost. A reset loses
+    all messages on their way.
 
     Args:
-        delays: delays[d] is the probability that a message arrives d sends later (0: at once); with the remaining
+        delays: delays[d] is the probability that a message arrives d sends later (0: immediately); with the remaining
             probability it never arrives.
     """
 

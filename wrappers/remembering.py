@@ -1,4 +1,4 @@
-"""What agents can remember of a run as part of their observations, in every interface."""
+"""An agent's memory of a run as part of its observations, in every interface."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -38,13 +38,13 @@ VIEWS = (SingleEnv, VectorView, ParallelView, AECView)
 
 
 class Memory(Protocol):
-    """What each agent of each replica remembers, from its own observations, actions and rewards alone."""
+    """The memory of each agent of each replica, from its own observations, actions and rewards alone."""
 
     def fields(self) -> dict[str, tuple[int, float, float]]:
         """The fields of its statistics, as those of a `Layout`."""
 
     def forget(self, over: Bools) -> None:
-        """Begin anew in these replicas, bool[B]."""
+        """Begin again in these replicas, bool[B]."""
 
     def receive(self, obs: Array, agents: Ints, where: Bools) -> None:
         """Take in the observations [B, rows, D] of `agents` [B, rows], in the replicas `where`."""
@@ -69,13 +69,13 @@ class SocialMemory:
     Its statistics, of K options:
 
     - `hits`, `misses` [K]: the signals 1 and 0 of each option that the agent has seen. In `gossip_bandit_v0` the reward
-      is the signal of the option pulled. In `social_bandit_v0` the reward is that of the option held when the round
+      is the signal of the option pulled. In `social_bandit_v0` the reward belongs to the option held when the round
       began; the signal of another option is known if the plan adopts it on one signal only, from what the agent then
       holds.
     - `heard` [K]: the unbiased estimate of the share of agents that hold each option, (H - q) / (p - q), where H is the
-      share of all copies heard so far whose bit is set, and a bit is read as 1 with probability p if it is 1 and q if
+      share of all received copies with the bit set, and a bit is read as 1 with probability p if it is 1 and q if
       it is 0. Under `Scheduled`, messages before the answers are zeros, which are not counted.
-    - `noise` [K]: the variance of what the mechanism adds to that,
+    - `noise` [K]: the variance of the mechanism's noise in that,
       (s p (1 - p) + (1 - s) q (1 - q)) / (n (p - q)^2) for a share s (`heard`, but from 0 to 1) and n answers.
     - `answers`: n, the number of independent answers that the copies count as (`distinct`, where answers are repeated;
       otherwise each copy is one); 0 if nothing was heard, and then `heard` and `noise` are 0.
@@ -182,7 +182,7 @@ class FederatedMemory:
 
     Its statistics, of K arms:
 
-    - `uploaded` [K]: the agent's pulls that have entered an upload of its own.
+    - `uploaded` [K]: the agent's pulls that have entered one of its uploads.
     - `noise` [K]: the variance of the noise in the mean of its uploads (`private` in the observation),
       sum_j n_j^2 s(n_j) / n^2, where upload j was of n_j pulls, s(n_j) is the variance of the mechanism's noise in a
       mean of as many, and n = sum_j n_j; 0 without any.
@@ -257,7 +257,7 @@ def memory_of(population: Population[Any], role: str) -> Memory:
 
 
 class RememberingPopulation(Played):
-    """A population whose agents observe what they remember, too; see `Remembering`."""
+    """A population with agents that also observe their memory; see `Remembering`."""
 
     name = "remembering"
     _memory: Memory
@@ -328,11 +328,11 @@ class RememberingPopulation(Played):
 
 
 def Remembering(env: Any) -> Any:
-    """The environment with what each agent remembers in its observations, in the same interface; `env` itself is not
+    """The environment with each agent's memory in its observations, in the same interface; `env` itself is not
     changed.
 
-    An agent remembers what it has seen and heard itself, so that a policy without memory can act on sufficient
-    statistics: what it knows of its own pulls, and what all messages so far tell, with the mechanism's bias removed and
+    An agent remembers what it has seen and heard itself, so a policy without memory can act on sufficient
+    statistics: its own pulls, and the content of all messages so far, with the mechanism's bias removed and
     the variance of its noise (`SocialMemory`, `FederatedMemory`). The fields are added to those of the world, with
     `left`, the share of its messages under a total that an agent has not sent yet (under `Scheduled`: 1 until its
     answer is drawn, then 0; 1 where nothing limits them). The last observation of a run adds nothing to the memory.

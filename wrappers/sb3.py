@@ -1,4 +1,4 @@
-"""A population as a Stable-Baselines3 VecEnv, in which every agent of every replica is one row."""
+"""A population as a Stable-Baselines3 VecEnv; every agent of every replica is one row."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,8 +29,8 @@ class RowsVecEnv(VecEnv):
         seed: of the first reset.
         render_mode: None, "ansi" or "rgb_array".
 
-    Each row has an info of its own, with the values of its replica and `TimeLimit.truncated`. A replica that ends is
-    reset at once; its rows then also have their `terminal_observation`.
+    Each row has a separate info, with the values of its replica and `TimeLimit.truncated`. A replica that ends is reset
+    immediately; its rows then also have their `terminal_observation`.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class RowsVecEnv(VecEnv):
         return [drawn[row // self.rows] for row in range(self.num_envs)]
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """The value of an attribute for each of these rows. `action_masks` is the row's own and `render_mode` that of
-        all rows; all others are the population's."""
+        """The value of an attribute for each of these rows. `action_masks` belongs to the row, `render_mode` to all
+        rows, and all others to the population."""
         rows = self._some(indices)
         if attr_name == "action_masks":
             self._check_masks()

@@ -1,10 +1,10 @@
-"""Privacy for third-party environments: noise on what agents observe, earn or do, at the boundary of the environment.
+"""Privacy for third-party environments: noise on observations, rewards or actions, at the boundary of the environment.
 
 The wrappers take Gymnasium environments and vector environments, and PettingZoo Parallel and AEC environments. A
 message is one whole observation, reward or action of one agent. Any two messages within the bounds are adjacent (local
 privacy), so the noise hides all of it:
 
-- `Laplace` and `Gaussian` on Box spaces and rewards. Messages are first clipped into the bounds, those of the space
+- `Laplace` and `Gaussian` on Box spaces and rewards. Messages are first clipped into the bounds of the space,
   intersected with `bounds`. The sensitivity is the diameter of the bounds over all numbers of a message together: in L1
   (the sum of the widths) for Laplace, in L2 (the root of the sum of their squares) for Gaussian.
 - `KaryRandomizedResponse` on Discrete spaces.
@@ -25,8 +25,8 @@ seed gives the same noise again: seeds are for simulation.
 
 `.accountant` holds all that was released since the wrapper was made, by it and by such wrappers beneath it. Resets do
 not clear it, because released data stay released. Observations are counted at each step and reset (in AEC environments
-when an agent's observation is first read after a step), rewards and actions at each step (in AEC environments those of
-the agent whose turn it is). In vector environments, steps that only reset a replica count too.
+when an agent's observation is first read after a step), rewards and actions at each step (in AEC environments for the
+acting agent). In vector environments, steps that only reset a replica count too.
 """
 
 import math
@@ -61,14 +61,14 @@ E = TypeVar("E")
 
 
 def PrivatizeObservation(env: E, mechanism: Mechanism, *, bounds: Bounds = None) -> E:
-    """The environment with noise on what agents observe, in the same interface; `env` itself is not changed.
+    """The environment with noise on observations, in the same interface; `env` itself is not changed.
 
     Args:
         env: a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment.
         mechanism: Laplace, Gaussian (Box spaces), KaryRandomizedResponse (Discrete spaces) or NoPrivacy; the same for
             all agents.
         bounds: (low, high), numbers or arrays that broadcast to a message's shape. Values are clipped into them, NaN
-            as 0. They are required where the space is unbounded, unless the mechanism has a sensitivity of its own: the
+            as 0. They are required where the space is unbounded, unless the mechanism has a sensitivity: the
             largest distance between adjacent messages, in L1 for Laplace and L2 for Gaussian. One below the diameter of
             the bounds limits the claim to messages that are no further apart.
 
@@ -80,11 +80,11 @@ def PrivatizeObservation(env: E, mechanism: Mechanism, *, bounds: Bounds = None)
 
 
 def PrivatizeReward(env: E, mechanism: Mechanism, *, bounds: Bounds = None) -> E:
-    """The environment with noise on what agents earn: see `PrivatizeObservation`.
+    """The environment with noise on rewards: see `PrivatizeObservation`.
 
     `bounds` (or a sensitivity of the mechanism) are required for Laplace and Gaussian, because no space bounds rewards.
     In AEC environments a message is the reward that `last()` reports, the sum since the agent's last turn: `bounds`
-    apply to that sum, and `rewards` holds the message of the agent whose turn it is and zeros for all others. To
+    apply to that sum, and `rewards` holds the message of the acting agent and zeros for all others. To
     perturb the reward of each step, wrap the Parallel form.
     """
     return _privatize(env, "reward", mechanism, bounds)
@@ -315,7 +315,8 @@ class _Messages(Layer):
 
     @property
     def accountant(self) -> Accountant:
-        """A snapshot of what was released since the wrapper was made, by it and such wrappers beneath it; the observer
+        """A snapshot of the messages that this wrapper and the privacy wrappers below it have released since this one
+        was made; the observer
         is the public."""
         beneath = {layer.subject: layer for layer in layers(self, _Messages)}
         channels = []

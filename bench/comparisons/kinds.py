@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taciturn.agents import bring, saved_at
-from taciturn.bench import together
+from taciturn.bench import score_figures
 from taciturn.bench.answers import answers
 from taciturn.bench.comparisons.entries import check_entry
 from taciturn.bench.comparisons.playing import (
@@ -225,7 +225,7 @@ class KindsOfAgents(Study):
 
     def plots(self, results: Results) -> list[Plot]:
         """From alone to together, and what survives a total."""
-        return together.plots(boards(results), self.name, not_ranked(results))
+        return score_figures.plots(boards(results), self.name, not_ranked(results))
 
     def check(self, place: Path, found: Submission) -> None:
         """Raises StoreError for results of another study, of worlds that the study does not have, or with impossible

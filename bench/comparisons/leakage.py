@@ -61,20 +61,23 @@ def rows(attack: str, quick: bool, *, budgeted: bool = False) -> list[Config]:
 @register
 class Leakage(Study):
     name = "leakage"
-    title = "What whole runs leak"
+    title = "Leakage of whole runs"
     description = (
-        "Two worlds that differ in everything that one agent privately observes (its first option and its signals, its "
-        "rewards, its value, or the classes of its samples), and an attacker that reads every message, who sent it and "
-        "when. Half of the runs fit the attack; on the other half its share of correct guesses certifies a lower bound "
-        "on epsilon, with confidence 99.9% in each row. The total is the accountant's for that agent at user level, "
-        "over all channels, in the run in which it is largest. A bound above the total would refute it. A bound far "
-        "below it says only that this attack is weak, or that the composition theorem is. In some rows a budget "
-        "silences agents before they would spend more than it, and the attacker sees when. Beside these attacks "
-        "stand those whose test is the best there is: the messages of one agent are given, and the attacker scores "
-        "the whole transcript by the likelihood ratio of the mechanisms' own laws. They are made at a delta at which "
-        "so many runs can tell, and against the exact total at that delta (privacy loss distributions). One run of "
-        "federated training is attacked with every client as a canary, whose update points one way or the other; its "
-        "bound is that of Mahloujifar, Melis & Chaudhuri (2025) for Gaussian noise."
+        "The study plays two environments that differ in all private observations of one agent (its first option and "
+        "its signals, its rewards, its value, or the classes of its samples). An attacker reads every message, its "
+        "sender and its time. Half of the runs fit the attack; on the other half its share of correct guesses "
+        "certifies "
+        "a lower bound on epsilon, with confidence 99.9% in each row. The comparison is the accountant's epsilon of "
+        "that agent at user level, over all channels, in the run with the largest one. A certified bound above "
+        "it would "
+        "refute the accountant. A bound far below it means only that this attack or the composition theorem is "
+        "weak. In "
+        "some rows a budget stops agents before they overspend, and the attacker sees the time. A second table has "
+        "attacks with the best possible test: the messages of one agent are given, and the attacker scores the whole "
+        "transcript by the likelihood ratio of the mechanisms' distributions. They use a delta that allows a decision "
+        "by this number of runs, and the exact epsilon at that delta (privacy loss distributions). A third table "
+        "attacks one run of federated training. Every client is a canary with an update that points one way or the "
+        "other, and the bound is by Mahloujifar, Melis & Chaudhuri (2025) for Gaussian noise."
     )
     score = Score("certified", higher_is_better=False, label="certified epsilon of the whole run")
     facets: ClassVar[tuple[str, ...]] = ("env",)
@@ -189,20 +192,19 @@ class Leakage(Study):
 
 ATTACKS = {
     "data": (
-        "Certified leakage beside the accounted total",
-        f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap`: what an attack that is always right would "
-        "certify from as many runs; a total that is not below it could not have been refuted (no power).",
+        "Certified leakage and the accountant's epsilon",
+        f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap` is the bound that an attack without errors "
+        "would certify from as many runs; an epsilon that is not below it could not have been refuted (no power).",
     ),
     "messages": (
         "The best test of a transcript",
-        f"Epsilon of the whole run at delta = {LARGE_DELTA:g}, user level, with the total by privacy loss "
-        "distributions. The agent sends one of two messages throughout, as far apart as can be, and the attacker knows "
-        "both.",
+        f"Epsilon of the whole run at delta = {LARGE_DELTA:g}, user level, by privacy loss distributions. The "
+        "agent sends one of the two most distant messages throughout, and the attacker knows both.",
     ),
     "one run": (
-        "One run in which every client is a canary",
-        f"Epsilon at delta = {DELTA:g}, user level, from a single session with {CANARIES:,} clients. `cap`: what "
-        "guesses that are all right would certify.",
+        "One run with every client as a canary",
+        f"Epsilon at delta = {DELTA:g}, user level, from a single session with {CANARIES:,} clients. `cap` "
+        "is the bound from guesses without errors.",
     ),
 }
 
@@ -220,13 +222,13 @@ def limit(group: Group) -> str:
     if claimed >= cap:
         reasons.append(f"so many trials certify {number(cap)} at most")
     if group.config.get("attack") == "one run":
-        reasons.append("one run: canaries might all be revealed together, seldom")
+        reasons.append("one run: rarely, all canaries might be revealed together")
     if expected < ENOUGH * claimed:
-        reasons.append(f"the best test shows {number(expected)}: the total composes loosely")
+        reasons.append(f"the best test shows {number(expected)}: composition is loose")
     if spent < ENOUGH * claimed:
         reasons.append(f"the mean run spends {number(spent)}, the costliest {number(claimed)}")
     if moved < ENOUGH:
-        reasons.append(f"private data move messages by {moved:.0%} of what noise is made for")
+        reasons.append(f"private data move messages by {moved:.0%} of the noise's sensitivity")
     if not reasons:
         reasons.append("the attack is not the best test" if np.isinf(expected) else "so many trials")
     return "; ".join(reasons)

@@ -301,7 +301,7 @@ def first_within(
             return result, configuration
     raise ValueError(
         f"policy must spend at most epsilon = {task.budget} of each agent in {task.id}, and {agent!r} spends {spent:g} "
-        "whatever stands on the channels: its schedule is not public (Policy.public_schedule), or it repeats itself"
+        "with every mechanism: its schedule is not public (Policy.public_schedule), or it repeats itself"
     )
 
 

@@ -42,14 +42,15 @@ class SocialRecommender(Study):
     description = (
         "4 service providers on a complete graph, each with 200 of 400 items, 500 rounds, and mean rewards of the "
         "family `peak`, drawn for each run. There is no noise; or TreeAggregation(2) on `statistics` and `counts`; or "
-        "that and Exponential(20) on `selection`. The second is for those who share, the third for those who pass "
-        "scores to the channel `selection`; what others show is not protected there. Epsilons are the accountant's "
-        f"totals of a run at event level, by zCDP, for the agent that spent most, at delta = {DELTA:g}. One covers "
-        f"{COVERS}; the other covers all three channels, and so one feedback's value whatever is shown. "
-        "T-PriDO and DT-PriDO ask where their own results are below 0.5, or always (threshold 2). LinUCB (hybrid), "
-        "HOO, UCB1 and the neural bandit learn alone. PPO sees only what the third party tells it of 8 clusters, "
-        "chooses among these, and decides when to ask. Each run is set beside one of random play on the same instance "
-        "with the same contexts. Policies that do not learn play 10 seeds of as many runs. "
+        "that and Exponential(20) on `selection`. The second is for policies that share, the third for policies that "
+        "pass scores to the channel `selection`; it does not protect the items that other policies show. Epsilons are "
+        "the accountant's for a run at event level, by zCDP, for the agent that spent most, at delta = "
+        f"{DELTA:g}. One covers "
+        f"{COVERS}; the other covers all three channels, and so one feedback's value for any shown items. "
+        "T-PriDO and DT-PriDO ask after own results below 0.5, or always (threshold 2). LinUCB (hybrid), "
+        "HOO, UCB1 and the neural bandit learn alone. PPO sees only the third party's answers about 8 "
+        "clusters, chooses among these, and decides when to ask. Each run is compared with random play on the same "
+        "instance with the same contexts. Policies that do not learn play 10 seeds of as many runs. "
         + HOW_LEARNERS_ARE_JUDGED
         + " The constants of all other policies are their defaults."
     )
@@ -105,11 +106,11 @@ class SocialRecommender(Study):
         )  # fmt: skip
         note = (
             "Means over trainings (policies that do not learn: over seeds), 95% intervals in brackets. A run is worse "
-            "than random if its regret is larger than that of random play on the same instance with the same contexts. "
-            "Epsilon is the total of a run. Seconds are those of a cell: a training, if there is one, and its runs."
+            "than random if its regret is larger than random play's on the same instance with the same contexts. "
+            "Epsilon is for a whole run. Seconds are per cell: a training, if there is one, and its runs."
         )
         return [
-            Table("Regret and what it costs", columns, rows, note, frozenset({0, 1})),
+            Table("Regret and its cost", columns, rows, note, frozenset({0, 1})),
             *standard_tables(self, results),
         ]
 

@@ -1,5 +1,5 @@
-"""The benchmark's part of a world: what its table says, which lies beside this file (`gossip_bandit_v0.toml`) or which
-another package declares.
+"""The benchmark's part of an environment: its table, which is in this folder (`gossip_bandit_v0.toml`) or is declared
+by another package.
 
 A table has the attributes of a `Benchmark` as its keys, and so on inwards. Policies are named by their classes,
 mechanisms as on the command line ("Laplace:1"), and functions as "module:function". Numbers of things are whole. In
@@ -53,12 +53,12 @@ class Variant(NamedTuple):
     Attributes:
         what: the difference in words.
         params: of the world.
-        faults: what goes wrong, by channel.
+        faults: the faults, by channel.
         others: who plays the world's other side, as shares of policies; None: as in the standard task.
         strangers: other policies among the agents, as shares of all agents.
-        size: whether it is a standard task of another size, for which designed agents are tuned by themselves.
-        runs: of each seed, where they are dearer than those of the standard task; 0: as there.
-        control: whether there is nothing to win in it.
+        size: whether it is a standard task of another size with separate tuning of hand-designed agents.
+        runs: of each seed, if they are more expensive than in the standard task; 0: as there.
+        control: whether communication cannot help in it.
         alone, together: the marks of its scores, where they are not those of the world.
     """
 
@@ -106,7 +106,7 @@ class BudgetPlan(NamedTuple):
             messages themselves.
         params: the world's parameters that differ if there is a mechanism.
         learner: the learner that takes part; None where its schedule is not public, so it has no finite total.
-        unit: what the total protects, one "event" or a "user"'s whole history.
+        unit: the protected unit, one "event" or a "user"'s whole history.
         without: policies of the world that do not take part.
         paper: the paper's algorithms that take part, if not the same as without a total.
         left_out: the other channels of the world, which no total counts.
@@ -125,7 +125,7 @@ class BudgetPlan(NamedTuple):
 
     @property
     def covers(self) -> str:
-        """What the budget covers, and what it leaves out, in words."""
+        """The coverage of the budget and its omissions, in words."""
         left = f" ({' and '.join(self.left_out)} left out)" if self.left_out else ""
         return f"{self.protects}, on {' and '.join(self.channels)}{left}"
 
@@ -134,14 +134,15 @@ class Leak(NamedTuple):
     """Runs that are attacked: the attacker reads every message, its sender and its time.
 
     Attributes:
-        policies: who acts, one a role.
-        around: what the mechanism is wrapped in, such as "Memoized:".
-        params: of the world, where they differ from those of the other runs.
-        levels: the epsilons to try; none: those of the study.
+        policies: the policies, one for each role.
+        around: the wrapper of the mechanism, such as "Memoized:".
+        params: parameters of the environment, where they differ from the other runs.
+        levels: the epsilons to try; none: as in the study.
         budget: parameters of a budget that stops an agent before it spends the study's total; None: nothing does.
         limit: how many messages an agent may send.
-        attack: what differs between the two worlds: "data", all that one agent privately observes; "messages", all that
-            it sends, for which the best test is known; "one run", what every agent sends, by an independent coin each.
+        attack: the difference between the two environments: "data", all private observations of one agent; "messages",
+            all of its messages (the best test is known); "one run", every agent's messages, by an independent coin
+            each.
     """
 
     policies: tuple[Entry, ...]
@@ -154,14 +155,14 @@ class Leak(NamedTuple):
 
 
 class Attacks(NamedTuple):
-    """What the study `leakage` attacks.
+    """A target of the study `leakage`.
 
     Attributes:
         runs: the runs.
         mechanism: on the world's first channel, with `{}` for its epsilon; empty: agents choose their own.
         params: of the world, in all runs.
-        private_data: a function that makes what one agent privately observes in the two worlds of an attack, from the
-            population and 0 or 1; empty: just 0 or 1.
+        private_data: a function that makes one agent's private observations in the two environments of an attack, from
+            the population and 0 or 1; empty: just 0 or 1.
         blank: a function for the parameters of a world with nothing to learn, for attacks that set agents' messages;
             empty: use the world itself.
         fewer: where runs are long, the number of trials of a "data" attack is divided by this.
@@ -177,10 +178,10 @@ class Attacks(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """The world's part of the standing benchmark: who competes, and on which measure.
+    """The environment's part of the benchmark: its agents and its measure.
 
     Attributes:
-        world: parameters of the standard task, in which learners train.
+        world: parameters of the standard task, where learners train.
         measure: one of the metrics of a run, or "return".
         higher: whether more of the measure is better.
         bounds: (low, high) of the measure.
@@ -189,18 +190,18 @@ class Benchmark:
             tasks, and learners of this package.
         alone, together: the marks 0 and 1 of scores: the best policy that uses no message, and the best that is given
             what all agents observe, without privacy; None: the world has no scale.
-        oracle: a policy that gets all that others may say, as a reference under totals, and the designed one whose
-            settings it takes.
-        control: why nothing is to be won in the world's tasks, if that is so: they are played, and left out of who is
-            best.
+        oracle: a policy that gets all messages of others, as a reference under budgets, and the hand-designed policy
+            that gives its settings.
+        control: the reason why communication cannot help in the environment's tasks, if so: they are played, and left
+            out of who is best.
         runs: of each seed in a standard task: 1,000, and fewer where a run takes longer than 5 ms.
         search: for each policy with parameters that are searched, where to draw them.
         hears: the channels through which agents hear what others observed.
         side: the role that competes, where a world has two; `others` play the other, as shares of policies.
-        for_learners: what differs in the learners' form of the same world.
+        for_learners: differences in the learners' form of the same environment.
         as_designed: learners that use the same form of the world as designed policies.
-        quick: what differs in quick runs.
-        for_policies: what differs for some policies, by name.
+        quick: differences in quick runs.
+        for_policies: differences for some policies, by name.
         variants: the held-out tasks, by name.
         totals: the contest under a total of epsilon; None: nothing private is sent.
         attacks: the runs that are attacked.
@@ -243,7 +244,7 @@ class Benchmark:
         return tuple((name, own) for name, own in some if own == TUNED or name not in searched)
 
     def params(self, policy: str, *, learns: bool) -> dict[str, Any]:
-        """Parameters of the world in the form in which a policy plays it."""
+        """Parameters of the environment in the form for a policy."""
         form = self.for_learners if learns and policy not in self.as_designed else {}
         return {**self.world, **form, **self.for_policies.get(policy, {})}
 
@@ -273,7 +274,7 @@ def composed(kind: Any, given: Any, key: str) -> Any:
 
 
 def value(kind: Any, given: Any, key: str) -> Any:
-    """The value of a key as what `kind` says, its type in a `Benchmark`."""
+    """The value of a key as `kind`, its type in a `Benchmark`."""
     origin, inner = get_origin(kind), get_args(kind)
     if NoneType in inner:  # which is the value of a key that is left out
         return value(inner[0], given, key)
@@ -313,7 +314,7 @@ def value(kind: Any, given: Any, key: str) -> Any:
 
 
 def frozen(given: Any) -> Any:
-    """A value whose arrays are tuples."""
+    """A value with arrays as tuples."""
     if isinstance(given, list | tuple):
         return tuple(map(frozen, given))
     return {name: frozen(one) for name, one in given.items()} if isinstance(given, dict) else given

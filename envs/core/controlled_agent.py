@@ -21,7 +21,7 @@ TRIES = 1000  # of drawing a run in which a seat acts
 class _Guided:
     """The policy of a role in which one agent's actions are given from outside.
 
-    The policy still chooses for all agents, so that its random draws are the same as without the seat; it then learns
+    The policy still chooses for all agents, so its random draws are the same as without the seat; it then learns
     from the actions really taken.
     """
 

@@ -2,7 +2,7 @@
 
 Audits, tests, pages and tables of speed loop over these values and name no world themselves, and so does the benchmark,
 which has its own tables of what it plays (`taciturn.bench.tasks`). Policies are named by their classes, mechanisms as
-on the command line ("Laplace:1"), and functions as "module:function", so that a descriptor imports nothing heavy.
+on the command line ("Laplace:1"), and functions as "module:function", so a descriptor imports nothing heavy.
 """
 
 from collections.abc import Mapping
@@ -52,6 +52,7 @@ class Descriptor:
         example: what its page shows.
         times_cartpole: how long a step of Gymnasium's form may take, in steps of CartPole; None: nothing is asked.
         drawn_since: the version of the streams (`taciturn.seeding`) since which a seed gives its runs.
+        shares: metrics that are shares; their intervals end at 0 and 1.
         tolerance: the largest relative difference between its real numbers on two processors, whose sums have other
             last digits. What a seed decides, and counts, are the same on all.
     """
@@ -67,6 +68,7 @@ class Descriptor:
     example: Example | None = None
     times_cartpole: float | None = None
     drawn_since: int = 1
+    shares: tuple[str, ...] = ()
     tolerance: float = 1e-9
 
     @property

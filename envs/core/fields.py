@@ -1,6 +1,6 @@
 """The owners of the fields of a State.
 
-One declaration says what observations may show, what stays hidden, and what an audit changes::
+One declaration determines the visible fields, the hidden ones, and the data that an audit changes::
 
     @dataclass(frozen=True)
     class State:
@@ -9,8 +9,8 @@ One declaration says what observations may show, what stays hidden, and what an 
         time: Ints = fields.public()
         means: Floats = fields.hidden(lambda p: p.num_arms)
 
-An agent observes its own entries, what it received, and public fields; nothing else is passed to the function that
-makes observations. A field that is not declared is hidden.
+An agent observes its own entries, received messages, and public fields; the function that makes observations gets
+nothing else. A field that is not declared is hidden.
 """
 
 import dataclasses
@@ -57,13 +57,13 @@ def own(shape: Shape = None, role: str = "") -> Any:
 
 
 def received(shape: Shape = None, role: str = "", each: bool = True) -> Any:
-    """A field that holds what channels delivered: one entry for each agent that received it, or, without `each`, what
-    all agents of the role receive. Otherwise as `own`."""
+    """A field of delivered messages: one entry for each receiver, or, without `each`, one for all agents of the role.
+    Otherwise as `own`."""
     return _declared(shape, Owner(RECEIVED, role, each))
 
 
 def public(shape: Shape = None) -> Any:
-    """A field that everybody may know. Otherwise as `own`."""
+    """A field that every agent may know. Otherwise as `own`."""
     return _declared(shape, Owner(PUBLIC))
 
 

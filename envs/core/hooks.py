@@ -61,7 +61,7 @@ class Functions(NamedTuple):
 
 
 class Hooks(ABC, Generic[S]):
-    """What a world writes, for one replica: its `functions`, and what follows.
+    """The hooks of an environment, written for one replica: its `functions`, and the following.
 
     In the functions, `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the
     world's State; `rng` goes to `uniform(rng, source)` and the like, where `source` is a place in `sources`. A number
@@ -81,11 +81,11 @@ class Hooks(ABC, Generic[S]):
             outside.
         sources: names of the sources of random numbers.
         noise: `{source: channel}`, for sources of the noise of a channel's mechanism.
-        clock_unit: what the clock counts; "step" if every step adds one.
+        clock_unit: the unit of the clock; "step" if every step adds one.
         aliases: alternative names of parameters, `{"time_budget": "horizon"}`.
         hidden: the attributes of the parameters, and of `constants`, that agents must not know. The State itself
             declares the owners of its fields.
-        turns: the roles in the order of their turns; None if all act at once.
+        turns: the roles in the order of their turns; None if all act simultaneously.
         acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
         info_fields: the number fields of the state that infos show; a world with other entries writes `empty_info` and
             the function `info`.
@@ -93,11 +93,11 @@ class Hooks(ABC, Generic[S]):
         info_valid_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
         counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
             each)}`, either of which may be empty.
-        chosen: `{channel: fields}`, the same for channels whose senders choose their levels.
+        chosen: `{channel: fields}`, the same for channels with levels chosen by senders.
         opens: whether agents send messages as a run begins: these pass `between`, and `receive` is played.
         compile: whether to compile; if not, functions may do anything, and may be methods.
         jumps: the types of fast forms that the world can play, `{role: type}`; see `jump`.
-        jump_sends_messages: whether a jump sends its messages through the channels one by one, so that any mechanism,
+        jump_sends_messages: whether a jump sends its messages through the channels one by one, so any mechanism,
             budget or fault may be installed on them.
         passes: the functions of `public` through which agents send and receive something, `{name: Passing}`.
     """
@@ -140,14 +140,14 @@ class Hooks(ABC, Generic[S]):
         """The roles of the agents that act."""
 
     def make_channels(self) -> tuple[Channel, ...]:
-        """The channels through which private data leaves the agents."""
+        """The channels of private data."""
         return ()
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         """Raise ValueError if this world cannot work with `config` on that channel."""
 
     def constants(self) -> Any:
-        """What the functions know as `params`, a NamedTuple of numbers and arrays; made anew when the channels'
+        """What the functions know as `params`, a NamedTuple of numbers and arrays; made again when the channels'
         configurations change. By default `numbers`."""
         return self.numbers()
 
@@ -170,20 +170,20 @@ class Hooks(ABC, Generic[S]):
         return 0.0
 
     def on_reset(self, where: Array) -> None:
-        """What else happens as the replicas `where` bool[B] begin."""
+        """Further work at the start of the replicas `where` bool[B]."""
 
     def remember(self) -> None:
-        """What is kept of the state before a turn, for pictures, while the population is `pictured`."""
+        """The part of the state that is stored before a turn, for pictures, while the population is `pictured`."""
 
     def between(self, live: Array) -> None:
-        """What happens to messages between the two halves of a turn, in the replicas `live` bool[B]."""
+        """The work on messages between the two halves of a turn, in the replicas `live` bool[B]."""
 
     def splits(self) -> bool:
         """Whether something happens in `between` in this run."""
         return type(self).between is not Hooks.between and not (self.plain and (self.counts or self.chosen))
 
     def on_end(self, where: Array) -> None:
-        """What else happens as the replicas `where` bool[B] end."""
+        """Further work at the end of the replicas `where` bool[B]."""
 
     def empty_info(self) -> Info:
         """Every key that infos may have, with what one replica is told where the key has no meaning.
@@ -207,7 +207,7 @@ class Hooks(ABC, Generic[S]):
         """What agents privately observe, [B, N, ...] (or [B, rows, ...] by the `agents` int[B, rows]): here, what was
         drawn.
 
-        A world passes all such data through this hook, so that an audit can play two worlds that differ in one agent's
+        A world passes all such data through this hook, so an audit can play two worlds that differ in one agent's
         data.
         """
         return drawn
@@ -218,11 +218,12 @@ class Hooks(ABC, Generic[S]):
         return True
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Any], until: float) -> None:
-        """Play all events of every live replica up to time `until` (inf: to the end) at once, by the law of their sum.
+        """Play all events of every live replica up to time `until` (inf: to the end) in one draw, by the distribution
+        of their sum.
 
         Called only if the policies have fast forms of the types in `jumps`, `can_jump` is true, and nothing on the
         channels breaks the law. `forms` holds the fast form of each role's policy, None for
-        a policy that must be asked by `act`. A jump counts and charges what steps would have counted and charged.
+        a policy that must be asked by `act`. A jump counts and charges as steps would have done.
         """
         raise NotImplementedError
 
@@ -242,13 +243,14 @@ class Hooks(ABC, Generic[S]):
         return {name: partial(self.column, name) for name in self.info_fields}
 
     def outcome(self) -> dict[str, Array]:
-        """The metrics of a finished run, apart from what it spent: `{name: [B]}`; by default the measures of that
+        """The metrics of a finished run, apart from messages and epsilon: `{name: [B]}`; by default the measures of
+        that
         shape."""
         values = {name: np.array(measure(), np.float64) for name, measure in self.measures().items()}
         return {name: value for name, value in values.items() if value.ndim == 1}
 
     def public(self) -> dict[str, Any]:
-        """What else policies may know or do: further attributes of their `PublicView`."""
+        """Further attributes of the policies' `PublicView`."""
         return {}
 
     def practice_params(self) -> Any:

@@ -1,4 +1,4 @@
-"""Speaking as an action: agents choose the level of their next message, from what is public alone."""
+"""Sending as an action: agents choose the level of their next message from public information alone."""
 
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -30,7 +30,7 @@ UNLIMITED = 1e6  # of what is spent, in observations, where there is no total
 
 @dataclass(frozen=True, kw_only=True)
 class LevelChoiceParams:
-    """The parameters of worlds in which agents can choose the levels of their messages.
+    """The parameters of environments with chosen message levels.
 
     Attributes:
         message_levels: "installed": each message has the level of the mechanism that is installed on the channel;
@@ -70,7 +70,7 @@ class MessageSpec(NamedTuple):
     """How a world's agents speak (`Population.message_spec`).
 
     Attributes:
-        channel: on which they choose levels.
+        channel: the channel with chosen levels.
         mechanism: the class of mechanisms that perturb the messages, made from an epsilon.
         repeats: whether an agent that says nothing new repeats its last message.
         size, low, high: how many numbers a message has, and their bounds.
@@ -85,7 +85,7 @@ class MessageSpec(NamedTuple):
 
 
 class LevelChoice(Around):
-    """A world in which, before each turn of its agents, each of them chooses the level of its next message.
+    """An environment with chosen levels: before each of its turns, an agent chooses the level of its next message.
 
     `World` makes it for `message_levels="chosen"`. It has a role more: `communicator_i` chooses for the sender with
     number i. An action is a place in `levels`. At a level epsilon > 0 the next message is perturbed at that epsilon,
@@ -93,7 +93,7 @@ class LevelChoice(Around):
     preference it repeats its last message, if there is one, and else it sends nothing (`ChosenLevels`). A level holds
     for one turn, whether a message is sent in it or not. Messages that are sent before the first choice have level 0.
 
-    What a communicator observes is public: whoever reads the channel knows it, or it follows from the public
+    A communicator observes public information only: a reader of the channel knows it, or it follows from the public
     parameters.
 
     - `time` and `time_left`, in the unit of the world's clock;
@@ -109,7 +109,7 @@ class LevelChoice(Around):
     observes: one that shares an object with the agents' policy, or a loop of one's own that plays both. So totals are
     as finite as without a choice only if the communicators' policy declares a public schedule
     (`Policy.public_schedule`), which the levels are part of, and is not the agents' policy itself; in a loop of steps,
-    `reset(options={"public_schedule": True})` declares it. Levels that do not fit into what is left are masked; a
+    `reset(options={"public_schedule": True})` declares it. Levels above the rest of the budget are masked; a
     masked level is played as level 0.
 
     To the world's own agents it adds the field `received_level`: the mean level of the messages that were last read, 0
@@ -179,7 +179,7 @@ class LevelChoice(Around):
 
     @property
     def channel(self) -> Any:
-        """The channel on which levels are chosen."""
+        """The channel with chosen levels."""
         return self.channels[self._message_spec.channel]
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -280,7 +280,7 @@ class LevelChoice(Around):
         return None if role == COMMUNICATOR else self.inner.acting(role)
 
     def action_mask(self, role: str) -> Array | None:
-        """Of communicators: the levels that fit into what is left, int8[B, N, levels]; None without a total."""
+        """Of communicators: the levels within the rest of the budget, int8[B, N, levels]; None without a total."""
         if role != COMMUNICATOR:
             return self.inner.action_mask(role)
         if self.params.epsilon_budget is None or self.accountant is None:

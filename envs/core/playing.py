@@ -72,18 +72,17 @@ def begin(env: Any, policies: Mapping[str, Acts]) -> None:
     for name, channel in env.channels.items():
         if channel.config.budget is not None and channel.silence_leaks:
             raise ValueError(
-                f"budget on channel {name!r} of {env.name} must be None, not {channel.config.budget!r}: whether, when "
-                "or what about agents send may depend on their private data here, which no budget bounds (see "
+                f"budget on channel {name!r} of {env.name} must be None, not {channel.config.budget!r}: the time "
+                "and subject of messages may depend on private data here, and no budget bounds that (see "
                 "`Policy.public_schedule`)"
             )
     for policy in policies.values():
         for name, mechanism in _prescribed(env, policy).items():
             if env.channels[name].config.mechanism is None:
                 warnings.warn(
-                    f"{policy!r} acts on the channel {name!r} of {env.name}, which nobody made private: its epsilon "
-                    "adds no noise there. Its paper installs "
-                    f"{mechanism!r}: simulate(..., privacy='paper'), --privacy paper, or Privatize(env, {name!r}, "
-                    f"...); NoPrivacy() there says that none is wanted",
+                    f"no mechanism is installed on channel {name!r} of {env.name}, so the epsilon of {policy!r} has no "
+                    f"effect. Its paper installs {mechanism!r}: simulate(..., privacy='paper'), --privacy paper, or "
+                    f"Privatize(env, {name!r}, ...); NoPrivacy() silences this warning",
                     NotPrivate,
                     stacklevel=3,
                 )

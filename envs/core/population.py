@@ -26,7 +26,7 @@ SingleStep = tuple[dict[str, Array], dict[str, list[float]], bool, bool, Info]  
 
 
 class Population(Hooks[S]):
-    """What is written once, for worlds (`Replicas`) and for the populations around them (`Around`).
+    """The common part of environments (`Replicas`) and of the populations around them (`Around`).
 
     Args:
         params: the world's validated parameters; their `horizon` is the length of a run in the unit of the world's
@@ -38,13 +38,14 @@ class Population(Hooks[S]):
         roles: `{name: Role}`.
         channels: `{name: Channel}`, where private data leaves the agents.
         streams: named random generators.
-        purpose: what the runs are for; runs of different purposes share no random numbers, whatever their seeds
+        purpose: the purpose of the runs; runs of different purposes share no random numbers for any seed
             (`Streams`).
         terminated, truncated: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
         pictured: whether a history for pictures is kept (of one replica, if it has a render mode).
         info_per_agent: whether infos of one replica need the values by agent, which views of one agent do not show.
-        channel_configs: what every full reset installs on the channels, in addition to what its options ask for.
-        accountant: what has been spent since the last full reset (`taciturn.privacy.accountant.Accountant`); None if no
+        channel_configs: mechanisms, faults and budgets that every full reset installs on the channels, in addition to
+            its options.
+        accountant: the charges since the last full reset (`taciturn.privacy.accountant.Accountant`); None if no
             channel is private.
     """
 
@@ -89,7 +90,7 @@ class Population(Hooks[S]):
             where: the replicas to reset.
 
         Returns:
-            (observation, info), as from `step`; in this info only what was spent has a meaning.
+            (observation, info), as from `step`; in this info only the counters of messages and epsilon have a value.
         """
 
     @abstractmethod
@@ -97,7 +98,7 @@ class Population(Hooks[S]):
         """Play one turn with actions [B, rows, ...], or `{role: actions}` if several roles act.
 
         Args:
-            actions: of all replicas; those of replicas that do not play are ignored.
+            actions: of all replicas; replicas that do not play ignore them.
             where: the replicas that play, bool[B]; None: all that are not done. The others stay as they are.
             out: a buffer float32[B, rows, D] for the observations of the agents that act next; None: a fresh array.
 
@@ -141,7 +142,8 @@ class Population(Hooks[S]):
 
     @abstractmethod
     def look(self, role: str, rows: Array | None = None) -> Array:
-        """What a role's agents observe now, [B, rows, D] (agents `rows` int[B, r] only, if given); draws nothing."""
+        """The current observations of a role's agents, [B, rows, D] (agents `rows` int[B, r] only, if given); draws
+        nothing."""
 
     @abstractmethod
     def fix_spaces(self) -> None:
@@ -170,7 +172,8 @@ class Population(Hooks[S]):
         """Let `policy` (or `{role: policy}`) play until every replica is done or its clock reaches `until`, or for
         `steps` steps.
 
-        With `fast`, many events are played at once if the policies' fast forms give their exact law (`fast_forward`).
+        With `fast`, many events are played in one draw if the policies' fast forms give their exact distribution
+        (`fast_forward`).
         """
         policies = as_policies(self, policy)
         if fast and steps is None and self.fast_forward(policies, math.inf if until is None else until):
@@ -214,7 +217,7 @@ class Population(Hooks[S]):
 
     @property
     def turn(self) -> tuple[str, ...]:
-        """The roles whose turn it is."""
+        """The roles that act now."""
         return tuple(self.roles) if self.turns is None else self.turns[self._turn]
 
     @property
@@ -222,7 +225,7 @@ class Population(Hooks[S]):
         return [f"{role.name}_{i}" for role in self.roles.values() for i in range(role.num_agents)]
 
     def rows(self, role: str) -> int:
-        """The number of a role's agents that act at once."""
+        """The number of a role's agents that act simultaneously."""
         acting = self.acting(role)
         return self.roles[role].num_agents if acting is None else int(acting.shape[1])
 
@@ -232,7 +235,7 @@ class Population(Hooks[S]):
         return type(self)
 
     def view(self, policy: Any = None) -> PublicView:
-        """What `policy` may know: the public view, with the hidden truth if it declares `needs_truth`."""
+        """The view of `policy`: the public view, with hidden variables if it declares `needs_truth`."""
         return PublicView(self, with_truth=bool(getattr(policy, "needs_truth", False)))
 
     def alike(self, num_envs: int, **hooks: Any) -> "Population[Any]":
@@ -251,31 +254,31 @@ class Population(Hooks[S]):
     def measure(self, name: str) -> Array:
         """The current value of a named quantity, [B, ...], as a fresh array: one of `measures`, or something spent.
 
-        What is spent has the names of `taciturn.privacy.spending` and, if all channels have the same senders,
-        `agent_messages` int64[B, N] and `agent_epsilon` float64[B, N] (basic composition) of each sender.
+        Counters of messages and epsilon have the names of `taciturn.privacy.spending` and, if all channels have the
+        same senders, `agent_messages` int64[B, N] and `agent_epsilon` float64[B, N] (basic composition) of each sender.
         """
         return np.array(measured(self, name))
 
     def metrics(self) -> dict[str, Array]:
-        """The metrics of a finished run, `{name: [B]}`: its `outcome` and what it spent
+        """The metrics of a finished run, `{name: [B]}`: its `outcome`, messages and epsilon
         (`taciturn.privacy.spending`)."""
         return self.outcome() | (self.spending(("basic", "zcdp")) if self.channels else {})
 
     def spending(self, methods: Sequence[Method] = ("basic",)) -> dict[str, Array]:
-        """What the run has spent so far, [B] each; see `taciturn.privacy.spending`."""
+        """The messages and epsilon of the run so far, [B] each; see `taciturn.privacy.spending`."""
         from taciturn.privacy.spending import spending
 
         return spending(self.channels.values(), self.accountant, methods=methods)
 
     def _spent_so_far(self) -> Info:
-        """`spending` for an info, computed anew only if something has been sent since the last one."""
+        """`spending` for an info, computed again only if something has been sent since the last one."""
         sent = [(channel.times, channel.silence_leaks, channel.unbounded) for channel in self.channels.values()]
         if sent != self._spent[0]:
             self._spent = sent, self.spending() if sent else {}
         return self._spent[1]
 
     def _stepped(self, observation: Any, reward: Any, lazy_info: Callable[[], Info], live: Array) -> Step:
-        """A step in the replicas `live` bool[B]. Its info takes long to put together, so that is done when it is read,
+        """A step in the replicas `live` bool[B]. Its info takes long to put together, so is done when it is read,
         or before the population plays on, if somebody still holds the step (`_settle`), which is rare."""
         step = Step(observation, reward, self.terminated, self.truncated, partial(full_info, self, lazy_info, live))
         self._pending_step = ref(step)
@@ -316,5 +319,5 @@ class Population(Hooks[S]):
             actions = {turn[0]: actions}
         elif not isinstance(actions, Mapping) or set(actions) != set(turn):
             given = list(actions) if isinstance(actions, Mapping) else type(actions).__name__
-            raise ValueError(f"actions must be a dict with the roles {list(turn)}, whose turn it is, not {given}")
+            raise ValueError(f"actions must be a dict with the roles {list(turn)}, which act now, not {given}")
         return {r: self.roles[r].check(actions[r], (self.num_envs, self.rows(r))) for r in turn}

@@ -33,7 +33,7 @@ def check_society(params: Any) -> None:
     if params.message_levels == CHOSEN and params.without_preference != ZEROS:
         raise ValueError(
             f"without_preference must be {ZEROS!r} if message_levels is {CHOSEN!r}, not {params.without_preference!r}: "
-            "who is silent would tell more than the levels allow"
+            "silence would reveal more than the levels allow"
         )
     given, num_agents, num_options = params.initial_preferences, params.num_agents, params.num_options
     if isinstance(given, str):
@@ -164,7 +164,7 @@ class SocialPopulation(Replicas[S]):
         return MessageSpec("preference", BitwiseRandomizedResponse, True, self.params.num_options, 0.0, 1.0)
 
     def practice_params(self) -> Any:
-        """Permute fixed qualities, so that learning the number of the best option by heart gains nothing."""
+        """Permute fixed qualities, so learning the number of the best option by heart gains nothing."""
         return replace(self.params, shuffle=True)
 
     def lesson(self) -> tuple[Array, Array]:

@@ -202,7 +202,7 @@ class PublicView:
         """A population in which to train: the same world, setting and mechanisms, with instances and random numbers of
         its own.
 
-        Its `purpose` is "training", so that the seed of a run does not replay that run in training.
+        Its `purpose` is "training", so the seed of a run does not replay that run in training.
 
         Args:
             num_envs: number of replicas.

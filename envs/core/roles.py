@@ -1,4 +1,4 @@
-"""What an agent sees and does: named fields in a flat Box, and the role that owns them."""
+"""Observations and actions: named fields in a flat Box, and their role."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ FEW_ACTIONS = 32  # up to so many, fewer calls matter more than fewer passes
 
 
 class Layout:
-    """A flat Box whose fields have names: `Layout(k=(1, 0, 100), counts=(5, 0, 1))`, each `(size, low, high)`.
+    """A flat Box with named fields: `Layout(k=(1, 0, 100), counts=(5, 0, 1))`, each `(size, low, high)`.
 
     Bounds are finite; `pack` clips to them, so an observation always lies in its space.
     """

@@ -150,7 +150,7 @@ class Run(Population[S]):
             horizon = math.floor(horizon + 1e-9) if isinstance(params.horizon, int) else horizon
             if self._fixed_spaces and horizon > params.horizon:
                 raise ValueError(
-                    f"horizon must be at most {params.horizon:g}, for which these spaces were made, not {horizon:g}"
+                    f"horizon must be at most {params.horizon:g}, the horizon of these spaces, not {horizon:g}"
                 )
             params = replace(params, horizon=horizon)
         if params.horizon == self.params.horizon:

@@ -12,6 +12,7 @@ WORLDS = (
         one_agent="taciturn.envs.elicitation.platform:platform_side",
         players={"individuals": "BestResponse"},
         mechanisms={"report": None},
+        shares=("participation", "degenerate"),
         example=Example(
             "BestResponse, Wintall",
             "num_envs=20, num_individuals=1000",

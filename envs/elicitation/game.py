@@ -125,7 +125,7 @@ class Announcement:
         number("scale", self.scale, at_least=0)
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> "Announcement":
-        """Itself, so that an announcement can stand in for a platform's policy."""
+        """Itself, so an announcement can stand in for a platform's policy."""
         return self
 
     def prizes(self, distributions: Floats, sizes: Ints) -> Floats:

@@ -9,7 +9,7 @@ so that the best action differs from run to run. The reward is the platform's pe
 The target is not part of the action by default, since a platform that chooses both can mislead individuals who trust
 its announcement: a low target with a high scale promises more than their tally will pay. Under objective "quality",
 which does not price the error of the estimate, this is best, and `UnderstatedTarget` does it. With `announces="both"`
-the action is Box [-1, 1]^2, the shares of `max_epsilon` and of `max_scale`, so that learners have what designed
+the action is Box [-1, 1]^2, the shares of `max_epsilon` and of `max_scale`, so learners have what designed
 platforms have. The other parameters are those of `elicitation_v0`.
 """
 

@@ -1,5 +1,4 @@
-"""What must a platform pay for private data if individuals choose how much noise they add and are paid for their
-reports?
+"""How much must a platform pay for private data if individuals choose their noise and are paid for their reports?
 
 Description
     Individual i holds one of M values, `S_i ~ theta`. Before seeing it, it chooses a budget `eps_i` or stays away; it
@@ -23,7 +22,7 @@ Observation
     budget; the last campaign's `shares` of the reports, `participation`, `payment` (mean per participant) and
     `degenerate`; `past_shares` of all reports so far, and `time_left` (share of the campaigns). Individuals: the
     current announcement, `reference` (0 under other rules than `peer_truth_serum`), their own `cost` parameter and
-    `belief` about theta. Nobody observes theta, and the platform observes neither values nor budgets.
+    `belief` about theta. No agent observes theta, and the platform observes neither values nor budgets.
 
 Action
     Platform: Box float32 `[target, scale, (rule), (value)]`; `rule` (if several are allowed) and `value` (if prices may
@@ -41,7 +40,7 @@ Rules of payment, for an announced `scale` and target e
       theta. Degenerate tallies pay 0, and no payment exceeds `payment_cap`.
     - `flat_rate`: `scale` for each report.
     - `posted_price`: `scale` for each report of the announced `value`.
-    - `output_agreement`: `scale` for each report that equals that of a peer, drawn uniformly for each (von Ahn &
+    - `output_agreement`: `scale` for each report that equals the report of a random peer (von Ahn &
       Dabbish 2004).
     - `peer_truth_serum`: the same, divided by M times the report's share in `reference`, the shares of all past reports
       and one more of each value (after Jurca & Faltings 2011, without the constant that may make payments negative).
@@ -68,8 +67,7 @@ Privacy channels
 Arguments
     - num_individuals: N >= 1.
     - theta: the distribution of the values, or M >= 2, to draw it uniformly from the simplex at each reset.
-    - shuffle: whether each run permutes a given theta. If not, a learner could learn by heart which value is the most
-      frequent.
+    - shuffle: whether each run permutes a given theta. If not, a learner could memorise the most frequent value.
     - cost: `QuadraticCost(c)`, `LinearCost(c)`, `ExponentialCost(c)`, `LogCost(c)`, or `(g, g')`, functions of arrays.
     - cost_spread: in [0, 1); individual i has cost `u_i g`, `u_i` uniform in 1 -+ spread, and observes `u_i c` (c = 1
       for a pair).
@@ -90,7 +88,7 @@ Deviations from the paper
     `FiniteBestResponse` and `exploitability` take that into account. Everyone at eps = 0 is an equilibrium of WINTALL
     too. Theorem 2 needs a concave payoff, which `g = c log(1 + eps)` does not give: `theorem_2_holds` tells, and
     `Wintall` warns. Tallies in which no value has a share above 1/M pay 0, since equation 2.22 has no finite value
-    there. Values are drawn anew for every campaign; the paper has only one. Individuals who trust the announced target
+    there. Values are drawn again for every campaign; the paper has only one. Individuals who trust the announced target
     can be misled: a low target with a high scale elicits the same budgets for less than the bound.
 
 Registered configurations
@@ -321,7 +319,7 @@ class Elicitation(Replicas[State]):
         return {"cost": self.cost, "reporting": self.reporting, "announce": self.announce}
 
     def practice_params(self) -> Params:
-        """Permute a given theta, so that learning the most frequent value by heart gains nothing."""
+        """Permute a given theta, so learning the most frequent value by heart gains nothing."""
         return replace(self.params, shuffle=True)
 
     def constants(self) -> Constants:
@@ -353,7 +351,7 @@ class Elicitation(Replicas[State]):
         )
 
     def arrays(self) -> dict[str, Any]:
-        """Beside the fields of the State the arrays between the halves of a campaign, which no State shows."""
+        """In addition to the fields of the State, the arrays between the halves of a campaign, which no State shows."""
         p, n, m, x = self.params, self.params.num_individuals, self.params.num_values, self.params.num_reports
         passing: dict[str, Any] = {name: np.zeros(n, np.int64) for name in ("data", "sent", "received")}
         passing |= {name: np.zeros(n, np.bool_) for name in ("joins", "delivered")}
@@ -439,7 +437,7 @@ class Elicitation(Replicas[State]):
         return self.announce(self.params.rules[0], desired, self.cost.marginal(desired))
 
     def estimate(self, counts: Ints, target: Floats) -> Floats:
-        """The estimate of theta from counts [B, x], [B, M]; uniform where nobody reported."""
+        """The estimate of theta from counts [B, x], [B, M]; uniform where no agent reported."""
         total = counts.sum(-1)
         estimate = self.reporting.estimate(counts / np.maximum(total, 1)[:, None], target)
         return np.where(total[:, None] > 0, estimate, 1 / self.params.num_values)
@@ -464,7 +462,7 @@ class Elicitation(Replicas[State]):
         """Means over the campaigns: `payment` (per participant), `payment_ratio` (payment over Theorem 1's bound),
         `error` (squared, summed over values), and per individual `shortfall` (of eps), `level` (of differential
         privacy), `participation` and `utility`; the share `degenerate` of the tallies; the sum `total_payment`; and per
-        individual `loss`, what was paid and fell short."""
+        individual `loss`, the sum of payment and shortfall."""
         self._require_reset()
         sums = self.column("sums")
         means = sums / np.maximum(self.column("campaign"), 1)[:, None]

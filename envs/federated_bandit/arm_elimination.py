@@ -7,8 +7,8 @@ Description
     best average are eliminated. When one arm is left, a step plays it to the end.
 
 Paper
-    Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: Algorithm 1 and section IV-B,
-    whose schedule is the policy `EliminationSchedule`.
+    Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: Algorithm 1 and section IV-B;
+    the policy `EliminationSchedule` has their schedule.
 
 Agents
     One: the coordinator (`coordinator_0`).
@@ -40,16 +40,16 @@ Info
 
 Privacy channels
     `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n. The number of pulls behind a
-    mean and the number of uploading agents follow from what the coordinator was sent, and the agents are drawn at
-    random, so neither tells anything more.
+    mean and the number of uploading agents follow from messages to the coordinator, and the agents are drawn at random,
+    so neither reveals anything more.
 
 Arguments
-    Those of the federated bandit with other defaults: 5 agents, 10 arms, 10,000 slots, c1 = 25. The only topology
+    As in the federated bandit, with other defaults: 5 agents, 10 arms, 10,000 slots, c1 = 25. The only topology
     is the server.
 
 Deviations from the paper
-    Actions choose what Algorithm 1 computes. The last arm is uploaded too, once, at the end, so that rewards are based
-    on reported means. The rest is as under 'Deviations from the paper' of the federated bandit.
+    Actions choose the values that Algorithm 1 computes. The last arm is uploaded too, once, at the end, so rewards are
+    based on reported means. The rest is as under 'Deviations from the paper' of the federated bandit.
 
 Registered configurations
     `taciturn/ArmElimination-v0`: the defaults.
@@ -148,7 +148,7 @@ def draw_uploaders(arrays: Any, number: int, params: Any, rng: Any) -> None:
 
 
 def epoch(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """All agents pull the active arms in turn, and some of them say what they have learned."""
+    """All agents pull the active arms in turn, and some of them upload their means."""
     share, state.threshold, participation = decode_action(actions[0])
     left, number, rank = params.horizon - state.time, 0, 0
     for k in range(params.num_arms):

@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core.drawing import GREEN, ORANGE, PALE, legend_below
+from taciturn.envs.core.drawing import GREEN, ORANGE, legend_below
 from taciturn.envs.federated_bandit.model import State
+
+GREY, INK = "#a9b1b8", "#444b52"
 
 
 def phase(state: State, replica: int) -> str:
@@ -33,13 +35,13 @@ def draw(population: Any, axes: Any, replica: int = 0) -> None:
     pulls = s.weight[i].sum(0) if s.rounds[i] else s.counts[i].sum(0)
     mean = s.broadcast[i] if s.rounds[i] else s.sums[i].sum(0) / np.maximum(pulls, 1)
     spread = 2 * np.sqrt(np.clip(mean * (1 - mean), 0, None) / np.maximum(pulls, 1))
-    for chosen, colour, name in ((~playing, PALE, "eliminated"), (playing, GREEN, "in play")):
+    for chosen, colour, name in ((~playing, GREY, "eliminated"), (playing, GREEN, "in play")):
         if (at := chosen & (pulls > 0)).any():
             label = f"{name} ({at.sum()})"
-            axes.errorbar(arms[at], mean[at], spread[at], fmt="o", ms=4, color=colour, label=label)
-    axes.plot(arms, s.quality[i].mean(0), "_", ms=8, color=ORANGE, label="true mean")
+            axes.bar(arms[at], mean[at], yerr=spread[at], color=colour, ecolor=INK, label=label)
+    axes.plot(arms, s.quality[i].mean(0), "_", ms=9, mew=2, color=ORANGE, label="true mean")
     axes.set_xlabel("arm")
-    axes.set_ylabel("mean over agents, two standard errors")
+    axes.set_ylabel("mean reward, two standard errors")
     axes.set_ylim(-0.05, 1.05)
     axes.set_title(
         f"slot {s.time[i]} of {population.params.horizon}, {phase(s, i)}, after {s.rounds[i]} rounds\n"

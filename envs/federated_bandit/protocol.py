@@ -2,7 +2,7 @@
 messages by slot.
 
 Li & Song, section V-A2 with Algorithm 2, and section VI-A2 with Algorithm 4. Every agent begins with one vector. All
-results depend on the graph alone, so that a world computes them once.
+results depend on the graph alone, so a world computes them once.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def information_sharing(graph: Any) -> Exchange:
     In each slot, every agent that gained vectors in the slot before (in the first slot: its own) sends ADV with their
     labels to all its neighbours, including those it got them from. A neighbour that lacks some of them answers REQ, and
     the advertiser sends it these in one DATA message. The paper does not say whom to ask if several neighbours
-    advertise the same vector: here it is the lowest-numbered of them, so that no agent receives a vector twice. By the
+    advertise the same vector: here it is the lowest-numbered of them, so no agent receives a vector twice. By the
     paper's synchronising clock, the round ends as soon as all agents hold all vectors; those that arrived last are not
     advertised.
 

@@ -1,8 +1,8 @@
-"""How much do agents that face the same bandit gain from communication, and what do communication and privacy cost?
+"""How much do agents with the same bandit gain from communication, and at what cost in messages and privacy?
 
 Description
     `M` agents face the same `K` Bernoulli arms for `T` slots, and each of them pulls one arm in each slot. Agents share
-    what they have learned as means: an upload sends, over the channel `means`, an agent's mean reward since its last
+    their knowledge as means: an upload sends, over the channel `means`, an agent's mean reward since its last
     upload, for every arm that any agent has pulled since the last round. All uploads of an agent are
     combined into one mean per arm (equation 6 of Li & Song). A communication round averages these means over the agents
     that uploaded, and all agents learn the average.
@@ -13,9 +13,9 @@ Description
     - Components with a server (hybrid): as on a graph, but the agents of a component send their means to its sink agent
       (SAC, Algorithm 4), and the sink agents send theirs to the server.
 
-    While a round is under way nobody can upload, and rewards received in that time enter no mean. A step is one slot.
-    Policies that plan ahead (`EpochPlan`) are played many slots at once by `Population.fast_forward`, which draws sums
-    of Bernoulli rewards as binomials.
+    During a round no agent can upload, and rewards received in that time enter no mean. A step is one slot.
+    Policies that plan ahead (`EpochPlan`) are played over many slots in one call of `Population.fast_forward`, which
+    draws sums of Bernoulli rewards as binomials.
 
 Paper
     Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: sections III-VI, Algorithms
@@ -45,7 +45,7 @@ Termination
 
 Info
     `regret`, the sum over agents and slots of mu* - mu_a, with means over all agents; `local_regret`, with each agent's
-    own means and best arm; `cost` of links; `transmissions`, all messages over links (`messages` counts what passed the
+    own means and best arm; `cost` of links; `transmissions`, all messages over links (`messages` counts those on the
     private channel), and by kind `upload`, `adv`, `req`, `data`, `sac`, and `neighbour`, messages that policies
     send slot by slot, outside of rounds (their cost is not in the reward); `broadcast`, messages from the server;
     `rounds`; `phase` (0 exploring, 1 communicating); `active_arms`; `last_round` [K], the round in which each arm's
@@ -55,14 +55,14 @@ Privacy channels
     `means`, observed by the server (on a graph or hybrid: public); unit: an event, which is one reward. A mean of n
     rewards is sent with its sensitivity, 1/n. Each reward enters one mean only, so at event level a whole run costs an
     agent no more than one message. This holds if the public schedule (who uploads, when, and after how many pulls)
-    follows from what was received before, as in the paper's algorithms. Totals are finite under policies that declare
+    follows from earlier received messages, as in the paper's algorithms. Epsilon is finite under policies that declare
     this (`Policy.public_schedule`), and infinite under all others. Link costs and rounds follow
     from the uploads; an agent's pulls and rewards of a slot are shown to that agent alone. An upload after m missed
-    rounds is sent as m + 1 messages of the same mean, each with noise of its own, m + 1 times as much as for one.
+    rounds is sent as m + 1 messages of the same mean, each with independent noise, m + 1 times as much as for one.
 
-    `exchange`, on a graph or hybrid; observed by neighbours; unit: a user, whose rewards may all enter every message.
-    Policies send any numbers there, outside of rounds (`neighbour_exchange`). Nothing bounds what a reward changes in
-    them, so no mechanism fits, and a run in which a message was sent has no finite total.
+    `exchange`, on a graph or hybrid; observed by neighbours; unit: a user, because all of its rewards may enter every
+    message. Policies send any numbers there, outside of rounds (`neighbour_exchange`). The effect of a reward on them
+    is unbounded, so no mechanism fits, and after such a message epsilon is infinite.
 
 Arguments
     - num_agents: M >= 1.
@@ -70,20 +70,20 @@ Arguments
     - qualities: "uniform" (drawn from [0, 1] at each reset, the same for all agents), "heterogeneous" (drawn for each
       agent), "grid" (the fixed instance of the paper's experiments, mu_k = (k + 0.5) / K), or the means themselves, [K]
       or [M, K], in [0, 1].
-    - shuffle: whether each run permutes the arms of a grid or of listed means. If not, a learner could learn by heart
-      which arm is best.
+    - shuffle: whether each run permutes the arms of a grid or of listed means. If not, a learner could memorise the
+      best arm.
     - horizon: T, 1 to 2^24 slots.
     - topology: "server"; a graph, as `Graph.of` reads it; or a list of graphs, the components of a hybrid. Agents are
       numbered component by component, whatever the graphs call their nodes; ("ring", 20) is a component of 20 agents.
     - server_link_cost, agent_link_cost: c1 and c2, >= 0.
     - delay: "diameter-1" (the first exchange takes place in the slot of the upload) or "diameter".
     - weighting: of the means in an average: "agents" (all agents weigh the same), "components" (all components of a
-      hybrid do, as in the paper), or "pulls": an upload carries the number of pulls behind each mean, which everybody
+      hybrid do, as in the paper), or "pulls": an upload carries the number of pulls behind each mean, which every agent
       sees anyhow, and weighs by it.
-    - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message, by a role
-      `communicator` whose turn comes first (`taciturn.envs.core.LevelChoice`).
+    - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message; a role
+      `communicator` does so before each turn (`taciturn.envs.core.LevelChoice`).
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
-    - epsilon_budget: what an agent may spend in a run (None: any amount); with "chosen" only.
+    - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 
 Deviations from the paper
     Logarithms are natural. S(r) is rounded up and grows by at least 1 per round, and C(r) uses the rounded value. N =
@@ -102,11 +102,11 @@ Deviations from the paper
     Errors in the paper: the agents of case 2 in Table II add up to 110; by the proof of Theorem 4 a round costs less in
     case 3 than in cases 1 and 2 (Figure 11 needs the bound); epsilon = 1 is 'the non-private case' for the regret, but
     messages are M epsilon-DP; Remark 2, Corollary 1, equation 22 and Table I (lambda_2 of the Laplacian) contain
-    algebraic slips; R = 4 equals R = 5 (Figure 6) only if the smallest gap is larger than that of 100 uniform arms.
+    algebraic slips; R = 4 equals R = 5 (Figure 6) only if the smallest gap is larger than for 100 uniform arms.
 
 Registered configurations
-    None in Gymnasium, whose environments have one agent; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K = 100,
-    means drawn at each reset, the server.
+    None in Gymnasium, which has single-agent environments only; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K
+    = 100, means drawn at each reset, the server.
 
 Version history
     v0: first version.
@@ -237,7 +237,7 @@ class FederatedBandit(Replicas[State]):
         return RoundTraffic(p.components, p.hybrid, p.num_agents, p.delay)
 
     def practice_params(self) -> Params:
-        """Permute a fixed instance, so that learning the number of the best arm by heart gains nothing."""
+        """Permute a fixed instance, so learning the number of the best arm by heart gains nothing."""
         return replace(self.params, shuffle=True)
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -269,7 +269,7 @@ class FederatedBandit(Replicas[State]):
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         if channel == "exchange" and config.mechanism is not None and config.mechanism.kind != "none":
             raise ValueError(
-                "mechanism on channel 'exchange' must be NoPrivacy, since nothing bounds what policies send there, not "
+                "mechanism on channel 'exchange' must be NoPrivacy, because its messages are unbounded, not "
                 f"{config.mechanism!r}"
             )
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def epoch_order(samples: Array, epochs: int, rng: np.random.Generator) -> Array:
-    """Shuffle each client's samples anew for each epoch, padding last: int[P, n] -> int[P, epochs, n]."""
+    """Shuffle each client's samples again for each epoch, padding last: int[P, n] -> int[P, epochs, n]."""
     epochs = integer("epochs", epochs, at_least=1)
     keys = rng.random((len(samples), epochs, samples.shape[1]), np.float32)
     keys[np.broadcast_to(samples[:, None] < 0, keys.shape)] = 2
@@ -24,7 +24,7 @@ def epoch_order(samples: Array, epochs: int, rng: np.random.Generator) -> Array:
 class Classifier(ABC):
     """A classifier whose parameters are a flat vector [D]; many clients, of any replicas, are trained at a time.
 
-    A sample is given by its row in the training set, so that a client needs a row of indices, not a copy of its data.
+    A sample is given by its row in the training set, so a client needs a row of indices, not a copy of its data.
 
     Attributes:
         num_features: F, pixels of an image.

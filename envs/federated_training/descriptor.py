@@ -11,6 +11,7 @@ WORLDS = (
         small={**FEW_SLOTS, "clip_norm": 1.0},
         mechanisms={"update": "Gaussian:1,delta=1e-5"},
         tolerance=1e-4,  # parameters of models have single precision
+        shares=("test_accuracy",),
         example=Example(
             "FixedCount",
             "num_envs=5, clip_norm=0.1",

@@ -29,22 +29,22 @@ Termination
     As in round stopping: terminated when the horizon is reached or, under `lagrangian`, when the round closes.
 
 Info
-    That of round stopping; at every step also `test_loss` and `test_accuracy`.
+    As in round stopping; at every step also `test_loss` and `test_accuracy`.
 
 Privacy channels
     `update` (observer server, unit user): a client's trained parameters minus the server's, a vector in R^D. The
     updates of a round are sent when it closes, or when the session ends (a mechanism that releases averages
-    releases nothing then). Under such a mechanism the observer reads averages: whoever sees the server's
-    parameters. With equal weights it does not learn who is in them, and as the times of all clients have the same
+    releases nothing then). Under such a mechanism the observer is any reader of the server's parameters, and reads
+    averages. With equal weights it does not learn who is in them, and as the times of all clients have the same
     law, they are a random sample. Sensitivity: 2 `clip_norm` in the Euclidean norm; without clipping it is
     unbounded, and no mechanism is allowed. How long a client takes does not depend on its data, and the server's
-    decisions depend on what it received and on held-out data, so the senders, their number and the end of a round
-    tell nothing more. Numbers of samples are public: with weighting "samples" the server uses them, and adjacent
+    decisions depend on received updates and held-out data, so the senders, their number and the end of a round reveal
+    nothing more. Numbers of samples are public: with weighting "samples" the server uses them, and adjacent
     clients have equally many. A learner practises on held-out images (`practice_data`), never on the clients'.
-    Totals are per run: those of several runs on the same data add up.
+    Epsilon is per run; several runs on the same data add up.
 
 Arguments
-    Those of round stopping, and:
+    As in round stopping, and:
 
     - reward: the R(k) that planning policies such as `OptimalStopping` assume. The world itself uses it only for the
       default price of time. The default was fitted to the curve measured with the other defaults.
@@ -61,7 +61,7 @@ Deviations from the paper
     The paper trains a convolutional network of some 100,000 parameters on MNIST, with settings it does not give; the
     default here is softmax regression on 8 x 8 digits, where a round costs a millisecond. The paper fits R(k) = c - a /
     (k + 1) and uses it from k = 0, where it gives c - a > 0; a real round without updates earns 0, so the fit here
-    leaves k = 0 out. Averaging k of M updates adds a variance in proportion to 1/k, so that c - a / k fits better (R^2
+    leaves k = 0 out. Averaging k of M updates adds a variance in proportion to 1/k, so c - a / k fits better (R^2
     0.9997 against 0.96, IID). With label skew R(k) < 0 for small k: the update of a single client does harm. R also
     falls from round to round as training goes on, and later rounds partly make up for a round with few updates: in the
     default setting `FixedCount(3)` ends its 100 s with a lower loss (1.45, though a lower accuracy) than the rule that
@@ -178,12 +178,11 @@ class FederatedTraining(RoundStopping):
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
         if config.mechanism is not None and self.params.clip_norm is None and config.mechanism.kind != "none":
             raise ValueError(
-                "clip_norm must be a number if a mechanism stands on 'update', since noise needs bounded updates, not "
-                "None"
+                "clip_norm must be a number, not None, with a mechanism on 'update': noise needs bounded updates"
             )
 
     def practice_params(self) -> Params:
-        """Learners practise on held-out images: no accountant would count what they learned from the clients'."""
+        """Learners practise on held-out images: no accountant would count information from the clients' data."""
         return replace(self.params, data=practice_data(self.data))
 
     def arrays(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ WORLDS = (
         size="num_agents",
         others="PPCL",
         mechanisms={"preference": "BitwiseRandomizedResponse:1"},
+        shares=("best", "popularity_regret"),
         example=Example(
             "PPCL",
             'num_envs=20, num_agents=400, qualities="chen2021"',

@@ -70,7 +70,7 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def schedule(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Draw the next tick and ask for its agent; nobody is asked after the end of the run."""
+    """Draw the next tick and ask for its agent; no agent is asked after the end of the run."""
     state.due = state.time - math.log1p(-uniform(rng, CLOCK)) / (params.num_agents * params.rate)
     ticker = int(uniform(rng, CLOCK) * params.num_agents)
     state.comes = state.due <= params.horizon

@@ -12,7 +12,7 @@ Paper
     after Su, Zubeldia and Lynch 2018.
 
 Agents
-    `agent_0` to `agent_{N-1}`. One acts at a time: the agent whose clock ticks next, uniform among all. In the array
+    `agent_0` to `agent_{N-1}`. One acts at a time: the agent with the next tick, uniform among all. In the array
     form a replica has one row, which belongs to another agent at every step, so a learner on that row (`RowsVecEnv`)
     sees the trajectory of the team.
 
@@ -20,15 +20,16 @@ Observation
     Box float32, all fields in [0, 1]: `counts` [K], the number of received replies in which the bit of each option is
     set, over N; `received`, the number of received replies, over N; `own` [K], the agent's preference, one-hot (zeros:
     none); `q`, the probability that a bit of a message is read as 1 if it is 0 (if agents choose their levels, its mean
-    over the replies). Agents whose clock does not tick receive nothing.
+    over the replies). Agents without a tick receive nothing.
 
 Action
     MultiDiscrete [K + 1, 2, 2], a plan: the option to pull (K: none), whether to adopt it on signal 0, and whether on
     signal 1. With `flat_actions`, Discrete(4 (K + 1)): 4 option + 2 (adopt on 0) + (adopt on 1).
 
 Reward
-    To the agent whose clock ticks. `pull`: the signal of the option that it pulls (equation 1), 0 if it pulls none.
-    `preference`: a fresh signal of the option that it prefers afterwards, so the reward evaluates the decision at once.
+    To the agent with the tick. `pull`: the signal of the option that it pulls (equation 1), 0 if it pulls none.
+    `preference`: a fresh signal of the option that it prefers afterwards, so the reward evaluates the decision
+    immediately.
 
 Termination
     Never, since a consensus may dissolve again. Truncated when the next tick would be later than `horizon`. If that
@@ -69,16 +70,16 @@ Arguments
       names no option ("zeros").
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
-    - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message, by a role
-      `communicator` whose turn comes first (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
+    - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message; a role
+      `communicator` does so before each turn (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
-    - epsilon_budget: what an agent may spend in a run (None: any amount); with "chosen" only.
+    - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 
 Deviations from the paper
     Consensus is not absorbing under finite epsilon: the estimate of an option without supporters can be positive by
     chance, and supporters of the best option can estimate its share below the threshold. Theorem 1 (equation 36) can
     therefore hold only as a statement on first passage (`agreed_at`, `agreed_on`), or without noise; the K absorbing
-    states of section V-A are those of the noiseless chain. The proof uses one estimate for all agents; here, as in
+    states of section V-A belong to the noiseless chain. The proof uses one estimate for all agents; here, as in
     Algorithm 1, every request is answered afresh. An agent also perturbs its reply to itself, as in line 4. The caption
     of Figure 1 and its text give different K (4 and 2); four qualities are listed, so K = 4. The text on Figure 2b says
     "when there are four agents"; its caption has K = 4 and no such N, so four arms are meant. Figure 4 takes the
@@ -282,8 +283,8 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return bool(np.all(self.done | everyone | self.zeros | (self.params.asks == "one")))
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Acts], until: float) -> None:
-        """Play on to `until` with agents that follow a `GossipRule`, drawing the sums of all replies to a request at
-        once."""
+        """Play on to `until` with agents that follow a `GossipRule`, drawing the sum of all replies to a request in one
+        draw."""
         channel, p, distribution = self.channels["preference"], self.params, self.reply_distribution
         until, live, rule = min(until, p.horizon), ~self.done, forms["agent"]
         self.remember()

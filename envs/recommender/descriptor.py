@@ -11,6 +11,7 @@ WORLDS = (
         size="num_agents",
         others="TPriDO",
         mechanisms={"statistics": "TreeAggregation:1"},
+        shares=("shared",),
         example=Example(
             "TPriDO",
             "num_envs=4, num_agents=4, num_items=400",

@@ -22,7 +22,7 @@ def describe(world: Any, replica: int = 0) -> str:
 
 
 def _origin(world: Any) -> str:
-    """What mean rewards were fitted to, so that nobody mistakes them for those of real users."""
+    """What mean rewards were fitted to, so readers do not mistake them for ratings of real users."""
     family = world.params.family
     return f"  {family.title}" if isinstance(family, Catalogue) else ""
 
@@ -46,7 +46,7 @@ class Sketch:
 def draw(world: Any, axes: Any, replica: int = 0) -> None:
     """Draw the last round of the first agent: its items and what it knows of them, and where the context lies.
 
-    Left: its items in the order of the tree, so that clusters lie together, with their mean rewards in the context,
+    Left: its items in the order of the tree, so clusters lie together, with their mean rewards in the context,
     which are hidden, and, over each cluster that it tells apart, the mean of the feedbacks in the context's cell.
     Right: the cells of contexts, in their first two dimensions.
     """

@@ -48,8 +48,8 @@ class Exchange(Replicas[S]):
             mechanism.block_scale(self.params.horizon, 1.0)  # type: ignore[attr-defined]
         if channel != "selection" and config.budget is not None:
             raise ValueError(
-                f"budget must be None on channel {channel!r}, where a request costs what it newly reveals, not "
-                f"{config.budget!r}"
+                f"budget must be None on channel {channel!r}, not {config.budget!r}: the cost of a request "
+                "depends on the new records in its answer"
             )
 
     def expose(self, live: Bools) -> None:
@@ -113,7 +113,7 @@ class Exchange(Replicas[S]):
         """Select options by scores over the channel `selection`.
 
         Args:
-            scores: float64[B, W, K], clipped to [0, sensitivity], so that it holds whatever they are.
+            scores: float64[B, W, K], clipped to [0, sensitivity], so it holds whatever they are.
             possible: the options to select from, bool[B, W, K]; public.
             sensitivity: how far one feedback can change a score, an array that broadcasts against [B, W, 1]; public.
 

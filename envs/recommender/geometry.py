@@ -1,7 +1,7 @@
 """The public geometry of a recommender: the binary tree of item clusters.
 
 An item cluster (h, i), i = 1 ... 2^h, is a box. Its children (h + 1, 2i - 1) and (h + 1, 2i) halve it in dimension h
-mod d at the midpoint, so that its name means the same to all agents. An item's clusters are the leading bits of its
+mod d at the midpoint, so its name means the same to all agents. An item's clusters are the leading bits of its
 code, and items sorted by code lie together.
 """
 

@@ -100,7 +100,7 @@ def arrange(arrays: Any, params: Any) -> None:
 
 
 def halve(arrays: Any, low: int, high: int, middle: int) -> None:
-    """Rearrange `order` from `low` to `high`, so that what lies from `middle` on is not less than the rest, in the
+    """Rearrange `order` from `low` to `high`, so what lies from `middle` on is not less than the rest, in the
     dimension in which these items lie furthest apart (Hoare 1961, FIND)."""
     order, items, widest, along = arrays.order, arrays.items, -1.0, 0
     for d in range(ITEM_DIMS):

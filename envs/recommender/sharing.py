@@ -71,8 +71,8 @@ class ThirdParty:
 
     A record costs epsilon for each stream in which it was released. On each of the two channels, an agent is charged
     whenever its costliest record enters one more stream. Whose records enter is what the asking policy says; streams
-    that grow by more records than it names are charged to everybody. Byzantine agents get false answers under noise of
-    their own, since an honest agent that asked for the same stream could otherwise cancel the noise.
+    that grow by more records than it names are charged to every agent. Byzantine agents get false answers under noise
+    of their own, since an honest agent that asked for the same stream could otherwise cancel the noise.
     """
 
     def __init__(self, num_envs: int, num_agents: int) -> None:
@@ -128,7 +128,7 @@ class ThirdParty:
             lying = np.zeros_like(who) if liars is None else liars
             if (lengths > np.broadcast_to(longest[:, None], lengths.shape))[who].any():
                 raise ValueError(
-                    f"merged must be all agents whose records enter the streams, not {request.merged.tolist()}, which "
+                    f"merged must contain all agents with records in the streams, not {request.merged.tolist()}, which "
                     f"is too few for {int(lengths[who].max())} records"
                 )
             if isinstance(mechanism, TreeAggregation | Blocks):

@@ -1,8 +1,8 @@
 """How much do service providers gain from telling one another what users liked, and what does it cost in privacy?
 
 Description
-    `W` service providers (agents) on a graph each serve one user a round. A context arrives, the agent shows an item of
-    its own repository, and the user likes it or not: a feedback of 0 or 1. Each agent has a part of one catalogue of
+    `W` service providers (agents) on a graph each serve one user a round. A context arrives, the agent shows an item
+    from its repository, and the user likes it or not: a feedback of 0 or 1. Each agent has a part of one catalogue of
     items with public features. Agents can ask a trusted third party for the sums and numbers of their
     neighbours' feedbacks, by context and item.
 
@@ -12,7 +12,7 @@ Paper
     sharing of sections 2.1, 3.1 and 3.3. The algorithms are the policies `TPriDO` and `DTPriDO`.
 
 Agents
-    `agent_0` to `agent_{W-1}`, all at once.
+    `agent_0` to `agent_{W-1}`, simultaneously.
 
 Observation
     Box float32: `context` [d], of the user to be served; `time`, rounds played so far; `answered`, 1 if the agent asked
@@ -38,27 +38,26 @@ Info
 
 Privacy channels
     An event is the value of one feedback, given what was shown: in two adjacent runs the same users come in the same
-    contexts and are shown the same items, and one of them gives the other feedback. Nothing else is protected: contexts
-    and what is shown are public, and so are visits and their numbers. Totals of `statistics` and `counts` say how much
-    the answers tell beyond what is shown. An agent that learns from its own feedbacks tells by what it shows, too, and
-    what it shows decides which streams later feedbacks enter; this is charged on `selection`, and is infinite where
-    that has no mechanism. So a total of all three channels holds as it is; one of `statistics` and `counts` alone holds
-    given what was shown, as for a logged policy. (It also holds as it is if what is shown follows from answers, public
-    numbers and fresh randomness, as the choice of a T-PriDO that always asks does.)
+    contexts and are shown the same items, and one of them gives the other feedback. Nothing else is protected:
+    contexts, shown items, visits and their numbers are public. The epsilon of `statistics` and `counts` bounds the
+    information of the answers beyond the shown items. An agent that learns from its own feedbacks also reveals them by
+    the items that it shows, which determine the streams of later feedbacks. This is charged on `selection`, and is
+    infinite without a mechanism there. So the epsilon of all three channels is unconditional; for `statistics` and
+    `counts` alone it holds given what was shown, as for a logged policy. (It is also unconditional if the shown items
+    follow from answers, public numbers and fresh randomness, as the choice of a T-PriDO that always asks does.)
 
     - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours
       has sent one message. It takes `TreeAggregation`: the third party adds noise once, as a function of the asking
       agent, the cell, the cluster and the block of feedbacks, so a repeated question gets the same answer. A feedback
       costs epsilon for each stream (asking agent, cell, cluster) in which it was released, and the accountant charges
       an agent exactly for its costliest feedback. If a policy asks about sums that include the asking agent's own
-      feedbacks, these are released too. A question says which cell it is about. Answers to liars have noise, and costs,
-      of their own. It also takes `Blocks`: then a block of a stream is what has come since anybody last asked about it,
-      and gets noise once, of scale 1/epsilon, which is less where agents ask seldom.
+      feedbacks, these are released too. A question says which cell it is about. Answers to liars have separate noise
+      and costs. It also takes `Blocks`: a block of a stream then holds the feedbacks since the last request for it, and
+      gets noise of scale 1/epsilon once. This is less noise if requests are rare.
     - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. They follow from what was shown.
       The paper adds no noise; the accountant then says that nothing is hidden (inf). `TreeAggregation` or `Blocks` add
       noise, and are charged like those of `statistics`; sums and counts are then streams of rounds. A visit stays
-      unprotected: one that is replaced changes two streams on each channel, and what agents ask about may follow from
-      what they have shown.
+      unprotected: one that is replaced changes two streams on each channel, and requests may depend on shown items.
     - `selection` (scores, public): the item shown. `Exponential` selects by the scores that a policy passes through
       `select`. Where it is installed, items shown without `select` are charged as infinite.
 
@@ -69,12 +68,12 @@ Privacy channels
 Arguments
     - num_agents: W >= 1.
     - graph: who are neighbours: "none", or anything that `taciturn.graph.Graph.of` reads, connected or not.
-    - context_dim: d, 1 to 9; None: 2, or that of `family`.
+    - context_dim: d, 1 to 9; None: 2, or as in `family`.
     - family: of mean rewards: "peak", "bumps", "linear", or a function of (contexts [..., d], items [..., 5]) with
       values in [0, 1]; see `taciturn.envs.recommender.rewards`. Its random parts are drawn at each reset. Or a
       simulator fitted to ratings (`taciturn.logged.fit_ratings`), with its own catalogue and the users' contexts to
       draw from; learners then practise in `peak` worlds of the same size.
-    - num_items: size of the catalogue, K; None: 4,000, or that of `family`.
+    - num_items: size of the catalogue, K; None: 4,000, or as in `family`.
     - repository: number of items of an agent, drawn from the catalogue; None: half of it.
     - homogeneous: whether all agents have the same items.
     - growth: [(round, fraction), ...]: this fraction of each repository arrives only at the beginning of that round
@@ -338,7 +337,7 @@ class Recommender(Exchange[State]):
     # Runs.
 
     def on_reset(self, where: Bools) -> None:
-        """Forget what was told in these replicas; copies of this population forget nothing."""
+        """Forget the answers in these replicas; copies of this population forget nothing."""
         if where.all():
             shape = self.num_envs, self.params.num_agents
             self.third_party, self._sketch = ThirdParty(*shape), None
@@ -369,7 +368,7 @@ class Recommender(Exchange[State]):
         return super().splits() or callable(self.params.family)
 
     def between(self, live: Bools) -> None:
-        """Send what was shown, and the answers to those who ask, through the channels."""
+        """Send the shown items, and the answers to requests, through the channels."""
         if callable(self.params.family):
             self.appraise(live)
         if self.plain:
@@ -429,7 +428,7 @@ class Recommender(Exchange[State]):
         return {name: partial(np.divide, self.column(field), played) for name, field in names.items()}
 
     def outcome(self) -> dict[str, Array]:
-        """Means per agent and round, [B]: `reward`, `expected_reward` (mu of what was shown), `regret` (against the
+        """Means per agent and round, [B]: `reward`, `expected_reward` (mu of the shown item), `regret` (against the
         best item that the agent had), and `shared`, the share of rounds in which agents had statistics of their
         neighbours."""
         return {name: np.asarray(value(), np.float64) for name, value in self.measures().items()}

@@ -25,9 +25,9 @@ Action
 
 Reward
     `differential`: R(k) when a round closes, minus lambda for each unit of time that passed in the step. All time of a
-    session is charged, so the return is that of `rate` minus lambda times the horizon, whatever the server does, and
-    the best policy is the same. The price helps learners that discount by the step: a broadcast, however long, is one
-    step, so without a price they stop at once. At a price near the best rate, no round is worth much more than its
+    session is charged, so the return is the return of `rate` minus lambda times the horizon for every policy, and the
+    best policy is the same. The price helps learners that discount by the step: a broadcast, however long, is one
+    step, so without a price they stop immediately. At a price near the best rate, no round is worth much more than its
     time, and the discount matters little. `rate`: R(k) when a round closes, else 0. `lagrangian`: R(k) -
     lambda (n tau + t0) when the one round closes, else 0.
 
@@ -59,7 +59,7 @@ Deviations from the paper
     Equations 3.5 to 3.7, Lemma 1, Algorithm 1 and Theorem 3 contain errors of sign and unit, which `OptimalStopping`
     corrects. The paper does not state the order of events within a slot; with the order above,
     E[N_1] = 1/(1 - (1-p)^M) + 1/mu. The paper's objective is a long-run rate; an episode here is a training session of
-    given length, so that no policy needs to know lambda (the price of `differential` changes no policy's rank).
+    given length, so no policy needs to know lambda (the price of `differential` changes no policy's rank).
     Pareto times have no slots, so the server acts at events; which of several queued clients uploads next does not
     matter.
 
@@ -165,7 +165,7 @@ class State:
 
 
 class Constants(NamedTuple):
-    """What the functions of a session know as `params`."""
+    """The `params` of the functions of a session."""
 
     num_clients: int
     broadcast_time: float

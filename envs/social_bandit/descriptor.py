@@ -11,6 +11,7 @@ WORLDS = (
         size="num_agents",
         others="PrivateSocialLearning",
         mechanisms={"preference": "BitwiseRandomizedResponse:1"},
+        shares=("best_share",),
         example=Example(
             "PrivateSocialLearning",
             'num_envs=20, num_agents=40, qualities="tao2023"',

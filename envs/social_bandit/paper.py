@@ -22,7 +22,7 @@ def copies_of_paper(num_agents: int, growth: str = "log_squared", h: float = 485
 
 
 def popularity(holders: Ints) -> Floats:
-    """Q_j = D_j / D, the share of the agents with a preference that hold each option, [B, K]; 0 if nobody holds an
+    """Q_j = D_j / D, the share of the agents with a preference that hold each option, [B, K]; 0 if no agent holds an
     option."""
     return holders / np.maximum(holders.sum(1, keepdims=True), 1)
 

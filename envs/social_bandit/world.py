@@ -3,8 +3,8 @@
 Description
     `N` agents on a graph choose among `K` options in rounds. At the start of a round, every agent with a preference
     perturbs its one-hot vector once and sends `T` copies of it on random walks of `L` steps. Agent i receives the `V_i`
-    copies whose walks end with it; their bits sum to `B_ij`. It then names an option and a plan for it. The option's
-    signal is drawn, and by the plan the agent adopts the option or is left without a preference.
+    copies that end their walks with it; their bits sum to `B_ij`. It then names an option and a plan for it. The
+    option's signal is drawn, and by the plan the agent adopts the option or is left without a preference.
 
 Paper
     Tao et al. 2023, "A distributed privacy-preserving learning dynamics in general social networks": the four stages of
@@ -12,7 +12,7 @@ Paper
     `multiplicative_weights`.
 
 Agents
-    N of them, `agent_0 ...`, all at once.
+    N agents, `agent_0 ...`, acting simultaneously.
 
 Observation
     Box float32 `[counts(K), received, own(K), p, q]`: the sums B_i of the copies received, their number V_i, the
@@ -25,13 +25,14 @@ Action
     + 2 (adopt on 0) + (adopt on 1).
 
 Reward
-    The signal of the option that the agent held when the round began; 0 if it held none.
+    The signal of the option that the agent held when the round began, not of an option that it adopts in this round; 0
+    if it held none. In `update`, read the option from `obs`.
 
 Termination
     Truncated after `horizon` rounds.
 
 Info
-    `regret` (time average so far, equation 1), `signals` ([K]: Phi, or the share of agents whose signal was 1),
+    `regret` (time average so far, equation 1), `signals` ([K]: Phi, or the share of agents with signal 1),
     `adopters` (share of the agents that now hold an option), `hops` (moves of copies between agents so far), `slots`
     (used by the last dissemination).
 
@@ -45,24 +46,23 @@ Privacy channels
     agent holds, but the senders and the number of copies reveal who adopted one, so totals are infinite. With
     "zeros" all agents send in all rounds. A vector of zeros differs from a one-hot vector in one bit, where two one-hot
     vectors differ in two, so epsilon of a message is still an upper bound. Other agents' observations and rewards then
-    depend on an agent only through what it sent. `info` is for evaluation and shows hidden truth
+    depend on an agent only through its messages. `info` is for evaluation and shows hidden truth
     (`adopters`, `regret`).
 
 Arguments
     - num_agents: N >= 3.
-    - graph: anything that `taciturn.graph.Graph.of` reads; connected and not bipartite, so that long walks
+    - graph: anything that `taciturn.graph.Graph.of` reads; connected and not bipartite, so long walks
       forget their origin.
     - qualities: eta: "uniform" (drawn from [0, 1] at each reset, independently, as in the paper), "tao2023" (K/(K+1)
       down to 1/(K+1), the means of K ordered uniform draws, in place of the paper's own draws, which it does not
       state), or K >= 2 probabilities.
     - num_options: K >= 2; None: the number of listed qualities, otherwise 5.
-    - shuffle: whether each run permutes listed or named qualities. If not, a learner could learn by heart which option
-      is best.
+    - shuffle: whether each run permutes listed or named qualities. If not, a learner could memorise the best option.
     - copies: T >= 1; `copies_of_paper(N)` gives the paper's.
     - walk_length: L >= 1.
     - dissemination: "walk": every copy walks, exactly. "stationary": every copy ends at a uniformly random agent, the
       limit of long walks. "aggregated": the distribution of "stationary" at a cost that does not grow with T. It is
-      exact without noise. With noise it keeps all means and covariances of what agents receive, and ignores skewness
+      exact without noise. With noise it keeps all means and covariances of received messages, and ignores skewness
       and higher cumulants; see `aggregate` of `taciturn.envs.social_bandit.dissemination`.
     - perturbation: "per_round" (one noise for all copies of an agent) or "per_token" (fresh noise for each copy, at T
       times the privacy cost).
@@ -72,31 +72,31 @@ Arguments
     - exact_below: "aggregated" draws single copies if an agent expects at most this many.
     - signals: "shared" (one Phi_j for all agents) or "per_agent".
     - initial_preferences: "even" (agent i holds option i mod K), "random", "none", or the N options (K: none).
-    - without_preference: what agents without a preference send before a round: nothing ("silent", the paper's form) or
-      a message that names no option ("zeros").
+    - without_preference: agents without a preference send nothing before a round ("silent", the paper's form) or a
+      message that names no option ("zeros").
     - flat_actions: whether the action is Discrete.
     - horizon: number of rounds; `options={"horizon": x}` at reset replaces it.
-    - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message, by a role
-      `communicator` whose turn comes first (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
+    - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message; a role
+      `communicator` does so before each turn (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
-    - epsilon_budget: what an agent may spend in a run (None: any amount); with "chosen" only.
+    - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 
 Deviations from the paper
-    - If nobody holds an option, Q^r is 0/0 in the paper; here such a round earns nothing.
+    - If no agent holds an option, Q^r is 0/0 in the paper; here such a round earns nothing.
     - The paper's g, h, sigma and L = O(log N) enter as `copies` and `walk_length`. It does not say which L its
       simulations used.
     - A step in which a walk stays counts as a step. A round lasts until all copies have arrived, which the paper bounds
-      by O(log^2 N) slots with high probability only; copies that arrive at once queue in random order. Queues delay
-      copies but do not change where they end, so `congestion` matters only with `slots`.
+      by O(log^2 N) slots with high probability only; copies that arrive in the same slot queue in random order. Queues
+      delay copies but do not change where they end, so `congestion` matters only with `slots`.
     - On a complete graph the end of a walk is drawn from its closed-form law, elsewhere step by step.
     - An agent's own copies count if they end with it, as in section 4.2.
     - The initial preferences are even if K divides N, and nearly so otherwise.
     - "aggregated" is the only approximation and is off by default. "stationary" is the exact limit of long
       walks, at any size.
-    - What the paper leaves to the agents (an empty or all-zero estimate, mu, beta) is up to the policy.
+    - The policy decides everything that the paper leaves to the agents (an empty or all-zero estimate, mu, beta).
 
 Registered configurations
-    `taciturn/SocialBandit-v0` (PettingZoo): 100 agents on a complete graph, 5 options whose qualities are drawn at each
+    `taciturn/SocialBandit-v0` (PettingZoo): 100 agents on a complete graph, 5 options with qualities drawn at each
     reset.
 
 Version history
@@ -260,7 +260,7 @@ def flat_plan(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> N
 
 
 def adopt(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Stages 3 and 4: draw the signals; agents earn that of the option that they hold, and follow their plans."""
+    """Stages 3 and 4: draw the signals; agents earn the signal of the option that they hold, and follow their plans."""
     n, options, earned, expected, adopters = params.num_agents, params.num_options, 0.0, 0.0, 0
     for k in range(options):
         expected += arrays.holders[k] * arrays.qualities[k]
@@ -367,7 +367,7 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
 
     @property
     def fresh(self) -> bool:
-        """Whether each copy is a message of its own."""
+        """Whether each copy is a separate message."""
         return self.params.perturbation == "per_token"
 
     def constants(self) -> Any:

@@ -190,18 +190,18 @@ def blocks(lines: list[str]) -> list[list[str]]:
 
 INTRODUCTION = """# Learning libraries
 
-Each library below trains in a world of this package and is then brought into `taciturn.simulate`, beside a policy of the package, by the
-route that any user has ({{doc}}`agents`). This page is made by `python examples/libraries/run.py` from
-`examples/libraries/results.json`, on {processor} ({cpus} cores, shared with other work), with Python {python}. The trainings take
-a minute or so: they show that the route works, not how well a library learns, so their scores are left out ({{doc}}`leaderboard` has those
-of full trainings). In Flower, which trains no agents, agents of this package act.
+Each example trains an agent with a library in an environment of this package, and evaluates it with `taciturn.simulate` together with a policy
+of the package ({{doc}}`agents`). `python examples/libraries/run.py` writes this page from `examples/libraries/results.json`, on {processor}
+({cpus} cores, shared with other work), with Python {python}. The trainings take about a minute and show that the route works. They are too
+short to compare libraries, so the page omits their scores ({{doc}}`leaderboard` has full trainings). Flower trains no agents; there, agents of
+this package act.
 
-*Glue lines* adapt the one to the other: an example has them because this package, and not one of the library's own worlds, is learned in.
-*Seconds* is the whole example: start, training and evaluation.
+*Glue lines* adapt the library to this package; one of the library's own environments would not need them. *Seconds* is the time of the whole
+example: start, training and evaluation.
 """  # noqa: E501 - a page's own lines
-WORLDS = """Actions per second that random agents (RLlib and sb3-contrib: learning ones) took through each library's own classes, with 4
-replicas at once where the form has them; all agents' actions count. Where a library has no form for many agents, it plays one seat, and
-a policy of the package the others (`gymnasium.make(..., others=...)`)."""  # noqa: E501 - a page's own lines
+WORLDS = """Actions per second of random agents (RLlib and sb3-contrib: learning agents) through each library's own classes, with 4 parallel
+replicas if the form has them; all agents' actions count. A library without a form for many agents controls one agent, and a policy of the
+package plays the others (`gymnasium.make(..., others=...)`)."""  # noqa: E501 - a page's own lines
 
 
 def main() -> None:

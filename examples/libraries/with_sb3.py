@@ -1,8 +1,9 @@
 """Stable-Baselines3: every agent of every replica is a row of one VecEnv, and the saved file is the policy.
 
-`VecNormalize` keeps its statistics in a file of its own: saved as `vecnormalize.pkl` beside the model, they are used.
-Agents of several roles need `Controlled`; where agents act one at a time (the gossip bandit), a row is not the
-trajectory of one agent.
+`VecNormalize` stores its statistics in a separate file; `taciturn` uses them if they are saved as `vecnormalize.pkl` in
+the folder of the model. Train for 65,536 steps or more: after 8,192 steps the same model is worse than random play
+(`docs/recipes.md`). Agents of several roles need `Controlled`; where agents act one at a time (the gossip bandit), a
+row is not the trajectory of one agent.
 """
 
 from pathlib import Path
@@ -20,7 +21,7 @@ setting = {"horizon": 20.0}
 # What matters:
 rows = VecNormalize(RowsVecEnv(round_stopping_v0.population(64, **setting), seed=0))
 model = PPO("MlpPolicy", rows, n_steps=32, batch_size=512, learning_rate=1e-3, seed=0, device="cpu")
-model.learn(8192)
+model.learn(65_536)
 model.save(folder / "model.zip")
 rows.save(str(folder / "vecnormalize.pkl"))
 

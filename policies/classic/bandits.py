@@ -1,6 +1,6 @@
 """Single-agent baselines for `federated_bandit_v0`, which every agent runs on its own, one arm per slot.
 
-Ties go to the first arm. Arrays are [B, M, K]. A replica in which nothing has been pulled yet starts afresh.
+Ties go to the first arm. Arrays are [B, M, K]. A replica without pulls starts afresh.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ from taciturn.validation import Bools, Floats, Ints
 
 
 class ArmPolicy(Policy):
-    """Base of policies in which `choose` picks an arm from an agent's own counts and means, and nothing is uploaded."""
+    """Base of policies with a `choose` that picks an arm from an agent's own counts and means, without uploads."""
 
     def begin(self, view: PublicView) -> None:
         fits = issubclass(view.world, FederatedBandit) and not issubclass(view.world, ArmElimination)
@@ -135,7 +135,7 @@ class HorizonKLUCB(ArmPolicy):
 
         (n + 2) kl((1 + s) / (n + 2), q) <= a ln(1 + c left / (n + 2)),
 
-    where `left` slots remain. Its mean is that of the posterior under a uniform prior, so no arm need be pulled before
+    where `left` slots remain. Its mean is the posterior mean under a uniform prior, so no arm need be pulled before
     it has an index. With the sample mean, and a ln(T / n) for the right side, it is KL-UCB-H+ (Lai 1987; Kaufmann 2018,
     "On Bayesian index policies for sequential resource allocation"), which approximates the Gittins index of a finite
     horizon. Exploration stops as the end comes near. `a` and `c` were found on training streams (5 arms, 1000 slots).

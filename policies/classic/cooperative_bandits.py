@@ -19,10 +19,9 @@ from taciturn.validation import Bools, Floats, Ints
 
 
 class CentralisedOracle(ArmPolicy):
-    """KL-UCB on the pooled pulls of all agents, available at once and at no cost: an upper bound on the gain from
-    communication.
+    """KL-UCB on the pooled pulls of all agents, immediate and free: an upper bound on the gain from communication.
 
-    All agents pull the same arm; arms that nobody has pulled are divided among them first. No channel
+    All agents pull the same arm; arms that no agent has pulled are divided among them first. No channel
     carries the samples.
     """
 
@@ -52,7 +51,7 @@ class CentralisedKLUCB(ArmPolicy):
 
     where n pulls by all agents earned s, and `left` = M (T - t) are still to come. It falls with j. So a slot tries
     several arms while several may be the best, and with M = 1 this is `HorizonKLUCB`. No channel carries the samples:
-    this is what agents could do together if nothing were private. `a` and `c` were found on training streams.
+    this is the best that agents could do together without privacy. `a` and `c` were found on training streams.
 
     Args:
         a, c: constants of the index, > 0.
@@ -97,11 +96,11 @@ def divided(
 class Synchronised(ArmPolicy):
     """Agents that all pull the same arm, chosen from the averages of all their rewards, and then upload.
 
-    The arm is that of the highest draw from the posteriors Beta(1 + hits, 1 + misses) (Thompson 1933), or of the
-    highest index of KL-UCB (Garivier & Cappe 2011), of the rewards of all M agents together. Everybody counts the pulls
-    as M per slot, since all follow the same plan, and draws the same with a seed that all know. An arm of n pulls is
-    pulled until it has `growth` n of them (at least one more), and then all agents upload: growth = 1 uploads in each
-    slot, 2 when an arm's pulls have doubled. Noise and lost uploads are not counted.
+    The arm has the highest draw from the posteriors Beta(1 + hits, 1 + misses) (Thompson 1933), or the highest index of
+    KL-UCB (Garivier & Cappe 2011), of the rewards of all M agents together. Every agent counts the
+    pulls as M per slot, since all follow the same plan, and draws the same with a seed that all know. An arm of n pulls
+    is pulled until it has `growth` n of them (at least one more), and then all agents upload: growth = 1 uploads in
+    each slot, 2 when an arm's pulls have doubled. Noise and lost uploads are not counted.
 
     Args:
         index: "thompson" or "kl-ucb".
@@ -253,7 +252,7 @@ def communication_matrix(graph: Graph) -> Floats:
 
 
 class Consensus(ArmPolicy):
-    """Base of algorithms in which neighbours on a graph exchange estimates in every slot.
+    """Base of algorithms with neighbours on a graph that exchange estimates in every slot.
 
     Their messages are sent over the channel `exchange`, where faults apply, and the world counts them as `neighbour`.
     They mix the sums of many agents, which no mechanism accounts for, so one on `means`, which they do not use, is
@@ -282,7 +281,7 @@ class Consensus(ArmPolicy):
         self._time = np.zeros(shape[0], np.int64)
 
     def prepare(self) -> None:
-        """Compute what depends on the graph."""
+        """Compute the parts that depend on the graph."""
 
     def exchange(self, slot: Floats, live: Bools) -> None:
         """Exchange estimates in the replicas `live` bool[B], after a slot of pulls and rewards `slot` float64[B, M, 2

@@ -78,7 +78,7 @@ class Genie(Platform):
 
 
 class OutputAgreement(Platform):
-    """Pay an amount for each report that equals that of a random peer (von Ahn & Dabbish 2004).
+    """Pay an amount for each report that equals the report of a random peer (von Ahn & Dabbish 2004).
 
     Args:
         amount: paid for agreement; None: the amount that makes everyone at the target an equilibrium, which depends on
@@ -134,7 +134,7 @@ class Truthful(Individuals):
 
 
 class FreeRider(Individuals):
-    """Everyone chooses eps = 0, so that reports are uniformly random."""
+    """Everyone chooses eps = 0, so reports are uniformly random."""
 
     def answer(self, seen: dict[str, Array]) -> Array:
         return np.zeros(seen["target"].shape)
@@ -143,7 +143,8 @@ class FreeRider(Individuals):
 class _Learner(ExactIndividuals):
     """Base of the learners: each knows the law of all others' reports so far, and computes expected payments exactly.
 
-    That law needs everybody's belief and budget, which nobody is told: these individuals are a model, and share a mind.
+    That law needs every agent's belief and budget, which no agent is told: these individuals are a model, and share a
+    mind.
 
     The others' reports are assumed independent with one law, that of a randomly chosen report under the replica's mean
     belief. This is exact for individuals who share a belief and a cost, and otherwise an approximation for large
@@ -222,8 +223,8 @@ class Hedge(_Learner):
 
 
 class Mixture(Policy):
-    """A population of several kinds of individuals, each kind a block of consecutive individuals with a policy of its
-    own.
+    """A population of several kinds of individuals, each kind a block of consecutive individuals with a separate
+    policy.
 
     Args:
         parts: pairs (policy, share), shares > 0; shares are normalised, and the ends of the blocks rounded to whole

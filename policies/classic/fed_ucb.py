@@ -1,4 +1,4 @@
-"""FedUCB for arms, whose claim of privacy `taciturn.wrappers.audit` refutes, and its repair."""
+"""FedUCB for arms, and its repair; `taciturn.wrappers.audit` refutes the privacy claim of the original."""
 
 import numpy as np
 
@@ -38,8 +38,8 @@ class FedUCB(Policy):
     """FedUCB (Dubey & Pentland 2020, Algorithm 1 with a server) for K arms: an agent uploads when the determinant of
     its Gram matrix has grown enough since the last synchronisation.
 
-    Noise on what is uploaded was claimed to make it private, but the moment of an upload follows from pulls, and these
-    from the agent's own rewards, to which no noise was added: one reward can move the upload (Zhou & Chowdhury 2024,
+    The paper claims privacy by noise on uploads. But the time of an upload follows from pulls, and these from the
+    agent's own rewards without noise: one reward can move the upload (Zhou & Chowdhury 2024,
     'On differentially private federated linear contextual bandits', issue (i)). So it declares no public schedule, and
     the accountant gives it no finite total; with the claim in place of that, `audit(change=...)` refutes it.
 
@@ -48,16 +48,16 @@ class FedUCB(Policy):
 
     Deviations from the paper: it has linear bandits with contexts; these are its actions e_1, ..., e_K in every slot.
     What the channel adds noise to is the mean of each arm, once for each reward, and not Gram matrices by a tree; pulls
-    are not noised. The agent whose rule holds uploads at once, and the others one slot later, when they see that. The
-    server's average holds no counts, so an agent takes it for M times as many pulls as it has uploaded itself.
-    Determinants lack the shifts by the noise's bounds. The repair is our own: Zhou & Chowdhury have a fixed schedule,
-    and noise on Gram matrices, which has no counterpart here.
+    are not noised. The agent with the rule satisfied uploads immediately, and the others one slot later, when they see
+    that. The server's average holds no counts, so an agent takes it for M times as many pulls as it has uploaded
+    itself. Determinants lack the shifts by the noise's bounds. The repair is our own: Zhou & Chowdhury have a fixed
+    schedule, and noise on Gram matrices, which has no counterpart here.
 
     Args:
         threshold: D > 0.
         width: beta of the index, >= 0; the paper's grows with t.
         ridge: lambda > 0.
-        acts_on: "own": rewards of its own as they come, as in the paper; "received": only what the server sent.
+        acts_on: "own": its own rewards as they come, as in the paper; "received": only the server's messages.
     """
 
     def __init__(self, threshold: float = 10.0, width: float = 1.0, ridge: float = 1.0, acts_on: str = "own") -> None:

@@ -1,12 +1,12 @@
-"""Elimination of arms that is differentially private, for `federated_bandit_v0`: what an agent pulls depends on its
-rewards through noisy means alone.
+"""Differentially private elimination of arms for `federated_bandit_v0`: an agent's pulls depend on its rewards through
+noisy means alone.
 
 One reward of one agent is protected (event level), against an observer of all pulls. The policies add their noise
 themselves: nothing is sent over a channel, and the accountant records nothing. Each agent acts on its own, one arm per
-slot; ties go to the first arm. Arrays are [B, M, K]. A replica in which nothing has been pulled yet starts afresh.
+slot; ties go to the first arm. Arrays are [B, M, K]. A replica without pulls starts afresh.
 
-`trust` says whom users trust with their rewards: "central", a curator; "shuffle", whoever puts their messages in random
-order; "distributed", whatever adds them up; "local", nobody.
+`trust` names the trusted party for rewards: "central", a curator; "shuffle", a shuffler; "distributed", a secure sum;
+"local", none.
 """
 
 from typing import ClassVar, NamedTuple
@@ -40,10 +40,10 @@ def dp_elimination_epoch(epoch: Ints, active: Ints, epsilon: float, beta: float)
 
 
 class PrivateElimination(ArmPolicy):
-    """Base of elimination in epochs by noisy means over the current epoch only, in which each reward enters one.
+    """Base of elimination in epochs by noisy means over the current epoch only; each reward enters one mean.
 
-    Active arms are pulled in turn. An epoch that is over eliminates those whose noisy mean is more than its threshold
-    below the best one.
+    Active arms are pulled in turn. At its end an epoch eliminates arms with a noisy mean more than its threshold below
+    the best one.
     """
 
     trust: ClassVar[str]
@@ -75,7 +75,8 @@ class PrivateElimination(ArmPolicy):
         return self.pulled(counts, np.rint(counts * means)).argmin(-1)
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
-        """Whole turns of the active arms at once, as many as the epoch and the room have; single slots otherwise."""
+        """Whole turns of the active arms in one call, as many as the epoch and the room have; single slots
+        otherwise."""
         pulled = self.pulled(knowledge.counts, knowledge.sums)
         active = self._active.sum(-1)
         even = np.where(self._active, pulled, 0).max(-1) == pulled.min(-1)

@@ -65,7 +65,7 @@ def affine(points: Floats) -> Floats:
 
 
 def features(contexts: Floats, items: Floats) -> Floats:
-    """All products of (1, 2c - 1) and (1, 2x - 1), [..., (d + 1) * 6], over sqrt((d + 1) * 6), so that their length is
+    """All products of (1, 2c - 1) and (1, 2x - 1), [..., (d + 1) * 6], over sqrt((d + 1) * 6), so their length is
     at most 1."""
     c, x = affine(contexts), affine(items)
     product = c[..., :, None] * x[..., None, :]

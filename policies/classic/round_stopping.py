@@ -56,11 +56,11 @@ class OneStepLookAhead(StoppingRule):
 
     The expected number of slots is 1/mu if an update is queued, and 1/(1 - (1-p)^u) + 1/mu otherwise. (Looking ahead by
     one slot, as in equation 3.8 of Jiang 2020, is not a useful rule: a slot with an empty queue earns nothing, so every
-    round would stop at once.)
+    round would stop immediately.)
 
     Args:
         lambda_: the price of a unit of time; None: the rate of the rule itself, found by iteration: from the rate of
-            stopping at once, until the rate no longer grows.
+            immediate stopping, until the rate no longer grows.
     """
 
     def __init__(self, lambda_: float | None = None) -> None:

@@ -84,7 +84,7 @@ class OracleOption(SocialPolicy):
 
 class Isolated(SocialPolicy):
     """Base of the single-agent bandits: each agent ignores all messages, counts its own pulls and signals, and adopts
-    what it pulls.
+    the pulled option.
 
     These agents have a memory, unlike the agents in the papers. They read signals from the reward, which
     belongs to the option held at the start of the round in `social_bandit_v0` and to the option pulled in
@@ -151,7 +151,7 @@ class IsolatedEpsilonGreedy(Isolated):
 
 
 class GosInE(IsolatedUCB):
-    """UCB1 on a small set of options per agent, in which recommendations replace the worse options.
+    """UCB1 on a small set of options per agent; recommendations replace the worse options.
 
     After Chawla, Sankararaman, Ganesh & Shakkottai 2020, "The gossiping insert-eliminate algorithm for multi-agent
     bandits". Agent i permanently owns the options i, i + N, ... (at least one), and has two more. Phase j ends at round

@@ -1,1 +1,1 @@
-"""Agents designed to use what others say, with memory, in settings found on training streams."""
+"""Hand-designed agents with memory that use received messages, with settings tuned on training streams."""

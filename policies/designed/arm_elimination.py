@@ -27,14 +27,13 @@ class GrowingSchedule(Policy):
     epsilon^2; where noise is added once to the sum of all, 1/M of that.)
     The bracket is the variance of the difference between the best arm and one that is g worse, in pulls of one agent; m
     counts two hits and two misses more than were seen, as the interval of Agresti & Coull (1998) does. The logarithm
-    weighs what a wrong elimination would cost, in proportion to the time left, against the pulls that more certainty
-    takes.
+    balances the cost of a wrong elimination, in proportion to the time left, and the pulls for more certainty.
 
     Args:
         first: pulls of each arm by each agent in the first epoch.
         growth: of the total of pulls from epoch to epoch, > 1.
         a, c: constants of the threshold, > 0.
-        trust_model: whom agents trust under a total: "local", nobody; "distributed", a secure sum of their uploads;
+        trust_model: whom agents trust under a total: "local", none; "distributed", a secure sum of their uploads;
             "central", a curator who averages them.
     """
 

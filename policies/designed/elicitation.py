@@ -35,7 +35,7 @@ def winners_share(theta: Floats, num_reports: int) -> Floats:
     are true and the others are uniform: h(K) = E[c / (M c - N)], float64[N + 1] over K.
 
     c is the count of the most frequent report, and a term with M c <= N is 0 [Jiang 2.22, over N reports]. A report at
-    budget eps is true with probability eps / (eps + M), whoever sends it, so that h and the law of K give the exact
+    budget eps is true with probability eps / (eps + M), whoever sends it, so h and the law of K give the exact
     expectation for any budgets: sum_K P(K) h(K).
 
     P(c <= j | K) is K! (N - K)! times the coefficient of z^K s^N in
@@ -114,7 +114,7 @@ class _Remembering(FiniteBestResponse):
 class InformedPlatform(Platform):
     """The announcement with the least expected loss, for a platform that knows theta and how individuals answer.
 
-    It knows each individual's policy, cost and belief, so it can compute everybody's budget eps_i under any
+    It knows each individual's policy, cost and belief, so it can compute every agent's budget eps_i under any
     announcement. Individual i reports x with probability q_i(x) = (eps_i theta_x + 1) / (eps_i + M). The expected loss
     of a campaign per individual, which `loss` estimates, is then exactly
 
@@ -126,13 +126,13 @@ class InformedPlatform(Platform):
     the scale (33 values in 1/64 to 64 times one that would about elicit the desired budget, then six times 13 around
     the best). Campaigns do not depend on each other, so one announcement stands for a run.
 
-    `flat_rate` is left out, since it elicits nothing from whoever chooses freely, and so is `peer_truth_serum`: it pays
-    for agreement too, up to factors that past reports bring.
+    `flat_rate` is left out, since it elicits nothing from individuals that choose freely, and so is `peer_truth_serum`:
+    it pays for agreement too, up to factors that past reports bring.
 
     BestResponse believes the announced target. WINTALL promises it scale (M + e)^2 / (M t - 1) for a winning report, t
     being the probability of the most probable value, and pays scale (M + e) e / (M f - 1). So the smallest target is
-    the cheapest, and the loss falls below Theorem 1's bound, which holds for individuals who expect what they will
-    get. FiniteBestResponse computes its payment from the rule, and is not misled like that.
+    the cheapest, and the loss falls below Theorem 1's bound, which holds for individuals with correct expectations.
+    FiniteBestResponse computes its payment from the rule, and is not misled like that.
 
     Args:
         individuals: shares of policies by name, as blocks in this order (`Mixture`): BestResponse, FiniteBestResponse,
@@ -253,7 +253,7 @@ class InformedPlatform(Platform):
         return np.where((budgets < 0).any(1) | (largest > p.payment_cap), np.inf, paid + short)
 
     def _budgets(self, view: PublicView, tried: Floats) -> Floats:
-        """Everybody's answer to announcements [B, 4], float64[B, N]; -1: stays away."""
+        """Every agent's answer to announcements [B, 4], float64[B, N]; -1: stays away."""
         n, m = view.params.num_individuals, view.params.num_values
         alike = self._belief.shape[1] == 1 and view.params.cost_spread == 0
         answers = np.zeros((len(tried), n))

@@ -1,4 +1,4 @@
-"""An agent for `federated_bandit_v0` that pulls what is public, and uses what is its own last."""
+"""An agent for `federated_bandit_v0` that chooses arms from public data, and uses its own rewards at the end."""
 
 import math
 from typing import Any
@@ -25,7 +25,7 @@ OWN_INDEX = 0.5
 
 
 class PublicPlan(Policy):
-    """Thompson sampling by a plan that everybody knows, in batches that grow, with uploads between them.
+    """Thompson sampling by a plan that every agent knows, in batches that grow, with uploads between them.
 
     All agents pull each arm equally often in a batch. How often is drawn by Thompson sampling from the broadcast alone:
     the arms are the best ones of draws from the posterior, one draw for each `chunk` pulls. (Agents that are apart draw
@@ -52,7 +52,7 @@ class PublicPlan(Policy):
         growth: of the length of batches, >= 1.
         chunk: pulls for each draw from the posterior.
         until: share of the run, in [0, 1].
-        trust_model: whom agents trust under a total: "local", nobody; "distributed", a secure sum of their uploads;
+        trust_model: whom agents trust under a total: "local", none; "distributed", a secure sum of their uploads;
             "central", a curator who averages them.
     """
 
@@ -159,7 +159,7 @@ class PublicPlan(Policy):
 
 
 class DividedPlan(Policy):
-    """A plan that everybody knows, in which each agent pulls one arm throughout a batch.
+    """A plan that every agent knows: each agent pulls one arm throughout a batch.
 
     The noise of a message does not shrink with the number of rewards in it, so few agents that pull an arm often tell
     more of it than many that pull it a few times. In each batch every agent pulls one arm, and then uploads. In the
@@ -177,24 +177,24 @@ class DividedPlan(Policy):
 
         Cov(b_r, b_s) = sum over i in S_r and S_s of (v n_is + z_is) / (m_r m_s n_ir n_is),
 
-    with z_is the variance of the noise in the agent's sum, and v that of one reward. From these the best linear
+    with z_is the variance of the noise in the agent's sum, and v the variance of one reward. From these the best linear
     unbiased estimate of the arm's mean is x'b / x'1 with x = C^-1 1 (Aitken 1935); its precision, 1'C^-1 1, counts as
     v 1'C^-1 1 pulls. v is first 1/6, its mean under a uniform prior, then that at the estimate.
 
-    No batch begins that would end after a share `until` of the run. From then on each agent is on its own: it takes its
-    own reports, which it knows, out of the averages, estimates each mean from what is left, adds its own pulls, which
+    No batch begins that would end after a share `until` of the run. From then on each agent acts alone: it removes its
+    own reports, which it knows, from the averages, estimates each mean from the rest, adds its own pulls, which
     are exact, and pulls by the index of `HorizonKLUCB`.
 
     An arm that no upload arrives of is left out of that round. Where only some of the uploads are lost, it still counts
-    all of them, since the world does not say how many arrived. Late uploads mislead it: the world takes them for means
-    of what their sender has pulled since. So do liars, since few agents tell of each arm. Agents that follow another
+    all of them, since the world does not say how many arrived. Late uploads mislead it: the environment reads them as
+    means of their sender's later pulls. So do liars, since few agents tell of each arm. Agents that follow another
     policy do not count, if this one is given the others alone (`Mixture`).
 
     Args:
         first: pulls of one arm by each agent in the first batch.
         growth: of the length of batches, >= 1.
         until: share of the run, in [0, 1].
-        a, c: constants of the index by which agents divide the arms, > 0.
+        a, c: constants of the index that divides the arms among agents, > 0.
     """
 
     public_schedule = True

@@ -14,7 +14,7 @@ ROUNDING = 1e-4  # relative: what was spent is read in float32
 
 
 class Communicator(Policy):
-    """Base of the designed communicators, which choose levels of the world's grid by the clock and by what was spent.
+    """Base of the hand-designed communicators, which choose levels of the grid by the clock and the epsilon spent.
     Each declares that its schedule is public, or no total of those who speak by it is finite."""
 
     memoryless = True
@@ -33,7 +33,7 @@ class Communicator(Policy):
 
 
 class ConstantLevel(Communicator):
-    """Speaks at the same level in every turn, as long as it fits into what is left.
+    """Sends at the same level in every turn, as long as the rest of the budget allows it.
 
     Args:
         epsilon: one of the world's levels.
@@ -55,13 +55,13 @@ class ConstantLevel(Communicator):
 class LevelPlan(Communicator):
     """Speaks at moments that are fixed in advance, one message each, and says nothing new in between.
 
-    Each message is sent in the first turn from its moment on in which the world wants one. How many were sent follows
-    from what was spent. Where a message is a preference it is repeated to everybody from then on, as with the mechanism
-    `Scheduled`: one answer that all hear says more than many at the same total that are heard once each.
+    Each message is sent in the first turn from its moment on in which the world wants one. The number of sent messages
+    follows from the epsilon spent. Where a message is a preference it is repeated to every agent from then on, as with
+    the mechanism `Scheduled`: one answer that all hear says more than many at the same total that are heard once each.
 
     Args:
-        plan: `[(moment, epsilon), ...]`: when to speak, in the unit of the world's clock, increasing, and at which
-            of the world's levels above 0.
+        plan: `[(moment, epsilon), ...]`: the times of messages, in the unit of the clock, increasing, and their levels,
+            from the grid above 0.
     """
 
     public_schedule = True

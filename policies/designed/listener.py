@@ -29,7 +29,7 @@ AGENTS = 256
 
 
 class Tables(NamedTuple):
-    """What a listener knows of possible worlds.
+    """A listener's table of possible instances.
 
     Attributes:
         qualities: float64[WORLDS, K].
@@ -44,9 +44,9 @@ class Tables(NamedTuple):
 def tables(
     num_options: int, moment: float, rounds: bool = False, optimism: float = 2.0, fading: float = 0.0, ends: float = 1.0
 ) -> Tables:
-    """Quasi-random qualities, uniform on [0, 1]^K (a scrambled Sobol sequence), and by simulation what agents on their
-    own (`HoldTheBest`) hold after `moment`, beginning with a random option. The numbers are the same for everybody who
-    computes them.
+    """Quasi-random qualities, uniform on [0, 1]^K (a scrambled Sobol sequence), and by simulation the options that
+    agents without messages (`HoldTheBest`) hold after `moment`, beginning with a random option. The numbers are the
+    same for every agent who computes them.
 
     Args:
         num_options: K.
@@ -109,7 +109,7 @@ def shuffled_level(total: float, delta: float, others: int) -> float:
 
 
 class Listener(Remembering):
-    """Listens to one answer of each agent, drawn at a public moment and repeated to everybody (`Scheduled`).
+    """Listens to one answer of each agent, drawn at a public moment and repeated to every agent (`Scheduled`).
 
     Until the moment, the answers are zeros, and agents are on their own (`HoldTheBest`). An agent weighs 512 possible
     worlds, theta, uniform on [0, 1]^K: by its own signals, and by the answers,
@@ -134,10 +134,10 @@ class Listener(Remembering):
         fading: as in `HoldTheBest`.
         doubt: d, the share of answers that may name any option, in [0, 1].
         temper: c, the share of its weight that an answer gets, in [0, 1].
-        memory: what fresh replies still count at the next tick, in [0, 1]; copies of an answer count as long as the run
+        memory: the weight of fresh replies at the next tick, in [0, 1]; copies of an answer count as long as the run
             lasts.
-        trust_model: whom agents trust under a total: "local", nobody; "shuffle", somebody who hides which answer is
-            whose, where everybody answers everybody, so that each answer may be clearer than the total.
+        trust_model: whom agents trust under a total: "local", none; "shuffle", a shuffler that hides the senders; every
+            agent then answers every agent, and each answer may have more epsilon than the budget.
         delta: of the total, in (0, 1), if answers are shuffled.
     """
 
@@ -257,11 +257,10 @@ class Listener(Remembering):
 
 
 class OneAnswerOracle(Listener):
-    """`Listener` that gets one answer of every agent, all at the moment when they are drawn, and each from what that
-    agent then holds.
+    """`Listener` that gets one answer of every agent, all at the time of their draw, from the options held then.
 
-    A reference for what one answer each can be worth to a listener, whoever asks whom and whatever gets lost; no rival,
-    since nobody hears everybody.
+    A reference for the value of one answer per agent, without random requests or losses. It is not ranked, because no
+    agent receives all answers.
 
     Args:
         epsilon, moment, optimism, fading, doubt, temper, memory: as for `Listener`.

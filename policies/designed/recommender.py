@@ -26,7 +26,7 @@ PASSES = 10
 
 
 class LogisticBandit(ItemPolicy, Learner):
-    """Thompson sampling with a logistic model, linear and quadratic in the item, whose prior comes from practice.
+    """Thompson sampling with a logistic model, linear and quadratic in the item, with a prior from practice.
 
     For a context c and an item x, with z = 2x - 1 and waves b(c), the mean reward is taken to be
 
@@ -36,14 +36,15 @@ class LogisticBandit(ItemPolicy, Learner):
     `degree`; of many, the 16 with the lowest sums. So the log-odds fall with a weighted squared distance of the item
     from an ideal point that moves smoothly with the context, or are bilinear.
 
-    The prior of w is Gaussian. Its mean and covariance are those of w in practice worlds, in each of which w is fitted
-    to the mean rewards of random items by logistic regression with a ridge. A run then learns by the extended Kalman
+    The prior of w is Gaussian. Its mean and covariance are the ones of w over practice environments; in each, w is
+    fitted to the mean rewards of random items by logistic regression with a ridge. A run then learns by the extended
+    Kalman
     filter: after a feedback y at f, with p = s(f'm) and h = max(p (1 - p), 0.02),
 
         k = S f / (1 + h f'S f),    m <- m + k (y - p),    S <- S - h k f'S.
 
     In every round an agent draws w from N(m, explore^2 S), and shows its item with the highest f'w. Each agent is on
-    its own and asks nobody.
+    its own and asks no agent.
 
     Args:
         degree: of the waves, >= 0.
@@ -52,8 +53,8 @@ class LogisticBandit(ItemPolicy, Learner):
         rounds: random rounds played in each of them, by eight agents; >= 1.
         seed: of practice.
 
-    Practice worlds do not show the instance of the run. Where a mechanism stands on `selection`, what is shown is
-    charged as infinite.
+    Practice worlds do not show the instance of the run. With a mechanism on `selection`, shown items are charged as
+    infinite.
 
     Source:
         Bayesian logistic regression with a Gaussian approximation, for Thompson sampling: Chapelle & Li 2011, "An
@@ -151,7 +152,7 @@ class LogisticBandit(ItemPolicy, Learner):
         return np.where(self._have, rows @ self._columns, -np.inf).argmax(-1)
 
     def shown(self, contexts: Floats, items: Ints) -> Floats:
-        """The features [B, W, m] of what was shown."""
+        """The features [B, W, m] of the shown items."""
         return features(wave(contexts, self._waves), self._items[np.arange(self._shape[0])[:, None], items])
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
@@ -168,9 +169,10 @@ class LogisticBandit(ItemPolicy, Learner):
 
 
 class CentralisedLogistic(LogisticBandit):
-    """`LogisticBandit` with one posterior for all agents of a replica, which gets every feedback at once, exactly.
+    """`LogisticBandit` with one posterior for all agents of a replica, which gets every feedback immediately and
+    exactly.
 
-    It shows what others' private data are worth, and is no policy that agents with private data could play.
+    It measures the value of other agents' private data; agents with private data could not play it.
 
     Args:
         degree, explore, worlds, rounds, seed: as for `LogisticBandit`; with more data, finer waves pay.
@@ -202,12 +204,12 @@ class BlockListener(LogisticBandit):
     L'f, where L L' is the prior's covariance. (In this distance, near pairs have similar mean rewards; the centres come
     from practice, by k-means.) Each feedback enters the sum of one cell, as y - s(f'm_0), which lies between -1 and 1;
     m_0 is the prior's mean. At rounds fixed in advance, `first`, and then after blocks that grow `growth` times, every
-    agent asks the third party for the sums and counts of all cells over its group. Groups are those of `DTPriDO`: an
+    agent asks the third party for the sums and counts of all cells over its group. Groups are as in `DTPriDO`: an
     agent belongs to the member of a greedy dominating set that it follows. So, given what was shown, each
-    feedback enters one stream and one block of it. Schedule and subject of all questions are public. What it shows
-    follows from its own feedbacks, too, and tells of them; no total of `statistics` and `counts` bounds that.
+    feedback enters one stream and one block of it. Schedule and subject of all questions are public. Its shown items
+    also follow from its own feedbacks and reveal them; no epsilon of `statistics` and `counts` bounds this.
 
-    From an answer an agent takes what came since its last one, and subtracts its own feedbacks, which it knows exactly.
+    From an answer an agent takes the part since its last one, and subtracts its own feedbacks, which it knows exactly.
     What remains are the sums R_j and the noisy numbers of the others' feedbacks in the cells j. The numbers N_j are
     estimated from the latter by shrinking them towards their mean M, which is known, to
 

@@ -94,14 +94,14 @@ class FewRounds(StoppingRule):
     rounds no further one is closed, unless all clients have sent.
 
     Where clients trust a curator, who releases averages, noise of variance v in an average leaves v, whatever n is, and
-    an average costs all clients alike, as little as a random sample of k of M - 1 does. Then the noise is the least
-    with which `rounds` averages fit into the total, and a budget stops any others (federated averaging with
+    an average costs all clients alike, as little as a random sample of k of M - 1 does. Then the noise is the smallest
+    that allows `rounds` averages within the budget, and a budget stops any others (federated averaging with
     differential privacy: McMahan, Ramage, Talwar & Zhang 2018).
 
     Args:
         k: updates in a round (all, if there are fewer clients).
         rounds: that are closed.
-        trust_model: whom clients trust under a total: "local", nobody, and the level is the benchmark's; "central",
+        trust_model: whom clients trust under a total: "local", none, and the level is the benchmark's; "central",
             a curator who averages their updates.
         delta: of the total, in (0, 1), if a curator is trusted.
     """

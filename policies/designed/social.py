@@ -15,7 +15,7 @@ TIES = 1e-9
 
 
 class Belief(NamedTuple):
-    """What agents [...] believe of the qualities of K options.
+    """The beliefs of agents [...] about the qualities of K options.
 
     Attributes:
         mean: posterior means, float64[..., K].
@@ -71,10 +71,10 @@ class Pulled(NamedTuple):
 class Remembering(SocialPolicy):
     """Base of the policies that count each agent's signals, pull the most hopeful option, and hold the best.
 
-    The signal of a pull is the reward in `gossip_bandit_v0`. In `social_bandit_v0` the reward is that of the option
-    held when the round began, and an agent sees the signal of its pull only by what it then holds. There it adopts what
-    it pulls on signal 1 and holds nothing after a 0: so it learns the signal, and options are held in proportion to
-    their qualities.
+    The signal of a pull is the reward in `gossip_bandit_v0`. In `social_bandit_v0` the reward belongs to the option
+    held when the round began, and an agent sees the signal of its pull only by the option that it then holds. There it
+    adopts the pulled option on signal 1 and holds nothing after a 0. This way it learns the signal, and options are
+    held in proportion to their qualities.
     """
 
     optimism: float
@@ -144,7 +144,7 @@ class HoldTheBest(Remembering):
 
     In `gossip_bandit_v0` it adopts an option only if its posterior mean is then the largest, and if it holds one of a
     smaller mean than the largest, it pulls the best to adopt it. In `social_bandit_v0` it adopts on signal 1 alone.
-    `IsolatedThompson` adopts whatever it pulls, and so holds what it explores.
+    `IsolatedThompson` adopts every option that it pulls, and so holds the options that it explores.
 
     Args:
         optimism: a, >= 0.
@@ -170,21 +170,22 @@ class HoldTheBest(Remembering):
         return self.own(held)
 
     def choose(self, belief: Belief, pulls: Ints) -> Ints:
-        """The options to pull, [B, rows], if there is no better one to adopt at once; `pulls` [B, rows, K] are
+        """The options to pull, [B, rows], if there is no better one to adopt immediately; `pulls` [B, rows, K] are
         known."""
         return most_hopeful(belief, self.hope(), self.rng)
 
 
 class CentralisedHoldTheBest(HoldTheBest):
-    """`HoldTheBest` for agents that share a mind: all go by the signals of all, at once and without privacy.
+    """Centralised `HoldTheBest`: all agents use the signals of all, immediately and without privacy.
 
     In `social_bandit_v0`, where they act at the same time, they choose one after another, and the spread of an option
     counts the pulls of it that others have chosen in the round:
 
         s_k^2 = m_k (1 - m_k) / (3 + n_k + pending_k)
 
-    (batches after Desautels, Krause & Burdick 2014). With `signals="shared"` a signal of a round is counted once,
-    whoever saw it, and pending_k is infinite after one pull. A mark of what others are worth, and no rival: it pools.
+    (batches after Desautels, Krause & Burdick 2014). With `signals="shared"` a signal of a round is counted once, for
+    any number of observers, and pending_k is infinite after one pull. A reference for full information. It is
+    centralised, so it has no rank.
 
     Args:
         optimism: a, >= 0.

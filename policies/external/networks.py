@@ -78,7 +78,7 @@ class Actor(Scores):
     """An actor of TensorDict, from the key "observation" to "action"; both may be in a group of agents, as in
     ("agents", "action").
 
-    It acts without exploration. With a group it sees all agents of a replica at once, [B, N, D], and needs as many as
+    It acts without exploration. With a group it sees all agents of a replica together, [B, N, D], and needs as many as
     it was made for; with a key "action_mask" it gets the masks. Memory, such as a recurrent network's, is not kept
     between steps.
     """

@@ -1,4 +1,5 @@
-"""What a network in the ONNX format may take: a few bytes can ask for any amount, and some only as it runs."""
+"""Limits on the resources of a network in the ONNX format: a few bytes can ask for any amount, some only at run
+time."""
 
 from collections.abc import Iterator
 from functools import cache

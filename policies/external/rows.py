@@ -57,8 +57,8 @@ class RowPolicy(Policy):
         return None if acting is None else (np.arange(len(acting))[:, None] * self._agents + acting).ravel()
 
     def choose(self, rows: Array, masks: Array | None) -> Array:
-        """Actions [R, ...] for observations float32[R, D]; `masks` int8[R, n], if the world has any, marks what has an
-        effect."""
+        """Actions [R, ...] for observations float32[R, D]; `masks` int8[R, n], if the environment has masks, marks
+        actions with an effect."""
         raise NotImplementedError
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -144,8 +144,8 @@ class Predictor(RowPolicy):
             normalize = getattr(statistics, "normalize_obs", None)
             if statistics is None and not plain(spaces[0], getattr(model, "_last_obs", None)):
                 raise ValueError(
-                    "policy must come with the statistics of its training, vecnormalize.pkl beside model.zip or "
-                    "normalize=, because it saw observations that are normalised, or changed in another way "
+                    "policy must come with the statistics of its training, vecnormalize.pkl in the folder of "
+                    "model.zip or normalize=, because it was trained on normalised or otherwise changed observations "
                     "(normalize=False: play it without)"
                 )
         self._normalize = normalize or None

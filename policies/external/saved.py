@@ -61,7 +61,7 @@ def load_sb3(
         except Foreign as error:
             if not trusted(trust):
                 what = shown(str(error))[1:-1]  # a name in the file may have any length
-                raise Untrusted(file, f"has what is not of Stable-Baselines3, {what}") from error
+                raise Untrusted(file, f"has a class that is not of Stable-Baselines3, {what}") from error
             policy, last = with_own_classes(file)
     except Untrusted:
         raise

@@ -1,4 +1,4 @@
-"""A policy that is written for one agent, played as a copy for each: the plain way to write an agent, where nobody
+"""A policy that is written for one agent, played as a copy for each: the plain way to write an agent, where no agent
 shares a mind."""
 
 from copy import deepcopy

@@ -37,7 +37,7 @@ def bernoulli_divergence(p: Floats, q: Floats) -> Floats:
 def kl_upper_bound(counts: Array, means: Floats, budget: Array | float, steps: int = 8) -> Floats:
     """The largest q with n kl(mean, q) <= `budget`.
 
-    Computed by Newton's method from above: kl(p, .) is convex and increasing beyond p, so that no step passes the root.
+    Computed by Newton's method from above: kl(p, .) is convex and increasing beyond p, so no step passes the root.
     It starts at the smaller of two upper bounds on the root, p + sqrt(b / 2) (Pinsker) and 1 - exp(-(b + H(p)) / (1 -
     p)), where b is the right side divided by n and H the entropy. The error after 8 steps is at most 1e-12.
     """

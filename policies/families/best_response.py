@@ -63,7 +63,7 @@ def answer_to_winner(most: float, m: int, target: float, scale: float, factor: f
     """The best budget, or -1 (stay away), of an individual that expects WINTALL to pay for reports of the value that it
     believes in, with probability `most` among M, at the price of equation 2.18.
 
-    Below the cap, `gain` is scale (e + M)^2 / M whatever the belief, so that one root serves all with the same cost:
+    Below the cap, `gain` is scale (e + M)^2 / M whatever the belief, so one root serves all with the same cost:
     `kept` float64[2] holds the last ratio and its root, zeros at first. `params` are the world's constants.
     """
     slope = share_slope(most, target, m)

@@ -74,7 +74,7 @@ class ClusterPolicy(Policy):
 
     @property
     def public_schedule(self) -> bool:  # type: ignore[override]
-        """Whether all agents ask in every round, or none ever does, so that asking does not depend on feedbacks.
+        """Whether all agents ask in every round, or none ever does, so asking does not depend on feedbacks.
 
         The items shown decide which streams records enter, so they must follow from answers too. An agent that misses
         an answer, because of a fault, goes on with its own feedbacks.

@@ -252,7 +252,7 @@ class CDPMAB(EpochElimination):
 
     Args:
         epsilon: of the paper's noise, > 0; a message is (N epsilon)-DP.
-        participation: p in (0, 1]; in each round N = ceil(p M) agents upload, drawn anew.
+        participation: p in (0, 1]; in each round N = ceil(p M) agents upload, drawn again.
         rounds: R >= 1; None: no limit.
         gap: Delta, for limited rounds; None: the true one, which the paper assumes to be known.
     """

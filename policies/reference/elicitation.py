@@ -25,9 +25,9 @@ from taciturn.validation import Floats
 
 
 class Wintall(Platform):
-    """Winners take all: pay g'(e) (M + e) e / (M f - 1) to each report of the most popular value, whose share is f.
+    """Winners take all: pay g'(e) (M + e) e / (M f - 1) to each report of the most popular value, with share f.
 
-    It warns if Theorem 2 does not hold, so that individuals may prefer another budget than the target e even under its
+    It warns if Theorem 2 does not hold, so individuals may prefer another budget than the target e even under its
     assumptions.
 
     Args:
@@ -80,7 +80,7 @@ class BestResponse(Individuals):
     """Best response of an individual that is certain of its belief: it expects the platform's estimate to equal the
     belief, whatever it reports.
 
-    Under `wintall` the winner is then certain, and the payment is that of equation 2.18 at the belief. Under rules that
+    Under `wintall` the winner is then certain, and the payment is equation 2.18 at the belief. Under rules that
     compare reports, peers are expected to choose the target budget.
     """
 
@@ -156,7 +156,7 @@ class FiniteBestResponse(ExactIndividuals):
     def solve(
         theta: ArrayLike, target: float, cost: Any, num_individuals: int, others: ArrayLike | None = None
     ) -> float:
-        """The exact best response under WINTALL with k-ary response, whose announced scale is g'(target).
+        """The exact best response under WINTALL with k-ary response and the announced scale g'(target).
 
         Args:
             theta: [M].

@@ -203,8 +203,8 @@ class OptimalStopping(StoppingRule):
         """Find the rule with the largest rate for the parameters of `Model`.
 
         Raises:
-            ValueError: a parameter out of range, or a reward table that is not increasing and concave, for which
-                Theorem 4 is false.
+            ValueError: a parameter out of range, or a reward table that is not increasing and concave (Theorem 4 is
+                then false).
 
         Cost:
             O(k*^2 w) operations, where w bounds the clients that finish in a slot: 1 ms in the paper's setting.

@@ -28,7 +28,7 @@ class PPCL(Proportional):
     Args:
         epsilon: level of the bitwise randomised response that `simulate(privacy="paper")` installs; 3 in the paper's
             baseline. The estimate always uses the mechanism that is installed.
-        alpha: the share from which an agent keeps its preference, in (0, 1]; None: the paper's 1 - 1/(2K).
+        alpha: the smallest share at which an agent keeps its preference, in (0, 1]; None: the paper's 1 - 1/(2K).
 
     Deviations from the paper: equation 7 has a stray comma, so the estimate follows line 7 of Algorithm 1. H is an
     average over the replies that arrive, N of them unless the channel has faults. If the estimate is 0 for all
@@ -63,7 +63,7 @@ class CBL(Proportional):
 
     Deviations from the paper: it does not state the tau of its Figure 6. Its condition `C_i = 1` for copying a peer is
     read as `C_i != 0`. If the peer has no preference, the agent pulls nothing. The paper runs CBL without noise; under
-    noise the agent pulls one of the options whose bit is set in the reply, drawn uniformly.
+    noise the agent pulls a random option among the set bits of the reply.
     """
 
     def __init__(self, tau: float = 0.1) -> None:

@@ -26,13 +26,13 @@ class PrivateSocialLearning(SocialPolicy):
     by its signal.
 
     Args:
-        beta: probability of adopting an option whose signal is 1, in (1/2, 1]; 1 - beta if the signal is 0.
+        beta: probability of adopting an option with signal 1, in (1/2, 1]; 1 - beta if the signal is 0.
         mu: probability of a uniformly random option instead of one drawn from the estimate, in [0, 1].
         epsilon: level of the bitwise randomised response that `simulate(privacy="paper")` installs.
-        empty: what an agent tries if it received nothing or its estimate is 0 for all options: "uniform" (a random
+        empty: the choice of an agent if it received nothing or its estimate is 0 for all options: "uniform" (a random
             option) or "null" (none). The paper does not say.
-        pool: number of rounds whose copies an agent pools, >= 1. The paper's agents have no memory, so 1; more rounds
-            average out noise.
+        pool: number of rounds over which an agent pools copies, >= 1. The paper's agents have no memory, so 1; more
+            rounds average out noise.
 
     The theorems assume `beta` in (1/2, e/(e+1)); any value above 1/2 is allowed here.
     """
@@ -86,8 +86,8 @@ class PrivateSocialLearning(SocialPolicy):
         return self.plan(option, *self.adopts(option.shape))
 
     def explore(self, option: Ints, known: Bools) -> Ints:
-        """Replace `option` by a random one with probability mu [Tao 13]; where it is not `known`, `empty` says what to
-        try."""
+        """Replace `option` by a random one with probability mu [Tao 13]; where it is not `known`, `empty` gives the
+        choice."""
         uniform = self.rng.integers(0, self._options, option.shape)
         explores = self.rng.random(option.shape) < self.mu
         option = np.where(known, option, uniform if self.empty == "uniform" else self._options)

@@ -71,8 +71,8 @@ class TPriDO(ClusterPolicy):
         rate: > 0, lambda, of the splits of cells.
         optimal_dim: d_0 of equation 2, in [0, 3).
         eta: >= 0; p is the root of equation 2 plus eta.
-        bisect: whether cells are halved in one dimension at a time, instead of in all at once. In 9 dimensions, halving
-            all at once makes 512 cells of one, and most never see enough records.
+        bisect: whether cells are halved in one dimension at a time, instead of in all dimensions. In 9 dimensions,
+            halving all of them makes 512 cells of one, and most never see enough records.
         biased: whether an agent that does not ask divides its own sum by the neighbourhood's count, as line 8 of
             Algorithm 1 does.
         epsilon: of the mechanisms that `simulate(privacy="paper")` installs, TreeAggregation on `statistics` and
@@ -82,7 +82,7 @@ class TPriDO(ClusterPolicy):
     own for the others. An agent splits at most one cell and one leaf a round; in round 1, where ln n = 0, it splits
     both. Leaves without items of the agent are passed over. With Exponential on `selection`, indices are
     capped at 1 + sqrt(xi ln n / 8) + psi, which is also their stated sensitivity; without it the highest index is
-    chosen, and ties are broken at random. `biased` uses counts that nobody asked for, so it is for comparison only.
+    chosen, and ties are broken at random. `biased` uses counts that no agent asked for, so it is for comparison only.
     """
 
     def __init__(
@@ -137,14 +137,14 @@ class DTPriDO(TPriDO):
     items. The dominating set is greedy.
 
     Args:
-        follow: what followers take over: the dominator's "model", or the "leaf" that it chooses in the same round, for
-            its own context and not theirs.
+        follow: followers take over the dominator's "model", or the "leaf" that it chooses in the same round for its own
+            context.
         threshold, preset, xi, psi, gamma, rate, optimal_dim, eta, bisect, biased, epsilon: as for `TPriDO`.
 
-    Deviations from the paper: it lets followers "follow the dominator's selections", which gives users what suits
-    another user; that is `follow="leaf"`. A follower whose dominator's leaf holds none of its items shows any
-    item. Only the dominator's own visitors split cells. Followers use the dominator's partition of contexts and items,
-    which no message carries: they share a mind with it.
+    Deviations from the paper: it lets followers "follow the dominator's selections", which shows users the items for
+    another user; that is `follow="leaf"`. A follower without an item in its dominator's leaf shows any item. Only the
+    dominator's own visitors split cells. Followers use the dominator's partition of contexts and items, which no
+    message carries: they share a mind with it.
     """
 
     centralised = True

@@ -1,4 +1,4 @@
-"""Environments in which agents learn together without telling each other what they know."""
+"""Multi-agent environments for collaborative learning under differential privacy."""
 
 from taciturn import starting  # isort: skip # noqa: F401 - before all others
 from importlib import import_module

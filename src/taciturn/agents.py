@@ -42,7 +42,7 @@ def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameter
               TensorDict, or an RLModule of RLlib (`taciturn.policies.external.networks`);
             - a file saved by a library: `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`,
               or a folder of `taciturn train` (`./Random`, if it has the name of a policy);
-            - `pretrained:NAME`, an agent whose training comes with the package (`docs/learning.md`).
+            - `pretrained:NAME`, a pretrained agent of the package (`docs/learning.md`).
         trust: whether code in a file may run when it is loaded; the environment variable `TACITURN_TRUST=1` allows it
             for all files.
         separate: whether to play a copy for each agent, whatever the class says.
@@ -93,7 +93,7 @@ def bring_all(agents: Any) -> Any:
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name is that of a saved agent's folder. Policies of `taciturn list` come first, in any case, and so do
+    """Whether a name is a saved agent's folder. Policies of `taciturn list` come first, in any case, and so do
     `pretrained:NAME`, `module:Class` and the like: a folder with such a name is written `./Random`."""
     known = {one.casefold() for one in (*own_policies(), *POLICY_PLUGINS.entries)}
     prefix, colon, _ = name.partition(":")
@@ -114,7 +114,7 @@ def saved_at(name: str) -> Path | None:
 
 
 def as_file(name: str) -> str:
-    """What to write for a saved agent or a module that was given by the name of its file alone; empty if it is none."""
+    """The form for a saved agent or a module that was given by its file name alone; empty if it is neither."""
     file = Path(name).expanduser()
     try:
         result = next(

@@ -1,10 +1,10 @@
 """Do the agents that one policy plays share a mind? A check that needs nothing but the policy and two runs.
 
-What an agent does may depend on its own observations and rewards, on its own memory, on what a channel delivered to it,
-and on public numbers. The check records two runs, of other instances of a world. Then the policy plays the first run
+An agent's action may depend on its own observations and rewards, its own memory, delivered messages, and public
+numbers. The check records two runs, of other instances of a world. Then the policy plays the first run
 again, without the world: in each replica at most one agent gets its own observations, messages and rewards again;
-everyone else, in all replicas, gets those of the second run. The random numbers are the same, so an agent with a mind
-of its own does the same again.
+everyone else, in all replicas, gets those of the second run. The random numbers are the same, so an independent agent
+does the same again.
 
 Columns of observations, masks and rewards that are equal for all agents of a replica throughout both runs are public
 numbers, and stay.
@@ -37,7 +37,7 @@ Start = Callable[[Any, int], Rollout]
 
 
 def replicas_for(num_agents: int) -> int:
-    """The number of replicas of a checked run: as many as agents, so that each is tried, but between 4 and 16."""
+    """The number of replicas of a checked run: as many as agents, so each is tried, but between 4 and 16."""
     return max(FEWEST, min(num_agents, MOST, ROWS // num_agents))
 
 
@@ -49,7 +49,7 @@ def find_sharing(policy: Any, start: Start, seed: int = 0, *, declared: bool = T
 
     Args:
         policy: plays a role; a learner should have been trained.
-        start: makes a fresh run in which its argument plays that role. Runs are played to their ends.
+        start: makes a fresh run with its argument in that role. Runs are played to their ends.
         seed: of both runs and of the policies' draws.
         declared: whether to believe `centralised = True`.
     """
@@ -86,7 +86,7 @@ def find_sharing(policy: Any, start: Start, seed: int = 0, *, declared: bool = T
 
 @dataclass
 class Tape:
-    """What a policy was shown and told in a run, and what it did; a call is the reset (0), `act` in turn t (2t + 1) or
+    """The observations, rewards and actions of a policy in a run; a call is the reset (0), `act` in turn t (2t + 1) or
     its `update`.
 
     Attributes:
@@ -175,11 +175,11 @@ def _recorded(policy: Any, start: Start, seed: int, draws: int) -> Tape:
 
 
 class Feed:
-    """What a policy is shown when it plays again: in some replicas one agent's rows of the first tape, and otherwise
+    """The input of a policy when it plays again: in some replicas one agent's rows of the first tape, and otherwise
     rows of the second.
 
     Args:
-        kept: the agent of each replica whose rows stay, int64[B]; -1: none.
+        kept: the agent of each replica with unchanged rows, int64[B]; -1: none.
     """
 
     def __init__(self, first: Tape, second: Tape, kept: Array) -> None:
@@ -234,7 +234,8 @@ class Feed:
         return [np.where(stays, one[turn], other[min(turn, self.last)]) for turn in range(self.turns)]
 
     def earned(self, turn: int, action: Array, luck: np.random.Generator) -> tuple[Array, Array]:
-        """What agents did and earned: kept agents as recorded; others `action`, with a reward that this action earned
+        """The actions and rewards of agents: kept agents as recorded; others `action`, with a reward that this action
+        earned
         at some time in their run."""
         if self._earned is None:
             self._earned = {}
@@ -250,7 +251,7 @@ class Feed:
         return received_sums, reward
 
     def of(self, call: int, name: str, place: int) -> tuple[Any, Any]:
-        """What functions of the world gave in both runs; None where they were not called as often."""
+        """The results of the environment's functions in both runs; None where they were not called as often."""
         turn = (call - 1) // 2
         other = call if turn <= self.last else 2 * self.last + 2 - call % 2
         result = (self.first.recorded.get((call, name), []), self.second.recorded.get((other, name), []))
@@ -269,7 +270,7 @@ def _alike(values: Array) -> Array:
 
 
 class Player:
-    """Shows a policy a feed, and keeps what it does."""
+    """Gives a policy a feed, and records its actions."""
 
     def __init__(self, policy: Any, feed: Feed, seed: int) -> None:
         self.policy, self.feed, self.rng = policy, feed, generator(seed)
@@ -420,7 +421,7 @@ def _distributions_differ(policy: Any, before: Feed, after: Feed, turn: int, see
     Each turn of each agent is a test of whether an action is as frequent in both samples (hypergeometric law), and so
     is each agent's number of times that it took an action (Kolmogorov-Smirnov); together they raise a false alarm with
     a probability of at most half of `ALARM`. The rewards of agents with replaced rows depend on their actions: each is
-    what somebody earned by the same action in the run of those rows, so that a policy that learns from their rewards
+    what somebody earned by the same action in the run of those rows, so a policy that learns from their rewards
     learns something.
     """
     from scipy import stats

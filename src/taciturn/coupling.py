@@ -139,7 +139,7 @@ def _generators_of(policy: Any) -> dict[str, np.random.Generator]:
 
 @contextmanager
 def numbers_stored(policy: Any) -> Iterator[None]:
-    """Restore the generators, so that later runs draw as without the check."""
+    """Restore the generators, so later runs draw as without the check."""
     before, own = process_numbers(), _generators_of(policy)
     try:
         yield

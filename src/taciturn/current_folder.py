@@ -16,7 +16,7 @@ searched = False
 
 
 class Modules:
-    """Finds modules in the current folder. It comes after all other finders and leaves `sys.path` as it is, so that
+    """Finds modules in the current folder. It comes after all other finders and leaves `sys.path` as it is, so
     installed modules come first, and packages declared in the folder are no plugins."""
 
     @staticmethod

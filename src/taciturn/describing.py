@@ -1,5 +1,4 @@
-"""What the command `taciturn show` prints: everything that there is to know about a world, policy, mechanism or study,
-by its name."""
+"""The output of `taciturn show`: the facts about an environment, policy, mechanism or study, by its name."""
 
 import inspect
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from taciturn.validation import in_any_case
 
 
 class Description(NamedTuple):
-    """What there is to know about a world, policy or mechanism."""
+    """The facts about an environment, policy or mechanism."""
 
     name: str
     parameters: list[tuple[str, str]]

@@ -87,9 +87,7 @@ def leftovers(names: str) -> str:
 def real(folder: Path) -> Path:
     """The path of a folder of ours; ValueError if something else has its name, such as a link to another folder."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise ValueError(
-            f"{folder} must be a folder of its own, and it is {'a link' * folder.is_symlink() or 'a file'}"
-        )
+        raise ValueError(f"{folder} must be a folder, and it is {'a link' * folder.is_symlink() or 'a file'}")
     return folder
 
 

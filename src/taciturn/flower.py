@@ -83,7 +83,7 @@ class StoppingStrategy(Strategy):
         evaluate_config: Any = None,
         evaluate_fn: Callable[[int, Any], Any] | None = None,
     ) -> Any:
-        """Run a session; the arguments and the result are those of Flower's `Strategy.start`.
+        """Run a session; the arguments and the result are as in Flower's `Strategy.start`.
 
         Args:
             num_rounds: the largest number of rounds; None: as many as the horizon admits.
@@ -171,7 +171,7 @@ class RealArrivals:
         return not self.missing or time.monotonic() > self.end
 
     def wait(self, uploads: bool) -> None:
-        """Sleep until the end of the slot, and pull what has come; the slots that this took count too."""
+        """Sleep until the end of the slot, and pull the new updates; the slots of the pull count too."""
         time.sleep(max(0.0, self.started + (self.slots + 1) * self.slot_time - time.monotonic()))
         for reply in self.grid.pull_messages(self.missing):
             self.missing.discard(reply.metadata.reply_to_message_id)

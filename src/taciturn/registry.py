@@ -237,7 +237,7 @@ def make_policy(name: str, **parameters: Any) -> Any:
 
 
 def policy_of(kind: Any, name: str, parameters: dict[str, Any]) -> Any:
-    """A policy of a class. Raises ValueError, which says what to write, if a parameter is missing or unknown."""
+    """A policy of a class. Raises ValueError, with the allowed form, if a parameter is missing or unknown."""
     try:
         return kind(**parameters)
     except UnknownParameter:
@@ -292,8 +292,8 @@ def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AE
 
 
 def one_agent(world: str, num_envs: int, parameters: Mapping[str, Any]) -> Population[Any]:
-    """A population of one role: the world's own or, if it has several or `others` are named, that of its Gymnasium
-    form."""
+    """A population of one role: the environment's own role or, if it has several or `others` are given, the role of its
+    Gymnasium form."""
     result = entry(world)
     if result.one_agent is None and "others" not in parameters:
         return result.world.population(num_envs, **parameters)

@@ -1,4 +1,4 @@
-"""One seed, many named streams: each source of randomness draws from its own, so that runs can share their luck."""
+"""One seed, many named streams: each source of randomness draws from its own, so runs can share their luck."""
 
 import hashlib
 import zlib
@@ -27,7 +27,7 @@ class Streams:
     Args:
         seed: a non-negative integer, or None for fresh entropy (kept in `entropy`, so a run can be repeated).
         purpose: what the runs are for: "training", "selection", "evaluation", or empty for ordinary runs. The same seed
-            gives other numbers for another purpose, so that nothing is judged on the run that it was learned from.
+            gives other numbers for another purpose, so nothing is judged on the run that it was learned from.
     """
 
     def __init__(self, seed: int | None = None, purpose: str = "") -> None:

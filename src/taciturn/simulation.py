@@ -12,14 +12,14 @@ from taciturn.terminal import aligned, counted
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """What `simulate` returns.
+    """The result of `simulate`.
 
     Attributes:
-        metrics: `{name: [B]}`, the outcome of the run and what it spent (`taciturn.privacy.spending`).
-        trace: `{name: [time, B, ...]}`, what was recorded at `times`.
+        metrics: `{name: [B]}`, the outcome of the run, its messages and epsilon (`taciturn.privacy.spending`).
+        trace: `{name: [time, B, ...]}`, the values recorded at `times`.
         times: float64[time], in the unit of the world's clock.
         seed: the seed that reproduces the run.
-        accountant: what every agent has spent; None if no channel was private.
+        accountant: the messages and epsilon of every agent; None if no channel was private.
     """
 
     metrics: dict[str, Array]
@@ -74,13 +74,13 @@ def simulate(
         env: a population, or a view of one.
         policy: the agents' policy: a policy, its name or class, a function of observations, a model with `predict` or a
             saved one (`taciturn.agents.bring`); `{role: policy}` in a world of several roles.
-        seed: determines every random draw, including those of the policy.
+        seed: determines every random draw, including the policy's.
         until: a horizon, or increasing times to record at (the last is the horizon); None: the world's own horizon.
         record: names that `env.measure` knows, to be recorded at those times (without times, at the end).
         privacy: `{channel: mechanism}`, installed for this run only; "paper" for the mechanisms that the policy's paper
             prescribes.
-        fast: whether to play many events at once if the policy declares their exact law (`Policy.fast`); False plays
-            every step.
+        fast: whether to play many events in one draw if the policy declares their exact distribution (`Policy.fast`);
+            False plays every step.
 
     Returns:
         A `Run`. A quantity recorded at time t has its value when the replica's own clock showed t.

@@ -71,7 +71,7 @@ def aligned(
 
 
 def filled(text: str, width: float) -> list[str]:
-    """The lines of a text that fit the window; paragraphs are filled anew if they do not, also those of lists and of
+    """The lines of a text that fit the window; paragraphs are filled again if they do not, also those of lists and of
     indented sections."""
     results = list[str]()
     for block in re.split(r"\n(?=\n)", text):

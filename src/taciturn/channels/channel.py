@@ -1,4 +1,4 @@
-"""Channels: the named ways in which private data leaves an agent. A channel counts messages; the accountant turns
+"""Channels: the named ways of private data out of an agent. A channel counts messages; the accountant turns
 counts into privacy.
 
 Every message goes one way: faults silence its sender or falsify it (`Faults.strike`); a budget may stop the sender
@@ -21,35 +21,35 @@ from taciturn.validation import Array
 
 
 class Channel:
-    """A named way in which private data leaves the agents. It offers no privacy until a reset installs a mechanism.
+    """A named way of private data out of the agents. It offers no privacy until a reset installs a mechanism.
 
     Args:
         name: wrappers address the channel by it.
         payload: the kind of message.
         observer: who reads the messages.
-        unit: what differs between two adjacent worlds: one `event`, or the whole local history of one `user`.
+        unit: the difference between two adjacent environments: one `event`, or the whole local history of one `user`.
         sender: the senders' name: a role, or agents that the world plays itself; empty for the first role.
-        num_senders: their number; 0: that of the role `sender`, which the population fills in.
+        num_senders: their number; 0: the number of the role `sender`, which the population fills in.
         chosen: the kind of mechanism with which the senders perturb their own messages, each at a level that it
             chooses. No other mechanism can be installed on such a channel.
         disjoint: whether each event enters at most one message, chosen independently of the data. (A reward enters the
             mean of its own epoch, and affects later ones only through what was sent.) The accountant then uses parallel
             composition at event level.
-        silence_tells: whether an agent's private data affect whether, when or to whom it sends a message, or what the
-            message is about. No mechanism hides that, so the accountant's totals are then infinite. A world that
-            knows better may set the attribute as a run begins.
+        silence_tells: whether an agent's private data affect the sending, time, receiver or subject of a message. No
+            mechanism hides that, so the accountant's totals are then infinite. A world that knows better may set the
+            attribute as a run begins.
         additive: whether only mechanisms that add fresh noise to numbers fit.
-        counted: whether whoever receives messages only adds up those of all senders, who all send at all times, so that
+        counted: whether whoever receives messages only adds up those of all senders, who all send at all times, so
             mechanisms fit whose messages are shuffled (`Mechanism.shuffles`).
-        averaged: whether whoever receives messages only averages those that are sent at one time, so that mechanisms
+        averaged: whether whoever receives messages only averages those that are sent at one time, so mechanisms
             fit that release an average (`Mechanism.averages`). All senders are taken to read it.
-        agents_decide: whether agents decide when they send. `silence_leaks` is then true, unless whoever plays them
-            declares a public schedule (`Population.played_by`).
-        given: what is the same in two adjacent worlds although it may depend on the event, in words, such as "what was
-            shown"; totals without the channel that tells it hold only given that.
+        agents_decide: whether agents decide when they send. `silence_leaks` is then true, unless their policy declares
+            a public schedule (`Population.played_by`).
+        given: the part that is equal in two adjacent environments although it may depend on the event, in words, such
+            as "what was shown"; an epsilon without the channel that reveals it is conditional on it.
 
     Raises:
-        ValueError: `disjoint` on a channel whose unit is a user, whose history enters every message.
+        ValueError: `disjoint` on a channel with unit `user`: a whole history enters every message.
 
     Attributes:
         everyone: int64[B], messages that every agent sent.
@@ -61,7 +61,7 @@ class Channel:
         standing: float64[B, N], the level of the message that was last read of each agent; 0: none was.
         read: float64[B, D], the mean of the messages that were last read; 0 if none was.
         unbounded: why no finite total of this run holds, besides `silence_leaks`; empty: nothing speaks against it.
-        undeclared: what `unbounded` is unless whoever acts declares a public schedule.
+        undeclared: the value of `unbounded` without a public schedule.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Channel:
         given: str = "",
     ) -> None:
         if disjoint and unit == "user":
-            raise ValueError(f"disjoint must be False on channel {name!r}, whose unit is a user, not {disjoint!r}")
+            raise ValueError(f"disjoint must be False on channel {name!r} with unit 'user', not {disjoint!r}")
         self.name, self.payload, self.observer, self.unit = name, payload, observer, unit
         self.sender, self.num_senders, self.chosen, self.disjoint = sender, num_senders, chosen, disjoint
         self.silence_leaks = self._silence_leaks = silence_leaks or agents_decide
@@ -167,11 +167,11 @@ class Channel:
     ) -> tuple[Array, Array]:
         """Send the messages `x` [B, N, ...] of the agents that `senders` bool[B, N] marks (None: of all).
 
-        A mechanism reads numbers that are not finite as `privacy.checks.readable` says: no message raises an error for
-        what it says.
+        A mechanism reads numbers that are not finite as `privacy.checks.readable` says: the content of a message raises
+        no error.
 
         Args:
-            x: what the agents would send.
+            x: the messages before the mechanism.
             senders: the agents that send.
             sensitivity: how far one unit can move a message, as the world states it. Where messages differ it is an
                 array that broadcasts against x; its entries may also differ within a message if a unit moves only one
@@ -185,7 +185,8 @@ class Channel:
                 observers know.
 
         Returns:
-            (y, delivered): what the observer reads, [B, N, ...], 0 where nothing arrives; what arrived, bool[B, N].
+            (y, delivered): the messages as the observer reads them, [B, N, ...], 0 without delivery; the delivered
+            ones, bool[B, N].
         """
         if (levels is None) == bool(self.chosen):
             wanted = "given" if self.chosen else "None"
@@ -219,14 +220,15 @@ class Channel:
         Args:
             x: the answer that each agent would get without noise, [B, N, ...].
             asked: the agents that ask, bool[B, N].
-            reply: a function of x, the agents that ask, and the agents that lie, bool[B, N] (None: nobody). It returns
-                the answers, [B, N, ...]; the messages that every agent sent for them, int64[B, N]; and how many of
-                these are charged, int64[B, N], fewer where noise that was charged earlier is used again. A lie must not
-                share noise with an honest answer, or subtracting one from the other would remove the noise.
-            about: what each answer is about, [B, N, ...], which observers see too.
+            reply: a function of x, the agents that ask, and the agents that lie, bool[B, N] (None: no agent). It
+                returns the answers, [B, N, ...]; the messages that every agent sent for them, int64[B, N]; and how many
+                of these are charged, int64[B, N], fewer where noise that was charged earlier is used again. A lie must
+                not share noise with an honest answer, or subtracting one from the other would remove the noise.
+            about: the subject of each answer, [B, N, ...], which observers see too.
 
         Returns:
-            (y, answered): what the agents read, 0 where nothing arrives, and which of them have an answer, bool[B, N].
+            (y, answered): the answers as the agents read them, 0 without delivery, and the agents with an answer,
+            bool[B, N].
         """
         x, who, lying = self._struck(x, asked)
         y, messages, charged = reply(x, who, lying)
@@ -234,7 +236,7 @@ class Channel:
         return self._delivered(y, who)
 
     def _struck(self, x: Array, senders: Array | None) -> tuple[Array, Array, Array | None]:
-        """What the agents `senders` (None: all) would send, who would send it, and who lies (None: nobody)."""
+        """What the agents `senders` (None: all) would send, who would send it, and who lies (None: no agent)."""
         if self.config.mechanism is not None and self.config.mechanism.kind != "none":
             x = checks.readable(x)
         who = np.broadcast_to(self.live[:, None], x.shape[:2]) if senders is None else senders & self.live[:, None]

@@ -48,7 +48,7 @@ def join(standing: Mapping[str, ChannelConfig], more: Mapping[str, ChannelConfig
         if name in standing:
             first = standing[name]
             if first.mechanism is not None and config.mechanism is not None:
-                raise ValueError(f"channel {name!r} has a mechanism already: a second one needs a channel of its own")
+                raise ValueError(f"channel {name!r} has a mechanism already: each channel takes one mechanism")
             private, other = (config, first) if first.mechanism is None else (first, config)
             budget = other.budget if private.budget is None else private.budget
             config = replace(private, budget=budget, faults=private.faults + other.faults)
@@ -70,7 +70,7 @@ def require_fit(channel: Any, config: ChannelConfig) -> None:
     if mechanism.shuffles and not hides:
         raise ValueError(
             f"mechanism on channel {channel.name!r} must not be shuffled, as {mechanism!r} is, unless all agents send "
-            "to whoever only adds their messages up, and no fault or budget silences some of them"
+            "to a receiver that only adds their messages up, without a fault or budget that silences agents"
         )
     if mechanism.averages and not channel.averaged:
         raise ValueError(
@@ -79,8 +79,8 @@ def require_fit(channel: Any, config: ChannelConfig) -> None:
         )
     if mechanism.averages and channel.num_senders > 1 and not mechanism.senders_may_read:  # type: ignore[attr-defined]
         raise ValueError(
-            f"dropouts must be at least 1 on channel {channel.name!r}, whose senders read the sum and each know their "
-            f"own share of the noise, not as in {mechanism!r}"
+            f"dropouts must be at least 1 on channel {channel.name!r}, not as in {mechanism!r}: each sender reads the "
+            "sum and knows its own share of the noise"
         )
     if mechanism.averages and any(fault.late for fault in config.faults):
         raise ValueError(f"faults on channel {channel.name!r} must not delay messages of {mechanism!r}")

@@ -1,11 +1,10 @@
-"""What a channel asks of faults, and the faults on a channel in a run; their kinds are in `taciturn.wrappers.faults`.
+"""The interface of faults, and the faults on a channel in a run; their kinds are in `taciturn.wrappers.faults`.
 
-However wrappers are nested, faults act on a message in a fixed order, that of their classes' `order`, and faults of the
-same class in the order of their `repr`. Each draws from a random stream of its own, `fault/<channel>/<class>/<index>`,
-where the index counts the faults of its class before it, so that two runs with the same seed differ only by the fault.
+For any nesting of wrappers, faults act on a message in a fixed order: by their classes' `order`, and faults of the
+same class in the order of their `repr`. Each draws from a separate random stream, `fault/<channel>/<class>/<index>`,
+where the index counts the faults of its class before it, so two runs with the same seed differ only by the fault.
 
-Time is counted in sends of a replica: occasions on which at least one of its agents would send a message if nothing
-went wrong.
+Time is counted in sends of a replica: times when at least one of its agents would send a message without faults.
 """
 
 from copy import copy
@@ -22,7 +21,7 @@ Memory = dict[str, Array]
 
 
 class Fault(metaclass=NamesUnknown):
-    """What a channel asks of a fault. `Faults` keeps its memory of a run.
+    """The interface of a fault. `Faults` keeps its memory of a run.
 
     Attributes:
         order: rank among the faults of a channel; lower ones strike first.
@@ -41,20 +40,20 @@ class Fault(metaclass=NamesUnknown):
         return {}
 
     def admit(self, who: Array, sending: Array, memory: Memory, rng: Generator) -> Array:
-        """Which of the agents `who` that want to send do send, bool[B, N]; `sending` bool[B] marks the replicas in
-        which anyone does."""
+        """Which of the agents `who` that want to send do send, bool[B, N]; `sending` bool[B] marks the replicas with a
+        sender."""
         return who
 
     def corrupt(self, x: Array, payload: Payload, memory: Memory, rng: Generator) -> Array:
-        """What is sent in place of `x` [B, N, ...]."""
+        """The messages that replace `x` [B, N, ...]."""
         return x
 
     def liars(self, shape: tuple[int, int], memory: Memory) -> Array | None:
-        """The agents whose messages `corrupt` falsifies, bool of `shape` (B, N); None: nobody's."""
+        """The agents with messages that `corrupt` falsifies, bool of `shape` (B, N); None: no agent's."""
         return None
 
     def deliver(self, y: Array, sent: Array, sending: Array, memory: Memory, rng: Generator) -> tuple[Array, Array]:
-        """The agents `sent` bool[B, N] send the messages `y` [B, N, ...]: what arrives, and from which of them,
+        """The agents `sent` bool[B, N] send the messages `y` [B, N, ...]: the delivered messages and their senders,
         bool[B, N]."""
         return y, sent
 
@@ -70,7 +69,7 @@ class Faults:
         kinds: the faults, in any order.
 
     Attributes:
-        kinds: the faults, in the order in which they strike.
+        kinds: the faults, in the order of their effect.
         memory: what each remembers; empty before the first message.
     """
 
@@ -95,17 +94,17 @@ class Faults:
         self.rngs = [streams[f"fault/{channel}/{name}/{names[:i].count(name)}"] for i, name in enumerate(names)]
 
     def reset(self, where: Array) -> None:
-        """Begin anew in the replicas that `where` bool[B] marks."""
+        """Begin again in the replicas that `where` bool[B] marks."""
         for fault, memory, rng in zip(self.kinds, self.memory, self.rngs, strict=False):
             fresh = fault.start(self._shape, rng)
             for key in fresh:
                 memory[key][where] = fresh[key][where]
 
     def strike(self, x: Array, who: Array, payload: Payload) -> tuple[Array, Array, Array | None]:
-        """What becomes of the messages x [B, N, ...] of the agents `who` bool[B, N] before they are sent.
+        """The effect of the faults on the messages x [B, N, ...] of the agents `who` bool[B, N] before they are sent.
 
         Returns:
-            (the messages; who sends them, bool[B, N]; who lies, bool[B, N] or None: nobody)
+            (the messages; who sends them, bool[B, N]; who lies, bool[B, N] or None: no agent)
         """
         self._shape, self._sending = (x.shape[0], x.shape[1]), np.asarray(who.any(1))
         if not self.memory:
@@ -119,7 +118,7 @@ class Faults:
         return x, who, lying
 
     def deliver(self, y: Array, sent: Array, observing: tuple[bool, ...] = (False, True)) -> tuple[Array, Array]:
-        """What arrives of the messages y [B, N, ...] of the agents `sent`, and from whom, bool[B, N].
+        """The delivered part of the messages y [B, N, ...] of the agents `sent`, and its senders, bool[B, N].
 
         observing: whether the faults act that only observe, and those that do not.
         """

@@ -73,7 +73,7 @@ def distinct(arrived: Array, total: int, share: Array | float) -> Floats:
         1/n = 1/N + (1 - s)/V,
 
     0 if V is 0. The mean of V copies varies because there are N answers, and because only some of them were heard. Each
-    request brings a share s of all answers, once each, drawn anew; where every copy is of a random agent, s = 1/N.
+    request brings a share s of all answers, once each, drawn again; where every copy is of a random agent, s = 1/N.
     """
     v = np.maximum(arrived, 1e-300)
     return np.where(arrived > 0, 1.0 / (1.0 / total + np.maximum(1.0 - share, 0.0) / v), 0.0)

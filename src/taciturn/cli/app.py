@@ -21,7 +21,7 @@ from taciturn.cli.train import train
 from taciturn.cli.verify import verify
 
 app = Typer(
-    help="Environments in which agents learn together without telling each other what they know.",
+    help="Multi-agent environments for collaborative learning under differential privacy.",
     epilog="--debug shows the traceback of an error.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},

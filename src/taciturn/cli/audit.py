@@ -27,22 +27,23 @@ PLOTS = (".png", ".pdf", ".svg")
 def audit(
     mechanism: Annotated[list[str], Argument(help="Mechanisms, as Laplace:1.0,sensitivity=0.5.")],
     trials: Annotated[
-        int | None, Option(help="Messages of a mechanism (default: what its claim needs), or runs (10,000).")
+        int | None,
+        Option(help="Number of messages of a mechanism (default: enough for its claim), or of runs (10,000)."),
     ] = None,
-    confidence: Annotated[float, Option(help="Of what is certified.")] = 0.95,
-    method: Annotated[str | None, Option(help="white, black, both or one-run.")] = None,
-    delta: Annotated[float | None, Option(help="Of the claim (default: the mechanism's own).")] = None,
-    env: Annotated[str | None, Option(help="Audit what runs of this environment tell, not single messages.")] = None,
-    policy: Annotated[str, Option(help=f"Who acts in it, as for run. {CODE}.")] = "Random",
+    confidence: Annotated[float, Option(help="Confidence level of the certified lower bound.")] = 0.95,
+    method: Annotated[str | None, Option(help="Attack: white, black, both or one-run.")] = None,
+    delta: Annotated[float | None, Option(help="Delta of the claim (default: the mechanism's own).")] = None,
+    env: Annotated[str | None, Option(help="Audit whole runs of this environment instead of single messages.")] = None,
+    policy: Annotated[str, Option(help=f"Policy that acts in it, as for run. {CODE}.")] = "Random",
     settings: Settings = None,
     trust: Trust = False,
-    channel: Annotated[str | None, Option(help="Where the mechanisms stand (default: on the only channel).")] = None,
-    steps: Annotated[int | None, Option(help="Turns of a run (default: until it ends).")] = None,
+    channel: Annotated[str | None, Option(help="Channel of the mechanisms (default: the only channel).")] = None,
+    steps: Annotated[int | None, Option(help="Number of turns in a run (default: until it ends).")] = None,
     seed: int = 0,
-    plot: Annotated[Path | None, Option(help="Where to draw claimed against certified epsilon.")] = None,
+    plot: Annotated[Path | None, Option(help="File for a figure of claimed against certified epsilon.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Try to break privacy claims: the epsilon that an attacker can certify, beside the epsilon that is claimed."""
+    """Test privacy claims: compare the epsilon that an attack certifies with the claimed epsilon."""
     from taciturn.bench.progress import bar, stderr
 
     site = None

@@ -30,16 +30,18 @@ def run_studies(
     where: Annotated[
         list[str] | None,
         Option(
-            help="Only the cells whose configuration has this entry, key=value, as tables name it: policy=PPCL "
-            "(repeatable)."
+            help="Run only cells with this entry in their configuration, key=value, as in the tables: "
+            "policy=PPCL (repeatable)."
         ),
     ] = None,
-    quick: Annotated[bool, Option("--quick", help="Few seeds and short runs.")] = False,
-    backend: Annotated[str, Option(help="serial, process or ray.")] = "process",
-    workers: Annotated[int | None, Option(help="Processes (default: one per core).")] = None,
-    timeout: Annotated[float | None, Option(help="Seconds that a cell may take (backend process).")] = None,
-    shard: Annotated[str | None, Option(help="i/n: run every n-th cell, from the i-th on (see gather).")] = None,
-    resume: Annotated[bool, Option("--resume", help="Keep the finished cells of an earlier run in --out.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Use few seeds and short runs.")] = False,
+    backend: Annotated[str, Option(help="Backend: serial, process or ray.")] = "process",
+    workers: Annotated[int | None, Option(help="Number of processes (default: one per core).")] = None,
+    timeout: Annotated[float | None, Option(help="Time limit of a cell in seconds (backend process).")] = None,
+    shard: Annotated[str | None, Option(help="i/n: run every n-th cell, starting with the i-th (see gather).")] = None,
+    resume: Annotated[
+        bool, Option("--resume", help="Continue an earlier run in --out and keep its finished cells.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run studies and write their report; a shard has none. Agents called `mine` are set beside the stored results."""
@@ -124,7 +126,7 @@ def stored_hours(study: "Study") -> float:
     return sum(float(one.wall_seconds.sum()) for one in unpacked(file).results) / 3600 if file else 0.0
 
 
-Yes = Annotated[bool, Option("--yes", help="Do not ask, if no names and no --out are given.")]
+Yes = Annotated[bool, Option("--yes", help="Run without confirmation if neither names nor --out are given.")]
 
 
 @with_options_of(run_studies)
@@ -133,7 +135,7 @@ def bench(
         list[str] | None,
         Argument(
             metavar="STUDY",
-            help="Studies to run, as taciturn list studies names them (default: the standing benchmark, agents).",
+            help="Studies to run, from taciturn list studies (default: the benchmark, agents).",
         ),
     ] = None,
     out: Out = Path("results"),
@@ -141,9 +143,9 @@ def bench(
     agent: Annotated[
         list[str] | None,
         Option(
-            help="An agent of your own, as for run --policy, that plays the study agents in every world that it fits "
-            "(repeatable). Without the name of the study and --quick it plays alone, and is ranked among the kept "
-            f"results. {CODE}."
+            help="Your own agent, as for run --policy; it plays the study agents in every compatible environment "
+            "(repeatable). Without the name of the study and --quick, only this agent is run, and ranked "
+            f"among the stored results. {CODE}."
         ),
     ] = None,
     trust: Trust = False,

@@ -13,13 +13,13 @@ from taciturn.registry import UnknownName, worlds
 
 
 def compile_(
-    names: Annotated[list[str] | None, Argument(metavar="ENV", help="environments (default: all).")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="ENV", help="Environments (default: all).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compile environments, so that no first run has to wait.
+    """Compile environments in advance, to save time in the first run.
 
-    This happens once on a machine, and again when their code changes. The environment variable TACITURN_CACHE says
-    where the compiled code is kept.
+    Each environment is compiled once on a machine, and again when its code changes. The environment variable
+    TACITURN_CACHE sets the folder of the compiled code.
     """
     known = worlds()
     for name in names or []:

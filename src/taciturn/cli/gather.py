@@ -10,11 +10,11 @@ from taciturn.cli.report import installed, print_report
 
 
 def gather(
-    folders: Annotated[list[Path], Argument(help="Folders written by bench or reproduce, such as all shards.")],
-    out: Annotated[Path, Option(help="A new folder for all of their results and the report.")],
+    folders: Annotated[list[Path], Argument(help="Folders written by bench or reproduce, for example all shards.")],
+    out: Annotated[Path, Option(help="New folder for the merged results and the report.")],
     as_json: Json = False,
 ) -> None:
-    """Put results folders together in a new one, and write its report.
+    """Merge results folders into a new one, and write its report.
 
     Example: taciturn gather results/shard-* --out results/whole
     """

@@ -15,11 +15,13 @@ def leaderboard(
         list[Path], Argument(help="Folders written by bench with the study `agents`, or files of submit.")
     ],
     mine: Annotated[
-        bool, Option("--mine", help="Only your own agents and those around them, among the stored results too.")
+        bool,
+        Option("--mine", help="Show only your own agents and their neighbours in rank, including the stored results."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Rank the agents of several folders and files together; of what several hold, the first counts.
+    """Rank the agents of several folders and files in one table. If several contain the same cell, the first one
+    counts.
 
     Example: taciturn leaderboard results/mine --mine
     """

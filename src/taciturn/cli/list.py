@@ -19,7 +19,10 @@ ALSO = {"worlds": "environments", "envs": "environments", "agents": "policies", 
 def list_(
     kind: Annotated[
         str | None,
-        Argument(help="environments, policies, pretrained, mechanisms, tasks, studies or figures (default: all)."),
+        Argument(
+            help="Kind to list: environments, policies, pretrained, mechanisms, tasks, studies or figures "
+            "(default: all)."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -17,15 +17,15 @@ from taciturn.terminal import aligned, counted
 from taciturn.validation import shown as spelled
 
 logged = Typer(
-    help="Policies of the recommender on logged data: in a simulator fitted to ratings, or off policy on the log "
-    "of a bandit.",
+    help="Run recommender policies on logged data: in a simulator fitted to ratings, or off-policy on the log of "
+    "a bandit.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Policies = Annotated[str, Option("--policy", help=f"Policies with commas between them, each as run takes it. {CODE}.")]
+Policies = Annotated[str, Option("--policy", help=f"Comma-separated policies, each as for run. {CODE}.")]
 Columns = Annotated[
     list[str] | None,
-    Option("--column", help="How the file's header calls a column, column=header: user=customer (repeatable)."),
+    Option("--column", help="Header of a column in the file, column=header: user=customer (repeatable)."),
 ]
 OWN = "A parameter of a policy, policy.NAME.key=value, or policy.key=value if there is only one"
 
@@ -35,24 +35,24 @@ OWN = "A parameter of a policy, policy.NAME.key=value, or policy.key=value if th
     "num_agents=4",
 )
 def ratings(
-    file: Annotated[Path, Argument(help="Ratings: user,item,rating,timestamp, with or without a header.")],
+    file: Annotated[Path, Argument(help="File of ratings: user,item,rating,timestamp, with or without a header.")],
     policy: Policies,
-    like: Annotated[float, Option(help="The lowest rating that means that a user liked an item.")] = 4.0,
+    like: Annotated[float, Option(help="Lowest rating that counts as liked.")] = 4.0,
     context_dim: Annotated[int, Option(help="Dimension of contexts, 1 to 6.")] = 3,
-    num_items: Annotated[int, Option(help="How many items to keep, at most.")] = 4000,
-    held_out: Annotated[float, Option(help="Share of the ratings, the latest, that is held out.")] = 0.2,
+    num_items: Annotated[int, Option(help="Maximum number of items.")] = 4000,
+    held_out: Annotated[float, Option(help="Share of the latest ratings to hold out.")] = 0.2,
     column: Columns = None,
     settings: Annotated[list[str] | None, Option("--set", help=f"{OWN}; or of the environment, key=value.")] = None,
     privacy: Annotated[str | None, Option(help="CHANNEL=MECHANISM:EPSILON[,parameter=value], as for run.")] = None,
     trust: Trust = False,
-    seeds: Annotated[int, Option(help="How many runs of each policy, with seeds 0, 1, ...")] = 5,
-    until: Annotated[int, Option(help="Rounds of a run.")] = 1000,
+    seeds: Annotated[int, Option(help="Number of runs of each policy, with seeds 0, 1, ...")] = 5,
+    until: Annotated[int, Option(help="Number of rounds in a run.")] = 1000,
     as_json: Json = False,
 ) -> None:
     """Fit a simulator to ratings, print its held-out error, and play policies in it.
 
-    The latest ratings are held out, and the simulator of mean rewards is fitted to the others. What it says of an item
-    that a user never rated is a guess: policies are compared in a world that is like the data, not on the data.
+    The latest ratings are held out, and the simulator of mean rewards is fitted to the others. Its values for unrated
+    items are estimates, so policies are compared in a model of the data, not on the data.
     """
     from taciturn.bench.progress import bar, stderr
     from taciturn.bench.tables import estimate, privacy_text
@@ -113,40 +113,43 @@ def ratings(
 )
 def bandit(
     file: Annotated[
-        Path, Argument(help="A log with columns item_id (or action), click, propensity_score, and contexts.")
+        Path, Argument(help="Log with columns item_id (or action), click, propensity_score, and contexts.")
     ],
     policy: Policies,
     estimator: Annotated[
         str,
-        Option(help="replay (uniform logs), ips, snips, dr, all; auto: replay if the log is uniform, else the others."),
+        Option(
+            help="Estimator: replay (uniform logs), ips, snips, dr, or all; auto is replay for a uniform log, "
+            "else the others."
+        ),
     ] = "auto",
-    context: Annotated[str | None, Option(help="Context columns, with commas between them.")] = None,
+    context: Annotated[str | None, Option(help="Comma-separated context columns.")] = None,
     context_dim: Annotated[int, Option(help="Largest dimension of contexts, 1 to 9.")] = 5,
-    items: Annotated[Path | None, Option(help="A file of item features: item_id and columns of numbers.")] = None,
+    items: Annotated[Path | None, Option(help="File of item features: item_id and columns of numbers.")] = None,
     position: Annotated[str | None, Option(help="Keep only rows with this position.")] = None,
     sort: Annotated[bool, Option("--sort", help="Sort rows by timestamp.")] = False,
     column: Columns = None,
     learn: Annotated[
-        float, Option(help="Share of the rows that teach a policy before it is judged (not for replay).")
+        float, Option(help="Share of the rows for training, before the evaluation (not for replay).")
     ] = 0.5,
-    draws: Annotated[int, Option(help="How often a policy that draws its actions is asked on a row.")] = 1,
+    draws: Annotated[int, Option(help="Number of actions that a stochastic policy draws on a row.")] = 1,
     lowest_propensity: Annotated[
-        float | None, Option(help="With which the logging policy took any action (default: the lowest of the log).")
+        float | None, Option(help="Lowest propensity of the logging policy (default: the lowest in the log).")
     ] = None,
     interval: Annotated[
-        str, Option(help="betting (holds for any number of rows) or student (narrower, for many effective rows).")
+        str,
+        Option(help="Interval: betting (holds for any number of rows) or student (narrower, for many effective rows)."),
     ] = "betting",
     settings: Annotated[list[str] | None, Option("--set", help=f"{OWN}.")] = None,
     trust: Trust = False,
-    seed: Annotated[int, Option(help="Of what policies draw.")] = 0,
+    seed: Annotated[int, Option(help="Seed of the policies.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Estimate what policies would have earned in place of the one that wrote a log.
+    """Estimate the reward of policies from a log that another policy wrote.
 
-    Replay lets a policy learn from the rows whose action is its own. The other estimators judge the policy that the
-    first part of the rows has taught, with weights of inverse propensity; the table gives the rows that match, the
-    effective sample size, and the mean weight, which is about 1 unless the policy takes actions that the log never
-    does.
+    Replay lets a policy learn from the rows with its own action. The other estimators train the policy on the first
+    part of the rows and evaluate it with inverse propensity weights. The table gives the matching rows, the effective
+    sample size, and the mean weight, which is about 1 unless the policy takes actions that the log never takes.
     """
     from taciturn.bench.progress import bar, stderr
     from taciturn.logged import evaluate, read_bandit

@@ -26,15 +26,15 @@ def _trusts(asked: bool) -> bool:
 Json = Annotated[bool, Option("--json", help="Print one JSON document.")]
 Settings = Annotated[
     list[str] | None,
-    Option("--set", help="A parameter, key=value: of the environment, or of the policy as policy.key=value."),
+    Option("--set", help="Parameter of the environment, key=value, or of the policy, policy.key=value."),
 ]
 Trust = Annotated[
     bool,
     Option(
         "--trust",
         callback=_trusts,
-        help="Load saved agents that can run code as they are loaded: checkpoints of RLlib, actors of TorchRL, models "
-        "with classes of their author's own, and what another user or machine has trained.",
+        help="Allow saved agents whose loading can run code: RLlib checkpoints, TorchRL actors, models with "
+        "custom classes, and trainings of other users or machines.",
     ),
 ]
 

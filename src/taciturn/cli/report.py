@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def report(
-    folder: Annotated[Path, Argument(help="A folder written by bench or reproduce.")], as_json: Json = False
+    folder: Annotated[Path, Argument(help="Folder written by bench or reproduce.")], as_json: Json = False
 ) -> None:
-    """Write the report of a results folder anew."""
+    """Rewrite the report of a results folder."""
     from taciturn.bench.store import Store
 
     print_report(Store(folder), None, as_json, {})

@@ -17,8 +17,7 @@ def reproduce(
         list[str] | None,
         Argument(
             metavar="FIGURE",
-            help="A figure or table (li2022/4, li2022/table-1), a chapter (jiang2020/3) or a paper (li2022); "
-            "default: all.",
+            help="Figure or table (li2022/4, li2022/table-1), chapter (jiang2020/3) or paper (li2022); default: all.",
         ),
     ] = None,
     out: Out = EVERYTHING,

@@ -12,7 +12,7 @@ from taciturn.cli.arguments import any_declares, mechanisms_of, population_of, s
 from taciturn.cli.options import CODE, Json, Settings, Trust
 from taciturn.cli.output import print_json
 from taciturn.envs.core import integer
-from taciturn.registry import UnknownName
+from taciturn.registry import UnknownName, entry
 from taciturn.simulation import simulate
 from taciturn.terminal import aligned, counted
 
@@ -25,13 +25,13 @@ BLOCK = 100
 
 
 def run(
-    env: Annotated[str, Argument(help="An environment, its id or name; or a task (taciturn list tasks).")],
+    env: Annotated[str, Argument(help="Environment (id or name), or task (taciturn list tasks).")],
     policy: Annotated[
         str,
         Option(
-            help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:, rllib:, or "
-            "a folder of train), or pretrained:NAME for one that comes with the package; ROLE=NAME,ROLE=NAME where "
-            "there are several roles (and --set policy.ROLE.parameter=value). "
+            help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:, rllib:, "
+            "or a folder of train), or pretrained:NAME for an agent of the package; ROLE=NAME,ROLE=NAME for "
+            "several roles (and --set policy.ROLE.parameter=value). "
             f"{CODE}."
         ),
     ],
@@ -40,12 +40,14 @@ def run(
     privacy: Annotated[
         str | None,
         Option(
-            help="MECHANISM:EPSILON[,parameter=value], on the environment's channel; or CHANNEL=MECHANISM:...; or "
-            "paper, for what the policy's paper prescribes."
+            help="MECHANISM:EPSILON[,parameter=value] for the environment's channel, or CHANNEL=MECHANISM:..., "
+            "or paper for the mechanism that the policy's paper prescribes."
         ),
     ] = None,
-    runs: Annotated[int, Option("--runs", "--seeds", help="How many runs; they are played at once, as arrays.")] = 10,
-    seed: Annotated[int, Option(help="Determines every random draw of all runs.")] = 0,
+    runs: Annotated[
+        int, Option("--runs", "--seeds", help="Number of runs; they are played in parallel, as arrays.")
+    ] = 10,
+    seed: Annotated[int, Option(help="Seed of all random draws in all runs.")] = 0,
     until: Annotated[float | None, Option(help="Horizon, in the environment's unit of time.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -75,6 +77,7 @@ def run(
             blocks.append(play(size, seed + first))
             shown.finished(f"{first + size} of {counted(runs, 'run')}", size)
     metrics: dict[str, dict[str, Any]] = {}
+    shares = entry(TASKS[env].env if env in TASKS else env).shares
     for name in blocks[0]:
         values = np.concatenate([block[name] for block in blocks])
         budget = name.startswith("epsilon") and name != "epsilon_message"
@@ -82,6 +85,8 @@ def run(
             values = np.full(values.shape, math.inf)
         known = values[~np.isnan(values)]
         value, low, high = estimate(known) if known.size else (None, None, None)
+        if name in shares and low is not None and high is not None:
+            low, high = np.clip((low, high), 0.0, 1.0).tolist()
         if name == "score" and env in TASKS:
             value, low, high = score_of(TASKS[env], metrics)
         metrics[name] = {"mean": value, "low": low, "high": high, "values": values}
@@ -117,8 +122,8 @@ def run(
 
 
 def score_of(task: "Task", metrics: dict[str, dict[str, Any]]) -> tuple[Any, Any, Any]:
-    """The score of runs of a task, with an interval that allows for the marks' uncertainty; without one below three
-    runs."""
+    """The score of runs of a task. Its interval includes the uncertainty of the references; below three runs there is
+    none."""
     from taciturn.bench.references import scale_of
     from taciturn.bench.statistics import Estimate
 

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def show(
-    name: Annotated[
-        str, Argument(help="An environment, a policy, a mechanism, a task or a study, as taciturn list has it.")
-    ],
+    name: Annotated[str, Argument(help="Environment, policy, mechanism, task or study, from taciturn list.")],
     as_json: Json = False,
 ) -> None:
     """Describe an environment, a policy, a mechanism, a task or a study."""

@@ -9,10 +9,10 @@ from taciturn.terminal import counted
 
 
 def submit(
-    folder: Annotated[Path, Argument(help="A folder written by bench, with the study `agents`.")],
-    to: Annotated[Path, Option("--to", help="The file to write.")],
+    folder: Annotated[Path, Argument(help="Folder written by bench, with the study `agents`.")],
+    to: Annotated[Path, Option("--to", help="File to write.")],
 ) -> None:
-    """Write the results of the study `agents` as one file, with where they come from, for `leaderboard`.
+    """Write the results of the study `agents` and their origin as one file, for `leaderboard`.
 
     Example: taciturn submit results/mine --to mine.json
     """

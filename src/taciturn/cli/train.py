@@ -13,7 +13,7 @@ from taciturn.registry import one_agent
 
 
 def train(
-    env: Annotated[str, Argument(help="An environment: its id or name; or a standard task (taciturn list tasks).")],
+    env: Annotated[str, Argument(help="Environment (id or name), or standard task (taciturn list tasks).")],
     out: Annotated[
         Path | None,
         Option(help="Folder for the agent; `run --policy FOLDER` plays it. Default: trained/ENV-SEED."),
@@ -26,27 +26,28 @@ def train(
         ),
     ] = "TrainedAgent",
     steps: Annotated[
-        int | None, Option(help="Environment steps, counted over agents and replicas; learners need none.")
+        int | None,
+        Option(
+            help="Number of environment steps, summed over agents and replicas; optional for learners of the package."
+        ),
     ] = None,
-    seconds: Annotated[
-        float | None, Option(help="CPU seconds that the suite's own trainer may take, in place of steps.")
-    ] = None,
+    seconds: Annotated[float | None, Option(help="CPU seconds for the suite's own trainer, in place of steps.")] = None,
     settings: Settings = None,
-    file: Annotated[Path | None, Option("--settings", help="A YAML file with settings of the algorithm.")] = None,
+    file: Annotated[Path | None, Option("--settings", help="YAML file with settings of the algorithm.")] = None,
     privacy: Annotated[str | None, Option(help="MECHANISM:EPSILON[,parameter=value], as for run.")] = None,
-    num_envs: Annotated[int, Option(help="Replicas in training.")] = 16,
-    evaluations: Annotated[int, Option(help="How often it is saved, and evaluated in fresh runs.")] = 10,
+    num_envs: Annotated[int, Option(help="Number of replicas in training.")] = 16,
+    evaluations: Annotated[int, Option(help="Number of checkpoints; each is evaluated in fresh runs.")] = 10,
     seed: int = 0,
-    resume: Annotated[bool, Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue from the last checkpoint in --out.")] = False,
     trust: Annotated[
         bool,
         Option(
             "--trust",
-            help="Go on from a checkpoint of another user or machine, which can run code as it is loaded.",
+            help="Allow a checkpoint of another user or machine; loading it can run code.",
         ),
     ] = False,
 ) -> None:
-    """Train an agent, and keep it in a folder with its evaluations and checkpoints."""
+    """Train an agent, and store it in a folder with its evaluations and checkpoints."""
     from taciturn.bench import train as training
     from taciturn.bench.progress import bar, stderr
     from taciturn.bench.tasks import TASKS
@@ -61,6 +62,13 @@ def train(
         raise ValueError(
             f"--privacy must be a mechanism, because no paper prescribes one for {algorithm}, not {privacy!r}"
         )
+    last = ""
+
+    def progress(done: float, text: str) -> None:
+        nonlocal last
+        last = text if " runs" in text and "fresh" not in text else last
+        shown.running(text, done)
+
     try:
         with bar(stderr(), 1) as shown:
             training.train(
@@ -78,7 +86,7 @@ def train(
                 evaluations=evaluations,
                 resume=resume,
                 trust=trust,
-                progress=lambda done, text: shown.running(text, done),
+                progress=progress,
             )
     except KeyboardInterrupt:
         if (out / "checkpoints" / "training.pkl").exists():
@@ -93,4 +101,6 @@ def train(
         raise
     name = out if is_folder(str(out)) else f"./{out}"  # beside a policy of that name
     print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
+    if last:
+        print(last)
     print(f"trained: {out} (taciturn run {env} --policy {name})")

@@ -28,21 +28,21 @@ def verify(
             "(default: all).",
         ),
     ] = None,
-    cells: Annotated[int, Option(help="How many cells to draw.", min=1, max=10_000)] = 20,
-    longest: Annotated[float, Option(help="Draw no cell that took more seconds than this.", min=0.0)] = 60.0,
+    cells: Annotated[int, Option(help="Number of cells to draw.", min=1, max=10_000)] = 20,
+    longest: Annotated[float, Option(help="Leave out cells that took more seconds than this.", min=0.0)] = 60.0,
     seed: Annotated[int | None, Option(help="Seed for sampling cells (default: random, printed).", min=0)] = None,
     kept: Annotated[Path | None, Option(help="Folder of the stored results (default: those of this checkout).")] = None,
     strict: Annotated[
-        bool, Option("--strict", help="Exit with code 1 if a cell differs, or if too few lie within the range.")
+        bool, Option("--strict", help="Exit with code 1 if a cell differs, or if too few scores lie within the range.")
     ] = False,
-    workers: Annotated[int | None, Option(help="Processes (default: one per core).", min=1)] = None,
+    workers: Annotated[int | None, Option(help="Number of processes (default: one per core).", min=1)] = None,
     as_json: Json = False,
 ) -> None:
     """Re-run a random sample of the stored results, with their own seeds and with fresh ones.
 
     With its own seed a cell should give the same counts, and the same real numbers up to the study's tolerance. With
-    fresh seeds, its score should lie within the range of the stored seeds, about as often as chance says. A difference
-    is reported with the processor that the stored numbers come from.
+    fresh seeds, its score should lie within the range of the stored seeds about as often as expected by chance. A
+    difference is reported with the processor of the stored numbers.
     """
     import numpy as np
 
@@ -62,8 +62,8 @@ def verify(
         if not figures(studies):
             raise no_papers()
         raise ValueError(
-            f"kept must be a folder of files STUDY.json, and {files[others[0]].parent} has {others[0]}.json, which is "
-            "of none"
+            f"kept must be a folder of files STUDY.json, and {files[others[0]].parent} has {others[0]}.json, but "
+            "there is no such study"
         )
     papers = [name for name in files if getattr(studies[name], "claims", ())]
     wanted = dict.fromkeys(one for name in names or files for one in chosen(name, list(files), papers))

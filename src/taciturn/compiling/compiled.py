@@ -335,7 +335,7 @@ class Seen(SimpleNamespace):
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
             f"field {name!r} of the State must be declared as own, received or public (taciturn.envs.core.fields) to "
-            "be observed; agents observe their own entries, what they received, and what is public"
+            "be observed; agents observe their own entries, received messages, and public fields"
         )
 
 

@@ -85,7 +85,7 @@ def read_bandit(
 
     Args:
         path: the file.
-        context: names of the context columns, others are ignored; None: those whose name begins with `context`,
+        context: names of the context columns, others are ignored; None: columns with names that begin with `context`,
             `user_feature` or `user-item_affinity`, and then no other column may be there.
         context_dim: the largest dimension of contexts, 1 to 9.
         items: a file of item features, `item_id` and columns of numbers, with one row for an item; their principal
@@ -253,7 +253,7 @@ def _item_features(path: str | Path, names: list[str], headers: Mapping[str, str
     table.require(("item_id",))
     columns = [name for name in table.columns if name and name != "item_id"]
     if not columns:
-        raise ValueError(f"{path}, line 1: there must be columns of item features beside item_id")
+        raise ValueError(f"{path}, line 1: there must be columns of item features in addition to item_id")
     rows: dict[str, Array] = {}
     texts: dict[str, dict[str, int]] = {}
     for chunk in table.chunks(["item_id", *columns]):

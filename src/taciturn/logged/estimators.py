@@ -37,7 +37,7 @@ class Terms:
 
 
 def replay(reward: Floats) -> Terms:
-    """Rejection replay: the mean of the rewards r [n] of the rows whose logged action is the policy's (Li, Chu,
+    """Rejection replay: the mean of the rewards r [n] of the rows with the policy's action (Li, Chu,
     Langford & Wang 2011, Algorithm 2). It is unbiased if actions were logged uniformly, for policies that learn as
     well."""
     return Terms(reward, np.ones(reward.size), 1.0, 1.0)

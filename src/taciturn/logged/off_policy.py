@@ -1,4 +1,4 @@
-"""What an agent would have earned in place of the policy that a bandit log was made by."""
+"""The value of an agent, estimated from the log of another policy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ class Value:
         value: the estimate, in clicks per round. Those of IPS and DR can lie outside [0, 1]; the interval is cut to
             [0, 1].
         low, high: its interval; NaN if there is a `doubt`.
-        rows: on which the policy was judged.
-        matches: of them, those whose logged action the policy chose.
+        rows: number of rows in the evaluation.
+        matches: number of them with the policy's action.
         effective: effective sample size, (sum w)^2 / sum w^2; for replay the number of matches.
         mean_weight: mean of the weights w, about 1 unless the policy takes actions that the log never does.
         doubt: why there is no interval, or "": the propensities are wrong, or the log lacks actions that the policy
@@ -61,15 +61,15 @@ def evaluate(
     seed: int = 0,
     progress: Progress = nothing,
 ) -> list[Value]:
-    """Estimate what a policy of `recommender_v0` would have earned in place of the one that wrote a log.
+    """Estimate the reward of a policy of `recommender_v0` from a log that another policy wrote.
 
-    Rejection replay (`estimators.replay`) is for uniform logs: the policy acts on every row, and learns from those
-    whose action is its own, as if it had been there; its value is the mean over the rounds in which it learns. The
+    Rejection replay (`estimators.replay`) is for uniform logs: the policy acts on every row, and learns from rows with
+    its own action; its value is the mean over these rounds. The
     other estimators judge a fixed policy: the one that learned from the logged actions and clicks of the first part of
     the rows, and then learns no more. DR's model of clicks, a ridge regression on (1, 2c - 1) for each action, comes
     from the first part too.
 
-    The policy sees a recommender with one agent, in which the actions are the catalogue.
+    The policy sees a recommender with one agent; its items are the catalogue of actions.
 
     Args:
         log: see `read_bandit`.
@@ -77,7 +77,7 @@ def evaluate(
             not need the hidden truth.
         estimator: "replay" (uniform logs only), "ips", "snips" or "dr"; "auto": replay for a uniform log, the other
             three for others; "all": all that the log allows.
-        learn: share of the rows from which the policy learns before estimators other than replay judge it, in [0, 1).
+        learn: share of the rows for training, before estimators other than replay evaluate the policy, in [0, 1).
         draws: how often a policy that draws its actions is asked on a row; pi(a | x) is then the share of draws.
         lowest_propensity: the logging policy's lowest propensity of any action; None: the lowest in the log. Intervals
             by betting rely on it.
@@ -107,7 +107,7 @@ def evaluate(
     )
     if estimator == "replay" and not log.uniform:
         raise ValueError(
-            f"estimator must be 'ips', 'snips' or 'dr' for {log.catalogue.source}, whose propensities are "
+            f"estimator must be 'ips', 'snips' or 'dr' for {log.catalogue.source} with propensities "
             f"{log.propensity.min():g} to {log.propensity.max():g}: replay needs a log of uniformly drawn actions, "
             f"each with {1 / len(log.names):g}"
         )
@@ -117,7 +117,7 @@ def evaluate(
     )
     taught = int(learn * len(log))
     if "dr" in wanted and not taught:
-        raise ValueError(f"learn must be > 0 for the estimator 'dr', whose model it makes, not {learn:g}")
+        raise ValueError(f"learn must be > 0 for the estimator 'dr', which fits a model, not {learn:g}")
     actor = bring(policy)
     uniform = 1 / (log.propensity * len(log.names))
     told = _doubt("Random", uniform, 1 / (lowest * len(log.names)))

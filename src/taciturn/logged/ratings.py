@@ -1,4 +1,4 @@
-"""A simulator of mean rewards from a file of ratings, in which every policy of the recommender plays.
+"""A simulator of mean rewards from a file of ratings, for every policy of the recommender.
 
 For an item that a user never rated the simulator only guesses: policies are compared in a world that is like the data,
 not on the data. The simulator holds its error on later ratings.
@@ -49,8 +49,8 @@ def fit_ratings(
 
     The file has a row for each rating, `user,item,rating,timestamp`, with or without a header
     (`userId,movieId,rating,timestamp` is one; other columns are ignored; `taciturn.logged.reading.Table` says which
-    files). The order of rows does not matter. The last part of the ratings in time is held out; what follows is
-    computed from the others, the train split.
+    files). The order of rows does not matter. The last part of the ratings in time is held out; all other quantities
+    are computed from the rest, the train split.
 
     - Reward: 1 if the rating is at least `like`, 0 otherwise.
     - Item features: the first five principal components of the ratings of each item by user (standardised, 0 where

@@ -2,11 +2,10 @@
 
 - `mechanisms`: everything about one message (from `base`, `randomized_response`, `calibrated_noise`, `stateful`,
   `samplers`)
-- `losses`: what one message costs
-- `composition`: what many messages cost together
-- `sampling`, `shuffling`: what a message costs whose sender is hidden among others
-- `accountant` (with `accounts`), `budget`, `spending`: what each agent has sent, what it may send, and what a run has
-spent
+- `losses`: the cost of one message
+- `composition`: the cost of many messages
+- `sampling`, `shuffling`: the cost of a message with a hidden sender
+- `accountant` (with `accounts`), `budget`, `spending`: the messages and budgets of each agent, and the epsilon of a run
 - `certifying` (with `audit_result`): lower bounds on epsilon from transcripts
-- `channels`: what accounting reads of a channel
+- `channels`: the part of a channel that accounting reads
 """

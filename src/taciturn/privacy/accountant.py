@@ -1,4 +1,4 @@
-"""The accountant: which messages each agent has sent, and what they cost together.
+"""The accountant: the messages of each agent, and their composed cost.
 
 During a run the accountant only counts. A total is computed when it is asked for, once for each distinct vector of
 counts. Every total is an upper bound: epsilon at the stated delta, against an observer who reads all messages on the
@@ -22,7 +22,7 @@ from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, num
 
 
 class Accountant:
-    """What each agent has sent on each channel, and what it costs.
+    """The messages of each agent on each channel, and their cost.
 
     A channel with a mechanism charges each message as it is sent. A channel that was never charged has no mechanism:
     the channel itself counted its messages, and each has an infinite loss.
@@ -34,7 +34,7 @@ class Accountant:
         senders: `{channel: role}`, required if several roles send.
 
     Attributes:
-        accounts: what has been charged.
+        accounts: the charges so far.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class Accountant:
         Args:
             channel: name of the channel.
             loss: privacy loss of one message, at the channel's unit. A call without counts opens the account: it
-                declares what messages on the channel will cost.
+                declares the cost of messages on the channel.
             everyone: messages sent by every agent, bool[B] or int[B].
             each: messages sent by some agents, bool[B, N] or int[B, N].
-            events: number of events that one message depends on. At user level, all of them change at once.
+            events: number of events that one message depends on. At user level, all of them change together.
 
         Raises:
             ValueError: the channel is unknown, or the counts have another shape or type, are negative, or exceed 2^62
@@ -139,7 +139,8 @@ class Accountant:
     def keep_levels(
         self, channel: str, kind: str, sent: Ints, epsilon: Floats, squares: Floats, largest: Floats
     ) -> None:
-        """Keep what a world counts itself of messages at chosen levels: arrays [B, N], as in `Levels`, which the world
+        """Keep the environment's own counts of messages at chosen levels: arrays [B, N], as in `Levels`, which the
+        world
         changes."""
         shape = _shape(self, channel)
         key = channel, kind, 0.5, None
@@ -148,7 +149,7 @@ class Accountant:
         self._levels[key] = self._kept[key] = kept
 
     def fresh(self, channels: Mapping[str, SendingChannel]) -> "Accountant":
-        """An empty accountant of the same senders, whose channels are these; this one keeps what was spent so far."""
+        """An empty accountant of the same senders with these channels; this one keeps its charges."""
         for kept in self._kept.values():
             kept.sent, kept.epsilon = kept.sent.copy(), kept.epsilon.copy()
             kept.squares, kept.largest = kept.squares.copy(), kept.largest.copy()
@@ -217,20 +218,21 @@ class Accountant:
 
         Args:
             delta: of (epsilon, delta)-DP; at 0 only pure messages have a finite total.
-            by: `agent` gives the total of each agent, float64[B, N]; `max` that of the agent that spent most,
-                float64[B], which is the guarantee of the population as a whole.
+            by: `agent` gives the total of each agent, float64[B, N]; `max` the epsilon of the agent that spent most,
+                float64[B], the guarantee of the whole population.
             method: how messages compose: `basic` (the sum of the epsilons), `advanced`, `zcdp`, `rdp` or, with
                 dp-accounting, `pld`. All are upper bounds, so `advanced` and `zcdp` return the bound of `basic` where
-                that is smaller, `rdp` also that of `zcdp`, and `pld` also that of `rdp`.
-            unit: what two adjacent worlds differ in. `event`: one event, which enters at most one message of a
-                `disjoint` channel. `user`: an agent's whole history; a message then costs as much as a change of all
-                its `events`, and inf if their number was not stated and the mechanism is not local. None: each message
-                counts at its own channel's unit. At every unit, totals are inf if a channel's `silence_leaks`, or is
-                `unbounded`, even without messages; so are those of messages of a mechanism whose `changes_leak`.
+                it is smaller, `rdp` also the bound of `zcdp`, and `pld` also the bound of `rdp`.
+            unit: the difference between two adjacent environments. `event`: one event, which enters at most one message
+                of a `disjoint` channel. `user`: an agent's whole history; a message then costs as much as a change of
+                all its `events`, and inf if their number was not stated and the mechanism is not local. None: each
+                message counts at its own channel's unit. At every unit, totals are inf if a channel's `silence_leaks`,
+                or is `unbounded`, even without messages; and so they are for messages of a mechanism with
+                `changes_leak`.
             observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of
                 all channels.
-            channel: count only this channel, or these. The total then says nothing of what the others tell.
-            role: the role whose agents are counted, if several roles send; None: each role.
+            channel: count only this channel, or these. The epsilon then does not cover the other channels.
+            role: the role of the counted agents, if several roles send; None: each role.
             worst: for `pld`: the totals of the `worst` costliest agents are exact, and all others get one upper bound.
 
         Returns:
@@ -252,7 +254,7 @@ class Accountant:
         role: str | None = None,
         tightest_at: float = 1.0,
     ) -> Any:
-        """Epsilon of all that agents have sent, an upper bound at `delta` that is valid at every time at once.
+        """Epsilon of all messages, an upper bound at `delta` that is valid at all times simultaneously.
 
         It holds whenever a sender stops or anybody looks, and for mechanisms chosen during the run for any reason: it
         is an odometer (Rogers, Roth, Ullman & Vadhan 2016) for fully adaptive composition (Whitehouse,
@@ -305,12 +307,12 @@ class Accountant:
         """A row of plain values for each channel and mechanism, and then one for all channels of a role together.
 
         Numbers of messages, and totals at `delta` by each method, are given as the mean and the maximum over agents and
-        replicas. The column `note` says what the numbers leave out.
+        replicas. The column `note` states omissions.
         """
         return composed.table(self, delta, methods)
 
     def accounts_of(self, name: str) -> Accounts:
-        """The accounts of a channel; those of a channel that was never charged are read from its own counts."""
+        """The accounts of a channel; for a channel without charges they are read from its own counts."""
         if accounts := [a for a in self.accounts if a.channel == name]:
             return accounts
         channel = self.channels[name]

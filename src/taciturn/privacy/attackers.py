@@ -98,7 +98,7 @@ def _rounded_codes(flat: Array) -> Array:
 
 
 def _clipped(scores: Array) -> Array:
-    """Rounded, so that equivalent transcripts have equal scores."""
+    """Rounded, so equivalent transcripts have equal scores."""
     return np.round(np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE), 10)
 
 

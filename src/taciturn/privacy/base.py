@@ -1,4 +1,4 @@
-"""What all mechanisms share: the interface `Mechanism`."""
+"""The interface of all mechanisms, `Mechanism`."""
 
 import math
 from abc import abstractmethod
@@ -31,11 +31,11 @@ class Mechanism(metaclass=NamesUnknown):
             totals are infinite, unless a budget has no room for a second answer.
         once: whether an agent is charged for one message at most, however many it sends.
         takes_levels: whether the sender chooses the level of each message (`ChosenLevels`).
-        idealised: whether it draws real-valued noise in floating point, whose lowest bits break any claim (Mironov
+        idealised: whether it draws real-valued noise in floating point; the lowest bits then break any claim (Mironov
             2012). The claim is then about real numbers, and audits do not read these bits unless told to.
         norm: of the sensitivity, 1 or 2, or inf for the largest change of any number.
         averages: whether observers read one average of all messages in place of each (`taciturn.privacy.sums`).
-        shuffles: whether observers read the messages of all senders without learning whose is whose
+        shuffles: whether observers read the messages of all senders without learning the senders
             (`taciturn.privacy.shuffling`).
     """
 
@@ -90,7 +90,7 @@ class Mechanism(metaclass=NamesUnknown):
 
     @abstractmethod
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """What one message costs. Noise scales with the sensitivity, so the cost does not depend on it."""
+        """The cost of one message. Noise scales with the sensitivity, so the cost does not depend on it."""
 
     @abstractmethod
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
@@ -126,7 +126,7 @@ class NoPrivacy(Mechanism):
 
 @dataclass(frozen=True)
 class Around(Mechanism):
-    """Base of the mechanisms that draw each answer from another one, whose law, payload and cost they have.
+    """Base of the mechanisms that draw each answer from another mechanism and have its distribution, payload and cost.
 
     Args:
         mechanism: draws the answers; it must have no state itself.

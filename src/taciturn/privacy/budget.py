@@ -28,10 +28,10 @@ class BudgetSpent(RuntimeError):  # noqa: N818 - an event of the run, not an err
 
 @dataclass(frozen=True)
 class Budget(metaclass=NamesUnknown):
-    """What an agent may spend: a filter that stops it before a message that would overspend.
+    """A privacy budget: a filter that stops an agent before a message that would overspend.
 
     The filters hold under fully adaptive composition: messages, their mechanisms and the moment to stop may depend on
-    earlier messages, and what a run has spent is at most (epsilon, delta) whenever it stops. `basic` adds epsilons
+    earlier messages, and a run spends at most (epsilon, delta) at any stopping time. `basic` adds epsilons
     (Rogers, Roth, Ullman & Vadhan 2016), `zcdp` adds rhos (Whitehouse, Ramdas, Rogers & Wu 2023, Theorem 1), and `rdp`
     adds Renyi divergences of one order, fixed in advance by epsilon and delta (the Renyi filter of Feldman & Zrnic
     2021); at that order `rdp` admits all that `zcdp` admits. If all messages cost the same, `messages` gives a number
@@ -41,7 +41,7 @@ class Budget(metaclass=NamesUnknown):
     Args:
         epsilon: > 0.
         delta: >= 0; > 0 for `zcdp` and `rdp`.
-        when_spent: what happens when an agent would overspend: its messages stay unsent (`silent`), its replica ends
+        when_spent: the action if an agent would overspend: its messages stay unsent (`silent`), its replica ends
             (`truncate`), or BudgetSpent is raised (`raise`).
         method: how messages compose.
     """
@@ -100,7 +100,7 @@ class Budget(metaclass=NamesUnknown):
         return math.inf if cost == 0 else float(math.floor(self._room / cost))
 
     def spent(self, accountant: Accountant, channel: str | None = None) -> Floats:
-        """What agents have spent on a channel (None: on all), in the unit of `limit`.
+        """The epsilon that agents have spent on a channel (None: on all), in the unit of `limit`.
 
         Returns:
             float64[B, N], or [B, 1] if all agents have spent the same.
@@ -127,7 +127,7 @@ class Budget(metaclass=NamesUnknown):
         """Which agents can afford one more message.
 
         Args:
-            accountant: what has been spent.
+            accountant: the charges so far.
             loss: privacy loss of the message, or the epsilons that agents choose for it, float64[B, N].
             channel: the channel that the budget covers; None: all channels together.
 

@@ -28,7 +28,8 @@ ROUNDING = 1e-9  # relative tolerance: a world and a user may compute the same s
 
 
 class Calibrated(Mechanism):
-    """Base of mechanisms whose noise scales with a sensitivity: the one passed with each message, or their own, if that
+    """Base of mechanisms with noise proportional to a sensitivity: the one passed with each message, or their own, if
+    that
     is at least as large."""
 
     samplers: ClassVar[tuple[str, ...]] = ("fast", "exact", "opendp")
@@ -84,7 +85,7 @@ class _Additive(Calibrated):
 
     @abstractmethod
     def ratio(self, first: Array, second: Array, scale: Array) -> Array:
-        """log density of the noise `first` minus that of the noise `second`."""
+        """log density of the noise `first` minus the log density of the noise `second`."""
 
     @abstractmethod
     def _measurement(self, dp: Any, domain: Any, scale: float) -> Any: ...

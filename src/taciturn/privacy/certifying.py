@@ -322,7 +322,7 @@ def thresholds(zeros: Array, ones: Array, alpha: float, free: float, more: float
     worlds; and the share of correct guesses that it promises.
 
     A rule is judged by the certificate from `more` times as many trials, at a lower confidence bound, with error
-    `LUCK`, on its share of correct guesses, so that luck in a few scores counts little. With delta > 0, `free` correct
+    `LUCK`, on its share of correct guesses, so luck in a few scores counts little. With delta > 0, `free` correct
     guesses are subtracted first.
     """
     ordered = np.sort(np.concatenate([zeros, ones]))

@@ -1,4 +1,4 @@
-"""Messages whose senders choose the level of each, from what is public."""
+"""Messages with levels that senders choose from public information."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,19 +28,19 @@ class LevelsState(RepeatedState):
         self.standing: Floats = np.zeros(shape)
 
     def reset(self, where: Array | None = None) -> None:
-        """Forget what was said where `where`, booleans of `shape`, is true (default: everywhere)."""
+        """Forget the messages where `where`, booleans of `shape`, is true (default: everywhere)."""
         self.standing = np.where(True if where is None else where, 0.0, self.standing)
 
 
 @dataclass(frozen=True)
 class ChosenLevels(Repeated):
-    """The law of a mechanism at a level that the sender chooses anew for each message.
+    """The law of a mechanism at a level that the sender chooses for each message.
 
     A message at level epsilon > 0 has the law of the mechanism at that epsilon, and costs epsilon. Level 0 says nothing
     new: an agent repeats its last message, if it `repeats` and has sent any, and else sends nothing. Both cost nothing:
-    a repetition is a function of what was read before (post-processing: Dwork & Roth 2014, Proposition 2.1).
+    a repetition is a function of earlier messages (post-processing: Dwork & Roth 2014, Proposition 2.1).
 
-    This bounds what is lost only if the level tells nothing itself, so it must follow from what observers know:
+    This bounds the loss only if the level itself reveals nothing, so it must follow from the observers' knowledge:
     `taciturn.envs.core.level_choice` makes it the action of a role that sees nothing else.
 
     Args:
@@ -91,10 +91,10 @@ class ChosenLevels(Repeated):
     ) -> tuple[Array, Bools]:
         """Messages for the values x[*shape, ...] of the agents `who`, bool of `shape`, at `levels`, float64 of `shape`.
 
-        `rng` may be a function of the level, so that two levels do not share noise.
+        `rng` may be a function of the level, so two levels do not share noise.
 
         Returns:
-            (messages, zeros where nothing is sent; who sends, bool of `shape`).
+            (messages, zeros without a send; the senders, bool of `shape`).
         """
         fresh = who & (levels > 0)
         for level in np.unique(levels[fresh]).tolist():

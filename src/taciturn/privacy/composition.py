@@ -1,4 +1,4 @@
-"""Composition: what many messages cost together. Pure functions, one equation each; all are upper bounds.
+"""Composition: the cost of many messages. Pure functions, one equation each; all are upper bounds.
 
 Rows [R] are agents with different histories. Columns [L] are kinds of messages; all messages of a kind cost the same.
 `History` applies the equations to the messages of each row.
@@ -64,7 +64,7 @@ def rdp_epsilon(divergence: Floats, delta: float | Floats, orders: Floats = ORDE
     """Epsilon of a Renyi divergence curve: Canonne, Kamath & Steinke (2020), Proposition 12 (of arXiv 2004.00010v4).
 
     Args:
-        divergence: upper bounds at `orders`, [R, A] or [A]; those of several messages add up (Mironov 2017).
+        divergence: upper bounds at `orders`, [R, A] or [A]; they add up over messages (Mironov 2017).
         delta: > 0; a number or [R].
         orders: [A], > 1.
 
@@ -98,7 +98,7 @@ def rho_of(divergence: Floats, epsilon: float) -> float:
 
 
 def odometer_epsilon(rho: Floats, delta: float, tightest_at: float) -> Floats:
-    """Epsilon at `delta` > 0 for the sum of `rho` [R] of messages so far, valid at all times at once.
+    """Epsilon at `delta` > 0 for the sum of `rho` [R] of messages so far, valid at all times simultaneously.
 
     With V = 2 sum of rho, L the privacy loss so far and any lambda > 0, the process exp(lambda (L - V/2) - lambda^2
     V/2) is a supermartingale, because the Renyi divergence of order 1 + lambda of a message is at most (1 + lambda)
@@ -135,8 +135,8 @@ def gaussian_epsilon(mu: float | Floats, delta: float | Floats) -> Floats:
     """Epsilon of a Gaussian mechanism with mu = sensitivity / sigma at `delta` > 0: `gaussian_delta` inverted by
     bisection.
 
-    Gaussian mechanisms compose to a Gaussian mechanism whose mu^2 is the sum of theirs (Dong, Roth & Su 2022). `mu` and
-    `delta` broadcast; mu may be inf.
+    Gaussian mechanisms compose to a Gaussian mechanism; its mu^2 is the sum of their mu^2 (Dong, Roth & Su 2022). `mu`
+    and `delta` broadcast; mu may be inf.
     """
     mu, delta = np.broadcast_arrays(np.asarray(mu, np.float64), np.asarray(delta, np.float64))
     usual = (mu > 0) & (mu < math.inf)
@@ -363,7 +363,8 @@ class History:
         return rdp_epsilon(np.sum([chosen, *(g.curves() for g in self.groups)], axis=0), delta)
 
     def odometer(self, delta: float, tightest_at: float) -> Floats:
-        """Composition that is valid at all times at once: the sum of pure epsilons, or `odometer_epsilon` if that is
+        """Composition that is valid at all times simultaneously: the sum of pure epsilons, or `odometer_epsilon` if
+        that is
         smaller."""
         pure = self.basic(0.0)
         rho = self.add(lambda loss: loss.rho) + self.chosen[:, 3]

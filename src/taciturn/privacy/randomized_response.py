@@ -181,7 +181,7 @@ class KaryRandomizedResponse(Mechanism):
     """k-ary randomised response in the parametrisation of Jiang 2020, chapter 2: P(same) = (e+1) / (e+M), P(other) = 1
     / (e+M).
 
-    It is `epsilon`-DP with epsilon = log(1+e), not e: this is the only mechanism whose first parameter is not epsilon.
+    It is `epsilon`-DP with epsilon = log(1+e), not e: in all other mechanisms the first parameter is epsilon.
     `KaryRandomizedResponse(epsilon=1.0, num_values=4)` is the mechanism at epsilon 1.
 
     Args:
@@ -213,11 +213,11 @@ class KaryRandomizedResponse(Mechanism):
     ) -> None:
         if budget is None:
             if epsilon is None:
-                raise ValueError("epsilon must be given, or budget, the paper's e, of which epsilon is log(1 + e)")
+                raise ValueError("epsilon or budget must be given; budget is the paper's e, and epsilon = log(1 + e)")
             budget = math.expm1(number("epsilon", epsilon, above=0, below=700))
         elif epsilon is not None and epsilon != math.log1p(checks.level("budget", budget)):
             raise ValueError(
-                f"epsilon must be log(1 + budget) = {math.log1p(budget):g}, or not be given beside budget {budget!r}, "
+                f"epsilon must be log(1 + budget) = {math.log1p(budget):g}, or be left out with budget {budget!r}, "
                 f"not {shown(epsilon)}"
             )
         if num_values is None:

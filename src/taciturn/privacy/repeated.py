@@ -89,7 +89,7 @@ class Memoized(Repeated):
     An agent draws a new answer, and is charged, only when its value differs from the one last answered; repeating an
     answer costs nothing. A new answer that differs from the last reveals, whatever epsilon is, that the value has
     changed, so the accountant's totals are infinite. Under a `Budget` smaller than two answers, an agent repeats its
-    first answer whatever happens to its value: then the total is that of one answer, and larger budgets are refused.
+    first answer even if its value changes; epsilon is then the cost of one answer, and larger budgets are refused.
 
     Args:
         mechanism: draws the answers; it must have no state itself.
@@ -132,7 +132,7 @@ class ScheduledState(RepeatedState):
         return np.asarray(self.sent + 1 != self.at)
 
     def reset(self, where: Array | None = None) -> None:
-        """Begin anew where `where`, booleans over the leading axes, is true (default: everywhere)."""
+        """Begin again where `where`, booleans over the leading axes, is true (default: everywhere)."""
         chosen = checks.mask(where, self.shape)
         self.sent, self.fresh = np.where(chosen, 0, self.sent), np.where(chosen, False, self.fresh)
         if self.answers is not None:
@@ -141,22 +141,23 @@ class ScheduledState(RepeatedState):
 
 @dataclass(frozen=True)
 class Scheduled(Repeated):
-    """Spends everything on one answer: an agent draws it at its message number `at`, and repeats it to everybody from
+    """Spends everything on one answer: an agent draws it at its message number `at`, and repeats it to every agent from
     then on. Before that it sends zeros.
 
-    The total is that of one answer, by basic composition with delta 0. For each agent, the messages before number `at`
-    are constant. The message number `at` is one output of the mechanism, and the later messages are copies of it. So
-    the transcript of an agent is a function of that output (post-processing: Dwork & Roth 2014, Proposition 2.1), and
-    what the output costs is the cost of the whole transcript. The agent's own earlier messages reveal nothing, and its
-    later ones nothing more, so a single answer is also all that an agent's whole history costs, at user level, as far
-    as the mechanism bounds any change of its input (randomised response does; the accountant's rules hold for others).
+    Epsilon is the cost of one answer, by basic composition with delta 0. For each agent, the messages before number
+    `at` are constant. The message number `at` is one output of the mechanism, and the later messages are copies of it.
+    So the transcript of an agent is a function of that output (post-processing: Dwork & Roth 2014, Proposition 2.1),
+    and the output costs as much as the whole transcript. The agent's own earlier messages reveal nothing, and its later
+    ones nothing more, so a single answer is also all that an agent's whole history costs, at user level, as far as the
+    mechanism bounds any change of its input (randomised response does; the accountant's rules hold for others).
 
     The moment must be public. An agent counts its own messages, so this holds where private data affect neither
     whether nor when it sends. Elsewhere (`Channel.silence_leaks`) the accountant's totals are infinite, as for all
     mechanisms.
 
-    One answer that everybody hears says more than many answers at the same total that are heard once each: what a small
-    epsilon tells grows with its square, so m answers at epsilon/m tell together one m-th of what one at epsilon does.
+    One answer for all receivers is more informative than many answers for one receiver each at the same epsilon: for
+    small epsilon the information grows with its square, so m answers at epsilon/m carry one m-th of the information of
+    one at epsilon.
 
     Args:
         mechanism: draws the answer; it must have no state itself.

@@ -8,7 +8,7 @@
   power of two such that the noise scale is 2^24 to 2^25 steps. Inputs are rounded to the grid, and sensitivity and
   scale are rounded up, so the claim holds exactly and the noise is larger by a fraction of at most about 2^-24 (1
   + scale / sensitivity). Where one unit changes d numbers of a message, rounding can add d steps to the sensitivity.
-- "opendp": the OpenDP library (extra `secure`), which takes its randomness from the operating system, so that seeds
+- "opendp": the OpenDP library (extra `secure`), which takes its randomness from the operating system, so seeds
   have no effect.
 
 NumPy and OpenDP are called where they are used; this module holds the exact samplers.
@@ -188,7 +188,7 @@ class Grid(NamedTuple):
     scale: Array  # int64: the noise scale in steps, >= multiplier * reach
 
     def round(self, x: Array) -> Array:
-        """x in steps, int64, rounded to the nearest and clipped to +-`LARGEST`; ties are rounded up, so that inputs n
+        """x in steps, int64, rounded to the nearest and clipped to +-`LARGEST`; ties are rounded up, so inputs n
         steps apart stay within n steps."""
         with np.errstate(over="ignore"):
             steps = np.clip(x / self.step, -LARGEST, LARGEST)

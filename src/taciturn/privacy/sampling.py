@@ -1,4 +1,4 @@
-"""Amplification by sampling: a message whose senders were drawn at random and stay hidden costs less."""
+"""Amplification by sampling: a message of random hidden senders costs less."""
 
 import math
 from dataclasses import dataclass, field
@@ -24,9 +24,9 @@ NODES = 16  # of the quadrature, in each part of a standard deviation
 class SampledLoss(PrivacyLoss):
     """A message about the data of k of M users, who are drawn uniformly without replacement, afresh for each message.
 
-    Unit: one user's data are replaced; M and k are public. Observer: it reads what the mechanism releases, and learns
-    neither who was drawn nor who was not. So somebody who draws the sample, and a channel that shows no addresses, are
-    trusted with this; if the observer sees who sends, messages cost `loss`. The users who are drawn know it of
+    Unit: one user's data are replaced; M and k are public. Observer: it reads the releases of the mechanism, and does
+    not learn the sample. This trusts a party that draws the sample, and a channel without addresses; if the observer
+    sees who sends, messages cost `loss`. The users who are drawn know it of
     themselves: against them, this loss does not hold for others' data.
 
     - Pure and approximate differential privacy: with e^epsilon' = 1 + rate (e^epsilon - 1), delta'(epsilon') = rate
@@ -93,7 +93,7 @@ class SampledLoss(PrivacyLoss):
         return sampled_epsilon(float(gaussian_epsilon(math.sqrt(2 * self.loss.rho), rest)), self.rate)
 
     def group(self, size: int) -> PrivacyLoss:
-        """Privacy loss if `size` units change at once, whoever they belong to.
+        """Privacy loss of a change of `size` units, of any senders.
 
         At most size * rate is the probability that any of them is drawn. Given that one is, at most `size` units move
         the message; replacing those drawn by others gives the law of samples without them. So Theorem 9 of Balle,

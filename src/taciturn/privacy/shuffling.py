@@ -39,7 +39,7 @@ class ShuffledLoss(PrivacyLoss):
     Unit: one sender's data are replaced. Observer: it reads the messages of all senders, and not who sent which. Trust:
     the shuffler, or the anonymous channel, hides the senders' addresses and the order of the messages from it, and all
     `num_senders` senders use the mechanism as they should. Those who do not, or who tell the observer what they sent,
-    hide nobody and must not be counted. The senders' epsilon bounds what anybody learns, whatever else fails.
+    do not hide an agent and must not be counted. The senders' epsilon bounds what anybody learns, whatever else fails.
 
     The dominating pair. Let p = e^epsilon of the local `loss`, R_0 and R_1 be the laws of the message of the sender
     whose data change, and R_i that of any other sender. The likelihood ratio R_0 / R_1 is p with probability p a (under
@@ -158,9 +158,9 @@ class ShuffledBitsLoss(PrivacyLoss):
 class Shuffled(Around):
     """Randomised response whose messages a shuffler mixes with those of others before anybody reads them.
 
-    Messages, sums and their estimates are those of `mechanism`. `loss` is the local one, which holds against everybody,
-    the shuffler included. `summed_loss` is the cost against an observer who reads how many senders gave each answer, or
-    set each bit, and nothing else.
+    Messages, sums and their estimates are those of `mechanism`. `loss` is the local one, which holds against every
+    agent, the shuffler included. `summed_loss` is the cost against an observer who reads how many senders gave each
+    answer, or set each bit, and nothing else.
 
     Args:
         mechanism: `BitwiseRandomizedResponse`, `UnaryEncoding` or `KaryRandomizedResponse`, the same for all senders.
@@ -284,7 +284,7 @@ def _starts(outcomes: Floats, distribution: Floats, blocks: float) -> Ints:
 def _shuffled(loss: PrivacyLoss, num_senders: int) -> tuple[Array, Array, float]:
     """A finite pair that dominates the pair of `ShuffledLoss`, and its rho.
 
-    A loss between two points of a grid is divided between these, so that both its probabilities stay the same; merging
+    A loss between two points of a grid is divided between these, so both its probabilities stay the same; merging
     the parts gives it back ('connect the dots', Doroshenko et al. 2022). What is left out, with probability below
     1e-280, has a loss of +-epsilon.
     """

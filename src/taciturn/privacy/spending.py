@@ -1,4 +1,4 @@
-"""What a run has spent so far, under names that mean the same in `info`, `Run.metrics`, studies and the command
+"""The messages and epsilon of a run so far, under the same names in `info`, `Run.metrics`, studies and the command
 line."""
 
 import math
@@ -27,13 +27,13 @@ def spending(
     methods: Sequence[Method] = ("basic", "zcdp"),
     delta: float = 1e-5,
 ) -> dict[str, Array]:
-    """How much was sent, and what it cost in privacy, in each replica so far.
+    """The number of messages and their privacy cost in each replica so far.
 
     Epsilons are upper bounds against an observer who reads all channels. Each message counts at the unit of its own
-    channel: `event` hides the change of one event, `user` that of a user's whole local history. On a `disjoint` channel
-    an event enters at most one message, so an agent's messages there cost as much as the costliest one. Pure epsilons
-    hold at delta = 0; where a message is not pure (Gaussian noise), or where the composition needs a delta, they hold
-    at `delta`.
+    channel: `event` hides the change of one event, `user` the change of a user's whole local history. On a `disjoint`
+    channel an event enters at most one message, so an agent's messages there cost as much as the costliest one. Pure
+    epsilons hold at delta = 0; where a message is not pure (Gaussian noise), or where the composition needs a delta,
+    they hold at `delta`.
 
     - `messages`, int64[B]: messages that all agents have sent on all channels.
     - `epsilon_message`, float64[B]: epsilon of the costliest message sent, 0 where none was sent.
@@ -43,11 +43,11 @@ def spending(
     Every epsilon is inf where a message was sent on a channel without a mechanism. Every total is inf where the
     channel's `silence_leaks` or is `unbounded`, even without messages, or a memoised answer may change (see
     `Accountant.epsilon`). Mechanisms with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent:
-    `messages` counts what was sent, the epsilons count what was charged.
+    `messages` counts sent messages, and the epsilons count charges.
 
     Args:
         channels: the population's channels, which count the messages; at least one.
-        accountant: what was charged for them; None: no channel has a mechanism.
+        accountant: their charges; None: no channel has a mechanism.
         methods: how messages compose, as for `Accountant.epsilon`; each gives the smallest bound by it or a simpler
             method.
         delta: in [0, 1).

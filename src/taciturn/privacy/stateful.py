@@ -29,7 +29,7 @@ class StreamState:
 
     @property
     def started(self) -> Bools:
-        """The agents whose stream has begun, bool of `shape`: it has been charged, and the rest of it costs nothing."""
+        """The agents with a stream, bool of `shape`: it has been charged, and the rest of it costs nothing."""
         return self.time > 0
 
     def reset(self, where: Array | None = None) -> None:
@@ -97,8 +97,8 @@ def _last_block(time: Array) -> Array:
 class RunningSums(Calibrated):
     """Base of the mechanisms that release the running sums of a stream, from sums of blocks with Laplace noise.
 
-    `perturb(x[..., T])` answers whole streams. `start` and `step` go on with them; every number in x is then a stream
-    of its own.
+    `perturb(x[..., T])` answers whole streams. `start` and `step` go on with them; every number in x is then a separate
+    stream.
     """
 
     payloads = frozenset({"stream"})
@@ -339,20 +339,20 @@ class Blocks(RunningSums):
     Source: Chan, Shi & Song 2011, "Private and continual release of statistics", section 3, the simple counting
     mechanism II, with blocks in place of single values.
 
-    A block is what has come since the last release. With S_j the sum of the values in block j, the answer after block t
+    A block holds the values since the last release. With S_j the sum of the values in block j, the answer after block t
     is
 
         y_t = sum_{j <= t} (S_j + Z_j),    Z_j independent, Laplace of scale sensitivity / epsilon.
 
-    So y_t has noise of variance 2 t (sensitivity / epsilon)^2: with few blocks it is much less than that of
+    So y_t has noise of variance 2 t (sensitivity / epsilon)^2: with few blocks it is much less than in
     `TreeAggregation`, which divides epsilon among its levels so that the stream can be released at all times.
 
     The whole stream costs epsilon. The answers are sums of the noisy block sums S_j + Z_j, and determine them. Two
     streams that differ in one value differ in the sum of one block, by at most the sensitivity. Given the earlier
-    answers, the densities of that block's noisy sum differ by a factor of at most e^epsilon, and those of all other
-    blocks are equal (parallel composition: McSherry 2009, Theorem 4). This holds also if later values and blocks depend
-    on earlier answers, but not if the moments of release depend on the values: these must be public. The stream is
-    charged at its first block.
+    answers, the densities of that block's noisy sum differ by a factor of at most e^epsilon, and the densities of all
+    other blocks are equal (parallel composition: McSherry 2009, Theorem 4). This holds also if later values and blocks
+    depend on earlier answers, but not if the moments of release depend on the values: these must be public. The stream
+    is charged at its first block.
 
     Args:
         epsilon: of the whole stream, > 0.
@@ -416,7 +416,7 @@ class Blocks(RunningSums):
         return np.full(longest.shape, (self.sensitivity or sensitivity) / self.epsilon)
 
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """Cost of the whole stream: that of one Laplace release."""
+        """Cost of the whole stream: one Laplace release."""
         checks.sensitivities(sensitivity)
         return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
 
@@ -426,7 +426,7 @@ class BlockNoise:
     and the time of the release. It has the law of the noise of `Blocks.step`.
 
     A question about a stream ends a block if time has passed since the last question about it. At the same time, the
-    same stream has the same noise, whoever asks.
+    same stream has the same noise for every reader.
     """
 
     def __init__(self) -> None:
@@ -441,7 +441,7 @@ class BlockNoise:
         Args:
             key: uint64, random, secret, the same for all streams of a run.
             streams: the name of each stream.
-            time: at least that of the last call.
+            time: at least the time of the last call.
         """
         asked = np.unique(streams)
         new = np.setdiff1d(asked, self.names, assume_unique=True)

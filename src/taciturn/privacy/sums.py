@@ -1,4 +1,4 @@
-"""Mechanisms whose observers read one average of all messages: by a trusted curator, or by a secure sum."""
+"""Mechanisms with one average of all messages as their output: by a trusted curator, or by a secure sum."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
@@ -59,9 +59,9 @@ class Averaging(Mechanism):
         """The average of messages.
 
         Args:
-            x: float64[B, N, ...], what agents would say.
+            x: float64[B, N, ...], the messages before the mechanism.
             senders: bool[B, N], the agents that announce that they send.
-            arrived: bool[B, N], those of them whose message enters the sum.
+            arrived: bool[B, N], the senders with a message in the sum.
             rng: draws the noise.
             sensitivity: of messages, a number or an array that broadcasts against x; an array with one entry for each
                 number says that a unit changes only one number of a message.
@@ -72,8 +72,8 @@ class Averaging(Mechanism):
         """
 
     def holds(self, senders: Bools, honest: Bools) -> Bools:
-        """Whether the claim holds in each sum, bool[B], if of the `senders` bool[B, N] only the `honest` ones add what
-        they should."""
+        """Whether the claim holds in each sum, bool[B], if of the `senders` bool[B, N] only the `honest` ones add their
+        share."""
         return np.ones(len(senders), np.bool_)
 
 
@@ -84,7 +84,7 @@ def weighted_sum(
 
     Returns:
         (w_i x_i, float64[B, N, ...]; their sum, float64[B, ...]; the sum of weights, float64 that broadcasts against
-        it; c = max_i w_i s_i, float64[B], 1 where nobody has a weight)
+        it; c = max_i w_i s_i, float64[B], 1 where no agent has a weight)
     """
     x, chosen = checks.reals("x", x), who.reshape(*who.shape, *[1] * (x.ndim - 2))
     weight = np.where(chosen, 1.0 if weights is None else weights, 0.0)
@@ -100,13 +100,13 @@ class CentralSum(Around, Averaging):
     """One average with noise that is added once, by a curator whom all senders trust: the central model.
 
     See `Averaging` for the law and its loss. The curator sees the messages; the observers are all who see the averages,
-    such as the parameters of a trained model. They do not see who has sent, so that drawing the senders at random
+    such as the parameters of a trained model. They do not see who has sent, so drawing the senders at random
     amplifies the privacy of all (`SampledLoss`), where a world says that it draws them.
 
     `perturb`, `variance` and `log_likelihood_ratio` are about averages of a single message each.
 
     Args:
-        mechanism: `Laplace` or `Gaussian`, the law of the noise; its epsilon is that of one average.
+        mechanism: `Laplace` or `Gaussian`, the distribution of the noise; its epsilon is the cost of one average.
     """
 
     def __post_init__(self) -> None:
@@ -133,8 +133,8 @@ class CentralSum(Around, Averaging):
         return np.where(there, noisy, 0.0) / np.where(weight > 0, weight, 1.0), released
 
     def variance_of_mean(self, x: ArrayLike, sensitivity: Given = None, num_messages: int = 1) -> Array:
-        """The variance of the noise in an average of `num_messages` messages of equal weight: that of one message,
-        divided by the square of their number."""
+        """The variance of the noise in an average of `num_messages` messages of equal weight: the variance of one
+        message, divided by the square of their number."""
         return self.mechanism.variance(x, sensitivity) / num_messages**2
 
 
@@ -154,19 +154,19 @@ class DistributedSum(Averaging):
     the sum. Senders that drop out after they announced that they would send, senders that lie, and the attacker itself
     add no such share.
 
-    The attacker is anybody who sees the sum, the party that adds up included, and with `dropouts` >= 1 also one of the
-    senders, who knows its own share: one of `dropouts` then stands for the attacker, and the rest for those that drop
-    out or lie. (A single sender has no fellow.) With `dropouts` = 0 the claim holds only against those who do not send,
-    and channels whose senders read the average refuse it. How many announced and how many arrived is public: if too few
-    arrived, nothing is released. Who lies is not: if too few of those that arrived are honest, the sum is released all
-    the same, the claim does not hold, and the channel charges infinity.
+    The attacker is any reader of the sum, including the party that adds up, and with `dropouts` >= 1 also one of the
+    senders, who knows its own share: one of `dropouts` then stands for the attacker, and the rest for senders that drop
+    out or lie. (A single sender has no fellow.) With `dropouts` = 0 the claim holds only against parties that do not
+    send, and channels where senders read the average refuse it. How many announced and how many arrived is public: if
+    too few arrived, nothing is released. Who lies is not: if too few of those that arrived are honest, the sum is
+    released all the same, the claim does not hold, and the channel charges infinity.
 
     Rounding moves a number by less than a step. Where a unit changes only one number of a message, or messages are
     numbers, inputs within c steps stay within c steps; else c has one more step for each number.
 
-    Only the law is simulated here. A deployment needs a protocol for the secure sum (Bonawitz et al. 2017), whose keys,
-    thresholds and recovery from drop-outs are not modelled, a source of secure random numbers, and agreement on the
-    grid and on `bits` beforehand. That a sender is there, the number of senders and their weights are public.
+    Only the law is simulated here. A deployment needs a protocol for the secure sum (Bonawitz et al. 2017), with keys,
+    thresholds and recovery from drop-outs, which are not modelled, a source of secure random numbers, and agreement on
+    the grid and on `bits` beforehand. That a sender is there, the number of senders and their weights are public.
 
     Args:
         epsilon: of one average, for each sender, > 0.
@@ -194,7 +194,7 @@ class DistributedSum(Averaging):
         return self.dropouts > 0
 
     def enough(self, senders: Bools) -> Ints:
-        """The number of senders whose shares of the noise suffice, int64[B]: n - dropouts, at least 1."""
+        """The number of senders with enough shares of the noise, int64[B]: n - dropouts, at least 1."""
         return np.maximum(senders.sum(1) - self.dropouts, 1)
 
     def holds(self, senders: Bools, honest: Bools) -> Bools:
@@ -243,7 +243,7 @@ class DistributedSum(Averaging):
         return np.asarray(rng.negative_binomial(r, stops) - rng.negative_binomial(r, stops))
 
     def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
-        """Averages of a single message each, whose numbers each have the given sensitivity; float64 of the shape of
+        """Averages of a single message each, with numbers of the given sensitivity; float64 of the shape of
         x."""
         x = checks.reals("x", x)
         stated = checks.aligned("sensitivity", 1.0 if sensitivity is None else sensitivity, x)
@@ -265,7 +265,7 @@ class DistributedSum(Averaging):
         return np.broadcast_to(one * shares * stated**2 / num_messages**2, x.shape).copy()
 
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """Of one average, for each sender: that of discrete Laplace noise."""
+        """Of one average, for each sender: the cost of discrete Laplace noise."""
         checks.sensitivities(sensitivity)
         return LaplaceLoss(self.epsilon, self.epsilon**2 / 2, 1, STEPS)
 

@@ -97,7 +97,7 @@ def best_of(board: Board, part: int) -> Best | None:
 
 def row_of(boards: Sequence[Board], board: Board) -> Row:
     """The row of a task without privacy; at a budget your agent is drawn if no other was played."""
-    kinds = [best for part in range(len(PARTS)) if (best := best_of(board, part)) is not None]
+    kinds = [one for part in range(len(PARTS)) if (one := best_of(board, part)) is not None]
     found = {
         budget: best_of(one, -1) or best_of(one, len(PARTS) - 1) for budget, one in at_budgets(boards, board).items()
     }

@@ -336,13 +336,16 @@ def text_of(found: Estimate) -> str:
 
 
 def leads(board: Board, one: Group, other: Group) -> Floats:
-    """How far `one` is ahead in score at each of its seeds: of the run with the same seed, or, where the other has not
-    played it, of the other's mean."""
+    """How far `one` is ahead in score at each of its seeds, in the runs of that seed that both have played; where the
+    other has not played the seed, ahead of the other's mean."""
     assert board.scale is not None
-    known = dict(zip(other.seeds.tolist(), board.scale.score(other.metrics[board.task.metric]).tolist(), strict=True))
-    usual = float(np.mean(list(known.values())))
-    mine = board.scale.score(one.metrics[board.task.metric])
-    return mine - np.array([known.get(seed, usual) for seed in one.seeds.tolist()])
+    mine, theirs = (board.scale.score(group.metrics[board.task.metric]) for group in (one, other))
+    usual, (a, b) = float(theirs.mean()), (single_runs(board, group) for group in (one, other))
+    both = min(a.shape[1], b.shape[1])
+    paired = (a[:, :both].mean(1), b[:, :both].mean(1)) if both else (mine, theirs)
+    known = dict(zip(other.seeds.tolist(), paired[1].tolist(), strict=True))
+    pairs = zip(one.seeds.tolist(), mine.tolist(), paired[0].tolist(), strict=True)
+    return np.array([value - known[seed] if seed in known else every - usual for seed, every, value in pairs])
 
 
 def lead(board: Board, one: Group) -> Estimate | None:
@@ -389,7 +392,8 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     note = (
         "Best first, by the mean of all seeds; neighbours in rank may have overlapping intervals. Half width: of the "
         f"interval of the score; {WANTED_WIDTH:g} is wanted. Runs: seeds, or trainings, times runs of each. A run "
-        f"fails if its score is below {FAILS:g}: it loses more than full information could gain. Score without "
+        f"fails if its score is below {FAILS:g}: it loses more than full information could gain; where "
+        "fewer than five have failed, intervals hold less often than they say (docs/intervals.md). Score without "
         "messages: if the agent receives another run's messages, about another instance, instead of its own; the "
         "difference is what its messages are worth to it. Messages and runs that fail are of the task's own runs (–: "
         "not counted). Epsilon spent is the accountant's total of the agent that spent most. Lead: the score minus "
@@ -432,13 +436,15 @@ def single_runs(board: Board, group: Group) -> Floats:
 
 
 def failed(board: Board, group: Group) -> tuple[str, str]:
-    """The share of single runs whose score is below `FAILS`, and the mean score of the others, with its interval."""
+    """The share and the number of single runs whose score is below `FAILS`, and the mean score of the others."""
     scores = single_runs(board, group)
     if not scores.size:
         return NONE, NONE
     bad = scores < FAILS
     rest = np.array([row[~wrong].mean() for row, wrong in zip(scores, bad, strict=True) if not wrong.all()])
-    return f"{bad.mean():.2%}", score_text(statistics.mean(rest)) if len(rest) == len(scores) else NONE
+    return f"{bad.mean():.2%} ({number(int(bad.sum()))})", score_text(statistics.mean(rest)) if len(rest) == len(
+        scores
+    ) else NONE
 
 
 def width_text(score: Estimate | None) -> str:

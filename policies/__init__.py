@@ -53,7 +53,7 @@ from taciturn.policies.designed.federated_bandit import DividedPlan, PublicPlan
 from taciturn.policies.designed.level_choice import ConstantLevel, LevelPlan
 from taciturn.policies.designed.listener import Listener, OneAnswerOracle
 from taciturn.policies.designed.recommender import BlockListener, CentralisedLogistic, LogisticBandit
-from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds
+from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds, StagedCount
 from taciturn.policies.designed.social import CentralisedHoldTheBest, HoldTheBest
 from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
@@ -85,6 +85,7 @@ __all__ = [
     "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle",
     "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy",
     "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent",
-    "SocialQ", "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality", "ThompsonSampling",
+    "SocialQ", "StagedCount", "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality",
+    "ThompsonSampling",
     "TrainedAgent", "Truthful", "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

@@ -10,8 +10,8 @@ import taciturn
 from taciturn.envs import federated_training_v0, round_stopping_v0
 from taciturn.envs.federated_training.datasets import load_digits
 from taciturn.envs.round_stopping.model import Model
-from taciturn.envs.round_stopping.world import Params
-from taciturn.policies import BestDeadline, Deadline, FewRounds, FixedCount, OptimalStopping
+from taciturn.envs.round_stopping.world import WAIT, Params
+from taciturn.policies import BestDeadline, Deadline, FewRounds, FixedCount, OptimalStopping, StagedCount
 from taciturn.policies.designed.round_stopping import deadline_rates
 
 SEED = 7_302
@@ -119,3 +119,23 @@ def test_fewer_parts_than_clients_are_refused() -> None:
         federated_training_v0.population(1, num_clients=10, parts=9)
     with pytest.raises(ValueError, match="parts must be"):
         federated_training_v0.population(1, num_clients=10, parts=5000)
+
+
+def test_rounds_grow_from_part_to_part_of_the_run() -> None:
+    """By hand: at each time left the updates that are waited for."""
+    world = taciturn.envs.round_stopping_v0.population(1, num_clients=5, horizon=8.0)
+    world.reset(seed=0)
+    rule = StagedCount([1, 2, 5, 3])
+    rule.reset(world.view(rule), np.random.default_rng(0), "server")
+    layout = world.roles["server"].layout
+    for left, wanted in ((8.0, 1), (6.1, 1), (6.0, 2), (3.9, 5), (2.0, 3), (0.0, 3)):
+        waits = []
+        for received in range(6):
+            fields = {name: np.zeros((1, 1)) for name in layout.slices}
+            obs = layout.pack(**fields | {"received": np.full((1, 1), received), "time_left": np.full((1, 1), left)})
+            waits.append(bool(rule.act(obs)[0, 0] == WAIT))
+        assert waits == [received < wanted for received in range(6)], left
+    with pytest.raises(ValueError, match="stages must have an entry"):
+        StagedCount([])
+    with pytest.raises(ValueError, match=r"stages\[1\] must be"):
+        StagedCount([1, 0])

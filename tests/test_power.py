@@ -44,6 +44,18 @@ def test_every_function_that_gives_a_verdict_has_its_questions() -> None:
     assert asking == {"compared", "plain_ppo"}, "`learning` prints what `compared` answers"
 
 
+def test_every_function_that_asks_whether_a_gain_is_shown_is_known() -> None:
+    """They ask it of the best agents' scores, whose half widths are in the design."""
+    asking = set[str]()
+    for file in (ROOT / "bench").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                compares = [one for one in ast.walk(node) if isinstance(one, ast.Compare)]
+                lows = [one for one in compares if isinstance(one.left, ast.Attribute) and one.left.attr == "low"]
+                asking |= {node.name} if any(ast.unparse(one).endswith("low > 0") for one in lows) else set()
+    assert asking == {"best", "pays", "fronts", "best_of"}
+
+
 def test_ten_trainings_and_dozens_of_comparisons_are_found_to_answer_nothing() -> None:
     """The design of 2026-11-25: the best of each kind chosen by one half of ten trainings, Holm over 40."""
     planted = Question("planted", "learning", 5, 40)

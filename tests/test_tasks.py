@@ -537,6 +537,21 @@ def test_a_training_whose_seed_the_other_has_not_played_is_compared_with_the_oth
     assert scores.lead(board, rival) is None, "nobody leads over itself"
 
 
+def test_leads_are_of_the_runs_that_both_have_played() -> None:
+    """The learner has a run more, in which it does badly."""
+
+    def with_runs(one: Group, runs: list[float]) -> Group:
+        curves = {"runs": [(np.arange(len(runs)), np.array(runs))] * one.seeds.size}
+        return Group(one.config, one.seeds, one.metrics, curves, one.wall_seconds)
+
+    learner, rival = (
+        with_runs(trainings(*[0.4] * 10), [0.2, 0.2, 0.8]),
+        with_runs(group(PAPER, "PPCL", [0.3] * 2), [0.3, 0.3]),
+    )
+    (board,) = boards(Results([*TEN, rival, learner]))
+    assert scores.leads(board, learner, rival) == pytest.approx([0.25] * 2 + [-0.25] * 8)
+
+
 def test_the_interval_of_trainings_allows_for_failures_that_none_of_them_shows() -> None:
     """Random play has a regret of .7. Ten trainings near .2: up to 31% may fail, so the mean may be .2 + .31 * .5; one
     that failed counts as random play."""

@@ -1,6 +1,7 @@
-"""Stopping rules for the round-stopping worlds: the best deadline, and a few large rounds."""
+"""Stopping rules for the round-stopping worlds: the best deadline, a few large rounds, and rounds that grow."""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from taciturn.envs.core import Array, ChannelConfig, PublicView, choice, integer, number
 from taciturn.envs.round_stopping.model import Model, binomial_rows
+from taciturn.envs.round_stopping.world import STOP, WAIT
 from taciturn.policies.families.round_stopping import StoppingRule
 from taciturn.privacy.budget import Budget
 from taciturn.privacy.mechanisms import CentralSum, Gaussian
@@ -134,3 +136,33 @@ class FewRounds(StoppingRule):
     def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:
         begun = self._started.reshape(-1, *[1] * (received.ndim - 1))
         return (received < self.k) | (begun > self.rounds)
+
+
+class StagedCount(StoppingRule):
+    """Wait for more updates as the run goes on: for `stages[i]` of them in its part i of equal length.
+
+    Early rounds gain by being many; later ones, near a good model, by the smaller variance of an average of more
+    updates.
+
+    Args:
+        stages: updates in a round of each part of the run (all, if there are fewer clients).
+    """
+
+    def __init__(self, stages: Sequence[int] = (1, 1, 1, 2, 2, 4)) -> None:
+        self.stages = tuple(integer(f"stages[{i}]", k, at_least=1) for i, k in enumerate(stages))
+        if not self.stages:
+            raise ValueError("stages must have an entry at least, not ()")
+
+    def begin(self, view: PublicView) -> None:
+        super().begin(view)
+        self._horizon = float(np.float32(view.params.horizon))
+
+    def act(self, obs: Array, mask: Array | None = None) -> Array:
+        done = 1 - self._layout.unpack(obs)["time_left"].astype(np.float64) / self._horizon
+        part = np.clip(np.floor(done * len(self.stages)), 0, len(self.stages) - 1).astype(np.int64)
+        received, _, _ = self.seen(obs)
+        return np.where(received < np.array(self.stages)[part], WAIT, STOP)
+
+    def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:
+        """As in the first part of the run."""
+        return received < self.stages[0]

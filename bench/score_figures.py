@@ -103,8 +103,8 @@ def row_of(boards: Sequence[Board], board: Board) -> Row:
         budget: best_of(one, -1) or best_of(one, len(PARTS) - 1) for budget, one in at_budgets(boards, board).items()
     }
     number, what = size_of(board.task)
-    best = {budget: one for budget, one in found.items() if one is not None}
-    return Row(world_title(board.task.env), f"{number} {what}", kinds, best)
+    best_at = {budget: one for budget, one in found.items() if one is not None}
+    return Row(world_title(board.task.env), f"{number} {what}", kinds, best_at)
 
 
 def score_text(score: float) -> str:

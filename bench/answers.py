@@ -143,9 +143,9 @@ def front(board: Board) -> list[tuple[float, float, str]]:
         if (score := board.score(one)) is not None and (count := messages_of(board, one)) is not None
     ]
     result = list[tuple[float, float, str]]()
-    for count, score, name in sorted(known, key=lambda one: (one[0], -one[1])):
-        if score >= 0 and all(score > one[1] for one in result):
-            result.append((count, score, name))
+    for one in sorted(known, key=lambda one: (one[0], -one[1])):
+        if one[1] >= 0 and all(one[1] > other[1] for other in result):
+            result.append(one)
     return result
 
 

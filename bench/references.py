@@ -187,6 +187,11 @@ def _stored() -> dict[str, Scale]:
     }
 
 
+def forget() -> None:
+    """Read the file again when it is next needed."""
+    _stored.cache_clear()
+
+
 def scale_of(task: Task) -> Scale | None:
     """The scale of a task, the same at all totals; None if it has none."""
     return _stored().get(task.plain)

@@ -9,6 +9,7 @@ from taciturn.bench.figures import INK, STYLE
 from taciturn.bench.scores import Board, standing
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.study import Plot
+from taciturn.bench.tables import listed
 from taciturn.bench.tasks import (
     AS_TRAINED,
     BUDGETS,
@@ -97,13 +98,13 @@ def best_of(board: Board, part: int) -> Best | None:
 
 def row_of(boards: Sequence[Board], board: Board) -> Row:
     """The row of a task without privacy; at a budget your agent is drawn if no other was played."""
-    kinds = [best for part in range(len(PARTS)) if (best := best_of(board, part)) is not None]
+    kinds = [one for part in range(len(PARTS)) if (one := best_of(board, part)) is not None]
     found = {
         budget: best_of(one, -1) or best_of(one, len(PARTS) - 1) for budget, one in at_budgets(boards, board).items()
     }
     number, what = size_of(board.task)
-    best = {budget: one for budget, one in found.items() if one is not None}
-    return Row(world_title(board.task.env), f"{number} {what}", kinds, best)
+    best_at = {budget: one for budget, one in found.items() if one is not None}
+    return Row(world_title(board.task.env), f"{number} {what}", kinds, best_at)
 
 
 def score_text(score: float) -> str:
@@ -126,6 +127,8 @@ def overview(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: 
             f"and 3 (ticks) and {SMALLEST:g} (last marker) for each agent and its whole run. "
             f"{covered(board.task.env for board in known)} "
         )
+    controls = [world_title(board.task.env) for board in known if board.task.control]
+    caption += f"Controls, which rank no agent: {listed(controls)}. " * bool(controls)
     caption += f"{seeds}." if seeds else "Agents are chosen on half of the seeds and evaluated on the other half."
     wide, narrow = (Canvas(rows, narrow=narrow, named=not seeds).draw() for narrow in (False, True))
     return Plot(f"{name}_scores", wide, caption, narrow)

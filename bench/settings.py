@@ -23,7 +23,7 @@ def settings_in(file: Path) -> dict[str, dict[str, Any]]:
     except ImportError as error:
         raise missing_extra("settings of learners need pyyaml", "rl") from error
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+        found = yaml.safe_load(file.read_bytes())  # in UTF-8 or UTF-16
     except (yaml.YAMLError, OSError) as error:
         raise ValueError(f"{file} must be a YAML file of settings: {' '.join(str(error).split())}") from error
     for name, entry in _mapping(file, "the file", found).items():

@@ -93,6 +93,8 @@ SECTIONS = {
     "wrappers": ("Wrappers", "wrappers", "taciturn.wrappers", "**/*.py"),
     "bench": ("Benchmark", "bench", "taciturn.bench", "**/*.py"),
     "papers": ("Papers", "papers/src/taciturn_papers", "taciturn_papers", "**/*.py"),
+    "channels": ("Channels", "src/taciturn/channels", "taciturn.channels", "*.py"),
+    "compiling": ("Compilation", "src/taciturn/compiling", "taciturn.compiling", "*.py"),
     "core": ("Internals", "envs/core", "taciturn.envs.core", "**/*.py"),
     "testing": ("Testing", "src/taciturn/testing", "taciturn.testing", "*.py"),
     "taciturn": ("Top level", "src/taciturn", "taciturn", "*.py"),

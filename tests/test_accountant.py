@@ -748,6 +748,12 @@ def test_at_delta_zero_only_pure_messages_are_finite() -> None:
     assert set(totals([(bitwise(0.5), 3), (gaussian(0.01), 1)], 0.0).values()) == {math.inf}
 
 
+@pytest.mark.parametrize("loss", [bitwise(0.1), laplace(1e-4), kary(0.1, 5)])
+def test_a_distribution_of_more_messages_than_memory_holds_is_not_made(loss: PrivacyLoss) -> None:
+    found = totals([(loss, 2**62), (gaussian(0.01), 3)])
+    assert found["pld"] == found["rdp"] < math.inf
+
+
 def test_without_dp_accounting_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     accountant = sent([(bitwise(0.5), 100)])
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)

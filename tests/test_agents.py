@@ -19,7 +19,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from tensordict.nn import TensorDictModule, TensorDictSequential
 
 import taciturn
-from taciturn.agents import bring, bring_all
+from taciturn.agents import bring, bring_all, saved_at
 from taciturn.envs import elicitation_v0, federated_bandit_v0, gossip_bandit_v0, round_stopping_v0
 from taciturn.envs.core import Array, Population
 from taciturn.policies import PPCL, FixedCount, OptimalStopping, Policy
@@ -105,6 +105,20 @@ def test_what_does_not_act_is_refused_before_the_run(agent: Any, message: str) -
     with pytest.raises((ValueError, UnknownName), match=message):
         taciturn.simulate(env, agent, seed=0)
     assert env.state is state
+
+
+def test_saved_agents_are_found_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "model.zip").touch()
+    assert saved_at("~/agent") == tmp_path / "agent"
+    assert saved_at("sb3:~/model.zip") == tmp_path / "model.zip"
+    for name in ("~/model.zip", Path("~/model.zip"), tmp_path / "model.zip"):
+        with pytest.raises(ValueError, match=f"policy must say what .* is: sb3:{tmp_path}/model.zip"):
+            bring(name)
+    for name in ("~nobody_of_this_name/agent", Path("~nobody_of_this_name/agent"), "sb3:~nobody_of_this_name/m.zip"):
+        with pytest.raises(ValueError, match="nobody_of_this_name"):
+            bring(name)
 
 
 def test_actions_of_the_wrong_shape_are_refused() -> None:

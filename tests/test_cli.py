@@ -217,6 +217,8 @@ def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytes
     monkeypatch.setattr("taciturn.cli.run.BLOCK", 2)
     blocks = json.loads(run(*words.split(), "--json")[1])["metrics"]["regret"]["values"]
     assert len(blocks) == len(set(blocks)) == 4
+    other = json.loads(run(*words.split(), "--seed", "2", "--json")[1])["metrics"]["regret"]["values"]
+    assert not set(blocks) & set(other)
 
 
 def test_a_broken_claim_fails_the_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -731,6 +733,21 @@ def test_audit_of_a_true_claim(run: Run, tmp_path: Path) -> None:
     assert "consistent" in run(*words)[1]
 
 
+@pytest.mark.parametrize("plot", [["--plot=~/audit.png"], ["--plot", "~/audit.png"]])
+def test_figures_are_drawn_at_home_and_in_notebooks(
+    run: Run, plot: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shells leave --plot=~/... as it is, and a notebook names a backend that may not be installed."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MPLBACKEND", "module://no_such_backend")
+    code, _, err = run("audit", "BitwiseRandomizedResponse:1", "--trials", "1000", *plot)
+    assert (code, err) == (0, "")
+    assert os.environ["MPLBACKEND"] == "agg"  # which matplotlib reads as it is imported, in workers too
+    assert [file.name for file in tmp_path.iterdir()] == ["home"]
+    assert (tmp_path / "home/audit.png").exists()
+
+
 def test_audit_of_an_environment(run: Run) -> None:
     world = ("--env", "FederatedTraining", "--set", "clip_norm=1", "--set", "num_clients=2", "--set", "horizon=2")
     words = ("audit", "Laplace:100", *world, "--policy", "FixedCount", "--set", "policy.k=2", "--trials", "200")
@@ -931,6 +948,14 @@ def test_a_training_takes_the_steps_that_were_asked_for(run: Run) -> None:
     )
     with zipfile.ZipFile("short/checkpoints/300.zip") as kept:
         assert json.loads(kept.read("data"))["num_timesteps"] == 304  # 19 steps of each of 16 replicas
+
+
+def test_a_training_says_that_it_took_more_steps(run: Run) -> None:
+    small = [part for one in ("num_envs=2", "turns=4", "epochs=1") for part in ("--set", f"policy.{one}")]
+    told = run("train", "round_stopping", "--steps", "3", "--out", "short", "--set", "horizon=5", *small)[1]
+    taken = int(Path("short/evaluations.csv").read_text(encoding="utf-8").splitlines()[-1].split(",")[0])
+    assert taken > 3
+    assert f"\nppo: {taken} of 3 decisions" in told
 
 
 def test_a_module_may_be_named_like_a_policy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ OTHERS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "OneAnswerOracle delta": (1e-2, {"trust_model": "shuffle"}, {}),
     "BestDeadline most": (1, {}, {"broadcast_time": 1.0, "horizon": 20.0}),
     "OptimalStopping thresholds": ([1, 1], {}, {}),
+    "StagedCount stages": ([3], {}, {}),
     "InformedPlatform individuals": ({"Truthful": 1.0}, {}, {}),
     "ConstantLevel epsilon": (3.0, {}, {}),
     "LevelPlan plan": ([(2.0, 0.3)], {}, {}),

@@ -77,6 +77,8 @@ def test_the_complete_graph_is_one_however_it_is_told() -> None:
             [[0, i] for i in range(1, 11)],
         ),
         (nx.Graph([(np.int64(2), np.int64(1)), (np.int64(1), np.int64(0))]), [[0, 1], [1, 2]]),
+        (nx.Graph([(1.0, 0.0), (2.0, 0.0), (np.float64(10), 0.0)]), [[0, 1], [0, 2], [0, 3]]),
+        (nx.Graph([(0.5, 0.0), (2.0, 0.0)]), [[0, 1], [1, 2]]),
         (nx.Graph([(30, 7), (7, 12)]), [[0, 1], [0, 2]]),
         (nx.Graph([("z", "a"), ("a", "m")]), [[0, 1], [1, 2]]),
         (nx.Graph([((0, 1), (0, 0)), ((0, 0), "7")]), [[0, 1], [1, 2]]),
@@ -109,7 +111,10 @@ def test_families_are_connected_and_follow_their_seed(kind: str) -> None:
             None,
             "no weights but 1, since agents meet or do not, and edge ('0', '1') has",
         ),
-        (nx.MultiGraph([(0, 1, {"weight": 0})]), None, "edge (0, 1) has weight 0"),
+        *(
+            (nx.MultiGraph([(0, 1, {"weight": weight})]), None, f"edge (0, 1) has weight {weight!r}")
+            for weight in (0, None, "1", np.array([1, 1]))
+        ),
         ([(0, 5)], 3, "must join nodes 0 to 2, but it has the edge (0, 5)"),
         ([(0, -1)], 3, "must join nodes 0 to 2"),
         (np.ones((2, 3)), None, "not an array of float64[2, 3]"),

@@ -3,6 +3,7 @@ masks."""
 
 import inspect
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -241,6 +242,12 @@ def test_masks_are_claimed_where_actions_are_finite() -> None:
     assert met == {gymnasium.spaces.Box, gymnasium.spaces.Discrete, gymnasium.spaces.MultiDiscrete}
 
 
+def test_masks_can_be_asked_for_from_another_process() -> None:
+    env: Any = CASES["corridor"].single_env()
+    env.reset(seed=0)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(env.action_masks))(), env.action_masks())
+
+
 def test_a_masked_action_does_nothing() -> None:
     population = CASES["corridor"].population(num_envs=50)
     population.reset(seed=0)
@@ -278,6 +285,21 @@ def test_views_refuse_what_they_cannot_show() -> None:
     for view in (SingleEnv, ParallelView, AECView):
         with pytest.raises(ValueError, match="needs a population of one replica, but num_envs is 2"):
             view(CASES["corridor"].population(num_envs=2))
+
+
+def test_an_agent_that_a_caller_took_from_the_list_is_still_asked_for() -> None:
+    env = CASES["consensus"].parallel_env()
+    env.reset(seed=0)
+    env.agents.remove("agent_1")
+    with pytest.raises(ValueError, match="an action for every live agent, but 'agent_1' is missing"):
+        env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+
+
+@pytest.mark.parametrize("make", ["single_env", "vector_env", "parallel_env", "env"])
+def test_a_seed_may_be_of_numpys_integers(make: str) -> None:
+    env: Any = getattr(CASES["corridor"], make)()
+    told = [env.reset(seed=seed) or env.last()[::4] for seed in (3, np.int64(3), np.uint8(3))]
+    assert repr(told[0]) == repr(told[1]) == repr(told[2])
 
 
 def test_a_wrong_shape_is_told_as_it_was_given() -> None:

@@ -170,6 +170,11 @@ GOOD = "user,item,rating,timestamp\na,x,5,1\na,y,1,2\nb,x,4,3\nb,y,2,4\nb,x,5,5\
         (GOOD + "c,x,4_9,6\n", ["line 7", "rating", "'4_9'"]),
         (GOOD + "c,x,٤,6\n", ["line 7", "rating", "'٤'"]),
         (GOOD + "c,x,4,1_0\n", ["line 7", "timestamp", "'1_0'"]),
+        (GOOD + "c,x,4,2020-01-01\n", ["line 7", "timestamp", "a number as in the first row", "'2020-01-01'"]),
+        (GOOD.replace("5,1\n", "5,2020-01-01\n"), ["line 3", "timestamp", "a date", "as in the first row", "'2'"]),
+        (GOOD.replace("5,1\n", "5,1/2/2020\n"), ["line 2", "timestamp", "a number or a date", "'1/2/2020'"]),
+        ('{"user": "a", "item": "x", "rating": 5}\n', ["line 1", 'a table in text or Parquet, not \'{"user": "a"']),
+        ("<!DOCTYPE html>\n<html>\n", ["line 1", "a table in text or Parquet, not '<!DOCTYPE html>'"]),
         *((GOOD + f"{name},x,4,6\n", ["line 7", "user must be given"]) for name in ("", " ", "NA", "nan", "NULL")),
         (GOOD + "c,None,4,6\n", ["line 7", "item must be given", "'None'"]),
         ("a,x,5\n", ["line 1", "'timestamp'"]),
@@ -251,6 +256,7 @@ def test_pipes_are_read(form: str, tmp_path: Path) -> None:
         (lzma.compress(GOOD.encode())[:-20], "line"),
         (zipped({"a": GOOD, "b": GOOD}), "line 1: an archive must have one file, and there are ['a', 'b']: unpack it"),
         (zipped({"a": GOOD})[:-30], "line 1"),
+        (zipped({"[Content_Types].xml": "", "xl/a.xml": ""}), "line 1: there must be a table in text or Parquet, and"),
         (parquet(GOOD)[:-30], "row"),
         (parquet(GOOD + "c,x,,6\n"), "row 6: rating must be"),
         (GOOD.encode("utf-16") + b"\x00", "line 7: text must be UTF-8 or UTF-16"),
@@ -289,7 +295,7 @@ def test_headers_are_known_or_chosen(header: str, columns: dict[str, str], tmp_p
         ("7", "7.0", True), ("7", "07", True), ("7", " 7 ", True), ("0", "-0.00", True), ("1.50", "1.5", True),
         ("12345678901234567890123456789012", "12345678901234567890123456789013", False), ("7", "-7", False),
         ("7", "70", False), ("7", "7.01", False), ("a7", "a7.0", False), ("1e3", "1000", False), ("٧", "7", False),
-        ("A", "a", False),
+        ("A", "a", False), ("\u00e9a", "e\u0301a", True), ("ea", "e\u0301a", False),
     ],
 )  # fmt: skip
 def test_equal_numbers_are_one_id(one: str, other: str, alike: bool, tmp_path: Path) -> None:
@@ -901,6 +907,17 @@ def test_item_features_are_read(tmp_path: Path) -> None:
     (tmp_path / "items.csv").write_text("item_id,price\nb,3\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"items\.csv: there must be a row for every action of the log, .* 'a'"):
         read_bandit(tmp_path / "log.csv", items=tmp_path / "items.csv")
+    (tmp_path / "items.csv").write_text("item_id,kind\nb,new\na, \n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"items\.csv, line 3: kind must be given, not ' '"):
+        read_bandit(tmp_path / "log.csv", items=tmp_path / "items.csv")
+
+
+def test_spaces_around_a_text_make_no_other_context(tmp_path: Path) -> None:
+    found = []
+    for text in (LOG, LOG.replace(",u\n", ", u \n", 1)):
+        (tmp_path / "log.csv").write_text(text, encoding="utf-8")
+        found.append(read_bandit(tmp_path / "log.csv", context=["user_feature_0"]).catalogue.contexts)
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 @pytest.mark.parametrize(
@@ -921,7 +938,7 @@ def test_item_features_are_read(tmp_path: Path) -> None:
         (LOG + "4,a,1,0,0.5,4_9,u\n", ["line 5", "context_0", "'4_9'"]),
         (LOG + "4,a,1,1_0,0.5,4,u\n", ["line 5", "click", "'1_0'"]),
         (LOG.replace("position", "reward"), ["line 1", "must be the click", "'reward' and 'click'", "--column click="]),
-        (LOG + "4,a,1,0,0.5,0.5,\n", ["line 5", "user_feature_0", "given"]),
+        *((LOG + f"4,a,1,0,0.5,0.5,{text}\n", ["line 5", "user_feature_0", "given"]) for text in ("", " ")),
         (LOG + "4,a,1,0,0.5\n", ["line 5", "7 cells", "are 5"]),
         (LOG + "2,a,1,0,0.5,0.5,u\n", ["line 5", "timestamp", "'2'", "the row before"]),
         (LOG.replace("click", "clock"), ["line 1", "'click'"]),

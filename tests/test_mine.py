@@ -39,7 +39,7 @@ def test_a_rank_counts_those_that_are_better(rate: float, rank: int) -> None:
     own = submission(list(range(10)), rate).results
     table, *_ = mine.tables(mine.beside_stored(own, STORED.parent), "Mine")
     ((task, _, place, *_, best),) = table.rows
-    assert task == "RoundStopping-v0/standard"
+    assert task == "RoundStopping-v0/standard (control)"
     assert place.split("\N{NO-BREAK SPACE}") == [str(rank), "of", str(len(board.ranked()) + 1)]
     assert best == "1.00 OptimalStopping"
 

@@ -60,6 +60,7 @@ def test_train_takes_a_users_own_settings(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("PPO: [", " must be a YAML file of settings: while parsing"),
+        ("# \xe9\n", " must be a YAML file of settings: unacceptable character"),
         ("- PPO", r": the file must be a mapping with names as keys, not \['PPO'\]"),
         ("PPO: 3", ": PPO must be a mapping with names as keys, not 3"),
         ("PPO: {setings: {}}", ": PPO.setings must be called found or settings"),
@@ -75,7 +76,7 @@ def test_train_takes_a_users_own_settings(tmp_path: Path) -> None:
 )
 def test_a_mistaken_file_is_named_with_its_key(text: str, said: str, tmp_path: Path) -> None:
     file, out = tmp_path / "mine.yml", tmp_path / "agent"
-    file.write_text(text)
+    file.write_text(text, encoding="latin-1")
     algorithm = "NeuralBandit" if text.startswith("Neural") else "PPO"
     with pytest.raises(ValueError, match=r"mine\.yml" + said) as error:
         train("round_stopping", out=out, **SHORT | {"algorithm": algorithm}, file=file)
@@ -86,7 +87,8 @@ def test_a_mistaken_file_is_named_with_its_key(text: str, said: str, tmp_path: P
 
 
 def test_the_command_line_takes_a_file(tmp_path: Path, command: Any) -> None:
-    (tmp_path / "mine.yml").write_text("PPO: {settings: {gamma: 9e-1}}")
+    # PowerShell writes UTF-16.
+    (tmp_path / "mine.yml").write_text("PPO: {settings: {gamma: 9e-1}}", encoding="utf-16")
     words = [
         "--algorithm",
         "PPO",

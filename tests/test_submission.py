@@ -15,6 +15,7 @@ from rich.console import Console
 from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.report import print_table
 from taciturn.bench.results import RUNS, Group, Results
+from taciturn.bench.scores import FREE, LEAD, leaderboard
 from taciturn.bench.study import Table
 from taciturn.bench.submission import ORIGIN, Submission, merged, packed, unpacked
 
@@ -73,7 +74,10 @@ def test_the_command_line_ranks_files_together(tmp_path: Path, command: Any, mon
     assert code == 0
     assert "RoundStopping-v0/standard" in out
     assert re.search(r"1 Mine yours with memory \d+\.\d\d", out)
-    assert re.search(r"Mine yours .* 5\.\d\d \[", out), "its lead over the paper's best"
+    rows = leaderboard(merged([mine, unpacked(STORED)]), FREE)
+    (own_row,) = [row for row in rows.rows if row[2] == "Mine"]
+    lead = float(own_row[rows.columns.index(LEAD)].partition(" ")[0])
+    assert lead == pytest.approx(float(own_row[5].partition(" ")[0]) - 1, abs=0.1), "OptimalStopping has 1"
     code, rows, _ = command("leaderboard", str(STORED), str(tmp_path / "mine.json"), "--json")
     (own,) = [row for row in json.loads(rows) if row["policy"] == "Mine"]
     assert (own["task"], own["kind"], own["seeds"]) == ("taciturn/RoundStopping-v0/standard", "yours", list(range(10)))

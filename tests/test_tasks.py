@@ -541,7 +541,7 @@ def test_leads_are_of_the_runs_that_both_have_played() -> None:
     """The learner has a run more, in which it does badly."""
 
     def with_runs(one: Group, runs: list[float]) -> Group:
-        curves = {"runs": [(np.arange(len(runs)), np.array(runs))] * one.seeds.size}
+        curves = {"runs": [(np.arange(len(runs), dtype=np.float64), np.array(runs))] * one.seeds.size}
         return Group(one.config, one.seeds, one.metrics, curves, one.wall_seconds)
 
     learner, rival = (

@@ -273,6 +273,9 @@ def main(arguments: list[str]) -> None:
             print("kept:", ", ".join(keep(Path(folder))))
     except ValueError as error:
         sys.exit(str(error))
+    # Scores on the other pages are on the scales of these references.
+    (ROOT / "bench" / references.FILE).write_text(references.summary(load("agents")[1]), encoding="utf-8")
+    references.forget()
     for page, text in pages().items():
         page.write_text(text, encoding="utf-8")
     (DOCS / "_static/trust.png").write_bytes(figures.render(plots_of("trust")[0].figure, "png"))

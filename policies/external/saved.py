@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from taciturn.envs.core import Array
+from taciturn.files import at_home
 from taciturn.policies.base import Learner, Policy
 from taciturn.policies.external import onnx_files
 from taciturn.policies.external.inert import Foreign, Statistics, made_policy, read_normalizer
@@ -270,7 +271,7 @@ def load_trained(folder: str | Path, *, trust: bool = False, **parameters: Any) 
 
 def existing(path: str | Path, what: str) -> Path:
     """The path; ValueError if it does not exist."""
-    found = Path(path).expanduser()
+    found = at_home(path)
     if not found.exists() and what.startswith("a model.zip"):  # Stable-Baselines3's own habit
         found = Path(f"{found}.zip")
     if not found.exists():

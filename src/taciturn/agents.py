@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from taciturn import current_folder
+from taciturn.files import at_home
 from taciturn.plugins import imported
 from taciturn.policies.base import Policy
 from taciturn.policies.external.networks import is_network, of_network
@@ -61,7 +62,9 @@ def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameter
 def _loaded_agent(agent: Any, parameters: dict[str, Any], trust: bool) -> Any:
     """The policy, before it is copied for each agent."""
     if isinstance(agent, Path) or (isinstance(agent, str) and is_folder(agent)):
-        return loaded("folder", load_trained, agent, parameters, trust)
+        if at_home(agent).is_file() and (wanted := as_file(str(agent))):
+            raise ValueError(f"policy must say what {shown(str(agent))} is: {wanted}")
+        return loaded("folder", load_trained, at_home(agent), parameters, trust)
     if isinstance(agent, str):
         return _named(agent, parameters, trust)
     if isinstance(agent, type):
@@ -100,7 +103,7 @@ def is_folder(name: str) -> bool:
     if name.casefold() in known or prefix in LOADERS or (colon and not {"/", "\\"} & {*name}):
         return False
     try:
-        return Path(name).is_dir()
+        return at_home(name).is_dir()
     except (OSError, ValueError):
         return False
 
@@ -109,13 +112,13 @@ def saved_at(name: str) -> Path | None:
     """The file or folder that a saved agent's name gives; None for any other name."""
     prefix, _, rest = name.partition(":")
     if prefix in LOADERS:
-        return None if prefix == "pretrained" else Path(rest).expanduser()
-    return Path(name) if is_folder(name) else None
+        return None if prefix == "pretrained" else at_home(rest)
+    return at_home(name) if is_folder(name) else None
 
 
 def as_file(name: str) -> str:
     """The form for a saved agent or a module that was given by its file name alone; empty if it is neither."""
-    file = Path(name).expanduser()
+    file = at_home(name)
     try:
         result = next(
             (one for one in (file, *(file.with_name(file.name + end) for end in FILES)) if one.is_file()), file

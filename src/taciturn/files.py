@@ -23,6 +23,11 @@ LOCK = ".lock"
 NO_LINKS, NO_WAITING, AS_BYTES = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
+def at_home(path: str | Path) -> Path:
+    """A path whose ~ is the user's home, if that is known."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path's own raises an error where it is not known
+
+
 def regular(file: Path, *, links: bool = True) -> BinaryIO:
     """A file, opened for reading; a pipe would be waited for, and a device has no end.
 

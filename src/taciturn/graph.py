@@ -50,11 +50,13 @@ class Graph:
             if value.is_directed():
                 raise ValueError(f"{name} must be undirected, but it is a {type(value).__name__}")
             for a, b, weight in value.edges(data="weight", default=1):
-                if weight != 1:
+                if not (isinstance(weight, int | float | np.number) and weight == 1):
                     told = f"edge {shown((a, b))} has weight {shown(weight)}"
                     raise ValueError(f"{name} must have no weights but 1, since agents meet or do not, and {told}")
-            whole = all(re.fullmatch(r"-?\d{1,18}", str(node), re.ASCII) for node in value.nodes)
-            ordered = sorted(value.nodes, key=lambda node: int(str(node))) if whole else value.nodes
+            # Tables of edges with another column of fractions have labels such as 1.0.
+            texts = {node: str(node).removesuffix(".0" * isinstance(node, float)) for node in value.nodes}
+            whole = all(re.fullmatch(r"-?\d{1,18}", text, re.ASCII) for text in texts.values())
+            ordered = sorted(texts, key=lambda node: int(texts[node])) if whole else value.nodes
             places = {node: i for i, node in enumerate(ordered)}
             graph = cls._of_edges([(places[a], places[b]) for a, b, *_ in value.edges], value.number_of_nodes(), name)
         else:

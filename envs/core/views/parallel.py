@@ -70,7 +70,7 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
             for role, chosen_of in self._picks:
                 taken[role] = chosen_of(actions)
         except KeyError:
-            missing = next(agent for agent in self.agents if agent not in actions)
+            missing = next(agent for agent in self.possible_agents if agent not in actions)
             raise ValueError(f"actions must hold an action for every live agent, but {missing!r} is missing") from None
         return taken
 

@@ -75,7 +75,7 @@ class SingleEnv(OneReplica, gymnasium.Env[Array, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
         seen, info = self.population.reset_one(seed, options)
         self._by_agent = self.population.info_keys_by_agent
-        super().reset(seed=seed)  # only now: a refused call must change nothing
+        super().reset(seed=None if seed is None else int(seed))  # only now: a refused call must change nothing
         self._renderer.update()
         return seen[self.role][0], self._full(info)
 
@@ -96,7 +96,10 @@ class SingleEnv(OneReplica, gymnasium.Env[Array, Any]):
         space = self.action_space
         if isinstance(space, gymnasium.spaces.Box):
             raise AttributeError(f"{self.population.name} has actions in a Box, for which there are no masks")
-        return lambda: effective_actions(self.population, self.role)[0]
+        return self._action_masks  # a method can be sent to another process
+
+    def _action_masks(self) -> Array:
+        return effective_actions(self.population, self.role)[0]
 
     def _full(self, info: Info) -> Info:
         """The info without its values by agent, which single-agent views do not show, and with the mask."""

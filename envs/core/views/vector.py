@@ -58,7 +58,7 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if where is not None and not array_of("reset_mask", where).any():
             raise ValueError("reset_mask must mark at least one replica")
         observation, info = self.population.reset(seed=seed, options=options, where=where)
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else int(seed))  # Gymnasium refuses NumPy's integers
         self._ended = self.population.done.copy()
         return observation[:, 0], self._full(info)
 

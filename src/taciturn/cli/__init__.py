@@ -9,6 +9,7 @@ import warnings
 from typing import NoReturn
 
 from taciturn import current_folder
+from taciturn.files import at_home
 from taciturn.starting import interruptible
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
@@ -17,10 +18,14 @@ LONGEST = 690
 NUMBER = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)[ =:](\d+(?:\.\d+)?(?:e\+?\d+)?)\b")
 """A parameter of a command line, and its number."""
 
+HOME = re.compile(r"\A(--[\w-]+=)?~(?=[/\\])")
+"""Of an argument such as --out=~/results, which shells leave as it is."""
+
 
 def main() -> None:
     """Entry point. Every error is one line on stderr and a non-zero exit code; `--debug` shows the traceback."""
-    arguments = sys.argv[1:]
+    arguments = sys.argv[1:] = [HOME.sub(_at_home, argument) for argument in sys.argv[1:]]
+    os.environ["MPLBACKEND"] = "agg"  # figures go to files, and a notebook's own backend may not be installed here
     warnings.formatwarning = lambda message, *_: f"taciturn: {message}\n"
     _open_streams()
     current_folder.searched = True
@@ -67,6 +72,10 @@ def main() -> None:
             _fail(_too_large(arguments, text), EXIT_FAILED)
         _fail(text if known else f"{type(error).__name__}: {text} (--debug shows where)", EXIT_FAILED)
     sys.exit(code or 0)
+
+
+def _at_home(found: re.Match[str]) -> str:
+    return f"{found[1] or ''}{at_home('~')}"
 
 
 def _open_streams() -> None:

@@ -124,9 +124,6 @@ def read_bandit(
                 wanted = "at least that of the row before (or ask for rows to be sorted by it)"
                 chunk.refuse(int(back[0]), "timestamp", wanted)
             before = time[-1]
-        for column in texts:
-            if "" in chunk.cells[column]:
-                chunk.refuse(chunk.cells[column].index(""), column, "given")
         parts.append(
             (
                 np.array([known.setdefault(name, len(known)) for name in chunk.ids("action")], np.int64),
@@ -186,8 +183,10 @@ def _raw_contexts(chunk: Chunk, columns: list[str], texts: dict[str, dict[str, i
         if name not in texts:
             found[:, i] = chunk.numbers(name)
             continue
-        levels = texts[name]
-        found[:, i] = [levels.setdefault(cell, len(levels)) for cell in chunk.cells[name]]
+        levels, given = texts[name], [cell.strip() for cell in chunk.cells[name]]
+        if "" in given:
+            chunk.refuse(given.index(""), name, "given")
+        found[:, i] = [levels.setdefault(cell, len(levels)) for cell in given]
         if len(levels) > MOST_LEVELS:
             raise ValueError(
                 f"{chunk.path}: column {name!r} must have at most {MOST_LEVELS} different texts to be a context, and "

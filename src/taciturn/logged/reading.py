@@ -10,6 +10,7 @@ import lzma
 import math
 import os
 import re
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,12 +45,14 @@ def nothing(share: float, what: str) -> None:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows: their lines in the file (`unit` is "row" where it has none), and each column's cells as text."""
+    """Some rows: their lines in the file (`unit` is "row" where it has none), each column's cells as text, and those of
+    the first row of the file."""
 
     path: str
     unit: str
     lines: Sequence[int]
     cells: dict[str, tuple[str, ...]]
+    first: dict[str, str]
 
     def numbers(
         self,
@@ -69,9 +72,14 @@ class Chunk:
         return found == 1
 
     def times(self, column: str) -> Floats:
-        """A column of numbers, or of dates and times by ISO 8601 (UTC if they do not say), in seconds."""
-        found = _numbers(self.cells[column], _time)
-        self._check(np.isfinite(found), column, "a number or a date and time (ISO 8601)")
+        """A column of numbers, or of dates and times by ISO 8601 (UTC if they do not say), in seconds; all as in the
+        first row, since numbers among dates could have any unit."""
+        if math.isnan(as_number(self.first[column])):
+            found, wanted = np.array([_time(cell) for cell in self.cells[column]]), "a date and time (ISO 8601)"
+            wanted = f"{wanted} as in the first row" if found[0] == found[0] else f"a number or {wanted}"
+        else:
+            found, wanted = _numbers(self.cells[column], as_number), "a number as in the first row"
+        self._check(np.isfinite(found), column, wanted)
         return found
 
     def ids(self, column: str) -> list[str]:
@@ -95,9 +103,9 @@ class Chunk:
 
 @lru_cache(10**6)
 def as_id(cell: str) -> str:
-    """A name without spaces around it; equal decimal numbers, such as 7, 7.0 and 07, are one name, and "" is a missing
-    one."""
-    cell = cell.strip()
+    """A name without spaces around it; equal decimal numbers, such as 7, 7.0 and 07, are one name, as are both ways to
+    write an accent in Unicode, and "" is a missing one."""
+    cell = unicodedata.normalize("NFC", cell.strip())
     if number := DECIMAL.fullmatch(cell):
         sign, whole, part = number.groups()
         return sign * (whole != "0" or bool(part)) + whole + f".{part}" * bool(part)
@@ -117,7 +125,7 @@ def _time(cell: str) -> float:
         found = datetime.fromisoformat(cell.strip())
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
     except ValueError:
-        return as_number(cell)
+        return math.nan
 
 
 def _numbers(cells: Sequence[str], function: Callable[[str], float]) -> Floats:
@@ -205,6 +213,7 @@ class Table:
             ValueError: a row has another number of cells than the first, or there is none.
         """
         where, wide, empty = [self.columns.index(name) for name in columns], len(self.columns), True
+        first: dict[str, str] = {}
         while rows := list(itertools.islice(self._rows, CHUNK)):
             lines, cells, empty = [line for line, _ in rows], [row for _, row in rows], False
             if set(map(len, cells)) != {wide}:
@@ -213,7 +222,8 @@ class Table:
                     f"{self.path}, line {line}: there must be {wide} cells as in the first line, and there are {found}"
                 )
             texts = {name: tuple([row[i] for row in cells]) for name, i in zip(columns, where, strict=True)}
-            yield Chunk(self.path, self._unit, lines, texts)
+            first = first or {name: column[0] for name, column in texts.items()}
+            yield Chunk(self.path, self._unit, lines, texts, first)
         if empty:
             raise ValueError(f"{self.path} is empty: below its header there must be a row for each event")
 
@@ -234,7 +244,11 @@ class Table:
             except DAMAGED as error:
                 if getattr(error, "errno", None) is not None:
                     raise  # the system's own
-                told = "text must be UTF-8 or UTF-16" if isinstance(error, UnicodeError) else shown(str(error))[1:-1]
+                told = (
+                    "text must be UTF-8 or UTF-16"
+                    if isinstance(error, UnicodeError)
+                    else " ".join(str(error).split())[:200]
+                )
                 raise ValueError(f"{self.path}, {self._unit} {line + 1}: {told}") from error
 
     def _parquet(self, raw: Any) -> Iterator[Sequence[str]]:
@@ -255,6 +269,8 @@ def _rows_of_text(stream: Any) -> Any:
     """A `csv.reader` of a text."""
     lines = _lines(stream)
     first = next(lines, "")
+    if first.lstrip()[:1] in ("{", "[", "<"):
+        raise csv.Error(f"there must be a table in text or Parquet, not {shown(first.strip(), 40)}")
     outside = re.sub('"[^"]*"?', "", first)
     delimiter = max(DELIMITERS, key=outside.count)
     lines = itertools.chain([first] * bool(first), lines)
@@ -286,6 +302,8 @@ def unpacked(raw: Any) -> Any:
     if start[:4] == b"PK\x03\x04":
         archive = zipfile.ZipFile(seekable(raw))
         inside = [name for name in archive.namelist() if name[-1] != "/" and not name.startswith("__MACOSX/")]
+        if "[Content_Types].xml" in inside:
+            raise zipfile.BadZipFile("there must be a table in text or Parquet, and this is a workbook: save it as CSV")
         if len(inside) != 1:
             raise zipfile.BadZipFile(f"an archive must have one file, and there are {shown(inside)}: unpack it")
         return archive.open(inside[0])

@@ -27,6 +27,7 @@ LARGEST = 300.0  # epsilon of a message, or mu^2 of all Gaussians, in a distribu
 GRID = 2**14  # steps per standard deviation of a privacy loss distribution, at most
 WIDEST = 2**17  # steps to the largest loss of a message that is not pure, at most
 TAIL = 1e-4  # share of delta spent on truncating tails
+MOST_COMPOSED = 10**9  # messages in a distribution
 FOURIER = 1e-14  # part of delta reserved for rounding errors of fast Fourier transforms, ten times the largest observed
 
 
@@ -163,8 +164,9 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
         delta: > 0.
 
     Returns:
-        Epsilon; inf if a loss is neither pure nor Gaussian (sampled or not), or if a loss is too large or delta too
-        small for a distribution on a grid.
+        Epsilon; inf if a loss is neither pure nor Gaussian (sampled or not), if a loss is too large or delta too small
+        for a distribution on a grid, or if more than `MOST_COMPOSED` messages are not Gaussian: they would take minutes
+        and all memory, and the grid is then so coarse that the total of Renyi divergences is lower.
 
     Raises:
         ImportError: dp-accounting is missing.
@@ -176,6 +178,8 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
         return float(gaussian_epsilon(math.sqrt(squared_mu), delta))
     messages = sum(count for _, count in pure)
     tail = delta * TAIL / messages
+    if messages > MOST_COMPOSED:
+        return math.inf
     if delta <= FOURIER or squared_mu > LARGEST or any(loss.farthest(tail) > LARGEST for loss, _ in pure):
         return math.inf
     pld, _ = _dp_accounting()

@@ -190,7 +190,9 @@ class KindsOfAgents(Study):
             muted = played(tasks[0], agent, one, some, cell.seed, configuration, silenced=True)
             deaf = muted.metrics[tasks[0].measure]
             means[f"{tasks[0].metric}/{SILENCED}"] = float(deaf.mean())
-            means[LISTENS] = float((deaf != scores[:some]).any())
+            if some < replicas:  # policies draw for all runs together, so fewer runs are other runs
+                scores_of_some = played(tasks[0], agent, one, some, cell.seed, configuration).metrics[tasks[0].measure]
+            means[LISTENS] = float((deaf != (scores if some == replicas else scores_of_some)).any())
         return Result(means, {RUNS: (np.arange(scores.size), scores)})
 
     def trains(self, config: Config) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.agents import bring
-from taciturn.bench.results import RUNS, TUNING_SEEDS, Cell, Config, Progress, Result
+from taciturn.bench.results import RUNS, Cell, Config, Progress, Result
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import Learner, Policy
 from taciturn.registry import make_world, policy_class
@@ -19,10 +19,8 @@ FRESH = 100
 HOW_LEARNERS_ARE_JUDGED = (
     "Learners are trained 10 times, each training in streams of its own, and each trained policy is evaluated in "
     f"{FRESH} fresh runs (quick: fewer of both, as the configurations say) in the streams of evaluation, which no "
-    "training, no choice between stages and no choice of settings has drawn from. Intervals are over trainings. The "
-    "settings of the learners were tuned on seeds "
-    f"{TUNING_SEEDS[0]} to {TUNING_SEEDS[-1]}, which no cell may have; `policies/learned/settings` says how. They "
-    "started from older settings, which had been chosen on runs of small seeds."
+    "training, no choice of a checkpoint and no choice of settings has drawn from. Intervals are over trainings. "
+    "`TrainedAgent` learns by the suite's own trainer, as `taciturn.policies.learned.trained` says."
 )
 
 

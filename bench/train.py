@@ -9,7 +9,6 @@ import json
 import math
 import pickle
 import re
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,16 @@ from taciturn.agents import bring
 from taciturn.bench import statistics
 from taciturn.bench.comparisons import playing
 from taciturn.bench.play import learns
+from taciturn.bench.settings import settings_in
 from taciturn.bench.store import MOST_BYTES, environment, has_shape, now, write_bytes, write_json
 from taciturn.bench.tasks import BENCHMARKS, STANDARD, TASKS, Task
+from taciturn.bench.tasks.benchmark import TRAINER
 from taciturn.bench.trained import arrays
 from taciturn.envs.core import Array, Population, integer
 from taciturn.policies import Learner
 from taciturn.policies.base import Policy
 from taciturn.policies.external.rows import Predictor
 from taciturn.policies.learned.training import learning, library_seed, one_thread
-from taciturn.policies.learned.tuning import settings_in, tuned
 from taciturn.policies.trust import signed, trusted_bytes
 from taciturn.registry import UnknownName, make_policy, one_agent, policies, policy_class
 from taciturn.simulation import simulate
@@ -37,7 +37,6 @@ from taciturn.terminal import counted
 from taciturn.validation import missing_extra, shown
 from taciturn.wrappers import Privatize
 
-OWN = "TrainedAgent"
 EVALUATION_RUNS = 20
 COLUMNS = ("steps", "return", "low", "high")
 LIBRARIES = ("stable_baselines3", "sb3_contrib")
@@ -47,7 +46,7 @@ Trainer = Callable[[Path, Any, int, Report], None]
 
 def train(
     world: str,
-    algorithm: str = OWN,
+    algorithm: str = TRAINER,
     *,
     steps: int | None = None,
     seconds: float | None = None,
@@ -79,7 +78,7 @@ def train(
         steps: environment steps, counted over rows: each agent of each replica is one. Learners need none, and only
             those with a parameter `steps` use it.
         seconds: of one core that the suite's own trainer may take, in place of steps.
-        out: the folder for `manifest.json`, the agent (`agent.json`, or `model.zip` with `vecnormalize.pkl`, or
+        out: the folder for `manifest.json`, the agent (`agent.safetensors`, or `model.zip` with `vecnormalize.pkl`, or
             `learner.pkl`), `evaluations.csv`, `curve.png` of the suite's own trainer, `checkpoints/`, and the files of
             TensorBoard in `log/`.
         seed: of all randomness in training.
@@ -87,8 +86,7 @@ def train(
         privacy: `{channel: mechanism}` in training and evaluation.
         settings: parameters of the algorithm. As in rl-zoo, `policy` names its network ("MlpPolicy", "MlpLstmPolicy"),
             and `normalize` says whether observations and rewards are normalised by running statistics.
-        file: a YAML file with further settings, under the name of the algorithm (`taciturn.policies.learned.tuning`),
-            in place of those that come with this package for the world.
+        file: a YAML file with further settings, under the name of the algorithm (`taciturn.bench.settings`).
         num_envs: replicas in training.
         evaluations: how often the agent is saved and evaluated.
         resume: go on from the last checkpoint in `out`, or return at once if the training there is finished.
@@ -117,15 +115,15 @@ def train(
         population = Privatize(population, channel, mechanism)
     population.purpose = "selection"
     make: Any = library if policy_class(algorithm) is None else learner
-    if algorithm == OWN:
+    if algorithm == TRAINER:
         make = arrays(world, seconds)
     elif seconds is not None:
-        raise ValueError(f"seconds must be left out for {algorithm}: only the suite's own trainer, {OWN}, takes them")
+        raise ValueError(
+            f"seconds must be left out for {algorithm}: only the suite's own trainer, {TRAINER}, takes them"
+        )
     if steps is None and make is library:
         raise ValueError(f"steps must be given for {algorithm}: only learners of this package do without")
-    # A learner finds the settings of this package by itself.
-    found = tuned(population.name, algorithm) if make is library and file is None else own_settings(file, algorithm)
-    settings = found | dict(settings or {})
+    settings = own_settings(file, algorithm) | dict(settings or {})
     try:
         trainer = make(algorithm, population, num_envs, seed, settings, trust)
     except (TypeError, ValueError) as error:
@@ -172,7 +170,7 @@ def of_task(
     if not isinstance(task.budget, float):
         return found
     # The settings of `TrainedAgent` are those of its method.
-    own = {name: value for name, value in settings.items() if algorithm != OWN or name == "method"}
+    own = {name: value for name, value in settings.items() if algorithm != TRAINER or name == "method"}
     untrained = bring(algorithm, **own) if learns(algorithm) else None
     return playing.with_channels(found, playing.training_way(task, untrained, found).channels)
 
@@ -270,12 +268,6 @@ def learner(
         own = {"steps": steps} if steps and "steps" in inspect.signature(kind).parameters else {}
         made = make_policy(name, **{"seed": seed} | own | settings)
         made.progress = lambda done: report(0.95 * done, f"{name} learns")
-        if changes := overridden(name, population, settings):
-            warnings.warn(
-                f"{name} trains with {changes}, as its settings for this world say; --set 'policy.overrides={{}}' "
-                "trains in the world as it is",
-                stacklevel=1,
-            )
         population.reset(seed=seed)
         made.train(population)
         made.progress = None
@@ -284,13 +276,6 @@ def learner(
         evaluated(made, population, seed, folder, steps)
 
     return run
-
-
-def overridden(name: str, population: Population[Any], settings: dict[str, Any]) -> str:
-    """The parameters that a learner's tuned settings change in its practice worlds: "num_agents=100"; empty if none."""
-    view = population.view()
-    changes = {} if "overrides" in settings else tuned(view.name, name).get("overrides", {})
-    return ", ".join(f"{key}={value!r}" for key, value in changes.items() if getattr(view.params, key, None) != value)
 
 
 def library(

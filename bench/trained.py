@@ -1,7 +1,9 @@
-"""Trainings by the suite's own trainer, in a folder: checkpoints, evaluations, the agent, and its curve."""
+"""Trainings by the suite's own trainer, in a folder: checkpoints, evaluations, the agent, and its curve; and those that
+come with the package."""
 
 import copy
 import csv
+import hashlib
 import io
 import pickle
 from collections.abc import Callable
@@ -10,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.bench.comparisons.playing import task_config
 from taciturn.bench.figures import COLORS, panels, render
 from taciturn.bench.references import Scale, scale_of
-from taciturn.bench.store import write_bytes
-from taciturn.bench.tasks import TASKS, sign
+from taciturn.bench.results import canonical
+from taciturn.bench.store import environment, write_bytes
+from taciturn.bench.tasks import BENCHMARKS, PROTECTED, TASKS, Task, others_in, sign
+from taciturn.bench.tasks.benchmark import TRAINER
 from taciturn.envs.core import Population
-from taciturn.policies.learned.stored import saved_agent
+from taciturn.policies.learned.stored import FILE, saved_agent
 from taciturn.policies.learned.trained import MILESTONES, Evaluated, TrainedAgent, Training, costs
 from taciturn.policies.trust import signed, trusted_bytes
 
@@ -65,12 +70,25 @@ def arrays(
                 report(done, f"{now.method}: {last.steps:,} of {now.steps:,} {runs}, {in_words(last, scale)}")
 
             agent = training.run(note_progress)
-            write_bytes(folder / "agent.json", saved_agent(agent, task=world, seed=seed, steps=training.steps).encode())
+            about = {"task": world, "seed": seed, "steps": training.steps, "method": training.method}
+            about |= {"settings": dict(chosen.settings), "processor": environment()["processor"]}
+            about |= {} if task is None else {"digest": digest(task)}
+            write_bytes(folder / FILE, saved_agent(agent, **about))
             draw(folder / "curve.png", training, scale)
 
         return run
 
     return make
+
+
+def digest(task: Task) -> str:
+    """Of all that makes a task for a learner: it changes if the task does, and then what was trained for it is void."""
+    protected = PROTECTED.get(task.env) if isinstance(task.budget, float) else None
+    told = {"config": task_config(task, TRAINER), "measure": task.measure}
+    if BENCHMARKS[task.env].side is not None:
+        told["others"] = dict(others_in(task.env, task.variant))
+    told |= {} if protected is None else {"channels": protected.channels, "unit": protected.unit}
+    return hashlib.sha256(canonical(told).encode()).hexdigest()[:16]
 
 
 def score_of(evaluated: Evaluated, scale: Scale) -> float:

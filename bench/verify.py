@@ -16,6 +16,7 @@ from taciturn.bench.results import Cell, Group, Progress, Result, Results, canon
 from taciturn.bench.store import Store, environment
 from taciturn.bench.study import Score, Study
 from taciturn.bench.submission import KEPT_DIGITS, rounded, unpacked
+from taciturn.policies.learned.stored import FILE, pretrained_files, read, training_of
 
 FRESH = 3_000_000
 """Fresh seeds are drawn from here on: no cell of a study has one, and no setting was tuned on one."""
@@ -29,6 +30,20 @@ ZERO = 1e-12
 """Real numbers that are no further apart than this are equal, since what is left of a difference has no digits."""
 RARE = 1e-3
 """Fresh results are taken to be of another law if so few of them fall among the kept ones at most this rarely."""
+
+
+def retrained(name: str, folder: Path) -> str:
+    """Train an agent that comes with the package again, in a new folder, and compare its weights: `SAME`, `TRAINED` or
+    `DIFFERENT`."""
+    from taciturn.bench.train import train
+
+    file = pretrained_files()[name]
+    about = training_of(file)
+    again = train(about["task"], seed=about["seed"], out=folder) / FILE
+    (_, stored), (_, now) = read(file), read(again)
+    if stored.keys() == now.keys() and all(np.array_equal(stored[key], now[key]) for key in stored):
+        return SAME
+    return DIFFERENT if about["processor"] == environment()["processor"] else TRAINED
 
 
 class Drawn(NamedTuple):

@@ -1,6 +1,6 @@
 """How much of PPO's training time is the environment's: `python benchmarks/training_share.py`.
 
-With 1,024 rows, one PPO with Stable-Baselines3's defaults and one with the lighter settings of `LearnedStopping`, where
+With 1,024 rows, one PPO with Stable-Baselines3's defaults and one with lighter settings, where
 the environment weighs more, in turns; and with the defaults on one `gymnasium.make` environment, as most begin. All on
 one thread.
 """

@@ -56,9 +56,6 @@ from taciturn.policies.designed.recommender import BlockListener, CentralisedLog
 from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds, StagedCount
 from taciturn.policies.designed.social import CentralisedHoldTheBest, HoldTheBest
 from taciturn.policies.learned.recommender import NeuralBandit
-from taciturn.policies.learned.round_stopping import LearnedStopping, TabularQ
-from taciturn.policies.learned.shared import SharedPPO
-from taciturn.policies.learned.social import SocialQ
 from taciturn.policies.learned.trained import TrainedAgent
 from taciturn.policies.reference.arm_elimination import (
     CDPMAB,
@@ -81,11 +78,10 @@ __all__ = [
     "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DividedPlan", "EliminationSchedule", "Fed2UCB",
     "FedUCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse", "FixedCount", "FlatRate", "FollowMajority",
     "Fraction", "FreeRider", "Genie", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "HorizonKLUCB",
-    "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "LearnedStopping",
-    "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle",
-    "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy",
-    "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SharedPPO", "SingleAgent",
-    "SocialQ", "StagedCount", "SuccessiveElimination", "Synchronised", "TPriDO", "TabularQ", "TargetQuality",
-    "ThompsonSampling",
-    "TrainedAgent", "Truthful", "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
+    "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "Learner", "LevelPlan",
+    "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle", "OneStepLookAhead",
+    "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum", "Policy", "PostedPrice",
+    "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SingleAgent", "StagedCount",
+    "SuccessiveElimination", "Synchronised", "TPriDO", "TargetQuality", "ThompsonSampling", "TrainedAgent", "Truthful",
+    "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from taciturn import registry
 
 def wheel_holds_only_taciturn(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert "taciturn/policies/learned/settings/round_stopping.yml" in names
+    assert "taciturn/policies/learned/pretrained/elicitation-standard-0.safetensors" in names
     tops = {name.split("/")[0] for name in names}
     assert tops == {"taciturn", f"taciturn-{taciturn.__version__}.dist-info"}, tops
 

@@ -33,7 +33,7 @@ WORLDS = (
 TASKS = """measure = "regret"
 steps = 20_000
 classic = ["SharedGreedy"]
-tuned = ["SharedPPO"]
+tuned = ["TrainedAgent"]
 
 [variants]
 crowd = { what = "100 agents instead of 20", params = { num_agents = 100 } }
@@ -69,7 +69,7 @@ CHANGED = {
             "from taciturn.policies.classic.contextual_bandit import SharedGreedy\n"
             "from taciturn.policies.classic.cooperative",
         ),
-        (' "SharedPPO",', '\n    "SharedGreedy", "SharedPPO",'),
+        (' "SingleAgent",', '\n    "SharedGreedy", "SingleAgent",'),
     ),
 }
 """The lines of the checklist that touch files of others, the last of which is that of policies."""

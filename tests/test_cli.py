@@ -81,7 +81,7 @@ def test_list_names_everything(run: Run) -> None:
     found = json.loads(out)
     assert code == 0
     assert "taciturn/RoundStopping-v0" in found["environments"]
-    assert {"OptimalStopping", "LearnedStopping"} <= set(found["policies"])
+    assert {"OptimalStopping", "TrainedAgent"} <= set(found["policies"])
     assert {"agents", "trust"} <= set(found["studies"])
     assert "tiny2024/9.9" in found["figures"]
     assert {"Laplace", "BitwiseRandomizedResponse"} <= set(found["mechanisms"])
@@ -526,7 +526,7 @@ def test_kept_results_of_no_study_are_named(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["[1]", "null", "{", '{"training": [1]}', '"training"', DEEP])
 def test_a_manifest_of_no_training_is_refused(run: Run, tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text, encoding="utf-8")
-    code, out, err = run("train", "round_stopping", "--algorithm", "LearnedStopping", "--out", ".", "--resume")
+    code, out, err = run("train", "round_stopping", "--algorithm", "NeuralBandit", "--out", ".", "--resume")
     assert (code, out) == (1, "")
     assert err == "taciturn: out must be a new folder or hold a training, and manifest.json is of none\n"
 

@@ -120,7 +120,7 @@ def social(run: Run) -> Told:
     eta, params, always = run.first.qualities, run.params, run.params.without_preference == "zeros"
     preference, options = shares(run, len(eta))
     infos: list[Numbers] = []
-    earned, expected = list[float](), list[float]()
+    earned, expected, everybody = list[float](), list[float](), list[float]()
     spoke = (preference >= 0) | always
     sent = spoke.astype(int)
     counts: list[dict[str, Array]] = []
@@ -129,6 +129,7 @@ def social(run: Run) -> Told:
         held, paid = preference >= 0, turn.reward["agent"]
         earned.append(paid.sum() / max(held.sum(), 1))
         expected.append(eta[preference[held]].sum() / max(held.sum(), 1))
+        everybody.append(np.where(held, eta[preference], 0.0).mean())
         signals = turn.state.signals.copy()  # of options that nobody held
         for i in np.flatnonzero(held):
             signals[preference[i]] = paid[i]
@@ -152,6 +153,7 @@ def social(run: Run) -> Told:
     best = eta == eta.max()
     metrics = {
         "pseudo_regret": eta.max() - np.mean(expected),
+        "popularity_regret": eta.max() - np.mean(everybody),
         "wrong_option": popularity[~best].max() > popularity[best].max(),
         "best_share": popularity @ best,
     }

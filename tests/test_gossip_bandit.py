@@ -35,7 +35,6 @@ from taciturn.policies import (
     OracleOption,
     PrivateSocialLearning,
     Random,
-    SocialQ,
     Uniform,
     Voter,
 )
@@ -716,20 +715,6 @@ def test_cbl_learns_without_noise() -> None:
     env = population(40, num_agents=60, asks="one", initial_preferences="none", horizon=40.0)
     run = taciturn.simulate(env, CBL(0.5), seed=0, until=40.0)
     assert run.metrics["best"].mean() > 0.9
-
-
-def test_tabular_q_learns() -> None:
-    """Better than learning alone, by 4 standard errors over 3 seeds of 30 runs."""
-
-    def regrets(policy: Any, seed: int) -> Array:
-        env = population(30, num_agents=40, horizon=25.0)
-        return taciturn.simulate(env, policy, seed=seed, until=25.0, privacy={"preference": RR(3.0)}).metrics[
-            "popularity_regret"
-        ]
-
-    q = np.concatenate([regrets(SocialQ(80_000, seed=seed), seed) for seed in range(3)])
-    alone = np.concatenate([regrets(IsolatedUCB(), seed) for seed in range(3)])
-    assert q.mean() + 4 * q.std() / np.sqrt(90) < alone.mean()
 
 
 def test_estimates_divide_by_the_replies_received() -> None:

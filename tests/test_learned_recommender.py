@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Discrete
 from scipy import stats
 
 import taciturn
 from taciturn.bench.catalogue import load_studies
 from taciturn.bench.results import Cell
 from taciturn.envs import recommender_v0
-from taciturn.envs.core import Array, Layout, picture
+from taciturn.envs.core import Array, picture
 from taciturn.envs.recommender.rewards import means
 from taciturn.envs.recommender.rounds import cell_of
-from taciturn.policies import NeuralBandit, Random, SharedPPO, TPriDO
-from taciturn.policies.learned.training import Ranking
+from taciturn.policies import NeuralBandit, Random, TPriDO, TrainedAgent
 from taciturn.validation import Bools, Floats, Ints
 from taciturn.wrappers import Exponential
 
@@ -165,25 +163,10 @@ def test_its_scores_pass_the_mechanism_on_selections(trained: NeuralBandit) -> N
 # Masked PPO on clusters.
 
 
-def test_options_with_requests_and_masks_by_rank() -> None:
-    """Three options, sorted by the first field; action 3 + k asks as well. What is masked follows its option."""
-    ranking = Ranking(Layout(means=(3, 0, 1), counts=(3, 0, 9)), ("means", "counts"), Discrete(6))
-    obs = np.array([[0.2, 0.7, 0.5, 1, 2, 3], [0.9, 0.1, 0.4, 4, 5, 6]], np.float32)
-    seen = ranking.observation(obs, np.random.default_rng(0))
-    np.testing.assert_array_equal(seen[:, 3:], [[2, 3, 1], [4, 6, 5]])
-    for action, world in (([0, 0], [1, 0]), ([2, 1], [0, 2]), ([3, 5], [4, 4])):
-        np.testing.assert_array_equal(ranking.action(np.array(action)), world)
-    mask = np.array([[1, 0, 1, 1, 0, 1], [0, 1, 1, 0, 1, 1]], np.int8)
-    np.testing.assert_array_equal(ranking.mask(mask), [[0, 1, 1, 0, 1, 1], [0, 1, 1, 0, 1, 1]])
-    other = Ranking(Layout(means=(3, 0, 1)), ("means",), Discrete(10))
-    other.observation(obs[:, :3], np.random.default_rng(0))
-    np.testing.assert_array_equal(other.action(np.array([9, 4])), [9, 4])  # not by option
-
-
 def test_ppo_never_chooses_a_masked_cluster() -> None:
     """With 3 items of an agent in 16 clusters most are masked; a masked one would show nothing."""
     env = shop(2, num_items=12, repository=3, cluster_depth=4, actions="cluster", horizon=10)
-    policy = SharedPPO(600, num_envs=2, n_steps=16)
+    policy = TrainedAgent(600, settings={"num_envs": 2, "turns": 16})
     env.reset(seed=0)
     policy.reset(env, env.stream("policy"))
     while not env.done.all():

@@ -40,7 +40,7 @@ from taciturn.bench.train import train
 from taciturn.cli import main
 from taciturn.envs import round_stopping_v0
 from taciturn.envs.core import Population
-from taciturn.policies import Policy, TabularQ
+from taciturn.policies import Policy, TrainedAgent
 from taciturn.policies.external import inert
 from taciturn.policies.trust import key_file, made_here, signed
 from taciturn.wrappers.sb3 import RowsVecEnv
@@ -599,7 +599,7 @@ def test_malformed_files_of_settings_are_refused(
 
 def test_a_learner_whose_numbers_grow_without_bound_says_so() -> None:
     env = round_stopping_v0.population(2, **STOPPING)
-    learner = bring("LearnedStopping", steps=500, stages=1, rows=16, arguments={"learning_rate": 1e38})
+    learner = bring("TrainedAgent", steps=2000, settings={"learning_rate": 1e38})
     with pytest.raises(ValueError, match="cannot learn with these settings") as found:
         taciturn.simulate(env, learner, seed=0)
     one_line(str(found.value))
@@ -988,8 +988,8 @@ def test_malformed_statistics_are_refused_and_run_nothing(what: str, saved: byte
 
 
 @cache
-def trained() -> TabularQ:
-    return TabularQ(sessions=1).train(stopping())
+def trained() -> TrainedAgent:
+    return TrainedAgent(100, settings={"num_envs": 2, "turns": 10}).train(stopping())
 
 
 def learner(folder: Path) -> Path:
@@ -1004,7 +1004,7 @@ def test_learners_of_this_user_load_and_others_ask_for_trust(
 ) -> None:
     file = learner(tmp_path / "agent")
     assert key_file().stat().st_mode & 0o777 == 0o600
-    assert type(bring(str(file.parent))) is TabularQ
+    assert type(bring(str(file.parent))) is TrainedAgent
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another user"))
     with pytest.raises(ValueError, match=r"learner\.pkl was not made by taciturn for this user, .* pass --trust"):
         bring(str(file.parent))
@@ -1012,9 +1012,9 @@ def test_learners_of_this_user_load_and_others_ask_for_trust(
     signed(b"what makes the other user's key")
     with pytest.raises(ValueError, match="pass --trust"):
         bring(str(file.parent))
-    assert type(bring(str(file.parent), trust=True)) is TabularQ
+    assert type(bring(str(file.parent), trust=True)) is TrainedAgent
     monkeypatch.setenv("TACITURN_TRUST", "1")
-    assert type(bring(str(file.parent))) is TabularQ
+    assert type(bring(str(file.parent))) is TrainedAgent
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_every_other_file_of_a_package_is_packaged() -> None:
     folders = {file.parent for file in MODULES.values() if file.name == "__init__.py"}
     others = {file for folder in folders for file in folder.rglob("*") if file.is_file()}
     others = {file for file in others if file.suffix != ".py" and file.parent.name != "__pycache__"}
-    assert any(file.suffix == ".yml" for file in others)
+    assert any(file.suffix == ".safetensors" for file in others)
     assert not [file for file in others if not any(file.match(pattern) for pattern in setup["package-data"]["*"])]
 
 

@@ -129,7 +129,7 @@ def test_nothing_has_to_be_installed_to_name_it_by_import_path() -> None:
     (study,) = studies_named(["rumour_study:Rumours"])
     assert study.run(study.cells(quick=True)[-1]).metrics["right"] > 10
     assert not learns("rumour:Sceptic")
-    assert learns("taciturn.policies:SharedPPO")
+    assert learns("taciturn.policies:TrainedAgent")
     for make, name, said in (
         (registry.make_world, "rumour:Sceptic", "must be a taciturn.envs.core.World, or its Descriptor, and is <class"),
         (registry.make_world, "rumour:nothing", "a name that the module has, not 'rumour:nothing'"),

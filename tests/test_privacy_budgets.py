@@ -19,7 +19,7 @@ from taciturn.bench.tasks.benchmark import PLAIN_PPO
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import PPCL, BlockListener, Listener, PublicPlan
 from taciturn.registry import entry, make_world
-from taciturn.wrappers import Blocks, Budget, Laplace, Scheduled
+from taciturn.wrappers import BitwiseRandomizedResponse, Blocks, Budget, Laplace, Scheduled
 
 STUDY: Any = load_studies()["agents"]
 
@@ -63,7 +63,6 @@ def test_gaussian_messages_fit_as_dp_accounting_says(messages: int) -> None:
         ("gossip_bandit_v0", "PPCL"),
         ("federated_bandit_v0", "CDPMAB"),
         ("arm_elimination_v0", "EliminationSchedule"),
-        ("gossip_bandit_v0", "SharedPPO"),
         ("recommender_v0", "TPriDO"),
         ("elicitation_v0", "Wintall"),
         ("elicitation_v0", PLAIN_PPO),
@@ -118,22 +117,17 @@ def test_a_level_with_which_an_agent_of_streams_overspends_is_not_used(monkeypat
 
 @pytest.mark.parametrize("budget", [3.0, 1.0])
 def test_learners_train_under_their_total(budget: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They can pay for 400 messages, about as many as each of 20 agents sends if nothing stops it."""
+    """With the mechanism on the channel by which they spend it."""
     trained: list[Any] = []
-    ppcl, one = PPCL(), cell("gossip_bandit_v0", "SharedPPO", 3.0)
-    monkeypatch.setattr("taciturn.policies.SharedPPO.train", lambda agent, world: trained.append(world))
-    monkeypatch.setattr("taciturn.policies.SharedPPO.begin", lambda agent, view: None)
-    monkeypatch.setattr("taciturn.policies.SharedPPO.act", lambda agent, obs, mask=None: ppcl.act(obs, mask))
-    world = population(one.config, 1, "training")
-    world.reset(seed=0)
-    ppcl.reset(world, np.random.default_rng(0))
-    STUDY.run(Cell(one.study, one.config | {"budget": budget}, one.seed))
+    one = cell("gossip_bandit_v0", "TrainedAgent", 3.0)
+    monkeypatch.setattr("taciturn.policies.TrainedAgent.train", lambda agent, world: trained.append(world))
+    task = TASKS[f"taciturn/GossipBandit-v0/standard@{budget:g}"]
+    agent, (way,) = STUDY.prepared(Cell(one.study, one.config | {"budget": budget}, one.seed), task, lambda _: None)
     (found,) = trained
-    ((level, way),) = configurations(world, PROTECTED["gossip_bandit_v0"], budget, [400])
-    assert found.view().practice(1).channel_configs == way
-    assert way["preference"].budget is not None
-    assert way["preference"].budget.epsilon == budget
-    assert 0 < level < budget / 10
+    assert found.view().practice(1).channel_configs == way.channels
+    installed = way.channels["preference"].mechanism
+    assert installed == agent.within(found.view(), budget)["preference"]
+    assert installed.mechanism == BitwiseRandomizedResponse(budget)
 
 
 def test_the_choice_draws_from_other_streams_than_the_evaluation() -> None:

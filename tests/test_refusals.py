@@ -168,9 +168,6 @@ POLICIES: dict[str, dict[str, tuple[Any, ...]]] = {
         "degree": (-1,), "explore": (-0.1,), "worlds": (1,), "rounds": (0,), "cells": (0,), "first": (0,),
         "growth": (0.9,), "slack": (-1,), "prior": (0,), "share": (1,), "seed": (-1,),
     },
-    "LearnedStopping": {"algorithm": ("A2C",), "stages": (0,)},
-    "TabularQ": {"epsilon": (2.0,), "sessions": (0,)},
-    "SharedPPO": {"steps": (0,)},
     "TrainedAgent": {"steps": (0,), "method": ("sarsa",), "seed": (-1,)},
     "NeuralBandit": {
         "steps": (-1,), "hidden": (0,), "features": (0,), "num_envs": (0,), "rounds": (1,), "learning_rate": (0.0,),

@@ -22,7 +22,6 @@ pytest.importorskip("stable_baselines3")
 
 from stable_baselines3.common.vec_env import VecVideoRecorder
 
-from taciturn.policies.learned.stable_baselines import RankedRows
 from taciturn.wrappers.sb3 import RowsVecEnv
 
 REPLICAS, AGENTS = 4, 3
@@ -200,47 +199,3 @@ def test_options_of_a_reset_hold_for_one_reset() -> None:
     assert env.population.params.horizon == 7
     env.reset()
     assert env.population.params.horizon == 10
-
-
-def take(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    state.time += 1
-    for agent in range(params.num_agents):
-        arrays.reward[agent] = actions[agent, 0]
-
-
-def observe_options(seen: Any, params: Any, out: Any) -> None:
-    """Agent i's best supported option is (replica + i + time) mod 3, the worst the one after."""
-    best = (seen.replica + seen.agent + seen.time) % 3
-    out[:3], out[3], out[4], out[5] = 0.0, 1.0, 2.0, 3.0
-    out[best], out[(best + 2) % 3] = 9.0, 4.0
-
-
-class Options(Tags):
-    """Three options, whose support changes with time; the reward is the option taken."""
-
-    name = "options"
-    functions = Tags.functions._replace(act=take, observe=observe_options)
-
-    def make_roles(self) -> tuple[Role, ...]:
-        layout = Layout(support=(3, 0, 99), own=(3, 0, 9))
-        return (Role("agent", self.params.num_agents, layout, gymnasium.spaces.MultiDiscrete([4, 2, 2])),)
-
-    def action_mask(self, role: str) -> None:
-        return None
-
-
-def test_ranks_are_turned_back_by_the_order_that_the_row_saw() -> None:
-    """Also in the step after a replica's end, where the order is that of the first observation of its new run."""
-    env = RankedRows(World(Options, Params).population(REPLICAS), 5, ("support", "own"))
-    seen: Any = env.reset()
-    replica, agent = np.divmod(np.arange(12), AGENTS)
-    time = np.zeros(REPLICAS, int)
-    for _ in range(8):
-        np.testing.assert_array_equal(seen[:, :3], np.tile([9.0, 4.0, 0.0], (12, 1)))
-        best = (replica + agent + time[replica]) % 3
-        np.testing.assert_array_equal(seen[:, 3], best + 1)
-        for_rank = np.stack([best, (best + 2) % 3, (best + 1) % 3, np.full(12, 3)], 1)
-        rank = np.arange(12) % 4
-        seen, reward, _, _ = env.step(np.stack([rank, np.zeros(12, int), np.zeros(12, int)], 1))
-        np.testing.assert_array_equal(reward, np.take_along_axis(for_rank, rank[:, None], 1)[:, 0])
-        time = (time + 1) % LENGTHS

@@ -52,7 +52,7 @@ MEASURED = {
 }
 """Policies whose noise, or whose levels, are measured elsewhere."""
 NOT_PRIVACY = {
-    "epsilon": {"IsolatedEpsilonGreedy", "SocialQ", "TabularQ"},  # probability of exploring
+    "epsilon": {"IsolatedEpsilonGreedy"},  # probability of exploring
     "delta": {"SuccessiveElimination"},  # probability of failing
     "e": {"Truthful"},  # an individual's own budget, paid for
     "prescribes": {"Replicator", "SingleAgent"},  # nothing

@@ -495,7 +495,7 @@ def test_words_hold_together_at_95_percent() -> None:
 TEN = [group(NO_COMMUNICATION, "HoldTheBest", [0.4, 0.6] * 5), group(FULL_INFORMATION, "HoldTheBest", [0.1] * 10)]
 
 
-def trainings(*regrets: float, name: str = "SharedPPO") -> Group:
+def trainings(*regrets: float, name: str = "TrainedAgent") -> Group:
     """A learner, a regret for each training, with 0.2 in those that are not named."""
     return group(TUNED_LEARNER, name, [*regrets, *[0.2] * (10 - len(regrets))])
 
@@ -517,7 +517,7 @@ def test_one_question_is_asked_of_learning_and_however_far_does_not_count() -> N
     assert asked(trainings(), lucky) == ("all of 5 trainings are better", "undecided"), "odd seeds judge"
     table = questions.learning(Results([*TEN, rival, trainings()]))
     (row,) = table.rows
-    assert row[:2] == ("GossipBandit-v0/standard", "SharedPPO (tuned learner)")
+    assert row[:2] == ("GossipBandit-v0/standard", "TrainedAgent (tuned learner)")
     assert row[3:] == ("0.25 [0.25, 0.25] PPCL", "all of 10 trainings are better", "yes", "–", "–")
     assert scores.match(trainings(), rival, "popularity_regret").p == pytest.approx(2 / 1024)
     found = scores.match(rival, trainings(), "popularity_regret")
@@ -568,7 +568,7 @@ def test_the_interval_of_trainings_allows_for_failures_that_none_of_them_shows()
     (board,) = boards(Results([*TEN, chance, failing]))
     assert board.of_trainings(failing.metrics[board.task.metric]).value == pytest.approx((0.7 + 9 * 0.2) / 10)
     (row,) = score_tables.trainings(Results([*TEN, chance, failing])).rows
-    assert row[:3] == ("GossipBandit-v0/standard", "SharedPPO", "10")
+    assert row[:3] == ("GossipBandit-v0/standard", "TrainedAgent", "10")
     assert row[3].startswith("0.1000 [0.002529, 0.4450]")
     assert row[4].startswith("0.2000 [0.2000, 0.2000]")
     (board,) = boards(Results([*TEN, learner]))
@@ -599,7 +599,7 @@ def test_a_score_moves_with_each_bound_by_itself() -> None:
 
 def test_a_learner_is_chosen_in_the_standard_task_for_held_out_ones() -> None:
     some = [
-        group(TUNED_LEARNER, "SharedPPO", [0.2] * 4, [0.9] * 4),
+        group(TUNED_LEARNER, "TrainedAgent", [0.2] * 4, [0.9] * 4),
         group("plain PPO", PLAIN_PPO, [0.3] * 4, [0.1] * 4),
         group(PAPER, "PPCL", [0.25] * 4, [0.3] * 4),
         group(NO_COMMUNICATION, "HoldTheBest", [0.5] * 4),
@@ -609,7 +609,7 @@ def test_a_learner_is_chosen_in_the_standard_task_for_held_out_ones() -> None:
     assert row[0] == "GossipBandit-v0/liars"
     assert row[2].startswith("0.50"), "marks hear nothing, so those of the standard task hold among liars"
     assert row[3].startswith("-1.00")
-    assert row[3].endswith("SharedPPO")
+    assert row[3].endswith("TrainedAgent")
 
 
 def test_pooled_agents_and_marks_have_no_rank() -> None:

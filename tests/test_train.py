@@ -14,7 +14,7 @@ import pytest
 import taciturn
 from taciturn.agents import bring
 from taciturn.bench import train as training
-from taciturn.bench.train import overridden, train
+from taciturn.bench.train import train
 from taciturn.cli import main
 from taciturn.envs import (
     gossip_bandit_v0,
@@ -25,13 +25,9 @@ from taciturn.envs import (
 from taciturn.policies import (
     BlockListener,
     CentralisedLogistic,
-    LearnedStopping,
     Learner,
     LogisticBandit,
     NeuralBandit,
-    SharedPPO,
-    SocialQ,
-    TabularQ,
     TrainedAgent,
 )
 from taciturn.policies.learned.scores import SocialScore
@@ -55,7 +51,6 @@ def acts(agent: Any) -> list[float]:
         ("A2C", {"normalize": True}),
         ("DQN", {"learning_starts": 10}),
         ("RecurrentPPO", {"n_steps": 16, "batch_size": 64}),
-        ("TabularQ", {"sessions": 1}),
     ],
 )
 def test_a_folder_acts(algorithm: str, settings: dict[str, Any], tmp_path: Path) -> None:
@@ -66,12 +61,11 @@ def test_a_folder_acts(algorithm: str, settings: dict[str, Any], tmp_path: Path)
     assert manifest["finished"]
     with (folder / "evaluations.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [int(row["steps"]) for row in rows] == ([256] if algorithm == "TabularQ" else [128, 256])
+    assert [int(row["steps"]) for row in rows] == [128, 256]
     assert all(float(row["low"]) <= float(row["return"]) <= float(row["high"]) for row in rows)
     assert acts(folder) == acts(str(folder)) == acts(bring(folder))
-    if algorithm != "TabularQ":
-        assert list((folder / "log").glob("events.out.tfevents.*")), "what TensorBoard shows"
-        assert {file.stem for file in (folder / "checkpoints").glob("*.zip")} == {"128", "256"}
+    assert list((folder / "log").glob("events.out.tfevents.*")), "what TensorBoard shows"
+    assert {file.stem for file in (folder / "checkpoints").glob("*.zip")} == {"128", "256"}
 
 
 def test_a_rollout_that_goes_further_than_asked_is_evaluated_once(tmp_path: Path) -> None:
@@ -256,10 +250,6 @@ def test_mistakes_are_named_and_leave_no_folder(
 
 
 LEARNERS: dict[str, Any] = {
-    "SharedPPO": (SharedPPO, gossip_bandit_v0, {"steps": 2000, "overrides": {}}, {"num_agents": 10, "horizon": 3.0}),
-    "SocialQ": (SocialQ, gossip_bandit_v0, {"steps": 2000}, {"num_agents": 10, "horizon": 3.0}),
-    "LearnedStopping": (LearnedStopping, round_stopping_v0, {"steps": 2000, "stages": 1, "rows": 16}, STOPPING),
-    "TabularQ": (TabularQ, round_stopping_v0, {"sessions": 1}, STOPPING),
     "TrainedAgent": (
         TrainedAgent, gossip_bandit_v0, {"steps": 500, "settings": {"num_envs": 8}}, {"num_agents": 4, "horizon": 3.0},
     ),
@@ -293,27 +283,12 @@ def test_learners_are_saved_and_loaded(name: str, tmp_path: Path) -> None:
     loaded = cls.load(tmp_path / "learner.pkl")
     runs = [taciturn.simulate(env, one, seed=3).metrics for one in (learner, loaded)]
     assert all(np.array_equal(runs[0][name], runs[1][name], equal_nan=True) for name in runs[0])
-    other = TabularQ if cls is not TabularQ else SocialQ
+    other: Any = NeuralBandit if cls is not NeuralBandit else TrainedAgent
     with pytest.raises(ValueError, match=f"path must hold a {other.__name__}, and .* holds a {name}"):
         other.load(tmp_path / "learner.pkl")
     (tmp_path / "broken.pkl").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"path must be a file that .*save has written"):
         cls.load(tmp_path / "broken.pkl", trust=True)
-
-
-@pytest.mark.parametrize(
-    ("settings", "world", "said"),
-    [
-        ({}, {"num_agents": 30}, "num_agents=100, horizon=50"),
-        ({}, {"num_agents": 30, "horizon": 50}, "num_agents=100"),
-        ({}, {"num_agents": 100, "horizon": 50}, ""),
-        ({"overrides": {}}, {"num_agents": 30}, ""),
-    ],
-)
-def test_it_is_said_where_a_learner_trains_in_another_world(
-    settings: dict[str, Any], world: dict[str, Any], said: str
-) -> None:
-    assert overridden("SharedPPO", make_world("social_bandit").population(1, **world), settings) == said
 
 
 def test_the_command_line_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -2,7 +2,6 @@
 trainings in a folder that resume."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,9 @@ import pytest
 
 import taciturn
 from taciturn.agents import bring
-from taciturn.bench.tasks import TASKS
 from taciturn.bench.train import train
-from taciturn.cli import main
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, round_stopping_v0, social_bandit_v0
-from taciturn.policies import HoldTheBest, Random
+from taciturn.policies import Random
 from taciturn.policies.designed.federated_bandit import DividedPlan
 from taciturn.policies.learned import networks, social_features
 from taciturn.policies.learned.agents import NetworkAgent
@@ -23,7 +20,7 @@ from taciturn.policies.learned.networks import forward, new_weights
 from taciturn.policies.learned.plans import EvolvedPlan
 from taciturn.policies.learned.ppo import PPO, Settings, own_turn_advantages
 from taciturn.policies.learned.scores import SocialScore
-from taciturn.policies.learned.stored import load_agent, saved_agent
+from taciturn.policies.learned.stored import FILE, load_agent, saved_agent
 from taciturn.policies.learned.trained import MILESTONES, TrainedAgent, Training, costs
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Laplace, Scheduled
 from taciturn.testing.policies import Play
@@ -108,7 +105,7 @@ def test_heads_draw_as_they_say(kind: str) -> None:
     out = np.repeat(rng.normal(size=(1, options, head.outputs)), runs, 0).astype(np.float32)
     weights = dict(head.extra)
     mask = np.repeat(np.array([[1, 1, 0, 1, 1, 1]], np.float32), runs, 0) if kind == "number" else None
-    choice = head.draw(out, weights, rng, mask)
+    choice = head.draw(out, weights, rng, mask, False)
     given = [None if one is None else torch.from_numpy(np.ascontiguousarray(one)) for one in (out, choice, mask)]
     log, entropy = head.evaluated(given[0], {k: torch.from_numpy(x) for k, x in weights.items()}, given[1], given[2])
     if kind == "point":
@@ -125,7 +122,11 @@ def test_heads_draw_as_they_say(kind: str) -> None:
     assert len(cells) > 4
     assert (np.abs(counts / runs - chances) < 4.9 * np.sqrt(chances / runs) + 1e-6).all()
     assert float(entropy.mean()) == pytest.approx(-(chances * np.log(chances)).sum(), abs=0.02)
-    assert (head.draw(out, weights, None, mask) == head.draw(out, weights, None, mask)[0]).all()
+    assert (head.draw(out, weights, rng, mask, True) == cells[np.argmax(counts)]).all()
+    alike = head.draw(np.zeros_like(out), weights, rng, None, True).reshape(runs, -1)[:, 0]
+    shares = np.unique(alike, return_counts=True)[1] / runs
+    assert np.allclose(shares, 1 / len(shares), atol=0.015)
+    assert len(shares) > 2
 
 
 @pytest.mark.parametrize("make", [gossip_bandit_v0, social_bandit_v0])
@@ -164,9 +165,8 @@ def test_features_are_those_of_the_memory(make: Any, compiled: bool, monkeypatch
     assert heard > 0.1
 
 
-def weights_of(agent: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(saved_agent(agent))["parameters"]["weights"]
-    return found
+def weights_of(agent: Any) -> bytes:
+    return saved_agent(agent)
 
 
 def trained(steps: int = 3000, seed: int = 0, **settings: Any) -> Any:
@@ -233,9 +233,9 @@ def test_a_training_that_was_stopped_goes_on(env: str, tmp_path: Path, monkeypat
         patch.setattr(Training, "_evaluate", evaluated)
         with pytest.raises(KeyboardInterrupt):
             train(env, **given, out=tmp_path / "halves")
-    assert not (tmp_path / "halves" / "agent.json").exists()
+    assert not (tmp_path / "halves" / FILE).exists()
     halves = train(env, **given, out=tmp_path / "halves", resume=True)
-    assert (whole / "agent.json").read_text() == (halves / "agent.json").read_text()
+    assert (whole / FILE).read_bytes() == (halves / FILE).read_bytes()
     lines = [(folder / "evaluations.csv").read_text().splitlines() for folder in (whole, halves)]
     assert [[x for i, x in enumerate(line.split(",")) if i != 1] for line in lines[0]] == [
         [x for i, x in enumerate(line.split(",")) if i != 1] for line in lines[1]
@@ -244,7 +244,7 @@ def test_a_training_that_was_stopped_goes_on(env: str, tmp_path: Path, monkeypat
     agent = bring(str(whole))
     worlds: dict[str, Any] = {"gossip_bandit": gossip_bandit_v0, "social_bandit": social_bandit_v0}
     world = worlds[env].population(3, **params)
-    runs = [taciturn.simulate(world, one, seed=1).metrics for one in (agent, load_agent(whole / "agent.json"))]
+    runs = [taciturn.simulate(world, one, seed=1).metrics for one in (agent, load_agent(whole / FILE))]
     assert all(np.array_equal(runs[0][name], runs[1][name], equal_nan=True) for name in runs[0])
 
 
@@ -293,30 +293,21 @@ def test_scores_are_equivariant() -> None:
     assert len(np.unique(first[..., 0][distinct])) == 4
 
 
-def test_agents_that_come_with_the_package_play_and_are_listed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["taciturn", "list", "pretrained", "--json"])
-    with pytest.raises(SystemExit):
-        main()
-    rows = json.loads(capsys.readouterr().out)["pretrained"]
-    assert rows
-    for row in rows:
-        assert row.keys() == {"name", "task", "budget", "seed"}
-        assert row["task"] in TASKS
-        assert row["budget"] in ("none", "10", "3", "1")
-        assert bring(f"pretrained:{row['name']}").weights is not None
-    with pytest.raises(ValueError, match="pretrained:NAME must name one of"):
-        bring("pretrained:nobody")
-    world = social_bandit_v0.population(100, num_agents=20, horizon=50, signals="per_agent")
-    played = taciturn.simulate(world, bring("pretrained:social-standard-0"), seed=0).metrics["pseudo_regret"].mean()
-    alone = taciturn.simulate(world, HoldTheBest(), seed=0).metrics["pseudo_regret"].mean()
-    assert played < 0.6 * alone
-
-
 def test_what_is_no_agent_is_refused(tmp_path: Path) -> None:
-    for text in ("", "[]", '{"agent": "os.system", "parameters": {}}', '{"agent": "NetworkAgent", "parameters": 3}'):
-        (tmp_path / "agent.json").write_text(text)
+    def written(agent: str, parameters: str, **arrays: Any) -> bytes:
+        about = {"agent": agent, "parameters": parameters, "training": "{}"}
+        text = json.dumps({"__metadata__": about, **arrays}).encode()
+        return len(text).to_bytes(8, "little") + text
+
+    place: dict[str, Any] = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+    for data in (
+        b"", b"[]", bytes([255] * 40), written("os.system", "{}"), written("NetworkAgent", "3"),
+        written("NetworkAgent", "{}")[:30],
+        written("SocialScore", "{}", weights=place), written("SocialScore", "{}", weights=place | {"shape": [-2]}),
+        written("SocialScore", "{}", weights=place | {"data_offsets": [0, 0]}),
+        written("SocialScore", "{}", weights=place | {"dtype": "O", "data_offsets": [0, 0], "shape": [0]}),
+    ):  # fmt: skip
+        (tmp_path / FILE).write_bytes(data)
         with pytest.raises(ValueError, match="must be the agent of a training"):
             bring(str(tmp_path))
     with pytest.raises(ValueError, match="method must be 'ppo' in gossip_bandit"):

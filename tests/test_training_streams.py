@@ -1,4 +1,4 @@
-"""Training, the choice of a stage and evaluation draw from separate streams, whatever the seeds, and see other
+"""Training, the choice of a checkpoint and evaluation draw from separate streams, whatever the seeds, and see other
 instances.
 
 Nothing here knows how streams are made: the first numbers of every generator that a world hands out are recorded and
@@ -34,24 +34,17 @@ SHOP: dict[str, Any] = {"num_agents": 3, "num_items": 40, "repository": 20, "hor
 SOCIAL: dict[str, Any] = {"num_agents": 8, "qualities": (0.9, 0.5, 0.1), "horizon": 5}
 # The learner, its settings and its worlds.
 CASES: list[tuple[str, dict[str, Any], Any]] = [
-    ("LearnedStopping", {"stages": 2, "steps": 64, "rows": 4}, round_stopping_v0.population(2, **STOPPING)),
-    (
-        "LearnedStopping",
-        {"algorithm": "DQN", "stages": 2, "steps": 64, "rows": 4},
-        round_stopping_v0.population(2, **STOPPING),
-    ),
-    ("TabularQ", {"sessions": 2}, round_stopping_v0.population(2, **STOPPING)),
     (
         "TrainedAgent",
         {"steps": 300, "settings": {"num_envs": 2, "turns": 20}},
         round_stopping_v0.population(2, **STOPPING),
     ),
     ("TrainedAgent", {"steps": 300, "settings": {"num_envs": 2}}, gossip_bandit_v0.population(2, **SOCIAL)),
-    ("SharedPPO", {"steps": 256, "num_envs": 2, "n_steps": 8}, gossip_bandit_v0.population(2, **SOCIAL)),
-    ("SharedPPO", {"steps": 256, "num_envs": 2, "n_steps": 8}, social_bandit_v0.population(2, **SOCIAL)),
-    ("SharedPPO", {"steps": 256, "num_envs": 2, "n_steps": 8}, federated_bandit_v0.population(2, **ARMS)),
-    ("SocialQ", {"steps": 400, "num_envs": 2}, gossip_bandit_v0.population(2, **SOCIAL)),
-    ("SocialQ", {"steps": 400, "num_envs": 2}, social_bandit_v0.population(2, **SOCIAL)),
+    (
+        "TrainedAgent",
+        {"steps": 300, "settings": {"runs": 4, "block": 2, "population": 4}},
+        social_bandit_v0.population(2, **SOCIAL),
+    ),
     ("NeuralBandit", {"steps": 2, "num_envs": 2, "rounds": 8}, recommender_v0.population(2, **SHOP)),
     ("BlockListener", {"worlds": 3, "rounds": 10, "cells": 5, "first": 4}, recommender_v0.population(2, **SHOP)),
     ("LogisticBandit", {"worlds": 3, "rounds": 10}, recommender_v0.population(2, **SHOP)),
@@ -94,18 +87,14 @@ class Recorder:
 
 
 def record(patch: pytest.MonkeyPatch, name: str, settings: dict[str, Any], world: Any, seed: int) -> Recorder:
-    """First numbers in training and in the choice between stages, both with `seed`, and then in a run with the same
-    seed."""
+    """First numbers in training with `seed`, in the choice of a checkpoint, and then in a run with the same seed."""
     seen = Recorder(patch)
     learner: Any = policies()[name](**settings, seed=seed)
     reset = Run.reset
 
     def begin(population: Any, **given: Any) -> Any:
-        # The rows that learn are of another class than the sessions in which a stage is tried.
-        if seen.phase == "training" and name == "LearnedStopping" and type(population).__name__ == "RoundStopping":
-            seen.phase = "selection"
-        elif seen.phase == "selection" and type(population).__name__ != "RoundStopping":
-            seen.phase = "training"
+        if seen.phase != "evaluation":
+            seen.phase = "selection" if population.purpose == "selection" else "training"
         return reset(population, **given)
 
     patch.setattr(Run, "reset", begin)
@@ -133,41 +122,19 @@ def test_training_selection_and_evaluation_share_no_stream(
     assert first["training"]
     assert first["evaluation"]
     assert not first["training"] & first["evaluation"]
-    if name == "LearnedStopping":
+    if name == "TrainedAgent":
         assert first["selection"]
         assert not first["selection"] & (first["training"] | first["evaluation"])
 
 
-@pytest.mark.parametrize("name", ["LearnedStopping", "TabularQ"])
-def test_trainings_share_no_stream(name: str) -> None:
-    """Neighbouring seeds: the second stage or session of one training is not the first of the next."""
+def test_trainings_share_no_stream() -> None:
+    """Of neighbouring seeds."""
     found = []
     for seed in (SEED, SEED + 1):
         with pytest.MonkeyPatch.context() as patch:
-            settings, world = next((settings, world) for one, settings, world in CASES if one == name)
-            found.append(record(patch, name, settings, world, seed).first)
+            found.append(record(patch, *CASES[0], seed).first)
     for phase in found[0]:
         assert not found[0][phase] & found[1][phase], phase
-
-
-def test_stages_train_on_runs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rows of each stage begin with other numbers."""
-    begun: list[float] = []
-    reset = Run.reset
-
-    def begin(population: Any, **given: Any) -> Any:
-        found = reset(population, **given)
-        if population.purpose.startswith("training") and given.get("seed") is not None:
-            begun.append(float(population.stream("probe").random()))
-        return found
-
-    monkeypatch.setattr(Run, "reset", begin)
-    _, settings, world = CASES[0]
-    learner: Any = policies()["LearnedStopping"](**{**settings, "stages": 3}, seed=SEED)
-    world.reset(seed=SEED)
-    learner.train(world)
-    assert len(begun) >= 3
-    assert len(set(begun)) == len(begun)
 
 
 @pytest.mark.parametrize(

@@ -1,44 +1,56 @@
 """Train the agents that come with the package: every standard task, twenty seeds, and go on where it was stopped.
 
-`python tools train_all [TASK ...] [--seeds N] [--judge RUNS] [--out FOLDER]`
+`python tools train_all [TASK ...] [--seeds N] [--out FOLDER]` trains, one after another on one core, the first seed of
+every task before the second of any. Each training has a folder of its own under FOLDER, as `taciturn train TASK --seed
+SEED` makes it; one that has ended is left as it is, and one that was stopped goes on from its last checkpoint.
 
-Each training goes to a folder of its own under FOLDER, as `taciturn train TASK --seed SEED --out FOLDER/NAME` makes it
-(`--resume` if it is begun), and its agent to `policies/learned/pretrained/NAME.json`, from which
-`--policy pretrained:NAME` plays it. A training that has ended is left as it is. With `--judge`, each agent plays so
-many runs of its task in streams of evaluation, on the same instances as the best designed agent, and what came out goes
-to `results/trainings.json`: the scores, the difference with its interval, steps, CPU seconds and the command.
+`--store` copies every agent whose training has ended to `policies/learned/pretrained`, from where `--policy
+pretrained:NAME` plays it, and its curve to `results/trainings.csv`.
 
-A training takes one core for as long as `MINUTES` says; all twenty of all tasks take about 20 hours of one core.
+`--judge RUNS` plays all stored agents, and their rivals, in the same RUNS runs of evaluation (times `MORE`). What came
+out goes to `results/trainings.json`, and from there to the table and the figure of `docs/learning.md`.
 """
 
 import argparse
+import csv
 import json
-import subprocess
-import sys
+import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from taciturn.agents import bring
-from taciturn.bench import statistics
+from taciturn.bench import figures, statistics
+from taciturn.bench.comparisons.kinds import reference_config
 from taciturn.bench.comparisons.playing import first_within, played, ready, task_config
-from taciturn.bench.references import scale_of
-from taciturn.bench.tasks import BENCHMARKS, TASKS, Task
-from taciturn.bench.tuned import usual
+from taciturn.bench.references import Scale, scale_of
+from taciturn.bench.statistics import Estimate
+from taciturn.bench.tasks import BENCHMARKS, NO_BUDGET_LIMIT, NO_COMMUNICATION, TASKS, Task, sign
+from taciturn.bench.tasks.benchmark import PRETRAINED
+from taciturn.bench.train import train
+from taciturn.bench.tuned import settings, usual
+from taciturn.policies.learned.stored import FILE, pretrained_agents
 from taciturn.validation import Floats
 
-MINUTES: dict[str, float] = {
-    "taciturn/GossipBandit-v0/standard": 4, "taciturn/GossipBandit-v0/standard@3": 8,
-    "taciturn/SocialBandit-v0/standard": 8, "taciturn/SocialBandit-v0/standard@3": 8,
-    "taciturn/FederatedBandit-v0/standard": 10, "taciturn/FederatedBandit-v0/standard@3": 10,
-    "taciturn/ArmElimination-v0/standard": 10, "taciturn/RoundStopping-v0/standard": 2,
-    "taciturn/Elicitation-v0/standard": 1,
-}  # fmt: skip
-"""CPU minutes of a training of each task."""
-FOLDER = Path(__file__).parent
-STORED, RESULTS = FOLDER.parent / "policies/learned/pretrained", FOLDER / "results/trainings.json"
+TRAINED = (
+    "Elicitation-v0/standard", "RoundStopping-v0/standard", "FederatedBandit-v0/standard",
+    "FederatedBandit-v0/standard@3", "ArmElimination-v0/standard", "GossipBandit-v0/standard",
+    "SocialBandit-v0/standard", "GossipBandit-v0/standard@3", "SocialBandit-v0/standard@3",
+)  # fmt: skip
+UNTRAINED = {"GossipBandit-v0/crowd": TRAINED[5], "SocialBandit-v0/crowd": TRAINED[6]}
+"""Tasks that the agents of another task play."""
+MORE = {"FederatedBandit-v0/standard@3": 5, "ArmElimination-v0/standard": 5, "GossipBandit-v0/standard@3": 2,
+        "GossipBandit-v0/crowd": 0.2, "SocialBandit-v0/crowd": 0.2}  # fmt: skip
+"""How many times the runs, where rare ones decide, or each is dear."""
+HERE = Path(__file__).parent
+PRETRAINED_FOLDER, CURVES = HERE.parent / "policies/learned/pretrained", HERE / "results/trainings.csv"
+RESULTS, PAGE, FIGURE = (
+    HERE / "results/trainings.json", HERE.parent / "docs/learning.md", HERE.parent / "docs/_static/learning.png"
+)  # fmt: skip
+BEGIN, END = "<!-- trainings: written by tools/train_all.py -->\n", "<!-- end of trainings -->\n"
 BLOCK = 250
 """Runs that are played at once."""
 
@@ -50,65 +62,210 @@ def name_of(task: str, seed: int) -> str:
     return f"{short}-{variant.replace('@', '-at-')}-{seed}"
 
 
-def train(task: str, seed: int, folder: Path) -> None:
-    """Train an agent, or go on with its training, and copy it into the package."""
-    command = "from taciturn.cli import main; import sys; sys.exit(main())"
-    words = [task, "--seconds", str(60 * MINUTES[task]), "--seed", str(seed), "--out", str(folder)]
-    more = ["--resume"] if (folder / "manifest.json").exists() else []
-    subprocess.run([sys.executable, "-c", command, "train", *words, *more], check=True)
-    STORED.mkdir(exist_ok=True)
-    (STORED / f"{folder.name}.json").write_bytes((folder / "agent.json").read_bytes())
+def ended(folder: Path) -> bool:
+    """Whether the training in a folder has come to its end."""
+    manifest = folder / "manifest.json"
+    return manifest.exists() and json.loads(manifest.read_text())["finished"] is not None
 
 
-def runs_of(task: Task, name: str, runs: int, seed: int) -> Floats:
+def train_all(tasks: list[str], seeds: int, out: Path) -> None:
+    """Train what has not been trained in `out`."""
+    for seed in range(seeds):  # a training of every task, before another of any
+        for task in tasks:
+            folder, start = out / name_of(task, seed), time.process_time()
+            if not ended(folder):
+                train(f"taciturn/{task}", seed=seed, out=folder, resume=(folder / "manifest.json").exists())
+                *_, last = (folder / "evaluations.csv").read_text().splitlines()
+                print(f"{folder.name}: {last} ({time.process_time() - start:.0f} CPU s)", flush=True)
+
+
+def stored_curves() -> list[list[str]]:
+    """The rows of the stored curves: agent, steps, seconds, and mean, median and worst 1% of what fresh runs cost."""
+    return list(csv.reader(CURVES.read_text().splitlines()))[1:] if CURVES.exists() else []
+
+
+def store(out: Path) -> list[str]:
+    """Copy the agents and the curves of the trainings in `out` that have ended; returns their names."""
+    names = sorted(folder.name for folder in out.iterdir() if ended(folder))
+    rows, columns = [row for row in stored_curves() if row[0] not in names], list[str]()
+    PRETRAINED_FOLDER.mkdir(exist_ok=True)
+    for name in names:
+        (PRETRAINED_FOLDER / f"{name}.safetensors").write_bytes((out / name / FILE).read_bytes())
+        columns, *curve = csv.reader((out / name / "evaluations.csv").read_text().splitlines())
+        rows += [[name, *row[:-1]] for row in curve]  # scores follow from the means
+    with CURVES.open("w", encoding="utf-8") as opened:
+        table = [["agent", *columns[:-1]], *sorted(rows, key=lambda row: row[0])]
+        csv.writer(opened, lineterminator="\n").writerows(table)
+    return names
+
+
+# What they are worth.
+
+
+def agents_of(task: str) -> list[str]:
+    """The names of the stored agents that play a task."""
+    wanted = f"taciturn/{UNTRAINED.get(task, task)}"
+    found = {name: one["task"] + ("" if one["budget"] == "none" else f"@{one['budget']}")
+             for name, one in pretrained_agents().items()}  # fmt: skip
+    return sorted((name for name, own in found.items() if own == wanted), key=lambda name: int(name.rpartition("-")[2]))
+
+
+def runs_of(task: Task, name: str, runs: int) -> Floats:
     """What runs of an agent measure, in streams of evaluation."""
-    own, form = usual(task, name), {}
-    if name.startswith("pretrained:"):
-        form = dict(BENCHMARKS[task.env].for_learners)
-    agent, config = bring(name, **own), task_config(task, name, **form)
-    configurations, result = ready(task, agent, config, seed), []
-    for first in range(seed, seed + runs, BLOCK):
-        size = min(BLOCK, seed + runs - first)
-        one = (
-            first_within(task, agent, config, size, first, configurations)[0]
-            if configurations
-            else played(task, agent, config, size, first)
-        )
-        result.append(one.metrics[task.measure])
-    return np.concatenate(result)
+    agent, config = bring(name, **usual(task, name)), task_config(task, name)
+    configurations = ready(task, agent, config, 0)
+
+    def one(size: int, first: int) -> Floats:
+        if configurations:
+            return first_within(task, agent, config, size, first, configurations)[0].metrics[task.measure]
+        return played(task, agent, config, size, first).metrics[task.measure]
+
+    return blocks(one, runs)
 
 
-def judge(task: str, name: str, runs: int) -> dict[str, Any]:
-    """The score of a stored agent, and how it differs from that of the best designed agent on the same instances."""
-    known, scale = TASKS[task], scale_of(TASKS[task])
-    rivals = [entry[0] for entry in BENCHMARKS[known.env].designed]
-    assert scale is not None
-    mine = runs_of(known, f"pretrained:{name}", runs, 0)
-    others = {rival: runs_of(known, rival, runs, 0) for rival in rivals}
-    best = max(others, key=lambda rival: float(scale.score(others[rival].mean())))
-    gain = scale.score(mine) - scale.score(others[best])
-    return {
-        "task": task, "agent": name, "runs": runs, "score": [*scale.apart(statistics.mean(mine))],
-        "designed": best, "designed score": [*scale.apart(statistics.mean(others[best]))],
-        "gain": [*statistics.mean(gain)], "median": float(np.median(mine)),
+def runs_without_messages(task: Task, runs: int) -> tuple[str, Floats]:
+    """The best policy that uses no message, and what the same runs of it measure, which no budget changes."""
+    free = TASKS[task.plain]
+    reference = free.variant.no_communication or BENCHMARKS[task.env].no_communication
+    assert reference is not None
+    config = reference_config([free], NO_COMMUNICATION, reference, quick=False)
+    agent = bring(reference.policy, **settings(free, reference.policy, reference.own))
+    return reference.policy, blocks(
+        lambda size, first: played(free, agent, config, size, first).metrics[task.measure], runs
+    )
+
+
+def blocks(one: Callable[[int, int], Floats], runs: int) -> Floats:
+    """Runs [runs] of as many seeds as there are blocks of them."""
+    firsts = range(0, runs, BLOCK)
+    return np.concatenate([one(min(BLOCK, runs - first), first) for first in firsts])
+
+
+def over_trainings(values: Floats) -> Estimate:
+    """The mean of `values` [trainings, runs], with a 95% interval that allows for the choice of the runs, which all
+    trainings share, and of the trainings."""
+    found = statistics.mean(values.mean(0))
+    if len(values) == 1:
+        return found
+    spread = statistics.mean(values.mean(1))
+    down, up = (math.hypot(a - found.value, b - found.value) for a, b in zip(found[1:], spread[1:], strict=True))
+    return Estimate(found.value, found.value - down, found.value + up)
+
+
+def judge(name: str, runs: int) -> dict[str, Any]:
+    """The mean measure of a task's trainings, and the paired differences with their rivals, less is better."""
+    task = TASKS[f"taciturn/{name}"]
+    benchmark, side = BENCHMARKS[task.env], sign(task.measure)
+    mine = np.stack([runs_of(task, PRETRAINED + one, runs) for one in agents_of(name)])
+    name_alone, alone = runs_without_messages(task, runs)
+    rivals = {"no communication": {name_alone: alone}}
+    free = task.budget == NO_BUDGET_LIMIT
+    left_out = () if free or benchmark.budgets is None else benchmark.budgets.without
+    entries = {"hand-designed": benchmark.designed, "published": benchmark.papers(free=free)}
+    for kind, some in entries.items():
+        names = dict.fromkeys(one for one, _ in some if one not in left_out)
+        rivals[kind] = {one: runs_of(task, one, runs) for one in names}
+    result: dict[str, Any] = {
+        "runs": runs, "agents": agents_of(name), "means": mine.mean(1).tolist(),
+        "mean": [*over_trainings(mine)], "rivals": {},
     }  # fmt: skip
+    for kind, played_by in rivals.items():
+        if played_by:
+            best = max(played_by, key=lambda one: side * played_by[one].mean())
+            result["rivals"][kind] = {
+                "policy": best, "mean": [*statistics.mean(played_by[best])],
+                "difference": [*over_trainings(-side * (mine - played_by[best]))],
+            }  # fmt: skip
+    return result
+
+
+def judge_all(runs: int) -> None:
+    """Judge what is stored, task by task, but what has been judged."""
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in (*TRAINED, *UNTRAINED):
+        many, agents = round(runs * MORE.get(name, 1)), agents_of(name)
+        if agents and (results.get(name, {}).get("agents"), results.get(name, {}).get("runs")) != (agents, many):
+            start = time.process_time()
+            results[name] = judge(name, many)
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            print(f"{name}: {row(name, results[name])} ({time.process_time() - start:.0f} CPU s)", flush=True)
+
+
+# The page.
+
+
+def text(estimate: list[float], digits: int) -> str:
+    """`0.72 [0.68, 0.76]`."""
+    value, low, high = (f"{x:.{digits}f}" for x in estimate)
+    return f"{value} [{low}, {high}]"
+
+
+def row(name: str, found: dict[str, Any]) -> str:
+    """A task's row of the table, with scores on the scale that the benchmark has now."""
+    scale = scale_of(TASKS[f"taciturn/{name}"])
+    assert scale is not None
+    score = scale.apart(Estimate(*found["mean"]))
+    cells = [name, str(len(found["agents"])), f"{found['runs']:,}", text([*score], 3)]
+    for kind in ("hand-designed", "published", "no communication"):
+        rival = found["rivals"].get(kind)
+        if rival is None:
+            cells.append("–")
+            continue
+        _, low, high = rival["difference"]
+        word = "better" if high < 0 else "worse" if low > 0 else "undecided"
+        level = scale.apart(Estimate(*rival["mean"])).value
+        cells.append(f"{rival['policy']} {level:.3f}: {text(rival['difference'], 4)}, {word}")
+    return f"| {' | '.join(cells)} |"
+
+
+def page(results: dict[str, Any]) -> str:
+    """The page with the table of what was judged."""
+    columns = "task", "trainings", "runs", "score", "best hand-designed", "best published", "no communication"
+    lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
+    lines += [row(name, results[name]) for name in (*TRAINED, *UNTRAINED) if name in results]
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    table = "\n".join(lines)
+    return f"{before}{BEGIN}{table}\n{END}{rest.partition(END)[2]}"
+
+
+def score_of(scale: Scale, task: Task, cost: float) -> float:
+    """The score of a mean cost; where more of the measure is better, it is minus that."""
+    return float(scale.score(np.array(-sign(task.measure) * cost)))
+
+
+def draw() -> None:
+    """Draw the curves: the scores of each training by the share of its steps."""
+    rows = stored_curves()
+    tasks = [name for name in TRAINED if agents_of(name) and scale_of(TASKS[f"taciturn/{name}"])]
+    figure, axes = figures.panels(tasks, columns=3, width=10, height=2.3)
+    for ax, name in zip(axes, tasks, strict=True):
+        task = TASKS[f"taciturn/{name}"]
+        scale = scale_of(task)
+        assert scale is not None
+        for agent in agents_of(name):
+            own = [row for row in rows if row[0] == agent]
+            scores = [score_of(scale, task, float(row[3])) for row in own]
+            ax.plot([float(row[2]) for row in own], scores, color=figures.COLORS[0], alpha=0.5, linewidth=1)
+        ax.set_ylim(-0.5, 1.15)
+        ax.axhline(0, color="#888888", linewidth=0.8)
+        ax.axhline(1, color="#888888", linewidth=0.8)
+        ax.set_xlabel("CPU seconds")
+    FIGURE.write_bytes(figures.render(figure, "png"))
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="tools train_all")
-    parser.add_argument("tasks", nargs="*", default=[*MINUTES], metavar="TASK")
+    parser = argparse.ArgumentParser(prog="tools train_all", description=__doc__)
+    parser.add_argument("tasks", nargs="*", default=[*TRAINED], metavar="TASK")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--judge", type=int, default=0, metavar="RUNS")
     parser.add_argument("--out", type=Path, default=Path("trained"))
+    parser.add_argument("--store", action="store_true")
+    parser.add_argument("--judge", type=int, default=0, metavar="RUNS")
     given = parser.parse_args(arguments)
-    hours = given.seeds * sum(MINUTES[task] for task in given.tasks) / 60
-    print(f"{given.seeds} trainings of {len(given.tasks)} tasks: about {hours:.1f} hours of one core", flush=True)
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for seed in range(given.seeds):  # a training of every task, before another of any
-        for task in given.tasks:
-            name, start = name_of(task, seed), time.process_time()
-            train(task, seed, given.out / name)
-            if given.judge and results.get(name, {}).get("runs") != given.judge:
-                results[name] = judge(task, name, given.judge)
-                RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-                print(f"{name}: {results[name]} ({time.process_time() - start:.0f} s)", flush=True)
+    if given.store:
+        print(f"stored: {', '.join(store(given.out))}")
+    if given.judge:
+        judge_all(given.judge)
+        PAGE.write_text(page(json.loads(RESULTS.read_text())), encoding="utf-8")
+        draw()
+    if not given.store and not given.judge:
+        train_all(given.tasks, given.seeds, given.out)

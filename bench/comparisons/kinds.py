@@ -188,9 +188,9 @@ class KindsOfAgents(Study):
         if listens and replicas > 1:
             some = min(replicas, MUTED)
             muted = played(tasks[0], agent, one, some, cell.seed, configuration, silenced=True)
-            deaf = muted.metrics[tasks[0].measure]
-            means[f"{tasks[0].metric}/{SILENCED}"] = float(deaf.mean())
-            means[LISTENS] = float((deaf != scores[:some]).any())
+            same = first if some == replicas else played(tasks[0], agent, one, some, cell.seed, configuration)
+            means[f"{tasks[0].metric}/{SILENCED}"] = float(muted.metrics[tasks[0].measure].mean())
+            means[LISTENS] = float((muted.metrics[tasks[0].measure] != same.metrics[tasks[0].measure]).any())
         return Result(means, {RUNS: (np.arange(scores.size), scores)})
 
     def trains(self, config: Config) -> bool:

@@ -20,6 +20,7 @@ from taciturn.bench.tasks import (
     CLASSIC,
     DESIGNED,
     EPSILON,
+    NO_BUDGET_LIMIT,
     PAPER,
     PROTECTED,
     REFERENCES,
@@ -32,11 +33,12 @@ from taciturn.bench.tasks import (
     tasks_of,
     under,
 )
-from taciturn.bench.tasks.benchmark import PLAIN_PPO, Variant
+from taciturn.bench.tasks.benchmark import PLAIN_PPO, PRETRAINED, TRAINER, Variant
 from taciturn.centralisation import find_sharing, replicas_for
 from taciturn.envs.core import ChannelConfig, Population, Rollout, as_policies, begin
 from taciturn.policies import Learner, Mixture
 from taciturn.policies.external.rows import Predictor, RowPolicy
+from taciturn.policies.learned.stored import pretrained_for
 from taciturn.registry import entry, make_policy, make_world, one_agent, own_policies
 from taciturn.validation import Array
 from taciturn.wrappers import NoPrivacy
@@ -100,6 +102,10 @@ def loaded(cell: Cell, progress: Progress | None, channels: Mapping[str, Channel
         return plain_ppo(cell, progress, channels)
     if not learns(name):
         return bring(name, **own)
+    if name == TRAINER and not own:
+        standard = tasks_of(cell.config["env"], cell.config.get("budget", NO_BUDGET_LIMIT))[0]
+        if stored := pretrained_for(standard.id, cell.seed):
+            return bring(f"{PRETRAINED}{stored}")  # the same training would end with the same weights
     agent = bring(name, **own, seed=cell.seed)
     agent.progress = progress
     if channels:

@@ -22,14 +22,14 @@ PRIDO: tuple[Entry, ...] = tuple(
     (name, {"threshold": threshold}, {}) for name in ("TPriDO", "DTPriDO") for threshold in (0.5, 2.0)
 )
 BANDIT: Entry = ("NeuralBandit", {}, {})
-PPO: Entry = ("SharedPPO", {}, {"actions": "cluster"})
+PPO: Entry = ("TrainedAgent", {}, {"actions": "cluster"})
 BASELINES: tuple[Entry, ...] = tuple((name, {}, {}) for name in ("LinUCB", "HOO", "ItemUCB1", "Random", "OracleItem"))
 ENTRIES: dict[str, tuple[Entry, ...]] = {
     "no noise": (*PRIDO, *BASELINES, BANDIT, PPO),
     "noise on sharing": (*PRIDO, PPO),
     "noise on everything": (*PRIDO, BANDIT),
 }
-QUICK: dict[str, Config] = {"NeuralBandit": {"steps": 25}, "SharedPPO": {"steps": 8_000}}
+QUICK: dict[str, Config] = {"NeuralBandit": {"steps": 25}, "TrainedAgent": {"steps": 8_000}}
 PART, WHOLE = "epsilon_statistics_and_counts", "epsilon_zcdp"
 """The metrics of totals: of what the third party tells, and of all channels."""
 COVERS = PROTECTED["recommender_v0"].covers

@@ -29,6 +29,9 @@ Entry = tuple[str, Own]
 """A policy and its parameters, or `TUNED`."""
 PLAIN_PPO = "PPO, plain defaults"
 """Stands where a policy's name could, for PPO with all arguments at their defaults."""
+TRAINER = "TrainedAgent"
+PRETRAINED = "pretrained:"
+"""The learner whose trainings come with the package, and how their names begin."""
 FAULTS = {fault.__name__: fault for fault in (Byzantine, Churn, LossyChannel, MessageLimit, Stragglers)}
 
 
@@ -246,7 +249,7 @@ class Benchmark:
     def params(self, policy: str, *, learns: bool) -> dict[str, Any]:
         """Parameters of the environment in the form for a policy."""
         form = self.for_learners if learns and policy not in self.as_designed else {}
-        return {**self.world, **form, **self.for_policies.get(policy, {})}
+        return {**self.world, **form, **self.for_policies.get(TRAINER if policy.startswith(PRETRAINED) else policy, {})}
 
 
 def read(table: Mapping[str, Any] | str) -> Benchmark:

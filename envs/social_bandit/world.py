@@ -83,6 +83,8 @@ Arguments
 
 Deviations from the paper
     - If no agent holds an option, Q^r is 0/0 in the paper; here such a round earns nothing.
+    - The paper's regret averages over agents that hold an option, so one that holds none costs nothing. The measure
+      `popularity_regret`, by which the benchmark compares agents, counts all agents: no option has quality 0.
     - The paper's g, h, sigma and L = O(log N) enter as `copies` and `walk_length`. It does not say which L its
       simulations used.
     - A step in which a walk stays counts as a step. A round lasts until all copies have arrived, which the paper bounds
@@ -221,6 +223,7 @@ class State:
     sent: Ints = fields.hidden()  # [N]: and otherwise the number of messages of each agent so far
     total_reward: Floats = fields.hidden()  # sum of Q^{r-1} . Phi^r
     expected_reward: Floats = fields.hidden()  # sum of Q^{r-1} . eta
+    held_quality: Floats = fields.hidden()  # sum of the mean of eta over all agents, 0 for those without an option
     regret: Floats = fields.hidden()  # equation 1
     adopters: Floats = fields.hidden()  # share of the agents that hold an option
     hops: Floats = fields.hidden()  # moves of copies between agents
@@ -285,6 +288,7 @@ def adopt(state: Any, arrays: Any, params: Any, rng: Any) -> None:
         arrays.preference[i] = option if adopts == 1 else options
         if arrays.preference[i] < options:
             arrays.holders[arrays.preference[i]] += 1
+    state.held_quality += expected / n
     note_round(state, arrays, earned / max(adopters, 1), expected / max(adopters, 1), n)
 
 
@@ -446,15 +450,17 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
             "adopters": lambda: s.adopters,
             "regret": lambda: s.regret,
             "pseudo_regret": lambda: regret(s.expected_reward, s.time, s.qualities),
+            "popularity_regret": lambda: regret(s.held_quality, s.time, s.qualities),
             "signals": lambda: s.signals,
             "hops": lambda: s.hops,
         }
 
     def outcome(self) -> dict[str, Array]:
-        """`regret` (equation 1), `pseudo_regret` (with eta in place of Phi), `best_share` (Q of the best options),
-        `wrong_option` (whether more agents hold some other option than any best one), `adopters`, `hops`."""
+        """`regret` (equation 1), `pseudo_regret` (with eta in place of Phi), `popularity_regret` (the same over all
+        agents, not only those with an option), `best_share` (Q of the best options), `wrong_option` (whether more
+        agents hold some other option than any best one), `adopters`, `hops`."""
         best = (self.measure("popularity") * best_options(self.state.qualities)).sum(1)
-        names = ("regret", "pseudo_regret", "wrong_option", "adopters", "hops")
+        names = ("regret", "pseudo_regret", "popularity_regret", "wrong_option", "adopters", "hops")
         return {name: self.measure(name).astype(np.float64) for name in names} | {"best_share": best}
 
     describe, draw = drawing.describe, drawing.draw

@@ -68,15 +68,13 @@ def tables(
         belief = beta_belief(ones, zeros)
         hope = optimism * max(1.0 - tick / ends, 0.0) ** fading
         option, plays = most_hopeful(belief, hope, rng), tick < ticks
-        if not rounds:
-            option = improves(belief, held, option)
         signals = rng.random(shape) < qualities[:, None]
-        hit = np.take_along_axis(signals, option[..., None], -1)[..., 0]
-        seen = (option[..., None] == options) & plays[..., None]
         if rounds:
-            seen |= held[..., None] == options
-            held = np.where(hit, option, -1)
+            seen, held = held[..., None] == options, option
         else:
+            option = improves(belief, held, option)
+            hit = np.take_along_axis(signals, option[..., None], -1)[..., 0]
+            seen = (option[..., None] == options) & plays[..., None]
             held = np.where(plays & np.where(hit, *reversed(holds(ones, zeros, option))), option, held)
         ones += seen & signals
         zeros += seen & ~signals
@@ -191,8 +189,6 @@ class Listener(Remembering):
             moment = mechanism.at - 1.0 if self._rounds else mechanism.at / p.num_agents
         known = tables(self._options, moment, self._rounds, self.optimism, self.fading, self._ends)
         shares, (p_bit, q_bit) = known.shares, self._distribution
-        if self._rounds and p.without_preference == SILENT:  # of those who speak
-            shares = shares / shares.sum(-1, keepdims=True)
         shares = (1 - self.doubt) * shares + self.doubt / self._options
         reads = np.clip(q_bit + (p_bit - q_bit) * shares, 1e-6, 1 - 1e-6)
         theta = np.clip(known.qualities, 1e-12, 1 - 1e-12)
@@ -236,7 +232,7 @@ class Listener(Remembering):
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         read_messages = self.read_messages(obs)
         held = read_messages.own
-        ones, zeros = self.own(held)
+        ones, zeros = self.own()
         answers = self.listen(read_messages.counts, read_messages.received)
         listens, belief = answers[..., -1:] > 0, beta_belief(ones, zeros)
         products = np.zeros(())

@@ -65,16 +65,14 @@ class Pulled(NamedTuple):
     agents: Ints
     held: Ints  # the option held before, -1 for none
     option: Ints
-    received_sums: Bools  # whether what an agent then holds tells the signal, and the reward does not
 
 
 class Remembering(SocialPolicy):
     """Base of the policies that count each agent's signals, pull the most hopeful option, and hold the best.
 
-    The signal of a pull is the reward in `gossip_bandit_v0`. In `social_bandit_v0` the reward belongs to the option
-    held when the round began, and an agent sees the signal of its pull only by the option that it then holds. There it
-    adopts the pulled option on signal 1 and holds nothing after a 0. This way it learns the signal, and options are
-    held in proportion to their qualities.
+    The signal of a pull is the reward in `gossip_bandit_v0`. In `social_bandit_v0` the reward is the signal of the
+    option held when the round began. There an agent adopts the pulled option on either signal, because a refusal would
+    leave it without an option for a round. It learns the option's quality from the rewards that follow.
     """
 
     optimism: float
@@ -88,16 +86,14 @@ class Remembering(SocialPolicy):
         self._counted = np.zeros((*self._shape, self._options, 2), np.int32)  # signals 1 and 0
         self._ticks = np.zeros(self._shape, np.int64)
         agents = self.agents()
-        self._last = Pulled(agents, np.full(agents.shape, -1), np.full(agents.shape, -1), agents < 0)
+        self._last = Pulled(agents, np.full(agents.shape, -1), np.full(agents.shape, -1))
 
     def at(self) -> tuple[Ints, Ints]:
         """Index of the agents that act, for arrays [B, N, ...]."""
         return np.arange(self._shape[0])[:, None], self.agents()
 
-    def own(self, held: Ints) -> tuple[Ints, Ints]:
-        """Signals 1 and 0 of each option, [B, rows, K], of the agents that act and hold `held` [B, rows]."""
-        if self._rounds:  # what they hold tells the signal of their last pull; if they held it, the reward has told
-            self._count(np.where(self._last.received_sums, self._last.option, -1), held != self._last.option)
+    def own(self) -> tuple[Ints, Ints]:
+        """Signals 1 and 0 of each option, [B, rows, K], of the agents that act."""
         ones, zeros = np.moveaxis(self._counted[self.at()], -1, 0)
         return ones, zeros
 
@@ -113,10 +109,9 @@ class Remembering(SocialPolicy):
 
     def pull(self, option: Ints, held: Ints, adopts: tuple[Bools, Bools]) -> Array:
         """Actions: pull `option` [B, rows], and adopt it on signal 0 and on signal 1 where `adopts` says so."""
-        on_zero, on_one = adopts
-        self._last = Pulled(self.agents(), held, option, (on_zero != on_one) & (option != held))
+        self._last = Pulled(self.agents(), held, option)
         self._ticks[self.at()] += 1
-        return self.plan(option, on_zero, on_one)
+        return self.plan(option, *adopts)
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         option = self._last.held if self._rounds else self._last.option
@@ -124,12 +119,11 @@ class Remembering(SocialPolicy):
 
     def restart(self, where: Array) -> None:
         self._counted[where], self._ticks[where] = 0, 0
-        self._last.received_sums[where] = False
 
 
 def always(option: Ints) -> tuple[Bools, Bools]:
-    """The plan of `social_bandit_v0`: adopt on signal 1, and not on 0."""
-    return np.zeros(option.shape, np.bool_), np.ones(option.shape, np.bool_)
+    """The plan in `social_bandit_v0`: adopt on either signal."""
+    return np.ones(option.shape, np.bool_), np.ones(option.shape, np.bool_)
 
 
 class HoldTheBest(Remembering):
@@ -143,8 +137,8 @@ class HoldTheBest(Remembering):
     ones (an upper bound as in Bayes-UCB, Kaufmann, Cappe & Garivier 2012, in a normal approximation).
 
     In `gossip_bandit_v0` it adopts an option only if its posterior mean is then the largest, and if it holds one of a
-    smaller mean than the largest, it pulls the best to adopt it. In `social_bandit_v0` it adopts on signal 1 alone.
-    `IsolatedThompson` adopts every option that it pulls, and so holds the options that it explores.
+    smaller mean than the largest, it pulls the best to adopt it. In `social_bandit_v0` it adopts every option that it
+    pulls, as `IsolatedThompson` does in both.
 
     Args:
         optimism: a, >= 0.
@@ -167,7 +161,7 @@ class HoldTheBest(Remembering):
 
     def known(self, held: Ints) -> tuple[Ints, Ints]:
         """Signals 1 and 0 of each option, [B, rows, K], that the agents go by."""
-        return self.own(held)
+        return self.own()
 
     def choose(self, belief: Belief, pulls: Ints) -> Ints:
         """The options to pull, [B, rows], if there is no better one to adopt immediately; `pulls` [B, rows, K] are
@@ -179,13 +173,13 @@ class CentralisedHoldTheBest(HoldTheBest):
     """Centralised `HoldTheBest`: all agents use the signals of all, immediately and without privacy.
 
     In `social_bandit_v0`, where they act at the same time, they choose one after another, and the spread of an option
-    counts the pulls of it that others have chosen in the round:
+    counts the pulls of it that others have chosen in the round, and the agents that hold it, whose rewards are to come:
 
         s_k^2 = m_k (1 - m_k) / (3 + n_k + pending_k)
 
     (batches after Desautels, Krause & Burdick 2014). With `signals="shared"` a signal of a round is counted once, for
-    any number of observers, and pending_k is infinite after one pull. A reference for full information. It is
-    centralised, so it has no rank.
+    any number of observers, holders count as one, and pending_k is infinite after one pull. A reference for full
+    information. It is centralised, so it has no rank.
 
     Args:
         optimism: a, >= 0.
@@ -217,13 +211,14 @@ class CentralisedHoldTheBest(HoldTheBest):
         self._seen |= seen.any(-1)
 
     def known(self, held: Ints) -> tuple[Ints, Ints]:
-        self.own(held)
+        holders = (held[..., None] == np.arange(self._options)).sum(1) * self._rounds
+        self._waiting = np.minimum(holders, 1) if self._same else holders
         ones, zeros = np.moveaxis(self._counted.sum(1, keepdims=True), -1, 0)
         shape = (*held.shape, self._options)
         return np.broadcast_to(ones, shape), np.broadcast_to(zeros, shape)
 
     def choose(self, belief: Belief, pulls: Ints) -> Ints:
-        chosen, pending = np.empty(pulls.shape[:2], np.int64), np.zeros((len(pulls), self._options))
+        chosen, pending = np.empty(pulls.shape[:2], np.int64), self._waiting.astype(np.float64)
         hope, replicas = self.hope(), np.arange(len(pulls))
         for row in range(pulls.shape[1]):
             variance = belief.spread[:, row] ** 2 * (3.0 + pulls[:, row]) / (3.0 + pulls[:, row] + pending)

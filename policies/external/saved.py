@@ -16,6 +16,7 @@ from taciturn.policies.external import onnx_files
 from taciturn.policies.external.inert import Foreign, Statistics, made_policy, read_normalizer
 from taciturn.policies.external.networks import Actor, Module, Scores
 from taciturn.policies.external.rows import Predictor, RowFunction, RowPolicy, plain, within
+from taciturn.policies.learned.stored import FILE as AGENT_FILE
 from taciturn.policies.learned.stored import load_agent, load_pretrained
 from taciturn.policies.learned.training import one_thread
 from taciturn.policies.trust import Untrusted, trusted
@@ -255,8 +256,8 @@ def load_trained(folder: str | Path, *, trust: bool = False, **parameters: Any) 
         ValueError: the folder holds no finished training, or a learner that was trained elsewhere and is not trusted.
     """
     found = Path(folder)
-    if (found / "agent.json").is_file():
-        return load_agent(found / "agent.json", **parameters)
+    if (found / AGENT_FILE).is_file():
+        return load_agent(found / AGENT_FILE, **parameters)
     if (found / "learner.pkl").is_file():
         if parameters:
             raise ValueError(f"policy must be a name or a class to take {parameters}, and {found} holds a learner")

@@ -66,7 +66,7 @@ class NetworkAgent(Policy):
 
     Args:
         weights: of the network, `{name: array}`.
-        greedy: whether to take the most likely action instead of a drawn one.
+        greedy: whether to take the most likely action, ties at random, instead of a drawn one.
         moment: of the answer, in expected ticks of an agent's clock, or in rounds.
     """
 
@@ -99,7 +99,7 @@ class NetworkAgent(Policy):
             option = (option - self.weights["shift"]) * self.weights["scale"]
         open_ = None if mask is None else mask.reshape(len(option), -1).astype(np.float32)
         out = forward(self.weights, option, common)
-        choice = self.head.draw(out, self.weights, None if self.greedy else self.rng, open_)
+        choice = self.head.draw(out, self.weights, self.rng, open_, self.greedy)
         if self.record is not None:
             self.record.append(Decisions(option, common, choice, open_, agents.copy()))
         action = self.head.action(choice)

@@ -84,7 +84,8 @@ class EvolutionSettings:
     """Of a training by evolution.
 
     Attributes:
-        runs: of each candidate in the second half of the training, all on the same instances; fewer before.
+        runs: of each candidate at the end of the training, all on the same instances; before, the cube of the share of
+            the training that is over times as many, and at least a block.
         block: runs that are played at once.
         population: candidates in a generation; None: as `CovarianceAdaptation` says.
         step: the strategy's first standard deviation.
@@ -136,7 +137,7 @@ class Evolution:
 
     def iterate(self, done: float) -> dict[str, float]:
         """A generation."""
-        blocks = max(1, round(self._settings.runs / self._settings.block * min(1.0, 2 * done)))
+        blocks = max(1, round(self._settings.runs / self._settings.block * done**3))
         seeds = self._rng.integers(2**31, size=blocks).tolist()
         found = [np.mean([self._played(weights, seed) for seed in seeds]) for weights in self._strategy.ask()]
         self._strategy.tell(np.array(found))

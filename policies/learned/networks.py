@@ -59,8 +59,8 @@ class Head(Protocol):
     outputs: int
     extra: dict[str, Array]
 
-    def draw(self, out: Array, w: Weights, rng: np.random.Generator | None, mask: Array | None) -> Array:
-        """Choices [R, ...] drawn from outputs [R, K, outputs]; the most likely ones if `rng` is None."""
+    def draw(self, out: Array, w: Weights, rng: np.random.Generator, mask: Array | None, greedy: bool) -> Array:
+        """Choices [R, ...] drawn from outputs [R, K, outputs]; if `greedy` the most likely ones, ties at random."""
 
     def action(self, choice: Array) -> Array:
         """The world's actions for choices."""
@@ -69,12 +69,16 @@ class Head(Protocol):
         """In PyTorch: the logarithm of the probability (density) of each choice, and the entropy, [R] each."""
 
 
-def drawn(logits: Array, rng: np.random.Generator | None) -> Ints:
-    """Draws [R] from softmax(logits [R, n]) by the largest sum with a Gumbel number; the mode if `rng` is None."""
-    if rng is not None:
-        uniform = rng.random(logits.shape, dtype=np.float32)
-        logits = logits - np.log(-np.log(np.maximum(uniform, np.float32(1e-12))))
-    return np.argmax(logits, -1)
+def drawn(logits: Array, rng: np.random.Generator) -> Ints:
+    """Draws [R] from softmax(logits [R, n]) by the largest sum with a Gumbel number."""
+    uniform = rng.random(logits.shape, dtype=np.float32)
+    return np.argmax(logits - np.log(-np.log(np.maximum(uniform, np.float32(1e-12)))), -1)
+
+
+def sharpened(out: Array, greedy: bool) -> Array:
+    """Outputs of which, if `greedy`, only the largest are ever drawn: options that look alike get the same share, as an
+    order by number would not give them."""
+    return out * np.float32(1e4) if greedy else out
 
 
 def of_one(logits: Any, choice: Any) -> tuple[Any, Any]:
@@ -97,8 +101,8 @@ class Number:
         logits = out.swapaxes(1, 2).reshape(out.shape[0], -1)
         return logits if mask is None else logits - 1e9 * (1 - mask)
 
-    def draw(self, out: Array, w: Weights, rng: np.random.Generator | None, mask: Array | None) -> Array:
-        return drawn(self._logits(out, mask), rng)
+    def draw(self, out: Array, w: Weights, rng: np.random.Generator, mask: Array | None, greedy: bool) -> Array:
+        return drawn(self._logits(sharpened(out, greedy), mask), rng)
 
     def action(self, choice: Array) -> Array:
         return choice + self.first
@@ -116,8 +120,8 @@ class Numbers:
         self.sizes, self.first = [int(n) for n in space.nvec], space.start
         self.outputs, self.ends = sum(self.sizes), np.cumsum(self.sizes)[:-1].tolist()
 
-    def draw(self, out: Array, w: Weights, rng: np.random.Generator | None, mask: Array | None) -> Array:
-        return np.stack([drawn(part, rng) for part in np.split(out[:, 0], self.ends, -1)], -1)
+    def draw(self, out: Array, w: Weights, rng: np.random.Generator, mask: Array | None, greedy: bool) -> Array:
+        return np.stack([drawn(part, rng) for part in np.split(sharpened(out[:, 0], greedy), self.ends, -1)], -1)
 
     def action(self, choice: Array) -> Array:
         return choice + self.first
@@ -137,9 +141,9 @@ class Point:
         self.middle, self.half = (low + high) / 2, (high - low) / 2
         self.extra = {"log_spread": np.full(self.outputs, np.log(spread), np.float32)}
 
-    def draw(self, out: Array, w: Weights, rng: np.random.Generator | None, mask: Array | None) -> Array:
+    def draw(self, out: Array, w: Weights, rng: np.random.Generator, mask: Array | None, greedy: bool) -> Array:
         mean = out[:, 0]
-        if rng is None:
+        if greedy:
             return mean
         return mean + np.exp(w["log_spread"]) * rng.standard_normal(mean.shape, dtype=np.float32)
 
@@ -164,10 +168,11 @@ class Plan:
     def __init__(self, flat: bool) -> None:
         self.flat = flat
 
-    def draw(self, out: Array, w: Weights, rng: np.random.Generator | None, mask: Array | None) -> Array:
+    def draw(self, out: Array, w: Weights, rng: np.random.Generator, mask: Array | None, greedy: bool) -> Array:
+        out = sharpened(out, greedy)
         option = drawn(out[..., 0], rng)
         adopts = np.take_along_axis(out[..., 1:], option[:, None, None], 1)[:, 0]
-        uniform = np.float32(0.5) if rng is None else np.maximum(rng.random(adopts.shape, dtype=np.float32), 1e-12)
+        uniform = np.maximum(rng.random(adopts.shape, dtype=np.float32), 1e-12)
         return np.concatenate([option[:, None], adopts > np.log(uniform) - np.log1p(-uniform)], -1, dtype=np.int64)
 
     def action(self, choice: Array) -> Array:

@@ -38,16 +38,16 @@ class SocialScore(Policy):
         moment: of the answer, in expected ticks of an agent's clock, or in rounds.
     """
 
-    def __init__(self, weights: Sequence[float] | Array | None = None, moment: float = 4.0) -> None:
+    def __init__(self, weights: Sequence[float] | Array | None = None, moment: float = 8.0) -> None:
         self.weights = self.first_weights() if weights is None else vector("weights", weights, size=sum(SIZES))
         self.moment = number("moment", moment, above=0, at_most=1000)
 
     @staticmethod
     def first_weights(rng: np.random.Generator | None = None) -> Floats:
-        """An optimistic index of an agent's own signals, adopted on signal 1 alone; `rng` draws units that have no
+        """An optimistic index of an agent's own signals, adopted on either signal; `rng` draws units that have no
         weight yet."""
         linear, adopts = np.zeros(SIZES[0]), np.zeros((2, ADOPTS))
-        linear[:2], adopts[:, 0] = 2.0, (-3.0, 3.0)
+        linear[:2], adopts[:, 0] = (12.0, 18.0), 5.0
         units = np.zeros((UNITS, FEATURES + 2))
         if rng is not None:
             units = rng.normal(0.0, 0.3, units.shape)

@@ -1,6 +1,9 @@
-"""Trained agents as text: `agent.json` of a training's folder, and those that come with the package."""
+"""Trained agents as files of numbers: `agent.safetensors` of a training's folder, and those that come with the
+package."""
 
 import json
+import math
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,30 +15,57 @@ from taciturn.policies.base import Policy
 from taciturn.policies.learned.agents import NetworkAgent
 from taciturn.policies.learned.plans import EvolvedPlan, EvolvedSchedule
 from taciturn.policies.learned.scores import SocialScore
-from taciturn.validation import shown
+from taciturn.validation import Array, shown
 
 MOST_BYTES = 10**7
 AGENTS: dict[str, type[Policy]] = {
     kind.__name__: kind for kind in (NetworkAgent, SocialScore, EvolvedPlan, EvolvedSchedule)
 }
+FILE = "agent.safetensors"
+TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
+WEIGHTS = "weights"
 
 
-def saved_agent(agent: Policy, **about: Any) -> str:
-    """A trained agent as JSON: its class and its parameters, weights among them, and what is said `about` its
-    training."""
+def saved_agent(agent: Policy, **about: Any) -> bytes:
+    """A trained agent in the format safetensors (its weights; among the metadata its class, its other parameters, and
+    what is said `about` its training)."""
     given: Any = agent
     names = [name for name in type(agent).__init__.__code__.co_varnames[1:] if name in vars(given)]
-    parameters = {name: plain(getattr(given, name)) for name in names}
-    return json.dumps({"agent": type(agent).__name__, "training": about, "parameters": parameters}) + "\n"
+    own = {name: getattr(given, name) for name in names if name != WEIGHTS}
+    header: dict[str, Any] = {
+        "__metadata__": {
+            "agent": type(agent).__name__, "parameters": json.dumps(own), "training": json.dumps(about)
+        }
+    }  # fmt: skip
+    kinds, parts, end = {kind: name for name, kind in TYPES.items()}, list[bytes](), 0
+    weights = given.weights if isinstance(given.weights, dict) else {"": given.weights}
+    for name, array in weights.items():
+        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        header[f"{WEIGHTS}.{name}"] = {
+            "dtype": kinds[data.dtype], "shape": list(data.shape), "data_offsets": [end, end + data.nbytes]
+        }  # fmt: skip
+        parts.append(data.tobytes())
+        end += data.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # numbers begin at a multiple of 8
+    return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it; numbers in as few digits as tell them apart."""
-    if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
-    if isinstance(value, np.ndarray):
-        return [plain(one) for one in value] if value.ndim else plain(value[()])
-    return float(str(value)) if isinstance(value, np.floating) else value
+def read(file: Path) -> tuple[dict[str, str], dict[str, Array]]:
+    """The metadata and the arrays of a file in the format safetensors. Raises ValueError and the like if it is none."""
+    data = content(file, MOST_BYTES)
+    begins = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begins])
+    metadata, arrays = dict(header.pop("__metadata__")), dict[str, Array]()
+    for name, one in header.items():
+        start, end = one["data_offsets"]
+        kind, shape = TYPES[one["dtype"]], [int(size) for size in one["shape"]]
+        if not 0 <= start <= end <= len(data) - begins or min(shape, default=0) < 0:
+            raise ValueError(f"{name} lies outside the file")
+        if end - start != math.prod(shape) * kind.itemsize:
+            raise ValueError(f"{name} has another number of bytes than its shape {shape}")
+        arrays[name] = np.frombuffer(data, kind, math.prod(shape), begins + start).reshape(shape).copy()
+    return metadata, arrays
 
 
 def load_agent(file: Path, **parameters: Any) -> Policy:
@@ -45,27 +75,43 @@ def load_agent(file: Path, **parameters: Any) -> Policy:
         ValueError: the file is not of this form.
     """
     try:
-        found = json.loads(content(file, MOST_BYTES))
-        kind, own = AGENTS[found["agent"]], dict(found["parameters"])
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        about, arrays = read(file)
+        kind, own = AGENTS[about["agent"]], dict(json.loads(about["parameters"]))
+        weights: Any = {name.removeprefix(f"{WEIGHTS}."): one for name, one in arrays.items()}
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"{file} must be the agent of a training, and is not: {shown(error)}") from error
-    return kind(**own | parameters)
+    return kind(**own | {WEIGHTS: weights.get("", weights)} | parameters)
+
+
+def training_of(file: Path) -> dict[str, Any]:
+    """What a file of `saved_agent` says about the training: its task, seed, steps and settings."""
+    about: dict[str, Any] = json.loads(read(file)[0]["training"])
+    return about
 
 
 def pretrained_files() -> dict[str, Path]:
     """`{name: file}` of the agents whose trainings come with the package."""
     folder = Path(str(files("taciturn.policies.learned"))) / "pretrained"
-    return {file.stem: file for file in sorted(folder.glob("*.json"))}
+    return {file.stem: file for file in sorted(folder.glob("*.safetensors"))}
 
 
+@cache
 def pretrained_agents() -> dict[str, dict[str, Any]]:
     """`{name: {"task", "budget", "seed"}}` of these agents; without a privacy budget it is "none"."""
     found = {}
     for name, file in pretrained_files().items():
-        about = json.loads(content(file, MOST_BYTES))["training"]
+        about = training_of(file)
         task, _, budget = about["task"].partition("@")
         found[name] = {"task": task, "budget": budget or "none", "seed": about["seed"]}
     return found
+
+
+def pretrained_for(task: str, seed: int) -> str | None:
+    """The name of the agent whose training for the task of that id, such as "taciturn/SocialBandit-v0/standard@3", had
+    that seed; None if there is none."""
+    rows = pretrained_agents().items()
+    names = (name for name, one in rows if training_of(pretrained_files()[name])["task"] == task)
+    return next((name for name in names if pretrained_agents()[name]["seed"] == seed), None)
 
 
 def load_pretrained(name: str, **parameters: Any) -> Policy:

@@ -24,7 +24,7 @@ from taciturn.validation import Floats
 RUNS, FEWEST = 1000, 20
 """Fresh runs of practice instances that judge a checkpoint, by their mean, because rare failures decide it; fewer, but
 not as few as the second, in a training that is not five times as long as these."""
-MILESTONES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 1.0)
+MILESTONES = (0.2, 0.4, 0.6, 0.8, 1.0)
 """The shares of a training after which a checkpoint is evaluated."""
 
 
@@ -39,6 +39,7 @@ class Method:
             minus the run's return.
         settings: of the method that differ from its defaults.
         steps: decisions of a usual training.
+        private_steps: where a mechanism stands on a channel; None: as many.
     """
 
     name: str = "ppo"
@@ -46,6 +47,7 @@ class Method:
     measure: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     steps: int = 2_000_000
+    private_steps: int | None = None
 
     def checked(self) -> Settings | EvolutionSettings:
         """The settings; ValueError if one is unknown or out of range."""
@@ -57,40 +59,32 @@ class Method:
         return kind(**self.settings)
 
 
+PLAIN: dict[str, Any] = {
+    "turns": 32, "num_envs": 64, "width": 32, "batch": 2048, "keep": 1.0, "learning_rate": 3e-3, "lam": 0.95
+}  # fmt: skip
+"""Settings of PPO where nothing is said of an environment."""
 METHODS: Mapping[str, Method] = {
-    "gossip_bandit": Method(measure="popularity_regret", steps=20_000_000),
-    "social_bandit": Method("evolution", SocialScore, "pseudo_regret", {"step": 0.4}, 400_000_000),
-    "federated_bandit": Method("evolution", EvolvedPlan, "regret_per_agent", {"population": 12}, 10_000_000_000),
-    "round_stopping": Method(
-        measure="-rate",
-        settings={
-            "num_envs": 500,
-            "turns": 200,
-            "width": 32,
-            "keep": 1.0,
-            "learning_rate": 3e-3,
-            "lam": 0.97,
-            "batch": 8192,
-        },
-        steps=8_000_000,
+    "GossipBandit": Method(measure="popularity_regret", steps=18_000_000),
+    "SocialBandit": Method("evolution", SocialScore, "popularity_regret", {"step": 0.4, "block": 100}, 200_000_000),
+    "FederatedBandit": Method(
+        "evolution", EvolvedPlan, "regret_per_agent", {"population": 12}, 800_000_000, 5_000_000_000
     ),
-    "arm_elimination": Method(
-        "evolution",
-        EvolvedSchedule,
-        "regret_per_agent",
-        {"population": 12, "runs": 12_000, "block": 2000, "memory": 0.2},
-        80_000_000,
+    "ArmElimination": Method(
+        "evolution", EvolvedSchedule, "regret_per_agent",
+        {"population": 12, "runs": 12_000, "block": 2000, "memory": 0.2}, 50_000_000,
     ),
-}
-"""By the environment's name; others learn by the defaults of `Method`, from the observation as it is."""
-PLAIN = Method(
-    settings={"turns": 32, "num_envs": 64, "width": 32, "batch": 2048, "keep": 1.0, "learning_rate": 3e-3, "lam": 0.95}
-)
+    "RoundStopping": Method(
+        measure="-rate", settings=PLAIN | {"num_envs": 500, "turns": 200, "lam": 0.97, "batch": 8192}, steps=16_000_000
+    ),
+    "PlatformSide": Method(measure="loss", settings=PLAIN, steps=900_000),
+    "FederatedTraining": Method(measure="test_loss", settings=PLAIN, steps=500_000),
+}  # fmt: skip
+"""By the environment's class; others learn from the observation as it is, with the settings `PLAIN`."""
 
 
 def method_of(view: PublicView) -> Method:
     """The method of an environment."""
-    return METHODS.get(view.world.name, PLAIN)
+    return METHODS.get(view.world.__name__, Method(settings=PLAIN))
 
 
 class Evaluated(NamedTuple):
@@ -264,13 +258,16 @@ class TrainedAgent(Learner):
         if self.method == "evolution" != usual.name:
             raise ValueError(f"method must be 'ppo' in {view.world.name}, for which no agent of few weights is known")
         if self.method == "ppo" != usual.name:
-            usual = PLAIN if not remembers(view) else Method(measure=usual.measure)
+            usual = Method(measure=usual.measure, settings={} if remembers(view) else PLAIN)
         return replace(usual, measure=self.measure or usual.measure, settings={**usual.settings, **self.settings})
 
     def training(self, view: PublicView, seconds: float | None = None) -> Training:
         """A training that has not begun, of so many CPU `seconds` if given."""
         method = self.chosen(view)
-        steps = self.steps if self.steps is not None or seconds is not None else method.steps
+        mechanisms = (one.mechanism for one in view.channels.values())
+        private = any(one is not None and one.kind != "none" for one in mechanisms)
+        usual = method.private_steps if private and method.private_steps else method.steps
+        steps = self.steps if self.steps is not None or seconds is not None else usual
         if seconds is not None:
             number("seconds", seconds, above=0)
         return Training(view, self.role, method, self.seed, steps, seconds)

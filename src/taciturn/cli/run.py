@@ -161,10 +161,11 @@ def _task(
     from taciturn.bench.comparisons.playing import first_within, how_centralised, played, ready, task_config
     from taciturn.bench.references import scale_of
     from taciturn.bench.tasks import BENCHMARKS
+    from taciturn.bench.tasks.benchmark import TRAINER
     from taciturn.bench.tuned import usual
 
     own, form = split_settings(settings)
-    free = BENCHMARKS[task.env].for_learners
+    free = {**BENCHMARKS[task.env].for_learners, **BENCHMARKS[task.env].for_policies.get(TRAINER, {})}
     if not form and saved_at(policy) is not None and refusal(policy, task_config(task, policy)):
         form = dict(free)  # it was trained in the form of the world in which learners play
     fixed |= {f"--set {key}": value for key, value in form.items() if key not in free}

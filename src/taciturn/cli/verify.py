@@ -17,6 +17,7 @@ KEPT_OF_PAPERS = CHECKOUT / "papers" / "results"
 PAGES = {"leaderboard": "agents", "privacy-totals": "agents"}
 """Pages of the docs that are not called like their study; `verdicts` is of all that judge a paper."""
 SHOWN = 5
+TRAININGS = "trainings"
 
 
 def verify(
@@ -25,7 +26,7 @@ def verify(
         Argument(
             metavar="STUDY|PAGE",
             help="Studies, papers or pages of the docs with stored results: agents, chen2021, chen2021-4, leaderboard "
-            "(default: all).",
+            "(default: all); or trainings, to train one of the pretrained agents again.",
         ),
     ] = None,
     cells: Annotated[int, Option(help="Number of cells to draw.", min=1, max=10_000)] = 20,
@@ -46,6 +47,10 @@ def verify(
     """
     import numpy as np
 
+    drawn_by = secrets.randbits(32) if seed is None else seed
+    if names == [TRAININGS]:
+        _training(longest, drawn_by, strict, as_json)
+        return
     from taciturn.bench.catalogue import figures, load_studies, no_papers
     from taciturn.bench.verify import DIFFERENT, EXPECTED, apart, described_checks, pool
     from taciturn.bench.verify import verify as run_again
@@ -55,7 +60,6 @@ def verify(
         raise ValueError(
             f"kept must be a folder of stored results, tools/results/studies of a clone, not {kept or STORED}"
         )
-    drawn_by = secrets.randbits(32) if seed is None else seed
     rng = np.random.default_rng(drawn_by)
     studies = load_studies()
     if others := [name for name in files if name not in studies]:
@@ -102,6 +106,32 @@ def verify(
             f"{outcome['cores']} cores"
         )
     if strict and (outcome["outcomes"][DIFFERENT] or outcome["fresh_inside"] < outcome["fresh_fewest"]):
+        raise Exit(1)
+
+
+def _training(longest: float, seed: int, strict: bool, as_json: bool) -> None:
+    """Train one of the pretrained agents again, of those that took at most so many seconds."""
+    import csv
+    import tempfile
+
+    import numpy as np
+
+    from taciturn.bench.verify import DIFFERENT, retrained
+
+    with (STORED.parent / "trainings.csv").open(encoding="utf-8") as file:
+        took = {row["agent"]: float(row["seconds"]) for row in csv.DictReader(file)}  # of the last row of each
+    cheap = [name for name, spent in took.items() if spent <= longest]
+    if not cheap:
+        raise ValueError(f"longest must be at least {min(took.values()):g}, as long as the shortest training")
+    name, started = cheap[int(np.random.default_rng(seed).integers(len(cheap)))], time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = retrained(name, Path(folder) / name)
+    found = {"agent": name, "outcome": outcome, "seconds": round(time.monotonic() - started, 1), "seed": seed}
+    if as_json:
+        print_json(found)
+    else:
+        print(f"{name}, one of {len(cheap)}, drawn with seed {seed}: {outcome} ({found['seconds']:g} s)")
+    if strict and outcome == DIFFERENT:
         raise Exit(1)
 
 

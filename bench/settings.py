@@ -1,20 +1,10 @@
-"""Settings of learners, one YAML file a world: those that come with this package, and a user's own."""
+"""Settings of learners in a user's YAML file."""
 
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from taciturn.validation import missing_extra, shown
-
-FOLDER = Path(__file__).parent / "settings"
-
-
-def tuned(world: str, algorithm: str) -> dict[str, Any]:
-    """The settings of an algorithm or learner that come with this package for the world of that name; empty if there
-    are none."""
-    file = FOLDER / f"{world}.yml"
-    return deepcopy(settings_in(file).get(algorithm, {})) if file.is_file() else {}
 
 
 @cache

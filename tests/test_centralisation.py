@@ -671,7 +671,7 @@ def test_who_pools_is_never_ranked() -> None:
     }
     study, results = kinds.KindsOfAgents(), merged([unpacked(STORED), *found.values()])
     board, where = leaderboard(results, FREE), "RoundStopping-v0/standard"
-    rows = {row[2]: dict(zip(board.columns, row, strict=True)) for row in board.rows if row[0] == where}
+    rows = {row[2]: dict(zip(board.columns, row, strict=True)) for row in board.rows if row[0] == f"{where} (control)"}
     marked = ("Pools (centralised)", "PoolsOnce (centralised)", "Unknown (not checked for pooling)", "Alone")
     assert [rows[name]["rank"] for name in marked] == ["–", "–", "–", "1"]
     assert all(float(rows[name]["score"].split()[0]) > 100 for name in marked), "it is played, and its score is told"
@@ -691,7 +691,7 @@ def test_submissions_carry_the_outcome(tmp_path: Path, command: Any, monkeypatch
     assert group.metrics["centralised"].tolist() == [1.0]
     joined = merged([submission([0], 0.0125, centralised=0.0), submission([1], 0.0125, centralised=None)])
     assert not any(map(compares, joined)), "what one seed lacks, the whole lacks"
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "140")
     code, out, _ = command("leaderboard", str(STORED), str(tmp_path / "mine.json"))
     assert code == 0
     assert re.search(r"– +Mine .*\n +\(centralised\)\n", out), "the label is on the next line of its cell"

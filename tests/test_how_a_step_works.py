@@ -62,13 +62,13 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_step_of_gossip() -> None:
     found = stepped(gossip_bandit_v0.parallel_env(num_agents=3, horizon=1000.0))
-    assert counted(found) == stated("`env.step(actions)` is")
+    assert counted(found) == stated("`env.step(actions)` makes")
     assert len(found) <= 20
 
 
 def test_a_round_of_the_recommender() -> None:
     found = stepped(recommender_v0.parallel_env(num_agents=3, num_items=20, repository=10, horizon=1000))
-    assert counted(found) == stated("`env.step(actions)` of three providers is")
+    assert counted(found) == stated("`env.step(actions)` of three providers makes")
 
 
 def test_a_message() -> None:

@@ -96,7 +96,7 @@ def test_streams_only_grow_and_by_records(counts: int, sums: float, message: str
 def test_a_stream_is_not_longer_than_its_noise_allows_for() -> None:
     env = shop()
     with pytest.raises(
-        ValueError, match=r"merged must be all agents .* not \[1, 1, 1\], which is too few for 100 records"
+        ValueError, match=r"merged must contain all agents .* not \[1, 1, 1\], which is too few for 100 records"
     ):
         ask(env, [7], [100], [50.0], merged=1)
     ask(env, [7], [100], [50.0], merged=3)

@@ -213,7 +213,7 @@ class KaryRandomizedResponse(Mechanism):
     ) -> None:
         if budget is None:
             if epsilon is None:
-                raise ValueError("epsilon or budget must be given; budget is the paper's e, and epsilon = log(1 + e)")
+                raise ValueError("epsilon must be given, or budget, the paper's e, with epsilon = log(1 + e)")
             budget = math.expm1(number("epsilon", epsilon, above=0, below=700))
         elif epsilon is not None and epsilon != math.log1p(checks.level("budget", budget)):
             raise ValueError(

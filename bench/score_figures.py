@@ -92,7 +92,9 @@ def best_of(board: Board, part: int) -> Best | None:
     score = None if best is None else board.evaluated(best, *kinds)
     if best is None or score is None or not math.isfinite(score.value):
         return None
-    own = next(place for place, one in enumerate(PARTS) if best.config["kind"] in one[1])
+    own = next((place for place, one in enumerate(PARTS) if best.config["kind"] in one[1]), None)
+    if own is None:  # random play, where nothing else was played
+        return None
     return Best(own, board.label(best).partition(" (")[0], score.value, score.low > 0)
 
 

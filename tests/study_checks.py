@@ -30,8 +30,7 @@ def check_seeds(study: Study, *, fewest: int = 5, more: bool = False, certain: C
             assert found == {0}, config
             continue
         policy = str(json.loads(config).get("policy"))
-        trained = 20 if study.name == "agents" else 10
-        expected = 1 if policy in certain else trained if learns(policy) or policy == PLAIN_PPO else declared
+        expected = 1 if policy in certain else 10 if learns(policy) or policy == PLAIN_PPO else declared
         assert len(found) >= expected if more else len(found) == expected, config
         assert found == set(range(len(found))), config
 

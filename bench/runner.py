@@ -89,7 +89,8 @@ def run_study(
 ) -> Summary:
     """Run every cell of the studies that the store does not hold yet, one thread per worker.
 
-    `where` keeps the cells whose configuration has these entries, nested ones named with dots: {"policy": "PPCL"}.
+    `where` keeps the cells whose configuration, or `seed`, has these entries, nested ones named with dots: {"policy":
+    "PPCL"}.
 
     `workers` is the number of processes (default: one per core). A cell that raises or calls `sys.exit` is listed in
     the summary and does not stop the others; in a worker, so is a cell that ends its process or takes longer than
@@ -113,7 +114,10 @@ def run_study(
     if backend == "ray":
         _imported_ray()  # before anything is written
     first, shards = _shard(shard)
-    plan = {study.name: [cell for cell in study.cells(quick) if matches(cell.config, where or {})] for study in studies}
+    plan = {
+        study.name: [cell for cell in study.cells(quick) if matches({"seed": cell.seed} | cell.config, where or {})]
+        for study in studies
+    }
     if not any(plan.values()):
         raise ValueError(f"where must leave cells of {', '.join(plan)}, and none has {describe(where or {})}")
     tasks = [(study, cell) for study in studies for cell in plan[study.name]]

@@ -326,6 +326,8 @@ def test_some_cells_of_a_study_are_run_by_their_entries(tmp_path: Path) -> None:
     assert 0 < sum(group.seeds.size for group in results) == len(expected) < len(cells)
     assert all(group.config in [cell.config for cell in expected] for group in results)
     assert run_study([study], store, quick=True, resume=True).reused == len(expected), "and the others follow"
+    run_study([study], other := Store(tmp_path / "first"), quick=True, where=some | {"seed": 0})
+    assert [group.seeds.tolist() for group in other.results(study.name)] == [[0]] * len(results.groups)
 
 
 def test_results_are_grouped_by_configuration(tmp_path: Path) -> None:

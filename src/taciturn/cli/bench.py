@@ -31,7 +31,7 @@ def run_studies(
         list[str] | None,
         Option(
             help="Run only cells with this entry in their configuration, key=value, as in the tables: "
-            "policy=PPCL (repeatable)."
+            "policy=PPCL; or of one seed: seed=0 (repeatable)."
         ),
     ] = None,
     quick: Annotated[bool, Option("--quick", help="Use few seeds and short runs.")] = False,

@@ -104,8 +104,8 @@ class Policy(metaclass=NamesUnknown):
         there is none."""
         raise ValueError(f'{type(self).__name__} prescribes no mechanism: privacy="paper" has no meaning with it')
 
-    def within(self, view: PublicView, total: float) -> dict[str, Any] | None:
-        """How the policy spends a total of epsilon over a whole run: `{channel: mechanism}` (or a `ChannelConfig`) with
+    def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Any] | None:
+        """How the policy spends a privacy budget over a whole run: `{channel: mechanism}` (or a `ChannelConfig`) with
         which no agent spends more, whatever happens; None if the policy leaves that to the caller."""
         return None
 

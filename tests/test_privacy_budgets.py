@@ -233,7 +233,7 @@ def test_an_agent_cannot_leave_channels_out_of_its_total(private: dict[str, Any]
     class Partly(BlockListener):
         public_schedule = True
 
-        def within(self, view: Any, budget: float) -> dict[str, Any]:
+        def within(self, view: Any, epsilon_budget: float) -> dict[str, Any]:
             return private
 
     agent = Partly(8, worlds=2, rounds=5)
@@ -251,8 +251,8 @@ def test_agents_that_overspend_are_refused() -> None:
     one = playing.task_config(task, "PPCL")
 
     class Loud(PPCL):
-        def within(self, view: Any, budget: float) -> dict[str, Any]:
-            return {"preference": parse_mechanism(f"BitwiseRandomizedResponse:{budget}")}
+        def within(self, view: Any, epsilon_budget: float) -> dict[str, Any]:
+            return {"preference": parse_mechanism(f"BitwiseRandomizedResponse:{epsilon_budget}")}
 
     loud = Loud()
     found = configurations_by_rank(task, loud, one, 0, 2)

@@ -55,9 +55,9 @@ class GrowingSchedule(Policy):
         self._total: Ints = np.zeros(view.num_envs, np.int64)
         self._noise: Floats = np.zeros(view.num_envs)
 
-    def within(self, view: PublicView, total: float) -> dict[str, Any]:
-        """All of `total` on each message or average, by Laplace noise: each reward enters one."""
-        return {"means": TRUST[self.trust_model](total)}
+    def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Any]:
+        """All of `epsilon_budget` on each message or average, by Laplace noise: each reward enters one."""
+        return {"means": TRUST[self.trust_model](epsilon_budget)}
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         seen = self._layout.unpack(obs[:, 0].astype(np.float64))

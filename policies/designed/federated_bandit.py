@@ -77,9 +77,9 @@ class PublicPlan(Policy):
         self._averages = self._mechanism is not None and self._mechanism.averages
         self._start(np.ones(view.num_envs, np.bool_))
 
-    def within(self, view: PublicView, total: float) -> dict[str, Any]:
-        """All of `total` on each message or average, by Laplace noise: each reward enters one."""
-        return {"means": TRUST[self.trust_model](total)}
+    def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Any]:
+        """All of `epsilon_budget` on each message or average, by Laplace noise: each reward enters one."""
+        return {"means": TRUST[self.trust_model](epsilon_budget)}
 
     def _start(self, fresh: Bools) -> None:
         """Forget the runs of the replicas that `fresh` marks."""
@@ -223,9 +223,9 @@ class DividedPlan(Policy):
         self._mechanism = mechanism
         self._envs, self._agents = view.num_envs, 0
 
-    def within(self, view: PublicView, total: float) -> dict[str, Any]:
-        """All of `total` on each message, by Laplace noise: each reward enters one."""
-        return {"means": Laplace(total)}
+    def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Any]:
+        """All of `epsilon_budget` on each message, by Laplace noise: each reward enters one."""
+        return {"means": Laplace(epsilon_budget)}
 
     def lengths(self) -> list[int]:
         """Of the batches; the first is played once for each of an agent's arms in it."""

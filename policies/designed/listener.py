@@ -167,12 +167,12 @@ class Listener(Remembering):
             NoPrivacy() if self.epsilon is None else BitwiseRandomizedResponse(self.epsilon), self.moment, view
         )
 
-    def within(self, view: PublicView, total: float) -> dict[str, Mechanism]:
+    def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Mechanism]:
         """All of the total on the one answer."""
         if self.trust_model == "local":
-            return one_answer(BitwiseRandomizedResponse(total), self.moment, view)
+            return one_answer(BitwiseRandomizedResponse(epsilon_budget), self.moment, view)
         others = max(view.params.num_agents - 1, 1)  # who reads the answers knows its own
-        level = shuffled_level(total, self.delta, others)
+        level = shuffled_level(epsilon_budget, self.delta, others)
         return one_answer(Shuffled(BitwiseRandomizedResponse(level)), self.moment, view)
 
     def prepare(self, view: PublicView) -> None:

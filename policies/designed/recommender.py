@@ -262,10 +262,10 @@ class BlockListener(LogisticBandit):
 
     public_schedule = True
 
-    def within(self, view: PublicView, total: float) -> dict[str, Mechanism]:
+    def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Mechanism]:
         """`Blocks` on both channels, of levels share * total and (1 - share) * total: every feedback enters one stream
         on each. Both together also hide whether a feedback was given at all."""
-        return {"statistics": Blocks(self.share * total), "counts": Blocks((1 - self.share) * total)}
+        return {"statistics": Blocks(self.share * epsilon_budget), "counts": Blocks((1 - self.share) * epsilon_budget)}
 
     def begin(self, view: PublicView) -> None:
         scales = []

@@ -112,11 +112,11 @@ class FewRounds(StoppingRule):
         self.trust_model = choice("trust_model", trust_model, ("local", "central"))
         self.delta = number("delta", delta, above=0, below=1)
 
-    def within(self, view: PublicView, total: float) -> dict[str, Any] | None:
+    def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Any] | None:
         """A curator's noise; None if no curator is trusted, or the world sends nothing."""
         if self.trust_model == "local" or "update" not in view.channels:
             return None
-        budget = Budget(total, self.delta, method="rdp")
+        budget = Budget(epsilon_budget, self.delta, method="rdp")
         rate = min(self.k / max(view.params.num_clients - 1, 1), 1.0)  # against a client, which knows whether it sends
         rho = least_noise(budget, rate, max(self.rounds, 1))
         return {"update": ChannelConfig(CentralSum(Gaussian.from_rho(rho)), budget)}

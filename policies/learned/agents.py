@@ -86,9 +86,9 @@ class NetworkAgent(Policy):
         self.require(fits and outputs == self.head.outputs, "worlds like the one it was trained in", view)
         self._view, self._rows = view, np.arange(view.roles[self.role].num_agents)
 
-    def within(self, view: PublicView, total: float) -> dict[str, Mechanism] | None:
+    def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Mechanism] | None:
         """All of the total on the one answer, where agents hear one another's preferences."""
-        return one_answer(BitwiseRandomizedResponse(total), self.moment, view) if remembers(view) else None
+        return one_answer(BitwiseRandomizedResponse(epsilon_budget), self.moment, view) if remembers(view) else None
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         acting = self._view.acting(self.role)

@@ -56,9 +56,9 @@ class SocialScore(Policy):
     def simulator(self, world: Population[Any]) -> None:
         """Candidates play in practice worlds."""
 
-    def within(self, view: PublicView, total: float) -> dict[str, Mechanism]:
+    def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Mechanism]:
         """All of the total on the one answer."""
-        return one_answer(BitwiseRandomizedResponse(total), self.moment, view)
+        return one_answer(BitwiseRandomizedResponse(epsilon_budget), self.moment, view)
 
     def begin(self, view: PublicView) -> None:
         self.require(remembers(view), "social_bandit, and in gossip_bandit with reward='pull'", view)

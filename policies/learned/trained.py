@@ -290,10 +290,10 @@ class TrainedAgent(Learner):
     def public_schedule(self) -> bool:  # type: ignore[override]
         return self._agent is not None and has_public_schedule(self._agent)
 
-    def within(self, view: PublicView, total: float) -> dict[str, Any] | None:
+    def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Any] | None:
         agent = self.chosen(view).agent() if self._agent is None else self._agent
         agent.role = self.role if hasattr(self, "role") else next(iter(view.roles))
-        return agent.within(view, total)
+        return agent.within(view, epsilon_budget)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         found: Array = self._agent.act(obs, mask)

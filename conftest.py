@@ -56,11 +56,11 @@ def collected(request: pytest.FixtureRequest) -> Counter[str]:
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Call `taciturn` with these words; returns its exit code, and what it printed to stdout and stderr."""
 
-    def call(*words: str) -> tuple[int, str, str]:
+    def call(*words: str, columns: int = 120) -> tuple[int, str, str]:
         from taciturn.cli import main
 
         monkeypatch.setattr(sys, "argv", ["taciturn", *words])
-        monkeypatch.setenv("COLUMNS", "120")
+        monkeypatch.setenv("COLUMNS", str(columns))
         with pytest.raises(SystemExit) as stop:
             main()
         out, err = capsys.readouterr()

@@ -30,7 +30,7 @@ class Agent(StoppingRule):
 """
 
 
-@pytest.mark.parametrize(("rate", "rank"), [(0.0125, 1), (0.0112, 5), (0.001, 10)])
+@pytest.mark.parametrize(("rate", "rank"), [(0.0125, 1), (0.0112, 4), (0.001, 9)])
 def test_a_rank_counts_those_that_are_better(rate: float, rank: int) -> None:
     (board,) = [
         one for one in boards(unpacked(STORED).results) if one.task.plain == "taciturn/RoundStopping-v0/standard"

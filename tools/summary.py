@@ -386,13 +386,14 @@ def survives() -> str:
 def short_of_learning() -> str:
     """Where learning beats the paper's best algorithm, and where it does not, in a sentence."""
     _, results, _ = stored("agents")
-    parts: dict[str, list[str]] = {}
+    parts, trainings = dict[str, list[str]](), set[int]()
     for board, one, word in compared(results).values():
-        effect = f" (by {abs(one.lead.value):.2f})" * (word != OPEN)
-        parts.setdefault(word, []).append(f"{world_title(board.task.env)}{effect}")
+        parts.setdefault(word, []).append(f"{world_title(board.task.env)} ({one.lead.value:+.2f})")
+        trainings.add(one.leads.size)
     won = listed(parts.get(YES, ["no environment"]))
     rest = [f"{word} in {listed(parts[key])}" for key, word in ((NO, "worse"), (OPEN, "undecided")) if key in parts]
-    return f"Learning beats the paper's best algorithm in {won}; {listed(rest)}"
+    counts = " or ".join(map(str, sorted(trainings)))
+    return f"With {counts} trainings, learning beats the paper's best algorithm in {won}; {listed(rest)}"
 
 
 def fast() -> str:

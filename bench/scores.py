@@ -139,11 +139,15 @@ class Board(NamedTuple):
         return group.mean(name) if name in group.metrics else math.nan
 
     def best(self, *kinds: str, information_: str | None = None, half: int = 0) -> Group | None:
-        """The best of some kinds (none given: of all but yours), chosen by the first half of its seeds, or the
-        second."""
+        """The best of some kinds (none given: of all but yours, without learners of too few trainings for an interval),
+        chosen by the first half of its seeds, or the second."""
         wanted = kinds or KINDS
         some = [
-            one for one in self.ranked() if one.config["kind"] in wanted and information_ in (None, information(one))
+            one
+            for one in self.ranked()
+            if one.config["kind"] in wanted
+            and information_ in (None, information(one))
+            and (kinds or one.config["kind"] not in LEARNED or one.seeds.size >= 2 * statistics.FEWEST)
         ]
         configuration = sign(self.task.measure)
         return max(some, key=lambda one: configuration * halves(one)[half].mean(self.task.metric), default=None)

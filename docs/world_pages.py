@@ -248,7 +248,7 @@ def _scores(world: str) -> str:
     """A table of all agents in a world's standard task, and of the best under each total; empty if none was kept."""
     task = f"{world.removeprefix('taciturn/')}/{STANDARD}"
     free, under = ([dict(zip(one.columns, row, strict=True)) for row in one.rows] for one in _boards())
-    mine = [row for row in free if row["task"] == task]
+    mine = [row for row in free if row["task"].removesuffix(" (control)") == task]
     if not mine:
         return ""
     names = ("rank", "policy", "kind", "score")

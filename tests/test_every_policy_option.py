@@ -63,7 +63,7 @@ def done(play: Play) -> bytes:
     policy = play.make()
     view = play.population().view(policy)
     asked: list[Any] = []
-    for ask in (policy.prescribes, partial(policy.within, total=1.0)):
+    for ask in (policy.prescribes, partial(policy.within, epsilon_budget=1.0)):
         try:
             asked.append(ask(view))
         except ValueError:

@@ -30,23 +30,21 @@ class Channel:
         unit: the difference between two adjacent environments: one `event`, or the whole local history of one `user`.
         sender: the senders' name: a role, or agents that the world plays itself; empty for the first role.
         num_senders: their number; 0: the number of the role `sender`, which the population fills in.
-        chosen: the kind of mechanism with which the senders perturb their own messages, each at a level that it
-            chooses. No other mechanism can be installed on such a channel.
-        disjoint: whether each event enters at most one message, chosen independently of the data. (A reward enters the
-            mean of its own epoch, and affects later ones only through what was sent.) The accountant then uses parallel
-            composition at event level.
-        silence_tells: whether an agent's private data affect the sending, time, receiver or subject of a message. No
+        chosen: the kind of mechanism with which senders perturb their own messages, at levels of their choice; no other
+            can be installed.
+        disjoint: whether each event enters at most one message, chosen independently of the data. The accountant then
+            uses parallel composition at event level.
+        silence_leaks: whether an agent's private data affect the sending, time, receiver or subject of a message. No
             mechanism hides that, so the accountant's totals are then infinite. A world that knows better may set the
             attribute as a run begins.
         additive: whether only mechanisms that add fresh noise to numbers fit.
         counted: whether whoever receives messages only adds up those of all senders, who all send at all times, so
             mechanisms fit whose messages are shuffled (`Mechanism.shuffles`).
-        averaged: whether whoever receives messages only averages those that are sent at one time, so mechanisms
-            fit that release an average (`Mechanism.averages`). All senders are taken to read it.
+        averaged: the same for averages of messages sent at one time (`Mechanism.averages`), which all senders read.
         agents_decide: whether agents decide when they send. `silence_leaks` is then true, unless their policy declares
             a public schedule (`Population.played_by`).
         given: the part that is equal in two adjacent environments although it may depend on the event, in words, such
-            as "what was shown"; an epsilon without the channel that reveals it is conditional on it.
+            as "what was shown"; epsilons are conditional on it.
 
     Raises:
         ValueError: `disjoint` on a channel with unit `user`: a whole history enters every message.
@@ -60,8 +58,8 @@ class Channel:
         levels: float64[B, N], the level of each agent's next message, under a mechanism that takes levels.
         standing: float64[B, N], the level of the message that was last read of each agent; 0: none was.
         read: float64[B, D], the mean of the messages that were last read; 0 if none was.
-        unbounded: why no finite total of this run holds, besides `silence_leaks`; empty: nothing speaks against it.
-        undeclared: the value of `unbounded` without a public schedule.
+        unbounded: why no finite total holds, besides `silence_leaks`; empty: nothing speaks against it. `undeclared`
+            is its value without a public schedule.
     """
 
     def __init__(

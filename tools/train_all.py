@@ -69,11 +69,11 @@ def ended(folder: Path) -> bool:
 
 
 def train_all(tasks: list[str], seeds: int, out: Path) -> None:
-    """Train what has not been trained in `out`."""
+    """Train what has neither been stored nor been trained in `out`."""
     for seed in range(seeds):  # a training of every task, before another of any
         for task in tasks:
             folder, start = out / name_of(task, seed), time.process_time()
-            if not ended(folder):
+            if not ended(folder) and folder.name not in pretrained_agents():
                 train(f"taciturn/{task}", seed=seed, out=folder, resume=(folder / "manifest.json").exists())
                 *_, last = (folder / "evaluations.csv").read_text().splitlines()
                 print(f"{folder.name}: {last} ({time.process_time() - start:.0f} CPU s)", flush=True)

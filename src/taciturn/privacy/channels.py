@@ -19,7 +19,7 @@ class SendingChannel(Protocol):
         observer: who reads the messages.
         unit: what two adjacent worlds differ in, one event or a user's whole local history.
         disjoint: whether each event enters at most one message, so messages compose in parallel at event level.
-        silence_tells: whether an agent's private data may affect whether, when or to whom it sends, or what a message
+        silence_leaks: whether an agent's private data may affect whether, when or to whom it sends, or what a message
             is about.
         given: what totals of the channel take as given, in words; empty: nothing.
         unbounded: why no finite total holds, besides `silence_leaks`; empty: nothing speaks against it.

@@ -65,7 +65,7 @@ def bar(console: Console, total: int, *, shown: bool = True) -> Iterator[Bar]:
         while not over.wait(EVERY_SECONDS):
             minutes = (time.monotonic() - begun) / 60
             done = made.done + made.fraction
-            share = f"{done:.0%}" if total == 1 else f"{done:.4g} of {total}"
+            share = f"{done:.0%}" if total == 1 else f"{round(done, 1):g} of {total}"
             console.print(f"{share} done after {minutes:.1f} minutes{f': {made.item}' * bool(made.item)}")
 
     teller = threading.Thread(target=report, daemon=True)

@@ -22,7 +22,7 @@ from taciturn.bench.results import Group, Results, describe
 from taciturn.bench.store import Store, refusing, write_bytes
 from taciturn.bench.study import AGREES, DIFFERS, Plot, Study, Table
 from taciturn.bench.tables import NONE, number, origin_table, ranges, tables_of, verdict_tables
-from taciturn.terminal import aligned, counted
+from taciturn.terminal import aligned, counted, narrowest
 
 FEW = 12
 """The means of so many groups of a quick run are printed."""
@@ -149,6 +149,7 @@ def print_table(table: Table, console: Console | None = None) -> None:
     """Print a table, each sentence of an explained one below its row.
 
     Rows that share their first entry get it as a heading, and columns whose entries are all the same become a line.
+    A line names the spare columns that do not fit.
     """
     console = console or terminal()
     console.print(Text(table.title, style="italic"))
@@ -163,6 +164,15 @@ def print_table(table: Table, console: Console | None = None) -> None:
     firsts = dict.fromkeys(row[0] for row in entries)
     grouped = len(table.columns) > 2 and len(firsts) < len(entries)
     shown = [index for index in range(grouped, len(table.columns)) if index not in same]
+    left_out, wanted = list[str](), _narrowest(table, shown)
+    for name in table.spare:
+        index = table.columns.index(name) if name in table.columns else -1
+        if index in shown and _narrowest(table, shown) > console.width:
+            shown.remove(index)
+            left_out.append(name)
+    if left_out:
+        line = f"Left out to fit {console.width} columns (COLUMNS={wanted} shows all): {', '.join(left_out)}"
+        console.print(line, highlight=False, markup=False)
     numbers = {place for place, index in enumerate(shown) if index not in table.words}
     for first in firsts if grouped else (None,):
         if grouped:
@@ -173,6 +183,12 @@ def print_table(table: Table, console: Console | None = None) -> None:
     for row in table.rows if table.explained else ():
         if row[-1]:
             console.print(Padding(Text.assemble((f"{row[0]}: ", "bold"), row[-1]), (0, 0, 0, 2)))
+
+
+def _narrowest(table: Table, shown: Sequence[int]) -> int:
+    """The width that these columns of a table need."""
+    rows = [[row[index] for index in shown] for row in (table.columns, *table.rows)]
+    return narrowest(rows, {place for place, index in enumerate(shown) if index not in table.words})
 
 
 def terminal() -> Console:

@@ -63,6 +63,15 @@ class Cell:
         """Configuration and seed on one line."""
         return f"{self.study}: {describe({**flatten(self.config), 'seed': self.seed})}"
 
+    @property
+    def brief(self) -> str:
+        """Policy, environment, privacy budget and seed, for a line of progress; `label` if it has none of these."""
+        if not {"policy", "env"} <= self.config.keys():
+            return self.label
+        budget = self.config.get("budget")
+        limit = f"@{budget:g}" if isinstance(budget, float) else ""
+        return f"{self.study}: {self.config['policy']} in {self.config['env']}{limit}, seed {self.seed}"
+
 
 @dataclass(frozen=True)
 class Result:

@@ -145,7 +145,7 @@ def run_study(
                         else:
                             store.write(cell, *outcome)
                             summary.finished += 1
-                        shown.finished(cell.label)
+                        shown.finished(cell.brief)
             except KeyboardInterrupt:
                 finished = f"{summary.reused + summary.finished} of {summary.planned} cells finished"
                 console.print(f"interrupted with {finished}: continue with --resume")
@@ -201,8 +201,8 @@ def _execute(study: Study, cell: Cell, progress: Progress | None = None) -> Outc
 
 def _serial(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -> Outcomes:
     for study, cell in tasks:
-        bar.running(cell.label)
-        yield cell, _execute(study, cell, partial(bar.running, cell.label))
+        bar.running(cell.brief)
+        yield cell, _execute(study, cell, partial(bar.running, cell.brief))
 
 
 def _process(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -> Outcomes:
@@ -237,7 +237,7 @@ def _process(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Ba
             if pool:
                 longest = min(pool, key=lambda worker: worker.begun)
                 seconds = time.monotonic() - longest.begun
-                bar.running(f"{longest.cell.label}, for {seconds:.0f} s", sum(worker.share for worker in pool))
+                bar.running(f"{longest.cell.brief}, for {seconds:.0f} s", sum(worker.share for worker in pool))
     except BaseException:
         for worker in pool:
             worker.process.kill()

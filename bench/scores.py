@@ -22,7 +22,7 @@ from taciturn.bench.references import Scale, rounded, scale_of, scales_in
 from taciturn.bench.results import RUNS, Group, Results, describe
 from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.study import CENTRALISED, Table, centralised, declares
-from taciturn.bench.tables import NONE, interval, listed, mean_text, number
+from taciturn.bench.tables import NONE, listed, mean_text, number, with_interval
 from taciturn.bench.tasks import (
     BENCHMARKS,
     EPSILON,
@@ -55,6 +55,9 @@ YES, NO, OPEN = "yes", "no", "undecided"
 UNCHECKED = " (not checked for pooling)"
 LEAD = "lead over the paper's best"
 """The column of the difference in score from the best of the paper's algorithms."""
+SPARE = ("half width", "score without them", "runs", "what it covers", "mean", "runs that fail",
+         "score without messages", "information", LEAD, "epsilon spent", "messages of all agents")  # fmt: skip
+"""The columns of the leaderboard that a narrow terminal leaves out, the first of them first."""
 FAILS = -1.0
 """A single run whose score is below this fails: it loses more than full information could gain."""
 SATURATED = 0.97
@@ -335,8 +338,8 @@ def words(asked: Mapping[Any, Match]) -> dict[Any, str]:
 
 
 def text_of(found: Estimate) -> str:
-    """A value and its interval."""
-    return f"{number(found.value)} {interval(found[1:])}"
+    """A value and its interval, if it has one."""
+    return with_interval(found.value, found[1:])
 
 
 def leads(board: Board, one: Group, other: Group) -> Floats:
@@ -408,8 +411,8 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     if seeds:
         stored = [place for place, name in enumerate(columns) if name not in ("rank", LEAD)]
         columns, rows = (tuple(columns[i] for i in stored), [tuple(row[i] for i in stored) for row in rows])
-        return Table(title, columns, rows, f"{seeds}.", words=frozenset({0, 1, 2, 3}))
-    return Table(title, columns, rows, note, words=frozenset({0, 2, 3, 4, *range(15, len(columns))}))
+        return Table(title, columns, rows, f"{seeds}.", words=frozenset({0, 1, 2, 3}), spare=SPARE)
+    return Table(title, columns, rows, note, words=frozenset({0, 2, 3, 4, *range(15, len(columns))}), spare=SPARE)
 
 
 def spent_text(group: Group) -> str:

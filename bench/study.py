@@ -99,7 +99,8 @@ def _declared(kind: Any, parameters: str) -> frozenset[str]:
 class Table:
     """A table of text. Columns with indices in `words` are left-aligned, the others (numbers) right-aligned.
 
-    If `explained`, the last entry of each row is a sentence shown below that row.
+    If `explained`, the last entry of each row is a sentence shown below that row. A terminal that is too narrow for
+    all columns leaves out those that `spare` names, the first of them first.
     """
 
     title: str
@@ -108,6 +109,7 @@ class Table:
     note: str = ""
     words: frozenset[int] = frozenset({0})
     explained: bool = False
+    spare: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

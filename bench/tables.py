@@ -209,7 +209,12 @@ def estimate_text(statistic: Callable[..., Estimate], *samples: Floats) -> str:
 def mean_text(values: Floats) -> str:
     """The same for the mean; without an interval if a value is infinite."""
     value, low, high = estimate(values)
-    return f"{number(value)} {interval((low, high))}"
+    return with_interval(value, (low, high))
+
+
+def with_interval(value: float, bounds: Sequence[float]) -> str:
+    """A value and its interval, if it has one."""
+    return number(value) if math.isnan(bounds[0]) else f"{number(value)} {interval(bounds)}"
 
 
 def privacy_text(values: Floats, of_a_message: Floats | None = None) -> str:

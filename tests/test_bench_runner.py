@@ -553,6 +553,7 @@ def test_the_bar_is_silent_on_short_runs_and_outside_terminals(monkeypatch: pyte
     ("items", "finished", "running", "said"),
     [
         (3, ["cell one"], ("cell two", 0.5), "1.5 of 3 done after 0.0 minutes: cell two"),
+        (3, ["cell one"], ("cell two", 0.123), "1.1 of 3 done after 0.0 minutes: cell two"),
         (1, [], ("PPO: 9 of 120 steps", 0.075), "8% done after 0.0 minutes: PPO: 9 of 120 steps"),
     ],
 )
@@ -569,3 +570,10 @@ def test_a_line_tells_from_time_to_time_outside_terminals(
         while said not in written.getvalue() and time.monotonic() < until:
             time.sleep(0.01)
     assert f"{said}\n" in written.getvalue()
+
+
+def test_a_line_of_progress_names_policy_environment_budget_and_seed() -> None:
+    config = {"env": "gossip_bandit_v0", "env_params": {"num_agents": 20}, "policy": "PPCL", "budget": 3.0}
+    assert Cell("agents", config, 2).brief == "agents: PPCL in gossip_bandit_v0@3, seed 2"
+    assert Cell("agents", config | {"budget": "none"}, 2).brief == "agents: PPCL in gossip_bandit_v0, seed 2"
+    assert Cell("other", {"k": 3}, 0).brief == "other: k=3, seed=0"

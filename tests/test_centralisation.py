@@ -691,7 +691,7 @@ def test_submissions_carry_the_outcome(tmp_path: Path, command: Any, monkeypatch
     assert group.metrics["centralised"].tolist() == [1.0]
     joined = merged([submission([0], 0.0125, centralised=0.0), submission([1], 0.0125, centralised=None)])
     assert not any(map(compares, joined)), "what one seed lacks, the whole lacks"
-    code, out, _ = command("leaderboard", str(STORED), str(tmp_path / "mine.json"), columns=300)
+    code, out, _ = command("leaderboard", str(STORED), str(tmp_path / "mine.json"), columns=100)
     assert code == 0
     assert re.search(r"– +Mine\s\(centralised\) ", out)
     monkeypatch.setattr(

@@ -393,7 +393,7 @@ def test_text_of_a_submission_is_no_markup(
     kept, file = sound(), tmp_path / "mine.json"
     put("config", "policy")("[bold]<b>Mine</b>[/nothing]")(kept)
     file.write_text(json.dumps(kept), encoding="utf-8")
-    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("COLUMNS", "100")
     code, out, _ = called(monkeypatch, capsys, "leaderboard", str(file))
     assert code == 0
     assert "[bold]<b>Mine</b>[/nothing]" in out

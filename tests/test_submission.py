@@ -15,7 +15,7 @@ from rich.console import Console
 from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.report import print_table
 from taciturn.bench.results import RUNS, Group, Results
-from taciturn.bench.scores import FREE, LEAD, leaderboard
+from taciturn.bench.scores import FREE, LEAD, UNDER, leaderboard
 from taciturn.bench.study import Table
 from taciturn.bench.submission import ORIGIN, Submission, merged, packed, unpacked
 
@@ -106,6 +106,25 @@ def test_tables_fit_the_window(width: int) -> None:
     console = Console(file=io.StringIO(), width=40)
     print_table(Table("Scores", columns, rows, words=frozenset({0, 1})), console)
     assert console.file.getvalue().count("±1.1") == 6  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_a_narrow_window_leaves_out_the_columns_of_least_use(width: int) -> None:
+    """Those that stay have whole intervals and whole words; a line names the others."""
+    table = leaderboard(unpacked(STORED).results, UNDER)
+    console = Console(file=io.StringIO(), width=width)
+    print_table(table, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= width
+    left_out = rf"Left out to fit {width} columns \(COLUMNS=\d{{3}} shows all\): half width,"
+    assert re.search(left_out, " ".join(text.split()))
+    shown = set(text.split())
+    for row in table.rows:
+        assert {*row[2].split(), *row[3].split()} <= shown, "policies and their kinds"
+        assert row[5].partition(" ")[2] in text, "the interval of the score"
+    console = Console(file=io.StringIO(), width=int(text.partition("COLUMNS=")[2][:3]))
+    print_table(table, console)
+    assert "Left out" not in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def more(group: Group) -> Group:

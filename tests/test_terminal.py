@@ -1,6 +1,10 @@
 """Tables for a terminal, by hand."""
 
-from taciturn.terminal import aligned, filled
+import re
+
+import pytest
+
+from taciturn.terminal import aligned, filled, narrowest
 
 ROWS = [
     ("name", "value"),
@@ -54,7 +58,7 @@ def test_the_names_of_the_columns_have_a_line_below_them() -> None:
     assert aligned([("name", "value"), ("b", "2")], ruled=True).splitlines() == ["name  value", "─" * 11, "b     2"]
 
 
-def test_intervals_go_below_their_means_then_become_half_widths_then_words_are_broken() -> None:
+def test_intervals_go_below_their_means_then_become_half_widths_then_texts_are_broken() -> None:
     assert "1,300 [1,234.5, 1,365.5]" in aligned(ROWS, numbers={1}, width=43)
     assert aligned(ROWS, numbers={1}, width=42).splitlines()[1:3] == [
         "a well-known name               1,300",
@@ -72,8 +76,37 @@ def test_intervals_go_below_their_means_then_become_half_widths_then_words_are_b
     ]
 
 
-def test_no_line_is_wider_than_the_window_and_no_letter_is_lost() -> None:
-    letters = sorted(letter for row in ROWS for letter in filter(str.isalpha, "".join(row)))
-    texts = {width: aligned(ROWS, numbers={1}, width=width, ruled=True) for width in range(4, 60)}
-    assert not [width for width, text in texts.items() if max(map(len, text.splitlines())) > width]
-    assert not [width for width, text in texts.items() if sorted(filter(str.isalpha, text)) != letters]
+def test_rows_whose_words_do_not_fit_become_paragraphs() -> None:
+    rows = ["Title", ("name", "value", ""), ("a well-known name", "1,300 [1,234.5, 1,365.5]", "x"), ("b", "2", "")]
+    assert aligned(rows, numbers={1}, width=19, ruled=True, indent=1).splitlines() == [
+        "Title",
+        " name: a well-known",
+        "   name · value:",
+        "   1,300 [1,234.5,",
+        "   1,365.5] · x",
+        "",
+        " name: b · value: 2",
+    ]
+    assert aligned([("a_long_name", "two words"), ("b", "c")], width=14, indent=2).splitlines() == [
+        "  a_long_name",
+        "    two words",
+        "  b",
+        "    c",
+    ]
+
+
+@pytest.mark.parametrize("ruled", [True, False])
+def test_only_a_word_wider_than_the_window_is_broken(ruled: bool) -> None:
+    words = set(re.findall(r"[a-z-]{2,}", " ".join(" ".join(row) for row in ROWS)))
+    longest = max(map(len, words))
+    for width in range(4, 60):
+        text = aligned(ROWS, numbers={1}, width=width, ruled=ruled)
+        assert max(map(len, text.splitlines())) <= width
+        assert set(filter(str.isalpha, text)) == set("nameavalueawell-knownnameb") - {"-"}, "no letter is lost"
+        assert (set(re.findall(r"[a-z-]{2,}", text)) == words) is (width >= longest + 2), "the margin is 2"
+
+
+def test_the_narrowest_window_has_whole_intervals() -> None:
+    width = narrowest(ROWS, {1})
+    assert "[1,234.5, 1,365.5]" in aligned(ROWS, numbers={1}, width=width)
+    assert "[1,234.5, 1,365.5]" not in aligned(ROWS, numbers={1}, width=width - 1)

@@ -14,6 +14,8 @@ GAP = 2
 FULL = 112
 """Characters of a line of a docstring, after which it cannot be longer."""
 INTERVAL = re.compile(r"\s\[([-+\d.,e]+), ([-+\d.,e]+)\]")
+BELOW = r"\n[\1, \2]"
+"""An interval on the line below its mean."""
 WORD = re.compile(r"\[\S+, \S+\]|\S+")
 
 
@@ -39,7 +41,8 @@ def aligned(
     """Rows of texts as aligned columns.
 
     If they do not fit the window, intervals, `[low, high]`, go below their means, and then become half widths (±);
-    then texts are broken between words, and within words only if that is not enough.
+    then texts are broken between words. If the words do not fit either, each row becomes a paragraph: its first text,
+    and the others with the names of their columns. Only a word that is wider than the window is broken.
 
     Args:
         rows: the texts of each row; a text in place of a row is a line of its own.
@@ -50,14 +53,13 @@ def aligned(
     """
     texts = [row for row in rows if not isinstance(row, str)]
     columns = max(map(len, texts), default=0)
-    room = max(width - indent - GAP * (columns - 1), columns)
-    for parts, shorter in ((str.splitlines, r"\n[\1, \2]"), (WORD.findall, _half_width)):
+    room = width - indent - GAP * (columns - 1)
+    for parts, shorter in ((str.splitlines, BELOW), (WORD.findall, _half_width)):
         if sum(_widths(texts, parts)) > room:
-            texts = [
-                [INTERVAL.sub(shorter, text) if index in numbers else text for index, text in enumerate(row)]
-                for row in texts
-            ]
+            texts = _with_intervals(texts, numbers, shorter)
     widths, least = _widths(texts, str.splitlines), _widths(texts, WORD.findall)
+    if sum(least) > room:
+        return "\n".join(_paragraphs_of_rows(rows, indent, int(width), ruled))
     while sum(widths) > room:
         spare = [(max(wide - word, 0), wide) for wide, word in zip(widths, least, strict=True)]
         widths[spare.index(max(spare))] -= 1
@@ -68,6 +70,42 @@ def aligned(
             lines.append(" " * indent + "─" * (sum(widths) + GAP * (columns - 1)))
             ruled = False
     return "\n".join(lines)
+
+
+def narrowest(rows: Sequence[Row], numbers: Collection[int]) -> int:
+    """The width of the narrowest window in which `aligned` has whole intervals, below their means, and whole words."""
+    least = _widths(_with_intervals(rows, numbers, BELOW), WORD.findall)
+    return sum(least) + GAP * (len(least) - 1)
+
+
+def _with_intervals(
+    rows: Sequence[Row], numbers: Collection[int], form: str | Callable[[re.Match[str]], str]
+) -> list[Row]:
+    """Rows with the intervals of their numbers in another form."""
+    return [[INTERVAL.sub(form, text) if index in numbers else text for index, text in enumerate(row)] for row in rows]
+
+
+def _paragraphs_of_rows(rows: Sequence[Row | str], indent: int, width: int, ruled: bool) -> Iterator[str]:
+    """A paragraph for each row. With a row of names (`ruled`) each text has its name before it, and an empty line
+    separates rows; else the first text of a row has a line to itself, and the others are below it."""
+    names: Row | None = None
+    lead, hang = " " * indent, " " * (indent + GAP)
+    for row in rows:
+        if isinstance(row, str):
+            yield from filled(row, width)
+        elif ruled and names is None:
+            names = row
+        elif names is None:
+            for place, text in enumerate(row):
+                yield from _wrapped(text, width, hang if place else lead, hang)
+        else:
+            named = (f"{name}: {text}" if name else text for name, text in zip(names, row, strict=True) if text)
+            yield from _wrapped(" · ".join(named), width, lead, hang)
+            yield ""
+
+
+def _wrapped(text: str, width: int, lead: str, hang: str) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=lead, subsequent_indent=hang, break_on_hyphens=False)
 
 
 def filled(text: str, width: float) -> list[str]:

@@ -33,7 +33,7 @@ bench: starting $(VENV)/.bench
 	@$(BIN)/taciturn verify --cells 12 --longest 1
 	@echo
 	@echo "Next: an agent of your own, and a paper's figure"
-	@echo "  $(BIN)/taciturn bench --agent mine:Agent --out results/mine"
+	@echo "  $(BIN)/taciturn bench --agent mine:act --out results/mine"
 	@echo "  $(BIN)/taciturn reproduce jiang2020/3.3 --out results/figure"
 
 starting:

@@ -54,6 +54,15 @@ def test_texts_are_filled_once() -> None:
     assert "\n".join(filled(DOC, 120)) == DOC
 
 
+def test_an_argument_of_one_line_is_continued_as_in_a_docstring() -> None:
+    assert filled("Args:\n    alpha: a sentence that is too long", 24) == [
+        "Args:",
+        "    alpha: a sentence",
+        "        that is too long",
+    ]
+    assert filled("Text: a sentence that is too long", 24) == ["Text: a sentence that is", "too long"]
+
+
 def test_the_names_of_the_columns_have_a_line_below_them() -> None:
     assert aligned([("name", "value"), ("b", "2")], ruled=True).splitlines() == ["name  value", "─" * 11, "b     2"]
 

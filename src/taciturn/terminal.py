@@ -16,6 +16,9 @@ FULL = 112
 INTERVAL = re.compile(r"\s\[([-+\d.,e]+), ([-+\d.,e]+)\]")
 BELOW = r"\n[\1, \2]"
 """An interval on the line below its mean."""
+ARGUMENT = re.compile(r" +\w+: ")
+HANG = 4
+"""The indentation of the further lines of an argument in a docstring."""
 WORD = re.compile(r"\[\S+, \S+\]|\S+")
 
 
@@ -120,9 +123,10 @@ def filled(text: str, width: float) -> list[str]:
             continue
         listed = any(line[:1] in (" ", "-") for line in lines)
         for first, *rest in _paragraphs(lines) if listed else [lines]:
-            # Further lines have the indentation of the second one, or are below the text of an item.
+            # Further lines have the indentation of the second one, or are below the text of an item or an argument.
             margins = (first, " "), (rest[0], " ") if rest else (first, " -")
             lead, hang = (" " * (len(line) - len(line.lstrip(marks))) for line, marks in margins)
+            hang += " " * HANG * (not rest and bool(ARGUMENT.match(first)))
             whole = " ".join(line.strip() for line in (first, *rest))
             results += textwrap.wrap(whole, int(width), initial_indent=lead, subsequent_indent=hang) or [""]
     return results

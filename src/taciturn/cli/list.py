@@ -71,9 +71,9 @@ def list_(
         print(json.dumps(found))
         return
     for section in chosen:
-        rows: list[tuple[str, str] | str] = [section.upper()]
+        rows: list[tuple[str, ...] | str] = [section.upper()]
         if section == "environments":
-            rows += [(id_, f"{name:22} {_first_sentence(known[name])}") for id_, name in told[section].items()]
+            rows += [(id_, name, _first_sentence(known[name])) for id_, name in told[section].items()]
         elif section == "policies":
             rows += _by_module(told[section])
         else:

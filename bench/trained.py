@@ -54,7 +54,7 @@ def arrays(
             if checkpoint.exists():
                 training: Training = pickle.loads(trusted_bytes(checkpoint, trust))
             else:
-                report(0.0, "a first rollout, and how long it takes")
+                report(0.0, "evaluating the untrained agent and timing its steps")
                 training = made.training(population.view(), seconds)
                 note(folder, training, scale)
 
@@ -64,10 +64,12 @@ def arrays(
                 if evaluated:
                     write_bytes(checkpoint, signed(pickle.dumps(now)))
                     note(folder, now, scale)
-                last = now.curve[-1]
-                runs = f"decisions ({last.steps / a_run:,.0f} of {now.steps / a_run:,.0f} runs)"
+                taken = f"{now.decisions:,} of {now.steps:,} decisions"
+                runs = f"({now.decisions / a_run:,.0f} of {now.steps / a_run:,.0f} runs)"
+                before = "last checkpoint: " if len(now.curve) > 1 else "untrained: "
+                words = before * (not evaluated) + in_words(now.curve[-1], scale)
                 done = (now.done + (len(now.curve) - 1) / len(MILESTONES)) / 2
-                report(done, f"{now.method}: {last.steps:,} of {now.steps:,} {runs}, {in_words(last, scale)}")
+                report(done, f"{now.method}: {taken} {runs}, {words}")
 
             agent = training.run(note_progress)
             about = {"task": world, "seed": seed, "steps": training.steps, "method": training.method}

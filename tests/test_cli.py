@@ -956,6 +956,33 @@ def test_a_training_says_that_it_took_more_steps(run: Run) -> None:
     taken = int(Path("short/evaluations.csv").read_text(encoding="utf-8").splitlines()[-1].split(",")[0])
     assert taken > 3
     assert f"\nppo: {taken} of 3 decisions" in told
+    assert told.endswith("trained: short (taciturn run round_stopping --policy short --runs 300)\n")
+    title = run("run", "round_stopping", "--policy", "./short", "--set", "horizon=5", "--runs", "1")[1].partition("\n")[
+        0
+    ]
+    assert title == "round_stopping, ./short, 1 run: mean and 95% interval"
+
+
+def test_lines_of_a_training_count_its_decisions_between_checkpoints(tmp_path: Path) -> None:
+    from taciturn.bench.train import train
+
+    texts: list[str] = []
+    small = {"num_envs": 2, "turns": 4, "epochs": 1}
+    train(
+        "round_stopping",
+        "TrainedAgent",
+        steps=80,
+        out=tmp_path / "agent",
+        params={"horizon": 5},
+        settings=small,
+        progress=lambda done, text: texts.append(text),
+    )
+    assert texts[0] == "evaluating the untrained agent and timing its steps"
+    counts = [int(text.split()[1]) for text in texts if text.startswith("ppo: ")]
+    assert counts == sorted(counts)
+    assert len(set(counts)) > 5, "they rise with each rollout"
+    assert any(" untrained: " in text for text in texts)
+    assert any(" last checkpoint: " in text for text in texts)
 
 
 def test_a_module_may_be_named_like_a_policy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

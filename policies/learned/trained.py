@@ -191,9 +191,14 @@ class Training:
         return self._method.measure
 
     @property
+    def decisions(self) -> int:
+        """Decisions so far."""
+        return self._trainer.decisions
+
+    @property
     def done(self) -> float:
         """The share of the training that is over."""
-        return min(1.0, self._trainer.decisions / self.steps)
+        return min(1.0, self.decisions / self.steps)
 
     def run(self, report: Callable[["Training", bool], None]) -> Policy:
         """Train to the end, and return the agent; `report` is called after each step with whether a checkpoint was

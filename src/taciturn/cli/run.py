@@ -97,7 +97,8 @@ def run(
         print_json(about | {"centralised": bool(centralised)} | of_task | {"metrics": metrics})
         return
     mark = ", which knows the hidden truth" * any_declares(actor, "needs_truth") + " (centralised)" * bool(centralised)
-    print(f"{env}, {actor!r}{mark}, {counted(runs, 'run')}: mean and 95% interval")
+    named = policy if "array(" in repr(actor) else repr(actor)  # a network's weights are no name
+    print(f"{env}, {named}{mark}, {counted(runs, 'run')}: mean and 95% interval")
     if centralised:
         print(f"centralised, and never ranked: its agents share information outside the channels ({centralised})")
     if env in TASKS:

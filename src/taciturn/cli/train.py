@@ -11,6 +11,9 @@ from taciturn.cli.options import Settings
 from taciturn.cli.output import interrupted
 from taciturn.registry import one_agent
 
+RUNS = 300
+"""The runs of the command that evaluates a trained agent: with fewer, rare failures decide its mean."""
+
 
 def train(
     env: Annotated[str, Argument(help="Environment (id or name), or standard task (taciturn list tasks).")],
@@ -103,4 +106,4 @@ def train(
     print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
     if last:
         print(last)
-    print(f"trained: {out} (taciturn run {env} --policy {name})")
+    print(f"trained: {out} (taciturn run {env} --policy {name} --runs {RUNS})")

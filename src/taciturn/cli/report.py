@@ -48,7 +48,7 @@ def installed(stores: "list[Store]") -> "list[Study]":
     place = stores[0].path
     raise ValueError(
         f"none of the studies in {place} ({', '.join(planned) or 'nothing'}) is installed: taciturn bench module:Study "
-        f"--out {place} --resume reports your own study"
+        f"--out {place} --resume reports your own"
     )
 
 

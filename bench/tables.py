@@ -104,7 +104,7 @@ def verdict_tables(verdicts: Sequence[Verdict]) -> list[Table]:
 MEANINGS = (
     "Agrees: the computed number, with its interval, lies within the tolerance of the paper's number, or meets the "
     "bound that the paper states. Qualitative: a direction or an order that the paper states in words holds. Differs: "
-    "the claim does not hold. Undecided: the interval is too wide to decide. Cannot be computed: the row states why."
+    "the claim does not hold. Undecided: the interval is too wide to decide. Cannot be computed: a reason is given."
 )
 
 

@@ -359,7 +359,7 @@ def found() -> str:
         f"quantitatively, {counts[IN_KIND]} qualitatively, and {counts[DIFFERS]} do not reproduce "
         "([verdicts](papers/docs/verdicts.md)).",
         "Scores of the best agents (0: no communication, 1: full information without privacy) under a lifetime budget "
-        f"of epsilon = 1, with the number of agents in brackets: {survives()} ([leaderboard](docs/leaderboard.md)).",
+        f"of epsilon = 1, agents in brackets: {survives()} ([leaderboard](docs/leaderboard.md)).",
         f"{short_of_learning()} ([leaderboard](docs/leaderboard.md)).",
         f"The optimal rule for round stopping has thresholds ({rule}); the paper states (10, 8) "
         "([findings](docs/findings.md)).",
@@ -397,7 +397,7 @@ def short_of_learning() -> str:
     counts = " or ".join(map(str, sorted(trainings)))
     return (
         f"With {counts} trainings, learning significantly beats the paper's best algorithm in {won}; {listed(rest)} "
-        "(median lead in score)"
+        "(lead in score)"
     )
 
 

@@ -45,7 +45,7 @@ def best(some: Sequence[Board]) -> str:
             else:
                 lost.append(world_title(board.task.env))
     parts = [listed([f"{agent} in {listed(worlds)}" for agent, worlds in winners.items()])] if winners else []
-    parts += [f"nobody is shown to beat an agent alone in {listed(lost)}"] if lost else []
+    parts += [f"no agent is shown to beat the best non-communicating agent in {listed(lost)}"] if lost else []
     where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
     return sentence(f"Who is best {where}?", parts)
 
@@ -90,7 +90,7 @@ def pays(some: Sequence[Board]) -> str:
         if parts:
             where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
             results.append(f"{where} {', '.join(parts)}")
-    return sentence("From how many agents on does it pay to be together?", results)
+    return sentence("How many agents are needed before communication helps?", results)
 
 
 def first(known: dict[int, bool]) -> int | None:
@@ -131,7 +131,7 @@ def fronts(some: Sequence[Board]) -> str:
         agents, unit = size_of(board.task)
         texts = [f"{score:.2f} for {number(round(count))} ({name})" for count, score, name in front(board)]
         result.append(f"in {world_title(board.task.env)} with {agents} {unit} {', '.join(texts)}")
-    return sentence("Which score can be had for how many messages in a run, without privacy?", result)
+    return sentence("Which score do agents reach with how many messages in a run, without privacy?", result)
 
 
 def front(board: Board) -> list[tuple[float, float, str]]:

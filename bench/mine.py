@@ -45,13 +45,13 @@ def tables(results: Results, agent: str) -> list[Table]:
         f"{covered(one.task.env for one in boards(results))}"
     )
     columns = ("task", "score", "rank", LEAD, "best of the others")
-    found = [Table(f"{agent}, beside the stored results", columns, rows, note, words=frozenset({0, 4}))]
+    found = [Table(f"{agent}, compared with the stored results", columns, rows, note, words=frozenset({0, 4}))]
     lines = []
     for world, some in held.items():
         least, most = (f"{score:.2f} {name}" for score, name, _ in (min(some), max(some)))
         lines.append((world, least, most, f"{sum(first for *_, first in some)} of {len(some)}"))
     names = ("held-out tasks", "least score", "greatest score", "best in")
-    return [*found, *([Table("In worlds that differ", names, lines, words=frozenset({0, 1, 2}))] if lines else [])]
+    return [*found, *([Table("In held-out tasks", names, lines, words=frozenset({0, 1, 2}))] if lines else [])]
 
 
 def short(board: Board, group: Group) -> str:

@@ -130,7 +130,7 @@ def overview(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: 
             f"{covered(board.task.env for board in known)} "
         )
     controls = [world_title(board.task.env) for board in known if board.task.control]
-    caption += f"Controls, which rank no agent: {listed(controls)}. " * bool(controls)
+    caption += f"Controls, in which no agent is ranked: {listed(controls)}. " * bool(controls)
     caption += f"{seeds}." if seeds else "Agents are chosen on half of the seeds and evaluated on the other half."
     wide, narrow = (Canvas(rows, narrow=narrow, named=not seeds).draw() for narrow in (False, True))
     return Plot(f"{name}_scores", wide, caption, narrow)

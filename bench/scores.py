@@ -270,13 +270,13 @@ def who_is_best(results: Results) -> Table:
         "budget 10", "budget 3", "budget 1", "what the budget covers",
     )  # fmt: skip
     note = (
-        "Scores are 0 for the best non-communicating agent, and 1 for one with full information, without "
-        "privacy. Each best agent is chosen by the runs of one half of the seeds and judged by those of the other; if "
-        "both halves choose the same, each judges the other's choice, and all seeds count. "
-        "Brackets are 95% intervals. A budget is what an agent may spend over its whole run. "
-        f"Saturated: the best agent has {SATURATED:g} or more, so that the task no longer tells agents apart. "
+        "Scores are 0 for the best non-communicating agent, and 1 for an agent with full information, both without "
+        "privacy. One half of the seeds selects the best agent, and the other half evaluates it. If both halves "
+        "select the same agent, each half evaluates the other's choice, so all seeds count. "
+        "Brackets are 95% intervals. A budget is the epsilon that an agent may spend over its whole run. "
+        f"Saturated: the best agent scores {SATURATED:g} or more, so the task no longer separates good agents. "
         f"{f'Of {listed(more)} more is better, of the other measures less. ' if more else ''}"
-        f"Left out as controls: {listed(list(left))}."
+        f"Controls, not shown: {listed(list(left))}."
     )
     return Table("Who is best", columns, rows, note, words=frozenset(range(9)))
 
@@ -300,11 +300,11 @@ def by_information(results: Results) -> Table:
             )
         rows.append((task_name(board.task), *cells))
     note = (
-        "Memoryless: agents act on what they observe now, as Chen et al. and Tao et al. allow; their worlds' "
-        "observations may hold counts. Who pools has the score 1 by definition and no rank."
+        "Agents without memory act only on their present observation, as in Chen et al. and Tao et al.; in some "
+        "environments this observation contains counts. Centralised agents score 1 by definition and have no rank."
     )
     columns = ("task", "best without memory", "best with memory")
-    return Table("By what agents may know", columns, rows, note, words=frozenset(range(3)))
+    return Table("Agents with and without memory", columns, rows, note, words=frozenset(range(3)))
 
 
 class Match(NamedTuple):
@@ -394,16 +394,17 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
         *([] if free else ["what it covers"]),
     )  # fmt: skip
     note = (
-        "Best first, by the mean of all seeds; neighbours in rank may have overlapping intervals. Half width: of the "
-        f"interval of the score; {WANTED_WIDTH:g} is wanted. Runs: seeds, or trainings, times runs of each. A run "
-        f"fails if its score is below {FAILS:g}: it loses more than full information could gain; where "
-        "fewer than five have failed, intervals hold less often than they say (docs/intervals.md). Score without "
-        "messages: if the agent receives another run's messages, about another instance, instead of its own; the "
-        "difference is what its messages are worth to it. Messages and runs that fail are of the task's own runs (–: "
-        "not counted). Epsilon spent is the accountant's total of the agent that spent most. Lead: the score minus "
-        "that of the paper's best algorithm, which is chosen by one half of the seeds and compared by the other; of "
-        "trainings the median, with the interval of the sign test. The other intervals of trainings allow for "
-        "failures that these trainings do not show. Agents that receive nothing have the same score at every budget."
+        "Agents are ordered by the mean over all seeds; neighbours in rank may have overlapping intervals. Half width: "
+        f"half the width of the score's interval, which should be {WANTED_WIDTH:g} or less. Runs: the number of seeds, "
+        f"or of trainings, times the runs of each. A run fails if its score is below {FAILS:g}: it loses more than "
+        "full information could gain. With fewer than five failed runs, the coverage of intervals may be below 95% "
+        "(docs/intervals.md). Score without messages: the score if the agent receives another run's messages, about "
+        "another instance, in place of its own; the difference is the value of its messages. Messages and failed "
+        "runs are those of this task (–: not counted). Epsilon spent: the accountant's epsilon of the agent "
+        "that spent most. Lead: the score minus the score of the paper's best algorithm, which one half of the seeds "
+        "selects and the other half compares; for trainings, the median with the interval of the sign test. The other "
+        "intervals of trainings allow for failures that these trainings have not shown. Agents that receive nothing "
+        "have the same score at every budget."
     )
     if seeds:
         stored = [place for place, name in enumerate(columns) if name not in ("rank", LEAD)]

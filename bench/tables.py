@@ -51,10 +51,10 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         shown = {score.metric, *privacy(group), *messages(group)}
         return {spaced(name): mean_text(values) for name, values in group.metrics.items() if name not in shown}
 
-    means = "Means over seeds; 95% intervals in brackets, each by itself, from three seeds on"
+    means = "Means over seeds, with separate 95% intervals in brackets from three seeds on"
     note = f"{score.title}: {score.direction}. {means}; wall time is per cell."
     if set(privacy(*results)) & {f"epsilon_{method}" for method in METHODS}:
-        note += f" Epsilons by a method of composition are totals {COVERS}."
+        note += f" Epsilons named after a method of composition are for a whole run, {COVERS}."
     many = (
         f"The p-values are of paired tests of the mean difference, corrected for the {len(corrected)} comparisons of "
         "this table (Holm 1979)."
@@ -90,8 +90,8 @@ def runs_table(study: Study, results: Results) -> Table:
 def verdict_tables(verdicts: Sequence[Verdict]) -> list[Table]:
     """The paper's claims beside the computed numbers, and our own checks: a table each, if there are any."""
     note = (
-        f"{MEANINGS} The intervals shown are at 95%, each by itself; the verdicts hold together at 95%, as they rest "
-        "on wider ones (Holm 1979)."
+        f"{MEANINGS} Each interval shown has confidence 95% separately. The verdicts use wider intervals, with which "
+        "they have confidence 95% together (Holm 1979)."
     )
     tables = []
     for title, own in (("The paper's claims", False), ("Our own checks", True)):
@@ -102,9 +102,9 @@ def verdict_tables(verdicts: Sequence[Verdict]) -> list[Table]:
 
 
 MEANINGS = (
-    "Agrees: the computed number, with its interval, lies within the tolerance of the paper's number, or keeps the "
-    "bound that it states. In kind: a direction or an order that the paper states in words holds. Differs: it does "
-    "not. Undecided: computed, but the interval is too wide to tell. What cannot be computed says why."
+    "Agrees: the computed number, with its interval, lies within the tolerance of the paper's number, or meets the "
+    "bound that the paper states. Qualitative: a direction or an order that the paper states in words holds. Differs: "
+    "the claim does not hold. Undecided: the interval is too wide to decide. Cannot be computed: a reason is given."
 )
 
 

@@ -705,5 +705,5 @@ def test_submissions_carry_the_outcome(tmp_path: Path, command: Any, monkeypatch
     monkeypatch.setattr(Store, "results", lambda self, name: submission([0], 0.0125, centralised=None).results)
     code, _, err = command("submit", str(tmp_path), "--to", str(tmp_path / "out.json"))
     assert code == 1
-    assert "must hold agents that were checked for pooling, and Mine was not: run bench again" in err
+    assert "must have agents that were checked for sharing information, and Mine was not: run bench again" in err
     assert not (tmp_path / "out.json").exists()

@@ -186,7 +186,7 @@ class Leakage(Study):
         ax.set_xscale("symlog", linthresh=0.01)
         ax.set(xlim=(-0.001, 1.5 * EDGE), xlabel="epsilon of the whole run, user level")
         figure.legend(loc="outside upper center", ncols=3, frameon=False)
-        caption = "Certified lower bounds and the accountant's totals. A bound to the right of its total refutes it."
+        caption = "Certified lower bounds and the accountant's epsilons. A bound right of its epsilon refutes it."
         return [Plot(f"{self.name}_bounds", figure, caption)]
 
 
@@ -194,7 +194,8 @@ ATTACKS = {
     "data": (
         "Certified leakage and the accountant's epsilon",
         f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap` is the bound that an attack without errors "
-        "would certify from as many runs; an epsilon that is not below it could not have been refuted (no power).",
+        "would certify from the same number of runs; a claimed epsilon that is not below it cannot be refuted "
+        "(no power).",
     ),
     "messages": (
         "The best test of a transcript",
@@ -215,22 +216,22 @@ def limit(group: Group) -> str:
         float(group.metrics[name][0]) for name in ("certified", "claimed", "cap", "expected", "spent", "moved")
     )
     if np.isinf(claimed):
-        return "there is no finite total"
+        return "epsilon is infinite"
     if certified >= ENOUGH * claimed:
         return ""
     reasons = []
     if claimed >= cap:
-        reasons.append(f"so many trials certify {number(cap)} at most")
+        reasons.append(f"this number of trials certifies at most {number(cap)}")
     if group.config.get("attack") == "one run":
-        reasons.append("one run: rarely, all canaries might be revealed together")
+        reasons.append("one run: a rare event might reveal all canaries together")
     if expected < ENOUGH * claimed:
         reasons.append(f"the best test shows {number(expected)}: composition is loose")
     if spent < ENOUGH * claimed:
         reasons.append(f"the mean run spends {number(spent)}, the costliest {number(claimed)}")
     if moved < ENOUGH:
-        reasons.append(f"private data move messages by {moved:.0%} of the noise's sensitivity")
+        reasons.append(f"private data change messages by only {moved:.0%} of the sensitivity")
     if not reasons:
-        reasons.append("the attack is not the best test" if np.isinf(expected) else "so many trials")
+        reasons.append("the attack is weaker than the best test" if np.isinf(expected) else "the number of trials")
     return "; ".join(reasons)
 
 

@@ -176,7 +176,7 @@ def how_centralised(agent: Any, config: Config, seed: int, variant: Variant = AS
     Policies of this package declare it, and tests check that they do. Others are checked in separate runs.
     """
     if config["policy"] in own_policies():
-        return "it says so" if agent.centralised else ""
+        return "as it declares" if agent.centralised else ""
     if getattr(agent, "needs_truth", False):
         return "it needs the hidden truth, which holds what all others saw"
 

@@ -214,11 +214,11 @@ class TrustStudy(Study):
         budgets = [*(f"budget {budget:g}" for budget in LIMITS), "what the budget covers"]
         note = (
             "Score from 0 (no communication) to 1 (full information), mean over seeds with its 95% interval. "
-            "The best is chosen by even seeds and judged by odd ones, of which its interval is, among the agents that "
-            "ask for no more trust: a curator can also pass on messages that carry their own noise."
+            "Even seeds select the best agent, and odd seeds evaluate it and give its interval. Candidates are all "
+            "agents that need at most this trust: a curator can also pass on messages that carry their own noise."
         )
         return [
-            Table("Best by whom agents trust", ("world", "trust", *budgets), rows, note, frozenset(range(6))),
+            Table("Best agent by trust model", ("world", "trust", *budgets), rows, note, frozenset(range(6))),
             Table(
                 "All agents", ("world", "trust", "kind", "agent", *budgets), standings, "", frozenset({0, 1, 2, 3, 7})
             ),

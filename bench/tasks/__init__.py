@@ -237,7 +237,7 @@ def covered(envs: Iterable[str]) -> str:
     by_words: dict[str, list[str]] = {}
     for env in filter(PROTECTED.__contains__, dict.fromkeys(envs)):
         by_words.setdefault(PROTECTED[env].covers, []).append(world_title(env))
-    parts = [f"in {' and '.join(worlds)} {words}" for words, worlds in by_words.items()]
+    parts = [f"{words}, in {' and '.join(worlds)}" for words, worlds in by_words.items()]
     return f"A budget covers {'; '.join(parts)}." if parts else ""
 
 

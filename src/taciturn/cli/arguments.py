@@ -47,7 +47,7 @@ def actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
         return bring(policy, **own)
     if not named:
         wanted = ",".join(f"{role}=NAME" for role in roles)
-        raise ValueError(f"--policy must name one for each role, {wanted}, not {policy!r}")
+        raise ValueError(f"--policy must name a policy for each role, {wanted}, not {policy!r}")
     for key in own:
         if key.partition(".")[0] not in named:
             raise ValueError(f"--set policy.{key} must name a role, one of {', '.join(named)}, before the parameter")
@@ -79,7 +79,7 @@ def population_of(
     """A maker of populations of so many replicas, who acts in them, and the parameters from `key=value`."""
     own, others = split_settings(settings)
     if "num_envs" in others:
-        raise ValueError("--set num_envs has no effect here: --runs says how many replicas are played")
+        raise ValueError("--set num_envs has no effect here: --runs sets the number of replicas")
 
     def make(replicas: int) -> Any:
         try:
@@ -126,6 +126,7 @@ def mechanisms_of(text: str, channels: list[str]) -> dict[str, Any] | str:
         return {first: parse_mechanism(rest)}
     if len(channels) != 1:
         raise ValueError(
-            f"--privacy needs an environment with one channel or CHANNEL=..., and its channels are {channels or 'none'}"
+            "--privacy must name a channel (CHANNEL=...) if there is not exactly one, and the channels are "
+            f"{channels or 'none'}"
         )
     return {channels[0]: parse_mechanism(text)}

@@ -25,16 +25,25 @@ PLOTS = (".png", ".pdf", ".svg")
 
 
 def audit(
-    mechanism: Annotated[list[str], Argument(help="Mechanisms, as Laplace:1.0,sensitivity=0.5.")],
+    mechanism: Annotated[
+        list[str], Argument(help="Mechanisms with their parameters, such as Laplace:1.0,sensitivity=0.5.")
+    ],
     trials: Annotated[
         int | None,
-        Option(help="Number of messages of a mechanism (default: enough for its claim), or of runs (10,000)."),
+        Option(
+            help="Number of trials: messages (default: enough for the claim), or runs with --env (default: 10,000)."
+        ),
     ] = None,
     confidence: Annotated[float, Option(help="Confidence level of the certified lower bound.")] = 0.95,
-    method: Annotated[str | None, Option(help="Attack: white, black, both or one-run.")] = None,
+    method: Annotated[
+        str | None,
+        Option(
+            help="Attack: white (the mechanism's likelihood ratio), black (learned from transcripts), both, or one-run."
+        ),
+    ] = None,
     delta: Annotated[float | None, Option(help="Delta of the claim (default: the mechanism's own).")] = None,
     env: Annotated[str | None, Option(help="Audit whole runs of this environment instead of single messages.")] = None,
-    policy: Annotated[str, Option(help=f"Policy that acts in it, as for run. {CODE}.")] = "Random",
+    policy: Annotated[str, Option(help=f"Policy that acts in --env, as for run. {CODE}.")] = "Random",
     settings: Settings = None,
     trust: Trust = False,
     channel: Annotated[str | None, Option(help="Channel of the mechanisms (default: the only channel).")] = None,
@@ -48,7 +57,7 @@ def audit(
 
     site = None
     if plot is not None and (plot.suffix.lower() not in PLOTS or not plot.parent.is_dir()):
-        raise ValueError(f"--plot must be a file {', '.join(PLOTS)} in a folder that there is, not {plot}")
+        raise ValueError(f"--plot must be a file ({', '.join(PLOTS)}) in a folder that exists, not {plot}")
     if env is not None:
         make, actor, _ = population_of(env, policy, settings)
         site = Site(make(1), actor, channel, steps)

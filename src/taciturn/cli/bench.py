@@ -30,8 +30,8 @@ def run_studies(
     where: Annotated[
         list[str] | None,
         Option(
-            help="Run only cells with this entry in their configuration, key=value, as in the tables: "
-            "policy=PPCL; or of one seed: seed=0 (repeatable)."
+            help="Run only cells with key=value in their configuration, such as policy=PPCL, or with one seed, "
+            "seed=0 (repeatable)."
         ),
     ] = None,
     quick: Annotated[bool, Option("--quick", help="Use few seeds and short runs.")] = False,
@@ -65,7 +65,7 @@ def run_studies(
             shard=shard,
         )
     except KeyboardInterrupt:
-        interrupted(f"the finished cells are kept in {out}, and the same command with --resume goes on")
+        interrupted(f"the finished cells are stored in {out}, and the same command with --resume continues")
         raise
     failed = [str(file) for file in summary.failed]
     about: dict[str, Any] = {"cells": summary.planned, "reused": summary.reused, "failed": failed}
@@ -114,7 +114,7 @@ def confirmed(studies: "list[Study]", quick: bool, yes: bool, other: str) -> Non
     what = f"{len(studies)} studies" if len(studies) != 1 else "one study"
     said = f"this runs {what}, {cells:,} cells{takes}"
     if not sys.stdin.isatty():
-        raise ValueError(f"{said}: say --yes to run them all, or {other}")
+        raise ValueError(f"{said}: add --yes to run them all, or {other}")
     confirm(f"{said[:1].upper()}{said[1:]} ({other}). Run all?", abort=True)
 
 
@@ -143,8 +143,8 @@ def bench(
     agent: Annotated[
         list[str] | None,
         Option(
-            help="Your own agent, as for run --policy; it plays the study agents in every compatible environment "
-            "(repeatable). Without the name of the study and --quick, only this agent is run, and ranked "
+            help="Your own agent, as for run --policy (repeatable). It plays the tasks of the study `agents` in every "
+            "compatible environment. If neither a study nor --quick is given, only this agent is run, and is ranked "
             f"among the stored results. {CODE}."
         ),
     ] = None,

@@ -12,8 +12,7 @@ from taciturn.policies.trust import VARIABLE
 Command = TypeVar("Command", bound=Callable[..., None])
 
 CODE = (
-    "A module runs as it is loaded, and so does a file that can hold code, which must be from this user or needs "
-    "--trust"
+    "Loading a module runs its code. A file that can contain code is loaded only if this user wrote it, or with --trust"
 )
 
 

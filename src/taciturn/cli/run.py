@@ -51,8 +51,8 @@ def run(
     until: Annotated[float | None, Option(help="Horizon, in the environment's unit of time.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a policy in an environment, or in a task of the benchmark as the study agents plays it, and print the
-    results."""
+    """Run a policy in an environment, or in a task of the benchmark with the settings of the study `agents`, and
+    print the results."""
     from taciturn.bench.progress import bar, stderr
     from taciturn.bench.tables import estimate, privacy_text
     from taciturn.bench.tasks import EPSILON, TASKS
@@ -68,7 +68,7 @@ def run(
         play, actor, given, centralised = _task(TASKS[env], policy, settings, fixed, seed)
     else:
         play, actor, given = _world(env, policy, settings, privacy, until)
-        centralised = "it says so" if any_declares(actor, "centralised") else ""
+        centralised = "as it declares" if any_declares(actor, "centralised") else ""
     blocks = []
     with bar(stderr(), runs, shown=not as_json) as shown:
         for first in range(0, runs, BLOCK):
@@ -172,8 +172,8 @@ def _task(
     for option, value in fixed.items():
         if value is not None:
             raise ValueError(
-                f"{option} must be left out in a task, which fixes the world, and is {value!r} (see taciturn show "
-                f"{task.id})"
+                f"{option} must be left out in a task, which fixes the environment, and was {value!r} (taciturn show "
+                f"{task.id} has the fixed values)"
             )
     own = own or usual(task, policy)
     actor, scale, one = bring(policy, **own), scale_of(task), task_config(task, policy, **form)

@@ -59,9 +59,7 @@ def train(
     world = TASKS[env].env if env in TASKS else env
     mechanisms = {} if privacy is None else mechanisms_of(privacy, list(one_agent(world, 1, others).channels))
     if isinstance(mechanisms, str):
-        raise ValueError(
-            f"--privacy must be a mechanism, because no paper prescribes one for {algorithm}, not {privacy!r}"
-        )
+        raise ValueError(f"--privacy must be a mechanism, not {privacy!r}: no paper prescribes one for {algorithm}")
     last = ""
 
     def progress(done: float, text: str) -> None:
@@ -90,11 +88,11 @@ def train(
             )
     except KeyboardInterrupt:
         if (out / "checkpoints" / "training.pkl").exists():
-            interrupted(f"the last checkpoint is kept in {out}, and the same command with --resume goes on")
+            interrupted(f"the last checkpoint is stored in {out}, and the same command with --resume continues")
             raise
         kept = max((int(one.stem) for one in (out / "checkpoints").glob("*.zip") if one.stem.isdecimal()), default=0)
         interrupted(
-            f"the checkpoint after {kept:,} steps is kept in {out}, and the same command with --resume goes on"
+            f"the checkpoint after {kept:,} steps is stored in {out}, and the same command with --resume continues"
             if kept
             else f"no checkpoint was reached in {out}"
         )

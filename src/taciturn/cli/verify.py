@@ -58,7 +58,7 @@ def verify(
     files = stored_files(*((STORED, KEPT_OF_PAPERS) if kept is None else (kept,)))
     if not files:
         raise ValueError(
-            f"kept must be a folder of stored results, tools/results/studies of a clone, not {kept or STORED}"
+            f"--kept must be a folder of stored results, tools/results/studies of a clone, not {kept or STORED}"
         )
     rng = np.random.default_rng(drawn_by)
     studies = load_studies()
@@ -66,7 +66,7 @@ def verify(
         if not figures(studies):
             raise no_papers()
         raise ValueError(
-            f"kept must be a folder of files STUDY.json, and {files[others[0]].parent} has {others[0]}.json, but "
+            f"--kept must be a folder of files STUDY.json, and {files[others[0]].parent} has {others[0]}.json, but "
             "there is no such study"
         )
     papers = [name for name in files if getattr(studies[name], "claims", ())]
@@ -74,7 +74,7 @@ def verify(
     found = pool([(studies[name], files[name]) for name in wanted], longest)
     if not found.cells:
         raise ValueError(
-            f"longest must leave cells of {', '.join(wanted)}, and all {found.too_long} take more than {longest:g} s"
+            f"--longest must be greater: all {found.too_long} cells of {', '.join(wanted)} take more than {longest:g} s"
         )
     places = rng.permutation(len(found.cells))[:cells]
     started = time.monotonic()
@@ -122,7 +122,7 @@ def _training(longest: float, seed: int, strict: bool, as_json: bool) -> None:
         took = {row["agent"]: float(row["seconds"]) for row in csv.DictReader(file)}  # of the last row of each
     cheap = [name for name, spent in took.items() if spent <= longest]
     if not cheap:
-        raise ValueError(f"longest must be at least {min(took.values()):g}, as long as the shortest training")
+        raise ValueError(f"--longest must be at least {min(took.values()):g}, as long as the shortest training")
     name, started = cheap[int(np.random.default_rng(seed).integers(len(cheap)))], time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         outcome = retrained(name, Path(folder) / name)

@@ -1,4 +1,4 @@
-"""Quantities of Tao et al. 2023: its parameters, what it measures, and its infinite-population limit."""
+"""Quantities of Tao et al. 2023: its parameters, its measures, and its infinite-population limit."""
 
 import numpy as np
 

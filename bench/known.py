@@ -52,4 +52,4 @@ def table() -> Table:
         rows.append((world_title(task.env), *cells, task.covers or NONE, one["learning"]))
     note = "Scores: 0 for the best non-communicating agent, 1 for one with full information."
     columns = ("world", "best, no privacy", "budget epsilon = 1", "what the budget covers", "learners beat papers")
-    return Table("What full runs have shown", columns, rows, note, words=frozenset(range(5)))
+    return Table("Findings of full runs", columns, rows, note, words=frozenset(range(5)))

@@ -51,7 +51,7 @@ def tables(results: Results, agent: str) -> list[Table]:
         least, most = (f"{score:.2f} {name}" for score, name, _ in (min(some), max(some)))
         lines.append((world, least, most, f"{sum(first for *_, first in some)} of {len(some)}"))
     names = ("held-out tasks", "least score", "greatest score", "best in")
-    return [*found, *([Table("In worlds that differ", names, lines, words=frozenset({0, 1, 2}))] if lines else [])]
+    return [*found, *([Table("In held-out tasks", names, lines, words=frozenset({0, 1, 2}))] if lines else [])]
 
 
 def short(board: Board, group: Group) -> str:

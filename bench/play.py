@@ -17,9 +17,9 @@ FRESH = 100
 """The number of runs that evaluate a trained policy, unless its cell gives `replicas`."""
 
 HOW_LEARNERS_ARE_JUDGED = (
-    "Learners are trained 10 times, each training in streams of its own, and each trained policy is evaluated in "
-    f"{FRESH} fresh runs (quick: fewer of both, as the configurations say) in the streams of evaluation, which no "
-    "training, no choice of a checkpoint and no choice of settings has drawn from. Intervals are over trainings. "
+    "Learners are trained 10 times with independent random streams, and each trained policy is evaluated in "
+    f"{FRESH} fresh runs (quick: fewer of both, as the configurations say) in evaluation streams that no training, "
+    "choice of a checkpoint or choice of settings has used. Intervals are over trainings. "
     "`TrainedAgent` learns by the suite's own trainer, as `taciturn.policies.learned.trained` says."
 )
 

@@ -58,6 +58,6 @@ def tables() -> list[Table]:
     note = f"From the full runs of taciturn reproduce that this version keeps, not from this run. {MEANINGS}"
     rows = [(paper, *claim) for paper, result in papers.items() for claim in result[DIFFERS]]
     return [
-        Table("What became of the papers' claims", ("paper", "claims", *VERDICTS), counts, note),
+        Table("Replication of the papers' claims", ("paper", "claims", *VERDICTS), counts, note),
         Table("Claims that differ", ("paper", "claim", "paper's", "ours"), rows, words=frozenset({0, 1, 2, 3})),
     ]

@@ -222,7 +222,7 @@ def privacy_text(values: Floats, of_a_message: Floats | None = None) -> str:
     """
     if not np.isfinite(values).all():
         private = of_a_message is not None and np.isfinite(of_a_message).all()
-        return "∞ (who speaks, or when, may tell)" if private else "∞ (no privacy)"
+        return "∞ (senders and times may leak)" if private else "∞ (no privacy)"
     return number(values.mean()) if values.any() else "0 (nothing sent)"
 
 

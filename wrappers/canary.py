@@ -140,7 +140,7 @@ class CanaryRuns:
             raise ValueError("policy must be given for an environment to be audited, not None")
         policies = as_policies(population, policy)
         if isinstance(population, ControlledAgent):
-            raise ValueError("env must be a whole world to be audited, not the seat of one agent")
+            raise ValueError("env must be a whole environment to be audited, not a ControlledAgent")
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner
         channel_configs = join(population.channel_configs, added_configs(env))

@@ -314,7 +314,7 @@ class ChangedRuns:
             )
         policies = as_policies(population, policy)
         if isinstance(population, ControlledAgent):
-            raise ValueError("env must be a whole world to be audited, not the seat of one agent")
+            raise ValueError("env must be a whole environment to be audited, not a ControlledAgent")
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner
         configs = []

@@ -223,7 +223,7 @@ def _bounds(space: Box | None, given: Any) -> tuple[Array, Array]:
         raise ValueError(f"bounds must be (low, high), low <= high, of a shape that fits {low.shape}, not {given!r}")
     low, high = np.maximum(low, least), np.minimum(high, most)
     if not (low <= high).all():
-        raise ValueError(f"bounds must overlap with those of the space, not be {given!r}")
+        raise ValueError(f"bounds must overlap the space, not be {given!r}")
     return low, high
 
 

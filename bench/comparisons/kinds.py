@@ -98,26 +98,26 @@ class KindsOfAgents(Study):
     name = "agents"
     title = "Every kind of agent in every task"
     description = (
-        "Random play, textbook baselines, the papers' algorithms as published and tuned, agents designed for the "
-        "tasks, PPO of Stable-Baselines3 with all its arguments left at their defaults, and tuned learners, on the "
-        "observations, actions and rewards that each world has by default. Each world has its own measure, that of its "
-        "paper where there is one. The score is 0 for the best non-communicating agent and 1 for one with "
-        "full information, both without privacy. Under a total each agent may spend epsilon = 10, 3 or 1 over "
-        f"its whole run, at delta = {DELTA:g}: as it declares itself (`Policy.within`), or at the constant level of a "
-        f"message that {SEARCH} runs each of {', '.join(map(str, NUMBERS))} messages find best, in streams of their "
-        "own, under a budget that stops an agent before it overspends. Where each value enters one message, every "
-        "message may cost the whole. In gossip and social bandit agents without a preference send zeros then, because "
-        f"silence is not noisy. {covered(BENCHMARKS)} Learners train under the same total where their schedule is "
-        "public. Plain PPO trains for less than five minutes on one core; all agents share one network. Of each "
-        f"learner there are {TRAININGS} trainings. Policies that do not learn play 10 seeds of 1,000 runs in standard "
-        f"tasks, so that a score's half width is at most {WANTED_WIDTH:g}; where a run takes longer than 5 ms, of 100 "
-        "(crowds) and of 4 (federated training, recommender). Random play and the papers' algorithms play the seeds of "
-        f"the trainings, too. A held-out task has {HELD_OUT} runs of a seed at most. The tables give the runs behind "
+        "Random play, textbook baselines, the papers' algorithms as published and tuned, agents hand-designed for the "
+        "tasks, PPO of Stable-Baselines3 with all arguments at their defaults, and tuned learners, on each "
+        "environment's default observations, actions and rewards. Each environment has its own measure, from its paper "
+        "where there is one. The score is 0 for the best non-communicating agent and 1 for full information, both "
+        "without privacy. Under a budget each agent may spend epsilon = 10, 3 or 1 over its whole run, at "
+        f"delta = {DELTA:g}: by its own declaration (`Policy.within`), or at a constant epsilon per message, the best "
+        f"of those for {', '.join(map(str, NUMBERS))} messages in {SEARCH} separate runs each, with a budget that "
+        "stops an agent before it overspends. Where each value enters one message, every message may cost the whole "
+        "budget. In gossip and social bandit agents without a preference then send zeros, because the mechanism does "
+        f"not hide silence. {covered(BENCHMARKS)} Learners with a public schedule train under the same budget. Plain "
+        "PPO trains for less than five minutes on one core; all agents share one network. Each learner has "
+        f"{TRAININGS} trainings. Policies that do not learn play 10 seeds of 1,000 runs in standard tasks, which "
+        f"limits a score's half width to {WANTED_WIDTH:g}; where a run takes longer than 5 ms, 100 runs (crowds) or 4 "
+        "(federated training, recommender). Random play and the papers' algorithms also play the seeds of the "
+        f"trainings. A held-out task has at most {HELD_OUT} runs per seed. The tables give the number of runs behind "
         "each stored score. "
-        "Held-out tasks are played without privacy. Under totals there are agents designed for the tasks, the papers' "
-        "algorithms, as searched where that was done, and learners; textbook policies play standard tasks without "
-        "privacy. "
-        "An oracle that gets one answer of every agent, at once, is a reference in gossip and social bandit. "
+        "Held-out tasks are played without privacy. Budgets apply to agents hand-designed for the tasks, the papers' "
+        "algorithms (with searched settings where available), and learners; textbook policies play standard tasks "
+        "without privacy. "
+        "An oracle that immediately gets one answer of every agent is a reference in gossip and social bandit. "
         + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score(RETURN, label="mean return of an agent")
@@ -214,7 +214,7 @@ class KindsOfAgents(Study):
     def answers(self, results: Results) -> list[str]:
         """The findings of full runs; for a quick run, a note that it ranks no agents."""
         seeds = not_ranked(results)
-        return [f"Who is best? {seeds}; the table below has what full runs have found."] if seeds else answers(results)
+        return [f"Who is best? {seeds}; the table below has the findings of full runs."] if seeds else answers(results)
 
     def tables(self, results: Results) -> list[Table]:
         tables = [leaderboard(results, FREE), leaderboard(results, UNDER)]
@@ -240,14 +240,14 @@ class KindsOfAgents(Study):
             if world_of(group.config) not in known:
                 world = f"{shown(group.config.get('env'))} with {shown(group.config.get('env_params'))}"
                 raise StoreError(
-                    f"{place} must hold the worlds that this version of the study {self.name} has, not {world}"
+                    f"{place} must hold environments of this version of the study {self.name}, not {world}"
                 )
             if "replicas" in group.config:
                 raise StoreError(f"{place} must hold a full run, not a quick one")
             try:
                 check_entry(group, own, range(TRAININGS))
             except ValueError as error:
-                raise StoreError(f"{place} has in {group.config['env']} what cannot be a result: {error}") from error
+                raise StoreError(f"{place} has an impossible result in {group.config['env']}: {error}") from error
         configs = [canonical(group.config) for group in found.results]
         if not configs or len(set(configs)) < len(configs):
             raise StoreError(f"{place} must hold results, each configuration once")
@@ -420,7 +420,7 @@ class Trial:
         if len(self.observations) > 1:
             some = (f"{' and '.join(map(world_title, envs))}: {one}" for one, envs in self.observations.items())
             yield (
-                f"{agent} does not say what it observes, and plays where observations differ ({'; '.join(some)}): set "
+                f"{agent} does not declare its observations, and plays where they differ ({'; '.join(some)}): set "
                 "its attribute observes to one of these, and it is left out of the others"
             )
 

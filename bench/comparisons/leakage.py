@@ -186,7 +186,7 @@ class Leakage(Study):
         ax.set_xscale("symlog", linthresh=0.01)
         ax.set(xlim=(-0.001, 1.5 * EDGE), xlabel="epsilon of the whole run, user level")
         figure.legend(loc="outside upper center", ncols=3, frameon=False)
-        caption = "Certified lower bounds and the accountant's totals. A bound to the right of its total refutes it."
+        caption = "Certified lower bounds and the accountant's epsilons. A bound right of its epsilon refutes it."
         return [Plot(f"{self.name}_bounds", figure, caption)]
 
 

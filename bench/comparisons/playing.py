@@ -178,7 +178,7 @@ def how_centralised(agent: Any, config: Config, seed: int, variant: Variant = AS
     if config["policy"] in own_policies():
         return "it says so" if agent.centralised else ""
     if getattr(agent, "needs_truth", False):
-        return "it needs the hidden truth, which holds what all others saw"
+        return "it needs the hidden truth, which includes all agents' observations"
 
     def start(actor: Any, seed: int) -> Rollout:
         world = population(config, 1, "pooling", variant)

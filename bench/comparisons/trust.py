@@ -146,14 +146,13 @@ class TrustStudy(Study):
     only_own_seeds = True  # scores are paired with the stored references
     title = "Whom agents trust: what is left of communication under a privacy budget"
     description = (
-        "Each world of several agents at two sizes, and each agent's epsilon over a whole run limited to 10, 3 or 1. "
-        "Four trust models: local (each message carries its own noise), shuffle (an anonymous channel hides who said "
-        "what), distributed (a secure sum, to which each adds a share of the noise) and central (a curator adds noise "
-        "once to the average). Units and delta (1e-5) are those of the benchmark; the observer reads all messages, or "
-        "all averages. Scores are on the scale of the benchmark, from 0 (no communication) to 1 (full information), "
-        "paired with its "
-        "marks by seed. Settings were found by the same search on training streams in the standard size, at each "
-        "total; the other size plays with them, unless it has settings of its own."
+        "Each multi-agent environment at two sizes, with each agent's epsilon over a whole run limited to 10, 3 or 1. "
+        "Four trust models: local (each message carries its own noise), shuffle (an anonymous channel hides the "
+        "senders), distributed (a secure sum, to which each agent adds a share of the noise) and central (a curator "
+        "adds noise once to the average). Units and delta (1e-5) are as in the benchmark; the observer reads all "
+        "messages, or all averages. Scores are on the scale of the benchmark, from 0 (no communication) to 1 (full "
+        "information), paired with its references by seed. The same search on training streams found the settings in "
+        "the standard size, for each budget; the other size uses them too, unless it has separate settings."
     )
     score = Score("value", label="the task's measure")
     facets: ClassVar[tuple[str, ...]] = ("env", "size", "budget")

@@ -124,7 +124,7 @@ class Task(NamedTuple):
     @property
     def facts(self) -> list[tuple[str, str]]:
         """The entries that `taciturn show` prints, by name."""
-        standard = "; learners train here, in streams of their own" * (self.name == STANDARD)
+        standard = "; learners train here, with separate random streams" * (self.name == STANDARD)
         params = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
         faults = "; ".join(f"{channel}: {fault!r}" for channel, fault in self.variant.faults.items())
         others, strangers = (
@@ -136,13 +136,13 @@ class Task(NamedTuple):
                 "what",
                 self.variant.what
                 + standard
-                + f"; a control, in which {BENCHMARKS[self.env].control or 'there is nothing to win'}" * self.control,
+                + f"; a control: {BENCHMARKS[self.env].control or 'communication cannot help'}" * self.control,
             ),
             ("world", f"{self.env}({params})"),
             *([("faults", faults)] if faults else []),
             *([("other side", others)] if others else []),
             *([("strangers", strangers)] if strangers else []),
-            ("seeds", "0 to 9, of runs in streams of evaluation, from which no training and no search draws"),
+            ("seeds", "0 to 9, in evaluation streams that no training or search uses"),
             ("messages", self.limit),
             ("privacy", self.privacy),
             ("measure", self.aim),

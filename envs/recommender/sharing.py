@@ -200,7 +200,7 @@ class Releases:
             counts, sums = now - last[:, place]
             if (np.abs(sums) > counts * (1 + ROUNDING) + ROUNDING).any():
                 raise ValueError(
-                    "sums and counts of a stream must be those of its last answer and of new records in [-1, 1], not "
+                    "sums and counts of a stream must be its last answer plus new records in [-1, 1], not "
                     f"{np.abs(sums).max():g} from {counts[np.abs(sums).argmax()]:g} records"
                 )
             last[:, place] = now

@@ -200,7 +200,7 @@ class Params:
 def read_growth(growth: Any) -> tuple[tuple[int, float], ...]:
     """The pairs (round, fraction) in the order of their rounds; ValueError if they are not such pairs, or the fractions
     add up to 1 or more."""
-    wanted = "growth must be pairs (round >= 1, fraction > 0) whose fractions add up to less than 1"
+    wanted = "growth must be pairs (round >= 1, fraction > 0), with fractions that add up to less than 1"
     try:
         pairs = [(start, fraction) for start, fraction in growth]
     except (TypeError, ValueError) as error:

@@ -170,7 +170,7 @@ class GosInE(IsolatedUCB):
         self.growth = number("growth", growth, above=0, at_most=20)
 
     def prepare(self, view: PublicView) -> None:
-        self.require(issubclass(view.world, SocialBandit), "social_bandit, whose agents share their rounds", view)
+        self.require(issubclass(view.world, SocialBandit), "social_bandit, where agents share their rounds", view)
         super().prepare(view)
         (_, agents), options = self._shape, self._options
         self._sticky = np.arange(options) % agents == np.arange(agents)[:, None] % min(agents, options)

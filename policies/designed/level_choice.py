@@ -20,7 +20,9 @@ class Communicator(Policy):
     memoryless = True
 
     def begin(self, view: PublicView) -> None:
-        self.require(self.role == COMMUNICATOR, "the role 'speaker' of worlds with speaks='chosen'", view)
+        self.require(
+            self.role == COMMUNICATOR, "the role 'communicator' of environments with message_levels='chosen'", view
+        )
         self._layout: Layout = view.roles[self.role].layout
         self._grid = np.array(view.params.levels)
 
@@ -28,7 +30,9 @@ class Communicator(Policy):
         """The action for this level; ValueError if it is not in the grid."""
         result = np.flatnonzero(self._grid == level)
         if not result.size:
-            raise ValueError(f"{name} must be one of the world's levels {self._grid.tolist()}, not {shown(level)}")
+            raise ValueError(
+                f"{name} must be one of the environment's levels {self._grid.tolist()}, not {shown(level)}"
+            )
         return int(result[0])
 
 

@@ -53,7 +53,7 @@ def tensors(content: bytes) -> tuple[dict[str, Any], int]:
     stored = {name: one.untyped_storage() for name, one in found.items()}
     # For instance a tensor with strides of 0.
     if any(one.numel() * one.element_size() > stored[name].nbytes() for name, one in found.items()):
-        raise ValueError("its weights are larger than what is stored of them")
+        raise ValueError("its weights are larger than the stored data")
     return found, sum({one.data_ptr(): one.nbytes() for one in stored.values()}.values())
 
 
@@ -102,5 +102,5 @@ def read_policy(file: Path) -> tuple[Any, Any]:
     except Exception as error:
         if version[:2] not in ("0.", "1."):
             raise
-        told = f"version {shown(version)[1:-1]} has saved it, with layers that 2.0 does not have: train it anew"
+        told = f"version {shown(version)[1:-1]} has saved it, with layers that 2.0 does not have: train it again"
         raise ValueError(f"{told} ({error})") from error

@@ -83,7 +83,7 @@ class NetworkAgent(Policy):
         sizes = {"option": self.features.size, "common": self.features.common}
         outputs = self.weights["out"].shape[-1] if self.weights else self.head.outputs
         fits = all(self.weights[name].shape[0] == size for name, size in sizes.items() if self.weights)
-        self.require(fits and outputs == self.head.outputs, "worlds like the one it was trained in", view)
+        self.require(fits and outputs == self.head.outputs, "environments like the one it was trained in", view)
         self._view, self._rows = view, np.arange(view.roles[self.role].num_agents)
 
     def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Mechanism] | None:

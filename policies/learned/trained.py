@@ -256,7 +256,7 @@ class TrainedAgent(Learner):
         """The method with this learner's settings."""
         usual = method_of(view)
         if self.method == "evolution" != usual.name:
-            raise ValueError(f"method must be 'ppo' in {view.world.name}, for which no agent of few weights is known")
+            raise ValueError(f"method must be 'ppo' in {view.world.name}: evolution has no agent for it")
         if self.method == "ppo" != usual.name:
             usual = Method(measure=usual.measure, settings={} if remembers(view) else PLAIN)
         return replace(usual, measure=self.measure or usual.measure, settings={**usual.settings, **self.settings})

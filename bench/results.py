@@ -141,7 +141,7 @@ class Results:
         return len(self.groups)
 
     def select(self, **entries: object) -> "Results":
-        """The groups whose configuration holds all these entries (see `matches`)."""
+        """The groups with all these entries in their configuration (see `matches`)."""
         whole, parts = _wanted(entries)
         return Results(group for group in self if whole <= group.config.items() and parts <= group.flat.items())
 

@@ -225,7 +225,7 @@ def played(
         config: configuration of the agent's cell: the form of the environment, and the agent's kind.
         runs: number of replicas, B.
         seed: seed of all draws.
-        way: how a budget is spent; None: no noise.
+        configuration: how the budget is spent; None: no noise.
         silenced: whether each replica receives the messages of the next one instead of its own.
     """
     world, variant = population(config, runs, "evaluation", task.variant), task.variant

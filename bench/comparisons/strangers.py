@@ -1,4 +1,4 @@
-"""Other policies among the agents, and messages of another run: tests of whether an agent uses messages, and whose."""
+"""Other policies among the agents, and messages of another run: tests of an agent's use of messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

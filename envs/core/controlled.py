@@ -73,7 +73,7 @@ class Controlled(Played):
 
     name = "controlled"
     _forms: Any = None  # the parameters, and the closed forms of the others' policies
-    _started_for: Any = None  # the parameters and closed forms of the last start
+    _started_for: Any = None  # the `_made_for` of `inner` for which these policies last began
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
         if role not in population.roles or set(others) != set(population.roles) - {role}:
@@ -164,7 +164,7 @@ class Controlled(Played):
 
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> SingleStep:
         if not isinstance(self.inner, Replicas) or type(self).step is not Controlled.step:
-            return super().step_one(actions, everyone)  # a subclass may step in a way of its own
+            return super().step_one(actions, everyone)  # a subclass may override stepping
         if self._state is None or self.terminated[0] or self.truncated[0]:
             self._running()
         role, rows = self.roles[self.role], actions[self.role]

@@ -36,7 +36,7 @@ class LevelChoiceParams:
         message_levels: "installed": every message has the level of the mechanism installed on the channel; "chosen":
             each agent chooses the level of its next message, see `LevelChoice`.
         levels: the epsilons to choose from, increasing, the first 0.
-        total: an agent's epsilon budget for a run, by basic composition, > 0; None: unlimited.
+        epsilon_budget: an agent's epsilon budget for a run, by basic composition, > 0; None: unlimited.
 
     Raises:
         ValueError: a parameter is outside its range, or would have no effect.

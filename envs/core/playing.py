@@ -17,7 +17,7 @@ class Acts(Protocol):
     """The methods that a policy needs to act in a population."""
 
     def reset(self, env: PublicView, rng: np.random.Generator, role: str | None = None) -> None:
-        """Prepare to act as `role` in a fresh run of the world whose public view is `env`."""
+        """Prepare to act as `role` in a fresh run of the environment with public view `env`."""
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         """Choose actions [B, rows, ...] for observations [B, rows, D]."""

@@ -83,7 +83,6 @@ class Population(Hooks[S]):
         """Begin a new run in all replicas, or in those that `where` bool[B] marks.
 
         Args:
-        Args:
             seed: reseeds every stream; with None the streams continue.
             options: `horizon` replaces the parameters' horizon, `channels` `{name: ChannelConfig}` gives the
                 mechanisms, faults and budgets to install, and `public_schedule=True` declares that the acting policy

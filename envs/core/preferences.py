@@ -88,7 +88,7 @@ class ReadMessages(NamedTuple):
 
 
 def read_messages(layout: Layout, obs: Array, scale: float) -> ReadMessages:
-    """Decode observations [B, rows, D], whose fields `counts` and `received` are numbers of messages over `scale`."""
+    """Decode observations [B, rows, D]; fields `counts` and `received` are numbers of messages divided by `scale`."""
     seen = layout.unpack(obs)
     counts, received = (np.rint(seen[name].astype(np.float64) * scale) for name in ("counts", "received"))
     return ReadMessages(counts, received, np.where(seen["own"].any(-1), seen["own"].argmax(-1), -1))

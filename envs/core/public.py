@@ -50,7 +50,7 @@ class Passing:
     """Describes a public function of an environment (`Population.public`) that carries information between agents.
 
     Attributes:
-        says: maps the function's arguments to the message of each agent, [B, N, ...].
+        sends: maps the function's arguments to the message of each agent, [B, N, ...].
         to: who reads its results [B, N, ...]: "agent", each its own row, or "all".
     """
 

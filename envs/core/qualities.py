@@ -35,7 +35,7 @@ def fill_qualities(qualities: Any, distribution: Any, rng: Any, source: int) -> 
 
 
 def fill_rows(qualities: Any, distribution: Any, rng: Any, source: int) -> None:
-    """`fill_qualities` for `qualities` float64[rows, K], whose rows are permuted alike."""
+    """`fill_qualities` for `qualities` float64[rows, K], with the same permutation in all rows."""
     rows, options = qualities.shape
     for i in range(rows):
         for k in range(options):

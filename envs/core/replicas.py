@@ -269,7 +269,7 @@ class Replicas(Stored[S]):
         info["epsilon_basic"] = np.inf if sent or unbounded else 0.0
 
     def _add_chosen(self, info: Info) -> None:
-        """`_add_spent` on the only channel, whose senders choose their levels."""
+        """`_add_spent` for the only channel, with levels chosen by senders."""
         ((name, made),) = self.chosen.items()
         channel, dearest = self.channels[name], float(self._rows[made.dearest][0])
         total = dearest if channel.disjoint else float(self.column(made.spent)[0, :, 0].max())

@@ -208,7 +208,7 @@ class FederatedTraining(RoundStopping):
             self.column(name)[where] = values
 
     def upload(self, who: Bools) -> tuple[Array, Bools]:
-        """Train the clients whose updates arrived in the current round of the replicas `who` bool[B], and send their
+        """Train the clients with updates that arrived in the current round of the replicas `who` bool[B], and send their
         updates.
 
         Returns:

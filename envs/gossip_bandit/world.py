@@ -190,7 +190,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return Functions(reset=ticks.begin, act=act, receive=ticks.ends, observe=ticks.observe, info=ticks.fill_info)
 
     def make_channels(self) -> tuple[Channel, ...]:
-        counted = self.params.asks == "all"  # then everybody answers everybody
+        counted = self.params.asks == "all"  # then all agents answer all agents
         return (Channel("preference", "one_hot", observer="neighbour", unit="event", counted=counted),)
 
     def make_roles(self) -> tuple[Role, ...]:

@@ -14,10 +14,10 @@ from taciturn.policies.base import Learner, Policy
 class Separate(Policy):
     """One copy of `agent` for each agent of each replica, each with separate memory and random numbers.
 
-    A copy sees an environment of one replica in which it is its role's only agent: observations [1, 1, D], rewards [1,
-    1], and a public view with `num_envs` 1. Its action may be a plain number, or an array of the action space's shape.
-    The view lacks functions that exchange messages of all agents together. A learner is trained once; its copies share
-    the training and nothing more.
+    A copy sees an environment of one replica in which it is its role's only agent: observations [1, 1, D], rewards
+    [1, 1], and a public view with `num_envs` 1. Its action may be a plain number, or an array of the action space's
+    shape. The view lacks functions that exchange messages of all agents together. A learner is trained once; its copies
+    share the training and nothing more.
 
     Args:
         agent: a policy, or any object with its methods; copied by `copy.deepcopy` at every reset.

@@ -178,8 +178,8 @@ def exploitability(
     """The largest gain of any individual from a unilateral deviation from a profile of budgets.
 
     Args:
+        platform: an `Announcement`, or a platform's policy (`Wintall()`, ...).
         profile: the budgets of all individuals, [N]; NaN for an individual who stays away.
-        profile: everyone's budget, [N]; NaN for an individual who stays away.
         theta: [M], known to everyone.
         cost: g, the same for everyone.
         target: the platform's target, if its policy has none.

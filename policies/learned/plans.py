@@ -79,10 +79,9 @@ class EvolvedPlan(DividedPlan):
     `Index` divides the pulls among agents, given the averages. Without a mechanism, all agents upload after every pull,
     and divide the arms again each time at first, later after 2% of the run so far. An average of an arm then equals the
     mean of its reporters' means so far, and the pooled mean weighs the newest report of each agent by its pulls. With
-    noise the estimate is `DividedPlan`'s, and weights w set the growth of batches: the first has e^w pulls, each is 1 +
-    0.25 e^w times as long as the one before, at most 40 e^w pulls, and no batch begins that would end after a share 1 /
-    (1 + e^(-2.2
-    - w)) of the run.
+    noise the estimate is `DividedPlan`'s, and weights w set the growth of batches: the first has e^w pulls, each is
+    1 + 0.25 e^w times as long as the one before, at most 40 e^w pulls, and no batch begins that would end after a
+    share 1 / (1 + e^(-2.2 - w)) of the run.
 
     Args:
         weights: weights of the index, and of the growth, the longest, the share and the first length, float64[16].

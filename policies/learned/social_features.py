@@ -57,7 +57,7 @@ class Memory(NamedTuple):
 
     signals: Ints  # [B, N, K, 2], signals 0 and 1 of each option
     bits: Floats  # [B, N, K], summed over all copies received
-    copies: Floats  # [B, N, 2], and the requests that brought any
+    copies: Floats  # [B, N, 2], and the number of requests with any
     running: Floats  # [B, N, K]
     turns: Ints
     held: Ints  # -1: none

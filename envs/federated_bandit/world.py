@@ -88,8 +88,8 @@ Arguments
 Deviations from the paper
     Logarithms are natural. S(r) is rounded up and grows by at least 1 per round, and C(r) uses the rounded value. N =
     ceil(pM), and the noise has scale 1/(N epsilon n): a message is (N epsilon)-DP, as Theorem 1 says for N = M. Noise
-    is drawn once and reused. An epoch runs only if it and its communication end by T; otherwise agents cycle through the
-    active arms to T and upload nothing. Averages are over ybar, as in the proof of Theorem 3; line 9 of Algorithm 3
+    is drawn once and stored. An epoch runs only if it and its communication end by T; otherwise agents cycle through
+    the active arms to T and upload nothing. Averages are over ybar, as in the proof of Theorem 3; line 9 of Algorithm 3
     says yhat (`DDPMAB(aggregate="epoch")`). Components of a hybrid are weighted by size: the unweighted mean can settle
     on a wrong arm if components differ in size and agents in their means. The delay is diameter - 1 in Algorithm 2,
     line 4 of Algorithm 4 and the regret of Theorems 3 and 4, but the diameter in line 5 of Algorithm 4 and the cost of

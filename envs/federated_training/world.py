@@ -208,8 +208,8 @@ class FederatedTraining(RoundStopping):
             self.column(name)[where] = values
 
     def upload(self, who: Bools) -> tuple[Array, Bools]:
-        """Train the clients with updates that arrived in the current round of the replicas `who` bool[B], and send their
-        updates.
+        """Train the clients with updates that arrived in the current round of the replicas `who` bool[B], and
+        send these updates.
 
         Returns:
             (updates float32[B, M, D], delivered bool[B, M]), as the server receives them.

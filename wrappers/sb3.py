@@ -92,7 +92,7 @@ class RowsVecEnv(VecEnv):
 
     def _check_masks(self) -> None:
         if isinstance(self.action_space, gymnasium.spaces.Box):
-            raise AttributeError(f"{self.population.name} has Box actions, which have no masks")
+            raise AttributeError(f"{self.population.name} has actions in a Box, for which there are no masks")
 
     def close(self) -> None:
         pass

@@ -95,7 +95,7 @@ class SingleEnv(OneReplica, gymnasium.Env[Array, Any]):
         """
         space = self.action_space
         if isinstance(space, gymnasium.spaces.Box):
-            raise AttributeError(f"{self.population.name} has Box actions, which have no masks")
+            raise AttributeError(f"{self.population.name} has actions in a Box, for which there are no masks")
         return self._action_masks  # a bound method can be sent to another process
 
     def _action_masks(self) -> Array:

@@ -68,7 +68,7 @@ def failures(scores: ArrayLike, worst: float, *, higher_is_better: bool = True) 
 
 
 def of_runs(values: ArrayLike) -> Estimate:
-    """The mean over runs; for values that are all 0 or 1 with the exact interval of Clopper and Pearson, since the
+    """The mean over runs; for values that are each 0 or 1, with the exact interval of Clopper and Pearson, since the
     interval of `mean` may leave [0, 1]."""
     x = _one_task(values)
     ones = int(np.count_nonzero(x == 1))

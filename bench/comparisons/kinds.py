@@ -375,7 +375,7 @@ def joined(
     """The studies, with the user's agents in the study `agents`, and lines that name the tasks that these cannot play.
 
     Raises:
-        ValueError: a study other than `agents`, a name of no agent, or an agent that fits no environment.
+        ValueError: there is a study other than `agents`, a name of no agent, or an agent that fits no environment.
     """
     result, lines, names = list[Study](), dict[str, None](), tuple(dict.fromkeys(agents))
     for study in studies:

@@ -219,8 +219,8 @@ def configuration(folder: Path) -> dict[str, Any]:
         ((config,), _) = pickle.load(opened)["ctor_args_and_kwargs"]
     if config.get("_env_to_module_connector") is not None:
         raise ValueError(
-            f"policy must be an algorithm without env_to_module_connector, which {folder} has: its RLModules "
-            "do not see an environment's own observations"
+            f"policy must be an algorithm without env_to_module_connector, which {folder} has: its RLModules see other "
+            "things than a world's observations"
         )
     return dict(config)
 

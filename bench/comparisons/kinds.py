@@ -113,11 +113,10 @@ class KindsOfAgents(Study):
         f"limits a score's half width to {WANTED_WIDTH:g}; where a run takes longer than 5 ms, 100 runs (crowds) or 4 "
         "(federated training, recommender). Random play and the papers' algorithms also play the seeds of the "
         f"trainings. A held-out task has at most {HELD_OUT} runs per seed. The tables give the number of runs behind "
-        "each stored score. "
-        "Held-out tasks are played without privacy. Budgets apply to agents hand-designed for the tasks, the papers' "
-        "algorithms (with searched settings where available), and learners; textbook policies play standard tasks "
-        "without privacy. "
-        "An oracle that immediately gets one answer of every agent is a reference in gossip and social bandit. "
+        "each stored score. Held-out tasks are played without privacy. Budgets apply to agents hand-designed for the "
+        "tasks, the papers' algorithms (with searched settings where available), and learners; textbook policies play "
+        "standard tasks without privacy. An oracle that immediately gets one answer of every agent is a reference in "
+        "gossip and social bandit. "
         + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score(RETURN, label="mean return of an agent")

@@ -124,7 +124,7 @@ def check_fields(observes: str, layout: Layout, there: str) -> None:
         more = [one for one, name in zip(result, given, strict=True) if name not in asked]
         differ = [f"{word} {', '.join(some)}" for word, some in (("lack", lacks), ("have", more)) if some]
         which = f"which {' and '.join(differ) or 'have another order'}"
-        raise ValueError(f"policy is written for other observations than {there} has, {which}")
+        raise ValueError(f"policy is written for other observations than those of {there}, {which}")
 
 
 class Learner(Policy):

@@ -116,8 +116,7 @@ class KindsOfAgents(Study):
         "each stored score. Held-out tasks are played without privacy. Budgets apply to agents hand-designed for the "
         "tasks, the papers' algorithms (with searched settings where available), and learners; textbook policies play "
         "standard tasks without privacy. An oracle that immediately gets one answer of every agent is a reference in "
-        "gossip and social bandit. "
-        + HOW_LEARNERS_ARE_JUDGED
+        "gossip and social bandit. " + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score(RETURN, label="mean return of an agent")
     reference: ClassVar[Config] = {"kind": RANDOM}

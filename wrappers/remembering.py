@@ -333,10 +333,9 @@ def Remembering(env: Any) -> Any:
 
     An agent remembers its own observations and received messages, so a policy without memory can act on sufficient
     statistics: its own pulls, and the content of all messages so far, with the mechanism's bias removed and the
-        variance of
-    its noise (`SocialMemory`, `FederatedMemory`). The fields are added to the environment's own, with `left`, the share
-    of an agent's messages under a privacy budget that it has not sent yet (under `Scheduled`: 1 until its answer is
-    drawn, then 0; 1 without a limit). The last observation of a run adds nothing to the memory.
+    variance of its noise (`SocialMemory`, `FederatedMemory`). The fields are added to the environment's own, with
+    `left`, the share of an agent's messages under a privacy budget that it has not sent yet (under `Scheduled`: 1 until
+    its answer is drawn, then 0; 1 without a limit). The last observation of a run adds nothing to the memory.
 
     `Privatize` and `Faulty` can be put around the result, or around a population inside it.
 

@@ -47,8 +47,7 @@ def draw(world: Any, axes: Any, replica: int = 0) -> None:
     """Draw the last round of the first agent: its items and its knowledge of them, and the context.
 
     Left: its items in the order of the tree, so clusters lie together, with their hidden mean rewards in the context,
-        and,
-    over each cluster that the agent distinguishes, the mean feedback in the context's cell.
+    and, over each cluster that the agent distinguishes, the mean feedback in the context's cell.
     Right: the cells of contexts, in their first two dimensions.
     """
     s, origin = world.state, _origin(world)

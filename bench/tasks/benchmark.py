@@ -1,7 +1,7 @@
 """The benchmark's part of an environment: its table, which is in this folder (`gossip_bandit_v0.toml`) or is declared
 by another package.
 
-The keys of a table are the attributes of a `Benchmark`, as in nested tables. Policies are given by class
+The keys of a table, and of tables in it, are attribute names (`Benchmark`). Policies are given by class
 name, mechanisms as on the command line ("Laplace:1"), and functions as "module:function". Counts are whole numbers. A
 nested table may be shortened to its first entries: an agent is `"Voter"`, `["FixedCount", { k = 5 }]` or
 `["PPCL", "tuned"]`, a fault `["Byzantine", { fraction = 0.2 }]`, and a search range `[1.0, 4.0]` or `[1, 60, "log"]`.

@@ -1,4 +1,4 @@
-"""One's own agents beside the kept full runs of the study `agents`: their scores, their ranks, and their leads."""
+"""The user's agents compared with the stored full runs of the study `agents`: their scores, ranks, and leads."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def beside_stored(own: Results, stored: Path) -> Results:
-    """Results and, if that folder has them, the kept ones."""
+    """Results, together with the stored ones if that folder has them."""
     file = stored / "agents.json"
     return merged([Submission("agents", {}, own), *([unpacked(file)] if file.exists() else [])])
 
 
 def tables(results: Results, agent: str) -> list[Table]:
-    """A line for each standard task and total that one of the user's agents plays, and one for each world's held-out
+    """One line for each standard task and budget that a user's agent plays, and one for each environment's held-out
     tasks."""
     rows, held = [], dict[str, list[tuple[float, str, bool]]]()
     for board in boards(results):

@@ -1,4 +1,4 @@
-"""Tables of the standing benchmark beside the boards: kinds over all tasks, held-out tasks, trainings."""
+"""Tables of the standing benchmark in addition to the boards: kinds over all tasks, held-out tasks, trainings."""
 
 import math
 from typing import Any
@@ -62,7 +62,7 @@ def held_out(results: Results) -> Table:
 
 def kinds_over_tasks(results: Results) -> Table:
     """For each kind of agent the mean and the interquartile mean of its scores over tasks, and how often it beats the
-    best designed agent where that is another."""
+    best hand-designed agent, if that is a different agent."""
     some = [
         board
         for board in boards(results)
@@ -101,8 +101,8 @@ def kinds_over_tasks(results: Results) -> Table:
 def over_tasks(
     mine: list[Floats], pairs: list[tuple[Floats, Floats]], *, trainings: bool = False
 ) -> tuple[str, str, str, str]:
-    """The number of tasks, the mean (of trainings without an interval) and the interquartile mean of scores [seeds] by
-    task, and the probability to win."""
+    """The number of tasks, the mean (for trainings without an interval) and the interquartile mean of scores [seeds] by
+    task, and the probability of winning."""
     if not mine:
         return "0", NONE, NONE, NONE
     runs = min(map(len, mine))
@@ -117,7 +117,7 @@ def over_tasks(
 
 
 def trainings(results: Results) -> Table:
-    """How many trainings of each learner fail in each standard task, and what the others reach."""
+    """The number of failed trainings of each learner in each standard task, and the score of the others."""
     rows = []
     for board in standing(boards(results)):
         higher = sign(board.task.measure) > 0

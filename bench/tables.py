@@ -72,7 +72,7 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
 
 def runs_table(study: Study, results: Results) -> Table:
     """The runs behind the means of a study with learners (`taciturn.bench.play.evaluate`): trainings or seeds, runs,
-    and how they end."""
+    and their outcomes."""
 
     def row(group: Group, reference: Group | None) -> dict[str, str]:
         if RUNS not in group.curves:
@@ -88,7 +88,7 @@ def runs_table(study: Study, results: Results) -> Table:
 
 
 def verdict_tables(verdicts: Sequence[Verdict]) -> list[Table]:
-    """The paper's claims beside the computed numbers, and our own checks: a table each, if there are any."""
+    """The paper's claims and the computed numbers, and our own checks: a table each, if there are any."""
     note = (
         f"{MEANINGS} Each interval shown has confidence 95% separately. The verdicts use wider intervals, with which "
         "they have confidence 95% together (Holm 1979)."
@@ -116,7 +116,7 @@ def ours(verdict: Verdict) -> str:
 
 
 def why(verdict: Verdict) -> str:
-    """The paper's words, where the tolerance comes from, and the explanation."""
+    """The paper's words, the source of the tolerance, and the explanation."""
     tolerance = f"Tolerance: {verdict.tolerance}" if verdict.tolerance else ""
     parts = (verdict.quote, tolerance, verdict.reason)
     return " ".join(f"{part[:1].upper()}{part[1:].rstrip('.')}." for part in parts if part)
@@ -174,7 +174,7 @@ def _overall(study: Study, results: Results) -> Table:
 
 
 def _p_values(study: Study, results: Results) -> dict[int, float]:
-    """The p-value of every group that is compared with a reference, by its `id`."""
+    """The p-value of every group compared with a reference, by its `id`."""
     found: dict[int, float] = {}
     for _, panel in study.panels(results):
         reference = study.reference_group(panel)
@@ -207,7 +207,7 @@ def estimate_text(statistic: Callable[..., Estimate], *samples: Floats) -> str:
 
 
 def mean_text(values: Floats) -> str:
-    """The same for the mean; without an interval if a value is infinite."""
+    """The mean, formatted as by `estimate_text`; without an interval if a value is infinite."""
     value, low, high = estimate(values)
     return f"{number(value)} {interval((low, high))}"
 
@@ -217,12 +217,12 @@ def privacy_text(values: Floats, of_a_message: Floats | None = None) -> str:
 
     Args:
         values: the losses.
-        of_a_message: if `values` are totals, the losses of the costliest messages: where these are finite, there is a
-            mechanism although the total is infinite.
+        of_a_message: if `values` are for whole runs, the losses of the costliest messages: where these are finite,
+            there is a mechanism although the run's loss is infinite.
     """
     if not np.isfinite(values).all():
         private = of_a_message is not None and np.isfinite(of_a_message).all()
-        return "∞ (who speaks, or when, may tell)" if private else "∞ (no privacy)"
+        return "∞ (senders and times may leak)" if private else "∞ (no privacy)"
     return number(values.mean()) if values.any() else "0 (nothing sent)"
 
 
@@ -237,8 +237,8 @@ def messages(group: Group) -> list[str]:
 
 
 def relative_scores(study: Study, results: Results) -> dict[str, Floats]:
-    """Scores over the mean of each facet's reference, {row label: [seeds, facets]}; empty unless all references are
-    positive."""
+    """Scores divided by the mean of each facet's reference, {row label: [seeds, facets]}; empty unless all references
+    are positive."""
     parts = [part for _, part in study.panels(results)]
     references = [study.reference_group(part) for part in parts]
     means = [group.metrics[study.score.metric].mean() if group else math.nan for group in references]

@@ -194,7 +194,7 @@ def test_a_task_says_what_it_is(run: Run) -> None:
     )
     assert out.splitlines()[1] == said
     assert re.fullmatch(
-        r"score: 0: HoldTheBest \(0\.\d+\) on its own, 1: CentralisedHoldTheBest \(0\.\d+\) .*", out.splitlines()[2]
+        r"score: 0: HoldTheBest \(0\.\d+\) alone, 1: CentralisedHoldTheBest \(0\.\d+\) .*", out.splitlines()[2]
     )
     assert [line.split()[0] for line in out.splitlines()[3:5]] == ["popularity_regret", "score"]
     code, out, _ = run("show", LIARS)
@@ -804,7 +804,7 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path) -> None:
 
 def test_an_infinite_total_of_private_messages_is_not_for_want_of_privacy(run: Run) -> None:
     small = ["--policy", "PrivateSocialLearning", "--set", "num_agents=6", "--set", "horizon=5", "--runs", "2"]
-    for extra, said in ((["--privacy", "UnaryEncoding:1"], "(who speaks, or when, may tell)"), ([], "(no privacy)")):
+    for extra, said in ((["--privacy", "UnaryEncoding:1"], "(senders and times may leak)"), ([], "(no privacy)")):
         code, out, _ = run("run", "social_bandit", *small, *extra)
         assert code == 0
         assert f"∞ {said}" in next(line for line in out.splitlines() if "epsilon_basic" in line)

@@ -100,7 +100,7 @@ FIELDS = "counts [5], received, own [5], p, q"
         (FIELDS, {"social_bandit_v0"}, "which lack counts [5], own [5], p and have counts [4], own [4]"),
         ("counts, received, own, q", {"gossip_bandit_v0"}, "which have p"),
         ("received, counts [4], own [4], q", set(), "which have another order"),
-        ("", {"gossip_bandit_v0", "social_bandit_v0"}, "does not say what it observes"),
+        ("", {"gossip_bandit_v0", "social_bandit_v0"}, "does not declare its observations"),
     ],
 )
 def test_an_agent_plays_where_it_observes_what_it_is_written_for(

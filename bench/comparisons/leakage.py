@@ -1,4 +1,4 @@
-"""What runs leak: a certified lower bound on epsilon beside the total of the accountant, by world, policy and
+"""Leakage of runs: a certified lower bound on epsilon, and the accountant's epsilon, by environment, policy and
 mechanism."""
 
 import math
@@ -20,15 +20,15 @@ from taciturn.wrappers import Budget, MessageLimit, audit
 from taciturn.wrappers.channels import on_channel
 
 QUICK, FULL = 1_000, 5_000
-MESSAGES = 16  # factor on the number of runs where messages are given, since these are quick
+MESSAGES = 16  # factor on the number of runs with given messages, which are quick
 CONFIDENCE = 0.999
-ENOUGH = 0.8  # share of a total that a bound should certify
-EDGE = 1000.0  # infinite totals are drawn here
+ENOUGH = 0.8  # share of epsilon that a bound should certify
+EDGE = 1000.0  # where infinite epsilons are drawn
 DELTA = 1e-5
 CANARIES = 20_000
-"""Agents of the attack on one run."""
+"""Number of agents in the attack on one run."""
 LARGE_DELTA = (
-    0.03  # at which some thousand runs can tell the best test's epsilon; the accountant's bound holds at every delta
+    0.03  # some thousand runs can show the best test's epsilon here; the accountant's bound holds at every delta
 )
 LEVELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "data": ((0.1,), (0.01, 0.1, 1.0)),
@@ -40,7 +40,7 @@ BUDGETS = ((1.0,), (1.0, 3.0))
 
 
 def rows(attack: str, quick: bool, *, budgeted: bool = False) -> list[Config]:
-    """Every world with a channel, with mechanisms of several levels where there is a choice."""
+    """Every environment with a channel, with mechanisms at several levels where there is a choice."""
     levels, totals = LEVELS[attack][not quick], BUDGETS[not quick] if budgeted else (math.nan,)
     results = []
     for env, benchmark in BENCHMARKS.items():
@@ -114,7 +114,7 @@ class Leakage(Study):
             site = Site(bare, given["policy"], channel)
             given |= {"pair": {channel: adjacent_messages(site, mechanism)}, "composition": "pld"}
             given |= {"method": "one-run"} if attack == "one run" else {"method": "white", "held_out": 0.2}
-            given |= {"batch": min(trials, 20_000)}  # a step of many runs takes hardly longer than one of few
+            given |= {"batch": min(trials, 20_000)}  # a batch of many runs takes hardly longer than one of few
         result = audit(
             env, trials=trials, progress=None if progress is None else lambda done: progress(done / trials), **given
         )
@@ -211,7 +211,7 @@ ATTACKS = {
 
 
 def limit(group: Group) -> str:
-    """What keeps a certificate below 80% of the total, by the audit's own measurements."""
+    """The reason why a certificate is below 80% of epsilon, from the audit's own measurements."""
     certified, claimed, cap, expected, spent, moved = (
         float(group.metrics[name][0]) for name in ("certified", "claimed", "cap", "expected", "spent", "moved")
     )
@@ -236,7 +236,7 @@ def limit(group: Group) -> str:
 
 
 def described(group: Group) -> list[str]:
-    """World, policy and mechanism in words."""
+    """Environment, policy and mechanism in words."""
     policies = ", ".join(
         name + "".join(f" ({key} = {value})" for key, value in given.items())
         for name, given in group.config["policies"].items()

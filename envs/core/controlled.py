@@ -83,7 +83,7 @@ class Controlled(Played):
         super().__init__(population, role, others)
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_forms": None, "_begun_for": None}
+        return super().__getstate__() | {"_forms": None, "_started_for": None}
 
     @property
     def kind(self) -> type[Population[Any]]:

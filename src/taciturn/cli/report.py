@@ -24,7 +24,7 @@ def report(
 
 def print_report(store: "Store", studies: "list[Study] | None", as_json: bool, about: dict[str, Any]) -> None:
     """Write and print the report of these studies, or of all that the store has planned. Raises StoreError if the
-    store's results are not those of its studies."""
+    store's results belong to other studies."""
     from taciturn.bench.store import StoreError
 
     if studies is not None:
@@ -39,7 +39,7 @@ def print_report(store: "Store", studies: "list[Study] | None", as_json: bool, a
 
 
 def installed(stores: "list[Store]") -> "list[Study]":
-    """The studies that folders have planned. Raises ValueError if none of them is installed."""
+    """The studies planned in these folders. Raises ValueError if none of them is installed."""
     from taciturn.bench.catalogue import load_studies
 
     planned = [name for store in stores for name in store.plan()]
@@ -48,7 +48,7 @@ def installed(stores: "list[Store]") -> "list[Study]":
     place = stores[0].path
     raise ValueError(
         f"{place} holds no study that is installed, but {', '.join(planned) or 'nothing'}: taciturn bench module:Study "
-        f"--out {place} --resume reports one of your own"
+        f"--out {place} --resume reports your own"
     )
 
 

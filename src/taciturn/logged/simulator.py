@@ -1,4 +1,4 @@
-"""Mean rewards of the recommender that were fitted to ratings."""
+"""Mean rewards of the recommender, fitted to ratings."""
 
 from dataclasses import dataclass, field
 
@@ -16,9 +16,9 @@ class HeldOut:
 
     Attributes:
         rows: number of held-out ratings.
-        users: of these.
-        error: mean squared error of its mean rewards, in units of reward squared.
-        mean_error: the same for predicting the mean of the train split.
+        users: number of users with held-out ratings.
+        error: mean squared error of the simulator's mean rewards, in units of reward squared.
+        mean_error: mean squared error of the mean of the train split as prediction.
         low, high: 95% interval of `mean_error - error`, with users as clusters.
     """
 

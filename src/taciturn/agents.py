@@ -139,7 +139,7 @@ def loaded(kind: str, load: Any, path: Any, parameters: dict[str, Any], trust: b
         lost = isinstance(error if isinstance(error, ModuleNotFoundError) else error.__cause__, ModuleNotFoundError)
         if not (lost and current_folder.searched and not current_folder.looked()):
             raise
-        current_folder.look()  # a trusted file may name a class of the user
+        current_folder.look()  # a trusted file may name the user's own class
         return loaded(kind, load, path, parameters, trust)
     except TypeError as error:
         raise ValueError(f"policy {kind}:... cannot take {shown(parameters)}: {error}") from error

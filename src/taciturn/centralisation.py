@@ -7,7 +7,7 @@ all others, in all replicas, get those of the second run. The random numbers are
 the same again.
 
 Columns of observations, masks and rewards that are equal for all agents of a replica throughout both runs are public
-numbers, and remain.
+numbers, and stay unchanged.
 
 If rows share random numbers, a row's numbers can change with the other rows, because one draws more often or a sampler
 rejects more. If the same numbers were drawn in the same shapes, a difference comes from the rows. Otherwise, and if a
@@ -73,8 +73,8 @@ def find_sharing(policy: Any, start: Start, seed: int = 0, *, declared: bool = T
                 certain = controlled and first.rng.drew_alike(now.rng, 2 * turn)
                 if certain or _distributions_differ(policy, same, swapped, turn, seed):
                     return (
-                        f"what one does in turn {turn} depends on what only others, or those of other runs, saw or "
-                        "earned"
+                        f"an agent's action in turn {turn} depends on observations or rewards that only other agents "
+                        "or runs had"
                     )
             except Exception as error:  # policies from elsewhere may raise anything
                 return f"it cannot act when only the rows of other agents differ: {type(error).__name__}: {error}"

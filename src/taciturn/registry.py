@@ -68,8 +68,8 @@ def controlled_agent(
     communicators: Any = None,
     **parameters: Any,
 ) -> Population[Any]:
-    """An environment that controls one of many agents with the same role, as Gymnasium's form of it; a policy plays all
-    others.
+    """A population of one agent in an environment of many agents with the same role, as in Gymnasium's form; a policy
+    plays all others.
 
     Args:
         world: its name, such as "gossip_bandit_v0".

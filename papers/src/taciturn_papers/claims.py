@@ -178,8 +178,8 @@ class Claim:
 def verdicts(claims: Sequence[Claim], results: Results) -> list[Verdict]:
     """The verdict on each claim from the results.
 
-    Verdicts that rely on intervals hold jointly at 95%, by Holm's method (1979): intervals at the level of Bonferroni
-    for all of them decide first; intervals at his level for the remaining ones decide next, until no more are decided.
+    Verdicts that rely on intervals hold jointly at 95%, by Holm's method (1979). All intervals first get Bonferroni's
+    level for their number. Claims that this decides drop out, and the level for the remaining intervals decides next.
     """
     found = [claim.measured(results) for claim in claims]
     alone = [claim.judge(numbers) if numbers else NOT_COMPUTED for claim, numbers in zip(claims, found, strict=True)]
@@ -217,7 +217,7 @@ def _open(claim: Claim, numbers: Sequence[Estimate]) -> bool:
 
 
 def _reason(claim: Claim, results: Results, numbers: Sequence[Estimate], verdict: str, alone: str) -> str:
-    """The explanation of the claim, preceded by the reason if the verdict is weaker than it might be."""
+    """The claim's explanation, preceded by the reason if the intervals do not decide."""
     if not numbers:
         return str(claim.explanation) if claim.measure is None else "not run in full"
     lack = ""

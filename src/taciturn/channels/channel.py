@@ -35,8 +35,8 @@ class Channel:
         disjoint: whether each event enters at most one message, chosen independently of the data. The accountant then
             uses parallel composition at event level.
         silence_leaks: whether an agent's private data affect the sending, time, receiver or subject of a message. No
-            mechanism hides that, so the accountant's totals are then infinite. An environment may clear the attribute
-            as a run begins if it can rule this out.
+            mechanism hides that, so the accountant's totals are then infinite. An environment may set the attribute
+            more precisely as a run begins.
         additive: whether only mechanisms that add fresh noise to numbers fit.
         counted: whether the receiver only adds up the messages of all senders, who all send at all times; mechanisms
             with shuffled messages then fit (`Mechanism.shuffles`).
@@ -95,7 +95,7 @@ class Channel:
         self.undeclared = self.unbounded = ""
         self.config, self.faults = PLAIN, Faults()
         self.accountant: Any = None
-        self.configuration = ""  # of the mechanism and the environment; each has its own noise
+        self.configuration = ""  # the mechanism and the environment's parameters as text, which selects the noise
         self.memory: Any = None  # the mechanism's
         self.losses: dict[Any, Any] = {}  # losses of one message, by the arguments that they depend on
         self.rng: np.random.Generator | None = None

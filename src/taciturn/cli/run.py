@@ -74,7 +74,7 @@ def run(
         for first in range(0, runs, BLOCK):
             size = min(BLOCK, runs - first)
             shown.running(f"{first + size} of {counted(runs, 'run')}")
-            blocks.append(play(size, seed + (first << 63)))  # no other --seed begins with this one
+            blocks.append(play(size, seed + (first << 63)))  # no other --seed begins here
             shown.finished(f"{first + size} of {counted(runs, 'run')}", size)
     metrics: dict[str, dict[str, Any]] = {}
     shares = entry(TASKS[env].env if env in TASKS else env).shares

@@ -101,8 +101,8 @@ def pareto(shape: float, scale: float, rng: Array, source: int) -> float:
 
 
 def invert_binomial(uniform: float, trials: int, probability: float, none: float) -> int:
-    """The first k, counted from 0, for which the distribution function of Binomial(trials, probability) exceeds
-    `uniform` (Devroye 1986, section X.4.3).
+    """The least k with a value of Binomial(trials, probability)'s distribution function above `uniform`, searched from
+    0 (Devroye 1986, section X.4.3).
 
     Args:
         none: (1 - probability)^trials, the mass at 0.

@@ -53,7 +53,7 @@ def layout_of(value: Any) -> Layout:
         if isinstance(value, kinds):
             return Number(np.dtype(dtype))
     raise TypeError(
-        f"what a compiled function is given must be numbers, contiguous arrays and NamedTuples of them, not {value!r}"
+        f"arguments of a compiled function must be numbers, contiguous arrays and NamedTuples of them, not {value!r}"
     )
 
 

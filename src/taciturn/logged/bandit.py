@@ -76,7 +76,7 @@ def read_bandit(
     """Read a log of a bandit, one row per round, with a header (file formats: `taciturn.logged.reading.Table`).
 
     Columns: `action` (or `item_id`), `click` (0 or 1, or False or True; or `reward`), `propensity_score` (or
-    `propensity`, `pscore`), and the context; optionally `position`, and `timestamp`, which must not decrease. A column
+    `propensity`, `pscore`), and the context; optionally `position`, and `timestamp` in order (see `sort`). A column
     without a name, an index, is ignored.
 
     Contexts are the numbers of their columns; a column of text gives a 0/1 indicator for each of its texts. At most

@@ -35,7 +35,7 @@ class HeldOut:
             f"squared error on {self.rows:,} held-out ratings {self.error:.4f}, of the mean alone "
             f"{self.mean_error:.4f}; gain {gain:.4f} [{self.low:.4f}, {self.high:.4f}]"
         )
-        return text if self.low > 0 else f"{text}, so that it is not shown to know more than the mean"
+        return text if self.low > 0 else f"{text}; it is not shown to know more than the mean"
 
 
 def cosines(x: Array) -> Floats:

@@ -100,7 +100,7 @@ class Budget(metaclass=NamesUnknown):
         return math.inf if cost == 0 else float(math.floor(self._room / cost))
 
     def spent(self, accountant: Accountant, channel: str | None = None) -> Floats:
-        """What agents have spent on a channel (None: on all), in the units of `limit`.
+        """The amounts that agents have spent on a channel (None: on all), in the units of `limit`.
 
         Returns:
             float64[B, N], or [B, 1] if all agents have spent the same.

@@ -128,7 +128,7 @@ def note(channel: SendingChannel, kind: str) -> str:
     if kind == "none":
         return "nothing is hidden"
     notes = [NOTES.get(type(channel.config.mechanism), "")]
-    notes += ["disjoint: at event level all messages together cost what the costliest does"] * channel.disjoint
+    notes += ["disjoint: at event level all messages together cost as much as the costliest"] * channel.disjoint
     notes += ["infinite: an answer that changes reveals that the value changed"] * changes_show(channel)
     notes += [f"infinite: {SILENCE}"] * channel.silence_leaks
     notes += [f"given {channel.given}"] * bool(channel.given)

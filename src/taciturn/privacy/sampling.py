@@ -70,8 +70,8 @@ class SampledLoss(PrivacyLoss):
         return of_both_signs(at, self.rate * profile(self.loss, np.minimum(before, FARTHEST)))
 
     def divergence(self, alpha: Array) -> Array:
-        """The Renyi divergence of order alpha of the dominating pair, or of `loss` if that is smaller (as if only
-        epsilon gives the pair); for Gaussian noise by Gauss-Legendre quadrature, within its reach."""
+        """The Renyi divergence of order alpha of the dominating pair, or of `loss` if that is smaller (for example if
+        the pair follows from epsilon alone); for Gaussian noise by Gauss-Legendre quadrature, within its reach."""
         known = np.array(self.loss.rdp(alpha))
         if not isinstance(self.loss, GaussianLoss):
             pair = self.dominating_pair()

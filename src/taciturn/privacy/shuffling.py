@@ -52,7 +52,7 @@ class ShuffledLoss(PrivacyLoss):
     proportional to a : a : z.
 
     Reveal to the observer whether the sender's own message is from the rest (then the two worlds are the same), which
-    other senders are clones, and the messages of the senders that are not. There remain T = 1 + C messages, from C ~
+    other senders are clones, and the messages of all other senders. There remain T = 1 + C messages, from C ~
     Bin(num_senders - 1, 2a + z) clones and, with probability (p+1) a + z, from the sender. The numbers (a_0, a_1, a_z)
     of these that come from Q_0, Q_1 and Q_z dominate: their distribution is that of T clones times b (1 + (p-1)
     a_0 / T), or b (1 + (p-1) a_1 / T) in the other world, with b = (2a + z) / ((p+1) a + z). With m = a_0 + a_1 and

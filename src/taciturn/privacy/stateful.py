@@ -425,8 +425,8 @@ class BlockNoise:
     """The noise of streams that are released block by block, as a function of the blocks' addresses: a stream's name
     and the time of the release. It has the distribution of the noise of `Blocks.step`.
 
-    A read of a stream ends a block if time has passed since the last read. At the same time, a stream has the same
-    noise for every reader.
+    A read of a stream ends a block if time has passed since the last read. Reads of a stream at the same time get the
+    same noise.
     """
 
     def __init__(self) -> None:

@@ -98,7 +98,7 @@ def weighted_sum(
 
 @dataclass(frozen=True)
 class CentralSum(Around, Averaging):
-    """One average with noise that a curator adds once, trusted by all senders: the central model.
+    """One average with noise that a curator, whom all senders trust, adds once: the central model.
 
     See `Averaging` for the distribution and its loss. The curator sees the messages; the observers see only the
     averages, such as the parameters of a trained model, and not who has sent. Random choice of the senders therefore
@@ -150,16 +150,16 @@ class DistributedSum(Averaging):
     The sum of the shares of n - dropouts senders has two Polya parts with r = 1, which are geometric; their difference
     is discrete Laplace noise, P(z) ~ e^(-t |z|) (Goryczka & Xiong 2017; Balle, Bell, Gascon & Nissim 2020; in bandits:
     Chowdhury & Zhou 2023). A unit moves the sum of honest senders by at most c steps, so the sum is epsilon-DP. The
-    shares of further senders, which are independent of it, and the reduction modulo 2^bits are post-processing. The
-    claim therefore holds for each sender if the sum contains max(n - dropouts, 1) shares unknown to the attacker.
-    Senders that drop out after their announcement, senders that lie, and the attacker itself add no such share.
+    independent shares of further senders and the reduction modulo 2^bits are post-processing. The claim therefore holds
+    for each sender if the sum contains max(n - dropouts, 1) shares unknown to the attacker. Senders that drop out after
+    their announcement, senders that lie, and the attacker itself add no such share.
 
     The attacker is any reader of the sum, including the party that adds up, and with `dropouts` >= 1 also one of the
     senders, who knows its own share: one of `dropouts` then represents the attacker, and the rest senders that drop out
-    or lie. (A single sender has no fellow.) With `dropouts` = 0 the claim holds only against parties that do not send;
-    channels that senders read refuse it. How many announced and how many arrived is public: if too few arrived, nothing
-    is released. Lies are not public: if too few of the senders that arrived are honest, the sum is released all the
-    same, the claim does not hold, and the channel charges infinity.
+    or lie. (With a single sender there is no other one.) With `dropouts` = 0 the claim holds only against parties that
+    do not send; channels that senders read refuse it. How many announced and how many arrived is public: if too few
+    arrived, nothing is released. Lies are not public: if too few of the senders that arrived are honest, the sum is
+    released all the same, the claim does not hold, and the channel charges infinity.
 
     Rounding moves a number by less than a step. If a unit changes only one number of a message, or messages are
     numbers, inputs within c steps stay within c steps; otherwise c has one more step for each number.

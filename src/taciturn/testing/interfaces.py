@@ -105,7 +105,7 @@ def sb3_check_env(case: Case, dress: str) -> None:
 def kinds(info: dict[str, Any], masks: bool = False) -> dict[str, Any]:
     """The keys of an info, a plain dict, with the types of their values, by role for values by agent; without keys that
     may be missing."""
-    assert type(info) is dict, "C code would bypass what a subclass overrides"
+    assert type(info) is dict, "C code would bypass the methods that a subclass overrides"
     results: dict[str, Any] = {}
     for key, value in info.items():
         if key.removeprefix("_") in ("final_obs", "final_info", "terminal_observation"):
@@ -170,7 +170,7 @@ def info_has_the_same_keys_and_types_at_every_step(case: Case, dress: str) -> No
     env, aec = dressed(case.parallel_env(), case, dress), dressed(case.env(), case, dress)
     aec.reset(seed=0)
     for infos in (env.reset(seed=0)[1], aec.infos):
-        assert len({id(info) for info in infos.values()}) == len(infos), "each agent has a dict of its own"
+        assert len({id(info) for info in infos.values()}) == len(infos), "each agent has its own dict"
 
 
 @world_check(api=True)

@@ -344,7 +344,7 @@ def agents_data_pass_the_hook(case: Case) -> None:
     runs = [
         taciturn.simulate(env, acting, seed=5, fast=False) for env in (plain.alike(3), plain.alike(3, private=private))
     ]
-    assert drawn, f"{case.name} must pass what its agents privately observe through self.private"
+    assert drawn, f"{case.name} must pass its agents' private observations through self.private"
     np.testing.assert_equal(runs[0].metrics, runs[1].metrics)
 
 

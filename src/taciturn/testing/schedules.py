@@ -227,7 +227,7 @@ def _deciding(population: Population[Any]) -> list[Channel]:
     configs = population.channel_configs
     chosen = {name for name, one in configs.items() if one.mechanism is not None and one.mechanism.takes_levels}
     results = [channel for name, channel in population.channels.items() if channel.agents_decide or name in chosen]
-    assert results, f"nobody decides when to send in {population!r}"
+    assert results, f"agents decide on no channel when to send in {population!r}"
     return results
 
 

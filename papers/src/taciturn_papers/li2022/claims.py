@@ -149,7 +149,7 @@ AGENTS = AT_ONE["env_params"]["num_agents"]
 
 
 def vacuous(results: Results) -> str:
-    """Why epsilon = 1 is non-private in other respects than the regret."""
+    """Whether epsilon = 1 is non-private in respects other than the regret."""
     reported = value_of(results, AT_ONE, "rewards_reported")
     return (
         "true of the regret; noise and C(r) still depend on epsilon: by the formulas "

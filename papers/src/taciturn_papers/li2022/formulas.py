@@ -179,8 +179,8 @@ def same_ratio(arms: int, horizon: int = HORIZON) -> float:
 
 
 def same_rounds(close: float = 0.05) -> int:
-    """The largest number of arms on a grid for which the regrets with R = 4 and R = 5 differ by less than `close`, as a
-    fraction."""
+    """The largest number of arms on a grid with regrets for R = 4 and R = 5 that differ by less than the fraction
+    `close`."""
     return max(arms for arms in range(2, ARMS + 1) if abs(same_ratio(arms) - 1) < close)
 
 

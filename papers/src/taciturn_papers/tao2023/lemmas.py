@@ -109,7 +109,7 @@ def deviations(rounds: int = 10, seed: int = 0) -> dict[str, float]:
 
 def walked(size: int = 65) -> float:
     """Lemma 5.6 on a random graph with the walks of section 3.4.1: the largest relative deviation of the expected share
-    of one agent's copies from the share of all copies, over the one that equation 22 allows.
+    of one agent's copies from the share of all copies, over the deviation that equation 22 allows.
 
     If tokens arrive independently, then, given the number of arrivals, the odds that a token is among them differ by at
     most the ratio of the tokens' odds of arriving.

@@ -1,4 +1,4 @@
-"""Accounts of an accountant: how many messages of which privacy loss each agent has sent on a channel."""
+"""Accounts of an accountant: the messages of each agent on a channel, counted by privacy loss."""
 
 import math
 from dataclasses import dataclass

@@ -74,7 +74,8 @@ class ACR(_FixedClusters):
     """Adaptive context partition with fixed clusters of items (Song, Tekin & van der Schaar 2016); each agent learns
     separately.
 
-    A cell of level l is split after rate 2^(power l) ln n arrivals; with `bisect`, l counts halvings over dimensions.
+    A cell of level l is split after rate 2^(power l) ln n arrivals. With `bisect`, l is the number of halvings divided
+    by the number of dimensions.
 
     Args:
         clusters: number of clusters of items, K; the paper uses 90.

@@ -421,7 +421,7 @@ def test_attacks_are_found(policy: Any, world: str) -> None:
     one = Play(policy, world, WORLDS[world])
     with pytest.raises(
         AssertionError,
-        match=r": what one does in turn \d+ depends on what only others, or those of other runs, saw or earned$",
+        match=r": an agent's action in turn \d+ depends on observations or rewards that only other agents or runs had$",
     ):
         agents_are_decentralised(one)
 

@@ -1,4 +1,4 @@
-"""`taciturn audit`: audits of mechanisms by name, by themselves or in an environment."""
+"""`taciturn audit`: audits of mechanisms by name, alone or in an environment."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ def audit(
 def audit_all(
     specs: Sequence[str], site: Site | None = None, progress: Callable[[str, float], None] | None = None, **given: Any
 ) -> list[AuditResult]:
-    """Audit mechanisms by name (`parse_mechanism`), each by `taciturn.wrappers.audit` with what is `given`.
+    """Audit mechanisms by name (`parse_mechanism`), each by `taciturn.wrappers.audit` with the arguments `given`.
 
     `site` is the channel on which each mechanism is installed, to audit the accountant's total after a run; without it,
     single messages are audited. `progress` is called with the specification being audited and the share of all work
@@ -117,7 +117,7 @@ def _subject(spec: str, mechanism: Any, site: Site | None) -> dict[str, Any]:
 
 
 def _replayed(site: Site, specs: Sequence[str]) -> Any:
-    """What a replay of the environment found (`taciturn.testing.replayed`): its result, or its AssertionError."""
+    """The outcome of a replay of the environment (`taciturn.testing.replayed`): its result, or its AssertionError."""
     from taciturn.testing.replays import TURNS, replayed
 
     turns = TURNS if site.steps is None else site.steps

@@ -1,4 +1,4 @@
-"""`taciturn bench`, and what it shares with `taciturn reproduce`."""
+"""`taciturn bench`, and the parts shared with `taciturn reproduce`."""
 
 import sys
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def run_studies(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run studies and write their report; a shard has none. Agents called `mine` are set beside the stored results."""
+    """Run studies and write their report (a shard has none). Agents in `mine` are ranked among the stored results."""
     from taciturn.bench.runner import BACKENDS, run_study
     from taciturn.bench.store import Store
 
@@ -83,7 +83,7 @@ def run_studies(
 
 
 def print_mine(store: "Store", agents: Sequence[str]) -> None:
-    """Print how the user's agents do beside the stored results, and what to do next; and write the report."""
+    """Print the user's agents among the stored results, and the next commands; and write the report."""
     from taciturn.bench import mine
     from taciturn.bench.catalogue import studies_named
     from taciturn.bench.report import print_table, terminal, write_report
@@ -104,8 +104,8 @@ def print_mine(store: "Store", agents: Sequence[str]) -> None:
 
 
 def confirmed(studies: "list[Study]", quick: bool, yes: bool, other: str) -> None:
-    """Ask before everything is run, if nobody said what to run or where to write it. Raises ValueError if there is
-    nobody to ask."""
+    """Ask for confirmation before running everything, if neither names nor a folder are given. Raises ValueError if the
+    user cannot be asked."""
     if yes:
         return
     cells = sum(len(study.cells(quick)) for study in studies)
@@ -119,7 +119,7 @@ def confirmed(studies: "list[Study]", quick: bool, yes: bool, other: str) -> Non
 
 
 def stored_hours(study: "Study") -> float:
-    """How long the kept full run of a study took, in hours of one core; 0 if it is not at hand."""
+    """The time of the stored full run of a study, in hours of one core; 0 if it is not available."""
     from taciturn.bench.submission import unpacked
 
     file = stored_files(STORED, KEPT_OF_PAPERS).get(study.name)

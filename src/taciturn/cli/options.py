@@ -32,15 +32,15 @@ Trust = Annotated[
     Option(
         "--trust",
         callback=_trusts,
-        help="Allow saved agents whose loading can run code: RLlib checkpoints, TorchRL actors, models with "
+        help="Allow saved agents that may run code when loaded: RLlib checkpoints, TorchRL actors, models with "
         "custom classes, and trainings of other users or machines.",
     ),
 ]
 
 
 def with_options_of(shared: Callable[..., None]) -> Callable[[Command], Command]:
-    """A decorator that gives a command, which passes them on as `**options`, the keyword-only parameters of `shared`
-    as options."""
+    """A decorator that adds the keyword-only parameters of `shared` to a command's options; the command passes them on
+    as `**options`."""
     more = [one for one in inspect.signature(shared).parameters.values() if one.kind is one.KEYWORD_ONLY]
 
     def decorate(command: Command) -> Command:

@@ -97,7 +97,7 @@ def train(
             else f"no checkpoint was reached in {out}"
         )
         raise
-    name = out if is_folder(str(out)) else f"./{out}"  # beside a policy of that name
+    name = out if is_folder(str(out)) else f"./{out}"  # there may be a policy of that name
     print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
     if last:
         print(last)

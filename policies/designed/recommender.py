@@ -404,13 +404,13 @@ class BlockListener(LogisticBandit):
 
     def _entered(self, who: Bools, reader: Reader) -> Iterator[tuple[Array, Array, Array]]:
         """The feedbacks that answers to `who` bool[B, W] release to `reader` for the first time."""
-        received_sums = self._received_at.setdefault(reader, np.zeros((self._shape[0], len(self._of_group)), np.int64))
+        seen_at = self._received_at.setdefault(reader, np.zeros((self._shape[0], len(self._of_group)), np.int64))
         for b, g in zip(*np.nonzero(who @ self._of_group.T), strict=True):
-            since, now = received_sums[b, g], self._rounds[b]
+            since, now = seen_at[b, g], self._rounds[b]
             for agent in np.flatnonzero(self._of_group[g]):
                 when = since + np.flatnonzero(self._cell[b, agent, since:now] >= 0)
                 yield np.full(when.size, b), np.full(when.size, agent), when
-            received_sums[b, g] = now
+            seen_at[b, g] = now
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
         assert self._learned is not None

@@ -242,13 +242,13 @@ class Feed:
             for did, reward in zip(self.second.action, self.second.reward, strict=True):
                 for b, row in np.ndindex(reward.shape):
                     self._earned.setdefault((b, did[b, row].tobytes()), []).append(reward[b, row])
-        received_sums, reward = self.action[turn].copy(), self.reward[turn].copy()
+        actions, reward = self.action[turn].copy(), self.reward[turn].copy()
         for b, row in np.argwhere(~self.rows[turn]):
-            received_sums[b, row] = action[b, row]
-            known = self._earned.get((b, received_sums[b, row].tobytes()))
+            actions[b, row] = action[b, row]
+            known = self._earned.get((b, actions[b, row].tobytes()))
             if known:
                 reward[b, row] = known[int(luck.random() * len(known))]
-        return received_sums, reward
+        return actions, reward
 
     def of(self, call: int, name: str, place: int) -> tuple[Any, Any]:
         """The results of the environment's functions in both runs; None if they were not called as often."""
@@ -295,10 +295,10 @@ class Player:
             action = self.policy.act(feed.obs[turn].copy(), None if mask is None else mask.copy())
             self.did.setdefault(self.call, []).insert(0, np.array(action))
             self.begin(2 * turn + 2)
-            received_sums = [feed.obs[turn], feed.action[turn], feed.reward[turn], feed.done[turn]]
+            learned = [feed.obs[turn], feed.action[turn], feed.reward[turn], feed.done[turn]]
             if turns is not None:
-                received_sums[1:3] = feed.earned(turn, np.asarray(action), self.luck)
-            self.policy.update(*(one.copy() for one in received_sums))
+                learned[1:3] = feed.earned(turn, np.asarray(action), self.luck)
+            self.policy.update(*(one.copy() for one in learned))
 
     def begin(self, call: int) -> None:
         self.call, self.places = call, {}

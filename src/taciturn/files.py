@@ -112,14 +112,14 @@ def locked(folder: Path) -> Iterator[None]:
         OSError: the folder cannot be written to.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    file, received_sums = folder / LOCK, f"{folder / LOCK} must be a regular file of its own: delete it"
+    file, refusal = folder / LOCK, f"{folder / LOCK} must be a regular file of its own: delete it"
     if file.is_symlink():
-        raise ValueError(received_sums)
+        raise ValueError(refusal)
     flags = os.O_RDWR | os.O_CREAT | NO_LINKS | NO_WAITING
     with os.fdopen(os.open(file, flags, 0o666), "r+b", buffering=0) as stream:
         result = os.fstat(stream.fileno())
         if not stat.S_ISREG(result.st_mode) or result.st_nlink > 1:
-            raise ValueError(received_sums)
+            raise ValueError(refusal)
         try:
             if fcntl is not None:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

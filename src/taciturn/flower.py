@@ -249,9 +249,7 @@ class StoppedGrid:
 def computing_slots(reply: Any, slot_time: float) -> float:
     """The slots, at least 1, until a reply has been computed, from the seconds in its metrics; ValueError without
     them."""
-    received_sums = [record[TIME_KEY] for record in reply.content.metric_records.values() if TIME_KEY in record]
-    seconds = number(
-        f"{TIME_KEY!r} among the metrics of a reply", received_sums[0] if received_sums else None, at_least=0
-    )
+    times = [record[TIME_KEY] for record in reply.content.metric_records.values() if TIME_KEY in record]
+    seconds = number(f"{TIME_KEY!r} among the metrics of a reply", times[0] if times else None, at_least=0)
     # 0.07 / 0.01 is 7.000000000000001 in floating point, but 7 slots are meant.
     return max(1.0, math.ceil(seconds / slot_time - 1e-9))

@@ -36,4 +36,6 @@ def compile_(
             done.append(name)
             if not as_json:
                 print(f"{name} is compiled", flush=True)
-    print(json.dumps({"compiled": done, "folder": str(kernels.folder())}) if as_json else f"stored in {kernels.folder()}")
+    print(
+        json.dumps({"compiled": done, "folder": str(kernels.folder())}) if as_json else f"stored in {kernels.folder()}"
+    )

@@ -381,14 +381,14 @@ def assert_same_info(ours: dict[str, Any], sync: dict[str, Any]) -> None:
 @world_check(applies=has_id, over=lambda case: AutoresetMode, api=True)
 def autoreset(case: Case, mode: AutoresetMode) -> None:
     """Gymnasium's conventions, in its own vector environment and in ours."""
-    received_sums: dict[str, set[str]] = {}
+    keys: dict[str, set[str]] = {}
     early: set[str] = set()  # keys with a meaning as a run begins: others may have acted
     for who, env in make_both(case, mode, 3).items():
         _, begun = env.reset(seed=0)
         if who == "ours":
             early = {key for key in named(begun) if holds(begun, key, 3).any()}
         env.action_space.seed(0)
-        received_sums[who] = set()
+        keys[who] = set()
         resets = np.zeros(3, np.bool_)
         ends = 0
         for step in range(200):
@@ -408,7 +408,7 @@ def autoreset(case: Case, mode: AutoresetMode) -> None:
             assert not any((holds(final, key, 3) & ~resets).any() for key in named(final))
             for key in () if case.one_by_one else named(info) - {"action_mask", *SPENT, *early}:
                 np.testing.assert_array_equal(info[key][resets], begun[key][resets])
-            received_sums[who] |= {f"final {key}" for key in final} | set(info)
+            keys[who] |= {f"final {key}" for key in final} | set(info)
             if mode is AutoresetMode.NEXT_STEP:
                 resets = ended
             elif mode is AutoresetMode.SAME_STEP:
@@ -421,4 +421,4 @@ def autoreset(case: Case, mode: AutoresetMode) -> None:
                 break
         assert ends > 3
         env.close()
-    assert received_sums["ours"] == received_sums["sync"]
+    assert keys["ours"] == keys["sync"]

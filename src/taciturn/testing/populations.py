@@ -358,8 +358,8 @@ def run_of(population: Replicas[Any], replica: int, steps: int = 60) -> list[Any
     everything: list[Any] = [of_replica(population.reset(seed=5)[0], replica)]
     for step in range(steps):
         played = population.step(chosen(population, same_for_all(population, step)))
-        received_sums = {key: of_replica(values, replica) for key, values in played.info.items()}
-        everything += [of_replica(part, replica) for part in tuple(played)[:4]] + [received_sums]
+        info = {key: of_replica(values, replica) for key, values in played.info.items()}
+        everything += [of_replica(part, replica) for part in tuple(played)[:4]] + [info]
         if (played.terminated | played.truncated)[replica]:
             alone = np.arange(population.num_envs) == replica
             everything.append(of_replica(population.reset(where=alone)[0], replica))

@@ -63,7 +63,7 @@ def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
     """
     results: dict[str, dict[str, tuple[int, int]]] = {}
     for fast in (False, True):
-        received_sums = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+        totals = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
         population = play.population(1)
         agents = sorted({0, _deciding(population)[0].num_senders - 1})
         # In fast play numbers are drawn many at a time, and none is one event.
@@ -77,9 +77,9 @@ def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
             assert len(again.sent) == len(first.sent), f"{play!r} sends {len(first.sent)} or {len(again.sent)} times"
             if change.data == ONE:
                 _costs_what_is_charged(first, again, change.agent, population.channels)
-            for total, more in zip(received_sums, (private.changed, private.drawn), strict=True):
+            for total, more in zip(totals, (private.changed, private.drawn), strict=True):
                 total.update(more)
-        changed, drawn = received_sums
+        changed, drawn = totals
         for kind, third in sorted(drawn):
             parts = results.setdefault(f"{'fast' if fast else 'steps'}: {kind}", {})
             parts[THIRDS[third]] = changed[kind, third], drawn[kind, third]

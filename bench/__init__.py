@@ -1,1 +1,1 @@
-"""Studies, their runner, their store, statistics and the report."""
+"""Studies, their runner and store, statistics, and the report."""

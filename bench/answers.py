@@ -1,4 +1,4 @@
-"""The findings of the standing benchmark, a question and a sentence each, which open its report and its page."""
+"""The findings of the standing benchmark, one question and one sentence each; they open its report and its page."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -21,14 +21,14 @@ from taciturn.bench.tasks import (
 
 
 def answers(results: Results) -> list[str]:
-    """Who is best at the strictest total, where it pays to be together, what messages are worth, and where learning
-    wins; of full runs."""
+    """For full runs: the best agents under the strictest budget, the sizes at which communication pays, the value of
+    messages, and the environments in which learning wins."""
     some = boards(results)
     return [text for text in (best(some), pays(some), fronts(some), learns(results)) if text]
 
 
 def best(some: Sequence[Board]) -> str:
-    """The best agent of each standard task at the strictest total that was played."""
+    """The best agent of each standard task under the strictest budget played."""
     budget = next(
         (budget for budget in reversed(BUDGETS) if any(one.best() for one in standing(some, budget))), NO_BUDGET_LIMIT
     )
@@ -45,13 +45,13 @@ def best(some: Sequence[Board]) -> str:
             else:
                 lost.append(world_title(board.task.env))
     parts = [listed([f"{agent} in {listed(worlds)}" for agent, worlds in winners.items()])] if winners else []
-    parts += [f"nobody is shown to beat an agent alone in {listed(lost)}"] if lost else []
+    parts += [f"no agent is shown to beat the best non-communicating agent in {listed(lost)}"] if lost else []
     where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
     return sentence(f"Who is best {where}?", parts)
 
 
 def by_size(some: Sequence[Board], board: Board, agent: str) -> str:
-    """The score of the best agent of a standard task, and of those of other sizes in which it is the best, too."""
+    """The score of the best agent of a standard task, and its scores in the other sizes in which it is best, too."""
     scores = dict[int, float]()
     for one in standing(some, board.task.budget):
         winner = one.best()
@@ -64,8 +64,8 @@ def by_size(some: Sequence[Board], board: Board, agent: str) -> str:
 
 
 def pays(some: Sequence[Board]) -> str:
-    """From how many agents on the best of them is shown to beat an agent alone, without privacy and at the strictest
-    total: of the sizes that were played, those of held-out tasks that differ in it alone included."""
+    """The number of agents from which the best agent is shown to beat no communication, without privacy and under the
+    strictest budget: over all sizes played, including held-out tasks that differ only in size."""
     results = []
     for budget in (NO_BUDGET_LIMIT, BUDGETS[-1]):
         sizes: dict[str, dict[int, bool]] = {}
@@ -90,11 +90,11 @@ def pays(some: Sequence[Board]) -> str:
         if parts:
             where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
             results.append(f"{where} {', '.join(parts)}")
-    return sentence("From how many agents on does it pay to be together?", results)
+    return sentence("How many agents are needed before communication helps?", results)
 
 
 def first(known: dict[int, bool]) -> int | None:
-    """The smallest size from which on all are True; None if the largest is not."""
+    """The smallest size such that it and all larger ones are True; None if the largest is not."""
     result = None
     for size in sorted(known, reverse=True):
         if not known[size]:
@@ -104,7 +104,7 @@ def first(known: dict[int, bool]) -> int | None:
 
 
 def sized(some: Iterable[Board]) -> list[Board]:
-    """The boards of standard tasks, and of held-out ones in which nothing but the number of agents differs."""
+    """The boards of standard tasks, and of held-out tasks that differ only in the number of agents."""
     counts = {"num_agents", "num_clients"}
     return [
         one
@@ -115,13 +115,13 @@ def sized(some: Iterable[Board]) -> list[Board]:
 
 
 def only_size(board: Board) -> bool:
-    """Whether a variant has parameters, and differs in nothing else."""
+    """Whether a variant has parameters, and no other difference."""
     variant = board.task.variant
     return bool(variant.params) and not variant.faults and not variant.strangers and variant.others is None
 
 
 def fronts(some: Sequence[Board]) -> str:
-    """In each standard task the agents that nobody beats with as few messages, where it pays to be together."""
+    """In each standard task the agents on the front of score and messages, if communication pays there."""
     result = list[str]()
     for board in standard(standing(some)):
         winner = board.best()
@@ -131,12 +131,12 @@ def fronts(some: Sequence[Board]) -> str:
         agents, unit = size_of(board.task)
         texts = [f"{score:.2f} for {number(round(count))} ({name})" for count, score, name in front(board)]
         result.append(f"in {world_title(board.task.env)} with {agents} {unit} {', '.join(texts)}")
-    return sentence("Which score can be had for how many messages in a run, without privacy?", result)
+    return sentence("Which score do agents reach with how many messages in a run, without privacy?", result)
 
 
 def front(board: Board) -> list[tuple[float, float, str]]:
-    """The messages, scores and names of the agents that no other one beats with as few messages, fewest first; of
-    those with a score of at least 0."""
+    """The messages, scores and names of the agents that no other agent beats with as few messages, fewest first; only
+    scores of at least 0."""
     known = [
         (count, round(score.value, 2) + 0.0, short(board, one))
         for one in board.ranked()
@@ -150,7 +150,7 @@ def front(board: Board) -> list[tuple[float, float, str]]:
 
 
 def messages_of(board: Board, group: Group) -> float | None:
-    """The mean number of messages of all agents in a run that anybody listens to; None if it is not known."""
+    """The mean number of messages that all agents send in a run (0 if the agents ignore them); None if unknown."""
     sent = board.messages(group)
     if math.isnan(sent):
         return None
@@ -159,7 +159,7 @@ def messages_of(board: Board, group: Group) -> float | None:
 
 
 def learns(results: Results) -> str:
-    """In which environments the best learner beats the paper's best algorithm: how many trainings, by how much, and the
+    """The environments in which the best learner beats the paper's best algorithm: number of trainings, lead, and
     answer."""
     parts: dict[str, list[str]] = {YES: [], NO: [], OPEN: []}
     for board, one, word in compared(results).values():
@@ -176,19 +176,19 @@ def learns(results: Results) -> str:
 
 
 def abs_text(lead: Estimate) -> str:
-    """The interval of a lead, or of how far one lags behind."""
+    """The interval of a lead, or of a deficit as a positive number."""
     low, high = (lead.low, lead.high) if lead.value >= 0 else (-lead.high, -lead.low)
     return f"{low:.2f}, {high:.2f}"
 
 
 def sentence(question: str, parts: Sequence[str]) -> str:
-    """A question and a sentence of these parts; empty without any."""
+    """A question and a sentence from these parts; empty without any."""
     text = "; ".join(parts)
     return f"{question} {text[:1].upper()}{text[1:]}." if text else ""
 
 
 def standard(some: Iterable[Board]) -> list[Board]:
-    """Those in standard size that have a scale and something to win."""
+    """The standard-size boards that have a scale and are not controls."""
     return [one for one in some if one.task.name == STANDARD and one.scale is not None and not one.task.control]
 
 

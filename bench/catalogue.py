@@ -1,4 +1,4 @@
-"""Every study of the package and of others, and the published figures that they reproduce, by name."""
+"""All studies of this package and of other packages, and the published figures that they reproduce, by name."""
 
 import importlib
 import pkgutil
@@ -26,12 +26,12 @@ def own_studies() -> dict[str, Study]:
 
 
 def load_studies() -> dict[str, Study]:
-    """The studies by name, with those of other packages that can be used."""
+    """The studies by name, including usable ones of other packages."""
     return own_studies() | {name: study() for name, study in STUDY_PLUGINS.load_all().items()}
 
 
 def studies_named(names: Iterable[str]) -> list[Study]:
-    """The studies of these names, or `module:Class`; the standing benchmark if there are none. Raises UnknownName."""
+    """The studies with these names, or `module:Class`; without names, the standing benchmark. Raises UnknownName."""
     studies = load_studies()
     chosen = list(names) or [name for name, study in studies.items() if study.headline]
     return [studies.get(name) or _study(name, studies) for name in chosen]
@@ -45,11 +45,11 @@ def _study(name: str, known: Iterable[str]) -> Study:
 
 
 def studies_of_figures(names: Iterable[str]) -> list[Study]:
-    """The studies that reproduce these figures; all figures if there are none.
+    """The studies that reproduce these figures; without names, all figures.
 
     Raises:
-        UnknownName: no figure is called that.
-        ImportError: no installed package reproduces any.
+        UnknownName: no figure has that name.
+        ImportError: no installed package reproduces any figure.
     """
     known = figures(load_studies())
     if not known:
@@ -64,12 +64,12 @@ def figures(studies: Mapping[str, Study]) -> dict[str, Study]:
 
 
 def no_papers() -> ImportError:
-    """What to raise where the studies of papers are needed and not installed."""
+    """The error to raise if the papers' studies are needed and not installed."""
     return ImportError("the papers' figures need taciturn-papers: run pip install ./papers in a clone of taciturn")
 
 
 def matching(name: str, known: Iterable[str]) -> list[str]:
-    """The figures that a name selects: that figure, or all of a paper (`chen2021`) or a chapter (`jiang2020/3`). Raises
+    """The figures that a name selects: one figure, or all of a paper (`chen2021`) or a chapter (`jiang2020/3`). Raises
     UnknownName."""
     known = list(known)
     result = [name] if name in known else [one for one in known if one.startswith((f"{name}/", f"{name}."))]

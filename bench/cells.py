@@ -1,4 +1,4 @@
-"""The table of a cell as a Parquet file, and what such a file may hold: a few bytes of one can stand for gigabytes."""
+"""The table of a cell as a Parquet file, and limits on its size: a few bytes of such a file can expand to gigabytes."""
 
 import io
 from functools import cache
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_FILE, MOST_TABLE = 2 * 10**7, 5 * 10**8
-"""Bytes that the file of a cell may have, and its table in memory."""
+"""Most bytes of a cell's file, and of its table in memory."""
 TEXTS = ("study", "key", "config", "kind", "name")
 
 
@@ -56,19 +56,19 @@ def parquet(table: "pa.Table") -> bytes:
 
 
 def read_cell(file: Path) -> "pa.Table":
-    """The table in the file of a cell. What the file says of its sizes is checked before anything is unpacked, and how
-    long texts are before they are repeated in each row.
+    """The table in the file of a cell. The sizes declared in the file are checked before anything is unpacked, and the
+    lengths of texts before they are repeated in each row.
 
     Raises:
-        ValueError: it is no regular file, it is too large, or its columns are others; `pyarrow.ArrowException`, a kind
-            of ValueError or OSError for most mistakes, where it is damaged.
+        ValueError: it is not a regular file, it is too large, or it has other columns; `pyarrow.ArrowException`, a kind
+            of ValueError or OSError for most mistakes, if it is damaged.
         OSError: it cannot be read.
     """
     pa, pq = arrow()
     given = io.BytesIO(files.content(file, MOST_FILE))
     try:
         opened = pq.ParquetFile(given, read_dictionary=TEXTS, page_checksum_verification=True)
-    except KeyError as error:  # where a text is missing
+    except KeyError as error:  # a text is missing
         raise ValueError("a cell has other columns") from error
     with opened as stream:
         result = stream.metadata
@@ -84,7 +84,7 @@ def read_cell(file: Path) -> "pa.Table":
 
 
 def packed(field: Any) -> Any:
-    """The type that a column is read as: each text is kept once."""
+    """The type used to read a column: each distinct text is stored once."""
     pa, _ = arrow()
     return pa.dictionary(pa.int32(), field.type) if field.name in TEXTS else field.type
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe & Ito 2008, "Color universal design", without the yellow that white paper swallows
+# Okabe & Ito 2008, "Color universal design", without the yellow, which is too pale on white paper
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 INK = "#1c2126"
-"""The text of figures that take the colour of the page around them."""
+"""The text colour of figures that take the colour of the page around them."""
 MARKERS = "osD^vPX"
 LINES = ("-", "--", "-.", ":")
 STYLE: dict[Any, Any] = {
@@ -57,14 +57,14 @@ def panels(
 
 
 def facet_axes(study: Study, results: Results, **size: float) -> "tuple[Figure, list[tuple[Axes, Results]]]":
-    """A figure of one panel per facet, of a size as in `panels`, and the results that each panel shows."""
+    """A figure with one panel per facet, sized as in `panels`, and the results that each panel shows."""
     parts = study.panels(results)
     figure, axes = panels([title for title, _ in parts], **size)  # type: ignore[arg-type]
     return figure, [(ax, part) for ax, (_, part) in zip(axes, parts, strict=True)]
 
 
 def render(figure: "Figure", form: str, **options: Any) -> bytes:
-    """A figure as "svg", "pdf" or "png", the same bytes every time; `options` are those of `savefig`."""
+    """A figure as "svg", "pdf" or "png", the same bytes every time; `options` are as for `savefig`."""
     import matplotlib as mpl
 
     buffer = io.BytesIO()
@@ -82,8 +82,8 @@ def save(plot: Plot, folder: Path) -> list[str]:
 
 
 def drawings(plot: Plot) -> list[str]:
-    """The figure as an SVG element with its caption for who does not see it. If it has a narrow form, both, of the
-    classes `wide` and `narrow`; their text is text then, in the font and the colour of the page."""
+    """The figure as an SVG element with its caption as alternative text. If it has a narrow form, both, in the classes
+    `wide` and `narrow`; their text stays text, in the font and the colour of the page."""
     import matplotlib as mpl
 
     named = f'<svg role="img" aria-label="{escape(plot.caption)}" '
@@ -95,7 +95,7 @@ def drawings(plot: Plot) -> list[str]:
         with mpl.rc_context({"svg.fonttype": "none"}):
             svg = render(figure, "svg", transparent=True).decode().replace(INK, "currentColor")
         svg = re.sub(r"(?<=font: )(\w+ )?([\d.]+px) [^;\"]+", r"\1\2 system-ui, sans-serif", svg)
-        svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{kind}-", svg)  # both stand on one page
+        svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{kind}-", svg)  # both are on one page
         results.append(f'{named}class="{kind}" {svg[svg.index("<svg") + 5 :]}')
     return results
 
@@ -144,7 +144,7 @@ def plot_scores(study: Study, results: Results) -> Plot:
 def plot_curves(study: Study, results: Results, name: str, *, x_label: str = "", y_label: str = "") -> Plot:
     """One curve per configuration: mean over seeds with a 95% band, one panel per facet.
 
-    Curves with different x are interpolated linearly on a grid over the range they share.
+    Curves with different x are interpolated linearly on a grid over their common range.
     """
     figure, parts = facet_axes(study, results)
     labels: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What the full runs of the study `agents` that this version keeps have shown, for who has only a quick run."""
+"""The stored findings of the full runs of the study `agents`, for users who have only run the quick benchmark."""
 
 import json
 from functools import cache
@@ -17,8 +17,8 @@ BUDGETS: tuple[float | str, ...] = (NO_BUDGET_LIMIT, 1.0)
 
 
 def summary(results: Results) -> str:
-    """The text of the file: of each world the best agents of its standard task at `BUDGETS`, with their scores, and
-    whether learning beats the papers' algorithms."""
+    """The text of the file: for each environment the best agents of its standard task at `BUDGETS`, with their scores,
+    and whether learning beats the papers' algorithms."""
     some, answers = boards(results), compared(results)
     found: dict[str, Any] = {}
     for budget in BUDGETS:
@@ -43,7 +43,7 @@ def stored() -> dict[str, Any]:
 
 
 def table() -> Table:
-    """A line a world."""
+    """One line per environment."""
     rows = []
     for plain, one in stored().items():
         texts = [one["best"].get(str(budget)) for budget in BUDGETS]
@@ -52,4 +52,4 @@ def table() -> Table:
         rows.append((world_title(task.env), *cells, task.covers or NONE, one["learning"]))
     note = "Scores: 0 for the best non-communicating agent, 1 for one with full information."
     columns = ("world", "best, no privacy", "budget epsilon = 1", "what the budget covers", "learners beat papers")
-    return Table("What full runs have shown", columns, rows, note, words=frozenset(range(5)))
+    return Table("Findings of full runs", columns, rows, note, words=frozenset(range(5)))

@@ -1,4 +1,4 @@
-"""How an agent may spend a total of epsilon: what stands on the channels, and at which level of a message."""
+"""Ways for an agent to spend a privacy budget: the channels' mechanisms, and the epsilon of a message."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,11 @@ from taciturn.wrappers import Budget
 from taciturn.wrappers.channels import private_config
 
 MESSAGES = (1, 5, 25, 125, 625)
-"""The numbers of equal messages that are tried."""
+"""The numbers of equal messages to try."""
 
 
 class Configuration(NamedTuple):
-    """The epsilon of a message (NaN if senders choose their own, or it is the policy's), and the channels'
-    configurations."""
+    """The epsilon of a message (NaN if senders or the policy choose it), and the channels' configurations."""
 
     level: float
     channels: dict[str, ChannelConfig]
@@ -30,7 +29,7 @@ class Configuration(NamedTuple):
 
 @lru_cache
 def level_of(mechanism: str, epsilon_budget: Budget, messages: int) -> float:
-    """The largest epsilon of a message, in steps of 2%, with which so many messages fit into a total; 0 if none
+    """The largest epsilon of a message, in steps of 2%, at which `messages` messages fit into a budget; 0 if none
     does."""
     levels = [float(f"{level:.3g}") for level in np.geomspace(1e-3, 100.0, 583)]
     low, high = 0, len(levels)
@@ -42,7 +41,7 @@ def level_of(mechanism: str, epsilon_budget: Budget, messages: int) -> float:
 
 
 def own_configuration(policy: Any, world: Population[Any], epsilon_budget: float) -> Configuration | None:
-    """How the policy itself says that it spends a total (`Policy.within`); None if it does not."""
+    """The policy's own way to spend a budget (`Policy.within`); None if it has none."""
     within = getattr(policy, "within", None)
     result = within(world.view(policy), epsilon_budget) if within is not None else None
     if result is None:
@@ -54,13 +53,13 @@ def own_configuration(policy: Any, world: Population[Any], epsilon_budget: float
 def configurations(
     world: Population[Any], protected: BudgetPlan, epsilon_budget: float, numbers: Sequence[int] = MESSAGES
 ) -> Iterator[Configuration]:
-    """The ways to spend a total that do not depend on the policy.
+    """The ways to spend a budget that do not depend on the policy.
 
-    If each value enters one message, messages do not add up, and each may cost the whole total. Otherwise a budget
+    If each value enters one message, messages do not add up, and each may cost the whole budget. Otherwise a budget
     stops an agent before it overspends. Each of `numbers` is tried as the number of equal messages that fit into it, by
-    basic or by Renyi composition; where senders choose their own levels (epsilon is then nan), there is nothing else to
-    try. Streams take no budget: each channel gets an equal part of the total, and `numbers` of releases of the same
-    value below the usual one are left out.
+    basic or by Renyi composition; if senders choose their own levels (epsilon is then nan), there is nothing else to
+    try. Streams take no budget: each channel gets an equal part of it, and `numbers` of releases of the same value
+    below the usual one are left out.
     """
     channels = [world.channels[name] for name in protected.channels]
     if not protected.mechanism:
@@ -86,18 +85,18 @@ def configurations(
 
 
 def on_all(protected: BudgetPlan, level: float, budget: Budget | None = None) -> dict[str, ChannelConfig]:
-    """The mechanism at a level on each of the channels."""
+    """The mechanism at one level on each of the channels."""
     return {
         name: private_config(parse_mechanism(protected.mechanism.format(level)), budget) for name in protected.channels
     }
 
 
 def budget_of(world: Population[Any], env: str) -> Floats:
-    """What the agent that spent most has spent in each run, [B]: the accountant's total at `DELTA`, at the unit and on
-    the channels that the world declares, whatever stands on them."""
+    """The largest epsilon spent by any agent in each run, [B]: the accountant's epsilon at `DELTA`, for the unit and
+    the channels that the environment declares, with any mechanism on them."""
     protected = PROTECTED[env]
     unit: Any = protected.unit
-    accountant = world.accountant or world.make_accountant()  # a bare channel costs what was sent on it: infinity
+    accountant = world.accountant or world.make_accountant()  # a message on a channel without mechanism costs infinity
     epsilon_budget: Floats = accountant.epsilon(DELTA, "max", "rdp", unit=unit, channel=protected.channels)
     return epsilon_budget
 

@@ -1,4 +1,4 @@
-"""One's own agents beside the kept full runs of the study `agents`: their scores, their ranks, and their leads."""
+"""The user's agents compared with the stored full runs of the study `agents`: their scores, ranks, and leads."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def beside_stored(own: Results, stored: Path) -> Results:
-    """Results and, if that folder has them, the kept ones."""
+    """Results, together with the stored ones if that folder has them."""
     file = stored / "agents.json"
     return merged([Submission("agents", {}, own), *([unpacked(file)] if file.exists() else [])])
 
 
 def tables(results: Results, agent: str) -> list[Table]:
-    """A line for each standard task and total that one of the user's agents plays, and one for each world's held-out
+    """One line for each standard task and budget that a user's agent plays, and one for each environment's held-out
     tasks."""
     rows, held = [], dict[str, list[tuple[float, str, bool]]]()
     for board in boards(results):
@@ -45,13 +45,13 @@ def tables(results: Results, agent: str) -> list[Table]:
         f"{covered(one.task.env for one in boards(results))}"
     )
     columns = ("task", "score", "rank", LEAD, "best of the others")
-    found = [Table(f"{agent}, beside the stored results", columns, rows, note, words=frozenset({0, 4}))]
+    found = [Table(f"{agent}, compared with the stored results", columns, rows, note, words=frozenset({0, 4}))]
     lines = []
     for world, some in held.items():
         least, most = (f"{score:.2f} {name}" for score, name, _ in (min(some), max(some)))
         lines.append((world, least, most, f"{sum(first for *_, first in some)} of {len(some)}"))
     names = ("held-out tasks", "least score", "greatest score", "best in")
-    return [*found, *([Table("In worlds that differ", names, lines, words=frozenset({0, 1, 2}))] if lines else [])]
+    return [*found, *([Table("In held-out tasks", names, lines, words=frozenset({0, 1, 2}))] if lines else [])]
 
 
 def short(board: Board, group: Group) -> str:

@@ -1,4 +1,4 @@
-"""Run a cell whose configuration names a world and a policy: `{"env", "env_params", "policy", "policy_params",
+"""Run a cell with an environment and a policy in its configuration: `{"env", "env_params", "policy", "policy_params",
 "privacy"}`."""
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,15 +17,15 @@ FRESH = 100
 """The number of runs that evaluate a trained policy, unless its cell gives `replicas`."""
 
 HOW_LEARNERS_ARE_JUDGED = (
-    "Learners are trained 10 times, each training in streams of its own, and each trained policy is evaluated in "
-    f"{FRESH} fresh runs (quick: fewer of both, as the configurations say) in the streams of evaluation, which no "
-    "training, no choice of a checkpoint and no choice of settings has drawn from. Intervals are over trainings. "
+    "Learners are trained 10 times with independent random streams, and each trained policy is evaluated in "
+    f"{FRESH} fresh runs (quick: fewer of both, as the configurations say) in evaluation streams that no training, "
+    "choice of a checkpoint or choice of settings has used. Intervals are over trainings. "
     "`TrainedAgent` learns by the suite's own trainer, as `taciturn.policies.learned.trained` says."
 )
 
 
 def learns(policy: str) -> bool:
-    """Whether the policy of that name is trained, and hence takes a seed."""
+    """Whether the policy with that name is trained, and so takes a seed."""
     return issubclass(policy_class(policy) or Policy, Learner)
 
 
@@ -36,8 +36,8 @@ def config(
     privacy: str | Mapping[str, str] | None = None,
     **env_params: Any,
 ) -> Config:
-    """The configuration of a cell; `privacy` is the mechanism on the world's first channel, {channel: mechanism}, or
-    "paper"."""
+    """The configuration of a cell; `privacy` is the mechanism on the environment's first channel, {channel: mechanism},
+    or "paper"."""
     results = {"env": env, "env_params": env_params, "policy": policy, "policy_params": policy_params or {}}
     return results if privacy is None else results | {"privacy": privacy}
 
@@ -53,7 +53,7 @@ def play(
 ) -> Result:
     """Run a cell: means over its replicas, and curves of the quantities in `record` at `points` times up to `until`.
 
-    `also` computes further metrics from the whole run. The metrics of every run say what it spent
+    `also` computes further metrics from the whole run. The metrics of every run include its spending
     (`taciturn.privacy.spending`). Studies with learners use `evaluate`.
     """
     names = list(record)
@@ -71,11 +71,11 @@ def evaluate(
     also: Callable[[Run], Mapping[str, float]] | None = None,
     progress: Progress | None = None,
 ) -> Result:
-    """Run a cell of a study with learners, in the streams of evaluation, which the cell's seed determines as well.
+    """Run a cell of a study with learners, in evaluation streams, which also follow from the cell's seed.
 
-    A learner is trained first, with the cell's seed, in the streams of training, and then plays `FRESH` runs, or as
-    many as the cell's configuration says under `replicas`; other policies play `replicas`. Beyond the means of `play`,
-    it holds the `score` of every run (the curve `RUNS`), for the table `taciturn.bench.tables.runs_table`.
+    A learner is trained first, with the cell's seed, in the training streams, and then plays `FRESH` runs, or the
+    number in the configuration's `replicas`; other policies play `replicas`. Beyond the means of `play`, the result has
+    the `score` of every run (the curve `RUNS`), for the table `taciturn.bench.tables.runs_table`.
     """
     if learns(cell.config["policy"]):
         replicas = cell.config.get("replicas", FRESH)

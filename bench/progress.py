@@ -1,4 +1,4 @@
-"""Progress on stderr, if the work is not done at once: a bar on terminals, and elsewhere a line from time to time."""
+"""Progress on stderr, for work that takes a while: a bar on terminals, and elsewhere a line from time to time."""
 
 import contextlib
 import threading
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-AFTER_SECONDS = 0.5  # of a terminal's bar
-EVERY_SECONDS = 30.0  # of a line elsewhere
+AFTER_SECONDS = 0.5  # delay of a terminal's bar
+EVERY_SECONDS = 30.0  # between lines elsewhere
 
 
 def stderr() -> Console:
-    """A console for messages: no markup, and one line each, however long."""
+    """A console for messages: no markup, and one line each, of any length."""
     return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -34,7 +34,7 @@ class Bar:
         self.display.update(self.task, completed=self.done + fraction, description=shown)
 
     def finished(self, item: str, count: int = 1) -> None:
-        """Count an item, or several at once."""
+        """Count one or several finished items."""
         self.done += count
         self.running(item)
 

@@ -1,12 +1,12 @@
-"""The yes/no questions of the standing benchmark: what they compare, and which answers their designs can give.
+"""The yes/no questions of the standing benchmark: their comparisons, and the answers that their designs allow.
 
 Each environment asks one question of learning, stated here before any run: does the best learner beat the best of the
-paper's algorithms in the standard task? Both are chosen by one half of the seeds and compared by the other; if both
-halves choose the same two, each half judges the other's choice, and all seeds count. The answers of all environments
+paper's algorithms in the standard task? One half of the seeds chooses both, and the other half compares them; if both
+halves choose the same two, each half evaluates the other's choice, and all seeds count. The answers of all environments
 hold together at 95% (Holm 1979). All other comparisons are effects with intervals, and get no verdict.
 
-A design that can give neither a yes nor a no answers nothing: `benchmarks/power.py` prints every question with the
-smallest p-value and the smallest effect that its design can show, and fails if there is such a one.
+A design that allows neither a yes nor a no answers nothing: `benchmarks/power.py` prints every question with the
+smallest p-value and the smallest effect that its design can show, and fails if there is such a design.
 """
 
 from collections.abc import Iterable
@@ -45,15 +45,15 @@ from taciturn.bench.tasks import (
 
 POWER = 0.8
 FULL_SCALE = 1.0
-"""The largest effect that a score can have: from no communication to full information."""
+"""The largest possible effect on a score: from no communication to full information."""
 
 
 class Comparison(NamedTuple):
-    """The best learner of a task beside the best of another kind.
+    """The best learner of a task, compared with the best agent of another kind.
 
     Attributes:
         learner, rival: the two.
-        leads: how far each training is ahead of the rival, in score, [trainings].
+        leads: lead of each training over the rival, in score, [trainings].
     """
 
     learner: Group
@@ -74,14 +74,14 @@ class Comparison(NamedTuple):
 
     @property
     def counted(self) -> str:
-        """Such as "all of 10 trainings are worse"."""
+        """The count in words, such as "all of 10 trainings are worse"."""
         better, worse = int((self.leads > 0).sum()), int((self.leads < 0).sum())
         many, word = (better, "better") if better > worse else (worse, "worse")
         return f"{'all' if many == self.leads.size else many} of {self.leads.size} trainings are {word}"
 
 
 def comparison(board: Board, kind: str) -> Comparison | None:
-    """The best learner beside the best of a kind; None if one of them is missing."""
+    """The best learner compared with the best agent of a kind; None if one of them is missing."""
     chosen = [(board.best(*LEARNED, half=half), board.best(kind, half=half)) for half in (0, 1)]
     learner, rival = chosen[0]
     if learner is None or rival is None or board.scale is None:
@@ -91,7 +91,7 @@ def comparison(board: Board, kind: str) -> Comparison | None:
 
 
 def compared(results: Results) -> dict[str, tuple[Board, Comparison, str]]:
-    """The question of learning, by environment: its board, what was compared, and the answer."""
+    """The question of learning, by environment: its board, the comparison, and the answer."""
     some = [board for board in standing(boards(results)) if board.task.name == STANDARD and not board.task.control]
     pairs = {board.task.env: (board, one) for board in some if (one := comparison(board, PAPER)) is not None}
     answers = words({env: one.match for env, (_, one) in pairs.items()})
@@ -99,7 +99,7 @@ def compared(results: Results) -> dict[str, tuple[Board, Comparison, str]]:
 
 
 def learning(results: Results) -> Table:
-    """How far the best learner of each environment is ahead of the best of each kind, and whether it beats the paper's
+    """The lead of each environment's best learner over the best agent of each kind, and whether it beats the paper's
     algorithms."""
     answers, rows = compared(results), []
     for board in standing(boards(results)):
@@ -123,11 +123,11 @@ def learning(results: Results) -> Table:
             )
         )
     note = (
-        "The lead of a learner is the median over trainings of its score minus that of the other agent, with the "
-        "interval of the sign test; below 0 the learner is worse. Both agents are chosen by one half of the seeds and "
-        "compared by the other. One question is asked of each environment: are more than half of the trainings better "
-        "than the paper's best algorithm (yes), or worse (no)? These answers hold together at 95% (Holm 1979); the "
-        "other leads are effects without a verdict."
+        "The lead of a learner is the median over trainings of its score minus the score of the other agent, with the "
+        "interval of the sign test; below 0 the learner is worse. One half of the seeds selects both agents, and the "
+        "other half compares them. For each environment there is one question: are more than half of the trainings "
+        "better than the paper's best algorithm (yes), or worse (no)? Together these answers have confidence 95% "
+        "(Holm 1979); the other leads are effects without a verdict."
     )
     columns = (
         "task", "learner", "score", "lead over the paper's best", "trainings", "beats the paper's algorithms",
@@ -137,14 +137,14 @@ def learning(results: Results) -> Table:
 
 
 class Question(NamedTuple):
-    """A yes/no question, and what its design can show.
+    """A yes/no question, and the power of its design.
 
     Attributes:
         text: the question.
         asked_in: the function that prints its answer.
-        runs: trainings or seeds that judge, at least.
-        family: the questions whose answers hold together.
-        half_width: of the 95% interval that decides; None where a sign test decides.
+        runs: least number of trainings or seeds in the test.
+        family: number of questions with answers that hold together.
+        half_width: half width of the 95% interval in the test; None for a sign test.
     """
 
     text: str
@@ -162,8 +162,8 @@ class Question(NamedTuple):
 
     @property
     def smallest_effect(self) -> float:
-        """That is shown in 80% of the cases: a difference in score, or, of a sign test, the share of trainings that
-        would have to be better; infinite if none is."""
+        """The smallest effect shown in 80% of the cases: a difference in score, or, for a sign test, the share of
+        trainings that would have to be better; infinite if there is none."""
         if self.half_width is not None:
             return statistics.effect_at_power(self.half_width, self.runs, POWER)
         return statistics.share_at_power(self.runs, LEVEL / self.family, POWER)
@@ -175,7 +175,7 @@ class Question(NamedTuple):
 
 
 def questions(cells: Iterable[Cell], results: Results) -> list[Question]:
-    """All that the benchmark asks: of the learners of a study's cells, and of the intervals of stored results."""
+    """All questions of the benchmark: on the learners of a study's cells, and on the intervals of stored results."""
     seeds: dict[str, dict[str, set[int]]] = {kind: {} for kind in LEARNED}
     for cell in cells:
         kind, env = cell.config["kind"], cell.config["env"]
@@ -184,7 +184,7 @@ def questions(cells: Iterable[Cell], results: Results) -> list[Question]:
     asked = dict.fromkeys(env for some in seeds.values() for env in some if not BENCHMARKS[env].control)
     fewest = {env: min(len(some[env]) for some in seeds.values() if env in some) for env in asked}
     result = [
-        # One half of the trainings judges, at least.
+        # At least one half of the trainings is in the test.
         Question(
             f"Do learners beat the paper's algorithms in {world_title(env)}?", "learning", number // 2, len(fewest)
         )

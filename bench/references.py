@@ -1,5 +1,5 @@
-"""The scale on which a task is scored: 0 for the best policy that hears nobody (`no_communication`), and 1 for the best
-that is given what all agents observe, without privacy (`full_information`)."""
+"""The scale of scores in a task: 0 for the best policy without communication (`no_communication`), and 1 for the best
+policy that gets the observations of all agents, without privacy (`full_information`)."""
 
 import json
 import math
@@ -31,7 +31,7 @@ FILE = "references.json"
 
 
 class Reference(NamedTuple):
-    """A policy that marks an end of a scale, and the means of a task's measure in the runs of each seed."""
+    """A policy at one end of a scale, and the means of a task's measure in its runs, by seed."""
 
     policy: str
     params: dict[str, Any]
@@ -44,7 +44,7 @@ class Reference(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The marks of a task, from the full runs of the study `agents` that this version keeps."""
+    """The references of a task, from the stored full runs of the study `agents`."""
 
     no_communication: Reference
     full_information: Reference
@@ -55,7 +55,7 @@ class Scale(NamedTuple):
         return (measured - low) / (high - low)
 
     def paired(self, values: Floats, seeds: Array) -> Estimate:
-        """The score of means by seed, with an interval that allows for the marks' own uncertainty: all three meet the
+        """The score of means by seed, with an interval that includes the references' uncertainty: all three meet the
         same instances, seed by seed."""
         known = [int(seed) for seed in seeds if 0 <= seed < len(self.no_communication.values)]
         if len(known) < len(seeds):
@@ -64,11 +64,11 @@ class Scale(NamedTuple):
         return statistics.share(values - low, high - low)
 
     def apart(self, measured: Estimate) -> Estimate:
-        """The score of an estimate whose errors are taken as independent of the marks'."""
+        """The score of an estimate with errors assumed independent of the references'."""
         no_communication, full_information = self.no_communication.estimate, self.full_information.estimate
         gap = full_information.value - no_communication.value
         score = (measured.value - no_communication.value) / gap
-        # How far the score moves if an estimate lies at either of its bounds instead of at its value.
+        # Change of the score when an estimate moves to either of its bounds.
         parts = zip((measured, no_communication, full_information), (1.0, score - 1, -score), strict=True)
         moves = [sorted(weight * (end - one.value) / gap for end in one[1:]) for one, weight in parts]
         down, up = (math.sqrt(sum(move[side] ** 2 for move in moves)) for side in (0, 1))
@@ -76,10 +76,10 @@ class Scale(NamedTuple):
 
     def __str__(self) -> str:
         ends = (f"{reference.policy} ({reference.estimate.value:.4g})" for reference in self)
-        return "0: {} on its own, 1: {} with everybody's data".format(*ends)
+        return "0: {} alone, 1: {} with all agents' data".format(*ends)
 
     def as_json(self) -> dict[str, Any]:
-        """Both marks as JSON values."""
+        """Both references as JSON values."""
         return {
             name.replace(" ", "_"): {"policy": reference.policy, "params": reference.params}
             | dict(zip(("mean", "low", "high"), map(rounded, reference.estimate), strict=True))
@@ -88,7 +88,7 @@ class Scale(NamedTuple):
 
 
 def described(task: Task) -> dict[str, Any]:
-    """A task as JSON values: its measure, its marks (null if it has none), and what makes it."""
+    """A task as JSON values: its measure, its references (null if it has none), and its definition."""
     scale = scale_of(task)
     references = dict.fromkeys(("no_communication", "full_information")) if scale is None else scale.as_json()
     return {
@@ -107,7 +107,7 @@ def described(task: Task) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it; what it lacks as its `repr`."""
+    """A value as JSON, with `repr` for values that JSON lacks."""
     if isinstance(value, dict):
         return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -121,7 +121,7 @@ def rounded(value: float) -> float | None:
 
 
 def reference_of(groups: Iterable[Group], metrics: Iterable[str]) -> Reference | None:
-    """The mark of the first of these measures that a group has."""
+    """The reference for the first of these measures that a group has."""
     some = list(groups)
     for metric in metrics:
         for one in some:
@@ -131,15 +131,15 @@ def reference_of(groups: Iterable[Group], metrics: Iterable[str]) -> Reference |
 
 
 def reference_for(task: Task, kind: str) -> Spec | None:
-    """The policy that marks this end of a task's scale: that of its variant, or of its environment."""
+    """The reference policy for this end of a task's scale: the variant's own, or the environment's."""
     name = kind.replace(" ", "_")
     result: Spec | None = getattr(task.variant, name) or getattr(BENCHMARKS[task.env], name)
     return result
 
 
 def same_runs(task: Task, kind: str) -> list[str]:
-    """The name of the task whose runs of a reference are those of this one, so that it need not play again: messages
-    are nothing to it, and one agent is on its own however many there are elsewhere. Empty if there is none."""
+    """The name of the task with identical runs of a reference, which then need not be played again: the reference
+    ignores messages, and one agent acts alone in a population of any size. Empty if there is none."""
     reference, variant = reference_for(task, kind), task.variant
     if reference is None or getattr(variant, kind.replace(" ", "_")) is not None:
         return []
@@ -149,7 +149,7 @@ def same_runs(task: Task, kind: str) -> list[str]:
 
 
 def scales_in(results: Results) -> dict[str, Scale]:
-    """The scales of the tasks whose marks were played, by the tasks' ids without a total."""
+    """The scales of the tasks with played references, by the tasks' ids without a budget."""
     found: dict[str, Scale] = {}
     for task in TASKS.values():
         if task.plain in found:
@@ -188,10 +188,10 @@ def _stored() -> dict[str, Scale]:
 
 
 def forget() -> None:
-    """Read the file again when it is next needed."""
+    """Clear the cache, so the file is read again."""
     _stored.cache_clear()
 
 
 def scale_of(task: Task) -> Scale | None:
-    """The scale of a task, the same at all totals; None if it has none."""
+    """The scale of a task, the same under all budgets; None if it has none."""
     return _stored().get(task.plain)

@@ -25,7 +25,7 @@ from taciturn.bench.tables import NONE, number, origin_table, ranges, tables_of,
 from taciturn.terminal import aligned, counted, narrowest
 
 FEW = 12
-"""The means of so many groups of a quick run are printed."""
+"""Number of groups of a quick run up to which their means are printed."""
 BADGES = {AGREES: "good", DIFFERS: "bad"}
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -63,7 +63,7 @@ OWN = (
 
 
 def documentation(page: str, text: str) -> str:
-    """A link to a page of the documentation, if the package says where that is; else nothing."""
+    """A link to a page of the documentation, if the package has its address; else empty."""
     result = metadata("taciturn").get_all("Project-URL") or []
     places = [place for name, _, place in (one.partition(", ") for one in result) if name == "Documentation"]
     return f'<a href="{escape(places[0].rstrip("/"))}/{page}.html">{escape(text)}</a>' if places else ""
@@ -95,7 +95,7 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
                 tables = tables_of(study, results)
                 shown.running(f"{study.title}: figures", 0.6)
                 plots = figures.plots_of(study, results)
-                first = study.headline and not quick  # a quick run ranks nobody
+                first = study.headline and not quick  # a quick run ranks no agents
                 answers += [_html(table) for table in tables[:first]]
                 opening += [_figure(plot, drawn) for plot in plots[: study.headline]]
                 rest = (plots[study.headline :], tables[first:])
@@ -148,7 +148,7 @@ def print_tables(store: Store, studies: Sequence[Study], console: Console | None
 def print_table(table: Table, console: Console | None = None) -> None:
     """Print a table, each sentence of an explained one below its row.
 
-    Rows that share their first entry get it as a heading, and columns whose entries are all the same become a line.
+    Rows with the same first entry get it as a heading, and columns with equal entries become a line.
     A line names the spare columns that do not fit.
     """
     console = console or terminal()
@@ -192,12 +192,12 @@ def _narrowest(table: Table, shown: Sequence[int]) -> int:
 
 
 def terminal() -> Console:
-    """As wide as the window, or as COLUMNS says, or 120 columns."""
+    """A console as wide as the window, or as COLUMNS, or 120 columns."""
     return Console(width=None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 120)
 
 
 def print_summary(store: Store, studies: Sequence[Study], console: Console | None = None) -> None:
-    """Print who is best, if the studies answer that, and a line for each of the others; the report has their tables."""
+    """Print the best agents, if the studies rank them, and a line for each other study; the report has their tables."""
     console = console or terminal()
     for study in studies:
         results = store.results(study.name) if study.headline else Results([])
@@ -212,7 +212,7 @@ def print_summary(store: Store, studies: Sequence[Study], console: Console | Non
 
 
 def print_known(study: Study, results: Results, console: Console) -> None:
-    """Print what full runs have shown, since a quick run has too few seeds to rank anybody."""
+    """Print the findings of full runs, since a quick run has too few seeds to rank agents."""
     result = known.table()
     print_table(result, console)
     console.print(result.note, highlight=False)
@@ -235,7 +235,7 @@ def named(study: Study, group: Group, results: Results) -> str:
 
 
 def overview(store: Store, studies: Sequence[Study]) -> Table:
-    """A line for every study that has results: the best of each panel, and the verdicts on a paper's claims."""
+    """A line for every study with results: the best of each panel, and the verdicts on a paper's claims."""
     rows = []
     for study in studies:
         results = store.results(study.name)
@@ -255,7 +255,7 @@ def best_of_panels(study: Study, results: Results) -> str:
 
 
 def _beside(name: str) -> str:
-    """A file of the page that lies beside this one."""
+    """A file next to this module, as text."""
     return (resources("taciturn.bench") / name).read_text(encoding="utf-8")
 
 
@@ -303,7 +303,7 @@ def _warning(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text as HTML; what stands in backticks as code."""
+    """Text as HTML; parts in backticks become code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
@@ -324,7 +324,7 @@ def _html(table: Table, links: Mapping[str, str] = MappingProxyType({})) -> str:
     head = f"<thead><tr>{head}</tr></thead>" if any(table.columns) else ""
     note = f"<p class=quiet>{_inline(table.note)}</p>" if table.note else ""
     title = f"<h3>{_inline(table.title)}</h3>"
-    # What scrolls must be reached by the keyboard, and have a name.
+    # Scrollable content must be reachable by keyboard, and have a name.
     frame = f'<div class=scroll tabindex=0 role=region aria-label="{escape(table.title)}">'
     return f"{title}{frame}<table>{head}<tbody>{rows}</tbody></table></div>{note}"
 

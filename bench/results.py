@@ -29,7 +29,7 @@ RUNS = "runs"
 """The curve of a result that holds the score of every single run: (number of the run, score)."""
 
 MOST_ROWS = 250_000
-"""How many metrics and points of curves a result may have."""
+"""Most metrics and points of curves in a result."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """Hash of what determines the result: study, configuration, seed and version of taciturn."""
+        """Hash of everything that determines the result: study, configuration, seed and version of taciturn."""
         text = canonical([self.study, self.config, self.seed, taciturn.__version__])
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -150,26 +150,26 @@ class Results:
         return len(self.groups)
 
     def select(self, **entries: object) -> "Results":
-        """The groups whose configuration holds all these entries (see `matches`)."""
+        """The groups with all these entries in their configuration (see `matches`)."""
         whole, parts = _wanted(entries)
         return Results(group for group in self if whole <= group.config.items() and parts <= group.flat.items())
 
     def one(self, **entries: object) -> Group:
-        """The only group whose configuration holds these entries. Raises ValueError if there is none, or several."""
+        """The only group with these configuration entries. Raises ValueError if there is none, or several."""
         result = self.select(**entries)
         if len(result) != 1:
             raise ValueError(f"one configuration must match {entries}, but {len(result)} do")
         return result.groups[0]
 
     def find(self, config: Config) -> Group | None:
-        """The group of this configuration, or else the first that has each of its top-level entries as a whole, or
-        None."""
+        """The group with this configuration, or else the first that contains each of its top-level entries as a whole,
+        or None."""
         wanted = json.loads(json.dumps(config))
         exact = (group for group in self if wanted == group.config)
         return next(exact, None) or next((group for group in self if wanted.items() <= group.config.items()), None)
 
     def get(self, config: Config) -> Group:
-        """The same. Raises ValueError if there is none."""
+        """As `find`, but raises ValueError if there is none."""
         result = self.find(config)
         if result is None:
             raise ValueError(f"no results for {config}")
@@ -241,8 +241,8 @@ def file_name(what: str, name: Any, longest: int = 200) -> str:
 
 
 def canonical(value: object) -> str:
-    """The canonical JSON text of a value. Raises ValueError or TypeError for values that JSON lacks, infinities
-    included."""
+    """The canonical JSON text of a value. Raises ValueError or TypeError for values that JSON lacks, including
+    infinities."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -262,7 +262,7 @@ def matches(config: Config, entries: Config) -> bool:
 
 
 def _wanted(entries: Config) -> tuple[ItemsView[str, Any], ItemsView[str, Any]]:
-    """What a configuration must hold as a whole, and flattened."""
+    """The entries that a configuration must contain, whole and flattened."""
     return {name: value for name, value in entries.items() if value == {}}.items(), flatten(entries).items()
 
 

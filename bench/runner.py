@@ -36,12 +36,12 @@ Task = tuple[Study, Cell]
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
-# A process that Python starts would import its own modules from the current folder first.
+# Otherwise a process started by Python would import its own modules from the current folder first.
 WORKERS = ONE_THREAD | {"PYTHONSAFEPATH": "1"}
 RETRIES = 3
-"""How often a ray cluster restarts a cell whose worker or node has died."""
+"""How often a ray cluster restarts a cell after its worker or node has died."""
 IN_FLIGHT = 1000
-"""Cells given to a ray cluster at once: more than its cores, but few enough to wait for."""
+"""Most cells submitted to a ray cluster: more than its cores, but few enough to wait for."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> "Failure":
-        """The failure that an exception describes."""
+        """The failure described by an exception."""
         reason = " ".join("".join(traceback.format_exception_only(error)).split())
         details = "".join(traceback.format_exception(error))
         return cls(*(text.encode("utf-8", "backslashreplace").decode() for text in (reason, details)))
@@ -89,19 +89,19 @@ def run_study(
 ) -> Summary:
     """Run every cell of the studies that the store does not hold yet, one thread per worker.
 
-    `where` keeps the cells whose configuration, or `seed`, has these entries, nested ones named with dots: {"policy":
+    `where` selects cells by entries of their configuration, or by `seed`, with dots for nested names: {"policy":
     "PPCL"}.
 
     `workers` is the number of processes (default: one per core). A cell that raises or calls `sys.exit` is listed in
-    the summary and does not stop the others; in a worker, so is a cell that ends its process or takes longer than
+    the summary and does not stop the others; with workers, so is a cell that ends its process or takes longer than
     `timeout` seconds. The cells of `serial` run in this process and cannot be stopped, so it takes no timeout. On a ray
-    cluster a cell whose worker or node dies is started again, up to `RETRIES` times, on whichever node is free.
+    cluster a cell is started again after its worker or node dies, up to `RETRIES` times, on any free node.
 
     `shard` "i/n" runs every n-th cell, from the i-th on; `taciturn.bench.store.gather` puts the folders of all n
     together.
 
     Raises StoreError if the store cannot be used or another process writes to it, BenchError if workers do not start,
-    and KeyboardInterrupt immediately on Ctrl-C: cells in flight are lost, finished ones are kept.
+    and KeyboardInterrupt immediately on Ctrl-C: running cells are lost, finished ones are stored.
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
@@ -188,7 +188,7 @@ def environment_of_workers() -> Iterator[None]:
 
 
 def _execute(study: Study, cell: Cell, progress: Progress | None = None) -> Outcome:
-    """The result of a cell, or what it raised, `SystemExit` included."""
+    """The result of a cell, or its exception, including `SystemExit`."""
     start = time.perf_counter()
     try:
         result = study.run(cell, progress)
@@ -206,8 +206,7 @@ def _serial(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar
 
 
 def _process(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -> Outcomes:
-    """Worker processes, spawned so that no thread or generator state of this process leaks into them; one that ends is
-    replaced."""
+    """Worker processes, spawned so they inherit no thread or generator state; a process that ends is replaced."""
     left, pool, idle = deque[tuple[Cell, bytes]](), list[_Worker](), list[_Worker]()
     for study, cell in tasks:
         try:
@@ -219,7 +218,7 @@ def _process(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Ba
             with _ctrl_c_blocked():
                 while left and len(pool) < workers:
                     pool.append(_Worker(*left.popleft()))
-            # At least once a second, because a process that a cell has left behind can keep both ends of a dead worker
+            # At least once a second, because a process left behind by a cell can keep both ends of a dead worker's pipe
             # open.
             soon = min(1, max(0, min(worker.deadline for worker in pool) - time.monotonic()))
             connection.wait([end for worker in pool for end in (worker.pipe, worker.process.sentinel)], soon)
@@ -251,11 +250,11 @@ def _process(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Ba
 
 
 class _Worker:
-    """A process that runs one cell after another. It sends None when it has started and when it begins with a cell,
-    then the share of it that is done, a number at most once a second, and the outcome.
+    """A process that runs one cell after another. It sends None when it has started and when it begins a cell, then the
+    fraction done, a number at most once a second, and the outcome.
 
-    Each has its own pipe. Where workers share one, as in `concurrent.futures` or pebble, killing a worker that holds
-    the pipe's lock stops all others for good.
+    Each has a separate pipe. With a shared pipe, as in `concurrent.futures` or pebble, killing a worker that holds the
+    pipe's lock stops all others for good.
     """
 
     def __init__(self, cell: Cell, task: bytes) -> None:
@@ -268,7 +267,7 @@ class _Worker:
         self.give(cell, task)
 
     def give(self, cell: Cell, task: bytes) -> None:
-        """Let it run a cell."""
+        """Send it a cell to run."""
         self.cell, self.deadline, self.begun, self.share = cell, math.inf, time.monotonic(), 0.0
         with contextlib.suppress(OSError):  # it has ended; `outcome` says so
             self.pipe.send_bytes(task)
@@ -325,12 +324,12 @@ def _ctrl_c_blocked() -> Iterator[None]:
 
 
 def _work(pipe: Connection, look: bool) -> None:
-    """Run the cells that come through the pipe. Ctrl-C is left to the parent; the worker ends when the parent is
-    gone. `look`: whether modules may be those of the current folder."""
+    """Run the cells that come through the pipe. Ctrl-C is left to the parent; the worker ends when the parent ends.
+    `look`: whether modules may come from the current folder."""
     current_folder.settle()
     if look:
         current_folder.look()
-    # For platforms on which signals cannot be blocked.
+    # For platforms that cannot block signals.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     pipe.send(None)
@@ -347,7 +346,7 @@ def _work(pipe: Connection, look: bool) -> None:
 
 
 def _sparing(send: Callable[[float], None]) -> Progress:
-    """Sends the share that is done, at most once a second."""
+    """Send the fraction done, at most once a second."""
     last = time.monotonic()
 
     def report(done: float) -> None:
@@ -374,10 +373,10 @@ def _ray(tasks: Sequence[Task], workers: int, timeout: float | None, bar: Bar) -
     empty = tempfile.TemporaryDirectory()  # the folder in which local workers start
     if mine:
         local = {"address": "local", "num_cpus": workers, "include_dashboard": False}
-        # Ray puts this process's folder first on the path of its workers, so on the command line that is an empty one.
+        # Ray puts this process's folder first on the path of its workers; on the command line it is an empty one.
         with contextlib.chdir(empty.name if folder else "."):
             ray.init(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else local))
-    # Not ray's own retries: here each is reported, and those for lack of memory count too.
+    # Ray's own retries are off: here each is reported, including those for lack of memory.
     run = ray.remote(_execute_elsewhere).options(max_retries=0, runtime_env={"env_vars": WORKERS})
     own, left = (code(), folder, current_folder.looked()), deque((study, cell, 0) for study, cell in tasks)
     pending: dict[Any, tuple[Study, Cell, int]] = {}
@@ -423,8 +422,8 @@ def _imported_ray() -> Any:
 
 
 def _execute_elsewhere(task: bytes, wanted: str, folder: str, look: bool) -> Outcome:
-    """`_execute` on a node, whose code must be the driver's, in the driver's folder if it has one; `look`: whether
-    modules may be those of that folder."""
+    """`_execute` on a node, which must have the driver's code, in the driver's folder if it has one; `look`: whether
+    modules may come from that folder."""
     result = _code_of_this_process()
     if result != wanted:
         raise BenchError(

@@ -1,5 +1,5 @@
-"""Figures of the benchmark `agents`: the scores of the best agents in each environment, and what a privacy budget costs
-them."""
+"""Figures of the benchmark `agents`: the scores of the best agents in each environment, and the cost of privacy
+budgets."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 PARTS = (("classic", (CLASSIC,), "#6b7680", "^"), ("published", (PAPER,), "#16855f", "s"),
          ("hand-designed", (TASK_AGENT,), "#2274b5", "o"), ("learned", LEARNED, "#c84c08", "D"),
          ("yours", (YOURS,), "#b8468f", "h"))  # fmt: skip
-"""Kinds of agents, with a colour that differs from white and from black by 3:1 and from the others for colour-blind
-people, and a marker."""
+"""Kinds of agents, each with a colour (contrast 3:1 with white and with black, distinct for colour-blind people) and a
+marker."""
 SIZES = (("#2274b5", "o", "-"), ("#c84c08", "s", "--"))
 """Colour, marker and line of an environment's standard size and of its other one."""
 FLOOR, CEILING = -1.0, 1.05
@@ -44,7 +44,7 @@ STRENGTHS = [budget for budget in reversed(BUDGETS) if budget != NO_BUDGET_LIMIT
 
 
 def plots(boards: Sequence[Board], name: str, seeds: str = "") -> list[Plot]:
-    """Both figures; none without a scale. `seeds` says how many there are if that is too few to rank by."""
+    """Both figures; none without a scale. `seeds` gives the number of seeds if that is too small to rank by."""
     known = [board for board in standing(boards) if board.scale is not None]
     if not known:
         return []
@@ -60,8 +60,8 @@ def at_budgets(boards: Sequence[Board], board: Board) -> dict[float | str, Board
 
 
 class Best(NamedTuple):
-    """The best agent at a budget: its kind (a place in `PARTS`), name and score; `gains` if the 95% interval of the
-    score lies above 0."""
+    """The best agent under a budget: its kind (an index into `PARTS`), name and score; `gains` if the 95% interval of
+    the score lies above 0."""
 
     part: int
     name: str
@@ -70,8 +70,8 @@ class Best(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An environment: its title and size, the best agent of each kind without privacy, and of all kinds (or yours) at
-    each budget."""
+    """An environment: its title and size, the best agent of each kind without privacy, and of all kinds (or yours)
+    under each budget."""
 
     world: str
     size: str
@@ -93,13 +93,13 @@ def best_of(board: Board, part: int) -> Best | None:
     if best is None or score is None or not math.isfinite(score.value):
         return None
     own = next((place for place, one in enumerate(PARTS) if best.config["kind"] in one[1]), None)
-    if own is None:  # random play, where nothing else was played
+    if own is None:  # random play, if nothing else was played
         return None
     return Best(own, board.label(best).partition(" (")[0], score.value, score.low > 0)
 
 
 def row_of(boards: Sequence[Board], board: Board) -> Row:
-    """The row of a task without privacy; at a budget your agent is drawn if no other was played."""
+    """The row of a task without privacy; your agent is drawn for budgets with no other agent."""
     kinds = [one for part in range(len(PARTS)) if (one := best_of(board, part)) is not None]
     found = {
         budget: best_of(one, -1) or best_of(one, len(PARTS) - 1) for budget, one in at_budgets(boards, board).items()
@@ -110,7 +110,7 @@ def row_of(boards: Sequence[Board], board: Board) -> Row:
 
 
 def score_text(score: float) -> str:
-    """Such as "0.57", with a minus sign that is as wide as a plus."""
+    """The score as text, such as "0.57", with a minus sign as wide as a plus."""
     return f"{score + 0.0:.2f}".replace("-", "\N{MINUS SIGN}")
 
 
@@ -130,7 +130,7 @@ def overview(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: 
             f"{covered(board.task.env for board in known)} "
         )
     controls = [world_title(board.task.env) for board in known if board.task.control]
-    caption += f"Controls, which rank no agent: {listed(controls)}. " * bool(controls)
+    caption += f"Controls, in which no agent is ranked: {listed(controls)}. " * bool(controls)
     caption += f"{seeds}." if seeds else "Agents are chosen on half of the seeds and evaluated on the other half."
     wide, narrow = (Canvas(rows, narrow=narrow, named=not seeds).draw() for narrow in (False, True))
     return Plot(f"{name}_scores", wide, caption, narrow)
@@ -150,7 +150,7 @@ class Canvas:
         self.ax: Axes
 
     def x(self, score: float) -> float:
-        """Where a score lies."""
+        """The x coordinate of a score."""
         share = (min(max(score, FLOOR), CEILING) - FLOOR) / (CEILING - FLOOR)
         return self.left + share * (self.right - self.left)
 
@@ -200,7 +200,7 @@ class Canvas:
         return max(lanes + text + 6, 42.0)
 
     def off_scale(self, row: Row) -> str:
-        """The scores that lie left of the axis, in words."""
+        """The scores left of the axis, in words."""
         low = [f"{PARTS[best.part][0]} {score_text(best.score)}" for best in row.kinds if best.score < FLOOR]
         low += [
             f"\u03b5 = {budget:g}: {score_text(best.score)}"
@@ -215,7 +215,7 @@ class Canvas:
         return [(budget, f"{row.budgets[budget].name} {score_text(row.budgets[budget].score)}") for budget in some]
 
     def legend(self) -> None:
-        """What the marks mean, above the rows."""
+        """The legend, above the rows."""
         places = [(8.0, 10.0), (110.0, 10.0), (235.0, 10.0), (8.0, 30.0), (110.0, 30.0)] if self.narrow else [
             (self.left + 8 + 118 * place, 10.0) for place in range(len(PARTS))
         ]  # fmt: skip
@@ -235,7 +235,7 @@ class Canvas:
             self.write(x + 48, y, f"{words}\u03b5 = 1 (marker), 3, 10 (ticks), no privacy")
 
     def axis(self, top: float) -> float:
-        """The numbers of the axis; returns where the rows begin."""
+        """The numbers of the axis; returns the y coordinate of the first row."""
         for score in (FLOOR, -0.5, 0.0, 0.5, 1.0):
             self.write(
                 self.x(score), top + 26, score_text(score).replace(".00", "").replace("0.50", "0.5"), ha="center"
@@ -274,7 +274,7 @@ class Canvas:
             self.write(self.left - 2, lanes + 37 + 18 * private(row), words, fontsize=self.font - 1)
 
     def dots(self, row: Row, y: float) -> None:
-        """The best agent of each kind; those that would hide one another are drawn above and below the middle."""
+        """The best agent of each kind; overlapping dots are drawn above and below the middle."""
         taken: list[tuple[float, float]] = []
         for best in sorted(row.kinds, key=lambda best: -best.score):
             if best.score >= FLOOR:
@@ -319,14 +319,14 @@ def price(boards: Sequence[Board], known: Sequence[Board], name: str) -> Plot:
 
 
 def label_of(board: Board) -> str:
-    """Such as "100 agents"; the name of the task where that is no other number of agents."""
+    """The label, such as "100 agents"; the name of the task if its number of agents is the standard one."""
     number, what = size_of(board.task)
     same = board.task.name != STANDARD and size_of(board.task._replace(variant=AS_TRAINED))[0] == number
     return board.task.name.replace("-", " ") if same else f"{number} {what}"
 
 
 def curve(at: Mapping[float | str, Board]) -> list[tuple[int, Estimate]]:
-    """Places of budgets on the axis, and the score of the best agent at each."""
+    """Positions of budgets on the axis, and the score of the best agent at each."""
     places = [*STRENGTHS, NO_BUDGET_LIMIT]
     found = []
     for place, budget in enumerate(places):
@@ -367,7 +367,7 @@ def small_panels(worlds: Mapping[str, list[tuple[str, list[tuple[int, Estimate]]
             ax.set(ylim=(FLOOR, 1.15), xlim=(-0.3, 3.3), yticks=(-1, 0, 1))
             ax.set_xticks(range(len(BUDGETS)), [*(f"{budget:g}" for budget in STRENGTHS), "none"])
             ax.tick_params(labelbottom=place + across >= len(worlds))
-            if columns > 2:  # else the caption says so
+            if columns > 2:  # otherwise the caption says so
                 ax.set_yticks(
                     (-1, 0, 1), ["\N{MINUS SIGN}1", "no communication  0", "full information  1"], fontsize=10
                 )

@@ -1,4 +1,4 @@
-"""Tables of the standing benchmark beside the boards: kinds over all tasks, held-out tasks, trainings."""
+"""Tables of the standing benchmark in addition to the boards: kinds over all tasks, held-out tasks, trainings."""
 
 import math
 from typing import Any
@@ -54,15 +54,15 @@ def held_out(results: Results) -> Table:
     yours = any(row[-1] != NONE for row in rows)
     columns = ("task", "what differs", "hand-designed", "learned", *(["yours"] if yours else []))
     note = (
-        "Nothing has trained in these variants of the worlds, and no setting was chosen in them. Each agent is the "
-        "best of its kind in the standard task."
+        "No agent was trained in these variants of the environments, and no setting was chosen in them. Each agent is "
+        "the best of its kind in the standard task."
     )
     return Table("Held-out tasks", columns, [row[: len(columns)] for row in rows], note, words=frozenset(range(5)))
 
 
 def kinds_over_tasks(results: Results) -> Table:
     """For each kind of agent the mean and the interquartile mean of its scores over tasks, and how often it beats the
-    best designed agent where that is another."""
+    best hand-designed agent, if that is a different agent."""
     some = [
         board
         for board in boards(results)
@@ -88,11 +88,12 @@ def kinds_over_tasks(results: Results) -> Table:
     names = ("tasks", "mean score", "interquartile mean", "P(beats the best hand-designed)")
     columns = ("kind", *(f"{name}{where}" for where in ("", " (held-out)") for name in names))
     note = (
-        "Of each kind the agent that is best in a world's standard task plays all tasks of that world. P is the "
-        "probability that a training, or a seed, beats the best hand-designed agent on the same instances, averaged "
-        "over the worlds in which that is another agent; a tie counts one half. Agents are chosen by one half of their "
-        "seeds and judged by the other. Controls are left out. Brackets are 95% intervals; of the mean of trainings, "
-        "which may fail, there are too few for one."
+        "For each kind, the agent that is best in an environment's standard task plays all tasks of that environment. "
+        "P is the probability that one training of a learner, or one seed of another agent, beats the best "
+        "hand-designed agent on the same instances, averaged over the environments in which that is another agent; a "
+        "tie counts one half. One half of the seeds selects agents, and the other half evaluates them. Controls "
+        "are omitted. Brackets are 95% intervals; the mean of trainings has none, because there are too few "
+        "trainings to allow for failures."
     )
     return Table("All tasks", columns, rows, note)
 
@@ -100,8 +101,8 @@ def kinds_over_tasks(results: Results) -> Table:
 def over_tasks(
     mine: list[Floats], pairs: list[tuple[Floats, Floats]], *, trainings: bool = False
 ) -> tuple[str, str, str, str]:
-    """The number of tasks, the mean (of trainings without an interval) and the interquartile mean of scores [seeds] by
-    task, and the probability to win."""
+    """The number of tasks, the mean (for trainings without an interval) and the interquartile mean of scores [seeds] by
+    task, and the probability of winning."""
     if not mine:
         return "0", NONE, NONE, NONE
     runs = min(map(len, mine))
@@ -116,7 +117,7 @@ def over_tasks(
 
 
 def trainings(results: Results) -> Table:
-    """How many trainings of each learner fail in each standard task, and what the others reach."""
+    """The number of failed trainings of each learner in each standard task, and the score of the others."""
     rows = []
     for board in standing(boards(results)):
         higher = sign(board.task.measure) > 0
@@ -130,10 +131,11 @@ def trainings(results: Results) -> Table:
             row = (board.label(one), str(values.size), text_of(share), middle, mean_of(board, one))
             rows.append((task_name(board.task), *row))
     note = (
-        "A training fails if it is worse than random play on average. Its share has the exact interval of Clopper and "
-        "Pearson, the median of the others that of the sign test (none below six trainings). The mean counts a failure "
-        "as random play; its interval mixes those of the share and of the others' mean, since ten trainings without a "
-        "failure are no proof that none fails. Intervals are at 95%."
+        "A training fails if it is worse than random play on average. The share that fails has the exact interval of "
+        "Clopper and Pearson. The median of the other trainings has the interval of the sign test (none below six "
+        "trainings). The mean counts a failure as random play. Its interval combines the intervals of the share and of "
+        "the others' mean, because ten trainings without a failure do not prove that none fails. All intervals have "
+        "confidence 95%."
     )
     columns = ("task", "learner", "trainings", "share that fails", "median of the others", "mean")
     return Table("Training by training", columns, rows, note, words=frozenset({0, 1}))
@@ -168,7 +170,7 @@ def plain_ppo(results: Results) -> Table:
         "time of a training",
     )
     note = (
-        "Return of an agent. Yes: more than half of the trainings are better than random play on the same instances, "
-        "in return or in the task's measure; the words hold together at 95%."
+        "The return is that of one agent. Yes: more than half of the trainings are better than random play on the same "
+        "instances, in return or in the task's measure. Together the answers have confidence 95%."
     )
     return Table("Plain PPO in its own reward", columns, rows, note, words=frozenset({0, 3, 4}))

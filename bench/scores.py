@@ -1,14 +1,14 @@
-"""Scores of the standing benchmark: who is best at each task and total, by class of information, whether learners beat
-what was designed by hand, and what each agent's messages are worth to it.
+"""Scores of the standing benchmark: the best agents of each task and budget, by class of information, whether learners
+beat hand-designed agents, and the value of messages to each agent.
 
-A score is 0 for the best non-communicating agent and 1 for one that is given what all agents observe
-(`taciturn.bench.references`). Where the best of several is named, it is chosen by the runs of one half of the seeds and
-judged by those of the other half; if that half chooses the same, each judges the other's choice, and all seeds count.
-Who pools is never ranked.
+A score is 0 for the best non-communicating agent and 1 for an agent that gets the observations of all agents
+(`taciturn.bench.references`). Where tables name the best of several agents, one half of the seeds chooses it and the
+other half evaluates it; if that half chooses the same agent, each half evaluates the other's choice, and all seeds
+count. Centralised agents are never ranked.
 
-Trainings may fail, and ten do not show how often. The interval of their mean allows for failures that none of them
-shows (`statistics.guarded_mean`), a failed training counting as random play; and a learner is said to be better than
-another agent if more than half of its trainings are, on the same instances (the sign test, which needs no law).
+Trainings may fail, and ten do not show how often. The interval of their mean allows for unseen failures
+(`statistics.guarded_mean`), with a failed training counted as random play; and a learner counts as better than another
+agent if more than half of its trainings are, on the same instances (the sign test, which is distribution-free).
 """
 
 import math
@@ -59,17 +59,17 @@ SPARE = ("half width", "score without them", "runs", "what it covers", "mean", "
          "score without messages", "information", LEAD, "epsilon spent", "messages of all agents")  # fmt: skip
 """The columns of the leaderboard that a narrow terminal leaves out, the first of them first."""
 FAILS = -1.0
-"""A single run whose score is below this fails: it loses more than full information could gain."""
+"""A single run with a lower score fails: it loses more than full information could gain."""
 SATURATED = 0.97
-"""An agent with this score is as good as full information, and a task that has one ranks nobody."""
+"""An agent with this score is as good as full information, and a task with such an agent ranks none."""
 WANTED_WIDTH = 0.03
-"""Of half the interval of a score in a standard task."""
+"""Target for the half width of a score's interval in a standard task."""
 AROUND = 2
-"""How many agents `near` shows above and below one of the user's."""
+"""Number of agents that `near` shows above and below a user's agent."""
 
 
 def unchecked(group: Group) -> bool:
-    """Whether pooling is unchecked: the agents are not of this package, and their results hold no outcome of a
+    """Whether centralisation is unchecked: the agents are not from this package, and their results have no outcome of a
     check."""
     known = group.config["policy"] in own_policies() or group.config["policy"] == PLAIN_PPO
     return not known and CENTRALISED not in group.metrics
@@ -87,7 +87,7 @@ def information(group: Group) -> str:
 
 
 def compares(group: Group) -> bool:
-    """Whether a group is ranked: no mark, and no agents that share a mind, may do so, or know the truth."""
+    """Whether a group is ranked: not a reference, not centralised, and without knowledge of the truth."""
     fair = information(group) in (MEMORYLESS, REMEMBERS)
     return group.config["kind"] not in REFERENCES and fair and not unchecked(group)
 
@@ -100,7 +100,7 @@ class Board(NamedTuple):
     scale: Scale | None
 
     def score(self, group: Group, metric: str = "") -> Estimate | None:
-        """The score of a group, in the task's metric or in another of its measure; None without a scale."""
+        """The score of a group, in the task's metric or in another metric of its measure; None without a scale."""
         if self.scale is None:
             return None
         values = group.metrics[metric or self.task.metric]
@@ -109,7 +109,7 @@ class Board(NamedTuple):
         return self.scale.paired(values, group.seeds)
 
     def silenced(self, group: Group) -> Estimate | None:
-        """The score of a group if it hears another run; None if that was not played."""
+        """The score of a group that receives another run's messages; None if that was not played."""
         metric = f"{self.task.metric}/{SILENCED}"
         return self.score(group, metric) if metric in group.metrics else None
 
@@ -118,32 +118,32 @@ class Board(NamedTuple):
         return next((self.mean(group) for group in self.groups if group.config["kind"] == RANDOM), math.nan)
 
     def of_trainings(self, values: Floats) -> Estimate:
-        """The mean over trainings, of which those that are worse than random play count as that; without an interval
-        if random play is not known."""
+        """The mean over trainings, with those worse than random play counted as random play; without an interval if
+        random play is unknown."""
         if math.isnan(self.chance()):
             return Estimate(float(values.mean()), math.nan, math.nan)
         return statistics.guarded_mean(values, self.chance(), higher_is_better=sign(self.task.measure) > 0)
 
     def ranked(self) -> list[Group]:
-        """The groups that are compared, best first by all seeds."""
+        """The groups to compare, best first by all seeds."""
         return sorted(filter(compares, self.groups), key=lambda one: -sign(self.task.measure) * self.mean(one))
 
     def unranked(self) -> list[Group]:
-        """The others, but for the marks."""
+        """The other groups, without the references."""
         return [group for group in self.groups if not compares(group) and group.config["kind"] not in REFERENCES]
 
     def mean(self, group: Group) -> float:
-        """Of the measure, over all seeds."""
+        """The mean of the measure over all seeds."""
         return group.mean(self.task.metric)
 
     def messages(self, group: Group) -> float:
-        """Of all agents in a run of this task, on average; NaN if they were not counted."""
+        """The mean number of messages of all agents in a run of this task; NaN if they were not counted."""
         name = MESSAGES if first_of(group.config) == self.task.name else f"{MESSAGES}/{self.task.name}"
         return group.mean(name) if name in group.metrics else math.nan
 
     def best(self, *kinds: str, information_: str | None = None, half: int = 0) -> Group | None:
-        """The best of some kinds (none given: of all but yours, without learners of too few trainings for an interval),
-        chosen by the first half of its seeds, or the second."""
+        """The best agent of some kinds (none given: all but yours, without learners of too few trainings for an
+        interval), by one half of its seeds (0: even, 1: odd)."""
         wanted = kinds or KINDS
         some = [
             one
@@ -156,17 +156,17 @@ class Board(NamedTuple):
         return max(some, key=lambda one: configuration * halves(one)[half].mean(self.task.metric), default=None)
 
     def fairly(self, best: Group, *kinds: str, information_: str | None = None) -> Group:
-        """The seeds that may judge what `best` chose: the other half; or all, if the other half chooses the same, since
-        each half is then judged by a choice that it had no part in."""
+        """The seeds that may evaluate the choice of `best`: the other half; or all, if the other half chooses the same,
+        since each half then evaluates a choice that it had no part in."""
         same = self.best(*kinds, information_=information_, half=1) is best
         return best if same else halves(best)[1]
 
     def evaluated(self, best: Group, *kinds: str, information_: str | None = None) -> Estimate | None:
-        """The score of what `best` chose, by seeds that did not choose it."""
+        """The score of `best`, by seeds that did not choose it."""
         return self.score(self.fairly(best, *kinds, information_=information_))
 
     def label(self, group: Group) -> str:
-        """Its name, with parameters where others of the same name play, and a mark if it is not ranked."""
+        """Its name, with parameters if others of the same name play, and a note if it is not ranked."""
         same = [one for one in self.groups if one.config["policy"] == group.config["policy"]]
         name, own = str(group.config["policy"]), group.config["policy_params"]
         text = f"{name} ({describe(own)})" if own and len(same) > 1 else name
@@ -182,7 +182,7 @@ def trained(group: Group) -> bool:
 
 
 def halves(group: Group) -> tuple[Group, Group]:
-    """A group's runs of even and of odd seeds; all of them twice if there is one seed."""
+    """A group's runs with even and with odd seeds; all of them twice if one half is empty."""
     parts = [np.flatnonzero(group.seeds % 2 == half) for half in (0, 1)]
     if not parts[0].size or not parts[1].size:
         return group, group
@@ -190,23 +190,23 @@ def halves(group: Group) -> tuple[Group, Group]:
 
 
 def budget_of(group: Group) -> Any:
-    """What its agents may spend."""
+    """The budget of its agents."""
     return group.config.get("budget", NO_BUDGET_LIMIT)
 
 
 def quiet(group: Group) -> bool:
-    """Whether nobody listens, so that it is the same at every total."""
+    """Whether the agents ignore messages, so the group is the same under every budget."""
     return budget_of(group) == NO_BUDGET_LIMIT and LISTENS in group.metrics and not group.metrics[LISTENS].any()
 
 
 def not_ranked(results: Results) -> str:
-    """Such as "2 seeds, not ranked", of a quick run; empty for a full one."""
+    """The note for a quick run, such as "2 seeds, not ranked"; empty for a full one."""
     quick = [result.seeds.size for result in results if "replicas" in result.config]
     return f"{counted(max(quick), 'seed')}, not ranked" if quick else ""
 
 
 def boards(results: Results) -> list[Board]:
-    """The tasks that were played, in their order. Who hears nothing stands at every total."""
+    """The tasks played, in order. Agents that ignore messages appear under every budget."""
     made = scales_in(results)
     found = []
     for task in TASKS.values():
@@ -223,12 +223,12 @@ def boards(results: Results) -> list[Board]:
 
 
 def standing(some: Iterable[Board], budget: Any = NO_BUDGET_LIMIT) -> list[Board]:
-    """The boards of standard tasks, of every size, at a total."""
+    """The boards of standard tasks, of every size, under a budget."""
     return [board for board in some if not board.task.held_out and board.task.budget == budget]
 
 
 def score_text(score: Estimate | None) -> str:
-    """Such as `0.47 [0.44, 0.50]`."""
+    """A score as text, such as `0.47 [0.44, 0.50]`."""
     if score is None or not math.isfinite(score.value):
         return NONE
     known = math.isfinite(score.low) and math.isfinite(score.high)
@@ -237,18 +237,18 @@ def score_text(score: Estimate | None) -> str:
 
 
 def half_width(score: Estimate | None) -> float:
-    """Half the width of an interval; infinite if there is none, or no end to it."""
+    """Half the width of an interval; infinite if it is missing or unbounded."""
     wide = math.nan if score is None else (score.high - score.low) / 2
     return wide if math.isfinite(wide) else math.inf
 
 
 def task_name(task: Task) -> str:
-    """Such as "GossipBandit-v0/standard"."""
+    """The name of a task, such as "GossipBandit-v0/standard"."""
     return task.plain.partition("/")[2] + " (control)" * task.control
 
 
 def who_is_best(results: Results) -> Table:
-    """The marks of each standard task, and the best agent at each total."""
+    """The references of each standard task, and the best agent under each budget."""
     some, rows = boards(results), []
     for board in standing(some):
         if board.task.control:
@@ -273,26 +273,26 @@ def who_is_best(results: Results) -> Table:
         "budget 10", "budget 3", "budget 1", "what the budget covers",
     )  # fmt: skip
     note = (
-        "Scores are 0 for the best non-communicating agent, and 1 for one with full information, without "
-        "privacy. Each best agent is chosen by the runs of one half of the seeds and judged by those of the other; if "
-        "both halves choose the same, each judges the other's choice, and all seeds count. "
-        "Brackets are 95% intervals. A budget is what an agent may spend over its whole run. "
-        f"Saturated: the best agent has {SATURATED:g} or more, so that the task no longer tells agents apart. "
+        "Scores are 0 for the best non-communicating agent, and 1 for an agent with full information, both without "
+        "privacy. One half of the seeds selects the best agent, and the other half evaluates it. If both halves "
+        "select the same agent, each half evaluates the other's choice, so all seeds count. "
+        "Brackets are 95% intervals. A budget is the epsilon that an agent may spend over its whole run. "
+        f"Saturated: the best agent scores {SATURATED:g} or more, so the task no longer separates good agents. "
         f"{f'Of {listed(more)} more is better, of the other measures less. ' if more else ''}"
-        f"Left out as controls: {listed(list(left))}."
+        f"Controls, not shown: {listed(list(left))}."
     )
     return Table("Who is best", columns, rows, note, words=frozenset(range(9)))
 
 
 def best_text(board: Board, best: Group) -> str:
-    """The score and the name of the best agent, and whether the task still tells agents apart."""
+    """The score and the name of the best agent, and whether the task still distinguishes agents."""
     score = board.evaluated(best)
     full = score is not None and score.value >= SATURATED
     return f"{score_text(score)} {board.label(best)}{' (saturated)' * full}"
 
 
 def by_information(results: Results) -> Table:
-    """The best agents without and with memory in each standard task, and the mark of those that pool."""
+    """The best agents without and with memory in each standard task, and the reference for centralised agents."""
     rows = []
     for board in standing(boards(results)):
         cells = []
@@ -303,22 +303,22 @@ def by_information(results: Results) -> Table:
             )
         rows.append((task_name(board.task), *cells))
     note = (
-        "Memoryless: agents act on what they observe now, as Chen et al. and Tao et al. allow; their worlds' "
-        "observations may hold counts. Who pools has the score 1 by definition and no rank."
+        "Agents without memory act only on their present observation, as in Chen et al. and Tao et al.; in some "
+        "environments this observation contains counts. Centralised agents score 1 by definition and have no rank."
     )
     columns = ("task", "best without memory", "best with memory")
-    return Table("By what agents may know", columns, rows, note, words=frozenset(range(3)))
+    return Table("Agents with and without memory", columns, rows, note, words=frozenset(range(3)))
 
 
 class Match(NamedTuple):
-    """A comparison of two agents, or of one with several: whether the first is better, at the seeds that both have."""
+    """A comparison of one agent with another, or with several: whether it is better, at the seeds that both have."""
 
     p: float
     better: bool
 
 
 def match(one: Group, other: Group, metric: str) -> Match:
-    """Of two agents: by the mean difference, and of trainings by whether more than half of them are better."""
+    """The match of two agents: by the mean difference; for trainings, by whether more than half of them are better."""
     x, y = (sign(metric) * values for values in one.paired(other, metric))
     if not x.size:
         return Match(math.nan, False)
@@ -328,7 +328,7 @@ def match(one: Group, other: Group, metric: str) -> Match:
 
 
 def words(asked: Mapping[Any, Match]) -> dict[Any, str]:
-    """The answers to several questions, which hold together at 95% (Holm 1979): better ("yes"), or worse ("no")."""
+    """The answers to several questions, jointly valid at 95% (Holm 1979): better ("yes"), or worse ("no")."""
     adjusted = statistics.holm([one.p for one in asked.values()])
     verdicts = {True: YES, False: NO}
     return {
@@ -343,8 +343,8 @@ def text_of(found: Estimate) -> str:
 
 
 def leads(board: Board, one: Group, other: Group) -> Floats:
-    """How far `one` is ahead in score at each of its seeds, in the runs of that seed that both have played; where the
-    other has not played the seed, ahead of the other's mean."""
+    """The lead of `one` in score at each of its seeds, in the runs of that seed that both have played; if the other
+    agent has not played the seed, the lead over its mean."""
     assert board.scale is not None
     mine, theirs = (board.scale.score(group.metrics[board.task.metric]) for group in (one, other))
     usual, (a, b) = float(theirs.mean()), (single_runs(board, group) for group in (one, other))
@@ -356,8 +356,8 @@ def leads(board: Board, one: Group, other: Group) -> Floats:
 
 
 def lead(board: Board, one: Group) -> Estimate | None:
-    """How far a group is ahead in score of the paper's best algorithm, which one half of its seeds chose and the other
-    half compares; of trainings the median. None without one, and for that algorithm itself."""
+    """A group's lead in score over the paper's best algorithm, which one half of the group's seeds chooses and the
+    other half compares; for trainings the median. None without such an algorithm, and for that algorithm itself."""
     rival = board.best(PAPER)
     if rival is None or rival is one or board.scale is None or one.config["kind"] in REFERENCES:
         return None
@@ -366,15 +366,15 @@ def lead(board: Board, one: Group) -> Estimate | None:
 
 
 def near(ranked: list[Group]) -> list[Group]:
-    """The first agent, those of the user, and `AROUND` above and below each; none if no agent is the user's."""
+    """The first agent, the user's agents, and `AROUND` above and below each; none if no agent is the user's."""
     own = [place for place, one in enumerate(ranked) if one.config["kind"] == YOURS]
     shown = {place for one in own for place in range(one - AROUND, one + AROUND + 1)} | {0}
     return [one for place, one in enumerate(ranked) if place in shown and own]
 
 
 def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
-    """All agents of each standard task, best first: without privacy (title `FREE`), or at each total (`UNDER`). Of
-    `mine`, those `near` the user's."""
+    """All agents of each standard task, best first: without privacy (title `FREE`), or under each budget (`UNDER`).
+    With `mine`, only those `near` the user's."""
     free = title == FREE
     some = [one for one in boards(results) if not one.task.held_out and (one.task.budget == NO_BUDGET_LIMIT) == free]
     rows, seeds = [], not_ranked(results)
@@ -397,16 +397,17 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
         *([] if free else ["what it covers"]),
     )  # fmt: skip
     note = (
-        "Best first, by the mean of all seeds; neighbours in rank may have overlapping intervals. Half width: of the "
-        f"interval of the score; {WANTED_WIDTH:g} is wanted. Runs: seeds, or trainings, times runs of each. A run "
-        f"fails if its score is below {FAILS:g}: it loses more than full information could gain; where "
-        "fewer than five have failed, intervals hold less often than they say (docs/intervals.md). Score without "
-        "messages: if the agent receives another run's messages, about another instance, instead of its own; the "
-        "difference is what its messages are worth to it. Messages and runs that fail are of the task's own runs (–: "
-        "not counted). Epsilon spent is the accountant's total of the agent that spent most. Lead: the score minus "
-        "that of the paper's best algorithm, which is chosen by one half of the seeds and compared by the other; of "
-        "trainings the median, with the interval of the sign test. The other intervals of trainings allow for "
-        "failures that these trainings do not show. Agents that receive nothing have the same score at every budget."
+        "Agents are ordered by the mean over all seeds; neighbours in rank may have overlapping intervals. Half width: "
+        f"half the width of the score's interval, which should be {WANTED_WIDTH:g} or less. Runs: the number of seeds, "
+        f"or of trainings, times the runs of each. A run fails if its score is below {FAILS:g}: it loses more than "
+        "full information could gain. With fewer than five failed runs, the coverage of intervals may be below 95% "
+        "(docs/intervals.md). Score without messages: the score if the agent receives another run's messages, about "
+        "another instance, in place of its own; the difference is the value of its messages. Messages and failed "
+        "runs are those of this task (–: not counted). Epsilon spent: the accountant's epsilon of the agent "
+        "that spent most. Lead: the score minus the score of the paper's best algorithm, which one half of the seeds "
+        "selects and the other half compares; for trainings, the median with the interval of the sign test. The other "
+        "intervals of trainings allow for failures that these trainings have not shown. Agents that receive nothing "
+        "have the same score at every budget."
     )
     if seeds:
         stored = [place for place, name in enumerate(columns) if name not in ("rank", LEAD)]
@@ -416,7 +417,7 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
 
 
 def spent_text(group: Group) -> str:
-    """What the agent that spent most has spent; agents that share a mind send one another's data, which no total
+    """The largest epsilon spent by any agent; centralised agents share one another's data, which no finite epsilon
     covers."""
     if EPSILON not in group.metrics:
         return NONE
@@ -424,26 +425,26 @@ def spent_text(group: Group) -> str:
 
 
 def at_budget(budget: Any) -> str:
-    """Such as "@3"; empty without a total."""
+    """The suffix for a budget, such as "@3"; empty without one."""
     return f"@{budget:g}" if isinstance(budget, float) else ""
 
 
 def mean_of(board: Board, group: Group) -> str:
-    """The mean of the task's metric; a training that fails counts as random play."""
+    """The mean of the task's metric; a failed training counts as random play."""
     values = group.metrics[board.task.metric]
     return text_of(board.of_trainings(values)) if trained(group) else mean_text(values)
 
 
 def single_runs(board: Board, group: Group) -> Floats:
-    """The scores of a group's single runs, [seeds, runs]; empty if they were not stored, as those of a
-    configuration's first task are."""
+    """The scores of a group's single runs, [seeds, runs]; empty if they were not stored (only a configuration's first
+    task has them)."""
     if board.scale is None or RUNS not in group.curves or first_of(group.config) != board.task.name:
         return np.empty((0, 0))
     return board.scale.score(np.array([values for _, values in group.curves[RUNS]]))
 
 
 def failed(board: Board, group: Group) -> tuple[str, str]:
-    """The share and the number of single runs whose score is below `FAILS`, and the mean score of the others."""
+    """The share and the number of single runs with a score below `FAILS`, and the mean score of the others."""
     scores = single_runs(board, group)
     if not scores.size:
         return NONE, NONE
@@ -460,13 +461,13 @@ def width_text(score: Estimate | None) -> str:
 
 
 def runs_text(board: Board, group: Group) -> str:
-    """Such as "10 x 1,000", seeds and runs of each."""
+    """The numbers of seeds and of runs per seed, such as "10 x 1,000"."""
     scores = single_runs(board, group)
     return f"{scores.shape[0]} x {scores.shape[1]:,}" if scores.size else NONE
 
 
 def rows_of(results: Results) -> list[dict[str, Any]]:
-    """All agents of all tasks as JSON values, best first; null where a number is infinite or not known."""
+    """All agents of all tasks as JSON values, best first; null for infinite or unknown numbers."""
     found = []
     for board in boards(results):
         for one in [*board.ranked(), *board.unranked()]:

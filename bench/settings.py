@@ -11,7 +11,7 @@ from taciturn.validation import missing_extra, shown
 def settings_in(file: Path) -> dict[str, dict[str, Any]]:
     """`{algorithm: settings}` of a file.
 
-    Each entry is named after an algorithm. It has `settings`, parameters by name, and `found`, which tells in free text
+    Each entry is named after an algorithm. It has `settings`, parameters by name, and `found`, a free-text account of
     how they were found, under the keys `command`, `seeds` and `budget`.
 
     Raises:

@@ -1,16 +1,16 @@
 """Estimates with their uncertainty. The estimands follow Agarwal, Schwarzer, Castro, Courville & Bellemare 2021, 'Deep
 reinforcement learning at the edge of the statistical precipice' (NeurIPS 34), called R below. Their 95% percentile
-bootstrap covers the mean of 3 runs only 73% of the time, so the intervals here are others, which hold for few runs.
+bootstrap covers the mean of 3 runs only 73% of the time, so this module uses other intervals, which hold for few runs.
 
-Scores are `[runs]`, or `[runs, tasks]` where several tasks are judged together; run i of every task may share its seed,
-so runs, not scores, are assumed independent. Intervals are at 95%, each by itself, unless `at_level` says
-otherwise. Fewer than `FEWEST` runs give none: its bounds are NaN.
+Scores are `[runs]`, or `[runs, tasks]` for several tasks together; run i of every task may share its seed, so runs, not
+scores, are assumed independent. Intervals are individual 95% intervals, unless `at_level` says otherwise. Fewer than
+`FEWEST` runs give no interval: its bounds are NaN.
 
-Trainings may fail rarely, and ten without a failure are no proof that none does: no interval of their mean that is made
-from the scores alone holds then. Of trainings, `failures`, `median` and `guarded_mean` are shown instead.
+Trainings may fail rarely, and ten without a failure do not prove that none fails: no interval of their mean computed
+from the scores alone holds then. For trainings, use `failures`, `median` and `guarded_mean` instead.
 
-`tools/interval_coverage.py` measures how often all of them hold. Scores must be finite: anything else is refused
-with a ValueError.
+`tools/interval_coverage.py` measures the coverage of all of them. Scores must be finite; anything else raises
+ValueError.
 """
 
 import math
@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-LEVEL = 0.95  # of intervals, unless `at_level` says otherwise
-FEWEST = 3  # runs that give an interval
+LEVEL = 0.95  # level of intervals, unless `at_level` says otherwise
+FEWEST = 3  # least number of runs for an interval
 _level = ContextVar("level", default=LEVEL)
 
 
@@ -49,7 +49,7 @@ def at_level(level: float) -> Iterator[None]:
 
 def mean(scores: ArrayLike) -> Estimate:
     """Mean over runs and tasks. Its interval is Student's after the transformation of Hall 1992, 'On the removal of
-    skewness by transformation' (J. R. Statist. Soc. B 54, pages 221 to 228), which reaches further on the side of the
+    skewness by transformation' (J. R. Statist. Soc. B 54, pages 221 to 228), which extends further on the side of the
     longer tail."""
     rows = _checked(scores).mean(axis=1)
     value, runs = float(rows.mean()), len(rows)
@@ -68,8 +68,8 @@ def failures(scores: ArrayLike, worst: float, *, higher_is_better: bool = True) 
 
 
 def of_runs(values: ArrayLike) -> Estimate:
-    """The mean over runs; of what is 0 in some and 1 in the others with the exact interval of Clopper and Pearson,
-    since that of `mean` may leave [0, 1]."""
+    """The mean over runs; for values that are each 0 or 1, with the exact interval of Clopper and Pearson, since the
+    interval of `mean` may leave [0, 1]."""
     x = _one_task(values)
     ones = int(np.count_nonzero(x == 1))
     if 0 < ones < len(x) == ones + np.count_nonzero(x == 0):
@@ -90,10 +90,10 @@ def median(scores: ArrayLike) -> Estimate:
 
 
 def guarded_mean(scores: ArrayLike, worst: float, *, higher_is_better: bool = True) -> Estimate:
-    """Mean of runs of which any may fail: one that is worse than `worst` counts as `worst`.
+    """Mean of runs, any of which may fail: one that is worse than `worst` counts as `worst`.
 
-    The bounds mix those of the share of failures (`failures`) with those of the mean of the other runs (`mean`), so
-    that failures too rare to be seen are allowed for. No interval if fewer than `FEWEST` runs did not fail.
+    The bounds combine the interval of the share of failures (`failures`) with the interval of the mean of the other
+    runs (`mean`), which allows for failures too rare to be seen. No interval if fewer than `FEWEST` runs did not fail.
     """
     x = _one_task(scores)
     bad = _failed(x, worst, higher_is_better)
@@ -107,9 +107,9 @@ def guarded_mean(scores: ArrayLike, worst: float, *, higher_is_better: bool = Tr
 
 
 def iqm(scores: ArrayLike) -> Estimate:
-    """Interquartile mean: the mean of the middle half of all runs of all tasks (R, section 4.3); its interval is that
-    of the trimmed mean by Tukey & McLaughlin 1963 (Sankhya A 25, pages 331 to 352), from the runs' means over tasks
-    after Winsorising."""
+    """Interquartile mean: the mean of the middle half of all runs of all tasks (R, section 4.3). Its interval is the
+    trimmed mean's of Tukey & McLaughlin 1963 (Sankhya A 25, pages 331 to 352), from the runs' means over tasks after
+    Winsorising."""
     x = _checked(scores)
     ordered, cut = np.sort(x, axis=None), x.size // 4
     remaining = ordered[cut : x.size - cut]
@@ -130,8 +130,8 @@ def difference(x: ArrayLike, y: ArrayLike) -> Estimate:
 
 
 def ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
-    """Ratio of means `mean(x) / mean(y)` of paired runs. As Fieller 1954 (J. R. Statist. Soc. B 16, pages 175 to 185)
-    does, its interval holds every r for which the mean of `x - r y` might be 0, here by the interval of `mean` with a
+    """Ratio of means `mean(x) / mean(y)` of paired runs. As in Fieller 1954 (J. R. Statist. Soc. B 16, pages 175 to
+    185), its interval holds every r for which the mean of `x - r y` might be 0, here by the interval of `mean` with one
     degree of freedom less (from four runs on), since two means are estimated; it is the whole line if the mean of `y`
     might be 0. `y` must be positive."""
     if (np.asarray(y) <= 0).any():
@@ -140,7 +140,8 @@ def ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
 
 
 def share(x: ArrayLike, y: ArrayLike) -> Estimate:
-    """The same where single values of `y` may have any sign, such as the share of a gap between two policies."""
+    """As `ratio`, but single values of `y` may have any sign, for instance for the share of a gap between two
+    policies."""
     a, b = (z.mean(axis=1) for z in _pair(x, y))
     value, runs = float(a.mean() / b.mean()), len(a)
     if runs < FEWEST:
@@ -148,7 +149,7 @@ def share(x: ArrayLike, y: ArrayLike) -> Estimate:
     t = _t(max(runs - 2, 2))
     if abs(_studentised(b)) <= t:
         return Estimate(value, -np.inf, np.inf)
-    # Of x - (value + d) y = rest - d y the moments are polynomials in d.
+    # The moments of x - (value + d) y = rest - d y are polynomials in d.
     rest, y_away = a - value * b, b - b.mean()
     rest -= rest.mean()
     squares = [float((rest ** (2 - k) * y_away**k).sum()) for k in range(3)]
@@ -169,7 +170,7 @@ def share(x: ArrayLike, y: ArrayLike) -> Estimate:
 
 
 def _edge(inside: Callable[[float], float], side: float, scale: float) -> float:
-    """Where `inside` falls below 0, from 0 on to one side; infinite if it does not."""
+    """The point where `inside` falls below 0, starting from 0 in one direction; infinite if it does not."""
     if inside(0.0) <= 0:
         return 0.0
     from scipy.optimize import brentq
@@ -185,8 +186,8 @@ def _edge(inside: Callable[[float], float], side: float, scale: float) -> float:
 
 
 def probability_of_improvement(x: ArrayLike, y: ArrayLike) -> Estimate:
-    """`P(X > Y) + P(X = Y) / 2`, averaged over tasks (R, section 4.3): the share of seeds on which the run of X beats
-    the run of Y, with Wilson's interval."""
+    """`P(X > Y) + P(X = Y) / 2`, averaged over tasks (R, section 4.3): the share of seeds with a better run of X than
+    of Y, with Wilson's interval."""
     a, b = _pair(x, y)
     return _wilson((a > b) + 0.5 * (a == b))
 
@@ -202,7 +203,7 @@ def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> tuple[Float
 
 def p_value(x: ArrayLike, y: ArrayLike) -> float:
     """The p-value of the test that the mean of `x - y` is 0, where run i of both had the same seed: the level at which
-    the interval of `difference` would end there. NaN below `FEWEST` runs."""
+    the interval of `difference` would end at 0. NaN below `FEWEST` runs."""
     a, b = _pair(x, y)
     rows = (a - b).mean(axis=1)
     runs = len(rows)
@@ -214,8 +215,8 @@ def p_value(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def sign_test(x: ArrayLike, y: ArrayLike) -> float:
-    """The exact p-value, two-sided, of the hypothesis that a run of `x` is as often above the run of `y` with the same
-    seed as below it; ties do not count. It needs no law, and says nothing of how far."""
+    """The exact two-sided p-value of the hypothesis that a run of `x` is as often above the run of `y` with the same
+    seed as below it; ties do not count. It is distribution-free, and does not measure the size of the difference."""
     a, b = (_one_task(z) for z in (x, y))
     above, below = (int(np.count_nonzero(z)) for z in (a > b, a < b))
     from scipy.special import bdtr
@@ -224,12 +225,12 @@ def sign_test(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def share_at_power(runs: int, level: float, power: float) -> float:
-    """The smallest share of runs that must be better for the sign test of so many runs to reject at `level` with
-    probability `power`; infinite if it never does."""
+    """The smallest share of better runs at which the sign test with `runs` runs rejects at `level` with probability
+    `power`; infinite if it never does."""
     from scipy.optimize import brentq
     from scipy.special import bdtr, bdtrc
 
-    # Rejected if so few are worse, or so few are better.
+    # Rejected if this few are worse, or this few are better.
     few = int(np.count_nonzero(2 * bdtr(np.arange(runs + 1), runs, 0.5) <= level)) - 1
     if few < 0:
         return math.inf
@@ -237,15 +238,14 @@ def share_at_power(runs: int, level: float, power: float) -> float:
 
 
 def effect_at_power(half_width: float, runs: int, power: float) -> float:
-    """The smallest difference that an interval of this half width, of a mean of so many runs, leaves out 0 for with
+    """The smallest difference at which an interval of this half width, for a mean of `runs` runs, excludes 0 with
     probability `power`."""
     return half_width * (1 + _quantile(np.inf, 2 * power - 1) / _quantile(runs - 1, LEVEL)) if runs > 1 else math.inf
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Holm's adjusted p-values: whoever calls those below 5% different makes any mistake at most 5% of the time (Holm
-    1979, Scand. J. Statist. 6, pages 65 to 70). NaN, where there was no test, stays NaN and
-    does not count."""
+    """Holm's adjusted p-values: rejecting those below 5% makes any mistake at most 5% of the time (Holm 1979, Scand. J.
+    Statist. 6, pages 65 to 70). NaN, for a missing test, stays NaN and does not count."""
     p = np.asarray(p_values, dtype=float)
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested])]
@@ -286,7 +286,7 @@ def _exact_share(count: int, runs: int) -> Estimate:
 
 
 def _skew(rows: Floats) -> float:
-    """Sample skewness, 0 if all are the same."""
+    """Sample skewness, 0 if all values are equal."""
     n, away = len(rows), rows - rows.mean()
     spread = away.std(ddof=1)
     return float((away**3).sum() * n / ((n - 1) * (n - 2)) / spread**3) if spread > 0 else 0.0
@@ -300,7 +300,7 @@ def _there(t: float, skew: float, runs: int) -> float:
 
 
 def _studentised(rows: Floats) -> float:
-    """The mean over its error, transformed; infinite if the error is 0 and the mean is not."""
+    """The mean divided by its standard error, transformed; infinite if the error is 0 and the mean is not."""
     error = rows.std(ddof=1) / np.sqrt(len(rows))
     if error <= 1e-15 * np.abs(rows).max():
         return 0.0 if abs(rows.mean()) <= error else float(np.sign(rows.mean()) * np.inf)
@@ -308,7 +308,7 @@ def _studentised(rows: Floats) -> float:
 
 
 def _back(w: float, skew: float, runs: int) -> float:
-    """Its inverse: T = 3 / a ((1 + a (W - a / 6))^(1/3) - 1)."""
+    """The inverse of `_there`: T = 3 / a ((1 + a (W - a / 6))^(1/3) - 1)."""
     a = skew / np.sqrt(runs)
     return float(3 / a * (np.cbrt(1 + a * (w - a / 6)) - 1)) if abs(a) > 1e-6 else w
 
@@ -351,7 +351,8 @@ def _wilson(shares: Floats) -> Estimate:
 
 
 def _gain(one: float, found: float, runs: int, tasks: int) -> float:
-    """How many independent tasks the tasks of a run are worth: between 1, if they are all alike, and their number.
+    """The effective number of independent tasks among a run's tasks: between 1, if they are all alike, and their
+    number.
 
     `one` is the variance of the estimate with one task, `found` the variance between runs, which is inflated for few
     runs (Korn & Graubard 1998, Survey Methodology 24, pages 193 to 201).

@@ -29,16 +29,16 @@ from taciturn.validation import shown
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Manifest = dict[str, Any]  # what `manifest.json` holds
-# Libraries whose versions a manifest records, and the extra that installs each ("": always installed).
+Manifest = dict[str, Any]  # the content of `manifest.json`
+# Libraries with versions recorded in a manifest, and the extra that installs each ("": always installed).
 LIBRARIES = {
     "numpy": "", "scipy": "", "numba": "", "gymnasium": "", "pettingzoo": "", "pyarrow": "bench",
     "scikit-learn": "data", "torch": "rl", "stable-baselines3": "rl", "dp-accounting": "accounting",
 }  # fmt: skip
 
 
-# What the two JSON files hold: types, `[of each item]`, `{of each key: of each value}`, entries by name,
-# `frozenset({of what may be missing})`; `SHA256` is text.
+# The schemas of the two JSON files: types, `[item]`, `{key: value}`, entries by name, `frozenset({optional entries})`;
+# `SHA256` is text.
 SHA256 = re.compile(r"[0-9a-f]{64}")
 RUN_SHAPE = {
     "taciturn": str, "python": str, "platform": str, "cpu_count": int | None, "libraries": {str: str}, "command": str,
@@ -54,7 +54,7 @@ class BenchError(Exception):
 
 MISSING = object()
 MOST_CELLS, MOST_BYTES = 100_000, 10**7
-"""How many cells a plan may have, and how long a JSON file and the traceback of a cell may be."""
+"""Most cells in a plan, and most bytes of a JSON file and of a cell's traceback."""
 CELL = r"[0-9a-f]{64}\.parquet"
 TRACEBACK = r"[0-9a-f]{64}\.txt"
 WRITTEN = r"manifest\.json|plan\.json|results\.parquet"
@@ -67,7 +67,7 @@ class StoreError(BenchError):
 class Store:
     """A results folder.
 
-    `manifest.json` records what ran where; `plan.json` lists the cells of each study (only these are reported);
+    `manifest.json` records the runs; `plan.json` lists the cells of each study (only these are reported);
     `cells/<key>.parquet` holds a finished cell, `failed/<key>.txt` the traceback of a failed one; `corrupt/` keeps
     unreadable cells; `results.parquet` collects all cells at the end.
     """
@@ -80,10 +80,9 @@ class Store:
 
     @contextlib.contextmanager
     def locked(self, *, resume: bool) -> Iterator[None]:
-        """Make the folder and keep other processes from writing to it; the system releases the lock of a process that
-        has ended.
+        """Make the folder and keep other processes from writing to it; the system releases the lock of a dead process.
 
-        Raises StoreError if another process holds it, or for what `begin` refuses.
+        Raises StoreError if another process holds it, or as `begin` does.
         """
         arrow()  # fail now rather than after the first cell
         self._earlier(resume)
@@ -108,8 +107,8 @@ class Store:
     def begin(self, studies: Sequence[Study], plan: dict[str, list[Cell]], *, quick: bool, resume: bool) -> set[str]:
         """Prepare the folder for a run and return the keys of the planned cells that are already finished.
 
-        Tracebacks of cells that are finished or no longer planned go. Raises StoreError if the folder is not empty and
-        `resume` is false, or if it holds anything but results.
+        Removes tracebacks of cells that are finished or no longer planned. Raises StoreError if the folder is not empty
+        and `resume` is false, or if it holds anything but results.
         """
         earlier = self._earlier(resume)
         runs = earlier.pop("earlier_runs", []) + ([earlier] if earlier else [])
@@ -175,8 +174,8 @@ class Store:
         return arrow()[0].concat_tables([schema().empty_table(), *results])
 
     def results(self, study: str) -> Results:
-        """The same for one study, grouped by configuration. Also raises StoreError for cells that taciturn has not
-        written."""
+        """As `load`, for one study, grouped by configuration. Also raises StoreError for cells not written by
+        taciturn."""
         table = self.load(study)
         try:
             if others := set(table["study"].to_pylist()) - {study}:
@@ -203,7 +202,7 @@ class Store:
         return result
 
     def manifest(self) -> Manifest:
-        """What ran where, with which versions and seeds."""
+        """The record of the runs, with versions and seeds."""
         return self._read_json("manifest.json")
 
     def _file(self, key: str) -> Path:
@@ -247,8 +246,8 @@ def gather(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str
     """Merge results folders, shards of the same studies or other studies, into a new one, as one run would have written
     it.
 
-    Cells are copied as they are. Raises StoreError, before anything is written, if a folder holds no results or a cell
-    that cannot be read, if two folders disagree on the cells of a study or the numbers of a cell, or if `out` is not
+    Cells are copied unchanged. Raises StoreError, before anything is written, if a folder holds no results or an
+    unreadable cell, if two folders disagree on the cells of a study or the numbers of a cell, or if `out` is not
     empty.
     """
     stores, made = [Store(folder) for folder in folders], Store(out)
@@ -306,7 +305,7 @@ def gather(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str
 
 @contextlib.contextmanager
 def refusing(path: Path) -> Iterator[None]:
-    """Turn what `taciturn.files` raises into a StoreError."""
+    """Turn errors of `taciturn.files` into a StoreError."""
     try:
         yield
     except ValueError as error:
@@ -321,7 +320,7 @@ def _same(one: "pa.Table", other: "pa.Table") -> bool:
 
 
 def has_shape(value: object, shape: Any) -> bool:
-    """Whether a JSON value is of a shape as in `SHAPES`; entries that are not named there may be anything."""
+    """Whether a JSON value matches a schema as in `SHAPES`; entries not named there may be anything."""
     if isinstance(shape, frozenset):
         return value is MISSING or any(has_shape(value, one) for one in shape)
     if isinstance(shape, re.Pattern):
@@ -377,7 +376,7 @@ def environment() -> Manifest:
 
 @cache
 def processor() -> str:
-    """The name of this machine's processor, and the widest of its vector units that NumPy uses."""
+    """The name of this machine's processor, and the widest vector unit that NumPy uses."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -421,7 +420,7 @@ def states(manifest: Manifest) -> list[str]:
 
 
 def differing(manifest: Manifest) -> list[str]:
-    """What differed between the runs that wrote into a folder: some of "code", "python" and "libraries"."""
+    """The differences between the runs that wrote into a folder: some of "code", "python" and "libraries"."""
     runs = (*manifest["earlier_runs"], manifest)
     return [
         name for name in ("code", "python", "libraries") if any(run.get(name) != manifest.get(name) for run in runs)
@@ -429,5 +428,5 @@ def differing(manifest: Manifest) -> list[str]:
 
 
 def now() -> str:
-    """UTC, to the second."""
+    """The current time, UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

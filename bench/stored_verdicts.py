@@ -1,5 +1,5 @@
-"""The verdicts on the papers' claims in the full runs that this version keeps: counts for each paper, and the claims
-that differ."""
+"""The verdicts on the papers' claims in the stored full runs: counts for each paper, and the claims that do not
+reproduce."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def summary(evaluated: Iterable[tuple[Study, list[Verdict]]]) -> str:
 
 
 def paper_of(study: Study) -> str:
-    """Authors and year."""
+    """Authors and year of a study's paper."""
     return re.split("[,:]", study.title)[0]
 
 
@@ -49,7 +49,7 @@ def answer() -> str:
 
 
 def tables() -> list[Table]:
-    """A line for each paper, and a line for each claim that differs."""
+    """One line per paper, and one line per claim that differs."""
     papers = stored()
     counts = [
         (paper, str(sum(result["claims"].values())), *(str(result["claims"][verdict]) for verdict in VERDICTS))
@@ -58,6 +58,6 @@ def tables() -> list[Table]:
     note = f"From the full runs of taciturn reproduce that this version keeps, not from this run. {MEANINGS}"
     rows = [(paper, *claim) for paper, result in papers.items() for claim in result[DIFFERS]]
     return [
-        Table("What became of the papers' claims", ("paper", "claims", *VERDICTS), counts, note),
+        Table("Replication of the papers' claims", ("paper", "claims", *VERDICTS), counts, note),
         Table("Claims that differ", ("paper", "claim", "paper's", "ours"), rows, words=frozenset({0, 1, 2, 3})),
     ]

@@ -1,4 +1,4 @@
-"""A study: the cells that it declares, the function that runs one, and the reading of its results."""
+"""A study: its declared cells, the function that runs one, and the evaluation of its results."""
 
 import json
 import re
@@ -43,13 +43,13 @@ class Score:
 
     @property
     def direction(self) -> str:
-        """Which way the score improves."""
+        """The direction in which the score improves."""
         return "higher is better" if self.higher_is_better else "lower is better"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim of a paper beside the computed numbers; `labels` name them if there are several.
+    """A claim of a paper and the computed numbers; `labels` name them if there are several.
 
     `verdict` is one of `VERDICTS`, and `reason` explains it. `quote` holds the paper's words; `tolerance` states the
     source of the limits of agreement. `own`: a check of ours, not a claim of the paper.
@@ -71,21 +71,21 @@ class Verdict:
 
 
 def centralised(group: Group) -> bool:
-    """Whether the agents of a group share a mind: a check before a run found it, or a policy of this package declares
-    it."""
+    """Whether the agents of a group are centralised: a check before a run found it, or a policy of this package
+    declares it."""
     kind = own_policies().get(str(group.config.get("policy")))
     return declares(kind, "centralised", group.config) or bool(np.any(group.metrics.get(CENTRALISED, 0)))
 
 
 def declares(kind: Any, name: str, config: Config) -> bool:
-    """Whether a policy of this class, with the parameters of a configuration, declares it."""
+    """Whether a policy of this class, with the parameters in a configuration, declares `name`."""
     return kind is not None and name in _declared(kind, canonical(config.get("policy_params", {})))
 
 
 @lru_cache(1024)
 def _declared(kind: Any, parameters: str) -> frozenset[str]:
-    """Which of `needs_truth`, `centralised` and `memoryless` a policy declares. The policy is made for this, since they
-    may depend on its parameters (JSON)."""
+    """The flags among `needs_truth`, `centralised` and `memoryless` that a policy declares. The policy is constructed,
+    since they may depend on its parameters (JSON)."""
     try:
         policy = kind(**json.loads(parameters))
     except (TypeError, ValueError):  # parameters of another version, or wrong ones
@@ -114,7 +114,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure, the stem of its file names (see `taciturn.bench.results.file_name`), its caption, and a form of it for
+    """A figure, the stem of its file names (see `taciturn.bench.results.file_name`), its caption, and a version for
     narrow screens, if it has one."""
 
     name: str
@@ -131,11 +131,10 @@ class Study:
 
     `reference` holds the configuration entries of the row that the others are compared with, `facets` names the entries
     that split the study into panels (rows are compared within a panel), `color` the entry that determines a row's
-    colour, `rows` those that label it (none: all that vary). With `headline` the study is part of the standing
-    benchmark: its `answers` and its first table open the report.
-    Nested entries are named with dots: "policy_params.k". `figures` names the published figures and tables that the
-    study reproduces ("jiang2020/3.3"), `world` the environment, where configurations do not. With `only_own_seeds`
-    there are cells for the seeds of `cells` alone.
+    colour, `rows` the entries that label it (none: all that vary). With `headline` the study is part of the standing
+    benchmark: its `answers` and its first table open the report. Nested entries are named with dots: "policy_params.k".
+    `figures` names the published figures and tables that the study reproduces ("jiang2020/3.3"), `world` the
+    environment if configurations do not name it. With `only_own_seeds` there are cells only for the seeds of `cells`.
     Studies and cells are pickled to reach worker processes.
     """
 
@@ -161,22 +160,22 @@ class Study:
         raise NotImplementedError
 
     def tolerance(self, config: Config) -> float:
-        """The largest relative difference between a cell's real metrics on two processors: that of its world. Counts
-        and choices have none."""
+        """The largest relative difference between a cell's real metrics on two processors, as its environment declares.
+        Counts and choices must be equal."""
         return entry(str(config["env"])).tolerance if "env" in config else Descriptor.tolerance
 
     def drawn_since(self, config: Config) -> int:
-        """The version of the streams since which a cell's seed gives its runs."""
+        """The first version of the streams in which a cell's seed gives the current runs."""
         world = str(config.get("env", self.world))
         return entry(world).drawn_since if world else Descriptor.drawn_since
 
     def trains(self, config: Config) -> bool:
-        """Whether a cell trains its agent. The last digits of sums decide what a network learns, so that it is another
-        one on another processor."""
+        """Whether a cell trains its agent. The last digits of sums affect the learned weights, so they differ on
+        another processor."""
         return issubclass(policy_class(str(config.get("policy"))) or Policy, Learner)
 
     def match_stored(self, group: Group) -> None:
-        """Play the cells of this configuration as they were for stored results, where the design asks for more now."""
+        """Play the cells of this configuration as for the stored results, if the design now asks for more."""
 
     def answers(self, results: Results) -> list[str]:
         """The findings in whole sentences, which open the report."""
@@ -191,7 +190,7 @@ class Study:
         return None
 
     def verdicts(self, results: Results) -> list[Verdict]:
-        """The claims of the paper that the study reproduces, if any, beside the computed values."""
+        """The claims of the paper that the study reproduces, if any, with the computed values."""
         return []
 
     def sweep(self, configs: Iterable[Config], seeds: Iterable[int]) -> list[Cell]:
@@ -207,23 +206,23 @@ class Study:
         return [(title, Results(groups)) for title, groups in panels.items()]
 
     def reference_group(self, panel: Results) -> Group | None:
-        """The group that the others of a panel are compared with, or None if it was not run."""
+        """The group to compare the others of a panel with, or None if it was not run."""
         return panel.one(**self.reference) if self.reference and len(panel.select(**self.reference)) else None
 
     def best(self, panel: Results) -> Group | None:
-        """The group of a panel with the best mean score, among those that do not pool; None if none has the score."""
+        """The group with the best mean score in a panel, among non-centralised ones; None if none has the score."""
         sign = 1 if self.score.higher_is_better else -1
         known = [group for group in panel if self.score.metric in group.metrics and not centralised(group)]
         return max(known, key=lambda group: sign * group.mean(self.score.metric), default=None)
 
     def label(self, group: Group, results: Results) -> str:
-        """`row_label`, with a mark if the policy knows hidden truth, or its agents share a mind."""
+        """`row_label`, with a note if the policy knows hidden truth, or is centralised."""
         known = self.knows_truth(group.config)
         return self.row_label(group, results) + KNOWS_TRUTH * known + CENTRALISED_LABEL * centralised(group)
 
     def knows_truth(self, config: Config) -> bool:
-        """Whether the policy of a configuration knows hidden truth. Imports no module, since the results may be someone
-        else's."""
+        """Whether the policy of a configuration knows hidden truth. Imports no module, since the results may come from
+        someone else."""
         name = str(config.get("policy"))
         module, colon, _ = name.partition(":")
         kind = policy_class(name) if not colon or module in sys.modules else None
@@ -241,7 +240,7 @@ class Study:
 
 KNOWS_TRUTH, CENTRALISED_LABEL = " (knows the hidden truth)", " (centralised)"
 CENTRALISED = "centralised"
-"""The metric that says whether the check of `taciturn.centralisation` found a policy centralised, 0 or 1."""
+"""The metric with the outcome of the centralisation check (`taciturn.centralisation`), 0 or 1."""
 STUDY_NAMES = "[a-z][a-z0-9_-]*"
 STUDIES: dict[str, Study] = {}
 S = TypeVar("S", bound=Study)

@@ -1,4 +1,4 @@
-"""Results of a study as one JSON file, with their origin: to keep, to send to others, and to merge with theirs."""
+"""Results of a study as one JSON file, with their origin: to store, to send to others, and to merge with theirs."""
 
 import json
 import re
@@ -15,8 +15,8 @@ from taciturn.files import content
 from taciturn.validation import shown
 
 ORIGIN = ("command", "commit", "taciturn", "python", "libraries", "platform", "finished")
-"""What each file says of where it comes from; those of later versions name the processor and the version of the streams
-of random numbers (1 if it is missing), too."""
+"""The origin in each file; later versions add the processor and the version of the streams of random numbers (1 if
+missing)."""
 NUMBERS = [(int, float)]
 SHAPE: Any = {
     "study": str,
@@ -24,7 +24,7 @@ SHAPE: Any = {
     "groups": [{"config": dict, "seeds": [int], "metrics": {str: NUMBERS}, "wall_seconds": NUMBERS}],
 }
 KEPT_DIGITS = 6
-"""Significant digits of the scores of single runs, and of the metrics that earlier versions kept."""
+"""Significant digits of the scores of single runs, and of the metrics that earlier versions stored."""
 MOST_BYTES, LONGEST_TEXT, DEEPEST = 10**8, 10**4, 20
 
 
@@ -52,14 +52,14 @@ def of_folder(folder: Path, study: Study) -> Submission:
 
 
 def origin_of(manifest: Manifest) -> dict[str, Any]:
-    """Command, commit, versions and machine; the program's own name, and not the folder that the results went to."""
+    """Command, commit, versions and machine; the program's name without its path, and without the output folder."""
     command = "taciturn " + re.sub(r" --out[= ]\S+", "", manifest["command"]).partition(" ")[2]
     recorded = (*ORIGIN, *({"processor", "streams"} & manifest.keys()))
     return {name: manifest[name] for name in recorded} | {"command": command}
 
 
 def packed(found: Submission) -> str:
-    """The text of the file: a line for each configuration; curves are left out except for single runs, which have
+    """The text of the file: a line for each configuration; of the curves only single runs are included, with
     `KEPT_DIGITS`."""
     groups = [
         {
@@ -80,7 +80,7 @@ def packed(found: Submission) -> str:
 
 
 def unpacked(file: Path) -> Submission:
-    """Read what `packed` wrote. Raises StoreError if the file cannot be read or is not one of these."""
+    """Read the output of `packed`. Raises StoreError if the file cannot be read or is not a submission."""
     try:
         stored = json.loads(content(file, MOST_BYTES), object_pairs_hook=distinct)
     except (OSError, ValueError, RecursionError) as error:
@@ -105,8 +105,7 @@ def distinct(entries: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_text(value: Any) -> None:
-    """Raises ValueError if a JSON value has text that cannot be printed as it stands or is very long, or is nested very
-    deeply."""
+    """Raise ValueError if a JSON value has unprintable or very long text, or is nested very deeply."""
     left = [(value, 0)]
     while left:
         one, depth = left.pop()
@@ -121,7 +120,7 @@ def check_text(value: Any) -> None:
 
 
 def unpacked_group(one: dict[str, Any]) -> Group:
-    """A configuration; ValueError if its numbers cannot be those of runs."""
+    """A configuration; ValueError if runs cannot give its numbers."""
     canonical(one["config"])
     seeds, runs = one["seeds"], one.get(RUNS, [])
     if not seeds or any(seed < 0 or seed >= 2**63 for seed in seeds) or seeds != sorted(set(seeds)):
@@ -155,8 +154,8 @@ def merged(found: Iterable[Submission]) -> Results:
 
 
 def joined(one: Group, other: Group) -> Group:
-    """The cells of a group, with those seeds of another group of the same configuration that it lacks, in increasing
-    order of seed."""
+    """The cells of a group, plus the missing seeds from another group with the same configuration, in increasing order
+    of seed."""
     new = other.at(np.flatnonzero(~np.isin(other.seeds, one.seeds)))
     if not new.seeds.size:
         return one

@@ -51,10 +51,10 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         shown = {score.metric, *privacy(group), *messages(group)}
         return {spaced(name): mean_text(values) for name, values in group.metrics.items() if name not in shown}
 
-    means = "Means over seeds; 95% intervals in brackets, each by itself, from three seeds on"
+    means = "Means over seeds, with separate 95% intervals in brackets from three seeds on"
     note = f"{score.title}: {score.direction}. {means}; wall time is per cell."
     if set(privacy(*results)) & {f"epsilon_{method}" for method in METHODS}:
-        note += f" Epsilons by a method of composition are totals {COVERS}."
+        note += f" Epsilons named after a method of composition are for a whole run, {COVERS}."
     many = (
         f"The p-values are of paired tests of the mean difference, corrected for the {len(corrected)} comparisons of "
         "this table (Holm 1979)."
@@ -72,7 +72,7 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
 
 def runs_table(study: Study, results: Results) -> Table:
     """The runs behind the means of a study with learners (`taciturn.bench.play.evaluate`): trainings or seeds, runs,
-    and how they end."""
+    and their outcomes."""
 
     def row(group: Group, reference: Group | None) -> dict[str, str]:
         if RUNS not in group.curves:
@@ -88,10 +88,10 @@ def runs_table(study: Study, results: Results) -> Table:
 
 
 def verdict_tables(verdicts: Sequence[Verdict]) -> list[Table]:
-    """The paper's claims beside the computed numbers, and our own checks: a table each, if there are any."""
+    """The paper's claims and the computed numbers, and our own checks: a table each, if there are any."""
     note = (
-        f"{MEANINGS} The intervals shown are at 95%, each by itself; the verdicts hold together at 95%, as they rest "
-        "on wider ones (Holm 1979)."
+        f"{MEANINGS} Each interval shown has confidence 95% separately. The verdicts use wider intervals, with which "
+        "they have confidence 95% together (Holm 1979)."
     )
     tables = []
     for title, own in (("The paper's claims", False), ("Our own checks", True)):
@@ -102,9 +102,9 @@ def verdict_tables(verdicts: Sequence[Verdict]) -> list[Table]:
 
 
 MEANINGS = (
-    "Agrees: the computed number, with its interval, lies within the tolerance of the paper's number, or keeps the "
-    "bound that it states. In kind: a direction or an order that the paper states in words holds. Differs: it does "
-    "not. Undecided: computed, but the interval is too wide to tell. What cannot be computed says why."
+    "Agrees: the computed number, with its interval, lies within the tolerance of the paper's number, or meets the "
+    "bound that the paper states. Qualitative: a direction or an order that the paper states in words holds. Differs: "
+    "the claim does not hold. Undecided: the interval is too wide to decide. Cannot be computed: a reason is given."
 )
 
 
@@ -116,7 +116,7 @@ def ours(verdict: Verdict) -> str:
 
 
 def why(verdict: Verdict) -> str:
-    """The paper's words, where the tolerance comes from, and the explanation."""
+    """The paper's words, the source of the tolerance, and the explanation."""
     tolerance = f"Tolerance: {verdict.tolerance}" if verdict.tolerance else ""
     parts = (verdict.quote, tolerance, verdict.reason)
     return " ".join(f"{part[:1].upper()}{part[1:].rstrip('.')}." for part in parts if part)
@@ -174,7 +174,7 @@ def _overall(study: Study, results: Results) -> Table:
 
 
 def _p_values(study: Study, results: Results) -> dict[int, float]:
-    """The p-value of every group that is compared with a reference, by its `id`."""
+    """The p-value of every group compared with a reference, by its `id`."""
     found: dict[int, float] = {}
     for _, panel in study.panels(results):
         reference = study.reference_group(panel)
@@ -207,7 +207,7 @@ def estimate_text(statistic: Callable[..., Estimate], *samples: Floats) -> str:
 
 
 def mean_text(values: Floats) -> str:
-    """The same for the mean; without an interval if a value is infinite."""
+    """The mean, formatted as by `estimate_text`; without an interval if a value is infinite."""
     value, low, high = estimate(values)
     return with_interval(value, (low, high))
 
@@ -222,12 +222,12 @@ def privacy_text(values: Floats, of_a_message: Floats | None = None) -> str:
 
     Args:
         values: the losses.
-        of_a_message: if `values` are totals, the losses of the costliest messages: where these are finite, there is a
-            mechanism although the total is infinite.
+        of_a_message: if `values` are for whole runs, the losses of the costliest messages: where these are finite,
+            there is a mechanism although the run's loss is infinite.
     """
     if not np.isfinite(values).all():
         private = of_a_message is not None and np.isfinite(of_a_message).all()
-        return "∞ (who speaks, or when, may tell)" if private else "∞ (no privacy)"
+        return "∞ (senders and times may leak)" if private else "∞ (no privacy)"
     return number(values.mean()) if values.any() else "0 (nothing sent)"
 
 
@@ -242,8 +242,8 @@ def messages(group: Group) -> list[str]:
 
 
 def relative_scores(study: Study, results: Results) -> dict[str, Floats]:
-    """Scores over the mean of each facet's reference, {row label: [seeds, facets]}; empty unless all references are
-    positive."""
+    """Scores divided by the mean of each facet's reference, {row label: [seeds, facets]}; empty unless all references
+    are positive."""
     parts = [part for _, part in study.panels(results)]
     references = [study.reference_group(part) for part in parts]
     means = [group.metrics[study.score.metric].mean() if group else math.nan for group in references]

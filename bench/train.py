@@ -1,5 +1,5 @@
-"""Train an agent of Stable-Baselines3 or sb3-contrib, or one of this package's learners, in a world, and keep it in a
-folder."""
+"""Train an agent of Stable-Baselines3 or sb3-contrib, or one of this package's learners, in an environment, and save it
+in a folder."""
 
 import csv
 import importlib
@@ -62,45 +62,45 @@ def train(
     trust: bool = False,
     progress: Report | None = None,
 ) -> Path:
-    """Train an agent and keep it in `out`; `simulate`, studies and the command line take it by the folder's name.
+    """Train an agent and save it in `out`; `simulate`, studies and the command line take it by the folder's name.
 
-    It learns in practice worlds (`PublicView.practice`). It is saved and evaluated `evaluations` times, in
-    `EVALUATION_RUNS` runs of other worlds. Later runs, in `simulate` or a study, share random numbers with neither.
+    It learns in practice environments (`PublicView.practice`). It is saved and evaluated `evaluations` times, in
+    `EVALUATION_RUNS` runs of other environments. Later runs, in `simulate` or a study, share random numbers with
+    neither.
 
     Args:
-        world: a world's name or id; where it has several roles, one whose id has a single agent (`elicitation`). Or the
-            id of a standard task, which fixes the world. Under a total the agent learns with its own way to spend it
-            (`Policy.within`), or else with as many equal messages as are usual in the world.
-        algorithm: `TrainedAgent`, which learns by the suite's own trainer, by the method that
-            `taciturn.policies.learned.trained` names for the world; a class of Stable-Baselines3 or sb3-contrib (PPO,
-            A2C, DQN, SAC, MaskablePPO, RecurrentPPO, ...); or another learner of `taciturn list`, which is evaluated
-            once, at its end.
+        world: an environment's name or id; if it has several roles, one with a single agent (`elicitation`). Or the id
+            of a standard task, which fixes the environment. Under a budget the agent learns with its own way to spend
+            it (`Policy.within`), or else with the environment's usual number of equal messages.
+        algorithm: `TrainedAgent`, the suite's own trainer, with the method that `taciturn.policies.learned.trained`
+            names for the environment; a class of Stable-Baselines3 or sb3-contrib (PPO, A2C, DQN, SAC, MaskablePPO,
+            RecurrentPPO, ...); or another learner of `taciturn list`, which is evaluated once, at its end.
         steps: environment steps, counted over rows: each agent of each replica is one. Learners need none, and only
             those with a parameter `steps` use it.
-        seconds: of one core that the suite's own trainer may take, in place of steps.
+        seconds: CPU seconds on one core for the suite's own trainer, in place of steps.
         out: the folder for `manifest.json`, the agent (`agent.safetensors`, or `model.zip` with `vecnormalize.pkl`, or
             `learner.pkl`), `evaluations.csv`, `curve.png` of the suite's own trainer, `checkpoints/`, and the files of
             TensorBoard in `log/`.
-        seed: of all randomness in training.
-        params: of the world.
+        seed: seed of all randomness in training.
+        params: parameters of the environment.
         privacy: `{channel: mechanism}` in training and evaluation.
         settings: parameters of the algorithm. As in rl-zoo, `policy` names its network ("MlpPolicy", "MlpLstmPolicy"),
-            and `normalize` says whether observations and rewards are normalised by running statistics.
+            and `normalize` sets whether observations and rewards are normalised by running statistics.
         file: a YAML file with further settings, under the name of the algorithm (`taciturn.bench.settings`).
         num_envs: replicas in training.
         evaluations: how often the agent is saved and evaluated.
-        resume: go on from the last checkpoint in `out`, or return at once if the training there is finished.
-        trust: whether to go on from a checkpoint not made by this user on this machine; code in it may run.
+        resume: continue from the last checkpoint in `out`, or return immediately if the training there is finished.
+        trust: whether to continue from a checkpoint not made by this user on this machine; code in it may run.
         progress: called with the fraction done and the current activity.
 
     Returns:
         The folder.
 
     Raises:
-        UnknownName: no such world or algorithm.
-        ValueError: a parameter out of range, a task in which nothing is trained, a folder that holds another training
-            or is being written to, a checkpoint that is not of this training or not trusted, or an algorithm that fails
-            during training, such as when numbers grow without bound.
+        UnknownName: there is no such environment or algorithm.
+        ValueError: a parameter is out of range, the task has no training, the folder holds another training or is being
+            written to, a checkpoint is not from this training or not trusted, or the algorithm fails during training,
+            for instance because numbers grow without bound.
         ImportError: stable-baselines3 is not installed.
     """
     steps = None if steps is None else integer("steps", steps, at_least=1)
@@ -159,8 +159,8 @@ def train(
 def of_task(
     task: Task, algorithm: str, settings: dict[str, Any], form: dict[str, Any], privacy: dict[str, Any]
 ) -> Population[Any]:
-    """The world of a standard task, with what stands on its channels while this algorithm learns; only the form in
-    which learners play may be set."""
+    """The environment of a standard task, with the channels' mechanisms for this algorithm's training; only the
+    learners' form of the environment may be changed."""
     if task.name != STANDARD:
         raise ValueError(f"world must be a world or a standard task, the only ones for training, not {task.id}")
     fixed = {name: value for name, value in form.items() if name not in BENCHMARKS[task.env].for_learners}
@@ -169,7 +169,7 @@ def of_task(
     found = playing.population(playing.task_config(task, algorithm, **form), EVALUATION_RUNS, "selection")
     if not isinstance(task.budget, float):
         return found
-    # The settings of `TrainedAgent` are those of its method.
+    # The settings of `TrainedAgent` are its method's.
     own = {name: value for name, value in settings.items() if algorithm != TRAINER or name == "method"}
     untrained = bring(algorithm, **own) if learns(algorithm) else None
     return playing.with_channels(found, playing.training_way(task, untrained, found).channels)
@@ -186,7 +186,7 @@ def own_settings(file: str | Path | None, algorithm: str) -> dict[str, Any]:
 
 
 def _open(folder: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any]:
-    """The manifest of the training in the folder, empty if that is new; ValueError if it holds something else."""
+    """The manifest of the training in the folder, empty for a new folder; ValueError if it holds something else."""
     file = folder / "manifest.json"
     if file.exists():
         text = files.content(file, MOST_BYTES)
@@ -214,7 +214,7 @@ def _open(folder: Path, asked: dict[str, Any], resume: bool) -> dict[str, Any]:
 
 
 class Watched(Policy):
-    """Another policy, whose rewards are added up, float64[B]: the mean over agents of what each earned in the run."""
+    """Wraps a policy and sums its rewards, float64[B]: the mean over agents of their earnings in the run."""
 
     def __init__(self, policy: Any) -> None:
         self.policy = policy
@@ -234,7 +234,7 @@ class Watched(Policy):
 
 def evaluated(policy: Any, population: Population[Any], seed: int, folder: Path, steps: int | None) -> None:
     """Append a row to `evaluations.csv`: steps, and mean and interval of the return over `EVALUATION_RUNS` fresh
-    runs. No steps are an empty field."""
+    runs. Unknown steps give an empty field."""
     watched = Watched(policy)
     simulate(population, watched, seed=seed, fast=False)
     name = "" if steps is None else str(steps)
@@ -262,7 +262,7 @@ def learner(
     kind = policy_class(name) or Policy
     if not issubclass(kind, Learner):
         raise ValueError(f"algorithm must be one that learns, and {name} does not")
-    make_policy(name, seed=seed, **settings)  # or say at once what is wrong
+    make_policy(name, seed=seed, **settings)  # raise errors now
 
     def run(folder: Path, steps: int | None, evaluations: int, report: Report) -> None:
         own = {"steps": steps} if steps and "steps" in inspect.signature(kind).parameters else {}
@@ -305,7 +305,7 @@ def library(
             raise ValueError(f"{key} must be a number, as 0.003 or 3.0e-3, not {own[key]!r}")
     network = own.pop("policy", "MlpLstmPolicy" if name == "RecurrentPPO" else "MlpPolicy")
     normalize = own.pop("normalize", False)
-    population.reset(seed=seed)  # its mechanisms now stand on its channels, and on those of practice worlds
+    population.reset(seed=seed)  # its mechanisms are now on its channels, and on those of practice environments
 
     def rows(statistics: Path | None = None) -> Any:
         found: Any = VecMonitor(RowsVecEnv(population.view().practice(num_envs), seed))
@@ -357,7 +357,7 @@ def library(
             batch = math.gcd(getattr(model, "batch_size", 1), short * model.n_envs)
             model = made(n_steps=short, **{"batch_size": batch} if hasattr(model, "batch_size") else {})
         evaluated_before = evaluations_in(folder)
-        for milestone in saved:  # a process that was killed may have saved it, and not evaluated it
+        for milestone in saved:  # a killed process may have saved it without evaluating it
             if str(milestone) not in evaluated_before:
                 model = loaded(milestone)
                 evaluate(milestone)
@@ -370,7 +370,7 @@ def library(
                 model.load_replay_buffer(io.BytesIO(trusted_bytes(replay, trust)))
         log = files.own(folder / "log")
         log = files.own(log / f"from_{done}") if done else log
-        (log / "progress.csv").unlink(missing_ok=True)  # it is written anew, and not where a link leads
+        (log / "progress.csv").unlink(missing_ok=True)  # it is written again, and not where a link leads
         logger = configure(str(log), ["csv", "tensorboard"])
         model.set_logger(logger)
         ended = [0.0]
@@ -400,7 +400,7 @@ def library(
 
 
 def checkpoints_in(folder: Path, milestones: list[int]) -> list[int]:
-    """After which steps there are checkpoints, in order; ValueError if this training makes none after so many."""
+    """The step numbers of the checkpoints, in order; ValueError if this training makes none at one of them."""
     found = [file for file in folder.glob("*.zip") if file.stem.isdecimal()]
     for file in found:
         if file.name not in {f"{milestone}.zip" for milestone in milestones}:
@@ -414,7 +414,7 @@ def checkpoints_in(folder: Path, milestones: list[int]) -> list[int]:
 def progress_callback(
     report: Report, steps: int, name: str, evaluations: float, ended: list[float]
 ) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
-    """A callback of Stable-Baselines3 that passes on the fraction done: half of it counts steps, and half counts
+    """A callback of Stable-Baselines3 that reports the fraction done: half of it counts steps, and half counts
     `evaluations`, the share of them that is done. `ended` holds the number of runs that ended."""
 
     def callback(local: dict[str, Any], _: dict[str, Any]) -> bool:

@@ -1,5 +1,5 @@
-"""Trainings by the suite's own trainer, in a folder: checkpoints, evaluations, the agent, and its curve; and those that
-come with the package."""
+"""Trainings by the suite's own trainer, in a folder: checkpoints, evaluations, the agent, and its curve; and the agents
+shipped with the package."""
 
 import copy
 import csv
@@ -31,7 +31,7 @@ CHECKPOINT = "training.pkl"
 def arrays(
     world: str, seconds: float | None
 ) -> Callable[[str, Population[Any], int, int, dict[str, Any], bool], Callable[[Path, Any, int, Any], None]]:
-    """A maker of trainers, as `taciturn.bench.train.train` calls them, for `TrainedAgent` in a world or task."""
+    """A maker of trainers, as `taciturn.bench.train.train` calls them, for `TrainedAgent` in an environment or task."""
     task = TASKS.get(world)
     scale = None if task is None else scale_of(task)
 
@@ -45,7 +45,7 @@ def arrays(
         if task is not None:
             made.measure = "-" * (sign(task.measure) > 0) + task.measure
         chosen = made.chosen(population.view())
-        chosen.checked()  # or say at once what is wrong
+        chosen.checked()  # raise errors now
 
         def run(folder: Path, steps: int | None, evaluations: int, report: Callable[[float, str], None]) -> None:
             made.steps = steps
@@ -84,7 +84,8 @@ def arrays(
 
 
 def digest(task: Task) -> str:
-    """Of all that makes a task for a learner: it changes if the task does, and then what was trained for it is void."""
+    """Hash of a task's definition for a learner: it changes if the task does, and trainings for the old task are
+    void."""
     protected = PROTECTED.get(task.env) if isinstance(task.budget, float) else None
     told = {"config": task_config(task, TRAINER), "measure": task.measure}
     if BENCHMARKS[task.env].side is not None:
@@ -94,7 +95,7 @@ def digest(task: Task) -> str:
 
 
 def score_of(evaluated: Evaluated, scale: Scale) -> float:
-    """The score of a checkpoint; where more of the measure is better, it cost minus that."""
+    """The score of a checkpoint; if more of the measure is better, its cost is minus the measure."""
     higher = scale.full_information.estimate.value > scale.no_communication.estimate.value
     return float(scale.score(np.array(-evaluated.mean if higher else evaluated.mean)))
 
@@ -117,8 +118,8 @@ def note(folder: Path, training: Training, scale: Scale | None) -> None:
 
 
 def draw(file: Path, training: Training, scale: Scale | None) -> None:
-    """Draw the curve: the score of the mean and of the median of fresh runs; without a scale what they cost, and that
-    of the worst 1%."""
+    """Draw the curve: the score of the mean and of the median of fresh runs; without a scale the mean cost, and the
+    mean of the worst 1%."""
     steps = [one.steps / 1e6 for one in training.curve]
     lines = (("mean", "-", COLORS[0]), ("median", "--", COLORS[2]), ("worst", ":", COLORS[1]))
     if scale is None:

@@ -1,4 +1,4 @@
-"""Settings of agents that a search on training streams found, by task and total (`python tools tune`)."""
+"""Settings of agents found by a search on training streams, by task and budget (`python tools tune`)."""
 
 import json
 from functools import cache
@@ -18,8 +18,8 @@ def _stored() -> dict[str, dict[str, Params]]:
 
 
 def tuned(task: Task, policy: str) -> Params:
-    """The settings of a policy for tasks of this size and total; those of the standard size, or without a total, where
-    nothing else was searched; none if nothing was."""
+    """The settings of a policy for tasks of this size and budget; else those for the standard size, or without a
+    budget; none if nothing was searched."""
     stored = _stored()
     for size in dict.fromkeys((task.size, STANDARD)):
         for budget in dict.fromkeys((task.budget, NO_BUDGET_LIMIT)):
@@ -30,13 +30,13 @@ def tuned(task: Task, policy: str) -> Params:
 
 
 def settings(task: Task, policy: str, own: Any) -> Params:
-    """The parameters of an entry in a task: its own, or those that the search found."""
+    """The parameters of an entry in a task: its own, or those found by the search."""
     return tuned(task, policy) if own == TUNED else dict(own)
 
 
 def usual(task: Task, policy: str) -> Params:
-    """The settings with which the benchmark plays a policy: those that were searched, unless it plays it with its
-    defaults too, as it does the papers' algorithms."""
+    """The settings with which the benchmark plays a policy: the searched ones, unless it also plays the policy with its
+    defaults, as it does the papers' algorithms."""
     benchmark = BENCHMARKS[task.env]
     entries = [own for name, own in (*benchmark.classic, *benchmark.paper, *benchmark.designed) if name == policy]
     return tuned(task, policy) if TUNED in entries and {} not in entries else {}

@@ -1,4 +1,4 @@
-"""Whether stored results come out again: cells drawn at random, with their own seeds and with fresh ones."""
+"""Whether stored results can be reproduced: cells drawn at random, with their own seeds and with fresh ones."""
 
 import math
 import os
@@ -27,14 +27,15 @@ EXPECTED = NOISE, REDRAWN
 DREW_NOISE = "drew noise"  # a metric that `Again` adds
 AS_STORED = f"equal in the {KEPT_DIGITS} digits stored"
 ZERO = 1e-12
-"""Real numbers that are no further apart than this are equal, since what is left of a difference has no digits."""
+"""Real numbers no further apart than this are equal, since their difference has no significant digits."""
 RARE = 1e-3
-"""Fresh results are taken to be of another law if so few of them fall among the kept ones at most this rarely."""
+"""Fresh results count as differently distributed if the probability of so few among the stored ones is at most
+this."""
 
 
 def retrained(name: str, folder: Path) -> str:
-    """Train an agent that comes with the package again, in a new folder, and compare its weights: `SAME`, `TRAINED` or
-    `DIFFERENT`."""
+    """Repeat the training of an agent shipped with the package, in a new folder, and compare the weights: `SAME`,
+    `TRAINED` or `DIFFERENT`."""
     from taciturn.bench.train import train
 
     file = pretrained_files()[name]
@@ -47,8 +48,8 @@ def retrained(name: str, folder: Path) -> str:
 
 
 class Drawn(NamedTuple):
-    """A stored cell, what it gave, the stored values of its configuration at all seeds, the processor it ran on,
-    empty if that was not recorded, and the version of its streams of random numbers."""
+    """A stored cell, its metrics, the stored values of its configuration at all seeds, the processor it ran on (empty
+    if not recorded), and the version of its streams of random numbers."""
 
     study: Study
     cell: Cell
@@ -76,13 +77,14 @@ class Check(NamedTuple):
 
     @property
     def chance(self) -> float:
-        """The least probability of lying within the range of n seeds for one more of the same law: (n - 1)/(n + 1)."""
+        """The least probability that one more value of the same distribution lies within the range of n seeds:
+        (n - 1)/(n + 1)."""
         runs = len(self.drawn.others.seeds)
         return max(0.0, (runs - 1) / (runs + 1))
 
 
 class Again(Study):
-    """Some cells of a study, with their own seeds and with fresh ones, that say whether they drew noise."""
+    """Some cells of a study, with their own seeds and with fresh ones, that record whether they drew noise."""
 
     def __init__(self, study: Study, cells: Sequence[Cell]) -> None:
         self.study, self.chosen = study, list(cells)
@@ -98,7 +100,8 @@ class Again(Study):
 
 
 class Pool(NamedTuple):
-    """The stored cells that can be run again; how many take longer, and how many the studies no longer have."""
+    """The stored cells that can be run again; the numbers of cells that take longer, and that the studies no longer
+    have."""
 
     cells: list[Drawn]
     too_long: int
@@ -106,13 +109,13 @@ class Pool(NamedTuple):
 
 
 def pool(stored: Iterable[tuple[Study, Path]], longest: float) -> Pool:
-    """The cells of studies that their files hold, but those that took more than `longest` seconds.
-    Raises StoreError if a file is not what `tools/store_results.py` writes."""
+    """The cells of studies in their files, except those that took more than `longest` seconds. Raises StoreError if a
+    file was not written by `tools/store_results.py`."""
     result, too_long, unknown = list[Drawn](), 0, 0
     for study, file in stored:
         known = {(canonical(cell.config), cell.seed): cell for cell in study.cells(quick=False)}
         _, origin, results = unpacked(file)
-        # Where results of several runs are stored, nothing says which processor a cell ran on.
+        # If results of several runs are stored, the processor of a cell is unknown.
         on = "" if origin.get("others") else str(origin.get("processor", ""))
         streams = min(one.get("streams", 1) for one in (origin, *origin.get("others", [])))
         for group in results:
@@ -158,7 +161,7 @@ def verify(cells: Sequence[Drawn], rng: np.random.Generator, **how: Any) -> list
 
 
 def metrics_of(results: Results, cell: Cell) -> dict[str, float]:
-    """What a cell gave."""
+    """The metrics of a cell."""
     group = results.find(cell.config)
     assert group is not None
     place = int(np.flatnonzero(group.seeds == cell.seed)[0])
@@ -166,7 +169,7 @@ def metrics_of(results: Results, cell: Cell) -> dict[str, float]:
 
 
 def checked(drawn: Drawn, again: dict[str, float], fresh: dict[str, float] | None) -> Check:
-    """What was stored of a cell, what it gives again, and with a fresh seed."""
+    """Compare a cell's stored results with its rerun, and with a fresh seed."""
     study, config = drawn.study, drawn.cell.config
     tolerance = study.tolerance(config)
     pairs = {name: (stored, again.get(name, math.nan)) for name, stored in drawn.metrics.items()}
@@ -189,7 +192,7 @@ def checked(drawn: Drawn, again: dict[str, float], fresh: dict[str, float] | Non
         return Check(drawn, outcome, differing, None)
     metric = evaluated_by(study.score, drawn.others)
     values, value = drawn.others.metrics[metric], fresh.get(metric, math.nan)
-    # Stored values may be rounded, and a fresh one at the edge is rounded like them.
+    # Stored values may be rounded, and a fresh one at the edge is rounded in the same way.
     inside = any(values.min() <= x <= values.max() for x in (value, rounded([value])[0]))
     return Check(drawn, outcome, differing, inside)
 
@@ -207,14 +210,14 @@ def apart(stored: float, now: float) -> float:
 
 
 def evaluated_by(score: Score, group: Group) -> str:
-    """The study's score where a group has it, else the first metric that is not the same for all seeds."""
+    """The study's score if the group has it, else the first metric that differs between seeds."""
     varying = [name for name, values in group.metrics.items() if np.unique(values).size > 1]
     return next(iter([name for name in (score.metric,) if name in group.metrics] + varying), next(iter(group.metrics)))
 
 
 def fewest_inside(checks: Sequence[Check]) -> int:
-    """The smallest number inside that is no surprise: fewer have a probability of at most `RARE`, if results are of
-    the kept law."""
+    """The smallest number inside that is not surprising: fewer have a probability of at most `RARE`, if results have
+    the stored distribution."""
     distribution = np.ones(1)
     for one in evaluated(checks):
         distribution = np.convolve(distribution, [1 - one.chance, one.chance])
@@ -222,7 +225,7 @@ def fewest_inside(checks: Sequence[Check]) -> int:
 
 
 def evaluated(checks: Sequence[Check]) -> list[Check]:
-    """Those with a fresh seed."""
+    """The checks with a fresh seed."""
     return [check for check in checks if check.inside is not None]
 
 

@@ -1,4 +1,4 @@
-"""What is asked of steps and resets (`steps.py`, `speed.py`)."""
+"""What is asked of steps and resets (`steps.py`, `learner.py`, `speed.py`)."""
 
 from typing import Any
 
@@ -22,5 +22,7 @@ RATES: dict[str, tuple[dict[str, Any], float]] = {
     "recommender_v0": ({"num_agents": 8, "num_items": 400, "repository": 200, "horizon": 10**6}, 0.9),
 }
 """How many million agents must step in a second of one core, in 2,000 replicas of these sizes."""
+TRAINING = {"round_stopping_v0": 2.5, "gossip_bandit_v0": 5, "social_bandit_v0": 5, "federated_bandit_v0": 1}
+"""How many CPU seconds a million decisions of a training may take (`learner.py`)."""
 MORE = ("reset_us", "seconds_a_million", "page_faults")
 """What `steps.py` records beside its rows."""

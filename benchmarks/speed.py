@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(1, str(Path(__file__).parents[1] / "tests"))
 from environments import ROOT, called, environment
-from goals import BESIDE_NOTHING, RATES, RESETS
+from goals import BESIDE_NOTHING, RATES, RESETS, TRAINING
 from reference_implementations import REFERENCE_IMPLEMENTATIONS
 
 from taciturn.envs import WORLDS
@@ -27,7 +27,8 @@ RESULTS, PAGE = ROOT / "benchmarks/results", ROOT / "docs/speed.md"
 BEGIN, END = "<!-- table: written by benchmarks/speed.py -->\n", "<!-- end of table -->\n"
 OURS = (
     "steps", "array_step", "parallel_view", "social", "gossip", "federated_bandit", "federated_round", "recommender",
-    "elicitation", "import_time", "compile_time", "training_share", "mechanisms", "accountant", "solver", "scaling",
+    "elicitation", "import_time", "compile_time", "training_share", "learner", "mechanisms", "accountant", "solver",
+    "scaling",
 )  # fmt: skip
 SCRIPTS: dict[str, tuple[str, ...]] = dict.fromkeys(OURS, ()) | {
     "ucb_peer": ("SMPyBandits==0.9.7", "scipy<1.14", "numpy<2.3"),
@@ -206,6 +207,27 @@ ROWS: list[Row | Amount | Memory | tuple[str, ...]] = [
             10,
         )
         for name in RESETS
+    ),
+    *(
+        Amount(
+            f"training, a million decisions in {TITLES[name]}",
+            "learner",
+            lambda found, name=name: 1e6 / found["rows"][name]["own"],  # type: ignore[misc]
+            "CPU s",
+            most,
+        )
+        for name, most in TRAINING.items()
+    ),
+    *(
+        Row(
+            f"training, a decision in {TITLES[name]}",
+            f"PPO of Stable-Baselines3, a network of the same width, in {way}",
+            "learner",
+            lambda found, key=(name, way): [found["rows"][key[0]][f"times {key[1]}"]],  # type: ignore[misc]
+        )
+        for name in TRAINING
+        for way in ("RowsVecEnv", "DummyVecEnv")
+        if way == "RowsVecEnv" or name == "round_stopping_v0"
     ),
     Row(
         "Parallel step, 1,000 agents who only vote",

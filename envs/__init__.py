@@ -1,6 +1,6 @@
-"""The worlds, a folder each; import them by their versioned name: `from taciturn.envs import round_stopping_v0`.
+"""The environments, one folder each; import them by versioned name: `from taciturn.envs import round_stopping_v0`.
 
-A world's module is imported when it is first asked for.
+An environment's module is imported on first access.
 """
 
 from importlib import import_module
@@ -28,7 +28,7 @@ FOLDERS = (
     "recommender",
     "elicitation",
 )
-"""Each has `WORLDS` in its `descriptor`."""
+"""Folders of the environments; each has `WORLDS` in its `descriptor`."""
 WORLDS: tuple[Descriptor, ...] = tuple(
     world for folder in FOLDERS for world in import_module(f"{__name__}.{folder}.descriptor").WORLDS
 )

@@ -1,4 +1,4 @@
-"""Who acts: the papers' algorithms, textbook baselines, and learners."""
+"""Policies: the papers' algorithms, textbook baselines, hand-designed agents, and learners."""
 
 from taciturn.policies.base import Learner, Policy, Random
 from taciturn.policies.classic.bandits import (

@@ -1,4 +1,4 @@
-"""Base classes of the policies, which act on arrays of observations, and the policy that acts at random."""
+"""Base classes of the policies, which act on arrays of observations, and the uniformly random policy."""
 
 import inspect
 import pickle
@@ -20,22 +20,22 @@ Progress = Callable[[float], None]
 class Policy(metaclass=NamesUnknown):
     """Base of the policies: acts on `[B, rows, D]` observations, and may learn from rewards.
 
-    A policy holds its parameters; everything about a run comes after `reset`.
+    A policy object holds parameters; everything about a run comes with `reset`.
 
     Attributes:
         needs_truth: whether it needs hidden variables, as an oracle does.
-        public_schedule: whether its agents' schedule (when they send or ask, whom, and how many events or which streams
-            messages are about) follows from public numbers, from what they received, and from fresh randomness. If
-            agents decide when to send, epsilon is finite only under this declaration. (In the recommender it may also
-            follow from shown items, and epsilon is then conditional on them.) The declaration does not hold for classes
-            that override anything of the class that makes it; `taciturn.testing` checks it.
-        pools: whether its agents share information outside the channels, as with a central planner: an action may
+        public_schedule: whether its agents' schedule (when they send or ask, whom, and the number of events or the
+            streams in their messages) follows from public numbers, received messages, and fresh randomness. If agents
+            decide when to send, epsilon is finite only under this declaration. (In the recommender it may also follow
+            from shown items, and epsilon is then conditional on them.) The declaration does not hold for subclasses
+            that override anything of the declaring class; `taciturn.testing` checks it.
+        centralised: whether its agents share information outside the channels, as with a central planner: an action may
             depend on other agents' observations.
-        memoryless: whether an action depends on the present observation alone (and, of a learner, on its training).
+        memoryless: whether an action depends only on the present observation (and a learner's training).
         one_agent: whether it is written for one agent; each agent then plays a copy (`taciturn.agents.bring`).
-        observes: the fields of the observations that it is written for, as `taciturn show ENV` prints them, such as
-            "counts [5], received, own [5], p, q" (without a size: of any size); empty if it says nothing. It is refused
-            where observations differ.
+        observes: the fields of the observations that it requires, as `taciturn show ENV` prints them, such as
+            "counts [5], received, own [5], p, q" (without a size: of any size); empty to allow all. If the fields
+            differ, the policy is refused.
     """
 
     rng: np.random.Generator
@@ -52,7 +52,7 @@ class Policy(metaclass=NamesUnknown):
         """Prepare for a fresh run as `role` (None: the only one), drawing from `rng`.
 
         `env` is the public view of the environment, or a population with such a view. A policy that needs hidden truth
-        declares `needs_truth = True`, finds the truth in `view.truth`, and is marked in every table.
+        declares `needs_truth = True`, reads it from `view.truth`, and is marked in every table.
         """
         self.rng = rng
         self.role = next(iter(env.roles)) if role is None else role
@@ -62,25 +62,25 @@ class Policy(metaclass=NamesUnknown):
         self.begin(view if self.needs_truth else view.closed())
 
     def begin(self, view: PublicView) -> None:
-        """Prepare from the public view; raise ValueError if the policy cannot act in this world."""
+        """Prepare from the public view; raise ValueError if the policy cannot act in this environment."""
 
     def require(self, fits: bool, worlds: str, view: PublicView) -> None:
-        """Raise ValueError, naming the `worlds` in which the policy acts, unless that of `view` is one of them."""
+        """Raise ValueError, naming `worlds`, the environments that the policy can act in, unless `fits`."""
         if not fits:
             raise ValueError(f"{type(self).__name__} acts in {worlds}, not in {view.world.name!r}")
 
     def fast(self, view: PublicView) -> Fast | None:
-        """An exact shortcut of `act`, of a type that the world knows, or None; see
+        """An exact shortcut for `act`, of a type that the environment can play, or None; see
         `taciturn.envs.core.public.fast_form`."""
         return None
 
     def closed_form(self, view: PublicView) -> Callable[..., None] | None:
-        """`act` of one agent as a function `(seen, params, kept, action)` that is compiled as part of the world, or
+        """`act` of one agent as a function `(seen, params, kept, action)`, compiled as part of the environment, or
         None. It is used under the same condition as a fast form.
 
-        It fills `action` from the agent's observation, `seen` float32[D], and from the constants of the world that
-        agents may know. `kept` float64[4], zeros at first, spares it to compute the same for every agent: it holds
-        arguments and results of a function, and no action otherwise depends on it.
+        It fills `action` from the agent's observation, `seen` float32[D], and from the environment's constants that
+        agents may know. `kept` float64[4], zeros at first, is a cache shared by all agents: it holds arguments and
+        results of a function, and no action may depend on it in any other way.
         """
         return None
 
@@ -96,17 +96,17 @@ class Policy(metaclass=NamesUnknown):
     def restart(self, where: Array) -> None:
         """Clear the memory of the replicas `where` bool[B]: they were reset, while the others play on.
 
-        Needed only where observations do not show that a run begins.
+        Needed only if observations do not show that a run begins.
         """
 
     def prescribes(self, view: PublicView) -> dict[str, Any]:
-        """`{channel: mechanism}` that the policy's paper prescribes, for `simulate(privacy="paper")`; ValueError if
-        there is none."""
+        """`{channel: mechanism}` prescribed by the policy's paper, for `simulate(privacy="paper")`; ValueError if there
+        is none."""
         raise ValueError(f'{type(self).__name__} prescribes no mechanism: privacy="paper" has no meaning with it')
 
     def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Any] | None:
-        """How the policy spends a privacy budget over a whole run: `{channel: mechanism}` (or a `ChannelConfig`) with
-        which no agent spends more, whatever happens; None if the policy leaves that to the caller."""
+        """The policy's use of a privacy budget over a whole run: `{channel: mechanism}` (or a `ChannelConfig`) under
+        which no agent ever spends more; None if the policy leaves the choice to the caller."""
         return None
 
     def __repr__(self) -> str:
@@ -116,7 +116,7 @@ class Policy(metaclass=NamesUnknown):
 
 
 def check_fields(observes: str, layout: Layout, there: str) -> None:
-    """ValueError, with what differs, unless observations have these fields in this order."""
+    """Raise ValueError, naming the difference, unless observations have these fields in this order."""
     asked, result = ([one.strip() for one in text.split(",")] for text in (observes, layout.named))
     given = [one if one in asked else one.partition(" ")[0] for one in result]
     if asked != given:
@@ -128,7 +128,7 @@ def check_fields(observes: str, layout: Layout, there: str) -> None:
 
 
 class Learner(Policy):
-    """Base of the learners: they train once, at their first reset, in worlds like the one they will act in.
+    """Base of the learners: they train once, at their first reset, in environments like the one to act in.
 
     Attributes:
         progress: called with the fraction done, during training.
@@ -137,7 +137,8 @@ class Learner(Policy):
     progress: Progress | None = None
 
     def train(self, env: PublicView | Population[Any], role: str | None = None) -> Self:
-        """Train now as `role` (None: the only one), in worlds like `env`, which does not change; returns the policy."""
+        """Train now as `role` (None: the only one), in environments like `env`, which stays unchanged; returns the
+        policy."""
         self.role = next(iter(env.roles)) if role is None else role
         self.fit(env.view(self) if isinstance(env, Population) else env)
         return self
@@ -151,11 +152,11 @@ class Learner(Policy):
 
     @classmethod
     def load(cls, path: str | Path, *, trust: bool = False) -> Self:
-        """Load a policy that `save` has written. Such files can hold code that runs when they are loaded.
+        """Load a policy written by `save`. Such files can hold code that runs on loading.
 
         Args:
             path: the file.
-            trust: whether a file that was saved by another user, or on another machine, may be loaded.
+            trust: whether to load a file saved by another user or on another machine.
 
         Raises:
             ValueError: the file holds no policy of this class, or it was saved elsewhere and is not trusted.
@@ -173,7 +174,7 @@ class Learner(Policy):
         return result
 
     def fit(self, view: PublicView) -> Any:
-        """Train in `view.practice(...)`, worlds like the one in which the policy will act."""
+        """Train in `view.practice(...)`, environments like the one to act in."""
         raise NotImplementedError
 
 

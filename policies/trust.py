@@ -1,8 +1,8 @@
-"""Files that can run code when loaded: taciturn loads those that it wrote for this user, and others only if they are
-trusted.
+"""Files that can run code when loaded: taciturn loads the files that it wrote for this user, and others only if they
+are trusted.
 
-Such a file ends with a signature, HMAC-SHA256 under a secret key in the user's own folder, made when it is first
-needed. Pickles and zip archives may have bytes after their end, so other programs can still read them.
+Such a file ends with a signature, HMAC-SHA256 under a secret key in the user's own folder, created on first use.
+Pickles and zip archives may have bytes after their end, so other programs can still read them.
 """
 
 import contextlib
@@ -15,19 +15,19 @@ from pathlib import Path
 from taciturn import files
 
 VARIABLE = "TACITURN_TRUST"
-"""If this environment variable is 1, every file is trusted; `--trust` sets it, so that worker processes know too."""
+"""If this environment variable is 1, every file is trusted; `--trust` sets it, so worker processes know too."""
 MARK, SIZE = b"\ntaciturn made this:", 32
 MOST_TRUSTED = 10**10
-"""Bytes that such a file may have: what was seen in training is kept, too."""
+"""Most bytes in such a file; observations from training are stored, too."""
 
 
 def key_file() -> Path:
-    """Where the key lies: `$XDG_CONFIG_HOME/taciturn/key`, or `~/.config/taciturn/key`."""
+    """Path of the key: `$XDG_CONFIG_HOME/taciturn/key`, or `~/.config/taciturn/key`."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "taciturn" / "key"
 
 
 def key(*, make: bool) -> bytes | None:
-    """The user's key; None if there is none and `make` is false, or if it cannot be read or made."""
+    """The user's key; None if it does not exist and `make` is false, or if it cannot be read or made."""
     file = key_file()
     with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
         if make and not file.exists():
@@ -47,7 +47,7 @@ def key(*, make: bool) -> bytes | None:
 
 
 def signed(content: bytes) -> bytes:
-    """The content, followed by a signature that only this user can make; unsigned if no key can be kept."""
+    """The content, followed by a signature that only this user can make; unsigned if no key can be stored."""
     own = key(make=True)
     return content if own is None else content + MARK + hmac.digest(own, content, hashlib.sha256)
 
@@ -65,8 +65,8 @@ def trusted(trust: bool) -> bool:
     return trust or os.environ.get(VARIABLE) == "1"
 
 
-class Untrusted(ValueError):  # noqa: N818 - it names what was found
-    """A file that is not trusted; `why` says why it must be."""
+class Untrusted(ValueError):  # noqa: N818 - named after the thing found
+    """A file that is not trusted; `why` gives the reason why it must be."""
 
     def __init__(self, file: Path, why: str) -> None:
         super().__init__(
@@ -76,8 +76,8 @@ class Untrusted(ValueError):  # noqa: N818 - it names what was found
 
 
 def trusted_bytes(file: Path, trust: bool) -> bytes:
-    """What a file holds that is trusted or was made here. Raises ValueError for another, OSError if it cannot be
-    read."""
+    """The content of a file that is trusted or was made here. Raises ValueError for any other file, OSError if it
+    cannot be read."""
     result = files.content(file, MOST_TRUSTED)
     if not trusted(trust) and not made_here(result):
         raise Untrusted(file, "was not made by taciturn for this user")

@@ -146,7 +146,7 @@ def test_a_quick_run_ranks_nobody(stored: Results) -> None:
     study = KindsOfAgents()
     some = Results([changed(group, {"replicas": 10}) for group in stored.select(env=GOSSIP)])
     (told,) = study.answers(some)
-    assert told == "Who is best? 10 seeds, not ranked; the table below has what full runs have found."
+    assert told == "Who is best? 10 seeds, not ranked; the table below has the findings of full runs."
     tables = study.tables(some)
     assert [table.title for table in tables] == ["All agents of each task", "All agents under privacy budgets"]
     for table in tables:

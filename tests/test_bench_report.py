@@ -170,18 +170,18 @@ def test_a_first_table_that_answers_the_question_opens_the_report(
     unpack = write_report(store, tmp_path, [dummies.Noise()]).read_text(encoding="utf-8")
     first = "<li><b>Who wins?</b> Nobody &lt; 1.</li>"
     questions = ("Which claims of the papers failed?", "How do I run my own agent?")
-    places = [unpack.index(text) for text in ("<svg", first, *questions, ">What full runs have shown<", ">Results<")]
+    places = [unpack.index(text) for text in ("<svg", first, *questions, ">Findings of full runs<", ">Results<")]
     assert places == sorted(places)
     assert ">Studies<" not in unpack, "whose line would be that of the first table"
     assert page.index(">Studies<") < page.index("<svg") < page.index(">Results<")
     assert unpack.count(">Results<") == page.count(">Results<") == 1
-    papers = ">What became of the papers&#x27; claims<"
+    papers = ">Replication of the papers&#x27; claims<"
     assert unpack.index(papers) < unpack.index(">Results<") < unpack.index(">Claims that differ<"), "a quick run"
     manifest = store.manifest()
     monkeypatch.setattr(Store, "manifest", lambda _: manifest | {"quick": False})
     full = write_report(store, tmp_path, [dummies.Noise()]).read_text(encoding="utf-8")
     assert full.index(">Results<") < full.index(papers) < full.index(">Claims that differ<")
-    assert "What full runs have shown" not in full
+    assert "Findings of full runs" not in full
     assert unpack.count("<svg") == page.count("<svg"), "the first figure opens the page and is not shown again"
     assert papers not in page
 
@@ -373,7 +373,7 @@ def test_the_summary_of_the_standing_benchmark_is_its_answer(store: Store, monke
     console = Console(file=io.StringIO(), width=160)
     print_summary(store, [dummies.Noise()], console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert text.startswith("What full runs have shown\n"), "a quick run ranks nobody"
+    assert text.startswith("Findings of full runs\n"), "a quick run ranks nobody"
     assert "gossip bandit" in text
     assert "cells, 3 seeds of each agent: not ranked." in text
     assert "Its means" not in text, "of so many"

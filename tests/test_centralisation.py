@@ -177,7 +177,7 @@ class Counts(Policy):
     """Its action is the number of its turn, in percent; it writes down what it is told of it."""
 
     def begin(self, view: PublicView) -> None:
-        self.received_sums: list[Any] = []
+        self.updates: list[Any] = []
         self.turns, self.shape = 0, tuple(view.roles[self.role].action_space.shape or ())
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -186,7 +186,7 @@ class Counts(Policy):
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         turn = np.rint(100 * action.reshape(2, -1)[:, 0]).astype(int).tolist()
-        self.received_sums.append((turn, done.tolist()))
+        self.updates.append((turn, done.tolist()))
 
 
 # What the others are told after the third turn, if replica 1, or both, have been reset since: of individuals, who have
@@ -211,7 +211,7 @@ def test_an_action_that_was_open_when_its_run_was_left(role: str, other: str, wh
             view.reset(where=np.array(where))
         view.step(actions)
     before = [([turn, turn], [False, False]) for turn in (1, 2, 3)][: 2 if role == "platform" else 3]
-    assert policy.received_sums[: len(before) + 1] == [*before, expected]
+    assert policy.updates[: len(before) + 1] == [*before, expected]
 
 
 @pytest.mark.parametrize("policy", [IsolatedUCB, HoldTheBest, Listener, OneAnswerOracle, UCBCopies])
@@ -421,7 +421,7 @@ def test_attacks_are_found(policy: Any, world: str) -> None:
     one = Play(policy, world, WORLDS[world])
     with pytest.raises(
         AssertionError,
-        match=r": what one does in turn \d+ depends on what only others, or those of other runs, saw or earned$",
+        match=r": an agent's action in turn \d+ depends on observations or rewards that only other agents or runs had$",
     ):
         agents_are_decentralised(one)
 
@@ -705,5 +705,5 @@ def test_submissions_carry_the_outcome(tmp_path: Path, command: Any, monkeypatch
     monkeypatch.setattr(Store, "results", lambda self, name: submission([0], 0.0125, centralised=None).results)
     code, _, err = command("submit", str(tmp_path), "--to", str(tmp_path / "out.json"))
     assert code == 1
-    assert "must hold agents that were checked for pooling, and Mine was not: run bench again" in err
+    assert "must have agents that were checked for sharing information, and Mine was not: run bench again" in err
     assert not (tmp_path / "out.json").exists()

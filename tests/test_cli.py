@@ -194,7 +194,7 @@ def test_a_task_says_what_it_is(run: Run) -> None:
     )
     assert out.splitlines()[1] == said
     assert re.fullmatch(
-        r"score: 0: HoldTheBest \(0\.\d+\) on its own, 1: CentralisedHoldTheBest \(0\.\d+\) .*", out.splitlines()[2]
+        r"score: 0: HoldTheBest \(0\.\d+\) alone, 1: CentralisedHoldTheBest \(0\.\d+\) .*", out.splitlines()[2]
     )
     assert [line.split()[0] for line in out.splitlines()[3:5]] == ["popularity_regret", "score"]
     code, out, _ = run("show", LIARS)
@@ -342,7 +342,7 @@ def test_several_roles(run: Run) -> None:
     assert json.loads(out)["metrics"]["epsilon_message"]["mean"] == pytest.approx(np.log(4))
     code, _, err = run("run", "elicitation", "--policy", "Wintall")
     assert code == 1
-    assert err == "taciturn: --policy must name one for each role, platform=NAME,individual=NAME, not 'Wintall'\n"
+    assert err == "taciturn: --policy must name a policy for each role, platform=NAME,individual=NAME, not 'Wintall'\n"
 
 
 def test_logged_ratings_end_to_end(run: Run, tmp_path: Path) -> None:
@@ -486,7 +486,7 @@ def test_a_report_of_a_study_that_is_not_installed_says_what_to_type(run: Run, t
     plan.write_text(plan.read_text(encoding="utf-8").replace('"tiny"', '"gone"'), encoding="utf-8")
     code, out, err = run("report", "here")
     assert (code != 0, out, len(err.splitlines())) == (True, "", 1)
-    assert "here holds no study that is installed, but gone: taciturn bench module:Study --out here --resume" in err
+    assert "none of the studies in here (gone) is installed: taciturn bench module:Study --out here --resume" in err
 
 
 def test_a_report_of_what_its_studies_cannot_have_written_is_one_line(
@@ -519,7 +519,8 @@ def test_kept_results_of_no_study_are_named(run: Run, tmp_path: Path) -> None:
     code, out, err = run("verify", "--kept", ".")
     assert (code, out) == (1, "")
     assert (
-        err == "taciturn: kept must be a folder of files STUDY.json, and . has other.json, but there is no such study\n"
+        err
+        == "taciturn: --kept must be a folder of files STUDY.json, and . has other.json, but there is no such study\n"
     )
 
 
@@ -803,7 +804,7 @@ def test_kill_9_in_the_middle_then_resume(tmp_path: Path) -> None:
 
 def test_an_infinite_total_of_private_messages_is_not_for_want_of_privacy(run: Run) -> None:
     small = ["--policy", "PrivateSocialLearning", "--set", "num_agents=6", "--set", "horizon=5", "--runs", "2"]
-    for extra, said in ((["--privacy", "UnaryEncoding:1"], "(who speaks, or when, may tell)"), ([], "(no privacy)")):
+    for extra, said in ((["--privacy", "UnaryEncoding:1"], "(senders and times may leak)"), ([], "(no privacy)")):
         code, out, _ = run("run", "social_bandit", *small, *extra)
         assert code == 0
         assert f"∞ {said}" in next(line for line in out.splitlines() if "epsilon_basic" in line)
@@ -827,8 +828,8 @@ def test_an_infinite_total_of_private_messages_is_not_for_want_of_privacy(run: R
         ("show gossip_bandit/breif", "unknown task 'gossip_bandit/breif': did you mean taciturn/GossipBandit-v0/brief"),
         ("logged ratings nofile.csv --policy LinUCB", "nofile.csv: no such file or directory"),
         ("bench", "about"),
-        ("bench", "say --yes to run them all, or name studies"),
-        ("reproduce --quick", "say --yes to run them all, or name a figure or a paper"),
+        ("bench", "add --yes to run them all, or name studies"),
+        ("reproduce --quick", "add --yes to run them all, or name a figure or a paper"),
         ("report nofolder", "nofolder holds no benchmark results (there is nothing of that name)"),
         ("list polcies", "unknown kind 'polcies': did you mean policies"),
     ],
@@ -893,7 +894,7 @@ def test_an_interruption_says_what_is_kept(run: Run, monkeypatch: pytest.MonkeyP
     code, _, err = run("bench", "tiny", "--out", "kept")
     assert code == 130
     assert err == (
-        "taciturn: interrupted: the finished cells are kept in kept, and the same command with --resume goes on\n"
+        "taciturn: interrupted: the finished cells are stored in kept, and the same command with --resume continues\n"
     )
 
 
@@ -913,7 +914,7 @@ def test_an_interrupted_training_says_what_is_kept(run: Run, monkeypatch: pytest
         Path("kept/checkpoints", name).touch()
     _, _, err = run(*words)
     assert err.endswith(
-        "interrupted: the checkpoint after 1,000 steps is kept in kept, and the same command with --resume goes on\n"
+        "the checkpoint after 1,000 steps is stored in kept, and the same command with --resume continues\n"
     )
 
 

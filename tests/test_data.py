@@ -302,7 +302,7 @@ MODELS: dict[str, tuple[Callable[[dict[str, bytes], Path], Any], str]] = {
     ),
     "strides of 0": (
         state(lambda weights: weights.update(more=torch.zeros(1).expand(40_000, 40_000))),
-        "its weights are larger than what is stored of them",
+        "its weights are larger than the stored data",
     ),
     "a shape that is not stored": (weights_of(longer), "Trying to resize storage"),
     "weights that are deflated": (

@@ -121,11 +121,11 @@ def test_nothing_beats_the_informed_platform(params: dict[str, Any]) -> None:
 
 def test_whoever_computes_the_payment_is_not_misled() -> None:
     exact = {"belief_concentration": math.inf}
-    received_sums = losses(UnderstatedTarget(), FiniteBestResponse(), 10, **exact)
+    lost = losses(UnderstatedTarget(), FiniteBestResponse(), 10, **exact)
     nothing = losses(FlatRate(0.0), FiniteBestResponse(), 10, **exact)
     best = losses(InformedPlatform({"FiniteBestResponse": 1.0}), FiniteBestResponse(), 10, **exact)
-    assert abs(received_sums.mean() - nothing.mean()) < 0.05
-    assert better(best, received_sums)
+    assert abs(lost.mean() - nothing.mean()) < 0.05
+    assert better(best, lost)
     assert better(best, losses(Wintall(), FiniteBestResponse(), 10, **exact))
 
 

@@ -475,13 +475,13 @@ def test_one_moment_is_one_answer_that_everybody_hears() -> None:
 def test_plans_say_what_is_wrong_with_them() -> None:
     env: Any = gossip_bandit_v0.population(1, **GOSSIP)
     for communicator, message in (
-        (ConstantLevel(0.7), r"epsilon must be one of the world's levels \[0.0, 0.1, .*\], not 0.7"),
-        (LevelPlan([(1.0, 2.0)]), "epsilon must be one of the world's levels"),
+        (ConstantLevel(0.7), r"epsilon must be one of the environment's levels \[0.0, 0.1, .*\], not 0.7"),
+        (LevelPlan([(1.0, 2.0)]), "epsilon must be one of the environment's levels"),
         (PPCL(), "PPCL acts in the worlds of social learning"),
     ):
         with pytest.raises(ValueError, match=message):
             taciturn.simulate(env, {"agent": PPCL(), "communicator": communicator}, seed=0)
-    with pytest.raises(ValueError, match="ConstantLevel acts in the role 'speaker'"):
+    with pytest.raises(ValueError, match="ConstantLevel acts in the role 'communicator'"):
         taciturn.simulate(env, {"agent": ConstantLevel(), "communicator": ConstantLevel()}, seed=0)
     for make, message in (
         (lambda: ConstantLevel(-1.0), "epsilon must be a finite number >= 0"),

@@ -100,7 +100,7 @@ FIELDS = "counts [5], received, own [5], p, q"
         (FIELDS, {"social_bandit_v0"}, "which lack counts [5], own [5], p and have counts [4], own [4]"),
         ("counts, received, own, q", {"gossip_bandit_v0"}, "which have p"),
         ("received, counts [4], own [4], q", set(), "which have another order"),
-        ("", {"gossip_bandit_v0", "social_bandit_v0"}, "does not say what it observes"),
+        ("", {"gossip_bandit_v0", "social_bandit_v0"}, "does not declare its observations"),
     ],
 )
 def test_an_agent_plays_where_it_observes_what_it_is_written_for(
@@ -152,7 +152,7 @@ def test_a_leaderboard_of_mine_shows_the_rows_around(tmp_path: Path, command: An
     assert "GossipBandit" not in out
     code, _, err = command("leaderboard", str(STORED), "--mine")
     assert code != 0
-    assert "--mine must have agents of yours in" in err
+    assert "--mine must have results of your agents in" in err
 
 
 def test_agents_are_checked_for_pooling_under_totals_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_agents_are_checked_for_pooling_under_totals_too(monkeypatch: pytest.Mon
 
     def how_centralised(*given: Any) -> str:
         asked.append(given)
-        return "it says so"
+        return "as it declares"
 
     monkeypatch.setattr(kinds, "how_centralised", how_centralised)
     assert study.run(replace(cell, config=cell.config | {"replicas": 1})).metrics["centralised"] == 1

@@ -119,7 +119,7 @@ def test_the_page_gives_the_numbers_of_its_code() -> None:
         run = taciturn.simulate(env, SharedGreedy(), seed=0, privacy={"counts": noise} if noise else None)
         lost.append(round(run.metrics["regret"].mean()))
     assert (
-        f"loses {lost[0]} in 500 pulls without noise, {lost[1]} at epsilon = 1 per message, and {lost[2]} at "
+        f"regret after 500 pulls is {lost[0]} without noise, {lost[1]} at epsilon = 1 per message, and {lost[2]} at "
         "epsilon = 0.3" in " ".join(page.split())
     )
     lines = (ROOT / "examples/contextual_world.py").read_text(encoding="utf-8").splitlines()

@@ -419,7 +419,7 @@ FOLDERS: dict[str, tuple[dict[str, Any], float, str]] = {
     "an infinite rate": ({}, float("inf"), "rate must be a finite number"),
     "a rate of 1e308": ({}, 1e308, "rate must be a finite number >= 0 and <= 0.133333"),
     "an escape": ({"policy": "\x1b[2JMine"}, 0.011, "text must be of up to"),
-    "another world": ({"env": "nowhere_v0"}, 0.011, "must hold the worlds that this version"),
+    "another world": ({"env": "nowhere_v0"}, 0.011, "must hold environments of this version"),
     "another kind": ({"kind": "random"}, 0.011, "kind must be 'yours'"),
 }
 
@@ -860,7 +860,7 @@ def test_models_from_before_gymnasium_are_read(saved: bytes, tmp_path: Path) -> 
     np.testing.assert_array_equal(new, old)
     data["policy_kwargs"] = {":serialized:": base64.b64encode(pickle.dumps({"net_arch": [8]})).decode()}
     parts["data"] = json.dumps(data).encode()
-    with pytest.raises(ValueError, match=r"old\.zip is not: .*version 1\.6\.2 has saved it, .*: train it anew"):
+    with pytest.raises(ValueError, match=r"old\.zip is not: .*version 1\.6\.2 has saved it, .*: train it again"):
         bring(archived(parts, tmp_path / "old.zip"))
 
 

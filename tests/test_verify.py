@@ -251,9 +251,9 @@ def test_a_difference_is_news_and_an_error_if_asked_for(verified: Any, tmp_path:
     ("words", "message"),
     [
         (("noise2023",), "unknown study or page 'noise2023'"),
-        (("--longest", "0.5"), "longest must leave cells of noise2024-1"),
+        (("--longest", "0.5"), "cells of noise2024-1 take more than 0.5 s"),
         (("--cells", "0"), "--cells"),
-        (("--kept", "nowhere"), "kept must be a folder of stored results"),
+        (("--kept", "nowhere"), "--kept must be a folder of stored results"),
     ],
 )
 def test_what_cannot_be_verified_is_one_line(

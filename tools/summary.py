@@ -137,12 +137,12 @@ def learned() -> str:
     earns, measures = ([row[place] for row in ppo].count("yes") for place in (3, 4))
     counts = sorted({one.leads.size for _, one, _ in compared(results).values()})
     text = (
-        f"**Learned agents** ([leaderboard](leaderboard.md)). {learns(results)} One question is asked of each "
+        f"**Learned agents** ([leaderboard](leaderboard.md)). {learns(results)} There is one question for each "
         "environment: are more than half of the trainings of the best learner better than the best of the paper's "
-        "algorithms, both chosen by one half of the seeds and compared by the other (by "
-        f"{' or '.join(map(str, counts))} trainings)? The answers hold together at 95%. More than half of the "
-        f"trainings of PPO with the defaults of Stable-Baselines3 earn a larger return than random play in {earns} of "
-        f"{len(ppo)} environments, and are better in the measure in {measures}."
+        "algorithms? One half of the seeds selects both agents, and the other half compares them (with "
+        f"{' or '.join(map(str, counts))} trainings). Together the answers have confidence 95%. PPO with the defaults "
+        f"of Stable-Baselines3 earns a larger return than random play in more than half of its trainings in {earns} of "
+        f"{len(ppo)} environments, and has a better measure in {measures}."
     )
     return filled(text)
 
@@ -180,9 +180,9 @@ def together() -> str:
         "**Communication under a privacy budget** ([leaderboard](leaderboard.md), [budgets](privacy-totals.md)). The "
         "table has the scores of the best agents: 0 is the best non-communicating agent, 1 is full information, "
         "both without "
-        "privacy. The columns are budgets of epsilon for an agent's whole run. "
+        "privacy. The columns are budgets of epsilon for an agent's whole run (`none`: without privacy). "
         f"{covered(board.task.env for board in standing(some))} At a budget of 1 communication significantly helps in "
-        f"{listed(pays or ['none'])}, and not in {listed(lost or ['none'])}. "
+        f"{listed(pays or ['none'])}{f', and not in {listed(lost)}' if lost else ''}. "
         f"{without_memory(some)} {searched()}"
     )
     return filled(text) + "\n" + "\n".join(f"  {line}" for line in lines) + "\n\n"
@@ -216,7 +216,7 @@ def searched() -> str:
     return (
         "Settings were tuned on training streams with the same search budget for all agents: "
         f"{tuning['budget']['trials']} settings within {tuning['budget']['seconds']:g} s of a core for an agent and a "
-        f"task. The median number of settings was {listed(told)}. `Listener`, `BlockListener`, `DividedPlan` and "
+        f"task. The median number of settings tried was {listed(told)}. `Listener`, `BlockListener`, `DividedPlan` and "
         "`GrowingSchedule` started from settings found by hand, and no other agent did."
     )
 
@@ -235,18 +235,18 @@ def by_whom_agents_trust() -> str:
         for size in SIZES[env]:
             config = results.select(env=env, size=size).groups[0].config
             scores = join.join(f"{best(env, size, budget, model)}{words}" for model, words in told.items())
-            parts.append(f"with {size_in_words(config)} {scores}")
+            parts.append(f"{scores} ({size_in_words(config)})")
         return "; ".join(parts)
 
-    uploads = {LOCAL: " by noise on each upload", DISTRIBUTED: " by a secure sum", CENTRAL: " by a curator"}
-    training = {LOCAL: " by noise on each update", CENTRAL: " by noise on the average of random clients"}
+    uploads = {LOCAL: " with noise on each upload", DISTRIBUTED: " with a secure sum", CENTRAL: " with a curator"}
+    training = {LOCAL: " with noise on each update", CENTRAL: " with noise on the average of random clients"}
     bandit, gossip = "federated_bandit_v0", "gossip_bandit_v0"
     text = (
-        "**Trust models** ([table and figure](trust.md)). In the federated bandit at a budget of 1 the best agents "
-        f"score {by_size(bandit, 1.0, uploads, ', ')}. Shuffling the answers in gossip changes the "
-        f"score at a budget of 1 {by_size(gossip, 1.0, {LOCAL: '', SHUFFLE: ''}, ' to ')}. "
-        f"In federated training at a budget of 10 they score {by_size(TRAINING, 10.0, training, ', ')} (0 is a client "
-        f"that trains alone). {covered((bandit, gossip, TRAINING))}"
+        "**Trust models** ([table and figure](trust.md)). The scores of the best agents in the federated bandit at a "
+        f"budget of 1 are {by_size(bandit, 1.0, uploads, ', ')}. If the answers in gossip are shuffled, the scores "
+        f"at a budget of 1 change from {by_size(gossip, 1.0, {LOCAL: '', SHUFFLE: ''}, ' to ')}. "
+        f"In federated training at a budget of 10 the scores are {by_size(TRAINING, 10.0, training, ', ')} (0 is a "
+        f"client that trains alone). {covered((bandit, gossip, TRAINING))}"
     )
     return filled(text)
 
@@ -304,10 +304,11 @@ def findings() -> str:
     skellam = number("chowdhury2023-1", "Section 7: s = 10 gains considerably", "easy, epsilon = 0.1")
     quiet = quiet_noise()
     return f"""\
-- **Chen et al. 2021** (`chen2021`). PPCL brings all 400 agents to the best of four options after {first:.0f} rounds; the paper reports around
-  20. Its mean share reaches 90% {-later:.1f} rounds and 99.9% {-much_later:.1f} rounds before CBL; in the paper CBL is ten rounds faster. Consensus
-  is not absorbing under finite epsilon: at t = 50 all agents agree on the best option in {held:.2f} of the runs, and Theorem 1 states
-  {promised}. With eight options the share of the best one levels off at {level:.2f}. Epsilon is per reply, and every agent replies at every tick.
+- **Chen et al. 2021** (`chen2021`). PPCL brings all 400 agents to the best of four options after {first:.0f} rounds; the paper reports around 20.
+  The mean share of the best option reaches 90% {-later:.1f} rounds earlier than with CBL, and 99.9% {-much_later:.1f} rounds earlier; in the
+  paper CBL is ten rounds faster. Consensus is not absorbing under finite epsilon: at t = 50 all agents agree on the best option in {held:.2f} of
+  the runs, and Theorem 1 states {promised}. With eight options the share of the best one levels off at {level:.2f}. Epsilon is per reply, and
+  every agent replies at every tick.
 - **Tao et al. 2023** (`tao2023`). The algorithm as written does not give the regrets of Figures 2 to 4 at any of its finite epsilons. With
   10,000 agents, 20 options and epsilon = 1 the regret after 10,000 rounds is {written:.2f}; the paper has {most}. Agents that learn nothing have
   {idle:.2f}, and without noise the regret is {silent:.2f}. Noise raises less popular options faster than selection removes them. With fresh noise
@@ -318,32 +319,33 @@ def findings() -> str:
   {differing:.2f} times as high. A message is (M epsilon)-DP by the theorems, and the figures plot 1/M of it. The noise determines the length of
   exploration only below {small:.2f} times the smallest epsilon of the figures, by the paper's own condition. Four rounds are not equivalent to
   five: they have {rounds:.2f} times the regret, and {sooner:.2f} times with T = 10^4, which the text implies.
-- **Jiang 2020, chapter 2** (`jiang2020/2`). Theorem 1 prints its bound as g' A, which is true but far too weak. With g' / A, as in equation 2.19,
-  WINTALL pays {paid[0]:.2f} times the bound at 1,000 individuals and {paid[1]:.3f} times at 30,000 (four values). The target is every individual's
-  best response to any belief, true or false, if no individual considers changing the winner; with few individuals such a change may pay. A second
-  equilibrium exists, in which all individuals give up no privacy at all. Costs proportional to log(1 + eps), which the theorem does not cover,
-  may break the result: in the limit of many individuals with M values, 0 is better than a target e if log(1 + e) > e (e + M) / ((1 + e) M). This
-  is true for 1 with four values, and false for 2 with three.
-- **Jiang 2020, chapter 3** (`jiang2020/3`). The stated model gives the round times. The other numbers follow from different models, all with
-  R(k) = c - a/k: the upper bound of the rate as stated, the thresholds if clients are always ready, and the optimal rate if the queue never
-  empties; the lower bound has a fit, but no derivation. Under the stated model the optimal thresholds are ({best}). The paper's (10, 8) earn
-  {100 - stored:.1f}% less.
-- **Zhou et al. 2021** (`zhou2021`, on synthetic data, because its data are not available: compare orders, not numbers. Runs have 1,000 rounds, or
-  210 with noise on shared data, for its 70,000; numbers are for `peak` with contexts of two dimensions, NT = 0.5). Regret falls from isolated
-  agents to a ring and to a complete graph, and with the frequency of requests. T-PriDO without noise earns {rival:.2f} times as much as LinUCB with
-  noise, the comparison of the paper (it has {said}), and {plain.value:.2f} [{plain.low:.2f}, {plain.high:.2f}] times as much as LinUCB without noise. At epsilon = 2 it
-  earns {accuracy:.2f} of its reward without noise; the paper has 0.98. It keeps {left:.2f} of its gain over random play. The costliest feedback is charged
-  {charged:.0f} times epsilon, because it is released to every asking agent, and again in smaller cells. Requests also reveal poor feedback, at any
-  epsilon. The exponential mechanism is not negligible either: regret is {chosen:.2f} times as high. As printed, the first term of Theorem 3's bound
-  grows like n^{power:.2f}.
-- **Azize & Basu 2022** (`azize2022`, in addition to the five papers: private bandits with a trusted curator). With the paper's parameters AdaP-KLUCB
-  has the lowest regret of its algorithms. DP-SE has {elimination:.1f} times as much; the paper states almost 10. AdaP-KLUCB's regret depends on epsilon above
-  0.3, too: it falls {math.prod(falls):.1f} times from 0.3 to 10. Most of it comes from alpha = 3.1, which the proof needs: with 0.3 it is {bolder:.0f}
-  instead of {adaptive:,.0f}. DP-KLUCB, three years younger, has {younger:.0f}; the asymptotic lower bound is {least:.0f}.
-- **Chowdhury & Zhou 2023** (`chowdhury2023`, also in addition: elimination without a trusted curator). The noise of the published code has
-  {1 / quiet:.0f} times less variance than theorem 1 requires (a sum of 64 users, epsilon = 0.1), and an audit refutes its epsilon. With the noise of
-  the theorem Dist-DP-SE has {easy:.2f} times the regret of DP-SE on easy instances and {hard:.2f} times on hard ones (epsilon = 0.1); the paper
-  states that they match. Skellam noise gains {skellam:.2f} times on easy ones.
+- **Jiang 2020, chapter 2** (`jiang2020/2`). Theorem 1 prints its bound on the payment as g' A (equation 2.13), which is true but far too weak.
+  With g' / A, as in equation 2.19, WINTALL pays {paid[0]:.2f} times the bound at 1,000 individuals and {paid[1]:.3f} times at 30,000 (four
+  values). The target is every individual's best response to any belief, true or false, if no individual considers changing the winner; with few
+  individuals such a change may pay. A second equilibrium exists, in which all individuals give up no privacy at all. Costs proportional to log(1
+  + eps), which the theorem does not cover, may break the result: in the limit of many individuals with M values, 0 is better than a target e if
+  log(1 + e) > e (e + M) / ((1 + e) M). This is true for 1 with four values, and false for 2 with three.
+- **Jiang 2020, chapter 3** (`jiang2020/3`). The stated model reproduces the round times. The paper's other numbers follow from different models,
+  all with R(k) = c - a/k: its upper bound of the rate from the stated model, its thresholds if clients are always ready, and its optimal rate if
+  the queue never empties. For its lower bound we found a formula that fits, but no derivation. Under the stated model the optimal thresholds are
+  ({best}). The paper's (10, 8) earn {100 - stored:.1f}% less.
+- **Zhou et al. 2021** (`zhou2021`). The paper's data are not available, so our data are synthetic: compare orders, not numbers. Our runs have
+  1,000 rounds, or 210 with noise on shared data, instead of 70,000; numbers are for `peak` with contexts of two dimensions and NT = 0.5. Regret
+  falls from isolated agents to a ring and to a complete graph, and with the frequency of requests. T-PriDO without noise earns {rival:.2f} times
+  as much as LinUCB with noise, which is the comparison of the paper (the paper has {said}), and {plain.value:.2f} [{plain.low:.2f},
+  {plain.high:.2f}] times as much as LinUCB without noise. At epsilon = 2 it earns {accuracy:.2f} of its reward without noise; the paper has 0.98.
+  T-PriDO keeps {left:.2f} of its gain over random play. The costliest feedback is charged {charged:.0f} times epsilon, because it is released to
+  every asking agent, and again in smaller cells. Requests also reveal poor feedback, at any epsilon. The exponential mechanism is not negligible
+  either: regret is {chosen:.2f} times as high. As printed, the first term of Theorem 3's bound grows like n^{power:.2f}.
+- **Azize & Basu 2022** (`azize2022`; no environment comes from this paper: private bandits with a trusted curator). With the paper's parameters
+  AdaP-KLUCB has the lowest regret of its algorithms. DP-SE has {elimination:.1f} times as much; the paper states almost 10. AdaP-KLUCB's regret
+  depends on epsilon above 0.3, too: it falls {math.prod(falls):.1f} times from 0.3 to 10. Most of it comes from alpha = 3.1, which the proof
+  needs: with 0.3 it is {bolder:.0f} instead of {adaptive:,.0f}. DP-KLUCB, three years younger, has {younger:.0f}; the asymptotic lower bound is
+  {least:.0f}.
+- **Chowdhury & Zhou 2023** (`chowdhury2023`; no environment comes from this paper: elimination without a trusted curator). The noise of the
+  published code has {1 / quiet:.0f} times less variance than theorem 1 requires (a sum of 64 users, epsilon = 0.1), and an audit refutes its
+  epsilon. With the noise of the theorem Dist-DP-SE has {easy:.2f} times the regret of DP-SE on easy instances and {hard:.2f} times on hard ones
+  (epsilon = 0.1); the paper states that they match. Skellam noise gains {skellam:.2f} times on easy ones.
 {together()}{by_whom_agents_trust()}{learned()}"""  # noqa: E501 - a page's own lines
 
 
@@ -356,13 +358,13 @@ def found() -> str:
         f"Of {sum(counts.values())} claims of {len(papers)} papers, {counts[AGREES]} reproduce "
         f"quantitatively, {counts[IN_KIND]} qualitatively, and {counts[DIFFERS]} do not reproduce "
         "([verdicts](papers/docs/verdicts.md)).",
-        "Scores (0: no communication, 1: full information without privacy) under a lifetime budget of epsilon = 1, by "
-        f"the number of agents: {survives()} ([leaderboard](docs/leaderboard.md)).",
+        "Scores of the best agents (0: no communication, 1: full information without privacy) under a lifetime budget "
+        f"of epsilon = 1, agents in brackets: {survives()} ([leaderboard](docs/leaderboard.md)).",
         f"{short_of_learning()} ([leaderboard](docs/leaderboard.md)).",
         f"The optimal rule for round stopping has thresholds ({rule}); the paper states (10, 8) "
         "([findings](docs/findings.md)).",
-        f"In published code the noise of a private elimination has {1 / quiet_noise():.0f} times too little variance "
-        "([findings](docs/findings.md)).",
+        "In published code for private arm elimination (Dist-DP-SE) the noise has "
+        f"{1 / quiet_noise():.0f} times too little variance ([findings](docs/findings.md)).",
     ]
     return "\n".join(textwrap.fill(f"- {one}", 140, subsequent_indent="  ", break_on_hyphens=False) for one in told)
 
@@ -393,7 +395,10 @@ def short_of_learning() -> str:
     won = listed(parts.get(YES, ["no environment"]))
     rest = [f"{word} in {listed(parts[key])}" for key, word in ((NO, "worse"), (OPEN, "undecided")) if key in parts]
     counts = " or ".join(map(str, sorted(trainings)))
-    return f"With {counts} trainings, learning beats the paper's best algorithm in {won}; {listed(rest)}"
+    return (
+        f"With {counts} trainings, learning significantly beats the paper's best algorithm in {won}; {listed(rest)} "
+        "(lead in score)"
+    )
 
 
 def fast() -> str:
@@ -412,8 +417,8 @@ def fast() -> str:
         f"A step of round stopping takes {of('single step, RoundStopping', 'CartPole')} a step of CartPole. A step of "
         f"10,000 replicas takes {of('array step, 10,000 replicas: round', 'gymnax')} one of gymnax's bandit, and a "
         f"federated round of 100 clients is {of('a federated round, 100 clients, digits, softmax', 'pfl')} as in pfl. "
-        f"We meet {len(reached)} of {len(reached) + len(missed)} speed targets, and {len(forms)} of the {len(missed)} "
-        "misses are steps of PettingZoo's forms ([speed](docs/speed.md))."
+        f"We meet {len(reached)} of {len(reached) + len(missed)} speed targets; {len(forms)} of the {len(missed)} "
+        "missed ones are steps in PettingZoo's interfaces ([speed](docs/speed.md))."
     )
     return textwrap.fill(text, 140, break_on_hyphens=False)
 

@@ -1,4 +1,4 @@
-"""Wrappers between a policy and a world: privacy, faults, audits, and adaptors to RL libraries."""
+"""Wrappers of environments: privacy, faults, audits, and adaptors to RL libraries."""
 
 from taciturn.envs.core import NotPrivate
 from taciturn.privacy.accountant import Accountant

@@ -1,11 +1,10 @@
 """The auditor: it certifies a lower bound on the epsilon of a mechanism, a function, or runs of an environment.
 
-For an environment the claim is the accountant's total after a run. Two things can differ between the two worlds. With
+For an environment the claim is the accountant's epsilon after a run. Two things can differ between the two worlds. With
 `pair`, one agent's messages differ: that agent is a canary. The audit replaces its messages before they reach the
 mechanism, and the transcript holds the delivered ones. With `change`, one agent's private data differ: the environment
 plays on from there, and the transcript is everything on the channels, with senders and times, and the observations,
-action masks and rewards of the other agents.
-`taciturn.privacy.certifying` has the statistics.
+action masks and rewards of the other agents. `taciturn.privacy.certifying` has the statistics.
 """
 
 import math
@@ -56,8 +55,8 @@ def audit(
 
     Args:
         mechanism: an object with a batch-first `perturb(x, rng)`; or an environment of this suite, in any interface,
-            with the mechanisms and faults that `Privatize` and `Faulty` have installed; or a function `transcript(x,
-            rng, trials)` that makes independent transcripts [trials, ...] of the world x.
+            with the mechanisms and faults installed by `Privatize` and `Faulty`; or a function `transcript(x, rng,
+            trials)` that makes independent transcripts [trials, ...] of the world x.
         pair: the two adjacent worlds (x0, x1). For a mechanism, two messages; for an environment, `{channel: (x0,
             x1)}`, two messages of an agent on each channel to be audited; for a function, any two values that it
             accepts.
@@ -65,17 +64,17 @@ def audit(
             Default: 200,000, so an event of probability 1/1000 can refute a claim of 1; 10,000 for runs of an
             environment.
         confidence: probability that the certificate holds.
-        seed: of the coins, and of the Generator that the mechanism or function receives.
+        seed: seed of the coins, and of the Generator that the mechanism or function receives.
         method: `white` scores a transcript by its log-likelihood ratio, `black` by the best of several attackers that
-            learn from transcripts (`taciturn.privacy.attackers`), and `both` does both to the same transcripts, with
+            learn from transcripts (`taciturn.privacy.attackers`), and `both` does both on the same transcripts, with
             half of the error probability each: the better certificate counts. `one-run` makes a single transcript;
             every agent in it is a canary with an independent coin. A function then receives x as [trials, ...] and
             returns each agent's part of the transcript, [trials, ...]. One run with Gaussian noise certifies by the
             Gaussian trade-off curve, at any delta (`taciturn.privacy.one_run`). Default: `both` if there is a
             log-likelihood ratio (`white` for transcripts of more than 64 numbers), else `black`.
         claimed: the epsilon to compare with. Default: `mechanism.epsilon`, or inf (no claim) if it has none at this
-            delta. For an environment: the accountant's total for the agent, over all channels to the observer of the
-            audited channels (over all channels, if these have several observers), in the run where it is largest.
+            delta. For an environment: the accountant's epsilon for the agent, over all channels to the observer of the
+            audited channels (over all channels, if these have several observers), in the run with the largest epsilon.
         delta: certify (epsilon, delta)-DP; pure DP if 0. Default: `mechanism.delta`, or 0 if it has none.
         sensitivity: passed to a mechanism that takes it with each message.
         log_likelihood_ratio: a function of (y [trials, ...], x0, x1) that returns [trials]; `one-run` uses it too.
@@ -90,21 +89,21 @@ def audit(
         change: for an environment, in place of `pair`: the agent's private observations in the two environments, for
             each draw (`Population.private`), such as (0, 1) for rewards that are all 0 or all 1.
         steps: turns of a run of an environment. Default: until it ends.
-        agent: the canary in an environment, by its place among the senders; in `one-run` all senders are canaries.
+        agent: the canary in an environment, by its index among the senders; in `one-run` all senders are canaries.
         unit: how the two worlds of an environment differ. `user`: the canary sends x0 in all its messages, or x1 in
-            all, and the claim is that for the whole run. `event`: it sends x0 or x1 in its first message and x0
-            afterwards, and the claim is that for one message on each channel.
-        references: whether a `black` attacker may compare with known messages, which reveals noise that is used twice.
-            Each transcript then also holds the result of x0 in the next call of a mechanism or function, and in another
+            all, and the claim is the epsilon of the whole run. `event`: it sends x0 or x1 in its first message and x0
+            afterwards, and the claim is the epsilon of one message on each channel.
+        references: whether a `black` attacker may compare with known messages, which reveals reused noise. Each
+            transcript then also holds the result of x0 in the next call of a mechanism or function, and in another
             row of the same call of a mechanism; in an environment, as the message of another agent, and of the same
             agent in a run after a reset. None of these depends on the secret, so the claim is the same.
         bits: whether attackers read the lowest bits of floating-point numbers. Default: yes, unless the mechanism, or
-            one on an audited channel, says that its sampler is an idealisation (`Mechanism.idealised`, true for `fast`
+            one on an audited channel, declares its sampler an idealisation (`Mechanism.idealised`, true for `fast`
             samplers of noise).
-        composition: the method by which the accountant totals an environment's claim (`Accountant.epsilon`); `pld` is
+        composition: composition method of the accountant for an environment's claim (`Accountant.epsilon`); `pld` is
             the tightest.
         beside: for an environment with `change`: the same one under other mechanisms, each played from the same seed on
-            the same private data. The attacker reads all of these runs, and the claim is the sum of their totals.
+            the same private data. The attacker reads all of these runs, and the claim is the sum of their epsilons.
 
     Returns:
         An `AuditResult`.
@@ -114,10 +113,10 @@ def audit(
             shape.
 
     With `pair` an environment is audited message by message; only `change` shows leaks by silence and timing, by other
-    agents' observations, masks and rewards, and by noise that runs from one seed share, and it certifies at user level.
-    Leaks through visible actions need a function. The caller must know that the two messages are adjacent: messages
-    further apart than the sensitivity that the world states refute nothing. `white` relies on the mechanism's own law
-    and cannot see noise that is used for two messages; `black` with `unit="event"` and `references` can.
+    agents' observations, masks and rewards, and by noise shared between runs from one seed, and it certifies at user
+    level. Leaks through visible actions need a function. The caller must know that the two messages are adjacent:
+    messages further apart than the environment's stated sensitivity refute nothing. `white` relies on the mechanism's
+    own distribution and cannot see noise reused for two messages; `black` with `unit="event"` and `references` can.
     """
     runs: CanaryRuns | ChangedRuns | None = None
     if len(beside) and change is None:

@@ -1,4 +1,4 @@
-"""Runs of an environment in which a canary sends known messages; the auditor makes transcripts of them."""
+"""Runs of an environment with a canary that sends known messages; the auditor makes transcripts of them."""
 
 import math
 from collections.abc import Mapping
@@ -31,13 +31,13 @@ Policies = Mapping[str, Any]
 
 
 class Canary(Fault):
-    """Replaces some agents' messages on a channel by those of the audit, and records what arrives. It acts after all
-    other faults.
+    """Replaces some agents' messages on a channel by the audit's messages, and records the delivered ones. It acts
+    after all other faults.
 
     Args:
         messages: the two messages, [2, ...].
-        world: the one of the two that an agent sends, int[B, n].
-        agents: the canaries, by their places among the channel's senders, int[n].
+        world: index of the message that each agent sends, int[B, n].
+        agents: the canaries, by their indices among the channel's senders, int[n].
         unit: `user`: an agent sends that message every time. `event`: only the first time; afterwards it sends
             messages[0].
     """
@@ -71,8 +71,8 @@ class Canary(Fault):
         return y, sent
 
     def delivered(self) -> tuple[Array, Bools]:
-        """Each agent's messages that arrived, in order and padded with zeros, [B n, sends, ...]; and which entries are
-        messages, bool[B n, sends]."""
+        """Each agent's delivered messages, in order and padded with zeros, [B n, sends, ...]; and a mask of the entries
+        that are messages, bool[B n, sends]."""
         rows = self.world.size
         if not self._delivered:
             return np.zeros((rows, 0)), np.zeros((rows, 0), np.bool_)
@@ -102,24 +102,24 @@ def _run(
 
 
 class CanaryRuns:
-    """Makes transcripts of runs of a population, and notes what its accountant claims.
+    """Makes transcripts of runs of a population, and records the accountant's claims.
 
-    Called with a world (0 or 1), a Generator and a count, it plays `count` replicas in which `agent` sends the message
-    of that world. Called with a world for each sender, int[senders], it plays a single replica in which every sender is
-    a canary. For each channel, a transcript has room for as many messages as arrived in the first runs: a 1 and the
-    numbers of the message, or zeros where none arrived.
+    Called with a world (0 or 1), a Generator and a count, it plays `count` replicas; `agent` sends that world's
+    message. Called with a world for each sender, int[senders], it plays a single replica, and every sender is a canary.
+    For each channel, a transcript has room for as many messages as arrived in the first runs: a 1 and the numbers of
+    the message, or zeros where none arrived.
 
     Args:
-        env, pair, policy, steps, agent, unit, references, composition: those of `audit`; ValueError if they cannot be
+        env, pair, policy, steps, agent, unit, references, composition: as for `audit`; ValueError if they cannot be
             played.
-        delta: of the claim.
+        delta: delta of the claim.
 
     Attributes:
-        env: the population that is played, without wrappers.
-        channel_configs: what is installed on its channels.
-        policies: who acts, `{role: policy}`.
+        env: the population, without wrappers.
+        channel_configs: the configurations installed on its channels.
+        policies: the acting policies, `{role: policy}`.
         pair: `{channel: [2, ...]}`, the messages of the two worlds.
-        totals: the claims so far, [B] of each batch of runs.
+        totals: the claims so far, [B] for each batch of runs.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class CanaryRuns:
             raise ValueError("policy must be given for an environment to be audited, not None")
         policies = as_policies(population, policy)
         if isinstance(population, ControlledAgent):
-            raise ValueError("env must be a whole world to be audited, not the seat of one agent")
+            raise ValueError("env must be a whole environment to be audited, not a ControlledAgent")
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner
         channel_configs = join(population.channel_configs, added_configs(env))
@@ -171,7 +171,7 @@ class CanaryRuns:
 
     @property
     def senders(self) -> int:
-        """The number of agents that send."""
+        """The number of sending agents."""
         return self.env.channels[next(iter(self.pair))].num_senders
 
     @property
@@ -182,7 +182,7 @@ class CanaryRuns:
 
     @property
     def memoryless(self) -> bool:
-        """Whether each message is perturbed by itself, so log-likelihood ratios add up."""
+        """Whether each message is perturbed independently, so log-likelihood ratios add up."""
         mechanisms = [
             self.channel_configs[name].mechanism if name in self.channel_configs else None for name in self.pair
         ]
@@ -227,16 +227,16 @@ class CanaryRuns:
 
     @property
     def claimed(self) -> float:
-        """The largest total in any run so far; inf if no channel had a mechanism."""
+        """The largest epsilon in any run so far; inf if no channel had a mechanism."""
         return max((float(total.max()) for total in self.totals), default=0.0)
 
     @property
     def spent(self) -> float:
-        """The mean over runs of the largest total of any agent."""
+        """The mean over runs of the largest epsilon of any agent."""
         return float(np.concatenate(self.totals).mean()) if self.totals else math.nan
 
     def _claims(self, population: Population[Any], agents: Array) -> Array:
-        """The largest total of any of the agents in each run, [B]; at event level, the cost of one message on each
+        """The largest epsilon of any of the agents in each run, [B]; at event level, the cost of one message on each
         channel."""
         accountant = population.accountant
         if accountant is None:
@@ -253,8 +253,8 @@ class CanaryRuns:
         return np.asarray(once.epsilon(self.delta, method=self.composition).max(1))
 
     def _columns(self, name: str, canary: Canary, place: int | None = None, when: str = "") -> Array:
-        """A channel's part of the transcripts, float64[trials, messages kept x (1 + size)]: that of the canary at
-        `place`, or of all."""
+        """A channel's part of the transcripts, float64[trials, messages kept x (1 + size)]: the canary's part at index
+        `place`, or the part of all canaries."""
         messages, arrived = canary.delivered()
         if place is not None:
             messages, arrived = (each[place :: canary.agents.size] for each in (messages, arrived))
@@ -275,10 +275,11 @@ class CanaryRuns:
         return columns.reshape(len(columns), -1)
 
     def log_likelihood_ratio(self, transcripts: Array, first: Any = 0, second: Any = 1) -> Array:
-        """log P(transcript | first world) - log P(transcript | second world), [trials], by the laws of the mechanisms.
+        """log P(transcript | first world) - log P(transcript | second world), [trials], by the mechanisms'
+        distributions.
 
-        The noise is assumed to be scaled to the distance between the two messages. That is the sensitivity a world
-        states, if the messages are as far apart as it allows.
+        The noise is assumed to be scaled to the distance between the two messages. That distance is the environment's
+        stated sensitivity, if the messages are as far apart as it allows.
         """
         total, start = np.zeros(len(transcripts)), 0
         for name, two in self.pair.items():

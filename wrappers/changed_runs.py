@@ -1,9 +1,9 @@
 """Audits of whole runs: two worlds that differ in the private data of one agent, and an attacker that reads the
-channels and all that the other agents see.
+channels and everything that the other agents see.
 
-The other audits (`taciturn.wrappers.canary`) replace what an agent sends; here its data is replaced, and the world
-decides what follows: which messages are sent, when, and by whom, and what others observe, may do and earn. The
-certificate is compared with the accountant's total for that agent, at user level.
+The other audits (`taciturn.wrappers.canary`) replace an agent's messages. Here its data are replaced, and everything
+else follows: the messages, their senders and times, and the other agents' observations, action masks and rewards. The
+certificate is compared with the accountant's epsilon for that agent, at user level.
 """
 
 import math
@@ -31,16 +31,16 @@ from taciturn.privacy.composition import Method
 from taciturn.privacy.mechanisms import NoPrivacy
 from taciturn.wrappers.channels import added_configs, population_of
 
-SENDS = 16  # for this many sends, whether the agent spoke is a separate feature
-WIDE = 16  # longer messages and observations are only projected on a line between the two worlds
-PILOT = 32  # runs of each world that find these lines
-FEW = 8  # numbers of an observation of which all products are features
-CLEAR = 0.75  # standardised differences in pilot runs below this are luck
+SENDS = 16  # number of sends with a separate feature for whether the agent sent
+WIDE = 16  # longer messages and observations are projected on a line between the two worlds
+PILOT = 32  # runs of each world used to find these lines
+FEW = 8  # up to this many numbers of an observation, all products are features
+CLEAR = 0.75  # smaller standardised differences in pilot runs are chance
 
 
 @dataclass(frozen=True)
 class Noted(NoPrivacy):
-    """Leaves messages as they are, and notes the largest sensitivity that the world states."""
+    """Leaves messages unchanged, and records the largest sensitivity that the environment states."""
 
     closed_counts: ClassVar[bool] = False
     stated: list[float] = field(default_factory=list, compare=False)
@@ -51,30 +51,29 @@ class Noted(NoPrivacy):
         return super().perturb(x, rng, sensitivity)
 
     def share(self, distances: Array) -> Array:
-        """Distances between messages as a share of the sensitivity, at most 1; without a stated sensitivity, 1 if
-        messages differ."""
+        """Distances between messages divided by the sensitivity, at most 1; without a stated sensitivity, 1 if messages
+        differ."""
         return np.minimum(distances / max(self.stated), 1.0) if self.stated else (distances > 0).astype(np.float64)
 
 
 class Transcript(Fault):
-    """Records what passes on a channel, after all faults: a summary of every replica, in numbers.
+    """Records the messages on a channel, after all faults: a summary of every replica, in numbers.
 
-    A summary must not depend on the other replicas that are played at once: what they share tells the worlds apart.
+    A summary must not depend on the other replicas in the batch, since their common part would reveal the world.
 
     Args:
-        agent: the one whose data differ.
-        clock: gives the time of the world, float64[B].
+        agent: the agent with changed data.
+        clock: returns the environment's time, float64[B].
 
     Attributes:
-        spoke: for the first times at which anybody in the replica sends, whether the agent's message arrived,
-            float64[B, SENDS].
-        number: the agent's messages, and those of the others, float64[B, 2].
-        special: how many numbers in the messages of the agent, and in those of the others, were -0, inf, -inf or NaN,
-            by place, float64[B, 2, 4, D]; sums and means have 0 in their place.
+        spoke: for the first sends in the replica, whether the agent's message arrived, float64[B, SENDS].
+        number: the numbers of messages of the agent and of the others, float64[B, 2].
+        special: counts of -0, inf, -inf and NaN in the messages of the agent and of the others, by coordinate,
+            float64[B, 2, 4, D]; sums and means have 0 in their place.
         last: the time of the last message of the agent, and 1, float64[B]; 0 if there was none.
         first: the first message of the agent, float64[B, D].
         sums: the sums of its messages, and of the others', float64[B, 2, D].
-        own: in pilot runs, all of its messages, [B, D] each, with 0 for what is not finite.
+        own: in pilot runs, all of its messages, [B, D] each, with 0 for NaN and infinities.
     """
 
     order: ClassVar[int] = 6
@@ -133,12 +132,12 @@ def finite(x: Array) -> Array:
 
 
 class Summary:
-    """Something that agents see or have in each turn, [B, rows, D]: a summary of every replica, in numbers.
+    """A quantity that agents see or have in each turn, [B, rows, D]: a summary of every replica, in numbers.
 
     Args:
-        pilot: summaries of the same thing in pilot runs of the two worlds, which say what tells the worlds apart and
-            how long a run is; None in pilot runs.
-        products: whether products of the D numbers of an agent are features.
+        pilot: summaries of the same quantity in pilot runs of the two worlds, which determine the distinguishing
+            features and the length of a run; None in pilot runs.
+        products: whether products of an agent's D numbers are features.
     """
 
     def __init__(self, pilot: "Sequence[Summary] | None", products: bool) -> None:
@@ -151,7 +150,7 @@ class Summary:
             self.length = max(one.turns for one in pilot)
 
     def add(self, x: Array, live: Array) -> None:
-        """Note the next turn of the replicas `live` bool[B]."""
+        """Add the next turn of the replicas `live` bool[B]."""
         x = finite(np.asarray(x, np.float64)) * live[:, None, None]
         if not self.turns:
             size = x.shape[2]
@@ -186,11 +185,11 @@ class Summary:
 
 
 class Witness:
-    """What all agents but one see and have in a run, turn by turn: their observations, what they may do, what they
-    earn; and who acts, and when.
+    """The view of all agents but one in a run, turn by turn: their observations, action masks and rewards, and the
+    order and times of acting agents.
 
     Args:
-        agent: the one whose data differ, in every role that sends on a channel.
+        agent: the agent with changed data, in every role that sends on a channel.
         pilot: the witnesses of pilot runs of the two worlds; None in pilot runs.
     """
 
@@ -205,7 +204,7 @@ class Witness:
         self.turns = np.zeros((population.num_envs, 1))
 
     def play(self, policies: dict[str, Any], steps: int | None) -> None:
-        """Play the population, for so many turns or to the end."""
+        """Play the population, for `steps` turns or to the end."""
         population, rollout, turns = self.population, Rollout(self.population, policies), 0
         acting = self._look(population.observe(), ~population.done)
         while not population.done.all() and (steps is None or turns < steps):
@@ -239,7 +238,7 @@ class Witness:
         return results
 
     def _by_agent(self, role: str, x: Array, acting: Array | None) -> Array:
-        """`x` [B, rows, n], of the agents that act, by agent: [B, N, n]."""
+        """`x` [B, rows, n] of the acting agents, rearranged by agent: [B, N, n]."""
         size = self.population.roles[role].num_agents
         if acting is None or x.shape[1] != acting.shape[1]:
             return x
@@ -248,7 +247,7 @@ class Witness:
         return whole
 
     def _note(self, what: str, role: str, x: Array, live: Array) -> None:
-        """Who acts is about all agents, the rest about all but one."""
+        """Add a turn: for "acts" all agents count, for everything else all but one."""
         x = x if what == "acts" else x[:, self.others[role]]
         if not x.size:
             return
@@ -265,21 +264,20 @@ class Witness:
 
 @dataclass
 class ChangedRuns:
-    """Makes transcripts of runs in which the private data of `agent` is `change[0]` in one world and `change[1]` in the
-    other.
+    """Makes transcripts of runs; the private data of `agent` are `change[0]` in one world and `change[1]` in the other.
 
     Called with a world (0 or 1), a Generator and a count, it plays `count` replicas of that world, once for each of
     the `channel_configs`, always from the same seed.
 
     Attributes:
-        env: the population that is played, without wrappers; `Population.private` says what its agents' data is.
-        channel_configs: what is installed on its channels in each of the runs that are audited together.
-        policies: who acts, `{role: policy}`.
+        env: the population, without wrappers; `Population.private` defines its agents' data.
+        channel_configs: the configurations on its channels in each of the runs that are audited together.
+        policies: the acting policies, `{role: policy}`.
         change: the data in the two worlds.
         steps: turns to play; None: until the end.
-        agent: whose data differs, by its place among the senders.
-        delta: of the claim.
-        composition: how the accountant composes messages for the claim.
+        agent: index among the senders of the agent with changed data.
+        delta: delta of the claim.
+        composition: composition method of the accountant for the claim.
         moved: how far private data move the agent's messages, as a share of the sensitivity: see `AuditResult`.
     """
 
@@ -316,7 +314,7 @@ class ChangedRuns:
             )
         policies = as_policies(population, policy)
         if isinstance(population, ControlledAgent):
-            raise ValueError("env must be a whole world to be audited, not the seat of one agent")
+            raise ValueError("env must be a whole environment to be audited, not a ControlledAgent")
         if isinstance(population, Controlled):
             policies, population = {**population.others, **policies}, population.inner
         configs = []
@@ -376,7 +374,7 @@ class ChangedRuns:
 
         population = self.env.alike(count, private=private)
 
-        def clock() -> Array:  # a world may let agents send as it begins
+        def clock() -> Array:  # in some environments agents send when a run begins
             return np.zeros(count) if population._state is None else population.clock()
 
         heard = {name: Transcript(agent, clock) for name in population.channels}
@@ -394,8 +392,8 @@ class ChangedRuns:
         return seen, heard
 
     def _find_directions(self, rng: np.random.Generator) -> None:
-        """For long messages, the line between their means in the two worlds without noise, and for all that agents see,
-        the pilot runs with noise, which an attacker who knows the data can play."""
+        """For long messages, the line between their means in the two worlds without noise. For all that agents see, the
+        pilot runs with noise, which an attacker who knows the data can play."""
         seed = int(rng.integers(2**63))
         noted = {name: Noted() for name, one in self.env.channels.items() if not one.chosen}
         bare = {name: ChannelConfig(mechanism) for name, mechanism in noted.items()}
@@ -416,13 +414,13 @@ class ChangedRuns:
 
     @property
     def claimed(self) -> float:
-        """The largest total of the agent so far, at user level, over all channels on which its role sends; inf if one
-        has no mechanism."""
+        """The agent's largest epsilon so far, at user level, over all channels of its role; inf if one has no
+        mechanism."""
         return max((float(total.max()) for total in self._totals), default=0.0)
 
     @property
     def spent(self) -> float:
-        """The mean of these totals over runs."""
+        """The mean of these epsilons over runs."""
         return float(np.concatenate(self._totals).mean()) if self._totals else math.nan
 
     def _claims(self, population: Population[Any]) -> Array:

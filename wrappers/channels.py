@@ -1,4 +1,4 @@
-"""Install a mechanism or a fault on a channel of this suite's environments, in any interface."""
+"""Installing a mechanism or a fault on a channel of this suite's environments, in any interface."""
 
 import copy
 import importlib
@@ -52,7 +52,7 @@ def as_described(value: Any) -> Any:
 
 
 class Layer:
-    """A base that records the arguments of a wrapper for `env.spec`. It must come before the wrapper class of the
+    """Base of wrappers that records their arguments for `env.spec`. It must come before the wrapper class of the
     interface."""
 
     def __init__(self, env: Any, **arguments: Any) -> None:
@@ -65,7 +65,8 @@ class Layer:
 
     @classmethod
     def around(cls, env: Any, expected: str, **arguments: Any) -> Any:
-        """`env` wrapped in the subclass for its interface; if there is none, ValueError says what was `expected`."""
+        """`env` wrapped in the subclass for its interface; ValueError, naming the `expected` kinds, if there is
+        none."""
         for kind in (gymnasium.vector.VectorEnv, gymnasium.Env, pettingzoo.ParallelEnv, pettingzoo.AECEnv):
             if isinstance(env, kind):
                 return next(one for one in cls.__subclasses__() if issubclass(one, kind))(env, **arguments)
@@ -73,7 +74,7 @@ class Layer:
 
 
 def layers(env: Any, kind: type[L]) -> Iterator[L]:
-    """The wrappers of this kind around `env`, from the outside in."""
+    """The wrappers of this kind around `env`, outermost first."""
     while env is not None:
         if isinstance(env, kind):
             yield env
@@ -108,8 +109,8 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
         config: the mechanism, fault and budget to add to the channel.
 
     Raises:
-        ValueError: `env` is none of these, the channel is unknown or would get a second mechanism, or the world cannot
-            use `config`.
+        ValueError: `env` is none of these, the channel is unknown or would get a second mechanism, or the environment
+            cannot use `config`.
     """
     if not isinstance(env, Population):
         arguments = {"mechanism": config.mechanism, "budget": config.budget, "faults": config.faults}
@@ -125,7 +126,7 @@ def on_channel(env: Any, channel: str, config: ChannelConfig) -> Any:
 
 
 def _check(env: Any, channel: str, config: ChannelConfig) -> None:
-    """Raise ValueError if `config` cannot be added to what stands on that channel of `env`."""
+    """Raise ValueError if `config` cannot be combined with the configuration of that channel of `env`."""
     population = population_of(env)
     if population is None:
         raise ValueError(
@@ -144,7 +145,7 @@ def private_config(mechanism: Any, budget: Budget | None = None) -> ChannelConfi
         raise ValueError(f"mechanism must be one of taciturn.wrappers' mechanisms, not {mechanism!r}")
     if budget is not None and not isinstance(budget, Budget):
         raise ValueError(f"budget must be a Budget or None, not {budget!r}")
-    # An average may cost less than its mechanism says, where the world draws who is in it.
+    # An average may cost less than its mechanism states, if the environment draws the agents in it.
     if budget is not None and not mechanism.averages and budget.messages(mechanism.loss()) == 0:
         raise ValueError(f"budget must allow at least one message of {mechanism!r}, and {budget!r} allows none")
     return ChannelConfig(mechanism, budget)
@@ -160,12 +161,12 @@ def Privatize(env: Any, channel: str, mechanism: Any, budget: Budget | None = No
         env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of
             this suite.
         channel: the channel's name.
-        mechanism: perturbs each message.
+        mechanism: the mechanism that perturbs each message.
         budget: privacy budget of each agent on the channel.
 
     Raises:
-        ValueError: `env` is none of these, the channel is unknown or has a mechanism already, or the world cannot use
-            the mechanism.
+        ValueError: `env` is none of these, the channel is unknown or has a mechanism already, or the environment cannot
+            use the mechanism.
     """
     return on_channel(env, channel, private_config(mechanism, budget))
 
@@ -174,7 +175,7 @@ def Faulty(env: Any, channel: str, fault: Fault) -> Any:
     """The environment with a fault on one of its channels, in the same interface; `env` itself is not changed.
 
     A reset of the result installs the fault; a reset of `env` does not. A channel can have several faults and a
-    mechanism; the order in which wrappers are nested makes no difference.
+    mechanism; the nesting order of wrappers makes no difference.
 
     Args:
         env: a population, a Gymnasium environment or vector environment, or a PettingZoo Parallel or AEC environment of

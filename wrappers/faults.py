@@ -1,4 +1,4 @@
-"""Faults of a channel: agents that are absent, have used up their messages or lie, and messages that are lost or late.
+"""Faults of a channel: absent agents, message limits, lying agents, and lost or late messages.
 
 A message's sender may be absent (`Churn`), have used up its messages (`MessageLimit`) or lie (`Byzantine`); then the
 channel's mechanism perturbs the message and the accountant charges it; then it may be lost (`LossyChannel`) or late
@@ -26,8 +26,8 @@ class Churn(Fault):
     present.
 
     Args:
-        leave: in [0, 1].
-        join: in [0, 1].
+        leave: probability of leaving, in [0, 1].
+        join: probability of coming back, in [0, 1].
     """
 
     leave: float
@@ -56,7 +56,7 @@ class MessageLimit(Fault):
     the number of requests of each agent.
 
     Args:
-        messages: of each agent, >= 0.
+        messages: most messages of each agent, >= 0.
     """
 
     messages: int
@@ -90,9 +90,9 @@ class Byzantine(Fault):
       in a uniformly random direction.
 
     Args:
-        fraction: in [0, 1].
+        fraction: fraction of lying agents, in [0, 1].
         strategy: "flip", "constant" or "random".
-        bounds: of numbers and categories; ignored for other payloads.
+        bounds: bounds of numbers and categories; ignored for other payloads.
     """
 
     fraction: float
@@ -120,13 +120,13 @@ class Byzantine(Fault):
         liars = memory["liars"].reshape(*memory["liars"].shape, *[1] * (x.ndim - 2))
         honest = np.take_along_axis(x, liars, 1)
         lies = self.lie(honest, payload, rng)
-        # Where messages are numbers, a lie may be a fraction though honest messages are integers.
+        # For number payloads, a lie may be a fraction even if honest messages are integers.
         claimed = x.astype(np.result_type(x, lies) if payload in ("bounded", "stream") else x.dtype)
         np.put_along_axis(claimed, liars, lies.astype(claimed.dtype), 1)
         return claimed
 
     def lie(self, x: Array, payload: Payload, rng: Generator) -> Array:
-        """The lies in place of the honest messages `x` [..., (options or coordinates)]."""
+        """The lies that replace the honest messages `x` [..., (options or coordinates)]."""
         low, high = self.bounds
         if payload in ("bounded", "stream", "categorical"):
             if self.strategy == "flip":
@@ -151,13 +151,13 @@ class Byzantine(Fault):
 
 @dataclass(frozen=True)
 class LossyChannel(Fault):
-    """Loses each message independently. A lost message has been sent, counted and charged all the same.
+    """Loses each message independently. A lost message is still sent, counted and charged.
 
     Counts are thinned before they are perturbed. This is exact: messages are perturbed independently, so it makes no
     difference to their sum whether some are lost before or after that.
 
     Args:
-        probability: of losing a message, in [0, 1].
+        probability: probability of losing a message, in [0, 1].
     """
 
     probability: float
@@ -179,9 +179,9 @@ class Stragglers(Fault):
     """Delivers messages late, or never. Each is perturbed, counted and charged when it is sent.
 
     For each agent, `send` returns the message that arrives now, unchanged since it was sent, and marks the agent as
-    delivered even if it sends nothing now. An agent with a message still on its way is not marked. At most one message
+    delivered even if it sends nothing now. An agent with a message still in transit is not marked. At most one message
     of an agent arrives at a send: if two are due, the one sent later is delivered and the other is lost. A reset loses
-    all messages on their way.
+    all messages in transit.
 
     Args:
         delays: delays[d] is the probability that a message arrives d sends later (0: immediately); with the remaining
@@ -199,7 +199,7 @@ class Stragglers(Fault):
         object.__setattr__(self, "delays", tuple(delays.tolist()))
 
     def start(self, shape: tuple[int, int], rng: Generator) -> Memory:
-        # due[:, d] marks the agents whose message arrives d sends from now.
+        # due[:, d] marks the agents with a message that arrives d sends from now.
         return {"due": np.zeros((shape[0], len(self.delays), shape[1]), np.bool_)}
 
     def deliver(self, y: Array, sent: Array, sending: Array, memory: Memory, rng: Generator) -> tuple[Array, Array]:

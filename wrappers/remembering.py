@@ -31,9 +31,9 @@ from taciturn.privacy.mechanisms import Memoized, Scheduled
 from taciturn.validation import Bools, Floats, Ints
 
 MOST = 2.0**24
-"""The bound of numbers that count: float32 represents every whole number up to here."""
+"""Bound of counts: float32 represents every whole number up to here."""
 MOST_NOISE = 1000.0
-"""The bound of variances."""
+"""Bound of variances."""
 VIEWS = (SingleEnv, VectorView, ParallelView, AECView)
 
 
@@ -41,53 +41,53 @@ class Memory(Protocol):
     """The memory of each agent of each replica, from its own observations, actions and rewards alone."""
 
     def fields(self) -> dict[str, tuple[int, float, float]]:
-        """The fields of its statistics, as those of a `Layout`."""
+        """The fields of its statistics, as in a `Layout`."""
 
     def forget(self, over: Bools) -> None:
-        """Begin again in these replicas, bool[B]."""
+        """Clear the memory in these replicas, bool[B]."""
 
     def receive(self, obs: Array, agents: Ints, where: Bools) -> None:
-        """Take in the observations [B, rows, D] of `agents` [B, rows], in the replicas `where`."""
+        """Add the observations [B, rows, D] of `agents` [B, rows], in the replicas `where`."""
 
     def learn(self, action: Array, reward: Array, agents: Ints, where: Bools) -> None:
-        """Take in the actions that `agents` then took, and their rewards [B, rows]."""
+        """Add the actions that `agents` then took, and their rewards [B, rows]."""
 
     def known(self, agents: Ints) -> dict[str, Array]:
         """The statistics of `agents` [B, rows], [B, rows] or [B, rows, size] each."""
 
 
 def kind_of(population: Any) -> type[Population[Any]]:
-    """The class of the world itself, inside of what is played around it."""
+    """The environment's own class, without wrapping populations."""
     while isinstance(population, Played):
         population = population.inner
     return type(population)
 
 
 class SocialMemory:
-    """Memory of agents of `gossip_bandit_v0` and `social_bandit_v0`.
+    """Memory of agents in `gossip_bandit_v0` and `social_bandit_v0`.
 
-    Its statistics, of K options:
+    Its statistics, for K options:
 
     - `hits`, `misses` [K]: the signals 1 and 0 of each option that the agent has seen. In `gossip_bandit_v0` the reward
-      is the signal of the option pulled. In `social_bandit_v0` the reward belongs to the option held when the round
-      began; the signal of another option is known if the plan adopts it on one signal only, from what the agent then
-      holds.
+      is the signal of the option pulled. In `social_bandit_v0` the reward is the signal of the option held when the
+      round began; the signal of another option is known if the plan adopts it on one signal only, from the agent's next
+      preference.
     - `heard` [K]: the unbiased estimate of the share of agents that hold each option, (H - q) / (p - q), where H is the
       share of all received copies with the bit set, and a bit is read as 1 with probability p if it is 1 and q if
       it is 0. Under `Scheduled`, messages before the answers are zeros, which are not counted.
-    - `noise` [K]: the variance of the mechanism's noise in that,
-      (s p (1 - p) + (1 - s) q (1 - q)) / (n (p - q)^2) for a share s (`heard`, but from 0 to 1) and n answers.
-    - `answers`: n, the number of independent answers that the copies count as (`distinct`, where answers are repeated;
-      otherwise each copy is one); 0 if nothing was heard, and then `heard` and `noise` are 0.
-    - `turns`, `turns_left`: how often the agent has acted, and how often it is expected to act until the horizon.
+    - `noise` [K]: the variance of the mechanism's noise in `heard`,
+      (s p (1 - p) + (1 - s) q (1 - q)) / (n (p - q)^2) for a share s (`heard`, clipped to [0, 1]) and n answers.
+    - `answers`: n, the number of independent answers that the copies count as (`distinct` if answers are repeated;
+      otherwise each copy is one); 0 if nothing was received, and then `heard` and `noise` are 0.
+    - `turns`, `turns_left`: how often the agent has acted, and is expected to act until the horizon.
 
     Args:
-        view: what agents know of the world.
+        view: the public view of the environment.
         world: its class.
-        role: of the agents.
+        role: the agents' role.
 
     Raises:
-        ValueError: the reward does not tell the signal.
+        ValueError: the reward does not reveal the signal.
     """
 
     def __init__(self, view: PublicView, world: type[Any], role: str = "agent") -> None:
@@ -109,7 +109,7 @@ class SocialMemory:
         self._copies: Floats = np.zeros((*self._shape, self._options + 2))  # bits set, copies, and requests
         self._turns = np.zeros(self._shape, np.int64)
         self._held = np.full(self._shape, -1)
-        self._asked = np.full(self._shape, -1)  # the option whose signal shows in what the agent holds next
+        self._asked = np.full(self._shape, -1)  # the option with a signal that shows in the agent's next preference
         self._wanted = np.zeros(self._shape, np.bool_)  # the signal on which it is adopted
 
     def fields(self) -> dict[str, tuple[int, float, float]]:
@@ -147,12 +147,12 @@ class SocialMemory:
         self._turns[at] += plays
 
     def _count(self, option: Ints, signal: Bools, agents: Ints) -> None:
-        """Count a signal of `option` [B, rows] (-1: none) of each agent."""
+        """Count a signal of `option` [B, rows] (-1: none) for each agent."""
         at = np.nonzero(option >= 0)
         self._signals[at[0], agents[at], option[at], signal[at].astype(np.int64)] += 1
 
     def held(self, agents: Ints) -> Ints:
-        """The options that `agents` [B, rows] held when they last observed, -1 for none."""
+        """The options that `agents` [B, rows] held at their last observation, -1 for none."""
         return self._held[np.arange(len(agents))[:, None], agents]
 
     def known(self, agents: Ints) -> dict[str, Array]:
@@ -177,25 +177,25 @@ class SocialMemory:
 
 
 class FederatedMemory:
-    """Memory of agents of `federated_bandit_v0` with a server, who observe their pulls, their means, the time and the
-    last average already.
+    """Memory of agents in `federated_bandit_v0` with a server. Their observations already have their pulls, their
+    means, the time and the last average.
 
-    Its statistics, of K arms:
+    Its statistics, for K arms:
 
     - `uploaded` [K]: the agent's pulls that have entered one of its uploads.
     - `noise` [K]: the variance of the noise in the mean of its uploads (`private` in the observation),
-      sum_j n_j^2 s(n_j) / n^2, where upload j was of n_j pulls, s(n_j) is the variance of the mechanism's noise in a
-      mean of as many, and n = sum_j n_j; 0 without any.
+      sum_j n_j^2 s(n_j) / n^2, where upload j was of n_j pulls, s(n) is the variance of the mechanism's noise in a mean
+      of n pulls, and n = sum_j n_j; 0 without any.
     - `others` [K]: the last average without the agent's own uploads, (M b - y) / (M - 1), if all M agents have uploaded
       a mean of the arm; b itself where the agent has uploaded none.
 
     Args:
-        view: what agents know of the world.
+        view: the public view of the environment.
         world: its class.
-        role: of the agents.
+        role: the agents' role.
 
     Raises:
-        ValueError: the world has no server.
+        ValueError: the environment has no server.
     """
 
     def __init__(self, view: PublicView, world: type[Any], role: str = "agent") -> None:
@@ -205,7 +205,7 @@ class FederatedMemory:
         shape = (view.num_envs, view.roles[role].num_agents, self._arms)
         self._mechanism: Any = view.channels["means"].mechanism
         self._fresh, self._uploaded = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        self._spread, self._seen = np.zeros(shape), np.zeros((2, *shape))  # of the noise in sums; b and y
+        self._spread, self._seen = np.zeros(shape), np.zeros((2, *shape))  # noise variance in the sums; b and y
 
     def fields(self) -> dict[str, tuple[int, float, float]]:
         k = self._arms
@@ -247,7 +247,7 @@ MEMORIES: dict[type[Any], type[SocialMemory] | type[FederatedMemory]] = {
 
 
 def memory_of(population: Population[Any], role: str) -> Memory:
-    """An empty memory for the agents of a population; ValueError if none is known for its world."""
+    """An empty memory for the agents of a population; ValueError if its environment has none."""
     world = kind_of(population)
     for kind, memory in MEMORIES.items():
         if issubclass(world, kind) and world.name == kind.name:
@@ -310,8 +310,8 @@ class RememberingPopulation(Played):
         return np.concatenate([self.inner.look(role, rows), known], -1)
 
     def _left(self, agents: Ints) -> Floats:
-        """The share of the messages that tell anything, and that a total allows, which agents [B, rows] have not sent
-        yet; 1 where there is no such limit."""
+        """The share of informative messages, within the budget, that agents [B, rows] have not sent yet; 1 where there
+        is no such limit."""
         (channel,) = self.inner.channels.values()
         mechanism, budget, limit = channel.config.mechanism, channel.config.budget, np.inf
         if isinstance(mechanism, Scheduled):
@@ -331,13 +331,13 @@ def Remembering(env: Any) -> Any:
     """The environment with each agent's memory in its observations, in the same interface; `env` itself is not
     changed.
 
-    An agent remembers what it has seen and heard itself, so a policy without memory can act on sufficient
-    statistics: its own pulls, and the content of all messages so far, with the mechanism's bias removed and
-    the variance of its noise (`SocialMemory`, `FederatedMemory`). The fields are added to those of the world, with
-    `left`, the share of its messages under a total that an agent has not sent yet (under `Scheduled`: 1 until its
-    answer is drawn, then 0; 1 where nothing limits them). The last observation of a run adds nothing to the memory.
+    An agent remembers its own observations and received messages, so a policy without memory can act on sufficient
+    statistics: its own pulls, and the content of all messages so far, with the mechanism's bias removed and the
+    variance of its noise (`SocialMemory`, `FederatedMemory`). The fields are added to the environment's own, with
+    `left`, the share of an agent's messages under a privacy budget that it has not sent yet (under `Scheduled`: 1 until
+    its answer is drawn, then 0; 1 without a limit). The last observation of a run adds nothing to the memory.
 
-    `Privatize` and `Faulty` can be put around the result, or around a population inside of it.
+    `Privatize` and `Faulty` can be put around the result, or around a population inside it.
 
     Args:
         env: a population (also a `ControlledAgent`), a Gymnasium environment or vector environment, or a PettingZoo
@@ -345,7 +345,7 @@ def Remembering(env: Any) -> Any:
             server, without other wrappers.
 
     Raises:
-        ValueError: `env` is none of these, or its rewards do not tell agents the signals.
+        ValueError: `env` is none of these, or its rewards do not reveal the signals to agents.
     """
     if isinstance(env, Population):
         return RememberingPopulation(env)

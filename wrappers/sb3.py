@@ -21,12 +21,12 @@ except ImportError as error:
 class RowsVecEnv(VecEnv):
     """A one-role population as a Stable-Baselines3 VecEnv of `num_envs x rows` environments, stepped as arrays.
 
-    All agents share the policy that is trained on it. Where agents act one at a time (gossip), a row is not the
-    trajectory of one agent, because the acting agent changes at every step.
+    All agents share the trained policy. Where agents act one at a time (gossip), a row is not the trajectory of one
+    agent, because the acting agent changes at every step.
 
     Args:
-        population: replicas of a world with one role (or `Controlled`).
-        seed: of the first reset.
+        population: replicas of an environment with one role (or `Controlled`).
+        seed: seed of the first reset.
         render_mode: None, "ansi" or "rgb_array".
 
     Each row has a separate info, with the values of its replica and `TimeLimit.truncated`. A replica that ends is reset
@@ -83,7 +83,7 @@ class RowsVecEnv(VecEnv):
         return observation, reward, np.repeat(ended, self.rows), infos
 
     def action_masks(self) -> Array:
-        """Which actions have an effect now, bool[num_envs, n]; sb3-contrib's MaskablePPO calls it by this name.
+        """The actions that have an effect now, bool[num_envs, n]; sb3-contrib's MaskablePPO calls it by this name.
 
         For MultiDiscrete actions, the masks of the dimensions are concatenated. Box actions have none.
         """
@@ -112,15 +112,15 @@ class RowsVecEnv(VecEnv):
         return [value for _ in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """No attribute can be set."""
+        """Raise an error: no attribute can be set."""
         raise AttributeError(f"{attr_name} cannot be set on a RowsVecEnv: make a new population")
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
-        """The results of a method for these rows: `action_masks` and `render` are the row's own; any other is called
-        once on the population. A method that would change other rows too is refused unless all rows are given.
+        """The results of a method for these rows: `action_masks` and `render` are per row; any other is called once on
+        the population. A method that would change other rows too is refused unless all rows are given.
 
         Raises:
-            ValueError: `reset` or `step` for some of the rows only.
+            ValueError: the method is `reset` or `step`, and only some of the rows are given.
         """
         rows = self._some(indices)
         if method_name == "action_masks":
@@ -137,7 +137,7 @@ class RowsVecEnv(VecEnv):
         return [False for _ in self._some(indices)]
 
     def _some(self, indices: Any) -> list[int]:
-        """The numbers of these rows; ValueError if there is no such row."""
+        """The indices of these rows; ValueError if there is no such row."""
         rows = [int(row) for row in self._get_indices(indices)]
         if not all(-self.num_envs <= row < self.num_envs for row in rows):
             raise ValueError(f"indices must be numbers of rows, from 0 to {self.num_envs - 1}, not {shown(indices)}")

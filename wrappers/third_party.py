@@ -8,7 +8,8 @@ privacy), so the noise hides all of it:
   intersected with `bounds`. The sensitivity is the diameter of the bounds over all numbers of a message together: in L1
   (the sum of the widths) for Laplace, in L2 (the root of the sum of their squares) for Gaussian.
 - `KaryRandomizedResponse` on Discrete spaces.
-- `NoPrivacy` on every space: the message leaves unchanged, clipped if `bounds` are given, and its loss is infinite.
+- `NoPrivacy` on every space: the message stays unchanged, or is clipped if `bounds` are given, and its loss is
+  infinite.
 
 Perturbed observations and actions are rounded (integer spaces) and clipped back into their space. This costs no
 privacy, and biases values near the bounds. Perturbed rewards are not clipped and are unbiased estimates of the clipped
@@ -16,14 +17,14 @@ reward. Neither the spaces nor the environment itself are changed. Action masks 
 action may be illegal.
 
 Everything else that an environment reveals is left unperturbed: `info` (except for the `final_obs` of vector
-environments), `state()`, `render()`, the end of an episode, and copies of raw values by wrappers beneath. The raw
+environments), `state()`, `render()`, the end of an episode, and copies of raw values by inner wrappers. The raw
 environment is not hidden either: `unwrapped` and `env` lead to it.
 
 Noise comes from a separate generator, a child stream of `reset(seed=)`: the wrapped environment draws the same random
-numbers as without the wrapper, and the order of wrappers makes no difference. The same
-seed gives the same noise again: seeds are for simulation.
+numbers as without the wrapper, and the order of wrappers makes no difference. The same seed gives the same noise again:
+seeds are for simulation.
 
-`.accountant` holds all that was released since the wrapper was made, by it and by such wrappers beneath it. Resets do
+`.accountant` counts everything released since the wrapper was made, by it and by inner wrappers of this kind. Resets do
 not clear it, because released data stay released. Observations are counted at each step and reset (in AEC environments
 when an agent's observation is first read after a step), rewards and actions at each step (in AEC environments for the
 acting agent). In vector environments, steps that only reset a replica count too.
@@ -52,7 +53,7 @@ from taciturn.wrappers.channels import Layer, as_described, layers
 Subject = Literal["observation", "reward", "action"]
 
 SOLE = "agent"  # name of the only agent of a Gymnasium environment
-WHOLE = 2.0**53  # the largest integer up to which all integers are floats
+WHOLE = 2.0**53  # all integers up to this are floats
 
 
 Bounds = tuple[Any, Any] | None
@@ -69,8 +70,8 @@ def PrivatizeObservation(env: E, mechanism: Mechanism, *, bounds: Bounds = None)
             all agents.
         bounds: (low, high), numbers or arrays that broadcast to a message's shape. Values are clipped into them, NaN
             as 0. They are required where the space is unbounded, unless the mechanism has a sensitivity: the
-            largest distance between adjacent messages, in L1 for Laplace and L2 for Gaussian. One below the diameter of
-            the bounds limits the claim to messages that are no further apart.
+            largest distance between adjacent messages, in L1 for Laplace and L2 for Gaussian. A sensitivity below the
+            diameter of the bounds limits the claim to messages that are no further apart.
 
     Raises:
         ValueError: `env` is of another kind or has a mechanism there already, the mechanism does not fit the space, or
@@ -84,8 +85,8 @@ def PrivatizeReward(env: E, mechanism: Mechanism, *, bounds: Bounds = None) -> E
 
     `bounds` (or a sensitivity of the mechanism) are required for Laplace and Gaussian, because no space bounds rewards.
     In AEC environments a message is the reward that `last()` reports, the sum since the agent's last turn: `bounds`
-    apply to that sum, and `rewards` holds the message of the acting agent and zeros for all others. To
-    perturb the reward of each step, wrap the Parallel form.
+    apply to that sum, and `rewards` holds the message of the acting agent and zeros for all others. To perturb the
+    reward of each step, wrap the Parallel API.
     """
     return _privatize(env, "reward", mechanism, bounds)
 
@@ -108,12 +109,12 @@ def _privatize(env: E, subject: Subject, mechanism: Mechanism, bounds: Any) -> E
 
 @dataclass(frozen=True)
 class Release:
-    """How a message, or an array of messages, is clipped, perturbed, and put back into its space."""
+    """How messages are clipped, perturbed, and put back into their space."""
 
     name: str  # for error messages
     mechanism: Mechanism
     space: Space[Any] | None  # None: a reward
-    # What numbers are clipped into; None for categories, or to change nothing.
+    # Bounds for clipping; None for categories, or to change nothing.
     bounds: tuple[Array, Array] | None = None
 
     def check(self, x: Any, batch: tuple[int, ...] = ()) -> Any:
@@ -133,8 +134,7 @@ class Release:
         return np.clip(readable(self._array(x, "biuf", batch + self.bounds[0].shape).astype(np.float64)), *self.bounds)
 
     def perturb(self, x: Any, rng: np.random.Generator) -> Any:
-        """The messages that leave, given the output of `check`; rounded if the space is one of integers, and clipped
-        into the space."""
+        """The released messages, given the output of `check`; rounded in integer spaces, and clipped into the space."""
         if isinstance(self.mechanism, KaryRandomizedResponse):
             assert isinstance(self.space, Discrete)
             return np.asarray(self.mechanism.perturb(x, rng) + self.space.start, self.space.dtype)
@@ -207,7 +207,7 @@ def _diameter(mechanism: Laplace | Gaussian, low: Array, high: Array, what: str)
 
 
 def _bounds(space: Box | None, given: Any) -> tuple[Array, Array]:
-    """The bounds of the space (None: of a reward, which has none), intersected with those given."""
+    """The bounds of the space (None: of a reward, which has none), intersected with the given ones."""
     low, high = np.array(-math.inf), np.array(math.inf)
     if space is not None:
         low = np.where(space.bounded_below, np.asarray(space.low, np.float64), low)
@@ -223,7 +223,7 @@ def _bounds(space: Box | None, given: Any) -> tuple[Array, Array]:
         raise ValueError(f"bounds must be (low, high), low <= high, of a shape that fits {low.shape}, not {given!r}")
     low, high = np.maximum(low, least), np.minimum(high, most)
     if not (low <= high).all():
-        raise ValueError(f"bounds must overlap with those of the space, not be {given!r}")
+        raise ValueError(f"bounds must overlap the space, not be {given!r}")
     return low, high
 
 
@@ -240,7 +240,8 @@ def _spaces(env: Any, subject: Subject) -> dict[str, Any]:
 
 
 class _Messages(Layer):
-    """The mechanism for one kind of message of an environment, its random stream, and the count of what has left."""
+    """The mechanism for one kind of message of an environment, its random stream, and the count of released
+    messages."""
 
     env: Any
     subject: Subject
@@ -287,14 +288,14 @@ class _Messages(Layer):
         return Streams(seed).noise(f"private/{self.subject}", described([*self._releases.values()]))
 
     def _leave(self, subject: Subject, x: Any) -> Any:
-        """x, perturbed if this wrapper perturbs its kind."""
+        """x, perturbed if this wrapper perturbs messages of that kind."""
         return self._send(x) if subject == self.subject else x
 
     def _send(self, x: Any) -> Any:
         return self._send_each({SOLE: x})[SOLE]
 
     def _send_each(self, messages: Mapping[str, Any], where: Any = None, batch: tuple[int, ...] = ()) -> dict[str, Any]:
-        """The messages that leave, counted in the replicas `where` (default: in all).
+        """The released messages, counted in the replicas `where` (default: in all).
 
         Raises:
             ValueError: a value is not a message. Nothing is drawn or counted then.
@@ -315,9 +316,8 @@ class _Messages(Layer):
 
     @property
     def accountant(self) -> Accountant:
-        """A snapshot of the messages that this wrapper and the privacy wrappers below it have released since this one
-        was made; the observer
-        is the public."""
+        """A snapshot of the messages that this wrapper and the privacy wrappers inside it have released since this one
+        was made; the observer is the public."""
         beneath = {layer.subject: layer for layer in layers(self, _Messages)}
         channels = []
         for subject, layer in beneath.items():
@@ -336,7 +336,7 @@ class PrivateGymnasium(_Messages, gymnasium.Wrapper[Any, Any, Any, Any], RecordC
 class PrivateVector(_Messages, gymnasium.vector.VectorWrapper):
     """For `gymnasium.vector.VectorEnv`, in all autoreset modes."""
 
-    _last: Any = None  # the last observations, repeated for replicas that a masked reset leaves alone
+    _last: Any = None  # the last observations, repeated for replicas that a masked reset skips
 
     def reset(self, seed: Any = None, options: Info | None = None) -> Any:
         where, last = (options or {}).get("reset_mask"), self._last
@@ -356,7 +356,7 @@ class PrivateVector(_Messages, gymnasium.vector.VectorWrapper):
         return *result, info
 
     def _send(self, x: Any, where: Any = None) -> Any:
-        """The messages that leave the replicas marked in `where` bool[B] (default: all)."""
+        """The released messages of the replicas `where` bool[B] (default: all)."""
         size = self.num_envs if where is None else int(np.count_nonzero(where))
         message = self._send_each({SOLE: x}, where, (size,))[SOLE]
         if self.subject == "observation" and where is None:
@@ -403,7 +403,7 @@ class PrivateAEC(_Messages, BaseWrapper[Any, Any, Any]):
             self._earn(self._send_each({agent: self.env._cumulative_rewards[agent]})[agent] if self.env.agents else 0.0)
 
     def _earn(self, message: float) -> None:
-        """Show `message` as the reward of the agent whose turn it is."""
+        """Show `message` as the reward of the agent in turn."""
         self.rewards = dict.fromkeys(self.env.agents, 0.0)
         if self.rewards:
             self.rewards[self.env.agent_selection] = message

@@ -1,4 +1,5 @@
-"""Checks of entries on the leaderboard of agents: whose they are, and whether runs can give their numbers."""
+"""Checks of entries on the leaderboard of agents: whether a user's agent made them, and whether runs can give their
+numbers."""
 
 import math
 from typing import Any
@@ -29,11 +30,11 @@ from taciturn.validation import choice, number, shown
 ENTRIES = ("env", "env_params", "policy", "policy_params", "kind", "content", "knows_truth", "memoryless", "budget")
 LONGEST_NAME = 200
 LARGEST = 1e12
-"""No number of the study can be larger."""
+"""Upper bound of all numbers in the study."""
 
 
 def check_entry(group: Group, own: list[Config], seeds: range) -> None:
-    """Raises ValueError unless it is one of the study's `own` configurations or someone's agent, with numbers that its
+    """Raise ValueError unless it is one of the study's `own` configurations or a user's agent, with numbers that its
     runs can give."""
     config = group.config
     if choice("kind", config.get("kind"), (*KINDS, *REFERENCES, ORACLE, YOURS)) == YOURS:
@@ -66,7 +67,7 @@ def check_entry(group: Group, own: list[Config], seeds: range) -> None:
 
 
 def check_agent(config: dict[str, Any]) -> None:
-    """Raises ValueError unless a configuration belongs to an agent that someone has brought."""
+    """Raise ValueError unless a configuration belongs to a user's agent."""
     policy, given = config.get("policy"), config.get("policy_params")
     if config.keys() - set(ENTRIES):
         raise ValueError(f"a configuration must have no entries but {', '.join(ENTRIES)}, not {shown([*config])}")
@@ -75,4 +76,4 @@ def check_agent(config: dict[str, Any]) -> None:
     if not isinstance(given, dict):
         raise ValueError(f"policy_params must be parameters by name, not {shown(given)}")
     if policy in policies():
-        make_policy(policy, **given)  # or say what is wrong
+        make_policy(policy, **given)  # or raise the error

@@ -1,4 +1,4 @@
-"""The standing benchmark: every kind of agent in every task, without privacy and under totals of epsilon."""
+"""The standing benchmark: every kind of agent in every task, without privacy and under privacy budgets."""
 
 import hashlib
 import json
@@ -83,14 +83,14 @@ QUICK: Config = {"replicas": 10, "messages": [5, 125], "tasks": [STANDARD]}
 QUICK_STEPS = 2048
 QUICK_TOTALS = (NO_BUDGET_LIMIT, 3.0)
 FITS, RUNS_TRIED = 100, 10
-"""An agent must be able to play so many steps of so many runs of a world to take part in it: its first actions may be
-valid by chance."""
+"""To take part, an agent must be able to play this many steps of this many runs of an environment: its first actions
+may be valid by chance."""
 TRAININGS = 20
-"""Of each learner: with ten, of which one half may have to judge what the other half chose, no answer is possible
-(`benchmarks/power.py`)."""
+"""Number of trainings of each learner: with ten, if half of them have to evaluate a choice made by the other half, no
+answer is possible (`benchmarks/power.py`)."""
 SLOW, HELD_OUT, MUTED = 40, 50, 100
-"""Runs of a seed: of random play, and of a user's agent, which may be slow; of a held-out task, or half of those of the
-standard task if that is fewer; with another run's messages in place of one's own."""
+"""Runs per seed: of random play and of a user's agent, which may be slow; of a held-out task, or half of the standard
+task's runs if that is fewer; and of runs with another run's messages in place of the agents' own."""
 
 
 @register
@@ -98,27 +98,25 @@ class KindsOfAgents(Study):
     name = "agents"
     title = "Every kind of agent in every task"
     description = (
-        "Random play, textbook baselines, the papers' algorithms as published and tuned, agents designed for the "
-        "tasks, PPO of Stable-Baselines3 with all its arguments left at their defaults, and tuned learners, on the "
-        "observations, actions and rewards that each world has by default. Each world has its own measure, that of its "
-        "paper where there is one. The score is 0 for the best non-communicating agent and 1 for one with "
-        "full information, both without privacy. Under a total each agent may spend epsilon = 10, 3 or 1 over "
-        f"its whole run, at delta = {DELTA:g}: as it declares itself (`Policy.within`), or at the constant level of a "
-        f"message that {SEARCH} runs each of {', '.join(map(str, NUMBERS))} messages find best, in streams of their "
-        "own, under a budget that stops an agent before it overspends. Where each value enters one message, every "
-        "message may cost the whole. In gossip and social bandit agents without a preference send zeros then, because "
-        f"silence is not noisy. {covered(BENCHMARKS)} Learners train under the same total where their schedule is "
-        "public. Plain PPO trains for less than five minutes on one core; all agents share one network. Of each "
-        f"learner there are {TRAININGS} trainings. Policies that do not learn play 10 seeds of 1,000 runs in standard "
-        f"tasks, so that a score's half width is at most {WANTED_WIDTH:g}; where a run takes longer than 5 ms, of 100 "
-        "(crowds) and of 4 (federated training, recommender). Random play and the papers' algorithms play the seeds of "
-        f"the trainings, too. A held-out task has {HELD_OUT} runs of a seed at most. The tables give the runs behind "
-        "each stored score. "
-        "Held-out tasks are played without privacy. Under totals there are agents designed for the tasks, the papers' "
-        "algorithms, as searched where that was done, and learners; textbook policies play standard tasks without "
-        "privacy. "
-        "An oracle that gets one answer of every agent, at once, is a reference in gossip and social bandit. "
-        + HOW_LEARNERS_ARE_JUDGED
+        "Random play, textbook baselines, the papers' algorithms as published and tuned, agents hand-designed for the "
+        "tasks, PPO of Stable-Baselines3 with all arguments at their defaults, and tuned learners, on each "
+        "environment's default observations, actions and rewards. Each environment has its own measure, from its paper "
+        "where there is one. The score is 0 for the best non-communicating agent and 1 for full information, both "
+        "without privacy. Under a budget each agent may spend epsilon = 10, 3 or 1 over its whole run, at "
+        f"delta = {DELTA:g}: by its own declaration (`Policy.within`), or at a constant epsilon per message, the best "
+        f"of those for {', '.join(map(str, NUMBERS))} messages in {SEARCH} separate runs each, with a budget that "
+        "stops an agent before it overspends. Where each value enters one message, every message may cost the whole "
+        "budget. In gossip and social bandit agents without a preference then send zeros, because the mechanism does "
+        f"not hide silence. {covered(BENCHMARKS)} Learners with a public schedule train under the same budget. Plain "
+        "PPO trains for less than five minutes on one core; all agents share one network. Each learner has "
+        f"{TRAININGS} trainings. Policies that do not learn play 10 seeds of 1,000 runs in standard tasks, which "
+        f"limits a score's half width to {WANTED_WIDTH:g}; where a run takes longer than 5 ms, 100 runs (crowds) or 4 "
+        "(federated training, recommender). Random play and the papers' algorithms also play the seeds of the "
+        f"trainings. A held-out task has at most {HELD_OUT} runs per seed. The tables give the number of runs behind "
+        "each stored score. Held-out tasks are played without privacy. Budgets apply to agents hand-designed for the "
+        "tasks, the papers' algorithms (with searched settings where available), and learners; textbook policies play "
+        "standard tasks without privacy. An oracle that immediately gets one answer of every agent is a reference in "
+        "gossip and social bandit. " + HOW_LEARNERS_ARE_JUDGED
     )
     score = Score(RETURN, label="mean return of an agent")
     reference: ClassVar[Config] = {"kind": RANDOM}
@@ -128,14 +126,14 @@ class KindsOfAgents(Study):
     headline = True
     seeds: ClassVar[tuple[int, int]] = (1, 10)
     agents: tuple[str, ...] = ()
-    """Agents of the user's own, as `taciturn.agents.bring` takes them by name; they play wherever they fit."""
+    """The user's agents, as names for `taciturn.agents.bring`; they play wherever they fit."""
 
     def __init__(self) -> None:
         self._trials: dict[str, Trial] = {}
         self._stored_runs: dict[str, int] = {}
 
     def trial(self, agent: str, report: Callable[[str, float], None] = lambda *_: None) -> "Trial":
-        """Where an agent of the user's own plays, which is tried once."""
+        """The tasks that a user's agent can play, tried once."""
         content = digest(agent)
         if agent not in self._trials or self._trials[agent].content != content:
             self._trials[agent] = tried(agent, content, report)
@@ -197,8 +195,8 @@ class KindsOfAgents(Study):
         return config.get("policy") == PLAIN_PPO or super().trains(config)
 
     def prepared(self, cell: Cell, task: Task, report: Progress) -> tuple[Any, list[Configuration]]:
-        """The agent of a cell, trained if it is a learner, and the ways in which it may spend the task's total, best
-        first; none without a total."""
+        """The agent of a cell, trained if it is a learner, and its ways to spend the task's budget, best first; none
+        without a budget."""
         if not isinstance(task.budget, float):
             return loaded(cell, report), []
         one = cell.config
@@ -212,9 +210,9 @@ class KindsOfAgents(Study):
         )
 
     def answers(self, results: Results) -> list[str]:
-        """What full runs have found; of a quick run, that it ranks nobody."""
+        """The findings of full runs; for a quick run, a note that it ranks no agents."""
         seeds = not_ranked(results)
-        return [f"Who is best? {seeds}; the table below has what full runs have found."] if seeds else answers(results)
+        return [f"Who is best? {seeds}; the table below has the findings of full runs."] if seeds else answers(results)
 
     def tables(self, results: Results) -> list[Table]:
         tables = [leaderboard(results, FREE), leaderboard(results, UNDER)]
@@ -224,12 +222,12 @@ class KindsOfAgents(Study):
         return [table for table in tables if table.rows]
 
     def plots(self, results: Results) -> list[Plot]:
-        """From alone to together, and what survives a total."""
+        """The figures of scores without privacy, and under privacy budgets."""
         return score_figures.plots(boards(results), self.name, not_ranked(results))
 
     def check(self, place: Path, found: Submission) -> None:
-        """Raises StoreError for results of another study, of worlds that the study does not have, or with impossible
-        numbers."""
+        """Raise StoreError for results of another study, of environments that the study does not have, or with
+        impossible numbers."""
         from taciturn.validation import shown
 
         if found.study != self.name:
@@ -240,14 +238,14 @@ class KindsOfAgents(Study):
             if world_of(group.config) not in known:
                 world = f"{shown(group.config.get('env'))} with {shown(group.config.get('env_params'))}"
                 raise StoreError(
-                    f"{place} must hold the worlds that this version of the study {self.name} has, not {world}"
+                    f"{place} must hold environments of this version of the study {self.name}, not {world}"
                 )
             if "replicas" in group.config:
                 raise StoreError(f"{place} must hold a full run, not a quick one")
             try:
                 check_entry(group, own, range(TRAININGS))
             except ValueError as error:
-                raise StoreError(f"{place} has in {group.config['env']} what cannot be a result: {error}") from error
+                raise StoreError(f"{place} has an impossible result in {group.config['env']}: {error}") from error
         configs = [canonical(group.config) for group in found.results]
         if not configs or len(set(configs)) < len(configs):
             raise StoreError(f"{place} must hold results, each configuration once")
@@ -257,13 +255,13 @@ class KindsOfAgents(Study):
         return config.get("knows_truth") is True or super().knows_truth(config)
 
     def best(self, panel: Results) -> Group | None:
-        """By the measure of the world."""
+        """The best group, by the environment's measure."""
         known = next(iter(standing(boards(panel))), None)
         return known and known.best()
 
 
 def entries_of(task: Task, quick: bool) -> list[Config]:
-    """The configurations of all agents that are run for a standard task at a total."""
+    """The configurations of all agents to run in a standard task under a budget."""
     benchmark, result = BENCHMARKS[task.env], list[Config]()
     protected = PROTECTED.get(task.env)
     free, first = task.budget == NO_BUDGET_LIMIT, task.name == STANDARD
@@ -327,7 +325,7 @@ def marked(first: Task, kind: str) -> list[tuple[Reference, list[Task]]]:
 
 
 def reference_config(tasks: list[Task], kind: str, reference: Reference, quick: bool) -> Config:
-    """The configuration of a mark that plays these tasks."""
+    """The configuration of a reference that plays these tasks."""
     benchmark, first = BENCHMARKS[tasks[0].env], tasks[0]
     params = benchmark.params(reference.policy, learns=False) | dict(first.variant.params if first.variant.size else {})
     params |= benchmark.quick if quick else {}
@@ -338,8 +336,8 @@ def reference_config(tasks: list[Task], kind: str, reference: Reference, quick: 
 
 
 def seeds_of(one: Config, quick: bool) -> int:
-    """The number of seeds of a configuration: of learners it is their number of trainings, and what these are compared
-    with plays the same seeds."""
+    """The number of seeds of a configuration: for learners it is the number of trainings, and the policies compared
+    with them play the same seeds."""
     if quick:
         return KindsOfAgents.seeds[0]
     free = one["budget"] == NO_BUDGET_LIMIT and "size" not in one
@@ -347,7 +345,7 @@ def seeds_of(one: Config, quick: bool) -> int:
 
 
 def runs_of(one: Config) -> int:
-    """The runs of a seed, or of a training, in a standard task."""
+    """The number of runs per seed, or per training, in a standard task."""
     first = played_by(one)[0]
     runs = first.variant.runs or BENCHMARKS[one["env"]].runs
     if first.held_out:
@@ -358,8 +356,9 @@ def runs_of(one: Config) -> int:
 
 
 def played_by(one: Config) -> list[Task]:
-    """The tasks that a cell plays: those for whose size its agent was tuned; for learners and the user's agents all of
-    the world. The first is its standard task. Of a mark, and in a quick run, those that the configuration names."""
+    """The tasks that a cell plays: those with the size that its agent was tuned for; for learners and the user's agents
+    all of the environment. The first is its standard task. For references, and in a quick run, those in the
+    configuration."""
     if one["kind"] in REFERENCES:
         return [task for task in tasks_of(one["env"]) if task.name in one["tasks"]]
     everything = one["kind"] in (*LEARNED, YOURS)
@@ -371,10 +370,10 @@ def played_by(one: Config) -> list[Task]:
 def joined(
     studies: list[Study], agents: list[str], report: Callable[[str, float], None] = lambda *_: None
 ) -> tuple[list[Study], list[str]]:
-    """The studies, with agents of the user's own in the study `agents`, and lines that say where they do not play.
+    """The studies, with the user's agents in the study `agents`, and lines that name the tasks that these cannot play.
 
     Raises:
-        ValueError: a study other than `agents`, a name that brings no agent, or an agent that fits no world.
+        ValueError: there is a study other than `agents`, a name of no agent, or an agent that fits no environment.
     """
     result, lines, names = list[Study](), dict[str, None](), tuple(dict.fromkeys(agents))
     for study in studies:
@@ -396,15 +395,15 @@ def joined(
 
 @dataclass
 class Trial:
-    """Where an agent can play.
+    """The tasks that an agent can play.
 
     Attributes:
         content: a hash of its saved file or folder (`digest`).
-        places: the configurations of the worlds and totals in which it can. It plays under totals where its schedule is
-            public or agents do not decide when to send.
-        elsewhere: `{world: why it cannot}`.
-        observations: `{fields: worlds}`, the observations of these worlds, where it is a function that does not say
-            which ones it is written for; else empty.
+        places: configurations of the environments and budgets that it can play. It plays under budgets if its schedule
+            is public or agents do not decide when to send.
+        elsewhere: `{environment: the reason why it cannot}`.
+        observations: `{fields: environments}`, the observations of these environments, if it is a function that does
+            not declare the ones it is written for; else empty.
     """
 
     content: Config
@@ -413,19 +412,19 @@ class Trial:
     observations: dict[str, list[str]] = field(default_factory=dict)
 
     def lines(self, agent: str) -> Iterator[str]:
-        """Where it does not play, each with the reason, and what it may misread."""
+        """The environments that it does not play, each with the reason, and the observations that it may misread."""
         for env, why in self.elsewhere.items():
             yield f"{agent} does not fit {world_title(env)}: {why}"
         if len(self.observations) > 1:
             some = (f"{' and '.join(map(world_title, envs))}: {one}" for one, envs in self.observations.items())
             yield (
-                f"{agent} does not say what it observes, and plays where observations differ ({'; '.join(some)}): set "
+                f"{agent} does not declare its observations, and plays where they differ ({'; '.join(some)}): set "
                 "its attribute observes to one of these, and it is left out of the others"
             )
 
 
 def tried(agent: str, content: Config, report: Callable[[str, float], None]) -> Trial:
-    """Try an agent in each world; `report` is called with what is done and the share of it that is."""
+    """Try an agent in each environment; `report` is called with the current item and the fraction done."""
     made, trial, own = bring(agent), Trial(content), dict(content)
     for flag, name in (("needs_truth", "knows_truth"), ("memoryless", "memoryless")):
         if getattr(made, flag, False) is True:
@@ -453,8 +452,8 @@ def tried(agent: str, content: Config, report: Callable[[str, float], None]) -> 
 
 
 def overspends(agent: str, env: str, one: Config, budget: Any) -> bool:
-    """Whether no way to spend a total keeps an agent within it, as in one short run; untrained learners count as
-    keeping it."""
+    """Whether every way to spend a budget makes an agent overspend, as tested in one short run; untrained learners
+    count as keeping it."""
     made = bring(agent)
     if isinstance(made, Learner):
         return False
@@ -468,7 +467,8 @@ def overspends(agent: str, env: str, one: Config, budget: Any) -> bool:
 
 
 def refusal(agent: str, config: Config) -> str:
-    """Why an agent cannot play the first steps of a world; empty if it can. Untrained learners count as fitting."""
+    """Why an agent cannot play the first steps of an environment; empty if it can. Untrained learners count as
+    fitting."""
     made = bring(agent)
     if isinstance(made, Learner):
         return ""
@@ -484,8 +484,8 @@ def refusal(agent: str, config: Config) -> str:
 
 
 def digest(agent: str) -> Config:
-    """`{"content": hash}` of a saved agent's files, so that another training under the same name counts as another
-    agent; else empty."""
+    """`{"content": hash}` of a saved agent's files, so another training under the same name counts as another agent;
+    else empty."""
     path = saved_at(agent)
     if path is None:
         return {}
@@ -496,5 +496,5 @@ def digest(agent: str) -> Config:
 
 
 def world_of(config: Config) -> str:
-    """A world and its parameters, to be compared."""
+    """An environment and its parameters, for comparisons."""
     return json.dumps([config.get("env"), config.get("env_params")], sort_keys=True)

@@ -1,4 +1,4 @@
-"""What runs leak: a certified lower bound on epsilon beside the total of the accountant, by world, policy and
+"""Leakage of runs: a certified lower bound on epsilon, and the accountant's epsilon, by environment, policy and
 mechanism."""
 
 import math
@@ -20,15 +20,15 @@ from taciturn.wrappers import Budget, MessageLimit, audit
 from taciturn.wrappers.channels import on_channel
 
 QUICK, FULL = 1_000, 5_000
-MESSAGES = 16  # factor on the number of runs where messages are given, since these are quick
+MESSAGES = 16  # factor on the number of runs with given messages, which are quick
 CONFIDENCE = 0.999
-ENOUGH = 0.8  # share of a total that a bound should certify
-EDGE = 1000.0  # infinite totals are drawn here
+ENOUGH = 0.8  # share of epsilon that a bound should certify
+EDGE = 1000.0  # where infinite epsilons are drawn
 DELTA = 1e-5
 CANARIES = 20_000
-"""Agents of the attack on one run."""
+"""Number of agents in the attack on one run."""
 LARGE_DELTA = (
-    0.03  # at which some thousand runs can tell the best test's epsilon; the accountant's bound holds at every delta
+    0.03  # some thousand runs can show the best test's epsilon here; the accountant's bound holds at every delta
 )
 LEVELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "data": ((0.1,), (0.01, 0.1, 1.0)),
@@ -40,7 +40,7 @@ BUDGETS = ((1.0,), (1.0, 3.0))
 
 
 def rows(attack: str, quick: bool, *, budgeted: bool = False) -> list[Config]:
-    """Every world with a channel, with mechanisms of several levels where there is a choice."""
+    """Every environment with a channel, with mechanisms at several levels where there is a choice."""
     levels, totals = LEVELS[attack][not quick], BUDGETS[not quick] if budgeted else (math.nan,)
     results = []
     for env, benchmark in BENCHMARKS.items():
@@ -114,7 +114,7 @@ class Leakage(Study):
             site = Site(bare, given["policy"], channel)
             given |= {"pair": {channel: adjacent_messages(site, mechanism)}, "composition": "pld"}
             given |= {"method": "one-run"} if attack == "one run" else {"method": "white", "held_out": 0.2}
-            given |= {"batch": min(trials, 20_000)}  # a step of many runs takes hardly longer than one of few
+            given |= {"batch": min(trials, 20_000)}  # a batch of many runs takes hardly longer than one of few
         result = audit(
             env, trials=trials, progress=None if progress is None else lambda done: progress(done / trials), **given
         )
@@ -186,7 +186,7 @@ class Leakage(Study):
         ax.set_xscale("symlog", linthresh=0.01)
         ax.set(xlim=(-0.001, 1.5 * EDGE), xlabel="epsilon of the whole run, user level")
         figure.legend(loc="outside upper center", ncols=3, frameon=False)
-        caption = "Certified lower bounds and the accountant's totals. A bound to the right of its total refutes it."
+        caption = "Certified lower bounds and the accountant's epsilons. A bound right of its epsilon refutes it."
         return [Plot(f"{self.name}_bounds", figure, caption)]
 
 
@@ -194,7 +194,8 @@ ATTACKS = {
     "data": (
         "Certified leakage and the accountant's epsilon",
         f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap` is the bound that an attack without errors "
-        "would certify from as many runs; an epsilon that is not below it could not have been refuted (no power).",
+        "would certify from the same number of runs; a claimed epsilon that is not below it cannot be refuted "
+        "(no power).",
     ),
     "messages": (
         "The best test of a transcript",
@@ -210,32 +211,32 @@ ATTACKS = {
 
 
 def limit(group: Group) -> str:
-    """What keeps a certificate below 80% of the total, by the audit's own measurements."""
+    """The reason why a certificate is below 80% of epsilon, from the audit's own measurements."""
     certified, claimed, cap, expected, spent, moved = (
         float(group.metrics[name][0]) for name in ("certified", "claimed", "cap", "expected", "spent", "moved")
     )
     if np.isinf(claimed):
-        return "there is no finite total"
+        return "epsilon is infinite"
     if certified >= ENOUGH * claimed:
         return ""
     reasons = []
     if claimed >= cap:
-        reasons.append(f"so many trials certify {number(cap)} at most")
+        reasons.append(f"this number of trials certifies at most {number(cap)}")
     if group.config.get("attack") == "one run":
-        reasons.append("one run: rarely, all canaries might be revealed together")
+        reasons.append("one run: a rare event might reveal all canaries together")
     if expected < ENOUGH * claimed:
         reasons.append(f"the best test shows {number(expected)}: composition is loose")
     if spent < ENOUGH * claimed:
         reasons.append(f"the mean run spends {number(spent)}, the costliest {number(claimed)}")
     if moved < ENOUGH:
-        reasons.append(f"private data move messages by {moved:.0%} of the noise's sensitivity")
+        reasons.append(f"private data change messages by only {moved:.0%} of the sensitivity")
     if not reasons:
-        reasons.append("the attack is not the best test" if np.isinf(expected) else "so many trials")
+        reasons.append("the attack is weaker than the best test" if np.isinf(expected) else "the number of trials")
     return "; ".join(reasons)
 
 
 def described(group: Group) -> list[str]:
-    """World, policy and mechanism in words."""
+    """Environment, policy and mechanism in words."""
     policies = ", ".join(
         name + "".join(f" ({key} = {value})" for key, value in given.items())
         for name, given in group.config["policies"].items()

@@ -1,5 +1,5 @@
-"""How the benchmark plays: an agent of a cell, trained if it is a learner, in a task's world, with what stands on its
-channels."""
+"""How the benchmark plays a cell's agent, trained if it is a learner, in a task's environment with the task's
+mechanisms."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,13 +45,13 @@ from taciturn.wrappers import NoPrivacy
 from taciturn.wrappers.channels import on_channel, private_config
 
 SEARCH = 10
-"""Runs in which each way to spend a total is tried."""
+"""Number of runs that evaluate each way to spend a budget."""
 NOTHING: Mapping[str, ChannelConfig] = MappingProxyType({})
 
 
 def population(config: Config, replicas: int, purpose: str, variant: Variant = AS_TRAINED) -> Population[Any]:
-    """Replicas of a world. If it has two sides, designed policies and marks get the whole world, and others play one
-    side of it."""
+    """Replicas of an environment. If it has two sides, hand-designed policies and references get the whole environment,
+    and others play one side of it."""
     env: str = config.get("plays_in") or config["env"]
     params = config["env_params"] | dict(variant.params) | config.get("world", {})
     if BENCHMARKS[env].side is not None and config["kind"] not in (*DESIGNED, *REFERENCES):
@@ -64,14 +64,14 @@ def population(config: Config, replicas: int, purpose: str, variant: Variant = A
 
 
 def with_channels(world: Population[Any], channels: Mapping[str, ChannelConfig]) -> Population[Any]:
-    """The world with these mechanisms on its channels at every reset."""
+    """The environment with these mechanisms on its channels at every reset."""
     for name, added in channels.items():
         world = on_channel(world, name, added)
     return world
 
 
 def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig]) -> Predictor:
-    """PPO with all its arguments left at their defaults; it draws its actions, as in training."""
+    """PPO with all arguments at their defaults; it samples its actions, as in training."""
     import torch
     from stable_baselines3 import PPO
 
@@ -121,7 +121,7 @@ def begin_run(
     channels: Mapping[str, ChannelConfig] | None = None,
     variant: Variant = AS_TRAINED,
 ) -> Rollout:
-    """A fresh run of a policy, already begun. What stands on the channels is always stated: no noise, unless mechanisms
+    """A fresh run of a policy, already begun. The channels' mechanisms are always stated: no noise, unless mechanisms
     are given."""
     if channels is None:
         silent = (name for name, channel in world.channels.items() if not channel.chosen)
@@ -136,7 +136,7 @@ def begin_run(
 
 
 def all_policies(world: Population[Any], policy: Any, env: str, variant: Variant = AS_TRAINED) -> Any:
-    """A policy, with strangers among its agents, or with the policies of the other side if the world has two."""
+    """A policy, with strangers among its agents, or with the policies of the other side in a two-sided environment."""
     if len(world.roles) == 1:
         strangers = [(make_policy(name), share) for name, share in variant.strangers.items()]
         return AmongStrangers(policy, strangers) if strangers else policy
@@ -163,22 +163,22 @@ def evaluated(
 
 
 def trained(agent: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None) -> Any:
-    """The agent; a learner has been trained, now unless it was before, in the standard task of its world."""
+    """The agent; a learner is trained, now unless it was before, in the standard task of its environment."""
     if isinstance(agent, Learner):
         begin_run(population(config, FRESH, "evaluation"), agent, config, seed, channels)
     return agent
 
 
 def how_centralised(agent: Any, config: Config, seed: int, variant: Variant = AS_TRAINED) -> str:
-    """How a policy's agents share what they know in a task (`taciturn.centralisation`), in a sentence; empty if no
-    check shows it.
+    """How a policy's agents share information in a task (`taciturn.centralisation`), in a sentence; empty if no check
+    shows it.
 
-    Policies of this package declare it, and tests check that they do. Others are checked in separate runs.
+    Policies of this package declare it, and tests check this. Others are checked in separate runs.
     """
     if config["policy"] in own_policies():
-        return "it says so" if agent.centralised else ""
+        return "as it declares" if agent.centralised else ""
     if getattr(agent, "needs_truth", False):
-        return "it needs the hidden truth, which holds what all others saw"
+        return "it needs the hidden truth, which includes all agents' observations"
 
     def start(actor: Any, seed: int) -> Rollout:
         world = population(config, 1, "pooling", variant)
@@ -190,8 +190,8 @@ def how_centralised(agent: Any, config: Config, seed: int, variant: Variant = AS
 
 
 def task_config(task: Task, name: str, **form: Any) -> Config:
-    """The configuration in which an agent of that name plays a task; `form` is what differs in the form of the world,
-    for learners."""
+    """The configuration of an agent with that name in a task; `form` is the difference in the learners' form of the
+    environment."""
     field = BENCHMARKS[task.env]
     kinds = ((CLASSIC, field.classic), (PAPER, field.paper), (TASK_AGENT, field.designed))
     kind = next((kind for kind, some in kinds if name in {entry[0] for entry in some}), YOURS)
@@ -200,8 +200,8 @@ def task_config(task: Task, name: str, **form: Any) -> Config:
 
 
 class Played(NamedTuple):
-    """The metrics of runs, [B], and what they spent: `messages` of all agents, and under a total `epsilon_message` and
-    `epsilon`, of the agent that spent most, in all runs (of each run, [B], it is a metric)."""
+    """The metrics of runs, [B], and their spending over all runs: `messages` of all agents, and under a budget
+    `epsilon_message` and `epsilon` of the agent that spent most (per run, [B], epsilon is also a metric)."""
 
     metrics: dict[str, Array]
     spent: dict[str, float]
@@ -221,12 +221,12 @@ def played(
 
     Args:
         task: the task.
-        agent: who acts.
-        config: of the agent's cell: the form of the world, and the agent's kind.
+        agent: the acting agent.
+        config: configuration of the agent's cell: the form of the environment, and the agent's kind.
         runs: number of replicas, B.
-        seed: of all draws.
-        way: how a total is spent; None: no noise.
-        silenced: whether each replica hears what is said in the next one instead of its own messages.
+        seed: seed of all draws.
+        configuration: how the budget is spent; None: no noise.
+        silenced: whether each replica receives the messages of the next one instead of its own.
     """
     world, variant = population(config, runs, "evaluation", task.variant), task.variant
     channels = None if configuration is None else configuration.channels
@@ -248,8 +248,8 @@ def played(
 
 
 def fits(task: Task, agent: Any, config: Config) -> bool:
-    """Whether a task has the spaces that an agent was made for (a network that was trained with 5 arms cannot act among
-    20), and strangers, if there are any, who can act in the form of the world in which the agent plays."""
+    """Whether a task has the spaces that an agent was made for (a network trained with 5 arms cannot act among 20), and
+    strangers, if there are any, that can act in the same form of the environment."""
     if not isinstance(agent, RowPolicy) and not task.variant.strangers:
         return True
     world = population(config, 1, "evaluation", task.variant)
@@ -258,7 +258,7 @@ def fits(task: Task, agent: Any, config: Config) -> bool:
 
 
 def begins(world: Population[Any], policy: Any) -> bool:
-    """Whether a policy acts in the form of this world."""
+    """Whether a policy can act in this form of the environment."""
     world.reset(seed=0)
     try:
         policy.reset(world.view(policy), np.random.default_rng(0), next(iter(world.roles)))
@@ -276,8 +276,8 @@ def configurations_by_rank(
     numbers: Sequence[int] = MESSAGES,
     progress: Progress = lambda _: None,
 ) -> list[Configuration]:
-    """The ways to spend the total of a task: the agent's own one, or those that do not depend on it, best first, judged
-    in the standard task by runs of their own."""
+    """The ways to spend the budget of a task: the agent's own, or the generic ones, best first, evaluated in the
+    standard task by separate runs."""
     assert isinstance(task.budget, float)
     world = population(config, runs, "choice of a level")
     if (own := own_configuration(agent, world, task.budget)) is not None:
@@ -293,7 +293,7 @@ def configurations_by_rank(
 def first_within(
     task: Task, agent: Any, config: Config, runs: int, seed: int, configurations: Iterable[Configuration]
 ) -> tuple[Played, Configuration]:
-    """The runs in the first of the ways in which no agent overspends, and that way.
+    """The runs with the first way in which no agent overspends, and that way.
 
     Raises:
         ValueError: there is none.
@@ -302,7 +302,7 @@ def first_within(
     for configuration in configurations:
         result = played(task, agent, config, runs, seed, configuration)
         spent = result.spent[EPSILON]
-        # Who pools is played as a reference: it has no finite total, and tables say so.
+        # A centralised agent plays as a reference: it has no finite epsilon, and tables say so.
         if getattr(agent, "centralised", False) or (isinstance(task.budget, float) and within(spent, task.budget)):
             return result, configuration
     raise ValueError(
@@ -312,8 +312,8 @@ def first_within(
 
 
 def ready(task: Task, agent: Any, config: Config, seed: int) -> list[Configuration]:
-    """Train an untrained learner in the standard task of its world, under the same total, and return the ways in which
-    the agent may spend the total of a task, best first; none without a total."""
+    """Train an untrained learner in the standard task of its environment, under the same budget, and return the agent's
+    ways to spend the budget of a task, best first; none without a budget."""
     if not isinstance(task.budget, float):
         trained(agent, config, seed)
         return []
@@ -324,7 +324,7 @@ def ready(task: Task, agent: Any, config: Config, seed: int) -> list[Configurati
 
 
 def training_way(task: Task, agent: Any, world: Population[Any]) -> Configuration:
-    """How the total of a task is spent while a learner trains for it: its own way, or the usual number of messages."""
+    """How the budget of a task is spent while a learner trains for it: its own way, or the usual number of messages."""
     assert isinstance(task.budget, float)
     protected = PROTECTED[task.env]
     return own_configuration(agent, world, task.budget) or next(
@@ -333,10 +333,10 @@ def training_way(task: Task, agent: Any, world: Population[Any]) -> Configuratio
 
 
 def one_size(config: Config, task: Task) -> Config:
-    """A configuration in the world of a standard task."""
+    """A configuration in the environment of a standard task."""
     return config | {"env_params": {**config["env_params"], **task.variant.params}}
 
 
 def sent(world: Population[Any], channels: Iterable[str]) -> float:
-    """The messages of all agents together on the channels in a run, on average over replicas."""
+    """The messages of all agents on the channels in a run, averaged over replicas."""
     return sum(float(world.channels[name].messages().sum(1).mean()) for name in channels)

@@ -17,7 +17,7 @@ SHOP: Config = {"num_agents": 4, "graph": "complete", "num_items": 400, "reposit
 SHARING = {"statistics": "TreeAggregation:2", "counts": "TreeAggregation:2"}
 ALL = SHARING | {"selection": "Exponential:20"}
 LEVELS: dict[str, dict[str, str]] = {"no noise": {}, "noise on sharing": SHARING, "noise on everything": ALL}
-Entry = tuple[str, Config, Config]  # a policy, its parameters, and the parameters of the world that differ for it
+Entry = tuple[str, Config, Config]  # a policy, its parameters, and parameters of the environment that differ for it
 PRIDO: tuple[Entry, ...] = tuple(
     (name, {"threshold": threshold}, {}) for name in ("TPriDO", "DTPriDO") for threshold in (0.5, 2.0)
 )
@@ -31,7 +31,7 @@ ENTRIES: dict[str, tuple[Entry, ...]] = {
 }
 QUICK: dict[str, Config] = {"NeuralBandit": {"steps": 25}, "TrainedAgent": {"steps": 8_000}}
 PART, WHOLE = "epsilon_statistics_and_counts", "epsilon_zcdp"
-"""The metrics of totals: of what the third party tells, and of all channels."""
+"""The metrics of epsilon: for the third party's answers, and for all channels."""
 COVERS = PROTECTED["recommender_v0"].covers
 
 
@@ -73,7 +73,7 @@ class SocialRecommender(Study):
         replicas = cell.config.get("replicas", FRESH)
 
         def also(run: Run) -> dict[str, float]:
-            # All policies meet the same instances and contexts, which have their own streams.
+            # All policies meet the same instances and contexts, which have separate streams.
             world = make_world(cell.config["env"]).population(
                 replicas, **cell.config["env_params"] | {"actions": "item"}
             )
@@ -119,7 +119,7 @@ class SocialRecommender(Study):
 
 
 def spent(run: Run) -> dict[str, float]:
-    """Mean over runs of the accountant's total of the agent that spent most, for what the third party tells."""
+    """Mean over runs of the largest epsilon of any agent, for the third party's answers."""
     if run.accountant is None:  # no channel has a mechanism
         return {PART: float("inf") if run.metrics["shared"].any() else 0.0}
     channels = PROTECTED["recommender_v0"].channels

@@ -1,4 +1,4 @@
-"""Other policies among the agents, and messages of another run: what tests whether an agent listens, and to whom."""
+"""Other policies among the agents, and messages of another run: tests of an agent's use of messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from taciturn.policies.external.separate import Separate
 
 
 class AmongStrangers(Policy):
-    """A policy that plays all agents but the last ones, which are played by other policies.
+    """A policy that plays all agents but the last ones, which other policies play.
 
-    Everybody observes all rows, as if it played all agents, but for agents that are written for one; of the strangers'
+    Each policy observes all rows, as if it played all agents, unless it is written for one agent; in the strangers'
     rows only the strangers' actions count.
 
     Args:
@@ -30,17 +30,17 @@ class AmongStrangers(Policy):
 
     @property
     def needs_truth(self) -> bool:  # type: ignore[override]
-        """Whether anybody needs the truth."""
+        """Whether any of the policies needs the truth."""
         return any(getattr(one, "needs_truth", False) for one in self._all())
 
     @property
     def centralised(self) -> bool:  # type: ignore[override]
-        """Whether the policy's agents share a mind."""
+        """Whether the policy is centralised."""
         return bool(getattr(self.policy, "centralised", False))
 
     @property
     def public_schedule(self) -> bool:  # type: ignore[override]
-        """Whether everybody declares a public schedule."""
+        """Whether all policies declare a public schedule."""
         return all(map(has_public_schedule, self._all()))
 
     def _all(self) -> list[Any]:
@@ -56,7 +56,7 @@ class AmongStrangers(Policy):
         first, *others = self._all()
         first.reset(view, self.rng, self.role)
         if isinstance(first, Separate):
-            first.indices = self._ends[0]  # no copy sees what a stranger does
+            first.indices = self._ends[0]  # no copy sees a stranger's data
         for policy, rng in zip(others, self.rng.spawn(len(others)), strict=True):
             policy.reset(view, rng, self.role)
 
@@ -79,8 +79,8 @@ class AmongStrangers(Policy):
 
 @dataclass(frozen=True)
 class OfAnotherRun(Fault):
-    """Delivers in each replica what is said in the next one, whose instance is another: as many messages and as noisy
-    ones, about something else. It says what listening is worth, and is no part of any world."""
+    """Delivers in each replica the messages of the next one, which has another instance: equally many and equally noisy
+    messages, about something else. It measures the value of messages, and is part of no environment."""
 
     order: ClassVar[int] = 5
 

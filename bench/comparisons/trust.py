@@ -1,4 +1,4 @@
-"""Who says most within a total, by whom agents trust: nobody, a shuffler, a secure sum, or a curator."""
+"""The best use of a privacy budget by trust model: local, shuffle, secure aggregation, or a central curator."""
 
 import math
 from collections.abc import Mapping
@@ -23,35 +23,36 @@ from taciturn.registry import make_world
 from taciturn.wrappers.channels import private_config
 
 LOCAL, SHUFFLE, DISTRIBUTED, CENTRAL = TRUSTED = ("local", "shuffle", "distributed", "central")
-"""Agents trust nobody; a shuffler, who hides who said what; a secure sum; or a curator, who averages what they say."""
+"""Trust models: no trust; a shuffler, which hides the senders; a secure sum; or a curator, who averages the
+messages."""
 LIMITS = (10.0, 3.0, 1.0)
 TRAINING = "federated_training_v0"
-FLOOR = -0.4  # of the figure
-ONCE = 1  # message of each client, who is then in one round
+FLOOR = -0.4  # lower end of the figure's axis
+ONCE = 1  # one message per client, so each client is in one round
 DEAR = (TRAINING, "recommender_v0")
-"""Where the levels of agents that do not say how they spend a total are not searched."""
+"""Environments without a search over the levels of agents that do not declare how they spend a budget."""
 NO_MORE_THAN = {LOCAL: (LOCAL,), SHUFFLE: (LOCAL, SHUFFLE), DISTRIBUTED: (LOCAL, DISTRIBUTED), CENTRAL: TRUSTED}
-"""The models that ask for no more trust."""
+"""For each trust model, the models that need no more trust."""
 RUNS = {
     "federated_bandit_v0": {"few-agents": 40, "standard": 40},
     "gossip_bandit_v0": {"standard": 40, "crowd": 20},
     "social_bandit_v0": {"standard": 40, "crowd": 20},
 }
-"""Of a seed, by size, where the stored results of the benchmark have fewer than its design."""
+"""Runs per seed, by size, where the benchmark's stored results have fewer than its design."""
 
 
 class TrustingAgent(NamedTuple):
-    """An agent, how it is trusted with others' data, and where its settings come from.
+    """An agent, its trust model, and the source of its settings.
 
     Attributes:
         kind: "hand-designed" or "published".
         policy: its name.
         trust: one of `TRUSTED`.
-        settings: the name under which a search chose its settings; empty: it has none.
-        own: parameters that say whom it trusts.
-        mechanism: what stands on the channel at a total, as text with its epsilon; empty: as the agent says, or as it
-            does best.
-        world: parameters of the world that differ for it.
+        settings: the name under which a search found its settings; empty: it has none.
+        own: parameters that set its trust model.
+        mechanism: the mechanism on the channel under a budget, as text with its epsilon; empty: the agent's own choice,
+            or the best one.
+        world: parameters of the environment that differ for it.
     """
 
     kind: str
@@ -64,7 +65,7 @@ class TrustingAgent(NamedTuple):
 
 
 def with_trust(policy: str, *trusted: str, **world: Any) -> list[TrustingAgent]:
-    """A designed agent that says itself whom it trusts; a secure sum has the settings that were found for a curator."""
+    """A hand-designed agent with its own parameter for trust; a secure sum uses the settings found for a curator."""
     results = []
     for one in trusted:
         settings = policy if one == LOCAL else f"{policy}:{CENTRAL if one == DISTRIBUTED else one}"
@@ -112,11 +113,11 @@ SIZES = {
     "recommender_v0": ("standard", "crowd"),
     TRAINING: ("few-clients", "standard"),
 }
-"""The two sizes of each world, the smaller one first."""
+"""The two sizes of each environment, the smaller one first."""
 
 
 def searched() -> list[tuple[Task, TrustingAgent]]:
-    """For whom that trusts somebody `python tools tune` finds settings for this study, and in which tasks."""
+    """The agents with a trusted party for which `python tools tune` finds settings for this study, and their tasks."""
     results = []
     for env, speakers in TRUSTING_AGENTS.items():
         tasks = [task_of(env, size, budget) for size in SIZES[env] for budget in LIMITS]
@@ -130,29 +131,28 @@ def searched() -> list[tuple[Task, TrustingAgent]]:
 
 
 def task_of(env: str, size: str, budget: float) -> Task:
-    """A task of the benchmark under a total."""
+    """A task of the benchmark under a budget."""
     return next(task for task in TASKS.values() if (task.env, task.name, task.budget) == (env, size, budget))
 
 
 def size_in_words(config: Config) -> str:
-    """Such as "20 agents"."""
+    """The size in words, such as "20 agents"."""
     return "{} {}".format(*size_of(task_of(config["env"], config["size"], LIMITS[0])))
 
 
 @register
 class TrustStudy(Study):
     name = "trust"
-    only_own_seeds = True  # scores are paired with the kept marks
+    only_own_seeds = True  # scores are paired with the stored references
     title = "Whom agents trust: what is left of communication under a privacy budget"
     description = (
-        "Each world of several agents at two sizes, and each agent's epsilon over a whole run limited to 10, 3 or 1. "
-        "Four trust models: local (each message carries its own noise), shuffle (an anonymous channel hides who said "
-        "what), distributed (a secure sum, to which each adds a share of the noise) and central (a curator adds noise "
-        "once to the average). Units and delta (1e-5) are those of the benchmark; the observer reads all messages, or "
-        "all averages. Scores are on the scale of the benchmark, from 0 (no communication) to 1 (full information), "
-        "paired with its "
-        "marks by seed. Settings were found by the same search on training streams in the standard size, at each "
-        "total; the other size plays with them, unless it has settings of its own."
+        "Each multi-agent environment at two sizes, with each agent's epsilon over a whole run limited to 10, 3 or 1. "
+        "Four trust models: local (each message carries its own noise), shuffle (an anonymous channel hides the "
+        "senders), distributed (a secure sum, to which each agent adds a share of the noise) and central (a curator "
+        "adds noise once to the average). Units and delta (1e-5) are as in the benchmark; the observer reads all "
+        "messages, or all averages. Scores are on the scale of the benchmark, from 0 (no communication) to 1 (full "
+        "information), paired with its references by seed. The same search on training streams found the settings in "
+        "the standard size, for each budget; the other size uses them too, unless it has separate settings."
     )
     score = Score("value", label="the task's measure")
     facets: ClassVar[tuple[str, ...]] = ("env", "size", "budget")
@@ -214,11 +214,11 @@ class TrustStudy(Study):
         budgets = [*(f"budget {budget:g}" for budget in LIMITS), "what the budget covers"]
         note = (
             "Score from 0 (no communication) to 1 (full information), mean over seeds with its 95% interval. "
-            "The best is chosen by even seeds and judged by odd ones, of which its interval is, among the agents that "
-            "ask for no more trust: a curator can also pass on messages that carry their own noise."
+            "Even seeds select the best agent, and odd seeds evaluate it and give its interval. Candidates are all "
+            "agents that need at most this trust: a curator can also pass on messages that carry their own noise."
         )
         return [
-            Table("Best by whom agents trust", ("world", "trust", *budgets), rows, note, frozenset(range(6))),
+            Table("Best agent by trust model", ("world", "trust", *budgets), rows, note, frozenset(range(6))),
             Table(
                 "All agents", ("world", "trust", "kind", "agent", *budgets), standings, "", frozenset({0, 1, 2, 3, 7})
             ),
@@ -261,7 +261,7 @@ class TrustStudy(Study):
 def configurations_of(
     task: Task, trusting_agent: TrustingAgent, agent: Any, config: Config, seed: int
 ) -> list[Configuration]:
-    """What may stand on the channel, best first."""
+    """The possible channel configurations, best first."""
     budget, protected = task.budget, BENCHMARKS[task.env].budgets
     assert isinstance(budget, float)
     assert protected is not None
@@ -279,16 +279,16 @@ def configurations_of(
 
 
 def score(group: Group) -> Estimate:
-    """On the scale of the task, paired with its references by seed, as on the leaderboard."""
+    """The score on the task's scale, paired with its references by seed, as on the leaderboard."""
     scale = scale_of(task_of(group.config["env"], group.config["size"], group.config["budget"]))
     assert scale is not None
     return scale.paired(group.metrics["value"], group.seeds)
 
 
 def champion(groups: Results, trust: str, budget: float) -> tuple[str, Estimate]:
-    """The best agent at a budget that asks for no more trust, since a shuffler, a sum or a curator can do nothing, too.
-    It is chosen by even seeds, and its score is that of odd ones; of all, if these choose the same, since each half
-    then judges the other's choice."""
+    """The best agent under a budget in any model that needs no more trust, since a shuffler, a sum or a curator may
+    also do nothing. Even seeds choose it, and odd seeds give its score; all seeds do if the odd ones choose the same
+    agent, since each half then evaluates the other's choice."""
     groups = Results(one for one in groups.select(budget=budget) if one.config["trust"] in NO_MORE_THAN[trust])
 
     def half(one: Group, odd: int) -> Group:

@@ -1,5 +1,5 @@
-"""The tasks of the standing benchmark: each world in its standard form and in other sizes, and held-out variants, in
-which nothing trains or is tuned; and each of these under totals of epsilon that an agent may spend over its run."""
+"""The tasks of the standing benchmark: each environment in its standard form and in other sizes, and held-out variants
+without any training or tuning; each of these also under privacy budgets per agent and run."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -16,7 +16,7 @@ from taciturn.wrappers import MessageLimit
 
 @cache
 def own_benchmarks() -> dict[str, Benchmark]:
-    """The contests of this package's worlds, by name: a file each. Raises ValueError, which names the file."""
+    """The benchmark tables of this package's environments, by name. Raises ValueError, which names the file."""
     results = {}
     for file in files(__name__).iterdir():
         world, _, kind = file.name.rpartition(".")
@@ -29,7 +29,7 @@ def own_benchmarks() -> dict[str, Benchmark]:
 
 
 def is_table(found: Any, world: str) -> bool:
-    """Whether a package declares a table for a world. Raises ValueError to say why it cannot be used."""
+    """Whether a package declares a table for an environment. Raises ValueError if the table cannot be used."""
     return isinstance(found, Mapping | str) and read(found) is not None and entry(world) is not None
 
 
@@ -43,7 +43,8 @@ TABLE_PLUGINS = Plugins(
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """The contests of the worlds that have one, with usable ones of other packages, in the order of the worlds."""
+    """The benchmark tables of all environments, with usable ones of other packages, in the order of the
+    environments."""
     result = own_benchmarks() | {name: read(table) for name, table in TABLE_PLUGINS.load_all().items()}
     return {world.name: result[world.name] for world in descriptors() if world.name in result}
 
@@ -53,31 +54,31 @@ PROTECTED: dict[str, BudgetPlan] = {
     env: benchmark.budgets for env, benchmark in BENCHMARKS.items() if benchmark.budgets is not None
 }
 HIGHER = {"return", *(benchmark.measure for benchmark in BENCHMARKS.values() if benchmark.higher)}
-"""The measures of which more is better."""
+"""The measures for which more is better."""
 RANDOM, CLASSIC, PAPER, TASK_AGENT, PLAIN, TUNED_LEARNER = KINDS = (
     "random", "classic", "paper", "hand-designed", "plain PPO", "tuned learner",
 )  # fmt: skip
-"""The kinds of agents: random play, textbooks', papers', designed for the tasks, learners."""
+"""The kinds of agents: random play, textbook policies, the papers' algorithms, hand-designed agents, learners."""
 YOURS, RETURN, MESSAGES, EPSILON = "yours", "return", "messages", "epsilon"
 NO_COMMUNICATION, FULL_INFORMATION = REFERENCES = ("no communication", "full information")
-"""The marks 0 and 1 of scores."""
+"""The references at scores 0 and 1."""
 ORACLE = "oracle"
-"""Who gets all that others may say: a reference, never ranked."""
+"""An agent that gets all messages of the others: a reference, never ranked."""
 DESIGNED, LEARNED = (CLASSIC, PAPER, TASK_AGENT), (PLAIN, TUNED_LEARNER)
 SILENCED = "silenced"
-"""What an agent reaches in the standard task if it hears another run's messages instead of its own."""
+"""An agent's result in the standard task if it receives another run's messages instead of its own."""
 LISTENS = "listens"
 """1 if that changes anything, and 0 if not."""
 STANDARD = "standard"
 AS_TRAINED = Variant("the world in which learners train")
 NO_BUDGET_LIMIT = "none"
 BUDGETS = (NO_BUDGET_LIMIT, 10.0, 3.0, 1.0)
-"""What an agent may spend over a run."""
+"""Privacy budgets of an agent for a run."""
 DELTA = 1e-5
 
 
 class Task(NamedTuple):
-    """A world and one of its variants, the measure that compares agents, and the total of epsilon of an agent."""
+    """An environment and one of its variants, the measure that compares agents, and an agent's privacy budget."""
 
     env: str
     name: str
@@ -87,43 +88,43 @@ class Task(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Such as "taciturn/GossipBandit-v0/liars@3"; the world's version is the task's."""
+        """The id, such as "taciturn/GossipBandit-v0/liars@3"; the environment's version is the task's."""
         return f"{self.plain}@{self.budget:g}" if isinstance(self.budget, float) else self.plain
 
     @property
     def plain(self) -> str:
-        """The same without the total."""
+        """The id without the budget."""
         return f"{entry(self.env).id}/{self.name}"
 
     @property
     def params(self) -> Config:
-        """Parameters of the world."""
+        """Parameters of the environment."""
         return {**BENCHMARKS[self.env].world, **self.variant.params, **under(self.env, self.budget)}
 
     @property
     def others(self) -> Mapping[str, float]:
-        """Who plays the world's other side, as shares of policies."""
+        """The policies of the environment's other side, with their shares."""
         return others_in(self.env, self.variant)
 
     @property
     def held_out(self) -> bool:
-        """Whether nothing has been trained or tuned in it."""
+        """Whether it is kept free of training and tuning."""
         return not self.variant.size and self.name != STANDARD
 
     @property
     def size(self) -> str:
-        """The name of the task for which designed agents that play this one are tuned."""
+        """The name of the task used to tune the hand-designed agents that play this one."""
         return self.name if self.variant.size else STANDARD
 
     @property
     def control(self) -> bool:
-        """Whether there is nothing to win in it."""
+        """Whether it is a control task, in which communication cannot help."""
         return self.variant.control or bool(BENCHMARKS[self.env].control)
 
     @property
     def facts(self) -> list[tuple[str, str]]:
         """The entries that `taciturn show` prints, by name."""
-        standard = "; learners train here, in streams of their own" * (self.name == STANDARD)
+        standard = "; learners train here, with separate random streams" * (self.name == STANDARD)
         params = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
         faults = "; ".join(f"{channel}: {fault!r}" for channel, fault in self.variant.faults.items())
         others, strangers = (
@@ -135,13 +136,13 @@ class Task(NamedTuple):
                 "what",
                 self.variant.what
                 + standard
-                + f"; a control, in which {BENCHMARKS[self.env].control or 'there is nothing to win'}" * self.control,
+                + f"; a control: {BENCHMARKS[self.env].control or 'communication cannot help'}" * self.control,
             ),
             ("world", f"{self.env}({params})"),
             *([("faults", faults)] if faults else []),
             *([("other side", others)] if others else []),
             *([("strangers", strangers)] if strangers else []),
-            ("seeds", "0 to 9, of runs in streams of evaluation, from which no training and no search draws"),
+            ("seeds", "0 to 9, in evaluation streams that no training or search uses"),
             ("messages", self.limit),
             ("privacy", self.privacy),
             ("measure", self.aim),
@@ -151,7 +152,7 @@ class Task(NamedTuple):
 
     @property
     def privacy(self) -> str:
-        """What an agent may spend, of what, and who observes it."""
+        """An agent's budget, the data that it covers, and the observer."""
         protected = PROTECTED.get(self.env)
         if protected is None:
             return "nothing private is sent"
@@ -164,17 +165,17 @@ class Task(NamedTuple):
 
     @property
     def covers(self) -> str:
-        """What its total covers, and what it leaves out, in words; empty if the world has no totals."""
+        """The coverage of its budget and its omissions, in words; empty if the environment has no budgets."""
         return PROTECTED[self.env].covers if self.env in PROTECTED else ""
 
     @property
     def aim(self) -> str:
-        """The measure, and which way it is better."""
+        """The measure and its better direction."""
         return f"{self.measure} ({'higher' if BENCHMARKS[self.env].higher else 'lower'} is better)"
 
     @property
     def limit(self) -> str:
-        """How many messages an agent may send."""
+        """The limit on an agent's messages."""
         limits = [fault.messages for fault in self.variant.faults.values() if isinstance(fault, MessageLimit)]
         return f"at most {limits[0]} of each agent" if limits else "as many as an agent likes; the results count them"
 
@@ -185,19 +186,19 @@ class Task(NamedTuple):
 
 
 def first_of(config: Mapping[str, Any]) -> str:
-    """The name of the task of which a configuration's results hold single runs, `MESSAGES` and `EPSILON`; of the others
-    that it plays they hold `MESSAGES/NAME`."""
+    """The name of the task for which a configuration's results hold single runs, `MESSAGES` and `EPSILON`; for its
+    other tasks they hold `MESSAGES/NAME`."""
     result: str = config["tasks"][0] if "tasks" in config else config.get("size", STANDARD)
     return result
 
 
 def sign(measure: str) -> int:
-    """1 where more is better, or -1; a variant's measure is as the world's own."""
+    """1 if more is better, or -1; a variant's measure is the environment's own."""
     return 1 if measure.partition("/")[0] in HIGHER else -1
 
 
 def under(env: str, budget: float | str) -> Config:
-    """The parameters of a world that differ under a total."""
+    """The parameters of an environment that differ under a budget."""
     return {} if budget == NO_BUDGET_LIMIT else dict(PROTECTED[env].params)
 
 
@@ -211,43 +212,43 @@ TASKS: dict[str, Task] = {
 
 
 def world_title(env: str) -> str:
-    """Such as "gossip bandit", of "gossip_bandit_v0"."""
+    """The title: "gossip bandit" for "gossip_bandit_v0"."""
     return Descriptor(name=env).title
 
 
 def size_of(task: Task) -> tuple[int, str]:
-    """How many agents a task has, and what they are called: (20, "agents")."""
+    """The number of agents in a task, and their name: (20, "agents")."""
     params = make_world(task.env).Params(**task.params)
     names = ("agents", "clients", "individuals")
     return next((getattr(params, f"num_{name}"), name) for name in names if hasattr(params, f"num_{name}"))
 
 
 def shares(env: str) -> bool:
-    """Whether agents of a world tell one another, or a server, what they observe."""
+    """Whether agents of an environment send one another, or a server, their observations."""
     return env in PROTECTED and BENCHMARKS[env].side is None
 
 
 def others_in(env: str, variant: Variant) -> Mapping[str, float]:
-    """Who plays the other side of a world in a variant, as shares of policies."""
+    """The policies of an environment's other side in a variant, with their shares."""
     return BENCHMARKS[env].others if variant.others is None else variant.others
 
 
 def covered(envs: Iterable[str]) -> str:
-    """What totals cover in these worlds, in a sentence; empty if none has totals."""
+    """The coverage of budgets in these environments, in a sentence; empty if none has budgets."""
     by_words: dict[str, list[str]] = {}
     for env in filter(PROTECTED.__contains__, dict.fromkeys(envs)):
         by_words.setdefault(PROTECTED[env].covers, []).append(world_title(env))
-    parts = [f"in {' and '.join(worlds)} {words}" for words, worlds in by_words.items()]
+    parts = [f"{words}, in {' and '.join(worlds)}" for words, worlds in by_words.items()]
     return f"A budget covers {'; '.join(parts)}." if parts else ""
 
 
 def tasks_of(env: str, budget: float | str = NO_BUDGET_LIMIT, size: str | None = None) -> list[Task]:
-    """The tasks of a world at a total, the standard one first; with `size` those whose designed agents are tuned for
-    that one."""
+    """The tasks of an environment under a budget, the standard one first; with `size` those with hand-designed agents
+    tuned for that size."""
     some = (task for task in TASKS.values() if task.env == env and task.budget == budget)
     return [task for task in some if size in (None, task.size)]
 
 
 def budgets_of(env: str) -> tuple[float | str, ...]:
-    """The totals at which the tasks of a world exist."""
+    """The budgets at which the tasks of an environment exist."""
     return tuple(dict.fromkeys(task.budget for task in TASKS.values() if task.env == env))

@@ -1,10 +1,10 @@
 """The benchmark's part of an environment: its table, which is in this folder (`gossip_bandit_v0.toml`) or is declared
 by another package.
 
-A table has the attributes of a `Benchmark` as its keys, and so on inwards. Policies are named by their classes,
-mechanisms as on the command line ("Laplace:1"), and functions as "module:function". Numbers of things are whole. In
-place of a table may stand its first entries: an agent is `"Voter"`, `["FixedCount", { k = 5 }]` or `["PPCL", "tuned"]`,
-a fault `["Byzantine", { fraction = 0.2 }]`, and what a search draws from `[1.0, 4.0]` or `[1, 60, "log"]`.
+The keys of a table, and of tables in it, are attribute names (`Benchmark`). Policies are given by class
+name, mechanisms as on the command line ("Laplace:1"), and functions as "module:function". Counts are whole numbers. A
+nested table may be shortened to its first entries: an agent is `"Voter"`, `["FixedCount", { k = 5 }]` or
+`["PPCL", "tuned"]`, a fault `["Byzantine", { fraction = 0.2 }]`, and a search range `[1.0, 4.0]` or `[1, 60, "log"]`.
 """
 
 import inspect
@@ -23,25 +23,25 @@ from taciturn.wrappers import Byzantine, Churn, LossyChannel, MessageLimit, Stra
 
 Params = dict[str, Any]
 TUNED = "tuned"
-"""Stands for the parameters that a search found for a task and a total (`taciturn.bench.tuned`)."""
+"""Means the parameters that a search found for a task and a budget (`taciturn.bench.tuned`)."""
 Own = Mapping[str, Any] | str
 Entry = tuple[str, Own]
 """A policy and its parameters, or `TUNED`."""
 PLAIN_PPO = "PPO, plain defaults"
-"""Stands where a policy's name could, for PPO with all arguments at their defaults."""
+"""In place of a policy's name: PPO with all arguments at their defaults."""
 TRAINER = "TrainedAgent"
 PRETRAINED = "pretrained:"
-"""The learner whose trainings come with the package, and how their names begin."""
+"""The learner with trainings shipped with the package, and the prefix of their names."""
 FAULTS = {fault.__name__: fault for fault in (Byzantine, Churn, LossyChannel, MessageLimit, Stragglers)}
 
 
 class Reference(NamedTuple):
-    """A policy that marks an end of the scale of a world's tasks.
+    """A policy at one end of the scale of an environment's tasks.
 
     Attributes:
         policy, own: its name, and its parameters, or `TUNED`.
-        world: parameters of the world that differ.
-        plays_in: the name of another world of the same instances and measure, if it plays there.
+        world: parameters of the environment that differ.
+        plays_in: the name of another environment with the same instances and measure, if it plays there.
     """
 
     policy: str
@@ -51,18 +51,18 @@ class Reference(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """How a task differs from the one that learners train in.
+    """The difference of a task from the one that learners train in.
 
     Attributes:
         what: the difference in words.
-        params: of the world.
+        params: parameters of the environment.
         faults: the faults, by channel.
-        others: who plays the world's other side, as shares of policies; None: as in the standard task.
+        others: the policies of the environment's other side, with their shares; None: as in the standard task.
         strangers: other policies among the agents, as shares of all agents.
         size: whether it is a standard task of another size with separate tuning of hand-designed agents.
-        runs: of each seed, if they are more expensive than in the standard task; 0: as there.
+        runs: number of runs per seed, if they are more expensive than in the standard task; 0: as there.
         control: whether communication cannot help in it.
-        alone, together: the marks of its scores, where they are not those of the world.
+        no_communication, full_information: the references of its scores, if they differ from the environment's.
     """
 
     what: str
@@ -78,7 +78,7 @@ class Variant(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Where a search draws a parameter: between two numbers, on a scale, or among `values`."""
+    """The search range of a parameter: between two numbers, on a scale, or among `values`."""
 
     low: float = 0.0
     high: float = 1.0
@@ -98,21 +98,21 @@ class Span(NamedTuple):
 
 
 class BudgetPlan(NamedTuple):
-    """The contest under a total of epsilon: the private channels, and who competes.
+    """The benchmark under a privacy budget: the private channels, and the entries.
 
     Attributes:
-        channels: those that get the mechanism.
-        messages: about how many an agent sends in a run if nothing stops it (of streams: in how many a value is
-            released). Learners train at an epsilon per message that pays for this many.
-        protects: what one unit is, in words; see `unit`.
-        mechanism: with `{}` for the epsilon of a message; empty where senders choose their levels and perturb their
+        channels: the channels that get the mechanism.
+        messages: about how many messages an agent sends in a run if nothing stops it (for streams: the number of
+            releases of a value). Learners train at an epsilon per message that pays for this many.
+        protects: the meaning of one unit, in words; see `unit`.
+        mechanism: with `{}` for the epsilon of a message; empty if senders choose their levels and perturb their
             messages themselves.
-        params: the world's parameters that differ if there is a mechanism.
-        learner: the learner that takes part; None where its schedule is not public, so it has no finite total.
+        params: the environment's parameters that differ with a mechanism.
+        learner: the learner that takes part; None if its schedule is not public, so it has no finite epsilon.
         unit: the protected unit, one "event" or a "user"'s whole history.
-        without: policies of the world that do not take part.
-        paper: the paper's algorithms that take part, if not the same as without a total.
-        left_out: the other channels of the world, which no total counts.
+        without: policies of the environment that do not take part.
+        paper: the paper's algorithms that take part, if not the same as without a budget.
+        left_out: the other channels of the environment, which no budget counts.
     """
 
     channels: tuple[str, ...]
@@ -141,8 +141,8 @@ class Leak(NamedTuple):
         around: the wrapper of the mechanism, such as "Memoized:".
         params: parameters of the environment, where they differ from the other runs.
         levels: the epsilons to try; none: as in the study.
-        budget: parameters of a budget that stops an agent before it spends the study's total; None: nothing does.
-        limit: how many messages an agent may send.
+        budget: parameters of a budget that stops an agent before it exceeds the study's epsilon; None: no budget.
+        limit: most messages of an agent.
         attack: the difference between the two environments: "data", all private observations of one agent; "messages",
             all of its messages (the best test is known); "one run", every agent's messages, by an independent coin
             each.
@@ -162,13 +162,14 @@ class Attacks(NamedTuple):
 
     Attributes:
         runs: the runs.
-        mechanism: on the world's first channel, with `{}` for its epsilon; empty: agents choose their own.
-        params: of the world, in all runs.
+        mechanism: the mechanism on the environment's first channel, with `{}` for its epsilon; empty: agents choose
+            their own.
+        params: parameters of the environment, in all runs.
         private_data: a function that makes one agent's private observations in the two environments of an attack, from
             the population and 0 or 1; empty: just 0 or 1.
-        blank: a function for the parameters of a world with nothing to learn, for attacks that set agents' messages;
-            empty: use the world itself.
-        fewer: where runs are long, the number of trials of a "data" attack is divided by this.
+        blank: a function for the parameters of an environment with nothing to learn, for attacks that set agents'
+            messages; empty: use the environment itself.
+        fewer: divisor of the number of trials of a "data" attack, for long runs.
     """
 
     runs: tuple[Leak, ...] = ()
@@ -189,25 +190,25 @@ class Benchmark:
         higher: whether more of the measure is better.
         bounds: (low, high) of the measure.
         replicas, steps: how plain PPO trains; steps count all rows (below five minutes).
-        classic, paper, designed, tuned: textbook policies, the papers' algorithms, agents designed for the world's
-            tasks, and learners of this package.
-        alone, together: the marks 0 and 1 of scores: the best policy that uses no message, and the best that is given
-            what all agents observe, without privacy; None: the world has no scale.
+        classic, paper, designed, tuned: textbook policies, the papers' algorithms, agents hand-designed for the
+            environment's tasks, and learners of this package.
+        no_communication, full_information: the references at scores 0 and 1: the best policy that ignores messages, and
+            the best policy that gets the observations of all agents, without privacy; None: no scale.
         oracle: a policy that gets all messages of others, as a reference under budgets, and the hand-designed policy
             that gives its settings.
         control: the reason why communication cannot help in the environment's tasks, if so: they are played, and left
-            out of who is best.
-        runs: of each seed in a standard task: 1,000, and fewer where a run takes longer than 5 ms.
-        search: for each policy with parameters that are searched, where to draw them.
-        hears: the channels through which agents hear what others observed.
-        side: the role that competes, where a world has two; `others` play the other, as shares of policies.
+            out of the ranking.
+        runs: number of runs per seed in a standard task: 1,000, and fewer if a run takes longer than 5 ms.
+        search: for each policy with searched parameters, their search ranges.
+        receives: the channels that deliver others' observations to agents.
+        side: the role that competes, in an environment with two; `others` play the other, as shares of policies.
         for_learners: differences in the learners' form of the same environment.
-        as_designed: learners that use the same form of the world as designed policies.
+        as_designed: learners that use the same form of the environment as hand-designed policies.
         quick: differences in quick runs.
         for_policies: differences for some policies, by name.
         variants: the held-out tasks, by name.
-        totals: the contest under a total of epsilon; None: nothing private is sent.
-        attacks: the runs that are attacked.
+        budgets: the benchmark under a privacy budget; None: nothing private is sent.
+        attacks: the runs to attack.
     """
 
     world: Params = field(default_factory=dict)
@@ -238,8 +239,8 @@ class Benchmark:
     attacks: Attacks = field(default_factory=Attacks)
 
     def papers(self, *, free: bool) -> tuple[Entry, ...]:
-        """The paper's algorithms that take part without a total or (not `free`) under one: there as searched, where
-        that was done."""
+        """The paper's algorithms that take part without a budget or (not `free`) under one; under a budget with
+        searched settings, if there are any."""
         if free:
             return self.paper
         some = (self.budgets.paper if self.budgets else ()) or self.paper
@@ -253,13 +254,13 @@ class Benchmark:
 
 
 def read(table: Mapping[str, Any] | str) -> Benchmark:
-    """The contest of a table, or of a text in TOML. Raises ValueError, which names the key, its value and what is
-    allowed."""
+    """The benchmark in a table, or in a TOML text. Raises ValueError, which names the key, its value and the allowed
+    values."""
     return composed(Benchmark, tomllib.loads(table) if isinstance(table, str) else table, "")
 
 
 def composed(kind: Any, given: Any, key: str) -> Any:
-    """A `Benchmark`, or one of the named tuples that it holds, from a table or from its first entries."""
+    """A `Benchmark`, or one of the named tuples in it, from a table or from its first entries."""
     kinds, place = get_type_hints(kind), key or "the table"
     first = [given] if isinstance(given, str) else given
     if isinstance(first, list | tuple):
@@ -277,9 +278,9 @@ def composed(kind: Any, given: Any, key: str) -> Any:
 
 
 def value(kind: Any, given: Any, key: str) -> Any:
-    """The value of a key as `kind`, its type in a `Benchmark`."""
+    """The value of a key, converted to its type `kind` in a `Benchmark`."""
     origin, inner = get_origin(kind), get_args(kind)
-    if NoneType in inner:  # which is the value of a key that is left out
+    if NoneType in inner:  # the value of an omitted key
         return value(inner[0], given, key)
     if kind == Own:
         return given if given == TUNED else value(Mapping[str, Any], mapping(key, given, f'a table or "{TUNED}"'), key)

@@ -1,4 +1,4 @@
-"""What every world is made of: the population, its roles and channels, the standard views, seeding, checks."""
+"""The parts shared by all environments: population, roles, channels, standard views, seeding and checks."""
 
 from taciturn.channels.channel import Channel
 from taciturn.channels.config import ChannelConfig, join

@@ -1,4 +1,4 @@
-"""Populations around a population: what they pass on to the inner one."""
+"""Base of populations that wrap another population and delegate to it."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from taciturn.validation import Array
 
 
 def _asked(method: str) -> Any:
-    """A method that calls the inner population's."""
+    """A method that calls the same method of the inner population."""
 
     def ask(self: "Around", *args: Any, **named: Any) -> Any:
         return getattr(self.inner, method)(*args, **named)
@@ -24,15 +24,15 @@ def _asked(method: str) -> Any:
 
 
 def _inners(name: str) -> Any:
-    """An attribute that is the inner population's."""
+    """A property that returns the same attribute of the inner population."""
     return property(lambda self: getattr(self.inner, name), lambda self, value: setattr(self.inner, name, value))
 
 
 class Around(Population[Any]):
-    """Base of the populations around a population, whose channels, state and random numbers are the inner one's.
+    """Base of populations that wrap another one; channels, state and random numbers are those that `inner` has.
 
     Attributes:
-        inner: the whole world.
+        inner: the wrapped population.
     """
 
     channels, channel_configs, accountant, hidden = map(
@@ -53,15 +53,15 @@ class Around(Population[Any]):
 
     @abstractmethod
     def around(self, inner: Population[Any], duplicate: Callable[[Any], Any]) -> Self:
-        """The same around another population, with copies of the policies that play in it."""
+        """The same wrapper around another population, with copies of the policies that play in it."""
 
     def practice(self, num_envs: int, kind: Any = None, **changes: Any) -> Self:
-        """See `PublicView.practice`; copies of the policies play the others."""
+        """See `PublicView.practice`; copies of the policies play the other roles."""
         return self.around(self.inner.practice(num_envs, kind, **changes), deepcopy)
 
     @property
     def state(self) -> Any:
-        """The inner population's."""
+        """The state of the inner population."""
         self._require_reset()
         return self.inner.state
 
@@ -72,7 +72,7 @@ class Around(Population[Any]):
         return self._seen_in_one(observation, everyone), self._info_of_one(info)
 
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> SingleStep:
-        # All at once: what a later turn refused would come too late.
+        # Check all actions first: an error in a later turn would come after the state has changed.
         given = {role: self.roles[role].check(rows, (1, len(rows)), each=True) for role, rows in actions.items()}
         only = next(iter(self.roles)) if len(self.roles) == 1 else None
         info: Info = {}
@@ -93,7 +93,7 @@ class Around(Population[Any]):
         return self._unknown
 
     def _seen_in_one(self, observation: Any, everyone: bool) -> dict[str, Array]:
-        """Observations by role, without the axis of replicas."""
+        """Observations by role, without the replica axis."""
         seen = {}
         for role, rows in ({next(iter(self.roles)): observation} if len(self.roles) == 1 else observation).items():
             whole = everyone and self.acting(role) is not None
@@ -101,7 +101,7 @@ class Around(Population[Any]):
         return seen
 
     def _info_of_one(self, info: Info) -> Info:
-        """An info without masks and the axis of replicas; notes which keys have no meaning."""
+        """An info without masks and without the replica axis; notes which keys have no meaning."""
         self._unknown = {key for key in info if key[0] != "_" and not info[f"_{key}"][0]}
         plain: Info = {}
         for key, value in info.items():

@@ -1,4 +1,4 @@
-"""A world seen by one of its roles, while policies play the others."""
+"""A multi-role environment seen from one role, while policies play the other roles."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,12 +20,12 @@ from taciturn.validation import Array
 
 
 class Played(Around):
-    """Common part of `Controlled` and `ControlledAgent`.
+    """Common base of `Controlled` and `ControlledAgent`.
 
     Attributes:
-        role: of the agents that are left to act.
-        others: `{role: policy}` that play the others; a full reset resets these policies, a partial one restarts them
-            in its replicas (`Policy.restart`).
+        role: the role with agents left to control.
+        others: `{role: policy}` for the other agents; a full reset resets these policies, a partial one restarts them
+            in the replicas that it resets (`Policy.restart`).
     """
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
@@ -37,7 +37,7 @@ class Played(Around):
         return f"<{type(self).__name__} of {self.role} in {self.inner!r}, others: {self.others!r}>"
 
     def around(self, inner: Population[Any], duplicate: Callable[[Any], Any]) -> Self:
-        """This view of another population, in which copies of the policies play."""
+        """This view of another population, with copies of the policies."""
         view = copy(self)
         Played.__init__(view, inner, self.role, {role: duplicate(policy) for role, policy in self.others.items()})
         return view
@@ -46,7 +46,7 @@ class Played(Around):
         return (self.inner.roles[self.role],)
 
     def played_by(self, *casts: Mapping[str, Acts]) -> None:
-        """Whoever plays is joined by the others."""
+        """See `Population.played_by`; adds the policies of the others."""
         self.inner.played_by(self.others, *casts)
 
     def _begin(self, played: Mapping[str, Acts]) -> None:
@@ -56,24 +56,24 @@ class Played(Around):
         begin(self.inner, played)
 
     def _follow_params(self) -> None:
-        """Take over the inner population's parameters, which its reset may have replaced."""
+        """Copy the inner population's parameters, since its reset may have replaced them."""
         if self.inner.params is not self.params:
             self.params = self.inner.params
             self.roles = {role.name: role for role in self.make_roles()}
 
 
 class Controlled(Played):
-    """A phased world seen by one of its roles, while policies play the others.
+    """A phased environment seen from one role, while policies play the other roles.
 
     Args:
-        population: a world with several roles.
-        role: the one that is left to act.
+        population: an environment with several roles.
+        role: the role left to control.
         others: `{role: policy}` for every other role; see `Played`.
     """
 
     name = "controlled"
     _forms: Any = None  # the parameters, and the closed forms of the others' policies
-    _started_for: Any = None  # for what these policies have begun
+    _started_for: Any = None  # the `_made_for` of `inner` for which these policies last began
 
     def __init__(self, population: Population[Any], role: str, others: Mapping[str, Acts]) -> None:
         if role not in population.roles or set(others) != set(population.roles) - {role}:
@@ -83,7 +83,7 @@ class Controlled(Played):
         super().__init__(population, role, others)
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_forms": None, "_begun_for": None}
+        return super().__getstate__() | {"_forms": None, "_started_for": None}
 
     @property
     def kind(self) -> type[Population[Any]]:
@@ -111,7 +111,7 @@ class Controlled(Played):
         return self.observe(), _combined_info(steps, info)
 
     def _closed_forms(self, inner: Replicas[Any]) -> dict[str, Any]:
-        """The closed forms of the other roles' policies, where they answer this role's turn and all have one."""
+        """The closed forms of the other roles' policies; empty unless all have one and they answer this role's turn."""
         if inner.turns is None or len(inner.turns) != 2 or inner.turns[0] != (self.role,):
             return {}
         others: dict[str, Any] = dict(self.others)
@@ -124,8 +124,8 @@ class Controlled(Played):
         return result
 
     def _begin_others(self) -> None:
-        """Begin a run of the policies of the others; those whose answers are part of the inner population's step only
-        once, since they remember nothing."""
+        """Begin a run of the other roles' policies. Policies with answers inside the inner population's step begin only
+        once, since they keep no memory."""
         inner: Any = self.inner
         if self._is_answered() and self._started_for is inner._made_for:
             self._follow_params()
@@ -164,7 +164,7 @@ class Controlled(Played):
 
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> SingleStep:
         if not isinstance(self.inner, Replicas) or type(self).step is not Controlled.step:
-            return super().step_one(actions, everyone)  # a subclass may step in a way of its own
+            return super().step_one(actions, everyone)  # a subclass may override stepping
         if self._state is None or self.terminated[0] or self.truncated[0]:
             self._running()
         role, rows = self.roles[self.role], actions[self.role]
@@ -184,17 +184,17 @@ class Controlled(Played):
         return {self.role: own[0]}, reward, bool(self.terminated[0]), bool(self.truncated[0]), latest_info
 
     def _is_answered(self) -> bool:
-        """Whether the others' answers are part of the inner population's step."""
+        """Whether the inner population's step already includes the others' answers."""
         return isinstance(self.inner, Replicas) and bool(self.inner._inside)
 
     def _answered_step(self, chosen: Array) -> SingleStep:
-        """`step_one` by that of the inner population, with actions [1, rows, ...]."""
+        """`step_one` by way of the inner population's `step_one`, with actions [1, rows, ...]."""
         seen, rewards, terminated, truncated, info = self.inner.step_one({self.role: self.inner_action(chosen)[0]})
         reward = self.own_reward(np.array([rewards[self.role]]))[0].tolist()
         return seen, {self.role: reward}, terminated, truncated, info
 
     def _step_inner(self, latest_info: Info, actions: Mapping[str, Array]) -> Step:
-        """Step the inner population by `step_one`, and add what it tells to `latest_info`."""
+        """Step the inner population by `step_one`, and add the step's info to `latest_info`."""
         inner = self.inner
         seen, rewards, _, _, info = inner.step_one({role: rows[0] for role, rows in actions.items()})
         unknown = inner.no_meaning() if latest_info else ()
@@ -204,32 +204,32 @@ class Controlled(Played):
         return Step(shown, by_role, inner.terminated, inner.truncated, info)
 
     def own_reward(self, reward: Array) -> Array:
-        """The role's reward here, from its reward in the inner population, [B, rows]."""
+        """The role's reward here, given its reward in the inner population; both [B, rows]."""
         return reward
 
     def inner_action(self, action: Array) -> Array:
-        """The role's action in the inner population for an action here, [B, rows, ...] each."""
+        """The role's action in the inner population, given its action here; both [B, rows, ...]."""
         return action
 
     def _follow(
         self, step_by: Callable[[Any], Step] | None = None, where: Array | None = None
     ) -> tuple[Any, list[Step]]:
-        """Play the other roles, in the replicas `where`, until it is this role's turn again; return this role's summed
-        reward, and their steps."""
+        """Play the other roles in the replicas `where` until this role's turn comes again; return this role's summed
+        reward and the steps."""
         inner, reward, steps = self.inner, 0.0, []
         while self.role not in inner.turn and not (inner.done if where is None else inner.done | ~where).all():
             step = self._rollout.play(step_by=step_by, where=where)
             reward += step.reward.get(self.role, 0.0)
             steps.append(step)
-        if self.role not in inner.turn and not inner.done.all():  # those that wait are at this role's turn
+        if self.role not in inner.turn and not inner.done.all():  # waiting replicas are at this role's turn
             inner._turn = next(place for place, turn in enumerate(inner.turns or ()) if self.role in turn)
         return reward, steps
 
 
 @contextmanager
 def apart(population: Population[Any], where: Array) -> Iterator[None]:
-    """Context in which the replicas `where` bool[B] are at the first turn of their cycle, and can be reset and played
-    (`step(where=...)`). Afterwards the other live replicas go on where they were."""
+    """Context that puts the replicas `where` bool[B] at the first turn of their cycle, so they can be reset and played
+    (`step(where=...)`). Afterwards the other live replicas go on from their previous state."""
     turn, population._turn = population._turn, 0
     waiting = bool((~where & ~population.done).any())
     try:
@@ -242,5 +242,5 @@ def apart(population: Population[Any], where: Array) -> Iterator[None]:
 
 
 def _combined_info(steps: Sequence[Step], info: Info | None = None) -> Info:
-    """The combined info of consecutive steps, after `info` if that is given."""
+    """The combined info of consecutive steps, after `info` if given."""
     return reduce(latest, [*([] if info is None else [info]), *(step.info for step in steps)])

@@ -1,4 +1,4 @@
-"""A world seen by one of its agents, while policies play all others."""
+"""An environment seen from one agent, while policies play all others."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,14 +15,14 @@ from taciturn.envs.core.roles import Role
 from taciturn.envs.core.steps import Step, check_room, filled
 from taciturn.validation import Array, choice, integer
 
-TRIES = 1000  # of drawing a run in which a seat acts
+TRIES = 1000  # attempts to draw a run in which the controlled agent acts
 
 
 class _Guided:
-    """The policy of a role in which one agent's actions are given from outside.
+    """The policy of a role in which one agent's actions come from outside.
 
-    The policy still chooses for all agents, so its random draws are the same as without the seat; it then learns
-    from the actions really taken.
+    The policy still chooses actions for all agents, so its random draws do not depend on the controlled agent; it then
+    learns from the actions really taken.
     """
 
     def __init__(self, policy: Acts, controlled: "ControlledAgent") -> None:
@@ -50,17 +50,17 @@ class _Guided:
 
 
 class ControlledAgent(Played):
-    """A world seen by one of its agents, while policies play all others, those of its own role included.
+    """An environment seen from one agent, while policies play all others, including those of the agent's role.
 
-    Where the agents act one at a time, the world plays on until it is the agent's turn: a step is one turn of the agent
-    and what follows. Replicas at the agent's turn are frozen until all are; policies are asked there too, but what they
-    do has no effect, and `update` marks these replicas like ended ones. Runs that end before the agent ever acts are
-    drawn again.
+    Where agents act one at a time, the environment plays on until it is the agent's turn: a step is one turn of the
+    agent and everything until its next turn. Replicas at the agent's turn wait until all live ones are; policies still
+    choose actions for waiting replicas, without effect, and `update` marks these replicas as done. Runs that end before
+    the agent ever acts are drawn again.
 
     Args:
-        population: a world whose agents do not act in phases.
-        role: of the agent.
-        agent: its number.
+        population: an environment without phases.
+        role: the agent's role.
+        agent: the agent's number.
         others: `{role: policy}` for every role.
     """
 
@@ -80,7 +80,7 @@ class ControlledAgent(Played):
         return f"<Seat of {self.role}_{self.agent} in {self.inner!r}, others: {self.others!r}>"
 
     def own(self) -> Array:
-        """The rows of the inner population that are the agent's, bool[B, rows]."""
+        """The rows of the inner population that belong to the agent, bool[B, rows]."""
         rows = self.inner.acting(self.role)
         everyone = np.arange(self.inner.roles[self.role].num_agents)
         return (
@@ -126,7 +126,7 @@ class ControlledAgent(Played):
         return Step(filled(out, self.observe()), reward, self.terminated, self.truncated, info)
 
     def _play(self, where: Array | None = None) -> tuple[Array, Info]:
-        """Play one turn of the inner population, in the replicas `where`; return the agent's reward [B, 1] and the
+        """Play one turn of the inner population in the replicas `where`; return the agent's reward [B, 1] and the
         info."""
         own = self.own()
         step = self._rollout.play(where=where)
@@ -134,8 +134,8 @@ class ControlledAgent(Played):
         return (reward * own).sum(1, keepdims=True), step.info
 
     def _follow(self, info: Info) -> tuple[Array, Info]:
-        """Play on until it is the agent's turn in all live replicas; return its reward, and `info` extended by these
-        steps."""
+        """Play on until it is the agent's turn in all live replicas; return its reward, and `info` combined with the
+        infos of these steps."""
         inner, reward = self.inner, np.zeros((self.num_envs, 1))
         while not (waiting := self.own().any(1) | inner.done).all():
             more, latest_info = self._play(~waiting)
@@ -143,10 +143,10 @@ class ControlledAgent(Played):
         return reward, info
 
     def stream(self, name: str) -> np.random.Generator:
-        return self.inner.stream(f"seat/{name}")  # not those of the policies of the others
+        return self.inner.stream(f"seat/{name}")  # separate from the streams of the others' policies
 
     def acting(self, role: str) -> None:
-        """All agents act: the only one."""
+        """None: the only agent always acts."""
 
     def action_mask(self, role: str) -> Array | None:
         mask = self.inner.action_mask(role)

@@ -1,7 +1,7 @@
-"""What others must know of a world: one value in the world's folder, which the registry reads.
+"""Facts about an environment that the rest of the suite needs: one `Descriptor` in the environment's folder.
 
-Audits, tests, pages and tables of speed loop over these values and name no world themselves, and so does the benchmark,
-which has its own tables of what it plays (`taciturn.bench.tasks`). Policies are named by their classes, mechanisms as
+Audits, tests, docs pages and speed tables loop over the descriptors and name no environment themselves. So does the
+benchmark, which has separate tables of tasks (`taciturn.bench.tasks`). Policies are given by class name, mechanisms as
 on the command line ("Laplace:1"), and functions as "module:function", so a descriptor imports nothing heavy.
 """
 
@@ -20,12 +20,12 @@ def imported(path: str) -> Any:
 
 
 class Example(NamedTuple):
-    """A few lines for a world's page that play it; its picture is taken at the end.
+    """A few lines of code for an environment's page that play one run; its picture is taken at the end.
 
     Attributes:
         policies: names to import, separated by commas.
         world: parameters of the population.
-        run: who acts, and what else `simulate` is given.
+        run: the policies and other arguments of `simulate`.
         mechanism: name to import from `taciturn.wrappers`.
     """
 
@@ -37,28 +37,29 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Descriptor:
-    """What others must know of a world.
+    """Facts about an environment that the registry reads.
 
     Attributes:
         name: as in `taciturn.envs`, such as "gossip_bandit_v0".
-        module: the one that defines it, under its name.
+        module: the module that defines the environment under this name.
         small: parameters that make it small enough for tests.
         size: the parameter for the number of agents, if there can be several.
-        others: who plays the other seats where Gymnasium's form is the seat of one agent.
-        one_agent: "module:function" of `(num_envs, **players, **parameters)` that makes the population behind
-            Gymnasium's forms, if that is not a seat.
-        players: those parameters of `one_agent` that are policies, with their defaults.
+        others: policies of the other agents where the Gymnasium API controls one agent.
+        one_agent: "module:function" of `(num_envs, **players, **parameters)` that makes the population behind the
+            Gymnasium API, if that is not one controlled agent.
+        players: the parameters of `one_agent` that are policies, with their defaults.
         mechanisms: for each channel a mechanism that fits it; None if no mechanism does.
-        example: what its page shows.
-        times_cartpole: how long a step of Gymnasium's form may take, in steps of CartPole; None: nothing is asked.
-        drawn_since: the version of the streams (`taciturn.seeding`) since which a seed gives its runs.
-        shares: metrics that are shares; their intervals end at 0 and 1.
-        tolerance: the largest relative difference between its real numbers on two processors, whose sums have other
-            last digits. What a seed decides, and counts, are the same on all.
+        example: the example on its page.
+        times_cartpole: speed target for a step of the Gymnasium API, in steps of CartPole; None: no target.
+        drawn_since: the first version of the random streams (`taciturn.seeding`) in which a seed gives the current
+            runs.
+        shares: metrics that are shares; their intervals are clipped to [0, 1].
+        tolerance: the largest relative difference between its real numbers on two processors that round sums
+            differently. Everything that a seed decides, and counts, are the same on all.
     """
 
     name: str
-    module: str = ""  # empty only as long as the world is not loaded
+    module: str = ""  # empty until the environment is loaded
     small: Params = field(default_factory=dict)
     size: str = ""
     others: str | None = None
@@ -73,16 +74,16 @@ class Descriptor:
 
     @property
     def id(self) -> str:
-        """Such as "taciturn/GossipBandit-v0", of "gossip_bandit_v0"."""
+        """The Gymnasium id: "taciturn/GossipBandit-v0" for "gossip_bandit_v0"."""
         plain, _, version = self.name.rpartition("_")
         return f"taciturn/{plain.title().replace('_', '')}-{version}"
 
     @property
     def world(self) -> Any:
-        """The world, whose module is imported when it is asked for."""
+        """The environment; its module is imported on first access."""
         return imported(f"{self.module}:{self.name}")
 
     @property
     def title(self) -> str:
-        """Such as "gossip bandit", of "gossip_bandit_v0"."""
+        """The title: "gossip bandit" for "gossip_bandit_v0"."""
         return self.name.rpartition("_v")[0].replace("_", " ")

@@ -1,4 +1,4 @@
-"""What the pictures of several worlds share: one palette, legends off the data, and the history of popularity."""
+"""Shared parts of the pictures: one palette, legends outside the axes, and the history of popularity."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from taciturn.validation import Floats
 
-# Okabe and Ito's colours, which most people can tell apart, and one for what is absent.
+# Okabe and Ito's colour-blind safe colours, and one for missing values.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555")
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILION, YELLOW, GREY = COLOURS
 PALE = "#d5d8dc"
 
 
 def option_colours(num_options: int) -> list[Any]:
-    """A colour for each option, and a pale one for none."""
+    """A colour for each option, and a pale one for no option."""
     if num_options <= len(COLOURS):
         return [*COLOURS[:num_options], PALE]
     from matplotlib import colormaps
@@ -22,12 +22,12 @@ def option_colours(num_options: int) -> list[Any]:
 
 
 def legend_below(axes: Any, ncols: int, offset: float = -0.16, **how: Any) -> None:
-    """A legend under the axes, `offset` of their height below them, where it hides nothing."""
+    """A legend under the axes, `offset` of their height below them, so it covers no data."""
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, offset), ncols=ncols, frameon=False, fontsize="small", **how)
 
 
 def two_panels(axes: Any, title: str) -> tuple[Any, Any]:
-    """Matplotlib axes for a picture of the agents, on the left, and of the history of popularity, on the right."""
+    """Two Matplotlib axes: agents on the left, history of popularity on the right."""
     axes.set_axis_off()
     axes.set_title(title, loc="left")
     return axes.inset_axes((0, 0.13, 0.44, 0.8)), axes.inset_axes((0.54, 0.13, 0.45, 0.8))

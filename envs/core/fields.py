@@ -1,6 +1,6 @@
 """The owners of the fields of a State.
 
-One declaration determines the visible fields, the hidden ones, and the data that an audit changes::
+One declaration determines the visible fields, the hidden fields, and the data that an audit changes::
 
     @dataclass(frozen=True)
     class State:
@@ -9,8 +9,8 @@ One declaration determines the visible fields, the hidden ones, and the data tha
         time: Ints = fields.public()
         means: Floats = fields.hidden(lambda p: p.num_arms)
 
-An agent observes its own entries, received messages, and public fields; the function that makes observations gets
-nothing else. A field that is not declared is hidden.
+An agent observes its own entries, received messages, and public fields; the functions that make observations get
+nothing else. A field without a declaration is hidden.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ class Owner(NamedTuple):
 
     Attributes:
         kind: OWN, RECEIVED, PUBLIC or HIDDEN.
-        role: whose agents it belongs to; empty for the only role.
-        each: whether it has one entry for each agent of that role, which only that agent sees.
+        role: the role that it belongs to; empty for the only role.
+        each: whether it has one entry per agent of that role, visible to that agent only.
     """
 
     kind: str = HIDDEN
@@ -45,30 +45,30 @@ def _declared(shape: Shape, owner: Owner) -> Any:
 
 
 def own(shape: Shape = None, role: str = "") -> Any:
-    """A field of private data, with one entry for each agent.
+    """A field of private data, with one entry per agent.
 
     Args:
-        shape: a function of the world's parameters that gives the array's size or shape, which begins with the number
-            of agents (with 1 where all have the same); None: the world says it in `arrays`, or the field is a number of
-            the only agent.
-        role: the role whose agents own it, where a world has several.
+        shape: a function of the environment's parameters that gives the array's size or shape, beginning with the
+            number of agents (with 1 where all agents share the entry); None: the size comes from `arrays`, or the field
+            is a number of the only agent.
+        role: the role that owns it, in an environment with several roles.
     """
     return _declared(shape, Owner(OWN, role, True))
 
 
 def received(shape: Shape = None, role: str = "", each: bool = True) -> Any:
-    """A field of delivered messages: one entry for each receiver, or, without `each`, one for all agents of the role.
-    Otherwise as `own`."""
+    """A field of delivered messages: one entry per receiver, or, without `each`, one for all agents of the role.
+    Arguments as in `own`."""
     return _declared(shape, Owner(RECEIVED, role, each))
 
 
 def public(shape: Shape = None) -> Any:
-    """A field that every agent may know. Otherwise as `own`."""
+    """A field that every agent may know. Arguments as in `own`."""
     return _declared(shape, Owner(PUBLIC))
 
 
 def hidden(shape: Shape = None) -> Any:
-    """A field that no agent may know, as the means of arms. Otherwise as `own`."""
+    """A field that no agent may know, such as the means of the arms. Arguments as in `own`."""
     return _declared(shape, Owner())
 
 
@@ -83,12 +83,12 @@ def _owners(state_type: Any) -> dict[str, Owner]:
 
 
 def of_kind(state_type: Any, kind: str) -> frozenset[str]:
-    """The names of the fields of that kind."""
+    """The names of the fields of one kind."""
     return frozenset(name for name, owner in owners(state_type).items() if owner.kind == kind)
 
 
 def shapes_of(state_type: Any, params: Any) -> dict[str, Any]:
-    """The sizes and shapes of the fields that were declared with one."""
+    """The sizes and shapes of the fields declared with one."""
     return {
         field.name: shape(params)
         for field in dataclasses.fields(state_type)
@@ -97,8 +97,8 @@ def shapes_of(state_type: Any, params: Any) -> dict[str, Any]:
 
 
 def check_roles(state_type: Any, roles: tuple[str, ...]) -> None:
-    """Raise TypeError if the State is no dataclass, or a field belongs to a role that is not among `roles`, or could
-    belong to several."""
+    """Raise TypeError if the State is not a dataclass, or a field belongs to a role that is not in `roles`, or its role
+    is ambiguous."""
     if not dataclasses.is_dataclass(state_type):
         raise TypeError(
             f"a State must be a dataclass that declares the owners of its fields, not {state_type.__name__}"

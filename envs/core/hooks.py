@@ -1,4 +1,4 @@
-"""What a world writes."""
+"""The hooks that an environment implements."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -21,13 +21,13 @@ S = TypeVar("S")
 
 
 class Chosen(NamedTuple):
-    """The fields in which a world counts the messages of a channel whose senders choose their levels.
+    """The fields in which an environment counts the messages of a channel with levels chosen by senders.
 
     Attributes:
-        messages: the number field of those of all agents.
-        dearest: the number field of the largest level of all.
-        counted: int64[N, 2], of each agent, and those at a level above 0.
-        spent: float64[N, 3], sums of the levels of each agent and of their squares, and the largest.
+        messages: name of the number field with the messages of all agents.
+        dearest: name of the number field with the largest level of all.
+        counted: int64[N, 2], the messages of each agent, and those at a level above 0.
+        spent: float64[N, 3], the sum of each agent's levels, the sum of their squares, and the largest.
     """
 
     messages: str
@@ -37,20 +37,21 @@ class Chosen(NamedTuple):
 
 
 class Functions(NamedTuple):
-    """The functions of a world, for one replica; in a world of turns, `act`, `receive` and `observe` are dicts by role.
+    """The functions of an environment, for one replica; in phased environments, `act`, `receive` and `observe` are
+    dicts by role.
 
-    Only `receive` returns anything, and they refer only to numbers, arrays, other such functions and
+    Only `receive` returns anything. The functions may use only numbers, arrays, other such functions and
     `taciturn.compiling.counter_streams`:
 
     - `reset(state, arrays, params, rng)` begins a run; all numbers are 0 before it.
-    - `act(state, arrays, actions, params, rng)` plays a turn, or, if agents send messages, its first half, up to what
-      they send; `actions` has a row for each agent that acts.
+    - `act(state, arrays, actions, params, rng)` plays a turn, or, if agents send messages, its first half, up to the
+      messages to send; `actions` has one row per acting agent.
     - `receive(state, arrays, params, rng, reward)` plays the rest, and returns (terminated, truncated).
-    - `observe(seen, params, out)` fills `out` float32[D]; the core clips it to its bounds. `seen` holds what the agent
-      number `seen.agent` may observe, by the names of fields: its own entries, what it received, and public fields
-      (`taciturn.envs.core.fields`); `params` lacks what is `hidden`.
-    - `info(state, arrays, params, info)` sets the numbers of `info`, which begins as `empty_info` says. By default it
-      copies the fields `info_fields`.
+    - `observe(seen, params, out)` fills `out` float32[D]; the core clips it to its bounds. `seen` has the fields that
+      the agent number `seen.agent` may observe: its own entries, received messages, and public fields
+      (`taciturn.envs.core.fields`); `params` lacks the `hidden` attributes.
+    - `info(state, arrays, params, info)` sets the numbers of `info`, which starts with the values of `empty_info`. By
+      default it copies the fields `info_fields`.
     """
 
     reset: Any
@@ -63,43 +64,43 @@ class Functions(NamedTuple):
 class Hooks(ABC, Generic[S]):
     """The hooks of an environment, written for one replica: its `functions`, and the following.
 
-    In the functions, `state` holds the numbers of the run and `arrays` its arrays, by the names of the fields of the
-    world's State; `rng` goes to `uniform(rng, source)` and the like, where `source` is a place in `sources`. A number
-    that is assigned keeps the type of its field. Rewards go into `reward` [agents], which is 0 when a turn begins;
-    `act` finds it in `arrays.reward`. What an agent privately observes passes through `private`.
+    The functions get the run's numbers as `state` and its arrays as `arrays`, both under the field names of the State.
+    They draw by `uniform(rng, source)` and the like, where `source` is an index into `sources`. An assigned number
+    keeps the type of its field. Rewards go into `reward` [agents], which is 0 when a turn begins; `act` finds it in
+    `arrays.reward`. Private observations of agents pass through `private`.
 
-    Messages: `act` leaves in the state what agents send; `between` sends it through the channel, for all replicas at
-    once, and leaves in the state what is received. Without a mechanism or fault on the channel (`plain`), agents
-    receive what was sent: a world whose `counts` or `chosen` name fields that count its messages is then played without
-    `between`, in one loop.
+    Messages: `act` leaves the messages to send in the state; `between` sends them through the channel, for all replicas
+    together, and stores the received ones in the state. Without a mechanism or fault on the channel (`plain`), agents
+    receive exactly the sent messages: if `counts` or `chosen` name fields that count the messages, the environment is
+    then played without `between`, in one loop.
 
-    In a world of turns `reward` has the agents of all roles in order.
+    In phased environments `reward` has the agents of all roles in order.
 
     Class attributes:
-        name: of the world.
+        name: of the environment.
         state_type: the dataclass State. Its annotations are Ints, Floats or Bools, [B] or [B, ...] as seen from
             outside.
         sources: names of the sources of random numbers.
-        noise: `{source: channel}`, for sources of the noise of a channel's mechanism.
+        noise: `{source: channel}`, for sources of mechanism noise on a channel.
         clock_unit: the unit of the clock; "step" if every step adds one.
         aliases: alternative names of parameters, `{"time_budget": "horizon"}`.
-        hidden: the attributes of the parameters, and of `constants`, that agents must not know. The State itself
-            declares the owners of its fields.
+        hidden: the attributes of the parameters, and of `constants`, that agents must not know. The State declares
+            the owners of its fields itself.
         turns: the roles in the order of their turns; None if all act simultaneously.
-        acts: the field int64[B, r] that numbers the agents that act next; empty if all do, in order.
-        info_fields: the number fields of the state that infos show; a world with other entries writes `empty_info` and
+        acts: the field int64[B, r] with the numbers of the agents that act next; empty if all do, in order.
+        info_fields: the number fields of the state that infos show; for other entries, override `empty_info` and write
             the function `info`.
         info_by_agent: `{key of info: (role, field of the state)}`, for entries by agent.
         info_valid_if: `{key of info: field of the state}`, where a key has a meaning only if that field is true.
-        counts: `{channel: (field [B] that counts messages of all agents, field [B, N] that counts further messages of
-            each)}`, either of which may be empty.
+        counts: `{channel: (field [B] with the number of messages of all agents, field [B, N] with the number of further
+            messages of each)}`, either of which may be empty.
         chosen: `{channel: fields}`, the same for channels with levels chosen by senders.
-        opens: whether agents send messages as a run begins: these pass `between`, and `receive` is played.
-        compile: whether to compile; if not, functions may do anything, and may be methods.
-        jumps: the types of fast forms that the world can play, `{role: type}`; see `jump`.
+        opens: whether agents send messages when a run begins; if so, `between` and `receive` are also played then.
+        compile: whether to compile; if not, functions may use any Python, and may be methods.
+        jumps: the types of fast forms that the environment can play, `{role: type}`; see `jump`.
         jump_sends_messages: whether a jump sends its messages through the channels one by one, so any mechanism,
             budget or fault may be installed on them.
-        passes: the functions of `public` through which agents send and receive something, `{name: Passing}`.
+        passes: the functions of `public` that send or deliver information between agents, `{name: Passing}`.
     """
 
     name: ClassVar[str]
@@ -124,72 +125,72 @@ class Hooks(ABC, Generic[S]):
     functions: Any
     params: Any
     num_envs: int
-    plain = True  # whether nothing stands on the channels of this run
+    plain = True  # whether the channels of this run have no mechanism, budget or fault
 
     @property
     @abstractmethod
     def state(self) -> S:
-        """The State as it is now; it does not change when the run goes on."""
+        """The current State; it does not change when the run goes on."""
 
     @abstractmethod
     def column(self, name: str) -> Array:
-        """A field of the state of all replicas, [B, ...], to be read and written."""
+        """A field of the state of all replicas, [B, ...], to read or write."""
 
     @abstractmethod
     def make_roles(self) -> tuple[Role, ...]:
-        """The roles of the agents that act."""
+        """The roles of the acting agents."""
 
     def make_channels(self) -> tuple[Channel, ...]:
-        """The channels of private data."""
+        """The channels that carry private data."""
         return ()
 
     def check_channel(self, channel: str, config: ChannelConfig) -> None:
-        """Raise ValueError if this world cannot work with `config` on that channel."""
+        """Raise ValueError if this environment cannot use `config` on that channel."""
 
     def constants(self) -> Any:
-        """What the functions know as `params`, a NamedTuple of numbers and arrays; made again when the channels'
+        """The `params` argument of the functions, a NamedTuple of numbers and arrays; made again when the channels'
         configurations change. By default `numbers`."""
         return self.numbers()
 
     def numbers(self, **more: Any) -> Any:
-        """The world's parameters that are numbers or arrays, and `more`, whose names may be among them."""
+        """The parameters that are numbers or arrays, and `more`, which may override some of them."""
         values = {field.name: getattr(self.params, field.name) for field in dataclasses.fields(self.params)}
         known = {name: value for name, value in values.items() if isinstance(value, bool | int | float | np.ndarray)}
         known |= more
         return compiled.arrays_type(tuple(known), "Params")(**known)
 
     def arrays(self) -> dict[str, Any]:
-        """The arrays of one replica before it begins, by field; a size or shape stands for zeros.
+        """The arrays of one replica before it begins, by field; a size or shape means zeros.
 
-        By default the fields of the State that were declared with a shape.
+        By default the fields of the State declared with a shape.
         """
         return fields.shapes_of(self.state_type, self.params)
 
     def draws(self) -> float:
-        """About how many numbers a turn draws, where these are many more than the arrays hold."""
+        """About how many random numbers a turn draws; needed only if they are many more than the arrays hold."""
         return 0.0
 
     def on_reset(self, where: Array) -> None:
-        """Further work at the start of the replicas `where` bool[B]."""
+        """Additional work at the start of the replicas `where` bool[B]."""
 
     def remember(self) -> None:
-        """The part of the state that is stored before a turn, for pictures, while the population is `pictured`."""
+        """The part of the state to store before a turn, for pictures, while the population is `pictured`."""
 
     def between(self, live: Array) -> None:
-        """The work on messages between the two halves of a turn, in the replicas `live` bool[B]."""
+        """Process messages between the two halves of a turn, in the replicas `live` bool[B]."""
 
     def splits(self) -> bool:
-        """Whether something happens in `between` in this run."""
+        """Whether `between` does anything in this run."""
         return type(self).between is not Hooks.between and not (self.plain and (self.counts or self.chosen))
 
     def on_end(self, where: Array) -> None:
-        """Further work at the end of the replicas `where` bool[B]."""
+        """Additional work at the end of the replicas `where` bool[B]."""
 
     def empty_info(self) -> Info:
-        """Every key that infos may have, with what one replica is told where the key has no meaning.
+        """Every key that infos may have, with the value of one replica when the key has no meaning.
 
-        Each is a bool, an int or a float, an array [K] of them, or `{role: number}` for one number per agent, and fixes
-        the key's type. It is shown, with `_key` False, before the first step and in turns that leave out the key.
+        Each value is a bool, an int or a float, an array [K] of them, or `{role: number}` for one number per agent, and
+        fixes the key's type. It is shown, with `_key` False, before the first step and in turns that leave out the key.
         """
         arrays = self.arrays()
         kinds = compiled.numbers_of(self.state_type, frozenset(arrays))
@@ -204,72 +205,71 @@ class Hooks(ABC, Generic[S]):
         return None
 
     def private(self, drawn: Array, agents: Array | None = None) -> Array:
-        """What agents privately observe, [B, N, ...] (or [B, rows, ...] by the `agents` int[B, rows]): here, what was
-        drawn.
+        """The private observations of agents, [B, N, ...] (or [B, rows, ...] for the `agents` int[B, rows]): by default
+        `drawn` itself.
 
-        A world passes all such data through this hook, so an audit can play two worlds that differ in one agent's
-        data.
+        All private observations of an environment pass through this hook, so an audit can play two environments that
+        differ in one agent's data.
         """
         return drawn
 
     def can_jump(self, until: float) -> bool:
-        """Whether the law that `jump` draws from holds in the current state, for a run up to time `until` (inf: to the
-        end)."""
+        """Whether the distribution that `jump` draws from is exact in the current state, for a run up to time `until`
+        (inf: to the end)."""
         return True
 
     def jump(self, forms: Mapping[str, Any], policies: Mapping[str, Any], until: float) -> None:
         """Play all events of every live replica up to time `until` (inf: to the end) in one draw, by the distribution
         of their sum.
 
-        Called only if the policies have fast forms of the types in `jumps`, `can_jump` is true, and nothing on the
-        channels breaks the law. `forms` holds the fast form of each role's policy, None for
-        a policy that must be asked by `act`. A jump counts and charges as steps would have done.
+        Called only if the policies have fast forms of the types in `jumps`, `can_jump` is true, and nothing installed
+        on the channels changes that distribution. `forms` holds the fast form of each role's policy, or None for a
+        policy that must be asked by `act`. A jump counts and charges messages as steps would have done.
         """
         raise NotImplementedError
 
     def default_action(self, role: str) -> Array:
-        """A role's action before its policy first chooses, [B, rows, ...]; it opens the first cycle of a phased world's
-        Parallel view."""
+        """A role's action before its policy first chooses, [B, rows, ...]; the Parallel view of a phased environment
+        opens its first cycle with it."""
         raise ValueError(f"{self.name} has no default action for role {role!r}")
 
     def clock(self) -> Array:
-        """The time that has passed, float64[B], in the unit `clock_unit`; by default the state's `time`."""
+        """The elapsed time, float64[B], in the unit `clock_unit`; by default the state's `time`."""
         state: Any = self.state
         return np.asarray(state.time, np.float64)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
         """The quantities that `measure` can read during a run: `{name: function that returns [B, ...]}`; by default the
-        fields that infos show."""
+        fields in `info_fields`."""
         return {name: partial(self.column, name) for name in self.info_fields}
 
     def outcome(self) -> dict[str, Array]:
         """The metrics of a finished run, apart from messages and epsilon: `{name: [B]}`; by default the measures of
-        that
-        shape."""
+        shape [B]."""
         values = {name: np.array(measure(), np.float64) for name, measure in self.measures().items()}
         return {name: value for name, value in values.items() if value.ndim == 1}
 
     def public(self) -> dict[str, Any]:
-        """Further attributes of the policies' `PublicView`."""
+        """Additional attributes of the policies' `PublicView`."""
         return {}
 
     def practice_params(self) -> Any:
-        """The parameters of worlds in which to train; their instances must not be the one that is being played."""
+        """The parameters of environments to train in; their instances must not be the one of the current run."""
         return self.params
 
     def lesson(self) -> tuple[Array, Array] | None:
-        """What a trainer may know of a practice instance, and no agent: how much worse than the best each option is,
-        [B, K + 1] (the last: to have none), and which of them each agent has now, int[B, N]. None: there are no
+        """Facts about a practice instance for a trainer, hidden from agents: how much worse than the best each option
+        is, [B, K + 1] (the last: no option), and the option of each agent, int[B, N]. None: the environment has no
         options, and agents learn from their rewards."""
         return None
 
     def message_spec(self) -> Any:
-        """How agents speak at levels that they choose, a `taciturn.envs.core.level_choice.MessageSpec`, where the
-        parameter `message_levels` allows it."""
+        """How agents send messages at chosen levels, a `taciturn.envs.core.level_choice.MessageSpec`, if the parameter
+        `message_levels` allows it."""
         raise NotImplementedError
 
     def describe(self, replica: int = 0) -> str:
-        """One replica as a few lines of text."""
+        """A few lines of text about one replica."""
         values = {name: np.round(measure()[replica], 4) for name, measure in self.measures().items()}
         return f"{self.name} " + " ".join(f"{name}={value}" for name, value in values.items())
 

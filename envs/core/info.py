@@ -1,4 +1,4 @@
-"""Combining the infos of several steps; infos are plain dicts."""
+"""Functions that combine the infos of several steps; infos are plain dicts."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,22 +8,21 @@ import numpy as np
 from taciturn.validation import Array
 
 Info = dict[str, Any]
-LazyInfo = Info | Callable[[], Info]  # a function where the value takes time to compute and may never be read
+LazyInfo = Info | Callable[[], Info]  # a function if the value is slow to compute and may never be read
 
 
 def masked(info: Info, mask: Array) -> Info:
-    """The same info, declared valid only in the replicas where `mask` bool[B] is true (Gymnasium's `_key`
-    convention)."""
+    """The same info, declared valid only in the replicas `mask` bool[B] (Gymnasium's `_key` convention)."""
     return {key: value & mask if key.startswith("_") else value for key, value in info.items()}
 
 
 def overlaid(where: Array, yes: Info, no: Info) -> Info:
-    """The info `yes` in the replicas that `where` bool[B] marks and the info `no`, of the same keys, in the others."""
+    """The info `yes` in the replicas `where` bool[B], and the info `no`, with the same keys, in the others."""
     return {key: picked(where, value, no[key]) for key, value in yes.items()}
 
 
 def latest(first: Info, then: Info) -> Info:
-    """The combined info of two consecutive steps: for each key, the later value that has a meaning."""
+    """The combined info of two consecutive steps: for each key, the latest value that has a meaning."""
     latest_info: Info = {key: picked(then[f"_{key}"], then[key], first[key]) for key in then if not key.startswith("_")}
     return latest_info | {f"_{key}": then[f"_{key}"] | first[f"_{key}"] for key in latest_info}
 

@@ -1,4 +1,4 @@
-"""Sending as an action: agents choose the level of their next message from public information alone."""
+"""Choosing the level of messages as an action: agents decide how much to reveal, from public information alone."""
 
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -25,7 +25,7 @@ LEVELS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
 COMMUNICATOR = "communicator"
 UNDECLARED = "who chooses the levels of messages has declared no public schedule"
 MOST_LEVEL = 1e3
-UNLIMITED = 1e6  # of what is spent, in observations, where there is no total
+UNLIMITED = 1e6  # the largest value of `spent` in observations, without a budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +33,10 @@ class LevelChoiceParams:
     """The parameters of environments with chosen message levels.
 
     Attributes:
-        message_levels: "installed": each message has the level of the mechanism that is installed on the channel;
-            "chosen": each agent chooses the level of its next message, see `LevelChoice`.
+        message_levels: "installed": every message has the level of the mechanism installed on the channel; "chosen":
+            each agent chooses the level of its next message, see `LevelChoice`.
         levels: the epsilons to choose from, increasing, the first 0.
-        total: of epsilon, what an agent may spend in a run by basic composition, > 0; None: any amount.
+        epsilon_budget: an agent's epsilon budget for a run, by basic composition, > 0; None: unlimited.
 
     Raises:
         ValueError: a parameter is outside its range, or would have no effect.
@@ -47,7 +47,7 @@ class LevelChoiceParams:
     epsilon_budget: float | None = None
 
     def check_level_choice(self) -> None:
-        """Check these parameters."""
+        """Validate these parameters."""
         choice("message_levels", self.message_levels, (INSTALLED, CHOSEN))
         levels = vector("levels", self.levels)
         if levels.size < 2 or levels[0] != 0 or not (np.diff(levels) > 0).all() or levels[-1] > MOST_LEVEL:
@@ -67,13 +67,13 @@ class LevelChoiceParams:
 
 
 class MessageSpec(NamedTuple):
-    """How a world's agents speak (`Population.message_spec`).
+    """How agents of an environment send messages (`Population.message_spec`).
 
     Attributes:
         channel: the channel with chosen levels.
         mechanism: the class of mechanisms that perturb the messages, made from an epsilon.
-        repeats: whether an agent that says nothing new repeats its last message.
-        size, low, high: how many numbers a message has, and their bounds.
+        repeats: whether an agent that sends no new message repeats its last one.
+        size, low, high: length of a message, and its bounds.
     """
 
     channel: str
@@ -87,39 +87,37 @@ class MessageSpec(NamedTuple):
 class LevelChoice(Around):
     """An environment with chosen levels: before each of its turns, an agent chooses the level of its next message.
 
-    `World` makes it for `message_levels="chosen"`. It has a role more: `communicator_i` chooses for the sender with
-    number i. An action is a place in `levels`. At a level epsilon > 0 the next message is perturbed at that epsilon,
-    which the accountant charges. At level 0 the agent says nothing new, which costs nothing: where a message is a
-    preference it repeats its last message, if there is one, and else it sends nothing (`ChosenLevels`). A level holds
-    for one turn, whether a message is sent in it or not. Messages that are sent before the first choice have level 0.
+    `World` makes it for `message_levels="chosen"`. It adds a role: `communicator_i` chooses for sender i. An action is
+    an index into `levels`. At a level epsilon > 0 the next message is perturbed with that epsilon, and the accountant
+    charges it. Level 0 costs nothing and sends no new message: an agent with a preference as its message repeats its
+    last one, if there is one; otherwise it sends nothing (`ChosenLevels`). A level holds for one turn, whether or not
+    the agent sends a message in it. Messages sent before the first choice have level 0.
 
-    A communicator observes public information only: a reader of the channel knows it, or it follows from the public
-    parameters.
+    A communicator observes public information only, known to a reader of the channel or implied by the public
+    parameters:
 
-    - `time` and `time_left`, in the unit of the world's clock;
-    - `spent`, the sum of the levels of its messages so far, and `left` of its `epsilon_budget` (without a total, the
+    - `time` and `time_left`, in the unit of the environment's clock;
+    - `spent`, the sum of the levels of its messages so far, and `left` of its `epsilon_budget` (without a budget, the
       highest level);
-    - `standing`, the level of its message that was read last (0: none was);
-    - `received`, the mean of the messages that were last read of all agents, and `share`, the share of the agents of
-      which one was read;
+    - `standing`, the level of its last message that was read (0 if none was);
+    - `received`, the mean of all agents' last messages read, and `share`, the share of agents with a message read;
     - `num_agents`.
 
-    The reward of each communicator is the mean over agents of what they earn, summed over the run and paid when the run
-    ends: rewards are private, and would leak if levels could depend on them. But a policy may know more than it
-    observes: one that shares an object with the agents' policy, or a loop of one's own that plays both. So totals are
-    as finite as without a choice only if the communicators' policy declares a public schedule
-    (`Policy.public_schedule`), which the levels are part of, and is not the agents' policy itself; in a loop of steps,
-    `reset(options={"public_schedule": True})` declares it. Levels above the rest of the budget are masked; a
-    masked level is played as level 0.
+    The reward of each communicator is the mean over agents of their earnings, summed over the run and paid at its end:
+    rewards are private, and would leak if levels could depend on them. But a policy may know more than it observes, if
+    it shares an object with the agents' policy, or if your own loop plays both. So epsilon is as finite as with
+    installed levels only if the communicators' policy declares a public schedule (`Policy.public_schedule`), which
+    includes the levels, and is not the agents' policy itself; in a loop of steps, `reset(options={"public_schedule":
+    True})` declares it. Levels above the remaining budget are masked; a masked level is played as level 0.
 
-    To the world's own agents it adds the field `received_level`: the mean level of the messages that were last read, 0
-    if none was.
+    The environment's other agents get one more field, `received_level`: the mean level of the last messages read, 0 if
+    none was.
 
     Args:
-        population: a world with one role that acts in every turn, and `message_spec`.
+        population: an environment with one role that acts in every turn, and a `message_spec`.
 
     Raises:
-        ValueError: the channel has a mechanism already, or the world cannot use this one.
+        ValueError: the channel already has a mechanism, or the environment cannot use this one.
     """
 
     name: ClassVar[str] = "speaking"
@@ -150,7 +148,7 @@ class LevelChoice(Around):
 
     @property
     def passes(self) -> Mapping[str, Passing]:  # type: ignore[override]
-        """The inner population's."""
+        """The `passes` of the inner population."""
         return self.inner.passes
 
     @property
@@ -169,7 +167,7 @@ class LevelChoice(Around):
 
     @property
     def state(self) -> Any:
-        """The inner population's; another object after each turn."""
+        """The inner population's state; a new object after each turn."""
         before = super().state
         if self._turn == 0:
             return before
@@ -203,7 +201,7 @@ class LevelChoice(Around):
         return (*own, communicators)
 
     def played_by(self, *casts: Any) -> None:
-        """See `Population`; totals are finite only if the communicators declare a public schedule, too."""
+        """See `Population`; epsilon is finite only if the communicators declare a public schedule, too."""
         self.inner.played_by(*casts)
         communicators = [cast[COMMUNICATOR] for cast in casts if COMMUNICATOR in cast]
         if communicators and all(map(has_public_schedule, communicators)) and self.channel.unbounded == UNDECLARED:
@@ -251,7 +249,7 @@ class LevelChoice(Around):
         return np.broadcast_to(self._budget.spent(self.accountant, self._message_spec.channel), shape)
 
     def look(self, role: str, rows: Array | None = None) -> Array:
-        """See `Population`; always of what is public now."""
+        """See `Population`; always computed from the current public information."""
         channel = self.channel
         sent = channel.standing > 0 if channel.takes_levels else np.zeros(channel.messages().shape, np.bool_)
         if role != COMMUNICATOR:
@@ -280,7 +278,7 @@ class LevelChoice(Around):
         return None if role == COMMUNICATOR else self.inner.acting(role)
 
     def action_mask(self, role: str) -> Array | None:
-        """Of communicators: the levels within the rest of the budget, int8[B, N, levels]; None without a total."""
+        """For communicators: the levels within the remaining budget, int8[B, N, levels]; None without a budget."""
         if role != COMMUNICATOR:
             return self.inner.action_mask(role)
         if self.params.epsilon_budget is None or self.accountant is None:
@@ -293,12 +291,12 @@ class LevelChoice(Around):
         return np.stack([np.broadcast_to(fit, shape) for fit in fits], 2).astype(np.int8)
 
     def default_action(self, role: str) -> Array:
-        """Of communicators: level 0."""
+        """For communicators: level 0."""
         if role != COMMUNICATOR:
             return self.inner.default_action(role)
         return np.zeros((self.num_envs, self.roles[COMMUNICATOR].num_agents), np.int64)
 
 
 def with_level_choice(population: Population[Any]) -> Any:
-    """The population as its parameters ask: with communicators if `message_levels` is "chosen"."""
+    """The population with communicators if its parameter `message_levels` is "chosen"; otherwise unchanged."""
     return LevelChoice(population) if getattr(population.params, "message_levels", INSTALLED) == CHOSEN else population

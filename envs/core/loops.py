@@ -1,4 +1,4 @@
-"""Which loop plays a turn: when it is compiled, from which functions, and in how many threads."""
+"""The loops that play turns: when they are compiled, from which functions, and in how many threads."""
 
 import multiprocessing
 import os
@@ -18,24 +18,24 @@ from taciturn.envs.core import fields
 from taciturn.envs.core.hooks import Hooks
 from taciturn.validation import Array
 
-PART = 4096  # turns that make a thread worth while
+PART = 4096  # turns that make an extra thread worthwhile
 
 
 class Loops(dict[Any, Any]):
-    """The loops of a world by turn, and those of its further functions by function: compiled, or loaded from disk, once
-    enough has been played.
+    """The loops of an environment by turn, and the loops of its further functions by function. They run uncompiled at
+    first, and are compiled, or loaded from disk, after enough turns.
 
     Attributes:
-        played: turns of a replica so far, or as many as take as long.
-        compiles: whether the world compiles.
+        played: turns of a replica so far, or other work in units of a turn.
+        compiles: whether the environment compiles.
     """
 
     def __init__(self, compiles: bool, played: float = 0.0) -> None:
         self.compiles, self.played = compiles, played
-        self._built = 0  # whether loops may be loaded (1), or compiled (2), as well
+        self._built = 0  # 1: loops may be loaded; 2: they may also be compiled
 
     def made(self, world: Any, key: Any, given: Any) -> Any:
-        """The loop of that key for what it is given."""
+        """The loop with that key, for the arguments `given`."""
         enough = compiled.COMPILE_FROM
         may = 2 if self.played >= enough else int(self.played >= compiled.LOADS_AT * enough)
         if may > self._built:
@@ -62,7 +62,7 @@ class Loops(dict[Any, Any]):
         return compiled.uncompiled(loop, functions | watched, {})
 
     def call(self, world: Any, key: Any, given: Any, effort: float) -> None:
-        """Call the loop of that key, in threads if it is long enough."""
+        """Call the loop with that key, in threads if it is long enough."""
         made = self.made(world, key, given)
         parts = min(num_threads(), world.num_envs, int(world.num_envs * effort / PART))
         if parts < 2 or not isinstance(made, Loop):
@@ -74,13 +74,13 @@ class Loops(dict[Any, Any]):
 
 
 def functions_of(world: Any, turn: int) -> dict[str, Any]:
-    """A world's functions under the names that `run` uses: `act` and `receive` of this turn's role, `observe` of the
-    next turn's."""
+    """An environment's functions under the names that `run` uses: `act` and `receive` of this turn's role, `observe` of
+    the next turn's role."""
     now, then = world._order[turn]
     written = world.functions
     by_role = {"act": (written.act, now), "receive": (written.receive, now), "observe": (written.observe, then)}
     bound = {name: given[role] if isinstance(given, Mapping) else given for name, (given, role) in by_role.items()}
-    # A run begins as after the last turn; compiling `reset` into the other turns too would take long.
+    # A run begins in the state after the last turn; compiling `reset` into the other turns too would take long.
     bound["reset"] = written.reset if turn == world._cycle - 1 else compiled.no_reset
     bound["fill_info"] = written.info or compiled.info_of(world.info_fields)
     bound |= {"visible": visible_to(world, then), "public": compiled.public_params(world.hidden)}
@@ -88,7 +88,7 @@ def functions_of(world: Any, turn: int) -> dict[str, Any]:
 
 
 def answering(world: Any, bound: Mapping[str, Any], first: str) -> dict[str, Any]:
-    """`act` and `receive` of a turn and the next one, whose agents answer by a closed form."""
+    """`act` and `receive` of this turn and the next one, for agents with closed-form answers in the next turn."""
     ((then, answer),) = world._inside.items()
     act, receive = world.functions.act, world.functions.receive
     used = {"act": act[first], "receive": receive[first], "public": bound["public"], "answer": answer}
@@ -97,7 +97,7 @@ def answering(world: Any, bound: Mapping[str, Any], first: str) -> dict[str, Any
 
 
 def visible_to(world: Any, role: str) -> Any:
-    """The function that picks what an agent of a role may observe."""
+    """The function that selects the fields that an agent of a role may observe."""
     arrays = world._single
     seen = {name: one for name, one in fields.owners(world.state_type).items() if one.seen_by(role)}
     rows = [name for name, one in seen.items() if one.each and name in arrays and arrays[name].size]
@@ -106,7 +106,7 @@ def visible_to(world: Any, role: str) -> Any:
 
 
 def watching(world: Any) -> dict[str, Any]:
-    """The function in place of `private`, if the population overrides that hook."""
+    """The function that replaces `private`, if the population overrides that hook."""
     if type(world).private is Hooks.private:
         return {}
 
@@ -119,7 +119,7 @@ def watching(world: Any) -> dict[str, Any]:
 
 @cache
 def num_threads() -> int:
-    """How many threads a loop may use: `TACITURN_THREADS`; by default one per core, but 1 in a child process."""
+    """The number of threads of a loop: `TACITURN_THREADS`; by default one per core, but 1 in a child process."""
     asked = os.environ.get("TACITURN_THREADS", "")
     if asked.isdecimal() and int(asked) > 0:
         return int(asked)
@@ -130,5 +130,5 @@ def num_threads() -> int:
 
 @cache
 def threads(process: int) -> ThreadPoolExecutor:
-    """The threads of a process; a forked process has none of its parent's."""
+    """The thread pool of a process; a forked process cannot use its parent's threads."""
     return ThreadPoolExecutor(num_threads())

@@ -1,4 +1,4 @@
-"""Policies that play in a population."""
+"""Playing policies in a population."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,10 +14,10 @@ SHARED_MIND = "agents share a mind, so they send one another's private data"
 
 
 class Acts(Protocol):
-    """What a policy must do to act in a population."""
+    """The methods that a policy needs to act in a population."""
 
     def reset(self, env: PublicView, rng: np.random.Generator, role: str | None = None) -> None:
-        """Prepare to act as `role` in a fresh run of the world whose public view is `env`."""
+        """Prepare to act as `role` in a fresh run of the environment with public view `env`."""
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         """Choose actions [B, rows, ...] for observations [B, rows, D]."""
@@ -25,11 +25,11 @@ class Acts(Protocol):
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         """Learn from one step: reward [B, rows], done bool[B]."""
 
-    # If it remembers anything, also `restart(where)`: see `taciturn.policies.Policy`.
+    # A policy with memory also needs `restart(where)`: see `taciturn.policies.Policy`.
 
 
 def as_policies(env: Any, policy: Any) -> dict[str, Acts]:
-    """`{role: policy}` from a policy or such a dict; ValueError if a role has none."""
+    """`{role: policy}` from a policy or such a dict; ValueError if a role has no policy."""
     if len(env.roles) == 1 and not isinstance(policy, Mapping):
         policy = dict.fromkeys(env.roles, policy)
     if not isinstance(policy, Mapping) or set(policy) != set(env.roles):
@@ -57,14 +57,14 @@ def note_players(env: Any, casts: Sequence[Mapping[str, Acts]]) -> None:
 
 
 class NotPrivate(UserWarning):
-    """A policy carries an epsilon for the mechanism that its paper prescribes, but acts where none is installed."""
+    """A policy has an epsilon for the mechanism of its paper, but no mechanism is installed."""
 
 
 def begin(env: Any, policies: Mapping[str, Acts]) -> None:
-    """Reset the policies for a fresh run of `env`, each with its public view and a random stream of its own.
+    """Reset the policies for a fresh run of `env`, each with its public view and a separate random stream.
 
-    ValueError if a budget stands on a channel where silence tells, since it bounds nothing there. Warns once
-    (`NotPrivate`) of a policy that carries an epsilon if nothing was said of its channel.
+    Raises ValueError if a budget is installed on a channel where silence leaks, since it bounds nothing there. Warns
+    once (`NotPrivate`) of a policy with an epsilon if nothing was specified for its channel.
     """
     for role, policy in policies.items():
         policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
@@ -90,15 +90,15 @@ def begin(env: Any, policies: Mapping[str, Acts]) -> None:
 
 
 def restart(policies: Iterable[Any], where: Array) -> None:
-    """Tell policies that the replicas `where` bool[B] have been reset, while the others play on."""
+    """Notify policies that the replicas `where` bool[B] have been reset, while the others play on."""
     for policy in policies:
         if hasattr(policy, "restart"):
             policy.restart(where)
 
 
 def _prescribed(env: Any, policy: Any) -> dict[str, Any]:
-    """The mechanisms that a policy's paper prescribes here, by channel; empty if it has no such method, or that
-    refuses."""
+    """The mechanisms that a policy's paper prescribes here, by channel; empty if the policy has no such method, or if
+    the method raises ValueError."""
     if not hasattr(policy, "prescribes"):
         return {}
     try:
@@ -109,26 +109,26 @@ def _prescribed(env: Any, policy: Any) -> dict[str, Any]:
 
 
 class Rollout:
-    """Plays policies in a population. A policy learns the outcome of an action at its next turn, or when the run is
-    done.
+    """Plays policies in a population. A policy receives the outcome of an action at its next turn, or at the end of the
+    run.
 
     Args:
         env: the population.
-        policies: `{role: policy}`; the actions of the other roles are passed to `play`.
+        policies: `{role: policy}`; `play` gets the actions of the other roles as an argument.
     """
 
     def __init__(self, env: Any, policies: Mapping[str, Acts]) -> None:
         self.env, self.policies = env, policies
         self._open: dict[str, tuple[Array, Array, Array]] = {}
-        self._left: dict[str, Array] = {}  # where the run of an open action was left, bool[B]
+        self._left: dict[str, Array] = {}  # where the run was left before the outcome of an action was known, bool[B]
         self._shown: tuple[Any, Any] = (None, None)
 
     def __repr__(self) -> str:
         return f"<Rollout of {self.env!r} by {dict(self.policies)!r}>"
 
     def restart(self, where: Array) -> None:
-        """Tell the policies that the replicas `where` bool[B] have been reset, while the others play on. What they did
-        last in these will look as if it had ended the run."""
+        """Notify the policies that the replicas `where` bool[B] have been reset, while the others play on. To the
+        policies, their last action there ended the run."""
         self._left = {role: self._left.get(role, False) | where for role in self._open}
         restart(self.policies.values(), where)
 
@@ -138,7 +138,7 @@ class Rollout:
         step_by: Callable[[Any], Step] | None = None,
         where: Array | None = None,
     ) -> Step:
-        """Play one turn, by `env.step` unless another way is given: policies act for their roles, and `given` holds the
+        """Play one turn, by `env.step` or by the given function: policies act for their roles, and `given` holds the
         actions of the others. To policies, replicas that do not play (`where`) look like ended ones."""
         env, policies, turn = self.env, self.policies, self.env.turn
         single = len(env.roles) == 1
@@ -157,7 +157,7 @@ class Rollout:
             if role in policies:
                 opened: Any = (seen[role], actions[role], np.zeros(actions[role].shape[:2]))
                 self._left.pop(role, None)
-                if where is not None and role in self._open:  # replicas that do not play keep what is open there
+                if where is not None and role in self._open:  # keep open actions in replicas that do not play
                     opened = tuple(map(np.array, opened))
                     for new, old in zip(opened, self._open[role], strict=True):
                         new[~where] = old[~where]

@@ -1,4 +1,4 @@
-"""The array form of a world, B replicas x rows of agents; every other interface is a view of it."""
+"""The array API of an environment, B replicas x rows of agents; all other interfaces are views of it."""
 
 import math
 from abc import abstractmethod
@@ -29,20 +29,20 @@ class Population(Hooks[S]):
     """The common part of environments (`Replicas`) and of the populations around them (`Around`).
 
     Args:
-        params: the world's validated parameters; their `horizon` is the length of a run in the unit of the world's
-            clock.
-        num_envs: how many replicas, B.
+        params: the environment's validated parameters; their `horizon` is the length of a run in the unit of the
+            environment's clock.
+        num_envs: number of replicas, B.
 
     Attributes:
-        params: the parameters of the current run, whose `horizon` a reset may have replaced.
+        params: the parameters of the current run; a reset may have replaced their `horizon`.
         roles: `{name: Role}`.
-        channels: `{name: Channel}`, where private data leaves the agents.
+        channels: `{name: Channel}`, the channels that carry private data out of agents.
         streams: named random generators.
-        purpose: the purpose of the runs; runs of different purposes share no random numbers for any seed
+        purpose: the purpose of the runs; runs for different purposes share no random numbers under any seed
             (`Streams`).
         terminated, truncated: bool[B], replicas that have ended; they stay frozen until `reset(where=mask)`.
-        pictured: whether a history for pictures is kept (of one replica, if it has a render mode).
-        info_per_agent: whether infos of one replica need the values by agent, which views of one agent do not show.
+        pictured: whether to keep a history for pictures (of one replica, if it has a render mode).
+        info_per_agent: whether infos of one replica need the values by agent; views of one agent do not show these.
         channel_configs: mechanisms, faults and budgets that every full reset installs on the channels, in addition to
             its options.
         accountant: the charges since the last full reset (`taciturn.privacy.accountant.Accountant`); None if no
@@ -58,7 +58,7 @@ class Population(Hooks[S]):
     info_per_agent: bool
     channel_configs: dict[str, ChannelConfig]
     accountant: Any
-    _state: Any  # another object after each change; None before the first run
+    _state: Any  # a new object after each change; None before the first run
     _fixed_spaces: bool
     _public_schedule = False  # declared by a reset option
 
@@ -83,10 +83,11 @@ class Population(Hooks[S]):
         """Begin a new run in all replicas, or in those that `where` bool[B] marks.
 
         Args:
-            seed: reseeds every stream; None goes on drawing from them.
-            options: `horizon` replaces the parameters' own, `channels` `{name: ChannelConfig}` says what stands on
-                them, and `public_schedule=True` declares that whoever acts has a public schedule (see
-                `Policy.public_schedule`), all until the next full reset. Unknown keys are ignored.
+            seed: reseeds every stream; with None the streams continue.
+            options: `horizon` replaces the parameters' horizon, `channels` `{name: ChannelConfig}` gives the
+                mechanisms, faults and budgets to install, and `public_schedule=True` declares that the acting policy
+                has a public schedule (see `Policy.public_schedule`); all hold until the next full reset. Unknown keys
+                are ignored.
             where: the replicas to reset.
 
         Returns:
@@ -103,7 +104,8 @@ class Population(Hooks[S]):
             out: a buffer float32[B, rows, D] for the observations of the agents that act next; None: a fresh array.
 
         Raises:
-            ValueError: an action of a wrong shape or outside its space, or another buffer; nothing has changed then.
+            ValueError: an action or buffer of the wrong shape, or an action outside its space; nothing has changed
+            then.
             gymnasium.error.ResetNeeded: before `reset`, or when every replica is done.
         """
 
@@ -115,26 +117,26 @@ class Population(Hooks[S]):
 
     @abstractmethod
     def step_one(self, actions: Mapping[str, Any], everyone: bool = False) -> SingleStep:
-        """`step` of the only replica, by role and in plain numbers; the interfaces of one replica are played by it.
+        """`step` of the only replica, by role and in plain numbers; the single-replica interfaces use it.
 
         Args:
-            actions: `{role: [rows, ...]}` of the agents that act; in a world of turns also of those that act in the
-                next turns, which are played too, unless the run ends. Their rewards add up, and what later turns tell
-                counts where a key had no meaning before.
-            everyone: whether all agents of the roles that act next observe, or only those that act.
+            actions: `{role: [rows, ...]}` of the acting agents; in a phased environment optionally also of the next
+                turns, which are then played too unless the run ends. Their rewards add up, and infos of later turns
+                fill in keys that had no meaning before.
+            everyone: whether all agents of the roles that act next observe, or only the acting ones.
 
         Returns:
-            ({role: observations [r, D]}, {role: rewards [rows]}, terminated, truncated, info), in which a value is a
-            number, an array [K], or `{role: [N]}` for one number per agent.
+            ({role: observations [r, D]}, {role: rewards [rows]}, terminated, truncated, info). Info values are numbers,
+            arrays [K], or `{role: [N]}` for one number per agent.
         """
 
     @abstractmethod
     def make_accountant(self) -> Any:
-        """An empty accountant of the population's senders and channels."""
+        """An empty accountant for the population's senders and channels."""
 
     @abstractmethod
     def no_meaning(self) -> set[str]:
-        """The keys that have no meaning in the last info of `step_one`."""
+        """The keys without a meaning in the last info of `step_one`."""
 
     @abstractmethod
     def acting(self, role: str) -> Array | None:
@@ -142,13 +144,13 @@ class Population(Hooks[S]):
 
     @abstractmethod
     def look(self, role: str, rows: Array | None = None) -> Array:
-        """The current observations of a role's agents, [B, rows, D] (agents `rows` int[B, r] only, if given); draws
-        nothing."""
+        """The current observations of a role's agents, [B, rows, D] (only agents `rows` int[B, r], if given); draws
+        no random numbers."""
 
     @abstractmethod
     def fix_spaces(self) -> None:
-        """Keep the spaces fixed, as the standard views require; runs longer than the parameters' horizon are then
-        refused."""
+        """Fix the spaces, as the standard views require; longer runs than the parameters' horizon then raise an
+        error."""
 
     @abstractmethod
     def stream(self, name: str) -> np.random.Generator:
@@ -161,10 +163,10 @@ class Population(Hooks[S]):
     @property
     @abstractmethod
     def some_act(self) -> bool:
-        """Whether some role has only some of its agents act at a time."""
+        """Whether, in some role, only some of the agents act at a time."""
 
     def observe(self) -> Any:
-        """Observations [B, rows, D] of the agents that act next, by role if the world has several roles."""
+        """Observations [B, rows, D] of the agents that act next, by role if there are several roles."""
         seen = {role: self.look(role, self.acting(role)) for role in self.turn}
         return seen if len(self.roles) > 1 else seen[self.turn[0]]
 
@@ -172,7 +174,7 @@ class Population(Hooks[S]):
         """Let `policy` (or `{role: policy}`) play until every replica is done or its clock reaches `until`, or for
         `steps` steps.
 
-        With `fast`, many events are played in one draw if the policies' fast forms give their exact distribution
+        With `fast`, plays many events in one draw if the policies' fast forms give their exact distribution
         (`fast_forward`).
         """
         policies = as_policies(self, policy)
@@ -191,15 +193,15 @@ class Population(Hooks[S]):
         return False
 
     def played_by(self, *casts: Mapping[str, Acts]) -> None:
-        """Called with the policies before a run, `{role: policy}`; with several such dicts where agents of a role are
-        played by several policies.
+        """Called with the policies before a run, `{role: policy}`; with several such dicts if several policies play the
+        agents of a role.
 
-        Where agents decide when to send, `silence_leaks` follows from the schedules that all of them declare. Agents
-        that share a mind send one another's private data, so no total of theirs is finite.
+        Where agents decide when to send, `silence_leaks` is set unless all policies declare public schedules.
+        Centralised policies exchange private data outside the channels, so no epsilon of theirs is finite.
         """
         note_players(self, casts)
 
-    # What is known of a run.
+    # Facts about a run.
 
     def _require_reset(self) -> None:
         """Raise ResetNeeded before the first reset."""
@@ -231,30 +233,30 @@ class Population(Hooks[S]):
 
     @property
     def kind(self) -> "type[Population[Any]]":
-        """The class of the world, as policies know it."""
+        """The environment's class, as policies know it."""
         return type(self)
 
     def view(self, policy: Any = None) -> PublicView:
-        """The view of `policy`: the public view, with hidden variables if it declares `needs_truth`."""
+        """The public view for `policy`, with hidden variables if it declares `needs_truth`."""
         return PublicView(self, with_truth=bool(getattr(policy, "needs_truth", False)))
 
     def alike(self, num_envs: int, **hooks: Any) -> "Population[Any]":
-        """A fresh population with the same parameters, on whose channels nothing stands, and with these `hooks` in
-        place of its own."""
+        """A fresh population with the same parameters, nothing installed on its channels, and these `hooks` in place of
+        its own."""
         kind = type(self.__class__.__name__, (type(self),), hooks) if hooks else type(self)
         return kind(self.params, num_envs)
 
     def check_config(self, channel: str, config: ChannelConfig) -> None:
-        """Raise ValueError if the world or the channel does not accept `config` on that channel."""
+        """Raise ValueError if the environment or the channel does not accept `config` on that channel."""
         self.check_channel(channel, config)
         require_fit(self.channels[channel], config)
 
-    # What a run has spent, and infos.
+    # Spending of a run, and infos.
 
     def measure(self, name: str) -> Array:
-        """The current value of a named quantity, [B, ...], as a fresh array: one of `measures`, or something spent.
+        """The current value of a named quantity, [B, ...], as a fresh array: one of `measures`, or a quantity spent.
 
-        Counters of messages and epsilon have the names of `taciturn.privacy.spending` and, if all channels have the
+        Counters of messages and epsilon have the names in `taciturn.privacy.spending`, plus, if all channels have the
         same senders, `agent_messages` int64[B, N] and `agent_epsilon` float64[B, N] (basic composition) of each sender.
         """
         return np.array(measured(self, name))
@@ -271,21 +273,21 @@ class Population(Hooks[S]):
         return spending(self.channels.values(), self.accountant, methods=methods)
 
     def _spent_so_far(self) -> Info:
-        """`spending` for an info, computed again only if something has been sent since the last one."""
+        """`spending` for an info, recomputed only after a message has been sent."""
         sent = [(channel.times, channel.silence_leaks, channel.unbounded) for channel in self.channels.values()]
         if sent != self._spent[0]:
             self._spent = sent, self.spending() if sent else {}
         return self._spent[1]
 
     def _stepped(self, observation: Any, reward: Any, lazy_info: Callable[[], Info], live: Array) -> Step:
-        """A step in the replicas `live` bool[B]. Its info takes long to put together, so is done when it is read,
-        or before the population plays on, if somebody still holds the step (`_settle`), which is rare."""
+        """A step in the replicas `live` bool[B]. Its info is slow to compute, so it is computed on first read, or
+        before the population plays on if the step is still referenced (`_settle`), which is rare."""
         step = Step(observation, reward, self.terminated, self.truncated, partial(full_info, self, lazy_info, live))
         self._pending_step = ref(step)
         return step
 
     def _settle(self) -> None:
-        """Before the population plays on, put together the info of the last step, if somebody holds it."""
+        """Before the population plays on, compute the info of the last step, if it is still referenced."""
         step = None if self._pending_step is None else self._pending_step()
         if step is not None:
             step._lazy_info = step.info

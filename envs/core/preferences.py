@@ -1,4 +1,4 @@
-"""What the worlds of social learning share: preferences, plans to change them, their channel, and pictures of their
+"""Shared parts of the social-learning environments: preferences, plans to change them, their channel, and pictures of
 popularity."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from taciturn.envs.core.roles import Layout
 from taciturn.privacy.mechanisms import BitwiseRandomizedResponse
 from taciturn.validation import Array, Bools, Floats, Ints, choice, shown
 
-# What agents without a preference do.
+# Behaviour of agents without a preference.
 SILENT, ZEROS = "silent", "zeros"
 
 InitialPreferences = str | Sequence[int] | Array
@@ -25,8 +25,8 @@ S = TypeVar("S")
 
 
 def check_society(params: Any) -> None:
-    """Check the parameters of preferences and messages, and of speaking; ValueError if one is out of range, or agents
-    choose levels where silence would tell what noise hides."""
+    """Check the parameters of preferences and messages; ValueError if one is out of range, or if agents choose levels
+    although their silence would reveal data that the noise hides."""
     choice("without_preference", params.without_preference, (SILENT, ZEROS))
     choice("flat_actions", params.flat_actions, (False, True))
     params.check_level_choice()
@@ -52,7 +52,7 @@ def check_society(params: Any) -> None:
 
 
 def given_options(given: InitialPreferences, num_agents: int, num_options: int) -> Ints:
-    """The preferences at the start of a run that are not drawn, int64[N], K for none."""
+    """The fixed preferences at the start of a run (those not drawn), int64[N], K for none."""
     if not isinstance(given, str):
         return np.asarray(given, np.int64)
     agents = np.arange(num_agents)
@@ -60,7 +60,7 @@ def given_options(given: InitialPreferences, num_agents: int, num_options: int) 
 
 
 def plan_space(num_options: int, flat: bool) -> gymnasium.spaces.Space[Any]:
-    """Plans: the option to pull (K: none), whether to adopt it on signal 0, and on signal 1.
+    """The space of plans: the option to pull (K: none), whether to adopt it on signal 0, and on signal 1.
 
     MultiDiscrete [K + 1, 2, 2], or if `flat` Discrete(4 (K + 1)): 4 option + 2 (adopt on 0) + (adopt on 1).
     """
@@ -80,7 +80,7 @@ def join_plan(option: Array, on_zero: Any, on_one: Any, flat: bool) -> Array:
 
 
 class ReadMessages(NamedTuple):
-    """The content of observations of the worlds of social learning."""
+    """The content of observations in the social-learning environments."""
 
     counts: Floats  # [B, rows, K]: number of messages in which the bit of each option is set
     received: Floats  # [B, rows]: number of messages
@@ -88,7 +88,7 @@ class ReadMessages(NamedTuple):
 
 
 def read_messages(layout: Layout, obs: Array, scale: float) -> ReadMessages:
-    """Decode observations [B, rows, D], whose fields `counts` and `received` are numbers of messages over `scale`."""
+    """Decode observations [B, rows, D]; fields `counts` and `received` are numbers of messages divided by `scale`."""
     seen = layout.unpack(obs)
     counts, received = (np.rint(seen[name].astype(np.float64) * scale) for name in ("counts", "received"))
     return ReadMessages(counts, received, np.where(seen["own"].any(-1), seen["own"].argmax(-1), -1))
@@ -106,7 +106,7 @@ class PopularityHistory:
         self.records: list[tuple[Floats, Floats]] = []
 
     def record(self, time: Callable[[], Floats], popularity: Callable[[], Floats]) -> None:
-        """Add a step: its time [B] and popularity [B, K], which are computed only if the step is kept."""
+        """Add a step: its time [B] and popularity [B, K], computed only if the step is stored."""
         if self.steps % self.stride == 0:
             self.records.append((time(), popularity()))
             if len(self.records) == self.limit:
@@ -124,7 +124,7 @@ class PopularityHistory:
 
 
 def best_options(qualities: Floats) -> Bools:
-    """The options of the best quality, bool[B, K], for qualities [B, K]."""
+    """The options with the best quality, bool[B, K], for qualities [B, K]."""
     return np.asarray(qualities == qualities.max(1, keepdims=True))
 
 
@@ -134,8 +134,8 @@ def led_by_wrong(support: Array, best: Bools) -> Bools:
 
 
 class SocialPopulation(Replicas[S]):
-    """Base of the worlds of social learning: perturbed one-hot preferences on one channel, and a history of popularity
-    for pictures.
+    """Base of the social-learning environments: perturbed one-hot preferences on one channel, and a history of
+    popularity for pictures.
 
     Class attributes:
         forgets: whether agents can lose their preference.
@@ -164,7 +164,7 @@ class SocialPopulation(Replicas[S]):
         return MessageSpec("preference", BitwiseRandomizedResponse, True, self.params.num_options, 0.0, 1.0)
 
     def practice_params(self) -> Any:
-        """Permute fixed qualities, so learning the number of the best option by heart gains nothing."""
+        """Parameters with permuted qualities, so memorising the index of the best option does not help."""
         return replace(self.params, shuffle=True)
 
     def lesson(self) -> tuple[Array, Array]:
@@ -178,12 +178,12 @@ class SocialPopulation(Replicas[S]):
         return bool(self.params.without_preference == ZEROS)
 
     def note_silence(self, preference: Array) -> None:
-        """Note whether silence tells, from the preferences [B, N] at the start of a run, -1 for none."""
+        """Record whether silence leaks, from the preferences [B, N] at the start of a run, -1 for none."""
         self.channels["preference"].silence_leaks = not self.zeros and (self.forgets or bool((preference < 0).any()))
 
     @property
     def reply_distribution(self) -> tuple[float, float]:
-        """(p, q): the probabilities that a bit of a message is read as 1 if it is 1 and if it is 0."""
+        """(p, q): the probabilities that a message bit is read as 1, given that it is 1 (p) or 0 (q)."""
         return reply_distribution(self.channels["preference"])
 
     def _restart(self, seed: int | None, options: Mapping[str, Any] | None, where: Array | None) -> Array | None:

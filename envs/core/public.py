@@ -1,7 +1,7 @@
-"""What worlds and policies know of each other: the public view of a world, and the fast form that a policy declares.
+"""The interface between environments and policies: the public view of an environment, and the fast form of a policy.
 
-The view holds everything that a policy may know, and nothing that the world hides. A fast form is an exact shortcut of
-`act`, which never replaces an overridden `act`.
+The view holds everything that a policy may know, and nothing that the environment hides. A fast form is an exact
+shortcut for `act`; it never replaces an overridden `act`.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from taciturn.envs.core.roles import Role
 from taciturn.privacy.mechanisms import Mechanism
 from taciturn.validation import Array, shown
 
-# What a subclass may override without changing how the policy acts; the metaclass adds the last one to every class.
+# Attributes that a subclass may override without changing its actions; the metaclass adds the last one to every class.
 HARMLESS = frozenset(
     {
         "closed_form",
@@ -32,8 +32,7 @@ HARMLESS = frozenset(
         "_abc_impl",
     }
 )
-# What any class may define among the names that Python reads by itself; others, such as `__getattribute__`, could
-# change everything.
+# Names read by Python itself that any class may define; others, such as `__getattribute__`, could change everything.
 ORDINARY = frozenset(vars(type("", (), {}))) | {
     "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__", "__annotations_cache__",
     "__classdictcell__", "__dataclass_fields__", "__dataclass_params__", "__firstlineno__", "__getstate__", "__init__",
@@ -42,16 +41,16 @@ ORDINARY = frozenset(vars(type("", (), {}))) | {
 }  # fmt: skip
 
 
-class HiddenTruth(RuntimeError):  # noqa: N818 - it names what was asked for
-    """A policy read something that the world hides from its agents."""
+class HiddenTruth(RuntimeError):  # noqa: N818 - named after the thing asked for
+    """A policy read a value that the environment hides from its agents."""
 
 
 @dataclass(frozen=True)
 class Passing:
-    """Describes a public function of a world (`Population.public`) through which agents say or hear something.
+    """Describes a public function of an environment (`Population.public`) that carries information between agents.
 
     Attributes:
-        says: maps the function's arguments to what each agent says, [B, N, ...].
+        sends: maps the function's arguments to the message of each agent, [B, N, ...].
         to: who reads its results [B, N, ...]: "agent", each its own row, or "all".
     """
 
@@ -60,7 +59,7 @@ class Passing:
 
 
 class PublicParams:
-    """A world's parameters; reading one that the world hides raises `HiddenTruth`."""
+    """An environment's parameters; reading a hidden one raises `HiddenTruth`."""
 
     __slots__ = ("_hidden", "_params")
 
@@ -87,7 +86,7 @@ class PublicChannel:
     """The public properties of a channel; see `taciturn.envs.core.Channel`.
 
     Attributes:
-        mechanism: the law by which messages are perturbed; None if they are not.
+        mechanism: the distribution of the perturbed messages; None if they are not perturbed.
         budgeted: whether a budget may stop messages.
         faulty: whether messages may be lost, late or false.
     """
@@ -110,19 +109,19 @@ class PublicChannel:
 
 
 class PublicView:
-    """The public view of a population, which `Policy.begin` gets.
+    """The public view of a population, the argument of `Policy.begin`.
 
     Attributes:
-        name: the world's name.
+        name: the environment's name.
         world: its class.
-        num_envs: replicas, B.
-        horizon: the run's length, in the unit of the world's clock.
+        num_envs: number of replicas, B.
+        horizon: the run's length, in the unit of the environment's clock.
         roles: `{name: Role}`, with their spaces and layouts.
         turns: the roles in the order of their turns, or None.
-        params: the parameters, except those that the world hides.
+        params: the parameters, except hidden ones.
         channels: `{name: PublicChannel}`, with their mechanisms.
 
-    Whatever else a world makes public (`Population.public`) is an attribute as well.
+    Everything else in `Population.public` is an attribute as well.
     """
 
     def __init__(self, population: Any, *, with_truth: bool = False) -> None:
@@ -151,7 +150,7 @@ class PublicView:
 
     @property
     def truth(self) -> Any:
-        """The population itself, for policies that declare `needs_truth`; `HiddenTruth` for the others."""
+        """The population itself, for policies that declare `needs_truth`; raises `HiddenTruth` for the others."""
         if self._truth is None:
             raise HiddenTruth(
                 f"{self.name} hides its state from policies: one that needs it must declare `needs_truth = True`"
@@ -159,31 +158,32 @@ class PublicView:
         return self._truth
 
     def closed(self) -> "PublicView":
-        """This view without the hidden truth."""
+        """This view without hidden variables."""
         return self if self._truth is None else PublicView(self._truth)
 
     def acting(self, role: str) -> Array | None:
-        """The agents of a role whose rows the current observation has, int64[B, rows]; None if all, in order."""
+        """The agents of a role with a row in the current observation, int64[B, rows]; None if all, in order."""
         return self._acting(role)
 
     @property
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """The functions among what a world makes public."""
+        """The functions among the public attributes."""
         return {name: one for name, one in self._extra.items() if isroutine(one)}
 
     def standing_in(
         self, acting: Callable[[str], Array | None], functions: Mapping[str, Callable[..., Any]], **changes: Any
     ) -> "PublicView":
-        """This view with other functions in place of the world's, and with the attributes in `changes` replaced."""
+        """This view with other functions in place of the environment's, and with the attributes in `changes`
+        replaced."""
         view = copy(self)
         vars(view).update(_acting=acting, _extra={**self._extra, **functions}, **changes)
         return view
 
     def of_one(self, role: str, replica: int) -> "PublicView":
-        """What one agent of a role knows: a world of its replica alone, in which it is the only agent of its role.
+        """The knowledge of one agent: an environment of one replica, in which it is the only agent of its role.
 
-        Functions through which all agents say something at once (`Population.passes`) are left out; functions without
-        arguments return the values of its replica.
+        Functions that all agents send through together (`Population.passes`) are left out; functions without arguments
+        return the values of this replica.
         """
 
         def here(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
@@ -199,50 +199,49 @@ class PublicView:
         return view
 
     def practice(self, num_envs: int, kind: type[Any] | None = None, **changes: Any) -> Any:
-        """A population in which to train: the same world, setting and mechanisms, with instances and random numbers of
-        its own.
+        """A population for training: the same environment, settings and mechanisms, but different instances and random
+        numbers.
 
-        Its `purpose` is "training", so the seed of a run does not replay that run in training.
+        Its `purpose` is "training", so a run's seed does not replay that run in training.
 
         Args:
             num_envs: number of replicas.
-            kind: a subclass of the world, for instance one with another reward; None: the world itself.
+            kind: a subclass of the environment, for instance one with another reward; None: the environment itself.
             **changes: parameters that differ.
         """
         return self._practice(num_envs, kind, **changes)
 
 
 class Fast:
-    """Base of the fast forms. A fast form tells a world what it needs to play many steps of a policy at once, with the
-    same law.
+    """Base of the fast forms. A fast form gives an environment the data to play many steps of a policy in one draw,
+    with the same distribution.
 
-    A world names the fast forms that it can play in `Population.jumps`.
+    `Population.jumps` names the fast forms that an environment can play.
     """
 
 
 def fast_form(policy: Any, view: PublicView) -> Fast | None:
     """The fast form that `policy` declares by its method `fast(view)`; None if the policy must be played by `act`.
 
-    A declaration holds for the class that makes it. If a derived class, or the object itself, overrides any attribute
-    of that class, the shortcut may no longer agree with `act`, and it is not used unless the derived class declares a
-    fast form of its own.
+    A declaration holds for the class that makes it. If a subclass, or the object itself, overrides any attribute of
+    that class, the shortcut may no longer agree with `act`, so it is ignored unless the subclass declares a new fast
+    form.
     """
     form: Fast | None = policy.fast(view) if declares(policy, "fast") else None
     return form
 
 
 def has_public_schedule(policy: Any) -> bool:
-    """Whether `policy`, once it was reset, declares by `public_schedule` that its schedule is public; see `Policy`.
+    """Whether `policy`, once reset, declares a public schedule by `public_schedule`; see `Policy`.
 
-    As with a fast form, the declaration does not hold for a derived class that overrides anything of the class that
-    makes it.
+    As with fast forms, the declaration does not hold for a subclass that overrides anything of the declaring class.
     """
     return declares(policy, "public_schedule") and policy.public_schedule is True
 
 
 def declares(policy: Any, name: str) -> bool:
-    """Whether the attribute `name` of a policy still holds for it: neither another of its classes nor the object
-    overrides anything of the class that sets it, or comes between an attribute and whoever reads it."""
+    """Whether the attribute `name` of a policy is still valid: no subclass nor the object itself overrides anything of
+    the class that sets it, or intercepts attribute access."""
     classes = type(policy).__mro__
     known = next((cls for cls in classes if name in vars(cls)), None)
     if known is None:

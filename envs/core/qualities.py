@@ -1,5 +1,4 @@
-"""The qualities of the options of a bandit: drawn at every reset, or a fixed instance, which has a name or is
-listed."""
+"""The qualities of the options of a bandit: drawn at every reset, or a fixed instance, given by name or as a list."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ import numpy as np
 from taciturn.compiling.counter_streams import uniform
 from taciturn.validation import Array, Floats, choice, integer, number, vector
 
-# Fixed instances: functions of K that return K probabilities, or None if there is no instance of K options.
+# Fixed instances: functions of K that return K probabilities, or None if there is no instance with K options.
 Instances = Mapping[str, Callable[[int], Sequence[float] | None]]
 
 # Drawn from [0, 1] at each reset, independently.
@@ -18,10 +17,10 @@ UNIFORM = "uniform"
 
 
 class QualityDistribution(NamedTuple):
-    """Where the qualities of a run come from, for worlds that are written for one replica."""
+    """The source of a run's qualities, for environments written for one replica."""
 
     given: Floats  # a fixed instance [K], or [rows, K] where agents differ
-    drawn: bool  # from [0, 1] instead, independently
+    drawn: bool  # independently from [0, 1] instead
     shuffled: bool
 
 
@@ -36,7 +35,7 @@ def fill_qualities(qualities: Any, distribution: Any, rng: Any, source: int) -> 
 
 
 def fill_rows(qualities: Any, distribution: Any, rng: Any, source: int) -> None:
-    """`fill_qualities` for `qualities` float64[rows, K], whose rows are permuted alike."""
+    """`fill_qualities` for `qualities` float64[rows, K], with the same permutation in all rows."""
     rows, options = qualities.shape
     for i in range(rows):
         for k in range(options):
@@ -50,15 +49,15 @@ def fill_rows(qualities: Any, distribution: Any, rng: Any, source: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class OptionParams:
-    """Parameters of the worlds whose options have one quality each, for all agents.
+    """Parameters of environments in which every option has one quality, the same for all agents.
 
     Attributes:
         qualities: "uniform", the name of a fixed instance, or K probabilities.
-        num_options: K; None: the number of listed qualities, otherwise the world's own. After construction it is a
-            number.
+        num_options: K; None: the length of `qualities` if listed, otherwise the environment's default. A number after
+            construction.
         shuffle: whether each run permutes a fixed instance.
         named: class attribute, the fixed instances by name.
-        usual_options: class attribute, the world's own K.
+        usual_options: class attribute, the environment's default K.
     """
 
     named: ClassVar[Instances] = {}
@@ -92,7 +91,7 @@ class OptionParams:
 
     @property
     def quality_distribution(self) -> QualityDistribution:
-        """Where the qualities of a run come from."""
+        """The distribution of a run's qualities."""
         drawn = isinstance(self.qualities, str) and self.qualities == UNIFORM
         named = isinstance(self.qualities, str) and not drawn
         given: Any = self.named[str(self.qualities)](self.num_options) if named else self.qualities

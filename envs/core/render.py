@@ -1,4 +1,4 @@
-"""Rendering for every view: text, a picture without a display, or a window."""
+"""Rendering for every view: text, an image without a display, or a window."""
 
 from typing import Any
 
@@ -11,7 +11,8 @@ RENDER_MODES = ("human", "ansi", "rgb_array")
 
 
 def picture(population: Population[Any], replica: int = 0) -> Array:
-    """Draw one replica without a display: uint8 [height, width, 3]; the population keeps a history from now on."""
+    """An image of one replica, made without a display: uint8 [height, width, 3]; the population stores a history from
+    now on."""
     population.pictured = True
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -26,7 +27,7 @@ def picture(population: Population[Any], replica: int = 0) -> Array:
 
 
 class Renderer:
-    """Gives the frames of one replica in a render mode; `human` keeps a window up to date."""
+    """Makes the frames of one replica in a render mode; `human` keeps a window up to date."""
 
     def __init__(self, population: Population[Any], mode: str | None, replica: int = 0) -> None:
         self.population, self.mode, self.replica = population, mode, replica

@@ -1,5 +1,5 @@
-"""Populations of the worlds that are written for one replica: how all replicas are played, and how a single one is, for
-the interfaces of one replica, in plain numbers."""
+"""Populations of environments written for one replica: playing all replicas, or a single one in plain numbers for the
+single-replica interfaces."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -22,24 +22,25 @@ from taciturn.validation import Array
 
 
 class Replicas(Stored[S]):
-    """Base of the worlds, which write the `Hooks`; here they are played."""
+    """Base of the environments, which implement the `Hooks`; this class plays them."""
 
     @property
     def some_act(self) -> bool:
         return bool(self.acts)
 
     def deliver(self, channel: str, message: str, into: str, live: Array, **named: Any) -> Array:
-        """Send a field through a channel in the replicas `live` bool[B], and leave what arrives in another field.
+        """Send a field through a channel in the replicas `live` bool[B], and store the delivered messages in another
+        field.
 
         Args:
             channel: its name.
-            message: an `own` field [B, N, ...] (`taciturn.envs.core.fields`), what each agent sends.
+            message: an `own` field [B, N, ...] (`taciturn.envs.core.fields`), the messages to send.
             into: a `received` field of that shape, 0 where nothing arrives.
             live: the replicas that play.
             **named: further arguments of `Channel.send`.
 
         Returns:
-            which messages arrived, bool[B, N].
+            Which messages arrived, bool[B, N].
         """
         for name, kind in ((message, fields.OWN), (into, fields.RECEIVED)):
             if fields.owners(self.state_type).get(name, fields.Owner()).kind != kind:
@@ -50,7 +51,7 @@ class Replicas(Stored[S]):
 
     def build(self) -> None:
         """Compile the loops of all turns, or load them, before they are needed; begins a run."""
-        self._loops.played = math.inf  # compile at once
+        self._loops.played = math.inf  # compile now
         self.reset(seed=0)
         for turn in range(len(self._order)):
             self._run(OBSERVE, self._everywhere, turn)
@@ -86,8 +87,8 @@ class Replicas(Stored[S]):
             self._moved()
 
     def _play(self, live: Array, run_by: Callable[[int], Any], more: int = 0) -> Any:
-        """Play a turn in the replicas `live` bool[B]: call `run_by` with the bits of what `run` is to do; returns what
-        the last call does."""
+        """Play a turn in the replicas `live` bool[B]: call `run_by` with the bits of the work of `run`; returns the
+        result of the last call."""
         if self.pictured:
             self.remember()
         self._loops.played += self.num_envs * self._effort
@@ -103,8 +104,8 @@ class Replicas(Stored[S]):
         return result
 
     def _close(self, over: Array, live: Array) -> None:
-        """Do what else happens as runs end, `over` bool[B, 2] (terminated, truncated): some perhaps because budgets are
-        spent."""
+        """Finish the runs that end, `over` bool[B, 2] (terminated, truncated), including those that end because budgets
+        are spent."""
         ended = live & over.any(1)
         if ended.any():
             self.on_end(ended)
@@ -137,7 +138,7 @@ class Replicas(Stored[S]):
         return self._stepped({self.turn[0]: seen}, earned, self.current_info, live)
 
     def current_info(self) -> Info:
-        """The info of the state as it is now, [B] each."""
+        """The info of the current state, [B] each."""
         infos = self._run(INFO, self._everywhere)[2]
         info: Info = {key: infos[key].copy() for key in self._keys}
         for key, value in self._shown.items():
@@ -148,7 +149,7 @@ class Replicas(Stored[S]):
     # A single replica.
 
     def _address(self) -> None:
-        """See `Stored`; also what single steps are given, by whether everyone observes, and by turn."""
+        """See `Stored`; also the arguments of single steps, by whether everyone observes, and by turn."""
         super()._address()
         if self.num_envs > 1:
             return
@@ -165,7 +166,7 @@ class Replicas(Stored[S]):
             for who, calls in zip((given.who, self._nobody), self._calls):
                 seen = np.empty((1, who.shape[1] or role.num_agents, role.layout.size), np.float32)
                 calls.append(given._replace(who=who, seen=seen))
-        # Entries of infos that are arrays or by agent: (key, role, array, array without meaning, whether it has one).
+        # Info entries that are arrays or by agent: (key, role, array, array without meaning, whether it has one).
         self._entries: list[tuple[str, str, Array, Array, Array]] = []
         for key, (entry_role, none) in self._no_arrays.items():
             if entry_role and not self.info_per_agent:
@@ -205,8 +206,8 @@ class Replicas(Stored[S]):
     def _turn_of_one(
         self, turn: int, everyone: bool, with_info: bool = True
     ) -> tuple[dict[str, Array], Info, tuple[bool, bool]]:
-        """Play a turn of the only replica: what is observed, the info (empty without `with_info`), and (terminated,
-        truncated); rewards are in `_filled`."""
+        """Play a turn of the only replica: observations, info (empty without `with_info`), and (terminated, truncated);
+        rewards are in `_filled`."""
         seen = self._play(self._everywhere, partial(self._run_one, turn, everyone), INFO if with_info else 0)
         _, over, infos = self._filled
         ends = over.item(0), over.item(1)
@@ -216,8 +217,8 @@ class Replicas(Stored[S]):
         return seen, self._complete(dict(zip(self._keys, infos.item()))) if with_info else {}, ends
 
     def _complete(self, info: Info, valid: bool = True) -> Info:
-        """Add to the numbers of an info of the only replica the entries that are arrays or by agent (without meaning
-        if not `valid`), and what was spent."""
+        """Add the array and by-agent entries to the info of the only replica (without meaning if not `valid`), and the
+        messages and epsilon spent."""
         for key, role, value, none, meant in self._entries:
             shown = (value if valid and meant[0] else none).copy()
             info[key] = {role: shown} if role else shown
@@ -226,8 +227,8 @@ class Replicas(Stored[S]):
         return info
 
     def _run_one(self, turn: int, everyone: bool, what: int) -> dict[str, Array]:
-        """`run` of the only replica, whose actions are in `_actions`: what agents of the next role observe, {role: [r,
-        D]}, if asked for; rewards and the like are in `_filled`."""
+        """`run` of the only replica, with its actions in `_actions`: the observations of the next role's agents, {role:
+        [r, D]}, if asked for; rewards and the like are in `_filled`."""
         words, play, seen, role = self._loops.get((turn, everyone)) or self._bound(turn, everyone)
         words[0] = what
         if play() not in FINE:
@@ -235,11 +236,11 @@ class Replicas(Stored[S]):
         return {role: seen.copy()} if what & OBSERVE else {}
 
     def _bound(self, turn: int, everyone: bool) -> tuple[Array, Callable[[], int], Array, str]:
-        """What plays a turn of the only replica: words, the first of which takes the bits of what `run` is to do; a
-        function that returns a status; the observations, and whose they are."""
+        """The parts that play a turn of the only replica: words, the first of which takes the bits of the work of
+        `run`; a function that returns a status; the observations, and their role."""
         given, role = self._calls[everyone][turn], self._order[turn][1]
         made = self._loops.made(self, turn, given)
-        if not isinstance(made, Loop):  # perhaps not for long
+        if not isinstance(made, Loop):  # not compiled yet
             words = np.zeros(1, np.int64)
             return words, lambda: made(given._replace(what=int(words[0]))) or 0, given.seen[0], role
         self._loops[turn, everyone] = bound = *made.bound(given), given.seen[0], role
@@ -249,7 +250,7 @@ class Replicas(Stored[S]):
         return {key for key, field in self.info_valid_if.items() if not self._rows[field][0]}
 
     def _add_spent(self, info: Info) -> None:
-        """Add to the info of the only replica what was spent."""
+        """Add the messages and epsilon spent to the info of the only replica."""
         if not self.plain:
             info.update((key, value[0].item()) for key, value in self._spent_so_far().items())
             return
@@ -260,7 +261,7 @@ class Replicas(Stored[S]):
         for channel in self.channels.values():
             sent += channel.everyone.item() * channel.num_senders
             if channel.each is not None:
-                few = channel.num_senders <= FEW_ACTIONS  # of which NumPy's sum takes longer
+                few = channel.num_senders <= FEW_ACTIONS  # for these NumPy's sum is slower
                 sent += sum(channel.each[0].tolist()) if few else int(np.add.reduce(channel.each, None))
             unbounded = unbounded or channel.silence_leaks or bool(channel.unbounded)
         info["messages"] = sent
@@ -268,7 +269,7 @@ class Replicas(Stored[S]):
         info["epsilon_basic"] = np.inf if sent or unbounded else 0.0
 
     def _add_chosen(self, info: Info) -> None:
-        """`_add_spent` on the only channel, whose senders choose their levels."""
+        """`_add_spent` for the only channel, with levels chosen by senders."""
         ((name, made),) = self.chosen.items()
         channel, dearest = self.channels[name], float(self._rows[made.dearest][0])
         total = dearest if channel.disjoint else float(self.column(made.spent)[0, :, 0].max())

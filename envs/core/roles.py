@@ -1,4 +1,4 @@
-"""Observations and actions: named fields in a flat Box, and their role."""
+"""Observations and actions: a flat Box with named fields, and roles."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 
 from taciturn.validation import Array, array_of
 
-FEW_ACTIONS = 32  # up to so many, fewer calls matter more than fewer passes
+FEW_ACTIONS = 32  # up to this many, the number of calls costs more than the number of passes
 
 
 class Layout:
@@ -48,7 +48,7 @@ class Layout:
     def pack(self, **values: Array) -> Array:
         """Pack fields, each [B, rows] (size 1) or [B, rows, size], into a fresh float32 array [B, rows, D].
 
-        A field that is the same in all rows may have one row only.
+        A field that is the same in all rows may have a single row.
         """
         if values.keys() != self.fields.keys():
             raise ValueError(f"fields must be exactly {list(self.fields)}, not {list(values)}")
@@ -59,7 +59,7 @@ class Layout:
         return packed
 
     def unpack(self, observation: Array) -> dict[str, Array]:
-        """Name the fields of [..., D]: views [...] for fields of size 1, [..., size] for the others."""
+        """The fields of [..., D] by name: views [...] for fields of size 1, [..., size] for the others."""
         return {
             name: observation[..., part.start] if self.fields[name][0] == 1 else observation[..., part]
             for name, part in self.slices.items()
@@ -68,7 +68,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Role:
-    """Agents that see and act alike: `name_0 ... name_{num_agents - 1}`."""
+    """Agents with the same observations and actions: `name_0 ... name_{num_agents - 1}`."""
 
     name: str
     num_agents: int
@@ -87,7 +87,7 @@ class Role:
         object.__setattr__(self, "_quick", (kind, space.shape, low, high))
 
     def fits(self, action: Any) -> bool:
-        """A quick test whether an action lies in the space; it may miss some that do."""
+        """A quick test that an action lies in the space; it may reject some that do."""
         kind, shape, lows, highs = self._quick  # type: ignore[attr-defined]
         if kind is None:
             return type(action) is np.int64 and lows[0] <= int(action) <= highs[0]
@@ -101,7 +101,7 @@ class Role:
     def check(self, actions: Any, shape: tuple[int, int], *, each: bool = False) -> Array:
         """Return `actions` as an array [B, rows, *action_shape]; raise ValueError if any lies outside the space.
 
-        With `each` they are those of one replica's agents, [rows, ...], and errors say which shape each one must have.
+        With `each` they are the actions of one replica's agents, [rows, ...], and errors name the shape of one action.
         """
         space, name, axes = self.action_space, "action" if each else "actions", 2 * each
         array = array_of(f"{name} of role {self.name!r}", actions)
@@ -113,7 +113,7 @@ class Role:
             if array.dtype != space.dtype:
                 if not np.can_cast(array.dtype, space.dtype, "same_kind"):
                     raise ValueError(f"{name} of role {self.name!r} must be {space.dtype}, not {array.dtype}")
-                # In the space's own precision: 0.1 lies in a Box that begins at float32(0.1).
+                # Compared in the space's own precision: 0.1 lies in a Box that begins at float32(0.1).
                 with np.errstate(over="ignore"):
                     array = array.astype(space.dtype)
             # Written so that NaN fails too.
@@ -136,7 +136,7 @@ class Role:
 
 
 class Actions:
-    """The actions of those agents of a role that act, in an array that stays where it is, for single steps.
+    """The actions of a role's acting agents, in an array that stays in place, for single steps.
 
     Attributes:
         array: [1, rows, ...].
@@ -147,14 +147,14 @@ class Actions:
         self.array = np.zeros((1, rows, *space.shape), space.dtype)
         self._role, self._numbers = role, self.array.reshape(-1)
         kind, shape, low, high = role._quick  # type: ignore[attr-defined]
-        # What all actions that are checked quickly have in common: (its function, its value).
+        # The property shared by all actions that can be checked quickly: (function, value).
         self._alike: Any = (type, {np.int64} if space.dtype == np.int64 else None) if kind is None else (len, {*shape})
         low, high = (np.tile(np.array(bound, space.dtype), rows) for bound in (low, high))
-        # Whether each number is at most its upper bound, and at least the lower one; bytes are searched fastest.
+        # Whether each number is at most its upper bound, and at least the lower one; searching bytes is fastest.
         self._fits = bytearray(b"\1" * 2 * low.size)
         below, above = np.frombuffer(self._fits, np.bool_).reshape(2, -1)
         self._tests = [(self._numbers, high, below), (low, self._numbers, above)]
-        if space.dtype == np.int64 and not low.any():  # as natural numbers, negative ones are above the upper bound
+        if space.dtype == np.int64 and not low.any():  # as unsigned numbers, negative ones exceed the upper bound
             self._tests = [(self._numbers.view(np.uint64), high.view(np.uint64), below)]
 
     def __reduce__(self) -> Any:  # a copy has views of its own array
@@ -169,7 +169,7 @@ class Actions:
             self.array[...] = self._role.check(actions, self.array.shape[:2], each=True)
 
     def _take_many(self, actions: Any) -> bool:
-        """Store actions; False if that takes a slower check."""
+        """Store actions; False if they need the slower check."""
         common, value = self._alike
         try:
             if {*map(common, actions)} != value:

@@ -1,4 +1,4 @@
-"""How a run of a world begins: what a reset may ask for, and what stands on the channels and is spent there."""
+"""The start of a run: the options of a reset, the configurations of channels, and the accountant."""
 
 import math
 from abc import abstractmethod
@@ -40,7 +40,7 @@ class Run(Population[S]):
         for channel in self.channels.values():
             channel.sender = channel.sender or next(iter(self.roles))
             channel.num_senders = channel.num_senders or self.roles[channel.sender].num_agents
-        senders = [channel.sender for channel in self.channels.values()]  # some of whom the world plays itself
+        senders = [channel.sender for channel in self.channels.values()]  # some belong to the environment itself
         fields.check_roles(self.state_type, tuple(dict.fromkeys([*self.roles, *senders])))
         self.streams = None
         self.purpose = ""
@@ -106,7 +106,7 @@ class Run(Population[S]):
                 channel.silence_leaks &= not channel.agents_decide
                 channel.unbounded = ""
         self._spent = [], {}
-        # Before the state is drawn: a world may let agents speak as it begins.
+        # Before the state is drawn: in some environments agents send messages when a run begins.
         for channel in self.channels.values():
             channel.draw_from(self.streams)
             channel.reset(self.num_envs, where)
@@ -125,10 +125,10 @@ class Run(Population[S]):
 
     @abstractmethod
     def _begin_state(self, where: Array | None) -> None:
-        """Begin runs in the replicas `where` bool[B]; None: in all."""
+        """Begin runs in the replicas `where` bool[B]; None: all."""
 
     def _asked_configs(self, options: Mapping[str, Any]) -> dict[str, ChannelConfig]:
-        """What a reset is to install, including the population's own configurations."""
+        """The configurations that a reset is to install, including the population's own."""
         asked = asked_channels(options)
         for name in asked:
             if name not in self.channels:
@@ -141,12 +141,12 @@ class Run(Population[S]):
         return configs
 
     def _begin_run(self, horizon: Any) -> None:
-        """Set the run length to `horizon` (None: the original one) and rebuild the roles; a refused one changes
+        """Set the run length to `horizon` (None: the original one) and rebuild the roles; an invalid horizon changes
         nothing."""
         params = self._made
         if horizon is not None:
             horizon = number("horizon", horizon, above=0)
-            # A clock that counts steps stops at the last whole one.
+            # A step-counting clock stops at the last whole step.
             horizon = math.floor(horizon + 1e-9) if isinstance(params.horizon, int) else horizon
             if self._fixed_spaces and horizon > params.horizon:
                 raise ValueError(
@@ -172,7 +172,7 @@ class Run(Population[S]):
             channel.install(configs.get(name, PLAIN), self.accountant, self.params)
 
     def make_accountant(self) -> Any:
-        """An empty accountant of the population's senders and channels."""
+        """An empty accountant for the population's senders and channels."""
         from taciturn.privacy.accountant import Accountant
 
         agents = {channel.sender: channel.num_senders for channel in self.channels.values()}

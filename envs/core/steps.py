@@ -1,4 +1,4 @@
-"""What is told of a run: steps and their infos, and what is measured."""
+"""Steps, their infos, and measures of a run."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -10,10 +10,10 @@ from taciturn.validation import Array, shown, some
 
 
 class Step:
-    """What `Population.step` returns; with several roles, observation and reward are dicts by role.
+    """The result of `Population.step`; with several roles, observation and reward are dicts by role.
 
     It unpacks and indexes as (observation, reward, terminated, truncated, info). The info is a plain dict, computed
-    when it is first read, which most loops over arrays never do.
+    on first read; most array loops never read it.
     """
 
     __slots__ = ("__weakref__", "_lazy_info", "observation", "reward", "terminated", "truncated")
@@ -64,7 +64,7 @@ def filled(out: Array | None, observation: Any) -> Any:
 
 
 def full_info(population: Any, lazy_info: Callable[[], Info], live: Array) -> Info:
-    """An info of what the world told and of what was spent, with all keys and masks; masks are false outside `live`
+    """The environment's info plus messages and epsilon spent, with all keys and masks; masks are false outside `live`
     bool[B]."""
     world, everywhere, info, masks = lazy_info(), bool(live.all()), {}, {}
     for key, none in population._without_meaning.items():
@@ -111,7 +111,7 @@ def messages_of(population: Any) -> Array:
 
 
 def epsilon_of(population: Any) -> Array:
-    """What each sender has spent by basic composition, float64[B, N]."""
+    """Each sender's epsilon spent, by basic composition, float64[B, N]."""
     if population.accountant is None:
         return np.where(messages_of(population) > 0, np.inf, 0.0)
     sender = next(iter(population.channels.values())).sender

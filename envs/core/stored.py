@@ -1,4 +1,4 @@
-"""Where the runs of all replicas are kept, and the call of the loop that plays them."""
+"""Storage of the runs of all replicas, and the call of the loop that plays them."""
 
 import copy
 import dataclasses
@@ -17,24 +17,24 @@ from taciturn.envs.core.run import Run
 from taciturn.seeding import Streams
 from taciturn.validation import Array
 
-NUMBERS_A_TURN = 50  # numbers that an uncompiled turn reads and writes in about the time of everything else
-DRAW = 3  # numbers that are read in the time of a draw
-ALIGNED = 16  # bytes, to which NumPy aligns arrays
-SMALL = 2**16  # bytes of a run that are kept twice
+NUMBERS_A_TURN = 50  # numbers read and written in the time of everything else in an uncompiled turn
+DRAW = 3  # numbers read in the time of one draw
+ALIGNED = 16  # bytes; NumPy aligns arrays to this
+SMALL = 2**16  # bytes of a run, up to which the run is stored twice
 
 
 class Stored(Run[S]):
     """Runs in arrays, [B, ...] each: `_rows` has the numbers of the State, and `_arrays` its arrays and the rewards.
 
     Args:
-        first_replica: the number of the first one, in a shard of more.
+        first_replica: number of the first replica, in a shard of a larger population.
     """
 
     def __init__(self, params: Any, num_envs: int = 1, first_replica: int = 0) -> None:
         super().__init__(params, num_envs)
         self.first_replica = first_replica
-        self.closed_forms: dict[str, Any] = {}  # by which a role is to answer within the turn of the other one,
-        self._inside: dict[str, Any] = {}  # and does so in this run
+        self.closed_forms: dict[str, Any] = {}  # closed forms with which a role can answer within the other role's turn
+        self._inside: dict[str, Any] = {}  # the ones used in this run
         self._splits = False
         self._loops = Loops(self.compile and compiled.may_compile())
         self._made_for: Any = None
@@ -42,7 +42,7 @@ class Stored(Run[S]):
         self._drawn_from: Any = None
         self._generators: dict[str, list[np.random.Generator]] = {}
         self._by_name: dict[str, Array] = {}
-        self._whole: tuple[Array, Array] | None = None  # the bytes of the only replica, and how runs begin with them
+        self._whole: tuple[Array, Array] | None = None  # bytes of the only replica: at the start of a run, and now
         self._seen_state: Any = None
 
     @property
@@ -58,7 +58,7 @@ class Stored(Run[S]):
         return self._by_name[name]
 
     def generators(self, name: str) -> list[np.random.Generator]:
-        """A NumPy generator for each replica, which gives it the same numbers among any number of replicas."""
+        """A NumPy generator for each replica, which gives it the same numbers whatever the number of replicas."""
         if name not in self._generators:
             assert self.streams is not None
             replicas = self.first_replica + np.arange(self.num_envs)
@@ -118,7 +118,7 @@ class Stored(Run[S]):
         self._cycle = len(self._order)
         if self._inside:
             first, then = turns
-            self._order, self._cycle = [(first, first), (first, then)], 1  # the second only serves to observe
+            self._order, self._cycle = [(first, first), (first, then)], 1  # the second only observes
             self._single |= of_answers(self.roles[then])
         self._before = {then: turn for turn, (_, then) in enumerate(self._order)}  # the turns before theirs
         self._columns, self._agents = {}, 0
@@ -143,21 +143,21 @@ class Stored(Run[S]):
         self._loops.clear()
 
     def _address(self) -> None:
-        """Find what refers to the arrays: the fields of the state and `reward` by their names, the entries of infos
-        that are no numbers, how runs begin, and what loops are given."""
+        """Set up the references to the arrays: the fields of the state and `reward` by name, the info entries that are
+        not numbers, the start of runs, and the arguments of loops."""
         self._by_name = self._arrays._asdict()
         self._by_name |= {name: self._rows[name] for name in self._rows.dtype.names}
         self._shown = {key: self.column(self.info_by_agent.get(key, ("", key))[1]) for key in self._no_arrays}
         begins = ((self.column(name), one if one.any() else 0) for name, one in self._single.items() if one.size)
-        numbers = [(self._rows.view(np.uint8).reshape(self.num_envs, -1), 0)]  # bytes are filled faster than fields
+        numbers = [(self._rows.view(np.uint8).reshape(self.num_envs, -1), 0)]  # bytes: filled faster than fields
         apart = [*(numbers if self._rows.itemsize else ()), *begins]
         self._fresh: list[tuple[Array, Any]] = apart if self._whole is None else [self._whole]
         self._turns = [self._without_call(now, self.roles[then]) for now, then in self._order]
 
     def _list_entries(self) -> None:
-        """The entries of infos: numbers, by their names `_keys` and with what they are without meaning, and others."""
+        """List the entries of infos: numbers, by their names `_keys` with their values without meaning, and others."""
         empty, numbers = self.empty_info(), {}
-        self._no_arrays: dict[str, tuple[str, Array]] = {}  # (role, or "" for none, what they are without meaning)
+        self._no_arrays: dict[str, tuple[str, Array]] = {}  # (role or "", value without meaning)
         for key, value in empty.items():
             if isinstance(value, Mapping):
                 ((role, none),) = value.items()
@@ -170,7 +170,7 @@ class Stored(Run[S]):
         self._none, self._keys = np.array([tuple(numbers.values())], np.dtype(kinds, align=True)), tuple(numbers)
 
     def _without_call(self, now: str, following: Role) -> Turn:
-        """What `run` is given in a turn of the role `now`, with placeholders for what only some calls need."""
+        """The arguments of `run` in a turn of the role `now`, with placeholders for those that only some calls need."""
         space: Any = self.roles[now].action_space
         idle, nowhere = np.zeros((0, 0, *space.shape), space.dtype), np.zeros((0, 0, 0), np.float32)
         bounds, never = np.stack([following.layout.low, following.layout.high]), np.zeros((0, 2), np.bool_)
@@ -180,7 +180,7 @@ class Stored(Run[S]):
         return Turn(0, 0, self.num_envs, *state, *rest)
 
     def _bind(self) -> None:
-        """Channels on which nothing stands count by the fields of the state."""
+        """Let channels without mechanism, fault or budget count by the fields of the state."""
         if self.plain:
             for name, made in self.chosen.items():
                 counted, spent = self.column(made.counted), self.column(made.spent)
@@ -202,9 +202,9 @@ class Stored(Run[S]):
         who: Array | None = None,
         out: Array | None = None,
     ) -> tuple[Array, Array, Array]:
-        """`run`, compiled once enough has been played: (observations, rewards, told), each if asked for.
+        """Call `run`, compiled after enough turns: (observations, rewards, info numbers), each if asked for.
 
-        The agents `who` [B, r] observe, into `out` if that is given; by default those that act next.
+        The agents `who` [B, r] observe, into `out` if given; by default the agents that act next.
         """
         idle, role = self._turns[turn], self.roles[self._order[turn][1]]
         seen, reward, infos = idle.seen, idle.reward, idle.infos
@@ -240,7 +240,7 @@ class Stored(Run[S]):
 
 
 def side_by_side(arrays: Sequence[Array]) -> tuple[tuple[Array, Array], list[Array]]:
-    """Copies of arrays that lie in one array of bytes: ((the bytes, what they are now), the copies)."""
+    """Copies of arrays that lie in one array of bytes: ((the bytes, their current values), the copies)."""
     places = np.cumsum([0, *(-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays)]).tolist()
     whole, copies = np.zeros(places[-1], np.uint8), []
     for array, place in zip(arrays, places, strict=False):

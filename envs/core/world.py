@@ -1,5 +1,5 @@
-"""A world as users import it: one object that makes every interface, `round_stopping_v0.parallel_env(...)` and the
-like."""
+"""An environment as users import it: one object that makes every interface, such as
+`round_stopping_v0.parallel_env(...)`."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -16,10 +16,10 @@ K = ParamSpec("K")
 
 
 class World(Generic[P, Q, K]):
-    """Makes the array form of a world and the views over it. Editors complete the parameters of all of them.
+    """Makes the array API of an environment and the views of it. Editors complete the parameters of all of them.
 
     Args:
-        population: the world's Population.
+        population: the environment's Population class.
         params: the class of its parameters, available as `Params`:
             `world.population(params=world.Params(...))` is the same as `world.population(...)` with these keywords.
     """
@@ -38,14 +38,13 @@ class World(Generic[P, Q, K]):
         *args: K.args,
         **parameters: K.kwargs,
     ) -> P:
-        """The array form: `num_envs` replicas, with the parameters given by keyword, one by one, or together as
-        `params`.
+        """The array API: `num_envs` replicas, with parameters given as keywords or together as `params`.
 
-        `max_cycles`, PettingZoo's name, sets the horizon if the world's clock counts steps.
+        `max_cycles`, PettingZoo's name, sets the horizon if the environment's clock counts steps.
 
         Raises:
-            UnknownParameter: a parameter that the world does not have.
-            ValueError: one out of range, or given twice.
+            UnknownParameter: the environment has no such parameter.
+            ValueError: a parameter is out of range or given twice.
         """
         given: dict[str, Any] = ({} if max_cycles is None else {"max_cycles": max_cycles}) | parameters
         make: Any = self.Params
@@ -65,9 +64,9 @@ class World(Generic[P, Q, K]):
         return tuple(field.name for field in fields(params) if field.init)
 
     def check_names(self, given: Iterable[str], more: Iterable[str] = ()) -> None:
-        """Raise `UnknownParameter` unless all names `given` are parameters or among `more`, which the caller knows.
+        """Raise `UnknownParameter` unless all names `given` are parameters or in `more`, which the caller knows.
 
-        `max_cycles` raises a ValueError where the world's clock does not count steps.
+        `max_cycles` raises a ValueError where the environment's clock does not count steps.
         """
         for name in given:
             if name == "max_cycles" and name not in self._aliases:
@@ -105,7 +104,7 @@ class World(Generic[P, Q, K]):
         *args: K.args,
         **parameters: K.kwargs,
     ) -> ParallelView:
-        """PettingZoo's Parallel form."""
+        """The PettingZoo Parallel API."""
         return ParallelView(self.population(1, params, max_cycles, *args, **parameters), render_mode)
 
     def env(
@@ -116,7 +115,7 @@ class World(Generic[P, Q, K]):
         *args: K.args,
         **parameters: K.kwargs,
     ) -> AECView:
-        """PettingZoo's AEC form."""
+        """The PettingZoo AEC API."""
         return AECView(self.population(1, params, max_cycles, *args, **parameters), render_mode)
 
     def single_env(
@@ -127,7 +126,7 @@ class World(Generic[P, Q, K]):
         *args: K.args,
         **parameters: K.kwargs,
     ) -> SingleEnv:
-        """Gymnasium's form, for worlds of one agent."""
+        """The Gymnasium API, for one-agent environments."""
         return SingleEnv(self.population(1, params, max_cycles, *args, **parameters), render_mode)
 
     def vector_env(
@@ -140,7 +139,7 @@ class World(Generic[P, Q, K]):
         *args: K.args,
         **parameters: K.kwargs,
     ) -> VectorView:
-        """Gymnasium's vector form, for worlds of one agent."""
+        """The Gymnasium vector API, for one-agent environments."""
         return VectorView(
             self.population(num_envs, params, max_cycles, *args, **parameters), autoreset_mode, render_mode
         )

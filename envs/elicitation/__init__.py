@@ -1,1 +1,1 @@
-"""Paying strangers for private data (Jiang 2020, chapter 2)."""
+"""Buying private data from self-interested individuals (Jiang 2020, chapter 2)."""

@@ -1,8 +1,8 @@
-"""One market, as plain functions of numbers (`taciturn.envs.core.Replicas`): its beginning, announcements, reports and
+"""One market, as plain functions of numbers (`taciturn.envs.core.Replicas`): its start, announcements, reports and
 payments.
 
-The equations are those of Jiang 2020, chapter 2. The world itself computes, between these functions, whatever needs
-costs that are functions of arrays, or a mechanism's tables.
+The equations are from Jiang 2020, chapter 2. Between these functions, the environment itself computes everything that
+needs a mechanism's tables, or costs given as functions of arrays.
 """
 
 import math
@@ -22,7 +22,7 @@ from taciturn.validation import Ints
 SUMS = ("payment", "payment_ratio", "error", "shortfall", "level", "participation", "utility", "degenerate", "paid")
 PAYMENT, RATIO, ERROR, SHORTFALL, LEVEL, PARTICIPATION, UTILITY, DEGENERATE, PAID = range(len(SUMS))
 
-# Sums over the individuals of a campaign, the mean payment to those who join, its ratio to the bound, and the error.
+# Sums over the individuals of a campaign, the mean payment per participant, its ratio to the bound, and the error.
 TOTALS = ("paid", "cost", "shortfall", "level", "joined", "mean", "ratio", "error")
 ALL_PAID, ALL_COSTS, ALL_SHORTFALL, ALL_LEVELS, ALL_JOINED, MEAN, TO_BOUND, SQUARED_ERROR = range(len(TOTALS))
 
@@ -31,7 +31,7 @@ THETA, BELIEFS, COSTS, TARGETS, DATA, REPORTS, TIES, PEERS = range(len(SOURCES))
 
 
 class Constants(NamedTuple):
-    """What the functions of a market know as `params`; those first are the world's parameters of the same names."""
+    """The `params` of a market's functions; the first ones are the environment's parameters with the same names."""
 
     num_individuals: int
     horizon: int
@@ -42,24 +42,24 @@ class Constants(NamedTuple):
     penalty: float
     payment_cap: float
     distribution: QualityDistribution  # of theta
-    c: float  # of cost,
-    kind: int  # and of which kind it is
+    c: float  # of the cost
+    kind: int  # the kind of cost
     low: float  # the lowest desired budget
     high: float
     first_rule: int
     allowed: Ints  # the positions in RULES of the rules allowed
-    places: Ints  # the place of each rule among them
+    places: Ints  # the index of each rule among them
     least: float  # the smallest target
     k_ary: bool
     bounded: bool  # whether Theorem 1's bound is computed here
-    bare: bool  # whether nothing stands on the channel, so that reports arrive and are charged here
-    symmetric: bool  # RAPPOR among the unary encodings
+    bare: bool  # no mechanism on the channel: reports arrive and are charged here
+    symmetric: bool  # RAPPOR rather than OUE
     by_quality: bool  # the objective
     prices: bool  # whether a price may be posted
     serum: bool  # whether payments may depend on past shares
 
 
-# The beginning.
+# The start of a run.
 
 
 def gamma(shape: float, rng: Any, source: int) -> float:
@@ -76,7 +76,7 @@ def gamma(shape: float, rng: Any, source: int) -> float:
         root = 1.0 + step * x
         if root > 0.0:
             v, drawn, square = root * root * root, 1.0 - uniform(rng, source), x * x
-            # The first condition implies the second, and spares two logarithms.
+            # The first condition implies the second and avoids two logarithms.
             if drawn < 1.0 - 0.0331 * square * square or math.log(drawn) < 0.5 * square + d - d * v + d * math.log(v):
                 return factor * d * v
 
@@ -93,8 +93,8 @@ def fill_dirichlet(out: Any, mean: Any, concentration: float, rng: Any, source: 
 
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Draw theta, beliefs, costs and the desired budget; the first announcement is the first rule, at that budget, with
-    the marginal cost there as scale."""
+    """Draw theta, beliefs, costs and the desired budget. The first announcement is the first rule at that budget; its
+    scale is the marginal cost there."""
     theta = arrays.theta
     if params.distribution.drawn:
         theta[:] = 1.0
@@ -125,7 +125,7 @@ def price(state: Any, arrays: Any, params: Any) -> None:
     state.bound = math.nan
     if params.bounded:
         most, num_values = 0.0, len(arrays.theta)
-        for k in range(num_values):  # NumPy's functions of arrays count references, and compile for twice as long
+        for k in range(num_values):  # NumPy's array functions count references and take twice as long to compile
             most = max(most, arrays.theta[k])
         state.bound = k_ary_bound(most, state.target, params.kind, params.c, num_values)
 
@@ -184,7 +184,7 @@ def unary_report(value: int, budget: float, num_values: int, symmetric: bool, rn
 
 
 def report(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """Draw everyone's data, and the reports of those who take part; they arrive if nothing stands on the channel."""
+    """Draw everyone's data and the participants' reports, which arrive here if the channel has no mechanism."""
     values = len(arrays.theta)
     for i in range(params.num_individuals):
         budget = np.float64(actions[i, 0])
@@ -201,7 +201,7 @@ def report(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None
 
 
 def charge(state: Any, arrays: Any, i: int) -> None:
-    """Count a report of individual i, and its level."""
+    """Count a report of individual i and its level."""
     level = arrays.level[i]
     state.messages += 1
     state.dearest = max(state.dearest, level)
@@ -221,7 +221,7 @@ def tally(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def draw_winner(counts: Any, rng: Any, source: int) -> tuple[int, bool]:
-    """The most frequent report, and whether there was a tie, which is broken uniformly."""
+    """The most frequent report, and whether there was a tie; ties are broken uniformly."""
     most, ties = 0, 0
     for x in range(len(counts)):
         if counts[x] > most:
@@ -237,7 +237,7 @@ def draw_winner(counts: Any, rng: Any, source: int) -> tuple[int, bool]:
 
 
 def judge_k_ary(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """The estimate of theta, the winner, and WINTALL's payment to it, under k-ary response."""
+    """Under k-ary response: the estimate of theta, the winner, and WINTALL's payment to it."""
     values, total = len(arrays.theta), arrays.counts.sum()
     for k in range(values):
         arrays.estimate[k] = 1.0 / values
@@ -251,13 +251,13 @@ def judge_k_ary(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def reference(past: Any, total: int, x: int) -> float:
-    """The share of a report among all past ones, `total` in number, and one more of each."""
+    """The share of a report among all `total` past ones, plus one more of each value."""
     return float((past[x] + 1.0) / (total + len(past)))
 
 
 def fill_prizes(state: Any, arrays: Any, params: Any) -> None:
-    """The payment for each report of the tally, and the probability of payment: that of agreeing with a peer, under
-    some rules."""
+    """The payment for each report of the tally, and the probability of payment (under some rules, the probability that
+    a peer's report agrees)."""
     total, kinds = arrays.counts.sum(), len(arrays.counts)
     past = arrays.past.sum()
     for x in range(kinds):
@@ -271,7 +271,7 @@ def fill_prizes(state: Any, arrays: Any, params: Any) -> None:
 
 
 def settle(state: Any, arrays: Any, params: Any) -> None:
-    """Close a campaign whose sums over individuals are in `arrays.totals`: pay the platform's reward, and add to the
+    """Close a campaign, given its sums over individuals in `arrays.totals`: pay the platform's reward, and add to the
     run's sums."""
     n, totals, sums = params.num_individuals, arrays.totals, arrays.sums
     for k in range(len(arrays.theta)):
@@ -329,11 +329,11 @@ def pay(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bo
     return False, state.campaign >= params.horizon
 
 
-# What is seen and told.
+# Observations and info.
 
 
 def show_announcement(seen: Any, params: Any, out: Any) -> int:
-    """Fill the fields of an announcement; returns the place after them."""
+    """Fill the fields of an announcement; returns the index after them."""
     out[0], out[1], place = seen.target, seen.scale, 2
     if len(params.allowed) > 1:
         out[place] = params.places[seen.rule]

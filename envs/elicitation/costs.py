@@ -1,4 +1,4 @@
-"""The cost of privacy to an individual, as a function g of the budget eps, and its derivative."""
+"""An individual's cost of privacy, a function g of the budget eps, and its derivative."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ class Cost(ABC):
 
 @dataclass(frozen=True)
 class _Scaled(Cost):
-    """`cost_of` and `marginal_of` of its kind."""
+    """A cost computed by `cost_of` and `marginal_of` for its kind."""
 
     kind: ClassVar[int] = OTHER
     c: float = 1.0
@@ -95,7 +95,7 @@ class LogCost(_Scaled):
 
 
 def kind_of(cost: Cost) -> int:
-    """Which of the functions above a cost is; OTHER for a derived class, which may be another function."""
+    """The kind of a cost, as in the functions above; OTHER for a subclass, which may be another function."""
     return vars(type(cost)).get("kind", OTHER) if isinstance(cost, _Scaled) else OTHER
 
 

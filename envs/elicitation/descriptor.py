@@ -1,4 +1,4 @@
-"""What others must know of `elicitation_v0`."""
+"""The descriptor of `elicitation_v0`."""
 
 from taciturn.envs.core.descriptor import Descriptor, Example
 

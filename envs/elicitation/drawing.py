@@ -1,4 +1,4 @@
-"""How elicitation is shown, as text and as a picture."""
+"""Text and pictures of elicitation."""
 
 from typing import Any
 

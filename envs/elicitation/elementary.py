@@ -1,7 +1,7 @@
-"""Elementary functions of numbers, of which `of_arrays` knows the like for arrays.
+"""Elementary functions of numbers; `of_arrays` replaces them by NumPy's for arrays.
 
-An equation that is written with them, as a function of numbers, is compiled as part of a world; `of_arrays` gives the
-same function of arrays. NumPy's own functions would not do for numbers: their last digits depend on the processor.
+An equation written with them, as a function of numbers, is compiled as part of an environment; `of_arrays` gives the
+same function of arrays. NumPy's functions do not suit numbers, since their last digits depend on the processor.
 """
 
 import builtins

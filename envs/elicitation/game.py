@@ -1,4 +1,4 @@
-"""The game of finitely many individuals under a rule of payment, solved exactly: who wins, and what is paid.
+"""Exact solution of the game of finitely many individuals under a payment rule: winning probabilities and payments.
 
 Jiang 2020, chapter 2; Theorem 2 is about the limit of this game.
 """
@@ -18,8 +18,8 @@ from taciturn.validation import Floats, Ints, choice, integer, number
 
 
 def _circle(size: int) -> int:
-    """The number of points on a circle that isolate the coefficient of z^size in e^(size (z - 1)), up to a share of
-    e^-42 of the others."""
+    """The number of points on a circle that isolate the coefficient of z^size in e^(size (z - 1)), up to aliased
+    coefficients of at most e^-42 of it."""
     from scipy.special import gammaln
 
     away = np.arange(1, int(10 * math.sqrt(size)) + 40)
@@ -31,16 +31,16 @@ def _circle(size: int) -> int:
 def wins(distributions: ArrayLike, sizes: ArrayLike) -> Floats:
     """The exact P(m wins with c reports | my own report is m), [M, N + 1] over m and c.
 
-    The other N - 1 individuals report independently, `sizes[g]` of them with law `distributions[g]`. Ties are broken
-    uniformly.
+    The other N - 1 individuals report independently, `sizes[g]` of them with distribution `distributions[g]`. Ties are
+    broken uniformly.
 
     Multinomial counts are independent Poisson variates conditioned on their sum. Their generating function, truncated
     at c for values other than m and with a factor u for each count equal to c, is a product over values. Integrating
-    over u in [0, 1] gives E[1 / (1 + ties)], exactly by Gauss-Legendre quadrature. The coefficient of each group's sum
-    is a mean over points of a circle, enough of them to make aliasing smaller than rounding.
+    over u in [0, 1] gives E[1 / (1 + ties)], exactly by Gauss-Legendre quadrature. Each group's coefficient is a mean
+    over points of a circle, with enough points to keep aliasing below rounding errors.
 
     Args:
-        laws: [G, M], for G groups.
+        distributions: [G, M], for G groups.
         sizes: int[G].
 
     Cost:
@@ -48,7 +48,7 @@ def wins(distributions: ArrayLike, sizes: ArrayLike) -> Floats:
         multiplies over groups.
 
     Raises:
-        ValueError: too many or too large groups for an exact result.
+        ValueError: the groups are too many or too large for an exact result.
     """
     distributions, sizes = (
         np.atleast_2d(np.asarray(distributions, np.float64)),
@@ -101,13 +101,13 @@ def wins(distributions: ArrayLike, sizes: ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class Announcement:
-    """An announcement of the platform: a rule of payment and its parameters.
+    """An announcement of the platform: a payment rule and its parameters.
 
     Args:
         rule: one of `RULES`.
         target: e.
-        scale: its meaning depends on the rule; see the world's docstring.
-        value: the report for which a price is posted.
+        scale: its meaning depends on the rule; see the environment's docstring.
+        value: the report with a posted price.
         reference: shares of the reports, for peer truth serum; None: uniform.
         payment_cap: the largest payment.
     """
@@ -125,12 +125,12 @@ class Announcement:
         number("scale", self.scale, at_least=0)
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> "Announcement":
-        """Itself, so an announcement can stand in for a platform's policy."""
+        """This announcement itself, so it can take the place of a platform's policy."""
         return self
 
     def prizes(self, distributions: Floats, sizes: Ints) -> Floats:
-        """The expected payment for each report, [M], if `sizes[g]` others report with law `distributions[g]` [G, M]
-        (k-ary response)."""
+        """The expected payment for each report, [M], if `sizes[g]` others report with distribution `distributions[g]`
+        [G, M] (k-ary response)."""
         distributions, sizes = np.atleast_2d(distributions), np.atleast_1d(sizes)
         values, others = distributions.shape[1], int(sizes.sum())
         if self.rule == "wintall":

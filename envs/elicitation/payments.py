@@ -15,7 +15,7 @@ from taciturn.validation import Floats, Ints, shown, vector
 RULES = ("wintall", "flat_rate", "posted_price", "output_agreement", "peer_truth_serum")
 WINTALL, FLAT_RATE, POSTED_PRICE, AGREEMENT, SERUM = range(5)
 MIN_TARGET = 0.01
-ROUNDING = 1e-13  # of an informativeness or a slope that is 0 for a uniform theta
+ROUNDING = 1e-13  # an informativeness or slope below this is 0, as for a uniform theta
 
 
 def as_probabilities(name: str, value: ArrayLike) -> Floats:
@@ -57,8 +57,8 @@ def price(theta: Floats, epsilon: Floats, cost: Cost, reporting: Reporting | Non
 
 
 def cheapest_k_ary(most: Any, target: Any, kind: int, num_values: int) -> Any:
-    """The budget of at least `target` at which g' / A is smallest, under k-ary response and a cost of this kind; `most`
-    is the largest entry of theta."""
+    """The budget >= `target` that minimises g' / A, under k-ary response and a cost of this kind; `most` is the largest
+    entry of theta."""
     if kind == LOGARITHMIC:
         return max(target, sqrt((num_values - 1) * (1.0 - most) / most) - 1.0)
     return target
@@ -75,11 +75,11 @@ def k_ary_bound(most: Any, target: Any, kind: int, c: float, num_values: int) ->
 def cheapest_epsilon(
     theta: ArrayLike, epsilon: ArrayLike, cost: Cost, reporting: Reporting | None = None
 ) -> tuple[Floats, Floats]:
-    """The budget of at least `epsilon` at which `price` is smallest [Jiang 2.17], and that price; [...] each.
+    """The budget >= `epsilon` that minimises `price` [Jiang 2.17], and that price; [...] each.
 
     (The paper prints g' A for g' / A.) Under k-ary response the price is proportional to g'(eps) (eps + M) (eps t + 1),
-    t = max theta. For convex g it is smallest at the target, for g = c log(1 + eps) there or at
-    sqrt((M - 1) (1 - t) / t) - 1. In other cases it is found by a grid search, refined 12 times around its minimum.
+    t = max theta. For convex g the minimum is at the target; for g = c log(1 + eps) at the target or at
+    sqrt((M - 1) (1 - t) / t) - 1. In other cases a grid search finds it, refined 12 times around its minimum.
     """
     theta, target = np.asarray(theta, np.float64), np.asarray(epsilon, np.float64)
     theta = np.broadcast_to(theta, (*np.broadcast_shapes(theta.shape[:-1], target.shape), theta.shape[-1]))
@@ -107,9 +107,9 @@ def cheapest_epsilon(
 
 
 def payment_lower_bound(theta: ArrayLike, epsilon: ArrayLike, cost: Any, reporting: Reporting | None = None) -> Any:
-    """The least expected payment to an individual for a budget of at least `epsilon`: Theorem 1 [Jiang 2.13].
+    """The least expected payment to an individual for a budget >= `epsilon`: Theorem 1 [Jiang 2.13].
 
-    The paper prints g' A for g' / A, as its equation 2.19 has it.
+    The paper prints g' A for g' / A; its equation 2.19 has the latter.
     Under k-ary response and convex g the bound is g'(e) (e + M) (e t + 1) / (M t - 1), t = max theta.
 
     Args:
@@ -147,7 +147,7 @@ def wintall_amount(count: Any, num_reports: Any, num_values: int, epsilon: Any, 
     """WINTALL's payment to each report of the winner, g'(e) (M + e) e / (M f - 1), f = count / num_reports
     [Jiang 2.22].
 
-    It is 0 for a degenerate tally, in which M count <= num_reports. (Equation 2.1 is the same.)
+    It is 0 for a degenerate tally (M count <= num_reports). (Equation 2.1 is the same.)
     """
     excess = num_values * count - num_reports
     paid = marginal_cost * (num_values + epsilon) * epsilon * num_reports / where(excess > 0, excess, 1)
@@ -167,15 +167,15 @@ winner_payment = of_arrays(winner_amount)
 
 
 def rule_payment(rule: Any, scale: Any, won: Any, posted: Any, reference: Any, kinds: int) -> Any:
-    """The payment for a report, one of so many `kinds`; under output agreement and peer truth serum, if it agrees with
-    a peer's.
+    """The payment for a report; under output agreement and peer truth serum, the payment if it agrees with a peer's.
 
     Args:
         rule: position in `RULES`.
-        scale: announced.
+        scale: the announced scale.
         won: the payment for it under WINTALL.
-        posted: whether the price is posted for it.
+        posted: whether a price is posted for it.
         reference: its share, for peer truth serum (0: unused).
+        kinds: number of possible reports.
     """
     serum = scale / (kinds * where(reference > 0.0, reference, 1.0))
     paid = where(rule == SERUM, serum, where((rule == POSTED_PRICE) & (posted == 0), 0.0, scale))
@@ -189,7 +189,7 @@ def estimator_error(theta: ArrayLike, epsilon: float, num_individuals: int, play
         theta: [M].
         epsilon: e, the budget that the platform assumes.
         num_individuals: N, the number of reports.
-        played: everyone's actual budget; None: e. The estimate is biased if the two differ.
+        played: the budget that all individuals actually choose; None: e. The estimate is biased if the two differ.
     """
     theta = as_probabilities("theta", theta)
     distribution = KaryReport(theta.size).distribution(theta, epsilon if played is None else played)

@@ -1,16 +1,16 @@
-"""The platform's side of elicitation as a single-agent task, `taciturn/Elicitation-v0`, in which policies play the
+"""The platform's side of elicitation as a single-agent task, `taciturn/Elicitation-v0`; policies play the
 individuals.
 
-The rule of payment is WINTALL. The platform observes this run's desired budget, announces it, and chooses the scale: an
-action a, Box [-1, 1], is the share (1 + a) / 2 of `max_scale`, by default four times the marginal cost at the highest
-desired budget. WINTALL's own scale is the marginal cost at the desired budget of the run,
-so that the best action differs from run to run. The reward is the platform's per individual.
+The payment rule is WINTALL. The platform observes this run's desired budget, announces it as target, and chooses the
+scale: an action a in Box [-1, 1] means the share (1 + a) / 2 of `max_scale`, by default four times the marginal cost
+at the highest desired budget. WINTALL's own scale is the marginal cost at the run's desired budget, so the best action
+differs from run to run. The reward is the platform's reward per individual.
 
-The target is not part of the action by default, since a platform that chooses both can mislead individuals who trust
+By default the action does not include the target, since a platform that chooses both can mislead individuals who trust
 its announcement: a low target with a high scale promises more than their tally will pay. Under objective "quality",
-which does not price the error of the estimate, this is best, and `UnderstatedTarget` does it. With `announces="both"`
-the action is Box [-1, 1]^2, the shares of `max_epsilon` and of `max_scale`, so learners have what designed
-platforms have. The other parameters are those of `elicitation_v0`.
+which ignores the error of the estimate, this is the best strategy, and `UnderstatedTarget` plays it. With
+`announces="both"` the action is Box [-1, 1]^2, the shares of `max_epsilon` and of `max_scale`, so learners have the
+same choices as hand-designed platforms. The other parameters are those in `elicitation_v0`.
 """
 
 from collections.abc import Mapping
@@ -28,12 +28,12 @@ ONE = np.float32(1)
 
 
 class PlatformSide(Controlled):
-    """The platform of an elicitation population; an action a is the share (1 + a) / 2 of its upper bound.
+    """The platform of an elicitation population; an action a means the share (1 + a) / 2 of its upper bound.
 
     Args:
         population: an elicitation population with WINTALL as the only rule.
         others: `{"individual": policy}`, as for `Controlled`.
-        announces: "scale", at the desired budget as target, or "both".
+        announces: "scale" (the target is the desired budget) or "both".
     """
 
     def __init__(self, population: Elicitation, others: Mapping[str, Acts], announces: str = "scale") -> None:
@@ -60,13 +60,13 @@ class PlatformSide(Controlled):
 
 
 def platform_side(num_envs: int = 1, *, individuals: Acts, announces: str = "scale", **params: Any) -> PlatformSide:
-    """`num_envs` replicas in which the platform is the only agent, and the policy `individuals` plays the others.
+    """`num_envs` replicas with the platform as the only agent; the policy `individuals` plays the others.
 
-    Gymnasium's forms take names too, such as "BestResponse", "FiniteBestResponse" or "Truthful", or `{name: share}` for
-    a mixture. `announces` is that of `PlatformSide`.
+    The Gymnasium API also accepts names, such as "BestResponse", "FiniteBestResponse" or "Truthful", or `{name: share}`
+    for a mixture. `announces` is as in `PlatformSide`.
 
     Raises:
-        ValueError: a parameter out of range.
+        ValueError: a parameter is out of range.
     """
     plain = elicitation_v0.population(**{**params, "max_epsilon": 1e6}).params
     highest = plain.targets[1]

@@ -17,12 +17,12 @@ REPORTING = ("k_ary", "rappor", "oue")
 
 
 def reported_share(share: Any, epsilon: Any, num_values: int) -> Any:
-    """(eps theta_x + 1) / (eps + M), the share of reports of a value whose share is theta_x, under k-ary response."""
+    """(eps theta_x + 1) / (eps + M): the share of reports of value x under k-ary response, given its share theta_x."""
     return (epsilon * share + 1.0) / (epsilon + num_values)
 
 
 def share_slope(share: Any, epsilon: Any, num_values: int) -> Any:
-    """(M theta_x - 1) / (eps + M)^2, its derivative in eps."""
+    """(M theta_x - 1) / (eps + M)^2, the derivative of `reported_share` in eps."""
     return (num_values * share - 1.0) / ((epsilon + num_values) * (epsilon + num_values))
 
 
@@ -40,7 +40,7 @@ def bit_chances(epsilon: Any, symmetric: bool) -> Any:
 
 
 class Reporting(ABC):
-    """A mechanism P(x | s; eps) of level log(1 + eps), and the estimation of theta from its reports.
+    """A mechanism P(x | s; eps) of level log(1 + eps), and the estimator of theta from its reports.
 
     A subclass must define `table` and its derivative `slope`; the other methods have general implementations.
 

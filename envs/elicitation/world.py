@@ -3,19 +3,19 @@
 Description
     Individual i holds one of M values, `S_i ~ theta`. Before seeing it, it chooses a budget `eps_i` or stays away; it
     then reports `X_i` by a mechanism `P(x | s; eps_i)`, at a cost `g_i(eps_i)`. The platform announces a target budget
-    and a rule of payment; reports are drawn, payments are made, and `theta` is estimated as if everyone had chosen the
-    target. A run is several such campaigns.
+    and a payment rule; reports are drawn, payments are made, and `theta` is estimated as if all individuals had chosen
+    the target. A run consists of several such campaigns.
 
 Paper
     Jiang 2020 (dissertation), chapter 2: the model of section 2.2, and Theorem 1, WINTALL and Theorem 2 of section 2.3.
-    The equations of payment are in `taciturn.envs.elicitation.payments`, expected payments among finitely many
-    individuals in `taciturn.envs.elicitation.game`, best responses in `taciturn.policies.families.best_response`, and
-    the mechanisms for reporting in `taciturn.envs.elicitation.reporting`.
+    Payment equations are in `taciturn.envs.elicitation.payments`, expected payments among finitely many individuals in
+    `taciturn.envs.elicitation.game`, best responses in `taciturn.policies.families.best_response`, and reporting
+    mechanisms in `taciturn.envs.elicitation.reporting`.
 
 Agents
-    `platform_0`, then `individual_0 .. individual_{N-1}`: a campaign has two turns. In the Parallel form a step is a
+    `platform_0`, then `individual_0 .. individual_{N-1}`: a campaign has two turns. In the Parallel API a step is a
     campaign: individuals answer the current announcement, and the platform's action is the next one. The first
-    announcement is the first rule at the desired budget, with the marginal cost there as scale.
+    announcement is the first rule at the desired budget; its scale is the marginal cost there.
 
 Observation
     Box float32. Platform: its last announcement `[target, scale, (rule), (value)]`; `desired`, this run's desired
@@ -34,16 +34,15 @@ Reward
     "quality" the loss is the sum over individuals of max(desired - eps, 0) (eps = 0 for those who stay away); under
     "error" it is N times the squared error of the estimate, summed over values.
 
-Rules of payment, for an announced `scale` and target e
+Payment rules, for an announced `scale` and target e
     - `wintall`: each report of the winner is paid `scale (M+e) e / (M f - 1)`, where f is its share (equation 2.22) and
       the scale stands for g'(e). Mechanisms other than k-ary response use equations 2.15 to 2.18 at the estimate of
       theta. Degenerate tallies pay 0, and no payment exceeds `payment_cap`.
     - `flat_rate`: `scale` for each report.
     - `posted_price`: `scale` for each report of the announced `value`.
-    - `output_agreement`: `scale` for each report that equals the report of a random peer (von Ahn &
-      Dabbish 2004).
+    - `output_agreement`: `scale` for each report that equals the report of a random peer (von Ahn & Dabbish 2004).
     - `peer_truth_serum`: the same, divided by M times the report's share in `reference`, the shares of all past reports
-      and one more of each value (after Jurca & Faltings 2011, without the constant that may make payments negative).
+      plus one more of each value (after Jurca & Faltings 2011, without the constant that may make payments negative).
 
 Termination
     Truncated after `horizon` campaigns.
@@ -57,39 +56,39 @@ Info
 
 Privacy channels
     `report`: categorical, from individuals to the platform. Individuals perturb their reports themselves, each at level
-    log(1 + eps); the channel takes no other mechanism. The accountant records these levels. Each value enters
-    one report, so at event level the largest level counts, and at user level the composition of all. An individual
+    log(1 + eps); the channel takes no other mechanism. The accountant records these levels. Each value enters one
+    report, so the event-level epsilon is the largest level, and the user-level epsilon composes all. An individual
     chooses its budget, and whether to take part, before it holds a value, and no observation shows anyone's value.
-    Payments, and with them the rewards that all see in the standard views, follow from the reports. So only the reports
-    depend on the values. Budgets and participation do depend on costs and beliefs, which the channel does not hide.
-    `info` shows `data`, for evaluation.
+    Payments, and with them the rewards visible to all in the standard views, follow from the reports. So only the
+    reports depend on the values. Budgets and participation do depend on costs and beliefs, which the channel does not
+    hide. `info` shows `data`, for evaluation.
 
 Arguments
     - num_individuals: N >= 1.
-    - theta: the distribution of the values, or M >= 2, to draw it uniformly from the simplex at each reset.
+    - theta: the distribution of the values, or M >= 2 to draw it uniformly from the simplex at each reset.
     - shuffle: whether each run permutes a given theta. If not, a learner could memorise the most frequent value.
     - cost: `QuadraticCost(c)`, `LinearCost(c)`, `ExponentialCost(c)`, `LogCost(c)`, or `(g, g')`, functions of arrays.
     - cost_spread: in [0, 1); individual i has cost `u_i g`, `u_i` uniform in 1 -+ spread, and observes `u_i c` (c = 1
       for a pair).
     - belief_concentration: beliefs are drawn from Dirichlet(concentration theta); inf: individuals know theta.
     - horizon: number of campaigns, >= 1 (`campaigns` is an alias).
-    - target: the desired budget, in [0.01, max_epsilon], or (lowest, highest), to draw it uniformly between them at
-      each reset.
+    - target: the desired budget, in [0.01, max_epsilon], or (lowest, highest) to draw it uniformly between them at each
+      reset.
     - objective: "quality" or "error"; penalty: >= 0.
-    - rules: the rules of payment that may be announced.
-    - reporting: "k_ary", "rappor" or "oue". The latter two need M <= 10: a report is one of 2^M bit strings, as a
-      number.
+    - rules: the payment rules that may be announced.
+    - reporting: "k_ary", "rappor" or "oue". The latter two need M <= 10: a report is one of 2^M bit strings, encoded as
+      a number.
     - max_epsilon, max_scale: upper bounds of actions. payment_cap: upper bound of one payment.
 
 Deviations from the paper
-    The paper prints Theorem 1 with `g' A` for `g' / A`, as its equation 2.19 shows; the bound here is min over eps >=
-    target of `g' / A`. At the target a strictly concave payoff is stationary; the paper's proof says that it vanishes.
-    The equilibrium of Theorem 2 is asymptotic, for individuals who ignore that their report may change the winner:
-    `FiniteBestResponse` and `exploitability` take that into account. Everyone at eps = 0 is an equilibrium of WINTALL
-    too. Theorem 2 needs a concave payoff, which `g = c log(1 + eps)` does not give: `theorem_2_holds` tells, and
-    `Wintall` warns. Tallies in which no value has a share above 1/M pay 0, since equation 2.22 has no finite value
-    there. Values are drawn again for every campaign; the paper has only one. Individuals who trust the announced target
-    can be misled: a low target with a high scale elicits the same budgets for less than the bound.
+    The paper prints Theorem 1 with `g' A` for `g' / A` (its equation 2.19 has the latter); the bound here is min over
+    eps >= target of `g' / A`. At the target a strictly concave payoff is stationary; the paper's proof says that it
+    vanishes. The equilibrium of Theorem 2 is asymptotic and assumes that individuals ignore their own effect on the
+    winner: `FiniteBestResponse` and `exploitability` take it into account. eps = 0 for everyone is an equilibrium of
+    WINTALL too. Theorem 2 needs a concave payoff, which `g = c log(1 + eps)` does not give: `theorem_2_holds` checks
+    this, and `Wintall` warns. Tallies without a share above 1/M pay 0, since equation 2.22 has no finite value there.
+    Values are drawn again for every campaign; the paper has only one. Individuals who trust the announced target can be
+    misled: a low target with a high scale elicits the same budgets for less than the bound.
 
 Registered configurations
     `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`), which chooses WINTALL's scale
@@ -138,7 +137,7 @@ LARGE = 1e30  # fits into float32
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """The world's parameters, validated."""
+    """The environment's parameters, validated."""
 
     num_individuals: int = 100
     theta: Any = 4
@@ -205,30 +204,30 @@ class Params:
 
     @property
     def targets(self) -> tuple[float, float]:
-        """The lowest and the highest budget that may be desired."""
+        """The lowest and the highest possible desired budget."""
         return self.target if isinstance(self.target, tuple) else (self.target, self.target)
 
 
 @dataclass(frozen=True)
 class State:
-    """A market; seen from outside, each field leads with [B]. x is the number of possible reports, M under k-ary
+    """A market; from outside, each field has a leading axis [B]. x is the number of possible reports, M under k-ary
     response."""
 
     theta: Floats = fields.hidden(lambda p: p.num_values)
-    # [N, M], or [1, M] if everyone knows theta
+    # [N, M], or [1, M] if all individuals know theta
     belief: Floats = fields.own(
         lambda p: (1 if p.belief_concentration == math.inf else p.num_individuals, p.num_values), "individual"
     )
-    factor: Floats = fields.own(lambda p: p.num_individuals, "individual")  # multiplies the cost
+    factor: Floats = fields.own(lambda p: p.num_individuals, "individual")  # multiplies the individual's cost
     desired: Floats = fields.own(role="platform")  # the desired budget
     target: Floats = fields.public()  # announced
     scale: Floats = fields.public()
     rule: Ints = fields.public()  # position in RULES
-    value: Ints = fields.public()  # the report for which a price is posted
-    bound: Floats = fields.hidden()  # Theorem 1's, at the target
+    value: Ints = fields.public()  # the report with a posted price
+    bound: Floats = fields.hidden()  # Theorem 1's bound at the target
     # [x]: reports of the last campaign
     counts: Ints = fields.received(lambda p: p.num_reports, "platform", each=False)
-    past: Ints = fields.public(lambda p: p.num_reports)  # of all campaigns, which the truth serum publishes
+    past: Ints = fields.public(lambda p: p.num_reports)  # reports of all campaigns, published by the truth serum
     paid: Floats = fields.public()  # total payment of the last campaign
     degenerate: Bools = fields.public()  # last campaign
     winner: Ints = fields.public()  # of the last campaign; -1: none
@@ -236,12 +235,12 @@ class State:
     # eps in the last campaign; -1: stayed away
     budget: Floats = fields.own(lambda p: p.num_individuals, "individual")
     campaign: Ints = fields.public()  # campaigns played
-    closed: Bools = fields.public()  # whether the last turn closed one
-    sums: Floats = fields.hidden(lambda p: len(campaign.SUMS))  # over the campaigns
-    messages: Ints = fields.hidden()  # reports, if nothing stands on the channel,
-    dearest: Floats = fields.hidden()  # the largest of their levels,
-    counted: Ints = fields.hidden(lambda p: (p.num_individuals, 2))  # those of each individual, and at a level above 0,
-    # and the sums of their levels and of these squared, and the largest
+    closed: Bools = fields.public()  # whether the last turn closed a campaign
+    sums: Floats = fields.hidden(lambda p: len(campaign.SUMS))  # sums over the campaigns
+    messages: Ints = fields.hidden()  # number of reports, if the channel has no mechanism
+    dearest: Floats = fields.hidden()  # the largest of their levels
+    counted: Ints = fields.hidden(lambda p: (p.num_individuals, 2))  # messages, and those above level 0
+    # sums of each individual's levels and squared levels, and the largest level
     spent: Floats = fields.hidden(lambda p: (p.num_individuals, 3))
 
 
@@ -319,7 +318,7 @@ class Elicitation(Replicas[State]):
         return {"cost": self.cost, "reporting": self.reporting, "announce": self.announce}
 
     def practice_params(self) -> Params:
-        """Permute a given theta, so learning the most frequent value by heart gains nothing."""
+        """Parameters with a permuted theta, so memorising the most frequent value does not help."""
         return replace(self.params, shuffle=True)
 
     def constants(self) -> Constants:
@@ -351,7 +350,7 @@ class Elicitation(Replicas[State]):
         )
 
     def arrays(self) -> dict[str, Any]:
-        """In addition to the fields of the State, the arrays between the halves of a campaign, which no State shows."""
+        """The fields of the State, and the arrays used between the halves of a campaign, which are not in the State."""
         p, n, m, x = self.params, self.params.num_individuals, self.params.num_values, self.params.num_reports
         passing: dict[str, Any] = {name: np.zeros(n, np.int64) for name in ("data", "sent", "received")}
         passing |= {name: np.zeros(n, np.bool_) for name in ("joins", "delivered")}
@@ -360,7 +359,7 @@ class Elicitation(Replicas[State]):
         return fields.shapes_of(State, p) | passing | {"totals": np.zeros(len(campaign.TOTALS))}
 
     def on_reset(self, where: Array) -> None:
-        """The marginal cost at the desired budget, and the bound there, where `begin` has not computed them."""
+        """Compute the marginal cost at the desired budget, and the bound there, where `begin` has not."""
         if self._constants.kind == OTHER:
             desired = self.column("desired")[where]
             self.column("scale")[where] = np.clip(self.cost.marginal(desired), 0, self.params.max_scale)
@@ -394,7 +393,7 @@ class Elicitation(Replicas[State]):
             bound[stale] = result[of.ravel()]
 
     def send(self, live: Array) -> None:
-        """Send the reports; an individual that a budget stops counts as having stayed away."""
+        """Send the reports; an individual stopped by its budget counts as having stayed away."""
         channel, level, joins, budget = self.channels["report"], *map(self.column, ("level", "joins", "budget"))
         before = None if channel.config.budget is None else channel.messages()
         sent = self.column("sent")
@@ -402,13 +401,13 @@ class Elicitation(Replicas[State]):
         if before is not None:
             joins &= (channel.messages() > before) | ~live[:, None]
             budget[~joins], level[~joins] = -1.0, 0.0
-        if channel.config.faults:  # a fault's lie may exceed an honest report
+        if channel.config.faults:  # a false report may lie outside the valid range
             delivered = delivered & (received >= 0) & (received < self.reporting.num_reports)
         self.column("received")[live], self.column("delivered")[live] = received[live], delivered[live]
 
     def judge(self, live: Array) -> None:
-        """The estimate, the winner, and the payment to it [Jiang 2.15-2.18], of tallies under other mechanisms than
-        k-ary response."""
+        """Compute the estimate, the winner, and the payment to it [Jiang 2.15-2.18] for tallies under mechanisms other
+        than k-ary response."""
         counts, target = self.column("counts")[live], self.column("target")[live]
         nobody, estimate = counts.sum(-1) == 0, self.estimate(counts, target)
         winner, slope = payments.winning_report(estimate, target, self.reporting)
@@ -417,8 +416,8 @@ class Elicitation(Replicas[State]):
         self.column("won")[live, 0] = payments.winner_payment(self.column("scale")[live], slope)
 
     def announce(self, rule: str, target: ArrayLike, scale: ArrayLike, value: ArrayLike = 0) -> Array:
-        """The platform's action float32[B, 1, D] for an announcement of numbers or [B], within its space; ValueError
-        for a rule that is not allowed."""
+        """The platform's action float32[B, 1, D] for an announcement of numbers or [B], clipped to its space;
+        ValueError for a rule that is not allowed."""
         rules = tuple(self.params.rules)
         if rule not in rules:
             raise ValueError(
@@ -432,12 +431,12 @@ class Elicitation(Replicas[State]):
         return np.clip(action[:, None].astype(np.float32), space.low, space.high)
 
     def default_action(self, role: str) -> Array:
-        """The first rule at the desired budget, with the marginal cost there as scale."""
+        """The first rule at the desired budget, with the marginal cost there as its scale."""
         desired = self.state.desired
         return self.announce(self.params.rules[0], desired, self.cost.marginal(desired))
 
     def estimate(self, counts: Ints, target: Floats) -> Floats:
-        """The estimate of theta from counts [B, x], [B, M]; uniform where no agent reported."""
+        """The estimate of theta, [B, M], from counts [B, x]; uniform where no agent reported."""
         total = counts.sum(-1)
         estimate = self.reporting.estimate(counts / np.maximum(total, 1)[:, None], target)
         return np.where(total[:, None] > 0, estimate, 1 / self.params.num_values)

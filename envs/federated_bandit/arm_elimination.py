@@ -1,4 +1,4 @@
-"""How should a coordinator of agents that face the same bandit divide a horizon among exploration, elimination and
+"""How should a coordinator of agents with the same bandit divide a horizon among exploration, elimination and
 communication?
 
 Description
@@ -14,9 +14,9 @@ Agents
     One: the coordinator (`coordinator_0`).
 
 Observation
-    Box float32. For each arm: `means`, the average over agents as last uploaded (0 before), including the channel's
-    noise, clipped to [-10, 11]; `counts`, log(1 + n) / log(1 + T), where n is the number of times each agent has pulled
-    it; `active`. Then `rounds` so far, and `time_left` as a share of the horizon.
+    Box float32. For each arm: `means`, the last uploaded average over agents (0 before), including the channel's noise,
+    clipped to [-10, 11]; `counts`, log(1 + n) / log(1 + T), where n is the number of times each agent has pulled it;
+    `active`. Then `rounds` so far, and `time_left` as a share of the horizon.
 
 Action
     Box(3), each in [-1, 1] and read as x = (1 + a) / 2. `pulls`: every active arm is pulled m^x times, where m is the
@@ -26,22 +26,22 @@ Action
     participation)` makes such an action.
 
 Reward
-    -(sum over pulls of 1 minus the average reported of that arm in this epoch, plus the cost of links) / (M T). A
-    coordinator does not know the best mean, and so observes the regret as if it were 1. The expectation is
-    the negative regret per slot and agent, up to the constant 1 - mu*, minus the cost.
+    -(sum over pulls of 1 minus the pulled arm's average reported in this epoch, plus the cost of links) / (M T). A
+    coordinator does not know the best mean, so it observes the regret as if that were 1. The expectation is the
+    negative regret per slot and agent, up to the constant 1 - mu*, minus the cost.
 
 Termination
-    Never; truncated after `horizon` slots. An epoch always fits: if fewer slots are left than one pull of each active
-    arm takes, agents cycle through the active arms to the end.
+    Never; truncated after `horizon` slots. An epoch always fits: if the slots left do not allow one pull of each active
+    arm, agents cycle through the active arms to the end.
 
 Info
-    As in the federated bandit (`regret`, `cost`, `transmissions` and so on), and `slots` of the epoch and `pulls` of
+    As in the federated bandit (`regret`, `cost`, `transmissions` and so on), plus `slots` of the epoch and `pulls` of
     each active arm.
 
 Privacy channels
-    `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n. The number of pulls behind a
-    mean and the number of uploading agents follow from messages to the coordinator, and the agents are drawn at random,
-    so neither reveals anything more.
+    `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n. The number of pulls in a mean
+    and the number of uploading agents follow from messages to the coordinator, and the agents are drawn at random, so
+    neither reveals anything more.
 
 Arguments
     As in the federated bandit, with other defaults: 5 agents, 10 arms, 10,000 slots, c1 = 25. The only topology
@@ -49,7 +49,7 @@ Arguments
 
 Deviations from the paper
     Actions choose the values that Algorithm 1 computes. The last arm is uploaded too, once, at the end, so rewards are
-    based on reported means. The rest is as under 'Deviations from the paper' of the federated bandit.
+    based on reported means. Otherwise as under 'Deviations from the paper' of the federated bandit.
 
 Registered configurations
     `taciturn/ArmElimination-v0`: the defaults.
@@ -97,16 +97,16 @@ class Params(BanditParams):
 
 @dataclass(frozen=True)
 class State(BanditState):
-    """A federation; `active` holds the arms that are not eliminated. Seen from outside, each field leads with [B]."""
+    """A federation; `active` marks the arms not eliminated. From outside, each field has a leading axis [B]."""
 
-    threshold: Floats = fields.public()  # how far below the best an arm is eliminated
+    threshold: Floats = fields.public()  # an arm this far below the best is eliminated
     order: Ints = fields.public(AGENTS)  # the agents in random order; the first ones upload
     weight_before: Floats = fields.hidden(PAIRS)  # `weight` and
     private_before: Floats = fields.hidden(PAIRS)  # `private` before the epoch
 
 
 def pulls_per_arm(share: float, most: int) -> int:
-    """Pulls of every active arm: `most`^share, from 1 to `most`; 0 if not even one fits."""
+    """Pulls of every active arm: `most`^share, from 1 to `most`; 0 if not even one pull fits."""
     return round(float(most) ** share) if most > 0 else 0
 
 
@@ -126,7 +126,7 @@ def action(share: Any, threshold: Any, participation: Any) -> Array:
     return (2 * np.clip(np.stack(x, axis=-1), 0, 1) - 1).astype(np.float32)
 
 
-# One federation, epoch by epoch, as `taciturn.envs.core.hooks.Hooks` says.
+# One federation, epoch by epoch, in the form required by `taciturn.envs.core.hooks.Hooks`.
 
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -148,7 +148,7 @@ def draw_uploaders(arrays: Any, number: int, params: Any, rng: Any) -> None:
 
 
 def epoch(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """All agents pull the active arms in turn, and some of them upload their means."""
+    """Let all agents pull the active arms in turn, and some of them upload their means."""
     share, state.threshold, participation = decode_action(actions[0])
     left, number, rank = params.horizon - state.time, 0, 0
     for k in range(params.num_arms):
@@ -179,7 +179,7 @@ def epoch_mean(arrays: Any, arm: int) -> float:
 
 
 def end_epoch(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
-    """Pay the coordinator, and eliminate arms, but never the best one; (terminated, truncated)."""
+    """Pay the coordinator, and eliminate arms, but never the best one; returns (terminated, truncated)."""
     for i in range(params.num_agents):
         arrays.earned[i] = 0.0
     communicate(state, arrays, params, rng)

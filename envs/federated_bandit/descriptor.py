@@ -1,4 +1,4 @@
-"""What others must know of `federated_bandit_v0` and `arm_elimination_v0`."""
+"""The descriptors of `federated_bandit_v0` and `arm_elimination_v0`."""
 
 from taciturn.envs.core.descriptor import Descriptor, Example
 

@@ -1,4 +1,4 @@
-"""The federated bandit in a line of text, and as a chart of its arms."""
+"""The federated bandit as a line of text, and as a chart of its arms."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Playing many slots at once: the unrounded knowledge of agents, their plans, and the jump."""
+"""Playing many slots in one call: the unrounded knowledge of agents, their plans, and the jump."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from taciturn.validation import Array, Bools, Floats, Ints
 
 
 class AgentKnowledge:
-    """The fields of the observation in full precision, [B, 1 or M, K] or [B, 1 or M], of a `FederatedBandit` as it
-    plays on."""
+    """The fields of a `FederatedBandit` observation in full precision, [B, 1 or M, K] or [B, 1 or M]; updated while it
+    plays."""
 
     def __init__(self, population: Any) -> None:
         column = population.column
@@ -47,7 +47,7 @@ class AgentKnowledge:
 
 @dataclass(frozen=True)
 class EpochPlan(Fast):
-    """What every agent pulls in its next slots, in place of one decision per slot.
+    """Every agent's pulls in its next slots, in place of one decision per slot.
 
     Args:
         plan: maps (`AgentKnowledge`; the most slots that each agent may plan, int64[B, M]) to (pulls int64[B, M, K], or
@@ -63,8 +63,7 @@ def jump(
 ) -> None:
     """Play a `FederatedBandit` to `until` (inf: to the horizon), with agents that follow `plan`.
 
-    Sums of the Bernoulli rewards of many pulls are drawn as binomials, which has the same law as drawing them one by
-    one.
+    The rewards of many pulls are drawn as a binomial sum, which has the same distribution as drawing them one by one.
     """
     params, channel, live = population.params, population.channels["means"], ~population.done
     fields = "time", "phase_left", "slots", "asks", "uploaded"

@@ -1,4 +1,4 @@
-"""One federation, slot by slot, as `taciturn.envs.core.hooks.Hooks` says: pulls, uploads and rounds."""
+"""One federation, slot by slot, in the form required by `taciturn.envs.core.hooks.Hooks`: pulls, uploads and rounds."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from taciturn.envs.federated_bandit.model import (
 # The sources of random numbers.
 SOURCES = ("qualities", "rewards", "participation")
 QUALITY, REWARDS, PARTICIPATION = range(len(SOURCES))
-KINDS = ("adv", "req", "data", "sac")  # of messages in a round
+KINDS = ("adv", "req", "data", "sac")  # the kinds of messages in a round
 
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -35,7 +35,7 @@ def mean_of(arrays: Any, agent: int, arm: int) -> float:
 
 
 def earn(state: Any, arrays: Any, agent: int, arm: int, pulls: int, rewards: int) -> None:
-    """Note `pulls` of an arm and the sum of their rewards; while a round is under way they enter no mean."""
+    """Record `pulls` of an arm and the sum of their rewards; pulls made during a round enter no mean."""
     arrays.counts[agent, arm] += pulls
     arrays.sums[agent, arm] += rewards
     arrays.pulled[arm] += pulls
@@ -74,7 +74,7 @@ def may_upload(state: Any, arrays: Any, agent: int) -> bool:
 
 
 def slot(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """A slot: every agent pulls an arm, and those that upload say what they have learned."""
+    """A slot: every agent pulls an arm, and the uploading agents report their means."""
     for i in range(params.num_agents):
         pull(state, arrays, i, actions[i] % params.num_arms, rng)
         arrays.asks[i] = actions[i] >= params.num_arms and may_upload(state, arrays, i)
@@ -84,10 +84,10 @@ def slot(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
 
 
 def message(arrays: Any, agent: int, arm: int) -> tuple[float, float]:
-    """What an agent would say of an arm: (mean of its pulls since its last upload, number of pulls in each message).
+    """An agent's report on an arm: (mean of its pulls since its last upload, number of pulls per message).
 
-    Agents report the arms that any of them has pulled since the last round, which are the active ones. After m missed
-    rounds, an agent's pulls are divided evenly among m + 1 messages, each with the noise of one epoch.
+    Agents report the arms that any of them has pulled since the last round (the active ones). After m missed rounds, an
+    agent's pulls are divided evenly among m + 1 messages, each with the noise of one epoch.
     """
     pulls = arrays.counts[agent, arm] - arrays.used_counts[agent, arm]
     if pulls == 0 or arrays.pulled[arm] == arrays.counts_at_round[arm]:
@@ -97,10 +97,10 @@ def message(arrays: Any, agent: int, arm: int) -> tuple[float, float]:
 
 
 def send(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """The agents that upload say the means of their pulls since their last upload (Algorithm 1, lines 8-11).
+    """The uploading agents report the means of their pulls since their last upload (Algorithm 1, lines 8-11).
 
-    Where something stands on the channel, `FederatedBandit.between` sends this, since late messages may arrive from
-    agents that say nothing now.
+    With a mechanism or fault on the channel, `FederatedBandit.between` sends these reports instead, since late messages
+    may arrive from agents that send nothing now.
     """
     some = False
     for i in range(params.num_agents):
@@ -122,7 +122,7 @@ def send(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def learn(arrays: Any, agent: int, arm: int, mean: float, pulls: float) -> None:
-    """A mean of `pulls` > 0 rewards enters the history of what an agent has said."""
+    """Add a mean of `pulls` > 0 rewards to an agent's upload history."""
     before, weight = arrays.private[agent, arm], arrays.weight[agent, arm]
     arrays.private[agent, arm] = historical_mean(before, weight, mean, pulls)
     arrays.weight[agent, arm] = weight + pulls
@@ -130,7 +130,7 @@ def learn(arrays: Any, agent: int, arm: int, mean: float, pulls: float) -> None:
 
 
 def listen(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """What was received of a message of each agent enters its history."""
+    """Add the received part of each agent's message to its history."""
     for i in range(params.num_agents):
         if arrays.delivered[i]:
             for k in range(params.num_arms):
@@ -139,12 +139,12 @@ def listen(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def elapsed(state: Any, params: Any) -> int:
-    """Slots of the protocols played so far in the round under way; 0 if there is none."""
+    """Slots of the protocols played so far in the current round; 0 if there is none."""
     return params.slots - state.phase_left if state.phase_left > 0 else 0
 
 
 def file_uploads(arrays: Any, params: Any) -> tuple[int, bool]:
-    """Note who has uploaded: (the number of agents that upload now, whether all have)."""
+    """Record the uploads: (the number of agents that upload now, whether all have)."""
     number, everyone = 0, True
     for i in range(params.num_agents):
         if arrays.asks[i]:
@@ -157,10 +157,9 @@ def file_uploads(arrays: Any, params: Any) -> tuple[int, bool]:
 
 
 def communicate(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """The consequences of the uploads at the end of `slots` slots, which may not extend beyond the end of a round under
-    way.
+    """Process the uploads at the end of `slots` slots, which may not extend beyond the end of a current round.
 
-    The cost of links is taken from what agents have earned.
+    The cost of links is subtracted from the agents' earnings.
     """
     before, under_way = elapsed(state, params), state.phase_left > 0
     if under_way:
@@ -186,7 +185,7 @@ def communicate(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def end_round(state: Any, arrays: Any, params: Any) -> None:
-    """All agents learn the average over those that uploaded."""
+    """Give all agents the average over those that uploaded."""
     state.rounds += 1
     state.round_time = state.time
     for k in range(params.num_arms):
@@ -202,8 +201,8 @@ def end_round(state: Any, arrays: Any, params: Any) -> None:
 
 
 def find_open(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Find the arms that agents still play, and the actions that have an effect: all pulls, and uploads of agents that
-    can upload."""
+    """Find the arms that agents still play, and the actions that have an effect: all pulls, and the uploads of agents
+    that can upload."""
     find_active(state, arrays)
     for i in range(len(arrays.mask)):
         can = may_upload(state, arrays, i)
@@ -212,7 +211,7 @@ def find_open(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def end_slot(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
-    """Pay each agent what it has earned; (terminated, truncated)."""
+    """Pay each agent its earnings; returns (terminated, truncated)."""
     communicate(state, arrays, params, rng)
     find_open(state, arrays, params, rng)
     for i in range(params.num_agents):
@@ -237,7 +236,7 @@ def observe(seen: Any, params: Any, out: Any) -> None:
 
 
 def sent_between(state: Any, params: Any, kind: int) -> int:
-    """Messages of a kind between agents in all rounds so far."""
+    """Messages of one kind between agents in all rounds so far."""
     return state.rounds * params.sent[kind, params.slots] + params.sent[kind, elapsed(state, params)]
 
 

@@ -1,5 +1,5 @@
-"""State and equations of Li & Song's federated bandit, for one federation, as `taciturn.envs.core.hooks.Hooks`
-says.
+"""State and equations of Li & Song's federated bandit, for one federation, in the form required by
+`taciturn.envs.core.hooks.Hooks`.
 
 Shapes: M agents, K arms; B replicas, as seen from outside. Equation 3 of the paper defines differential privacy, and
 its equations 7 to 11 are bounds of theorems; the schedule of the algorithms is in
@@ -20,7 +20,7 @@ from taciturn.validation import Array, Bools, Floats, Ints, integer, shown
 QUALITIES = ("grid", "uniform", "heterogeneous")
 
 EQUAL = 1e-12
-"""Gaps up to here are rounding."""
+"""Gaps up to this value are rounding errors."""
 
 IDENTIFIED_SHARE = 0.9
 """Share of the pulls since the last round at which a best arm counts as identified."""
@@ -32,21 +32,21 @@ AGENTS, ARMS, PAIRS = attrgetter("num_agents"), attrgetter("arms"), attrgetter("
 
 @dataclass(frozen=True)
 class State:
-    """A federation; seen from outside, each field leads with [B]."""
+    """A federation; from outside, each field has a leading axis [B]."""
 
-    # The arms' means, one row per agent where agents differ.
+    # The arms' means, with one row per agent if the agents' means differ.
     quality: Floats = fields.hidden(lambda p: p.distribution.given.shape)
-    gap: Floats = fields.hidden(ARMS)  # Delta_k, from the best mean over agents
-    counts: Ints = fields.own(PAIRS, role="agent")  # pulls
-    sums: Ints = fields.own(PAIRS, role="agent")  # rewards
+    gap: Floats = fields.hidden(ARMS)  # Delta_k, the gap to the best mean over agents
+    counts: Ints = fields.own(PAIRS, role="agent")  # number of pulls
+    sums: Ints = fields.own(PAIRS, role="agent")  # sums of rewards
     pulled: Ints = fields.public(ARMS)  # pulls by all agents
     # Pulls that enter no further mean, because they were uploaded or made during a round
     used_counts: Ints = fields.own(PAIRS, role="agent")
     used_sums: Ints = fields.own(PAIRS, role="agent")  # their rewards
     weight: Floats = fields.public(PAIRS)  # S, the number of pulls behind `private`
-    private: Floats = fields.received(PAIRS, role="agent")  # ybar_i, the mean over all that an agent has uploaded
+    private: Floats = fields.received(PAIRS, role="agent")  # ybar_i, the mean over all uploads of an agent
     missed_rounds: Ints = fields.public(AGENTS)  # rounds since the agent's last upload
-    uploaded: Bools = fields.public(AGENTS)  # who has uploaded for the next round or the one under way
+    uploaded: Bools = fields.public(AGENTS)  # agents that have uploaded for the next or current round
     reported: Bools = fields.public(PAIRS)  # the arms in those uploads
     broadcast: Floats = fields.public(ARMS)  # ybar, the last round's average
     last_round: Ints = fields.public(ARMS)  # the round in which the arm's average was last renewed
@@ -54,28 +54,28 @@ class State:
     active: Bools = fields.public(ARMS)  # arms that are still played
     time: Ints = fields.public()
     round_time: Ints = fields.public()  # when the last round ended
-    rounds: Ints = fields.public()  # that have ended
-    phase_left: Ints = fields.public()  # slots until the round under way ends; 0 if there is none
-    uploads: Ints = fields.public()  # to the server
+    rounds: Ints = fields.public()  # rounds that have ended
+    phase_left: Ints = fields.public()  # slots until the current round ends; 0 if there is none
+    uploads: Ints = fields.public()  # messages to the server
     neighbour: Ints = fields.public()  # messages to neighbours outside of rounds
     asks: Bools = fields.public(AGENTS)  # agents that upload now
-    slots: Ints = fields.public()  # played since agents last could
-    pulls: Ints = fields.public()  # of each active arm, where a coordinator says how many
-    arms: Ints = fields.hidden(AGENTS)  # what agents pull in the next slot,
-    plan: Ints = fields.hidden(PAIRS)  # or how often in the next slots
+    slots: Ints = fields.public()  # slots played since agents last could act
+    pulls: Ints = fields.public()  # pulls of each active arm, chosen by a coordinator
+    arms: Ints = fields.hidden(AGENTS)  # the arm that each agent pulls in the next slot
+    plan: Ints = fields.hidden(PAIRS)  # or the number of pulls of each arm in the next slots
     earned: Floats = fields.own(AGENTS, role="agent")  # rewards of the last slot minus the cost of links
-    sent_messages: Ints = fields.public(AGENTS)  # where nothing stands on the channel; where something does,
-    mean: Floats = fields.own(PAIRS, role="agent")  # what each agent has to say,
-    share: Floats = fields.public(PAIRS)  # about how many pulls,
-    received_means: Floats = fields.received(PAIRS, role="agent")  # and what was received
-    delivered: Bools = fields.public(AGENTS)  # from whom
+    sent_messages: Ints = fields.public(AGENTS)  # messages sent, if nothing is installed on the channel; otherwise:
+    mean: Floats = fields.own(PAIRS, role="agent")  # the mean that each agent reports
+    share: Floats = fields.public(PAIRS)  # the number of pulls in it
+    received_means: Floats = fields.received(PAIRS, role="agent")  # the received mean
+    delivered: Bools = fields.public(AGENTS)  # whether it arrived
 
 
 # Arm means.
 
 
 def read_means(qualities: Any, num_agents: int, num_arms: int | None) -> Floats:
-    """Given qualities as float64 [K] or [M, K]; ValueError if they are no such means in [0, 1]."""
+    """Given qualities as float64 [K] or [M, K]; ValueError if they are not means in [0, 1] of such a shape."""
     try:
         means = np.array(qualities, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -94,7 +94,7 @@ def read_means(qualities: Any, num_agents: int, num_arms: int | None) -> Floats:
 
 
 def distribution_of_means(qualities: Any, num_agents: int, num_arms: int, shuffle: bool) -> QualityDistribution:
-    """Where the arms' means of a run come from, [1 or M, K]; `shuffle` permutes the arms of a fixed instance."""
+    """The distribution of a run's arm means, [1 or M, K]; `shuffle` permutes the arms of a fixed instance."""
     named = isinstance(qualities, str)
     drawn = named and qualities != "grid"
     fixed = (np.arange(num_arms) + 0.5) / num_arms if named else qualities
@@ -128,7 +128,7 @@ def regret(arrays: Any) -> float:
 
 
 def local_regret(arrays: Any) -> float:
-    """Regret of each agent against its own best arm, summed over agents."""
+    """Regret of each agent relative to its own best arm, summed over agents."""
     rows, arms = arrays.quality.shape
     if rows == 1:
         return regret(arrays)
@@ -165,14 +165,14 @@ def average(private: Any, known: Any, pulls: Any, k: int, group: Any, by_pulls: 
 
     Args:
         private: float64[M, K].
-        known: which of these values enter, bool[M, K].
+        known: whether each of these values enters, bool[M, K].
         pulls: float64[M, K], the number of pulls behind each value.
         k: the arm.
-        group: int64[M], ascending: the component of each agent; the same if agents do not weigh by component.
-        by_pulls: whether agents weigh by their pulls, or else all the same.
+        group: int64[M], ascending: the component of each agent; all equal if components do not matter.
+        by_pulls: whether agents are weighted by their pulls, or equally.
 
     Returns:
-        (mean, number of components behind it); 0 where there are none.
+        (mean, number of components behind it); 0 if there are none.
     """
     means, some, total, size = 0.0, 0, 0.0, 0.0
     for i in range(len(group)):
@@ -193,12 +193,12 @@ def stays(best: Any, mean: Any, threshold: Any) -> Any:
 
 
 def turns(slots: Any, rank: Any, number: Any) -> Any:
-    """How often the arm of that rank has its turn in the first `slots` slots of a phase that cycles through `number`
+    """How often the arm with that rank is pulled in the first `slots` slots of a phase that cycles through `number`
     arms."""
     return slots // number + (rank < slots % number)
 
 
-# Which arms are played.
+# The active arms.
 
 
 def renewed(last_round: int, rounds: int) -> bool:
@@ -209,8 +209,8 @@ def renewed(last_round: int, rounds: int) -> bool:
 def find_active(state: Any, arrays: Any) -> None:
     """Find the arms that agents still play.
 
-    These are the arms pulled since the last round; until agents had time to pull every arm that it renewed, the renewed
-    arms.
+    These are the arms pulled since the last round; until agents have had time to pull every arm that it renewed, they
+    are the renewed arms.
     """
     number = 0
     for k in range(len(arrays.active)):
@@ -225,24 +225,24 @@ def find_active(state: Any, arrays: Any) -> None:
 
 
 def wrong_option(state: State) -> Bools:
-    """Replicas in which an arm that is not best has more pulls since the last round (without any: in all) than every
-    best one, bool[B]."""
+    """Replicas in which some suboptimal arm has more pulls since the last round (without one: in all) than every best
+    arm, bool[B]."""
     recent = state.pulled - state.counts_at_round
     pulls = np.where(recent.any(1, keepdims=True), recent, state.pulled)
     return led_by_wrong(pulls, state.gap <= EQUAL)
 
 
 def identified(state: State) -> Bools:
-    """Replicas in which best arms have nine tenths of the pulls since the last round, bool[B]; without pulls, those in
-    which all arms that it renewed are best."""
+    """Replicas in which the best arms have nine tenths of the pulls since the last round, bool[B]; without pulls,
+    replicas in which all arms renewed by that round are best."""
     best, pulls = state.gap <= EQUAL, state.pulled - state.counts_at_round
     total, last = pulls.sum(-1), state.last_round == state.rounds[:, None]
     return np.where(total > 0, (pulls * best).sum(-1) >= IDENTIFIED_SHARE * total, ~(last & ~best).any(-1))
 
 
 def noise_of_sums(mechanism: Any, pulls: Ints, agents: int = 1) -> Floats:
-    """n^2 s(n), the variance of the noise in sums of n rewards whose means are sent, of the shape of `pulls`; 0 where n
-    is 0. Where a mechanism releases the average over `agents`, with noise of variance v, s(n) is `agents` times v."""
+    """n^2 s(n), the noise variance in sums of n rewards if their means are sent, of the shape of `pulls`; 0 where n is
+    0. If a mechanism releases the average over `agents`, with noise variance v, then s(n) is `agents` times v."""
     if mechanism is None or mechanism.kind == "none":
         return np.zeros(pulls.shape)
     n = np.maximum(pulls, 1)

@@ -1,8 +1,8 @@
-"""How agents on a graph share vectors, everyone with everyone (GIS) or all with one sink agent (SAC), and a round's
-messages by slot.
+"""Protocols by which agents on a graph share vectors, with all agents (GIS) or with one sink agent (SAC), and a
+round's messages by slot.
 
 Li & Song, section V-A2 with Algorithm 2, and section VI-A2 with Algorithm 4. Every agent begins with one vector. All
-results depend on the graph alone, so a world computes them once.
+results depend on the graph alone, so an environment computes them once.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ DELAYS = ("diameter-1", "diameter")
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a protocol among the M agents of a graph sends in its slots 0 .. slots - 1.
+    """The messages of a protocol among the M agents of a graph in its slots 0 .. slots - 1.
 
     Attributes:
         slots: duration of the protocol.
         sent: messages sent by each agent in each slot, by kind, int64[slots, M].
         gathers: int64[G], the agents that hold all M vectors in the end.
-        arrival: int64[G, M], slots after which each of these holds the vector of agent j; 0 for its own.
+        arrival: int64[G, M], slots until each of these agents holds the vector of agent j; 0 for its own.
     """
 
     slots: int
@@ -41,14 +41,14 @@ class Exchange:
 
 
 def information_sharing(graph: Any) -> Exchange:
-    """A round of Algorithm 2 (GIS), whose duration is the graph's diameter: every agent then holds all M vectors.
+    """A round of Algorithm 2 (GIS), which lasts as many slots as the graph's diameter: every agent then holds all M
+    vectors.
 
     In each slot, every agent that gained vectors in the slot before (in the first slot: its own) sends ADV with their
-    labels to all its neighbours, including those it got them from. A neighbour that lacks some of them answers REQ, and
-    the advertiser sends it these in one DATA message. The paper does not say whom to ask if several neighbours
-    advertise the same vector: here it is the lowest-numbered of them, so no agent receives a vector twice. By the
-    paper's synchronising clock, the round ends as soon as all agents hold all vectors; those that arrived last are not
-    advertised.
+    labels to all its neighbours, including their sources. A neighbour that lacks some of them answers REQ, and the
+    advertiser sends it these in one DATA message. The paper does not say which neighbour to ask if several advertise
+    the same vector: here it is the one with the lowest number, so no agent receives a vector twice. By the paper's
+    synchronising clock, the round ends when all agents hold all vectors; the last arrivals are not advertised.
 
     Args:
         graph: a connected `Graph` of M agents, or anything that `Graph.of` reads.
@@ -74,7 +74,7 @@ def information_sharing(graph: Any) -> Exchange:
     receivers, labels = np.nonzero(hops)
     slot, providers = hops[receivers, labels] - 1, towards[receivers, labels]
     pairs = np.sort((slot * m + receivers) * m + providers)
-    requests, asked = np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], m)  # one request for all that an agent has
+    requests, asked = np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], m)  # one request per neighbour
     sent = {
         "adv": graph.degrees * (np.arange(slots)[:, None] <= last),
         "req": by_agent(*np.divmod(requests, m)),
@@ -91,7 +91,7 @@ def eccentricities(graph: Graph) -> Ints:
 
 
 def sink_agents(components: Sequence[Any]) -> tuple[int, ...]:
-    """Sink agents by Algorithm 4: in each component the agent of minimum eccentricity; of several, the lowest-numbered
+    """Sink agents by Algorithm 4: the agent of minimum eccentricity in each component; ties go to the lowest number
     (our choice).
 
     Args:
@@ -108,11 +108,11 @@ def sink_agents(components: Sequence[Any]) -> tuple[int, ...]:
 
 
 def collection(graph: Any, sink: int) -> Exchange:
-    """Collection of all agents' vectors at the sink (SAC, section VI-A2), whose duration is its eccentricity: each
-    vector moves one hop per slot on a shortest path, in a message of its own.
+    """Collection of all agents' vectors at the sink (SAC, section VI-A2), in as many slots as the sink's eccentricity:
+    each vector moves one hop per slot on a shortest path, in a separate message.
 
-    An agent sends to its lowest-numbered neighbour nearer to the sink. The number of messages is the sum of the hops,
-    as in the proof of Theorem 4.
+    An agent sends to the lowest-numbered of its neighbours that are nearer to the sink. The number of messages is the
+    sum of the hops, as in the proof of Theorem 4.
 
     Args:
         graph: a connected `Graph`, or anything that `Graph.of` reads.
@@ -137,7 +137,7 @@ def collection(graph: Any, sink: int) -> Exchange:
 
 
 def shortest_paths(graph: Graph, sinks: Ints) -> tuple[Ints, Ints]:
-    """(hops to each sink, lowest-numbered neighbour on a shortest path to it; for a sink, itself) of each agent,
+    """(hops to each sink, lowest-numbered neighbour on a shortest path to it; for a sink, itself) for each agent,
     int64[M, sinks]."""
     agents = np.arange(graph.num_nodes)
     if graph.is_complete:
@@ -145,7 +145,7 @@ def shortest_paths(graph: Graph, sinks: Ints) -> tuple[Ints, Ints]:
     ends = np.repeat(agents, graph.degrees)
     hops, towards = graph.distances(sinks), np.repeat(sinks[:, None], graph.num_nodes, 1)
     for far, result in zip(hops, towards, strict=True):
-        nearer = np.flatnonzero(far[graph.indices] < far[ends])[::-1]  # the last one assigned stays
+        nearer = np.flatnonzero(far[graph.indices] < far[ends])[::-1]  # the last assignment wins
         result[ends[nearer]] = graph.indices[nearer]
     return np.ascontiguousarray(hops.T), np.ascontiguousarray(towards.T)
 
@@ -153,9 +153,9 @@ def shortest_paths(graph: Graph, sinks: Ints) -> tuple[Ints, Ints]:
 def delay(slots: int, count: str = "diameter-1") -> int:
     """Number of slots that agents spend waiting (and exploiting) during a protocol of `slots` slots.
 
-    The paper has both: the first exchange takes place in the last slot of exploration ("diameter-1": the counter of
-    Algorithm 2 starts at 0; line 4 of Algorithm 4; regret in Theorems 3 and 4), or in a slot of its own ("diameter":
-    line 5 of Algorithm 4; cost in Theorem 3).
+    The paper has both versions: the first exchange takes place in the last slot of exploration ("diameter-1": the
+    counter of Algorithm 2 starts at 0; line 4 of Algorithm 4; regret in Theorems 3 and 4), or in a separate slot
+    ("diameter": line 5 of Algorithm 4; cost in Theorem 3).
     """
     return max(slots - 1, 0) if choice("delay", count, DELAYS) == "diameter-1" else slots
 
@@ -181,7 +181,7 @@ def is_one_graph(rows: Sequence[Any]) -> bool:
 
 
 def read_components(topology: Any, num_agents: int) -> tuple[Graph, ...]:
-    """One graph, the components of a hybrid, or none for the server alone; ValueError if they do not fit
+    """One graph, the components of a hybrid, or none for the server alone; ValueError if they do not match
     `num_agents`."""
     if isinstance(topology, str) and topology == "server":
         return ()
@@ -211,7 +211,7 @@ class RoundTraffic:
     """Messages of one communication round over graphs, and their timing; all zeros if there is only the server.
 
     Args:
-        graphs: one graph, whose agents share all means (GIS), or the components of a hybrid, each with a sink agent
+        graphs: one graph of agents that share all means (GIS), or the components of a hybrid, each with a sink agent
             (SAC).
         hybrid: whether the graphs are components of a hybrid.
         num_agents: M.
@@ -219,13 +219,13 @@ class RoundTraffic:
 
     Attributes:
         slots: duration of the protocols.
-        delay: slots for which agents wait for the result.
+        delay: slots that agents wait for the result.
         sent: `{kind: int64[slots + 1]}`, messages by all agents in the first 0, 1, ... slots.
         by_agent: int64[slots + 1, M], messages by each agent in the first 0, 1, ... slots.
-        coverage: int64[slots + 1, M], the number of agents whose means each agent holds after 0, 1, ... slots.
+        coverage: int64[slots + 1, M], the number of agents' means that each agent holds after 0, 1, ... slots.
         sinks: int64[Q], the agents that upload to the server (hybrid).
         group: int64[M], the component of each agent.
-        bound: the paper's bound on the cost of a round's links between agents, in units of c2.
+        bound: the paper's bound on the cost of the links between agents in one round, in units of c2.
     """
 
     def __init__(self, graphs: Sequence[Graph], hybrid: bool, num_agents: int, count: str) -> None:

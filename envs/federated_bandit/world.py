@@ -2,10 +2,10 @@
 
 Description
     `M` agents face the same `K` Bernoulli arms for `T` slots, and each of them pulls one arm in each slot. Agents share
-    their knowledge as means: an upload sends, over the channel `means`, an agent's mean reward since its last
-    upload, for every arm that any agent has pulled since the last round. All uploads of an agent are
-    combined into one mean per arm (equation 6 of Li & Song). A communication round averages these means over the agents
-    that uploaded, and all agents learn the average.
+    their knowledge as means: an upload sends, over the channel `means`, an agent's mean reward since its last upload,
+    for every arm that any agent has pulled since the last round. All uploads of an agent are combined into one mean per
+    arm (equation 6 of Li & Song). A communication round averages these means over the agents that uploaded, and all
+    agents learn the average.
 
     - Server: a round begins and ends in any slot with an upload; agents that do not upload in that slot take no part.
     - Graph: a round begins when all agents have uploaded. Information sharing (GIS, Algorithm 2) then takes `delay`
@@ -14,27 +14,27 @@ Description
       (SAC, Algorithm 4), and the sink agents send theirs to the server.
 
     During a round no agent can upload, and rewards received in that time enter no mean. A step is one slot.
-    Policies that plan ahead (`EpochPlan`) are played over many slots in one call of `Population.fast_forward`, which
-    draws sums of Bernoulli rewards as binomials.
+    `Population.fast_forward` plays policies that plan ahead (`EpochPlan`) over many slots in one call, and draws sums
+    of Bernoulli rewards as binomials.
 
 Paper
     Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: sections III-VI, Algorithms
     1-5. The algorithms are the policies `CDPMAB`, `DDPMAB` and `HDPMAB`.
 
 Agents
-    `M` agents (`agent_0` ...), acting simultaneously. The server is part of the world: it averages, and broadcasts the
-    result.
+    `M` agents (`agent_0` ...), acting simultaneously. The server is part of the environment: it averages, and
+    broadcasts the result.
 
 Observation
     Box float32. For each arm: `counts` and `means` of the agent's own pulls (0 without any); `private`, the mean over
     its uploads; and `broadcast`, the last round's average (both clipped to [-10, 11], since noise can exceed [0, 1]);
     `active`, 1 if the last round renewed the average (1 before the first round). Then `time` and `time_left` in slots;
-    `rounds` that have ended; `phase_left`, the slots until the round under way ends (0 if there is none); and
-    `coverage`, the share of the M agents' means that has reached the agent in that round (1 if there is none).
+    `rounds` that have ended; `phase_left`, the slots until the current round ends (0 if there is none); and `coverage`,
+    the share of the M agents' means that has reached the agent in that round (1 if there is none).
 
 Action
-    Discrete(2K): pull arm `a mod K`; if `a >= K`, also upload at the end of the slot. Uploads are masked while a round
-    is under way, and for agents that have uploaded and wait for the others to do so; a masked upload is not made.
+    Discrete(2K): pull arm `a mod K`; if `a >= K`, also upload at the end of the slot. Uploads are masked during a
+    round, and for agents that have uploaded and wait for the others; a masked upload is not made.
 
 Reward
     The Bernoulli draw, minus the cost of the links that the agent used in the slot (`server_link_cost` per upload to
@@ -56,9 +56,9 @@ Privacy channels
     rewards is sent with its sensitivity, 1/n. Each reward enters one mean only, so at event level a whole run costs an
     agent no more than one message. This holds if the public schedule (who uploads, when, and after how many pulls)
     follows from earlier received messages, as in the paper's algorithms. Epsilon is finite under policies that declare
-    this (`Policy.public_schedule`), and infinite under all others. Link costs and rounds follow
-    from the uploads; an agent's pulls and rewards of a slot are shown to that agent alone. An upload after m missed
-    rounds is sent as m + 1 messages of the same mean, each with independent noise, m + 1 times as much as for one.
+    this (`Policy.public_schedule`), and infinite under all others. Link costs and rounds follow from the uploads; an
+    agent's pulls and rewards of a slot are visible to that agent alone. An upload after m missed rounds is sent as m +
+    1 messages of the same mean, each with independent noise; it costs m + 1 times as much as one.
 
     `exchange`, on a graph or hybrid; observed by neighbours; unit: a user, because all of its rewards may enter every
     message. Policies send any numbers there, outside of rounds (`neighbour_exchange`). The effect of a reward on them
@@ -74,12 +74,12 @@ Arguments
       best arm.
     - horizon: T, 1 to 2^24 slots.
     - topology: "server"; a graph, as `Graph.of` reads it; or a list of graphs, the components of a hybrid. Agents are
-      numbered component by component, whatever the graphs call their nodes; ("ring", 20) is a component of 20 agents.
+      numbered component by component, whatever the node names in the graphs; ("ring", 20) is a component of 20 agents.
     - server_link_cost, agent_link_cost: c1 and c2, >= 0.
     - delay: "diameter-1" (the first exchange takes place in the slot of the upload) or "diameter".
-    - weighting: of the means in an average: "agents" (all agents weigh the same), "components" (all components of a
-      hybrid do, as in the paper), or "pulls": an upload carries the number of pulls behind each mean, which every agent
-      sees anyhow, and weighs by it.
+    - weighting: weights in an average: "agents" (all agents equal), "components" (all components of a hybrid equal, as
+      in the paper), or "pulls": an upload is weighted by the number of pulls behind each mean; it carries this number,
+      which every agent sees anyhow.
     - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message; a role
       `communicator` does so before each turn (`taciturn.envs.core.LevelChoice`).
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
@@ -88,8 +88,8 @@ Arguments
 Deviations from the paper
     Logarithms are natural. S(r) is rounded up and grows by at least 1 per round, and C(r) uses the rounded value. N =
     ceil(pM), and the noise has scale 1/(N epsilon n): a message is (N epsilon)-DP, as Theorem 1 says for N = M. Noise
-    is drawn once and kept. An epoch runs only if it and its communication end by T; otherwise agents cycle through the
-    active arms to T and upload nothing. Averages are over ybar, as in the proof of Theorem 3; line 9 of Algorithm 3
+    is drawn once and stored. An epoch runs only if it and its communication end by T; otherwise agents cycle through
+    the active arms to T and upload nothing. Averages are over ybar, as in the proof of Theorem 3; line 9 of Algorithm 3
     says yhat (`DDPMAB(aggregate="epoch")`). Components of a hybrid are weighted by size: the unweighted mean can settle
     on a wrong arm if components differ in size and agents in their means. The delay is diameter - 1 in Algorithm 2,
     line 4 of Algorithm 4 and the regret of Theorems 3 and 4, but the diameter in line 5 of Algorithm 4 and the cost of
@@ -196,7 +196,7 @@ class Params(LevelChoiceParams):
 
     @property
     def distribution(self) -> QualityDistribution:
-        """The source of the arms' means of a run."""
+        """The distribution of the arms' means in a run."""
         return model.distribution_of_means(self.qualities, self.num_agents, self.arms, self.shuffle)
 
     @property
@@ -217,7 +217,7 @@ class FederatedBandit(Replicas[State]):
     hidden = frozenset({"qualities", "distribution"})
     jumps: Mapping[str, type[Fast]] = {"agent": EpochPlan}
     jump_sends_messages = True
-    agents_decide: ClassVar[bool] = True  # when to upload
+    agents_decide: ClassVar[bool] = True  # agents decide when to upload
     passes: Mapping[str, Passing] = {"neighbour_exchange": Passing(lambda x, live: x, to="all")}
     state_type: ClassVar[Any] = State
     sources = SOURCES
@@ -232,12 +232,12 @@ class FederatedBandit(Replicas[State]):
 
     @cached_property
     def traffic(self) -> RoundTraffic:
-        """What a round sends."""
+        """The messages of a round."""
         p = self.params
         return RoundTraffic(p.components, p.hybrid, p.num_agents, p.delay)
 
     def practice_params(self) -> Params:
-        """Permute a fixed instance, so learning the number of the best arm by heart gains nothing."""
+        """Parameters with permuted arms, so memorising the index of the best arm does not help."""
         return replace(self.params, shuffle=True)
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -296,7 +296,7 @@ class FederatedBandit(Replicas[State]):
             by_agent=t.by_agent,
             coverage=t.coverage,
             sinks=t.sinks,
-            # [M]: agents whose means have the weight of one component; all the same: they weigh by size
+            # [M]: components of the agents, if each component has equal weight; otherwise all 0
             group=t.group if by_component else np.zeros(p.num_agents, np.int64),
             by_pulls=p.weighting == "pulls",
             plain=self.plain,
@@ -310,7 +310,7 @@ class FederatedBandit(Replicas[State]):
         return super().arrays() | unused | {"mask": mask}
 
     def between(self, live: Bools) -> None:
-        """Send what agents say through the channel, message by message."""
+        """Send the agents' reports through the channel, message by message."""
         asks, parts = self.column("asks") & live[:, None], self.column("missed_rounds") + 1
         if not asks.any():
             return
@@ -325,17 +325,17 @@ class FederatedBandit(Replicas[State]):
             self.play_on(listen, live)
 
     def play_on(self, function: Any, live: Bools) -> None:
-        """Call a function of a federation in the replicas `live` bool[B]."""
+        """Call a function for a federation in the replicas `live` bool[B]."""
         self.apply(function, live, self._constants, self._effort)
 
     def neighbour_exchange(self, x: Floats, live: Bools) -> tuple[Floats, Bools]:
         """Every agent sends its row of `x` float64[B, M, P] to all its neighbours, in the replicas `live` bool[B].
 
-        Each link carries a message in both directions, counted as `neighbour` until the next reset. They pass over the
-        channel `exchange`.
+        Each link carries a message in both directions, counted as `neighbour` until the next reset. The messages use
+        the channel `exchange`.
 
         Returns:
-            (x as received, float64[B, M, P]; agents whose message was delivered, bool[B, M]).
+            (x as received, float64[B, M, P]; agents with a delivered message, bool[B, M]).
         """
         self.column("neighbour")[live] += sum(2 * graph.num_edges for graph in self.params.components)
         self._moved()
@@ -381,9 +381,9 @@ class FederatedBandit(Replicas[State]):
     def outcome(self) -> dict[str, Array]:
         """All measures, and the transmissions by kind.
 
-        `identified` is 1 if best arms have nine tenths of the pulls since the last round (without a round, since the
-        start); `wrong_option` is 1 if the arm with the most of these pulls is not a best one; `active_arms` is the
-        number of arms that are still played.
+        `identified` is 1 if the best arms have nine tenths of the pulls since the last round (without a round, since
+        the start); `wrong_option` is 1 if a suboptimal arm has the most of these pulls; `active_arms` is the number of
+        arms that are still played.
         """
         current_info = self.current_info()
         kinds = {kind: current_info[kind] for kind in ("upload", "broadcast", "neighbour", *KINDS)}

@@ -1,1 +1,1 @@
-"""Round stopping with a model that really learns (Jiang 2020, section 3.4)."""
+"""Round stopping with a model that is actually trained (Jiang 2020, section 3.4)."""

@@ -1,4 +1,4 @@
-"""Small classifiers trained by many clients at once, and federated averaging."""
+"""Small classifiers trained by many clients in one call, and federated averaging."""
 
 import importlib.util
 import math
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def epoch_order(samples: Array, epochs: int, rng: np.random.Generator) -> Array:
-    """Shuffle each client's samples again for each epoch, padding last: int[P, n] -> int[P, epochs, n]."""
+    """Shuffle each client's samples for each epoch, padding last: int[P, n] -> int[P, epochs, n]."""
     epochs = integer("epochs", epochs, at_least=1)
     keys = rng.random((len(samples), epochs, samples.shape[1]), np.float32)
     keys[np.broadcast_to(samples[:, None] < 0, keys.shape)] = 2
@@ -22,7 +22,7 @@ def epoch_order(samples: Array, epochs: int, rng: np.random.Generator) -> Array:
 
 
 class Classifier(ABC):
-    """A classifier whose parameters are a flat vector [D]; many clients, of any replicas, are trained at a time.
+    """A classifier with a flat parameter vector [D]; many clients, in any replicas, are trained together.
 
     A sample is given by its row in the training set, so a client needs a row of indices, not a copy of its data.
 
@@ -46,7 +46,7 @@ class Classifier(ABC):
 
     @abstractmethod
     def gradient(self, parameters: Array, x: Array, y: Array, weight: Array) -> Array:
-        """Gradient [P, D] of the weighted sum of the cross-entropies (nats) of a batch, for P clients at once.
+        """Gradient [P, D] of the weighted sum of the cross-entropies (nats) of a batch, for P clients together.
 
         Args:
             parameters: [P, D].
@@ -69,11 +69,11 @@ class Classifier(ABC):
         A client's last batch of an epoch may be smaller. A client's result depends on its own samples only.
 
         Args:
-            parameters: [P, D], at which each client starts.
+            parameters: [P, D], each client's initial parameters.
             x, y: the training set, [N, F] and [N].
             order: int[P, epochs, n], the samples of each client in the order they are used, padded with -1 at the end
                 (see `epoch_order`).
-            batch_size: None for one batch with all of a client's samples.
+            batch_size: number of samples in a batch; None for one batch with all of a client's samples.
 
         Returns:
             [P, D], the updates: trained parameters minus `parameters`.
@@ -139,7 +139,7 @@ class Softmax(Classifier):
         return gradient.reshape(len(x), -1)
 
 
-# Largest number of activations held at once, which limits the memory of a large batch to a few hundred MB.
+# Largest number of activations in memory, so a large batch takes at most a few hundred MB.
 _ACTIVATIONS = 8_000_000
 
 
@@ -207,11 +207,11 @@ class SmallCNN(Classifier):
 def federated_average(parameters: Array, updates: Array, weights: Array) -> Array:
     """Aggregate the updates of a round: `w + sum_i weight_i u_i / sum_i weight_i` (McMahan et al. 2017, Algorithm 1).
 
-    With `u_i = w_i - w` this is the weighted average of the clients' models w_i. That paper's weights are
-    the numbers of samples; equal weights give the plain mean; weight 0 leaves a client out.
+    With `u_i = w_i - w` this is the weighted average of the clients' models w_i. In that paper the weights are the
+    numbers of samples; equal weights give the plain mean; weight 0 leaves a client out.
 
     Args:
-        parameters: [B, D], of the servers.
+        parameters: [B, D], the servers' parameters.
         updates: [B, K, D].
         weights: [B, K], >= 0. A replica without a positive weight keeps its parameters.
 

@@ -20,7 +20,7 @@ class Dataset:
         train_y, test_y: int64[N], labels 0 .. num_classes - 1.
 
     Raises:
-        ValueError: shapes that disagree, an empty part, a pixel outside [0, 1], or labels that are not integers >= 0.
+        ValueError: shapes disagree, a part is empty, a pixel is outside [0, 1], or labels are not integers >= 0.
     """
 
     train_x: Array
@@ -54,15 +54,15 @@ class Dataset:
 
 
 def practice_data(data: Dataset, seed: int = 0) -> Dataset:
-    """A data set to practise on, made only of the held-out images. These belong to the server, so it shows no client's
+    """A data set to practise on, made only of the held-out images. The server owns these, so it reveals no client's
     data.
 
     It trains on four fifths of the held-out images, drawn with replacement until there are as many as training images;
     the rest is held out.
 
     Args:
-        data: what the clients train on and are tested on.
-        seed: of the split and of the draws.
+        data: the clients' training data, and the test data.
+        seed: seed of the split and of the draws.
     """
     rng = np.random.default_rng(integer("seed", seed, at_least=0))
     order = rng.permutation(len(data.test_y))
@@ -73,13 +73,13 @@ def practice_data(data: Dataset, seed: int = 0) -> Dataset:
 
 
 def samples_of_class(population: Any, kind: int) -> Array:
-    """Samples of one class, as many as a client of a federated training has, int64[n]."""
+    """Samples of one class, as many as a client of federated training has, int64[n]."""
     labels = population.data.train_y
     return np.resize(np.flatnonzero(labels == kind), -(-len(labels) // population.params.num_parts))
 
 
 def without_data(params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of sessions with nothing to learn: one sample per client, of one pixel and two classes."""
+    """Parameters for sessions with nothing to learn: one sample per client, with one pixel and two classes."""
     labels = np.arange(params["num_clients"]) % 2
     return {**params, "data": Dataset(np.zeros((len(labels), 1)), labels, np.zeros((2, 1)), labels[:2])}
 
@@ -89,7 +89,7 @@ def load_digits(held_out: float = 0.2, seed: int = 0) -> Dataset:
 
     Args:
         held_out: share of the images held out for testing, in (0, 1).
-        seed: of the split, which does not depend on the seed of a world.
+        seed: seed of the split; independent of an environment's seed.
     """
     held_out = number("held_out", held_out, above=0, below=1)
     try:
@@ -109,11 +109,11 @@ def load_mnist(path: str | Path) -> Dataset:
     """Load MNIST from the user's file; the held-out images are its 10,000 test images.
 
     Args:
-        path: an `.npz` file with `x_train, y_train, x_test, y_test`, as Keras has it.
+        path: an `.npz` file with `x_train, y_train, x_test, y_test`, in Keras's format.
 
     Raises:
-        FileNotFoundError: nothing at `path`.
-        ValueError: the file is damaged or of another format, or an array is missing or has a wrong shape.
+        FileNotFoundError: there is no file at `path`.
+        ValueError: the file is damaged or has another format, or an array is missing or has a wrong shape.
     """
     path, names = Path(path), ("x_train", "y_train", "x_test", "y_test")
     if not path.exists():
@@ -143,8 +143,8 @@ def partition(labels: Array, num_clients: int, rng: np.random.Generator, concent
         num_clients: M, at most N.
         concentration: None for a uniformly random split (IID clients); alpha > 0 for label skew as in Hsu, Qi and
             Brown (2019): the classes of client i follow `q_i ~ Dirichlet(alpha p)`, where p is the class proportions of
-            `labels`. Small alpha: nearly one class per client; large alpha: IID. Papers that write Dirichlet(a) with
-            `a` for each class have alpha equal to `a` times the number of classes.
+            `labels`. Small alpha: nearly one class per client; large alpha: IID. In papers that write Dirichlet(a) with
+            one `a` per class, alpha equals `a` times the number of classes.
 
     Returns:
         int64[M, ceil(N / M)], the samples of each client, rows padded with -1. Clients are exchangeable.
@@ -165,13 +165,13 @@ def partition(labels: Array, num_clients: int, rng: np.random.Generator, concent
 
 
 def _deal(labels: Array, deck: Array, sizes: Array, concentration: float, rng: np.random.Generator) -> Array:
-    """Reorder a shuffled deck so that dealing `sizes` from its top gives each client its own Dirichlet mixture of
+    """Reorder a shuffled deck so dealing `sizes` from its top gives each client a separate Dirichlet mixture of
     classes.
 
     A client draws its samples one by one from the remaining ones, with probabilities proportional to `q_c / p_c` for
-    class c. Independent exponential clocks with these rates ring in an order of the same law. With q = p it is exactly
-    the uniform split. The whole order is used: which samples ring first would be enough, but a partial sort leaves the
-    others in an order that depends on the processor.
+    class c. Independent exponential clocks with these rates ring in an order with the same distribution. With q = p it
+    is exactly the uniform split. The whole order is computed, although the first samples to ring would be enough,
+    because a partial sort leaves the others in an order that depends on the processor.
     """
     _, labels = np.unique(labels, return_inverse=True)
     proportions = np.bincount(labels) / len(labels)

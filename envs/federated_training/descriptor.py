@@ -1,4 +1,4 @@
-"""What others must know of `federated_training_v0`."""
+"""The descriptor of `federated_training_v0`."""
 
 from taciturn.envs.core.descriptor import Descriptor, Example
 from taciturn.envs.round_stopping.descriptor import FEW_SLOTS

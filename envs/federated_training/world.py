@@ -1,10 +1,11 @@
-"""When should a parameter server stop waiting for updates of a model that is really trained?
+"""When should a parameter server stop waiting for updates of a model that is actually trained?
 
 Description
-    The decision of `taciturn/RoundStopping-v0`, with a model that learns. `M` clients hold shares of an image data set.
-    In every round they train a small classifier on their data, starting from the server's parameters. The server waits,
-    slot by slot, for their updates, and closes the round by averaging those that arrived (federated averaging, McMahan
-    et al. 2017). The clients' times have the same law, so the order in which they arrive is uniformly random.
+    The decision problem of `taciturn/RoundStopping-v0`, with a model that learns. `M` clients hold shares of an image
+    data set. In every round they train a small classifier on their data, starting from the server's parameters. The
+    server waits, slot by slot, for their updates, and closes the round by averaging those that arrived (federated
+    averaging, McMahan et al. 2017). The clients' times are identically distributed, so they arrive in a uniformly
+    random order.
 
 Paper
     Jiang 2020 (dissertation), chapter 3, section 3.4: the experiments of Figures 3.2-3.6.
@@ -21,9 +22,9 @@ Action
     under Pareto times.
 
 Reward
-    When a round closes, the decrease of the held-out cross-entropy, which is negative if the round did harm; else 0.
-    Under `differential`, minus lambda for each unit of time that passed; under `lagrangian`, minus lambda (n tau + t0).
-    A round closed without updates (k = 0) decreases nothing.
+    When a round closes, the decrease of the held-out cross-entropy (negative if the round increased it); else 0. Under
+    `differential`, minus lambda for each unit of time that passed; under `lagrangian`, minus lambda (n tau + t0). A
+    round closed without updates (k = 0) decreases nothing.
 
 Termination
     As in round stopping: terminated when the horizon is reached or, under `lagrangian`, when the round closes.
@@ -33,25 +34,25 @@ Info
 
 Privacy channels
     `update` (observer server, unit user): a client's trained parameters minus the server's, a vector in R^D. The
-    updates of a round are sent when it closes, or when the session ends (a mechanism that releases averages
-    releases nothing then). Under such a mechanism the observer is any reader of the server's parameters, and reads
-    averages. With equal weights it does not learn who is in them, and as the times of all clients have the same
-    law, they are a random sample. Sensitivity: 2 `clip_norm` in the Euclidean norm; without clipping it is
-    unbounded, and no mechanism is allowed. How long a client takes does not depend on its data, and the server's
-    decisions depend on received updates and held-out data, so the senders, their number and the end of a round reveal
-    nothing more. Numbers of samples are public: with weighting "samples" the server uses them, and adjacent
-    clients have equally many. A learner practises on held-out images (`practice_data`), never on the clients'.
-    Epsilon is per run; several runs on the same data add up.
+    updates of a round are sent when it closes, or when the session ends (a mechanism that releases averages releases
+    nothing then). Under such a mechanism the observer is any reader of the server's parameters, and reads averages.
+    With equal weights it does not learn which clients are included; since all clients' times are identically
+    distributed, they are a random sample. Sensitivity: 2 `clip_norm` in the Euclidean norm; without clipping it is
+    unbounded, and no mechanism is allowed. A client's time does not depend on its data, and the server's decisions
+    depend on received updates and held-out data, so the senders, their number and the end of a round reveal nothing
+    more. Numbers of samples are public: with weighting "samples" the server uses them, and adjacent clients have
+    equally many. A learner practises on held-out images (`practice_data`), never on the clients' images. Epsilon is per
+    run; several runs on the same data add up.
 
 Arguments
     As in round stopping, and:
 
-    - reward: the R(k) that planning policies such as `OptimalStopping` assume. The world itself uses it only for the
-      default price of time. The default was fitted to the curve measured with the other defaults.
+    - reward: the R(k) that planning policies such as `OptimalStopping` assume. The environment itself uses it only for
+      the default price of time. The default was fitted to the curve measured with the other defaults.
     - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST (`load_mnist`), or a `Dataset`.
     - concentration: None for IID clients, > 0 for label skew (`partition`).
-    - parts: in how many parts the training images are split, >= num_clients; each client holds one. None: num_clients.
-      With parts=100 and num_clients=1, the server learns from one client's images in the time that all would have had.
+    - parts: number of parts of the training images, >= num_clients; each client holds one. None: num_clients. With
+      parts=100 and num_clients=1, the server learns from one client's images in the time of all 100 clients.
     - model: "softmax" or "cnn" (`rl` extra).
     - learning_rate > 0, epochs >= 1, batch_size >= 1 or None (all samples of a client): the clients' training.
     - weighting: the weight of a client in the average, its number of samples ("samples") or equal weights ("uniform").
@@ -59,13 +60,13 @@ Arguments
 
 Deviations from the paper
     The paper trains a convolutional network of some 100,000 parameters on MNIST, with settings it does not give; the
-    default here is softmax regression on 8 x 8 digits, where a round costs a millisecond. The paper fits R(k) = c - a /
-    (k + 1) and uses it from k = 0, where it gives c - a > 0; a real round without updates earns 0, so the fit here
+    default here is softmax regression on 8 x 8 digits, with rounds that take a millisecond. The paper fits R(k) = c - a
+    / (k + 1) and uses it from k = 0, where it gives c - a > 0; a real round without updates earns 0, so the fit here
     leaves k = 0 out. Averaging k of M updates adds a variance in proportion to 1/k, so c - a / k fits better (R^2
-    0.9997 against 0.96, IID). With label skew R(k) < 0 for small k: the update of a single client does harm. R also
-    falls from round to round as training goes on, and later rounds partly make up for a round with few updates: in the
-    default setting `FixedCount(3)` ends its 100 s with a lower loss (1.45, though a lower accuracy) than the rule that
-    is optimal for a fixed R (1.48).
+    0.9997 against 0.96, IID). With label skew R(k) < 0 for small k: the update of a single client increases the loss. R
+    also falls from round to round as training goes on, and later rounds partly make up for a round with few updates: in
+    the default setting `FixedCount(3)` ends its 100 s with a lower loss (1.45, though a lower accuracy) than the rule
+    that is optimal for a fixed R (1.48).
 
 Registered configurations
     `taciturn/FederatedTraining-v0`: digits, IID, softmax, and the times of the paper's setting.
@@ -94,7 +95,7 @@ from taciturn.validation import MOST_ARMS, Array, Bools, Floats, Ints, choice, i
 
 @dataclass(frozen=True, kw_only=True)
 class Params(round_stopping.Params):
-    """The world's parameters: those of round stopping, the data, and the clients' training."""
+    """The environment's parameters: round stopping's parameters, the data, and the clients' training."""
 
     # Fitted to the curve measured with the other defaults over 20 rounds.
     reward: Hyperbolic | Sequence[float] | Floats = field(default_factory=lambda: Hyperbolic(0.0319, 0.0316))
@@ -110,7 +111,7 @@ class Params(round_stopping.Params):
 
     @property
     def num_parts(self) -> int:
-        """The number of parts in which the training images are split."""
+        """The number of parts of the training images."""
         return self.num_clients if self.parts is None else self.parts
 
     def __post_init__(self) -> None:
@@ -133,13 +134,13 @@ class Params(round_stopping.Params):
 
 @dataclass(frozen=True)
 class State(round_stopping.State):
-    """A training session, and the model of its server; seen from outside, each field leads with [B]."""
+    """A training session, and the model of its server; from outside, each field has a leading axis [B]."""
 
     samples: Ints = fields.own(role="client")  # [M, n]: each client's rows of the training set, padded with -1
-    sizes: Ints = fields.public()  # [M]: their number
-    parameters: Array = fields.public()  # float32[D]: the server's
+    sizes: Ints = fields.public()  # [M]: number of samples of each client
+    parameters: Array = fields.public()  # float32[D]: the server's parameters
     loss: Floats = fields.public()  # held-out cross-entropy of `parameters`, in nats
-    accuracy: Floats = fields.public()  # held-out
+    accuracy: Floats = fields.public()  # held-out accuracy of `parameters`
 
 
 def observe(seen: Any, params: Any, out: Any) -> None:
@@ -207,8 +208,8 @@ class FederatedTraining(RoundStopping):
             self.column(name)[where] = values
 
     def upload(self, who: Bools) -> tuple[Array, Bools]:
-        """Train the clients whose updates arrived in the current round of the replicas `who` bool[B], and send their
-        updates.
+        """Train the clients with updates that arrived in the current round of the replicas `who` bool[B], and
+        send these updates.
 
         Returns:
             (updates float32[B, M, D], delivered bool[B, M]), as the server receives them.
@@ -220,7 +221,7 @@ class FederatedTraining(RoundStopping):
         place = drawn.argsort(-1).argsort(-1)
         senders = (place < self.column("received")[:, None]) & who[:, None]
         replica, client = np.nonzero(senders)
-        with np.errstate(over="ignore", invalid="ignore"):  # whether training diverges is private; see `Channel.send`
+        with np.errstate(over="ignore", invalid="ignore"):  # divergence is private; see `Channel.send`
             trained = self.classifier.local_update(
                 self.column("parameters")[replica],
                 self.data.train_x,
@@ -237,11 +238,11 @@ class FederatedTraining(RoundStopping):
         reach = None if p.clip_norm is None else 2 * p.clip_norm
         even = p.weighting == "uniform"
         weights = None if even else self.column("sizes")[:, :, None]
-        # Averages of equal weights do not tell who is in them.
+        # Averages with equal weights do not reveal which clients are included.
         return self.channels["update"].send(updates, senders, reach, norm=2, weights=weights, drawn=even)
 
     def orders(self, replica: Ints, client: Ints) -> Ints:
-        """The order in which each of these clients goes through its samples, int64[n, E, S]."""
+        """The order in which each of these clients processes its samples, int64[n, E, S]."""
         samples, streams = self.column("samples"), self.generators("training")
         some = [client[replica == b] for b in np.unique(replica)]
         results = [
@@ -269,7 +270,7 @@ class FederatedTraining(RoundStopping):
         gain[who] = before - loss[who]
 
     def on_end(self, where: Bools) -> None:
-        """Send the updates that arrived in a round that the end of the session cut off; nothing is averaged then."""
+        """Send the updates that arrived in a round cut off by the end of the session; nothing is averaged then."""
         mechanism = self.channels["update"].config.mechanism
         cut = where & (self.column("received") > 0) & (mechanism is None or not mechanism.averages)
         if cut.any():

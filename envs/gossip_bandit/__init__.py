@@ -1,1 +1,1 @@
-"""Gossip among agents who remember only a preference (Chen et al. 2021)."""
+"""Gossip among agents that remember only a preference (Chen et al. 2021)."""

@@ -1,4 +1,4 @@
-"""Text and pictures of the gossip world."""
+"""Text and pictures of the gossip bandit."""
 
 from typing import Any
 

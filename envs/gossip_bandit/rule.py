@@ -1,5 +1,5 @@
-"""Agents without memory that weigh options by the replies for them: how they choose, and how many ticks are played at
-once."""
+"""Memoryless agents that weigh options by the replies for them: their choices, and the play of many ticks in one
+call."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,11 +14,10 @@ from taciturn.validation import Floats, Ints
 
 @dataclass(frozen=True)
 class GossipRule(Fast):
-    """The behaviour of an agent without memory that weighs each option by the number of replies in which its bit is
-    set.
+    """The behaviour of a memoryless agent that weighs each option by the number of replies with its bit set.
 
     Args:
-        weights: float64[n + 1], >= 0; weights[c] is the weight of an option whose bit is set in c of n replies.
+        weights: float64[n + 1], >= 0; weights[c] is the weight of an option with its bit set in c of n replies.
         threshold: an agent pulls nothing if its own option has at least this share of the total weight.
         explore: probability in [0, 1] that an agent without preference pulls a uniformly random option.
         adopts: whether the agent adopts the option that it pulled on signal 0, and on signal 1.
@@ -33,7 +32,7 @@ class GossipRule(Fast):
     adopts: tuple[bool, bool] = (False, True)
 
 
-# One agent, for `taciturn.envs.core.hooks.Hooks`, and the noise of the replies that it hears.
+# One agent, in the form required by `taciturn.envs.core.hooks.Hooks`, and the noise of the replies to it.
 
 
 class Behaviour(NamedTuple):
@@ -47,7 +46,7 @@ class Behaviour(NamedTuple):
 
 
 def choose(counts: Any, own: int, rule: Any, drawn: float) -> int:
-    """The option that an agent pulls, K for none, if it hears `counts` int64[K] and draws the uniform number `drawn`.
+    """The option that an agent pulls, K for none, given the reply counts int64[K] and a uniform number `drawn`.
 
     `taciturn.policies.families.social.option_to_pull` is the same for many agents.
     """
@@ -68,7 +67,7 @@ def choose(counts: Any, own: int, rule: Any, drawn: float) -> int:
 
 
 class ReplyNoise(NamedTuple):
-    """The law of perturbed replies: the tables of `ReplySums`, or (p, q) for single replies."""
+    """The distribution of perturbed replies: the tables of `ReplySums`, or (p, q) for single replies."""
 
     some: bool
     single: bool
@@ -83,7 +82,7 @@ class ReplyNoise(NamedTuple):
 
 
 def reply_noise(distribution: tuple[float, float], sums: ReplySums | None) -> ReplyNoise:
-    """The noise of replies with the law (p, q), each heard alone (`sums` None) or all in a sum."""
+    """The noise of replies with distribution (p, q), each read alone (`sums` None) or all as a sum."""
     some, single = distribution != (1.0, 0.0), sums is None
     tables: Any = (0, np.zeros(1, np.int64), *2 * (np.zeros(1, np.int64), np.zeros((1, 1))))
     if sums is not None:
@@ -102,7 +101,7 @@ def drawn_from(row: int, first: Any, cells: Any, drawn: float) -> int:
 
 
 def add_reply_noise(counts: Any, received: int, noise: Any, rng: Any, source: int) -> None:
-    """Perturb the counts int64[K] of `received` replies by the law of their sums."""
+    """Perturb the counts int64[K] of `received` replies by the distribution of their sums."""
     if received == 0:
         return
     for k in range(len(counts)):

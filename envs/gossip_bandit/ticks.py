@@ -1,4 +1,4 @@
-"""A population of gossiping agents, tick by tick, as `taciturn.envs.core.hooks.Hooks` says."""
+"""A population of gossiping agents, tick by tick, in the form required by `taciturn.envs.core.hooks.Hooks`."""
 
 import math
 from dataclasses import dataclass
@@ -16,40 +16,40 @@ QUALITIES, PREFERENCES, CLOCK, PEERS, PULLS, REWARDS, CHOICES, NOISE = range(len
 
 @dataclass(frozen=True)
 class State:
-    """A population with its next tick; seen from outside, each field leads with [B]."""
+    """A population with its next tick; from outside, each field has a leading axis [B]."""
 
     qualities: Floats = fields.hidden(lambda p: p.num_options)  # phi of equation 1
     preference: Array = fields.own()  # int16[N]: C_i, -1 for none
     holders: Ints = fields.hidden(lambda p: p.num_options)  # number of agents that prefer each option
-    time: Floats = fields.public()  # of the last tick
+    time: Floats = fields.public()  # time of the last tick
     ticker: Ints = fields.public(lambda p: 1)  # the agent that ticks next
     due: Floats = fields.hidden()  # time of the next tick
-    comes: Bools = fields.hidden()  # whether that is within the run
+    comes: Bools = fields.hidden()  # whether the next tick is within the run
     # Replies to the next ticker in which each bit is set, N H of equation 6,
     counts: Ints = fields.received(lambda p: p.num_options, each=False)
-    received: Ints = fields.received(each=False)  # their number,
-    read_q: Floats = fields.public(lambda p: 1)  # and the probability that a bit is read as 1 if it is 0 (the mean)
-    peer: Ints = fields.public()  # the agent that is asked, if only one is
-    sent: Ints = fields.public()  # requests that all agents have answered,
-    answered: Ints = fields.public()  # [N]: and further answers of each
+    received: Ints = fields.received(each=False)  # number of these replies
+    read_q: Floats = fields.public(lambda p: 1)  # the probability that a 0 bit is read as 1 (the mean)
+    peer: Ints = fields.public()  # the agent asked, if only one is
+    sent: Ints = fields.public()  # requests answered by all agents
+    answered: Ints = fields.public()  # [N]: additional answers of each agent
     ticks: Ints = fields.public()
     requests: Array = fields.public()  # int32[N]: ticks of each agent
-    most_requests: Ints = fields.public()  # of one agent
+    most_requests: Ints = fields.public()  # the largest of these
     pulls: Ints = fields.hidden(lambda p: p.num_options)
     holder_ticks: Ints = fields.hidden(lambda p: p.num_options)  # sum of `holders` over ticks
     successes: Ints = fields.hidden()  # pulls with signal 1
     all_zero_ticks: Ints = fields.hidden()  # ticks at which every debiased count was at most 0
     agreed_at: Floats = fields.hidden()  # time of the first consensus, inf: never
-    agreed_on: Ints = fields.hidden()  # its option, -1: none
+    agreed_on: Ints = fields.hidden()  # the option agreed on, -1: none
     departed_at: Floats = fields.hidden()  # time at which a consensus first ended, inf: never
     departures: Ints = fields.hidden()  # number of times that a consensus ended
-    all_zero: Bools = fields.hidden()  # of the last tick: whether every debiased count was at most 0;
-    pulled: Bools = fields.hidden()  # whether an option was pulled,
-    option: Ints = fields.hidden()  # which,
-    signal: Ints = fields.hidden()  # and its signal;
-    agrees: Bools = fields.hidden()  # whether it made all agree,
-    departs: Bools = fields.hidden()  # or ended that,
-    left: Ints = fields.hidden()  # on which option
+    all_zero: Bools = fields.hidden()  # last tick: whether every debiased count was at most 0
+    pulled: Bools = fields.hidden()  # last tick: whether an option was pulled
+    option: Ints = fields.hidden()  # last tick: the option
+    signal: Ints = fields.hidden()  # last tick: its signal
+    agrees: Bools = fields.hidden()  # last tick: whether it created a consensus
+    departs: Bools = fields.hidden()  # last tick: whether it ended one
+    left: Ints = fields.hidden()  # last tick: the option of the ended consensus
 
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -134,7 +134,7 @@ def adopt(state: Any, arrays: Any, agent: int, option: int, params: Any) -> None
 
 
 def tick(state: Any, arrays: Any, option: int, on_zero: bool, on_one: bool, params: Any, rng: Any) -> None:
-    """The agent whose clock ticks pulls `option` (K: none), and adopts it or not by its signal."""
+    """The ticking agent pulls `option` (K: none), and adopts it or not depending on its signal."""
     agent, options = arrays.ticker[0], len(arrays.holders)
     state.time = state.due
     state.ticks += 1
@@ -158,7 +158,7 @@ def tick(state: Any, arrays: Any, option: int, on_zero: bool, on_one: bool, para
 
 
 def act(state: Any, arrays: Any, option: int, on_zero: bool, on_one: bool, params: Any, rng: Any) -> None:
-    """Play the next tick, unless it comes after the end of the run, and make the request of the tick after it."""
+    """Play the next tick, unless it comes after the end of the run, and make the request of the following tick."""
     state.all_zero, state.pulled, state.agrees, state.departs = False, False, False, False
     if state.comes:
         tick(state, arrays, option, on_zero, on_one, params, rng)
@@ -166,22 +166,22 @@ def act(state: Any, arrays: Any, option: int, on_zero: bool, on_one: bool, param
 
 
 def plan(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """`act` by an action (option, adopt on 0, adopt on 1)."""
+    """`act` with an action (option, adopt on 0, adopt on 1)."""
     act(state, arrays, actions[0, 0], actions[0, 1] == 1, actions[0, 2] == 1, params, rng)
 
 
 def flat_plan(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """`act` by an action 4 option + 2 (adopt on 0) + (adopt on 1)."""
+    """`act` with an action 4 option + 2 (adopt on 0) + (adopt on 1)."""
     act(state, arrays, actions[0] // 4, actions[0] // 2 % 2 == 1, actions[0] % 2 == 1, params, rng)
 
 
 def ends(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
-    """(terminated, truncated): whether no clock ticks again."""
+    """(terminated, truncated): truncated if no clock ticks again."""
     return False, not state.comes
 
 
 class ManyTicks(NamedTuple):
-    """What `play` knows as `params`."""
+    """The `params` of `play`."""
 
     world: Any  # the constants of steps
     rule: Behaviour
@@ -190,7 +190,7 @@ class ManyTicks(NamedTuple):
 
 
 def play(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Play on to a time with agents that follow a rule; the first agent to act has already heard its replies."""
+    """Play on to a time with agents that follow a rule; the first agent to act already has its replies."""
     rule, world = params.rule, params.world
     while state.comes and state.due <= params.until:
         agent = arrays.ticker[0]

@@ -1,4 +1,4 @@
-"""Can agents who remember only a preference find the best option by asking one another, when every answer is noisy?
+"""Can agents that remember only a preference find the best option by asking one another, if every answer is noisy?
 
 Description
     N agents each prefer one of K options of unknown quality. Each has a Poisson clock. When it ticks, the agent asks
@@ -12,28 +12,27 @@ Paper
     after Su, Zubeldia and Lynch 2018.
 
 Agents
-    `agent_0` to `agent_{N-1}`. One acts at a time: the agent with the next tick, uniform among all. In the array
-    form a replica has one row, which belongs to another agent at every step, so a learner on that row (`RowsVecEnv`)
-    sees the trajectory of the team.
+    `agent_0` to `agent_{N-1}`. One acts at a time: the agent with the next tick, uniform among all. In the array API a
+    replica has one row, for a different agent at every step, so a learner on that row (`RowsVecEnv`) sees the
+    trajectory of the team.
 
 Observation
-    Box float32, all fields in [0, 1]: `counts` [K], the number of received replies in which the bit of each option is
-    set, over N; `received`, the number of received replies, over N; `own` [K], the agent's preference, one-hot (zeros:
-    none); `q`, the probability that a bit of a message is read as 1 if it is 0 (if agents choose their levels, its mean
-    over the replies). Agents without a tick receive nothing.
+    Box float32, all fields in [0, 1]: `counts` [K], the number of received replies with the bit of each option set,
+    over N; `received`, the number of received replies, over N; `own` [K], the agent's preference, one-hot (zeros:
+    none); `q`, the probability that a 0 bit of a message is read as 1 (if agents choose their levels, its mean over the
+    replies). Agents without a tick receive nothing.
 
 Action
     MultiDiscrete [K + 1, 2, 2], a plan: the option to pull (K: none), whether to adopt it on signal 0, and whether on
     signal 1. With `flat_actions`, Discrete(4 (K + 1)): 4 option + 2 (adopt on 0) + (adopt on 1).
 
 Reward
-    To the agent with the tick. `pull`: the signal of the option that it pulls (equation 1), 0 if it pulls none.
-    `preference`: a fresh signal of the option that it prefers afterwards, so the reward evaluates the decision
-    immediately.
+    To the ticking agent. `pull`: the signal of the option that it pulls (equation 1), 0 if it pulls none. `preference`:
+    a fresh signal of the option that it prefers afterwards, so the reward evaluates the decision immediately.
 
 Termination
-    Never, since a consensus may dissolve again. Truncated when the next tick would be later than `horizon`. If that
-    holds for the very first tick, the first step does nothing and truncates the run.
+    Never, since a consensus may dissolve again. Truncated when the next tick would be later than `horizon`. If even the
+    first tick would be, the first step does nothing and truncates the run.
 
 Info
     `time`, of this tick; `option`, `signal`: the option pulled and its signal (-1: none); `all_zero`: true if every
@@ -44,24 +43,24 @@ Info
 
 Privacy channels
     `preference`: one-hot vectors, read by a neighbour, each an event. A tick charges every agent one reply, including
-    the one that ticks; with `asks="one"`, only the peer that is asked. Mechanisms: those that answer bit by bit, and
-    `Memoized`, with which agents repeat an answer until their preference changes. Its total is finite only under a
-    budget smaller than two answers. With `Scheduled` agents draw one answer, at a public moment, and repeat it.
+    the ticking agent; with `asks="one"`, only the agent asked. Mechanisms: those that answer bit by bit, and
+    `Memoized`, with which agents repeat an answer until their preference changes. With `Memoized`, epsilon is finite
+    only under a budget smaller than two answers. With `Scheduled` agents draw one answer, at a public moment, and
+    repeat it.
 
-    In the paper's form, "silent", agents without preference do not reply. The replies then reveal who has a preference,
-    so totals are infinite, unless all agents begin with one: they can change but not lose it.
-    With "zeros" all reply. A vector of zeros differs from a one-hot vector in one bit, where two one-hot vectors differ
-    in two, so epsilon of a message is still an upper bound. The ticks, and whom an agent asks, depend on no preference,
-    and an agent receives only its own reward and the replies to it. `info` is for evaluation and shows hidden
-    truth (`popularity`, `consensus`).
+    In the paper's form, "silent", agents without preference do not reply. The replies then reveal which agents have a
+    preference, so epsilon is infinite, unless all agents begin with one: they can change but not lose it. With "zeros"
+    all reply. A vector of zeros differs from a one-hot vector in one bit, whereas two one-hot vectors differ in two, so
+    epsilon of a message is still an upper bound. The ticks, and the agents asked, depend on no preference, and an agent
+    receives only its own reward and the replies to it. `info` is for evaluation and shows hidden truth (`popularity`,
+    `consensus`).
 
 Arguments
     - num_agents: N >= 2.
     - qualities: phi of equation 1: "uniform" (drawn from [0, 1] at each reset, independently), "chen2021" (the paper's,
       for K = 2, 4 or 8, best first), or K >= 2 numbers in [0, 1].
     - num_options: K >= 2; None: the number of listed qualities, otherwise 4.
-    - shuffle: whether each run permutes listed or named qualities. If not, a learner could learn by heart which option
-      is best.
+    - shuffle: whether each run permutes listed or named qualities. If not, a learner could memorise the best option.
     - rate: ticks of one agent's clock per unit of time, > 0.
     - horizon: length of a run in units of time, > 0; `options={"horizon": x}` at reset replaces it.
     - asks: "all" or "one" (one uniformly random agent, which may be the requester).
@@ -80,16 +79,16 @@ Deviations from the paper
     chance, and supporters of the best option can estimate its share below the threshold. Theorem 1 (equation 36) can
     therefore hold only as a statement on first passage (`agreed_at`, `agreed_on`), or without noise; the K absorbing
     states of section V-A belong to the noiseless chain. The proof uses one estimate for all agents; here, as in
-    Algorithm 1, every request is answered afresh. An agent also perturbs its reply to itself, as in line 4. The caption
-    of Figure 1 and its text give different K (4 and 2); four qualities are listed, so K = 4. The text on Figure 2b says
-    "when there are four agents"; its caption has K = 4 and no such N, so four arms are meant. Figure 4 takes the
-    configuration of Figure 2b for its gap 0.3, where the text says around 30 rounds instead of around 20; neither comes
-    out. Theorem 2 is on a message: nothing in the paper bounds the total privacy loss, and each tick of any agent costs
-    every agent epsilon once more.
+    Algorithm 1, every request gets a fresh answer. An agent also perturbs its reply to itself, as in line 4. The
+    caption of Figure 1 and its text give different K (4 and 2); four qualities are listed, so K = 4. The text on Figure
+    2b says "when there are four agents"; its caption has K = 4 and no such N, so four arms are meant. Figure 4 takes
+    the configuration of Figure 2b for its gap 0.3, where the text says around 30 rounds instead of around 20; neither
+    number reproduces. Theorem 2 concerns one message: nothing in the paper bounds the total privacy loss, and each tick
+    of any agent costs every agent epsilon once more.
 
 Registered configurations
-    `taciturn/GossipBandit-v0` (PettingZoo): N=400, K=4, rate 1, qualities drawn at each reset. With
-    `qualities="chen2021"`, which are (.95, .65, .35, .05), it is the paper's baseline.
+    `taciturn/GossipBandit-v0` (PettingZoo): N=400, K=4, rate 1, qualities drawn at each reset. `qualities="chen2021"`,
+    (.95, .65, .35, .05), gives the paper's baseline.
 
 Version history
     v0: first version.
@@ -191,7 +190,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return Functions(reset=ticks.begin, act=act, receive=ticks.ends, observe=ticks.observe, info=ticks.fill_info)
 
     def make_channels(self) -> tuple[Channel, ...]:
-        counted = self.params.asks == "all"  # then everybody answers everybody
+        counted = self.params.asks == "all"  # then all agents answer all agents
         return (Channel("preference", "one_hot", observer="neighbour", unit="event", counted=counted),)
 
     def make_roles(self) -> tuple[Role, ...]:
@@ -205,7 +204,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
 
     @property
     def given(self) -> Ints:
-        """The first preferences that are not drawn, int64[N], K for none."""
+        """The first preferences that are fixed (not drawn), int64[N], K for none."""
         return preferences.given_options(
             self.params.initial_preferences, self.params.num_agents, self.params.num_options
         )
@@ -216,13 +215,13 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
             rate=float(p.rate),
             horizon=float(p.horizon),
             distribution=p.quality_distribution,
-            first=np.where(given < p.num_options, given, -1),  # [N]: the preferences at the start, -1 for none,
-            random=isinstance(p.initial_preferences, str) and p.initial_preferences == "random",  # or whether not these
+            first=np.where(given < p.num_options, given, -1),  # [N]: the preferences at the start, -1 for none
+            random=isinstance(p.initial_preferences, str) and p.initial_preferences == "random",  # drawn at random
             one_peer=p.asks == "one",
             zeros=self.zeros,
             fresh_reward=p.reward == "preference",
-            q=float(self.reply_distribution[1]),  # the probability that a bit is read as 1 if it is 0
-            epsilon=float(self.basic_epsilon(np.ones(1))[0]),  # of a reply, at most
+            q=float(self.reply_distribution[1]),  # the probability that a 0 bit is read as 1
+            epsilon=float(self.basic_epsilon(np.ones(1))[0]),  # epsilon of a reply, at most
         )
 
     def arrays(self) -> dict[str, Any]:
@@ -231,7 +230,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return super().arrays() | {
             "preference": np.zeros(p.num_agents, np.int16),
             "requests": np.zeros(p.num_agents, np.int32),
-            "popularity": p.num_options,  # for infos; no State shows it
+            "popularity": p.num_options,  # for infos; not in the State
             "answered": p.num_agents if some_reply else 0,
         }
 
@@ -278,7 +277,8 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return self.column("time").copy()
 
     def can_jump(self, until: float) -> bool:
-        """Where agents without preference stay silent, the replies do not all have the same law."""
+        """False if agents without preference stay silent, since the replies then do not all have the same
+        distribution."""
         everyone = self.column("holders").sum(1) == self.params.num_agents
         return bool(np.all(self.done | everyone | self.zeros | (self.params.asks == "one")))
 
@@ -308,7 +308,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         self.truncated = self.truncated | ~self.column("comes")
 
     def basic_epsilon(self, replies: Array) -> Floats:
-        """Privacy loss of `replies` replies of one agent under basic composition, of their shape."""
+        """Privacy loss of `replies` replies of one agent under basic composition, same shape as `replies`."""
         return basic_cost(self.channels["preference"].config.mechanism, replies)
 
     def agreed_on_best(self, state: State) -> Bools:
@@ -327,7 +327,7 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         return state.qualities.max(1) - quality / (np.maximum(state.ticks, 1) * self.params.num_agents)
 
     def measures(self) -> dict[str, Callable[[], Array]]:
-        """The quantities of `outcome`, [B]; `popularity` [B, K]; and by agent, [B, N]: `preference` (-1: none),
+        """The quantities in `outcome`, [B]; `popularity` [B, K]; and by agent, [B, N]: `preference` (-1: none),
         `requests` (the agent's ticks), and `epsilon_per_requester`, the largest privacy loss of another agent to this
         one.
         """
@@ -359,9 +359,9 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         `best`: share of the agents that prefer a best option; `wrong_option`: whether more agents prefer another one;
         `consensus`: whether all agents agree; `agreed_on_best`: whether the first consensus was on a best option;
         `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never);
-        `departures`: number of consensuses that ended; `regret` of the pulls; `popularity_regret`, mean over ticks;
-        `reward`: number of pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: of the agent that sent
-        most; `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.
+        `departures`: number of consensuses that ended; `regret`: over pulls; `popularity_regret`: mean over ticks;
+        `reward`: number of pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: the largest number sent
+        by one agent; `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.
         """
         by_agent = ("popularity", "preference", "requests", "epsilon_per_requester")
         results = {

@@ -1,4 +1,4 @@
-"""Catalogues from data, as the parameter `family` of the recommender: its items and contexts."""
+"""Catalogues from data, as the recommender's parameter `family`: items and contexts."""
 
 from dataclasses import dataclass, field
 
@@ -9,15 +9,15 @@ from taciturn.validation import Floats, shown
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Items and contexts that were not drawn, but come from data.
+    """Items and contexts taken from data instead of drawn.
 
     Attributes:
-        items: their features, float64[K, 5] in [0, 1].
-        contexts: of the users that come, float64[n, d] in [0, 1], 1 <= d <= 9; all equally likely.
-        source: what the data are, for titles.
+        items: item features, float64[K, 5] in [0, 1].
+        contexts: the users' contexts, float64[n, d] in [0, 1], 1 <= d <= 9; all equally likely.
+        source: short description of the data, for titles.
 
     Raises:
-        ValueError: arrays of other shapes, or with values outside [0, 1].
+        ValueError: an array has another shape, or values outside [0, 1].
     """
 
     items: Floats = field(repr=False)
@@ -36,7 +36,7 @@ class Catalogue:
 
     @property
     def title(self) -> str:
-        """Where mean rewards come from, in words, for readers of results."""
+        """Short description of the source of mean rewards, for tables and figures."""
         return f"items and contexts of {self.source}"
 
     def __call__(self, contexts: Floats, items: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""What others must know of `recommender_v0`."""
+"""The descriptor of `recommender_v0`."""
 
 from taciturn.envs.core.descriptor import Descriptor, Example
 

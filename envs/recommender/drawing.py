@@ -22,7 +22,7 @@ def describe(world: Any, replica: int = 0) -> str:
 
 
 def _origin(world: Any) -> str:
-    """What mean rewards were fitted to, so readers do not mistake them for ratings of real users."""
+    """The source of the mean rewards, so readers do not mistake them for ratings of real users."""
     family = world.params.family
     return f"  {family.title}" if isinstance(family, Catalogue) else ""
 
@@ -32,10 +32,10 @@ class Sketch:
     """The part of an agent's knowledge that pictures show.
 
     Attributes:
-        leaves: the clusters of items that it tells apart, int[L, 2]: the places of the first item and of the item after
-            the last, with items in the order of their codes.
-        means: of their feedbacks in the cell of the context, float64[L], NaN without any.
-        cells: of its partition of the contexts, float64[C, 2, d]: their lower and upper corners.
+        leaves: the item clusters that it distinguishes, int[L, 2]: the positions of the first item and of the item
+            after the last, with items ordered by their codes.
+        means: mean feedback of each cluster in the context's cell, float64[L], NaN without any.
+        cells: the cells of its context partition, float64[C, 2, d]: lower and upper corners.
     """
 
     leaves: Ints
@@ -44,10 +44,10 @@ class Sketch:
 
 
 def draw(world: Any, axes: Any, replica: int = 0) -> None:
-    """Draw the last round of the first agent: its items and what it knows of them, and where the context lies.
+    """Draw the last round of the first agent: its items and its knowledge of them, and the context.
 
-    Left: its items in the order of the tree, so clusters lie together, with their mean rewards in the context,
-    which are hidden, and, over each cluster that it tells apart, the mean of the feedbacks in the context's cell.
+    Left: its items in the order of the tree, so clusters lie together, with their hidden mean rewards in the context,
+    and, over each cluster that the agent distinguishes, the mean feedback in the context's cell.
     Right: the cells of contexts, in their first two dimensions.
     """
     s, origin = world.state, _origin(world)

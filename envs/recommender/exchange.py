@@ -1,4 +1,4 @@
-"""What leaves the agents of a recommender: what they show, and the answers of the third party."""
+"""The information that leaves the agents of a recommender: shown items, and the third party's answers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from taciturn.envs.core.public import Passing
 from taciturn.envs.recommender.sharing import CHANNELS, OWN_NAMES, STREAMS, Reader, Released, Request, ThirdParty
 from taciturn.validation import Array, Bools, Floats, Ints
 
-IMPOSSIBLE = -1e9  # the score of what cannot be selected
+IMPOSSIBLE = -1e9  # the score of options that cannot be selected
 
 
 class Exchange(Replicas[S]):
@@ -53,7 +53,7 @@ class Exchange(Replicas[S]):
             )
 
     def expose(self, live: Bools) -> None:
-        """Everyone sees what is shown: items that were not selected through the channel are exposed."""
+        """Publish the shown items: items not selected through the channel count as exposed."""
         channel, cluster = self.channels["selection"], self.column("cluster")
         bare = np.broadcast_to((self.column("bare") & live)[:, None], cluster.shape)
         if channel.config.mechanism is None or channel.config.mechanism.kind == "none":
@@ -62,7 +62,7 @@ class Exchange(Replicas[S]):
             channel.expose(bare.astype(np.int64))
 
     def answers(self, asks: Bools) -> tuple[Bools, Floats, Floats]:
-        """What the third party answers the agents in `asks` bool[B, W] for the contexts to be served: who has an
+        """The third party's answers to the agents in `asks` bool[B, W] for the next contexts: which agents have an
         answer [B, W], counts and means [B, W, clusters]."""
         p, network, time = self.params, self.params.network, self.column("time")
         nothing = np.zeros((*asks.shape, p.clusters))
@@ -82,7 +82,7 @@ class Exchange(Replicas[S]):
             return network.neighbour_sums(who.astype(np.int64))
 
         def entered(who: Bools, reader: Reader) -> Ints:
-            # Here an agent's streams are its own, so nobody else gets lies about them.
+            # Here each agent has separate streams, so only liars get false answers.
             return self._released[reader[0]].entered(who, cell, own_counts > 0, network)
 
         request = Request(asks, neighbours[0], neighbours[1], names, messages, network.degrees, entered)
@@ -113,9 +113,10 @@ class Exchange(Replicas[S]):
         """Select options by scores over the channel `selection`.
 
         Args:
-            scores: float64[B, W, K], clipped to [0, sensitivity], so it holds whatever they are.
+            scores: float64[B, W, K], clipped to [0, sensitivity], so any scores are valid.
             possible: the options to select from, bool[B, W, K]; public.
-            sensitivity: how far one feedback can change a score, an array that broadcasts against [B, W, 1]; public.
+            sensitivity: the largest change of a score by one feedback, an array that broadcasts against [B, W, 1];
+            public.
 
         Returns:
             The options int64[B, W]; -1 where the selection was lost.

@@ -2,13 +2,13 @@
 
 An item cluster (h, i), i = 1 ... 2^h, is a box. Its children (h + 1, 2i - 1) and (h + 1, 2i) halve it in dimension h
 mod d at the midpoint, so its name means the same to all agents. An item's clusters are the leading bits of its
-code, and items sorted by code lie together.
+code, so sorting items by code puts the items of a cluster together.
 """
 
 from typing import Any
 
-DEPTH = 40  # of the deepest cluster
-CONTEXT_BITS = 16  # a coordinate of a context is read to this precision
+DEPTH = 40  # depth of the deepest cluster
+CONTEXT_BITS = 16  # precision of a context's coordinate
 
 
 def item_code(item: Any) -> int:

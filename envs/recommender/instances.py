@@ -1,4 +1,4 @@
-"""What is drawn for a run: the catalogue, the repositories, the instance of the mean rewards, and the users' contexts.
+"""The random parts of a run: catalogue, repositories, the instance of the mean rewards, and the users' contexts.
 
 Scalar functions for one replica (`taciturn.envs.core.Replicas`).
 """
@@ -18,12 +18,12 @@ CONTEXT_CLUSTERS, CONTEXT_SPREAD, CONTEXT_UNIFORM = 8, 0.08, 0.25
 
 
 def numbers_of_an_instance(dims: int) -> int:
-    """How many uniform numbers `draw_instance` takes, for contexts of these dimensions."""
+    """The number of uniform numbers that `draw_instance` needs for contexts of this dimension."""
     return ITEM_DIMS - 1 + len(BUMPS) * ITEM_DIMS * (1 + 2 * dims) + 2 * ITEM_DIMS * (dims + 1)
 
 
 def numbers_of_a_point(dims: int) -> int:
-    """How many uniform numbers a point takes, see `place`."""
+    """The number of uniform numbers that a point needs, see `place`."""
     return 1 + dims + dims % 2
 
 
@@ -38,7 +38,7 @@ def normal(first: float, second: float) -> float:
 
 def place(out: Any, centres: Any, spread: float, anywhere: float, luck: Any) -> None:
     """A point in the unit cube from uniform numbers `luck`: uniform with probability `anywhere`, else Gaussian around
-    one of `centres` [c, d], clipped; in single precision, as observations show it."""
+    one of `centres` [c, d], clipped; in single precision, as in observations."""
     c = min(int(max(luck[0] - anywhere, 0.0) / (1.0 - anywhere) * len(centres)), len(centres) - 1)
     radius = angle = 0.0
     for d in range(len(out)):
@@ -51,7 +51,7 @@ def place(out: Any, centres: Any, spread: float, anywhere: float, luck: Any) -> 
 
 
 def next_user(arrays: Any, params: Any, i: int, rng: Any) -> None:
-    """The context of the next user of agent i."""
+    """Draw the context of agent i's next user."""
     fill(arrays.user_luck, rng, CONTEXTS)
     if len(params.users) == 0:
         place(arrays.contexts[i], arrays.centres, CONTEXT_SPREAD, CONTEXT_UNIFORM, arrays.user_luck)
@@ -62,7 +62,7 @@ def next_user(arrays: Any, params: Any, i: int, rng: Any) -> None:
 
 
 def draw_catalogue(arrays: Any, params: Any, rng: Any) -> None:
-    """The items and their codes."""
+    """Draw the items and compute their codes."""
     fill(arrays.middles, rng, CATALOGUE)
     for k in range(len(arrays.items)):
         if len(params.goods) == 0:
@@ -75,7 +75,7 @@ def draw_catalogue(arrays: Any, params: Any, rng: Any) -> None:
 
 
 def draw_repositories(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """The items of each agent in the order of their arrival, and those that it has at the start."""
+    """Draw each agent's items in the order of their arrival, and activate those that it has at the start."""
     agents, size = arrays.held.shape
     state.at_hand = params.sizes[0]
     for i in range(agents):
@@ -97,8 +97,8 @@ def draw_repositories(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def draw_instance(arrays: Any, rng: Any) -> None:
-    """The random parts of all families, which so share their luck: `weights` in a random order, `directions` of unit
-    length, `phases` in [0, 2], and `matrix`, whose absolute values add up to 1."""
+    """The random parts of all families, which therefore share random numbers: `weights` in a random order, `directions`
+    of unit length, `phases` in [0, 2], and `matrix`, with absolute values that add up to 1."""
     bumps, dims, width = arrays.directions.shape
     luck, at = arrays.instance_luck, 0
     fill(luck, rng, INSTANCE)

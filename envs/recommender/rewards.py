@@ -1,6 +1,6 @@
 """Families of mean rewards mu(context, item), for items in [0, 1]^5: an instance is drawn for every run.
 
-`means` is their definition, in arrays; the scalar functions are those of a run (`taciturn.envs.core.Replicas`).
+`means` defines them, in arrays; the scalar functions compute them within a run (`taciturn.envs.core.Replicas`).
 """
 
 import math
@@ -15,12 +15,12 @@ FAMILIES = ("peak", "bumps", "linear")
 FLOOR, SPAN, RADIUS = 0.05, 0.9, 0.65
 WEIGHTS = (1.0, 0.8, 0.6, 0.4, 0.2)
 BUMPS = ((1.0, 0.65), (0.8, 0.4), (0.7, 0.4), (0.6, 0.4))  # heights and radii; the highest is `peak`
-BLOCK, ROUNDING = 16, 1e-9  # of searches for the best item: the items of a block, and the error of what it can reach
-OWN, LINEAR = -1, 0  # instead of a number of bumps: a function of the user's own, and the linear family
+BLOCK, ROUNDING = 16, 1e-9  # searches for the best item: block size, and error of the bounds
+OWN, LINEAR = -1, 0  # in place of a number of bumps: a user-defined function, and the linear family
 
 Instance = dict[str, Array]
 """`weights` [B, 5]: a permutation of (1, .8, .6, .4, .2); `directions` [B, bumps, 5, d] of unit length; `phases` [B,
-bumps, 5] in [0, 2]; `matrix` [B, 5, d + 1], whose absolute values add up to 1."""
+bumps, 5] in [0, 2]; `matrix` [B, 5, d + 1], with absolute values that add up to 1."""
 
 
 def optimum(contexts: Floats, directions: Floats, phases: Floats) -> Floats:
@@ -39,7 +39,7 @@ def means(family: Any, contexts: Floats, items: Floats, instance: Instance) -> F
     """The mean rewards mu of items [..., B, N, 5] in contexts [..., B, N, d], float64[..., B, N].
 
     - peak: .05 + .9 max(0, 1 - |w (x - g(c))| / .65) with Euclidean length.
-    - bumps: the same with the highest of four such bumps; three of them are lower and narrower and have their own g.
+    - bumps: the highest of four such bumps; three of them are lower and narrower, and each has a separate g.
     - linear: .5 + .45 (2x - 1) M (1, 2c - 1), linear in the context and in the item.
     - a callable: its value at (contexts, items).
 
@@ -70,11 +70,11 @@ def means(family: Any, contexts: Floats, items: Floats, instance: Instance) -> F
 
 
 def arrange(arrays: Any, params: Any) -> None:
-    """Prepare searches among the items: a k-d tree puts near ones into one block.
+    """Prepare searches among the items: a k-d tree puts nearby items into one block.
 
-    `order` holds the items block by block, the last one again where it fills up a block, and `place` their places in
+    `order` holds the items block by block, padded with the last one to fill a block, and `place` their positions in
     it; `near` [blocks, 5, BLOCK] their features, `least` and `greatest` [5, blocks] the bounds of these, and `scale`
-    what searches multiply features by.
+    the factors of the features in searches.
     """
     if params.bumps == OWN:
         return
@@ -100,8 +100,8 @@ def arrange(arrays: Any, params: Any) -> None:
 
 
 def halve(arrays: Any, low: int, high: int, middle: int) -> None:
-    """Rearrange `order` from `low` to `high`, so what lies from `middle` on is not less than the rest, in the
-    dimension in which these items lie furthest apart (Hoare 1961, FIND)."""
+    """Rearrange `order` from `low` to `high`, so entries from `middle` on are not less than the rest, in the
+    dimension of these items' largest spread (Hoare 1961, FIND)."""
     order, items, widest, along = arrays.order, arrays.items, -1.0, 0
     for d in range(ITEM_DIMS):
         least = greatest = items[order[low], d]
@@ -124,7 +124,7 @@ def halve(arrays: Any, low: int, high: int, middle: int) -> None:
 
 
 def mean_reward(arrays: Any, params: Any, i: int, item: int) -> float:
-    """mu of an item in the context of agent i, whose `goals` are known."""
+    """mu of an item in the context of agent i, given its `goals`."""
     if params.bumps == OWN:
         return float(arrays.values[i, item])
     block, k = int(arrays.place[item]) // BLOCK, int(arrays.place[item]) % BLOCK
@@ -138,19 +138,17 @@ def mean_reward(arrays: Any, params: Any, i: int, item: int) -> float:
         squared = 0.0
         for d in range(ITEM_DIMS):
             apart = arrays.scale[d] * arrays.near[block, d, k] - arrays.goals[i, bump, d]
-            squared += apart * apart  # `apart**2` is not always the same number in Python and compiled
+            squared += apart * apart  # in Python and compiled code, `apart**2` may differ
         height, radius = params.heights[bump], params.radii[bump]
         highest = max(highest, height * max(0.0, 1.0 - math.sqrt(squared) / radius))
     return FLOOR + SPAN * highest
 
 
 def best_at_hand(arrays: Any, params: Any, i: int, goal: Any) -> int:
-    """Of the items of agent i, the one nearest to `goal`, both weighted, or, for the linear family, the one furthest
-    along it.
+    """The item of agent i that is nearest to `goal`, both weighted, or, for the linear family, farthest along it.
 
-    The nearest x to g maximises xg - |x|^2 / 2. No item of a block reaches more than the point within its bounds that
-    reaches most. The search begins with the most promising block, and passes over those that cannot reach what it has
-    found.
+    The nearest x to g maximises xg - |x|^2 / 2. The best point within a block's bounds limits the value of its items.
+    The search begins with the most promising block, and skips blocks that cannot exceed the best item found.
     """
     reach, score, near, order, scale = arrays.reach, arrays.score, arrays.near, arrays.order, arrays.scale
     half, far = (0.0, 1e9) if params.bumps == LINEAR else (0.5, 1.0)
@@ -184,7 +182,7 @@ def best_at_hand(arrays: Any, params: Any, i: int, goal: Any) -> int:
 
 
 def look_ahead(state: Any, arrays: Any, params: Any, i: int) -> None:
-    """What mean rewards in the context of agent i depend on, its `goals`, and its best item at hand.
+    """Compute the `goals` of agent i's context, which determine mean rewards, and its best available item.
 
     Goals are w g(c) of each bump, or, for the linear family, M (1, 2c - 1).
     """

@@ -1,5 +1,5 @@
-"""One recommender, round by round, as `taciturn.envs.core.hooks.Hooks` says: what is shown, liked, asked and
-answered."""
+"""One recommender, round by round, in the form required by `taciturn.envs.core.hooks.Hooks`: items shown, feedbacks,
+requests and answers."""
 
 from dataclasses import dataclass
 from operator import attrgetter
@@ -28,12 +28,12 @@ AGENTS = attrgetter("num_agents")
 
 @dataclass(frozen=True)
 class State:
-    """A recommender with its next users; seen from outside, each field leads with [B]."""
+    """A recommender with its next users; from outside, each field has a leading axis [B]."""
 
     items: Floats = fields.public(lambda p: (p.num_items, ITEM_DIMS))  # the catalogue's features
     codes: Ints = fields.public(lambda p: p.num_items)  # see `geometry.item_code`
-    middles: Floats = fields.hidden(lambda p: (ITEM_CLUSTERS, ITEM_DIMS))  # of the clusters of items
-    order: Array = fields.hidden()  # this and the next three: see `rewards.arrange`; empty for a family of one's own
+    middles: Floats = fields.hidden(lambda p: (ITEM_CLUSTERS, ITEM_DIMS))  # centres of the item clusters
+    order: Array = fields.hidden()  # this and the next three: see `rewards.arrange`; empty for a user-defined family
     place: Array = fields.hidden()
     scale: Floats = fields.hidden(lambda p: ITEM_DIMS)
     near: Array = fields.hidden()
@@ -42,33 +42,33 @@ class State:
     reach: Floats = fields.hidden()  # [blocks], and the next: see `rewards.best_at_hand`
     score: Floats = fields.hidden(lambda p: BLOCK)
     held: Array = fields.hidden()  # unsigned[W, repository]: the agents' items in the order of their arrival
-    at_hand: Ints = fields.public()  # the number of them that have arrived
-    active: Bools = fields.public()  # [W, K]: these items
-    item_luck: Floats = fields.hidden(lambda p: numbers_of_a_point(ITEM_DIMS))  # of one item, and of one user
+    at_hand: Ints = fields.public()  # how many of them have arrived
+    active: Bools = fields.public()  # [W, K]: the arrived items
+    item_luck: Floats = fields.hidden(lambda p: numbers_of_a_point(ITEM_DIMS))  # for one item
     instance_luck: Floats = fields.hidden(lambda p: numbers_of_an_instance(p.context_dim))
-    user_luck: Floats = fields.hidden(lambda p: numbers_of_a_point(p.context_dim))
+    user_luck: Floats = fields.hidden(lambda p: numbers_of_a_point(p.context_dim))  # for one user
     weights: Floats = fields.hidden(lambda p: ITEM_DIMS)  # this and the next three: `rewards.Instance`
     directions: Floats = fields.hidden(lambda p: (len(BUMPS), ITEM_DIMS, p.context_dim))
     phases: Floats = fields.hidden(lambda p: (len(BUMPS), ITEM_DIMS))
     matrix: Floats = fields.hidden(lambda p: (ITEM_DIMS, p.context_dim + 1))
-    centres: Floats = fields.hidden(lambda p: (CONTEXT_CLUSTERS, p.context_dim))  # of the clusters of contexts
-    contexts: Floats = fields.public(attrgetter("num_agents", "context_dim"))  # of the users to be served
+    centres: Floats = fields.hidden(lambda p: (CONTEXT_CLUSTERS, p.context_dim))  # centres of the context clusters
+    contexts: Floats = fields.public(attrgetter("num_agents", "context_dim"))  # contexts of the next users
     goals: Floats = fields.hidden()  # [W, bumps, 5]: see `rewards.look_ahead`
-    values: Floats = fields.hidden()  # [W, K]: mean rewards in these contexts, of a family of the user's own
-    best: Ints = fields.hidden(AGENTS)  # each agent's best item at hand in them,
+    values: Floats = fields.hidden()  # [W, K]: mean rewards in these contexts, for a user-defined family
+    best: Ints = fields.hidden(AGENTS)  # each agent's best available item in them
     most: Floats = fields.hidden(AGENTS)  # and its mean reward
     served: Floats = fields.public(attrgetter("num_agents", "context_dim"))  # the contexts of the last round
-    shown: Ints = fields.public(AGENTS)  # what was shown in it, -1: nothing;
-    cluster: Ints = fields.public(AGENTS)  # the cluster of that item,
-    cell: Ints = fields.public(AGENTS)  # the cell of the context,
-    mu: Floats = fields.hidden(AGENTS)  # the mean reward,
-    lost: Floats = fields.hidden(AGENTS)  # and how much less it is than that of the best item
-    knew: Bools = fields.public(AGENTS)  # whether the agent had statistics of its neighbours in the last round
-    records: Ints = fields.public(AGENTS)  # and the number of feedbacks that it could know of
-    asks: Bools = fields.public(AGENTS)  # whether it asked for the next one
+    shown: Ints = fields.public(AGENTS)  # the items shown in it, -1: none
+    cluster: Ints = fields.public(AGENTS)  # clusters of these items
+    cell: Ints = fields.public(AGENTS)  # cells of these contexts
+    mu: Floats = fields.hidden(AGENTS)  # mean rewards
+    lost: Floats = fields.hidden(AGENTS)  # shortfall from the best item's mean reward
+    knew: Bools = fields.public(AGENTS)  # whether the agent had its neighbours' statistics in the last round
+    records: Ints = fields.public(AGENTS)  # number of feedbacks available to it
+    asks: Bools = fields.public(AGENTS)  # whether it requested statistics for the next round
     consulted: Bools = fields.public(AGENTS)  # whether the third party has already answered in this round
-    selected: Bools = fields.public()  # whether what is shown next was selected through the channel
-    bare: Bools = fields.public()  # whether what was shown last was not
+    selected: Bools = fields.public()  # whether the next items shown were selected through the channel
+    bare: Bools = fields.public()  # whether the last items shown were not
     own_counts: Ints = fields.own(attrgetter("num_agents", "cells", "clusters"))  # feedbacks so far
     own_sums: Ints = fields.own(attrgetter("num_agents", "cells", "clusters"))
     answered: Bools = fields.received(AGENTS)
@@ -84,23 +84,23 @@ class State:
 
 
 class Constants(NamedTuple):
-    """What the functions of a recommender know as `params`."""
+    """The `params` of a recommender's functions."""
 
     num_agents: int
     num_items: int
-    shift: int  # a code without its last bits names the item's cluster
+    shift: int  # shifting a code by this gives the item's cluster
     horizon: int
     homogeneous: bool
-    starts: Ints  # [G]: the rounds in which items arrive,
-    sizes: Ints  # [G + 1]: and how many each agent then has
-    goods: Floats  # [K, 5]: the items of a catalogue that was not drawn; empty without one
-    users: Floats  # [n, d]: and its contexts
+    starts: Ints  # [G]: the rounds in which items arrive
+    sizes: Ints  # [G + 1]: and the number of items of each agent then
+    goods: Floats  # [K, 5]: the items of a given catalogue; empty without one
+    users: Floats  # [n, d]: its contexts
     bumps: int  # see `rewards.number_of_bumps`
     heights: Floats
     radii: Floats
-    first: Ints  # [W + 1]: where each agent's neighbours begin,
+    first: Ints  # [W + 1]: where each agent's neighbours begin
     neighbours: Ints  # in this list
-    plain: bool  # whether nothing stands on the channels
+    plain: bool  # whether the channels have no mechanism, fault or budget
 
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -119,13 +119,13 @@ def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def cell_of(context: Any) -> int:
-    """The cell of a context for which statistics can be asked: it halves the first two dimensions."""
+    """The cell of a context for requests of statistics: it halves the first two dimensions."""
     cell = 1 if context[0] >= 0.5 else 0
     return cell + 2 if len(context) > 1 and context[1] >= 0.5 else cell
 
 
 def show(arrays: Any, params: Any, i: int, item: int, cluster: int, rng: Any) -> None:
-    """Agent i shows an item (-1, or one that it does not have: nothing) to its user, and the next user comes."""
+    """Agent i shows an item (nothing for -1 or an item that it lacks) to its user, and the next user arrives."""
     shows = item >= 0 and arrays.active[i, max(item, 0)]
     mu = mean_reward(arrays, params, i, item) if shows else 0.0
     likes = 1 if private(i, uniform(rng, REWARDS) < mu) and shows else 0
@@ -140,7 +140,7 @@ def show(arrays: Any, params: Any, i: int, item: int, cluster: int, rng: Any) ->
 
 
 def by_item(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """A round, by the numbers of items."""
+    """A round with items as actions."""
     for i in range(params.num_agents):
         item = int(actions[i] % params.num_items)
         arrays.asks[i] = actions[i] >= params.num_items
@@ -149,7 +149,7 @@ def by_item(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> Non
 
 
 def by_cluster(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """A round, by the numbers of clusters, of which random items are shown."""
+    """A round with clusters as actions; random items of the chosen clusters are shown."""
     clusters = arrays.counts.shape[1]
     for i in range(params.num_agents):
         cluster, luck, inside, item = int(actions[i] % clusters), uniform(rng, ITEMS), 0, -1
@@ -167,7 +167,7 @@ def by_cluster(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> 
 
 
 def move_on(state: Any, arrays: Any, params: Any) -> None:
-    """Add up the round; the items that are due arrive."""
+    """Add up the round, and let due items arrive."""
     for i in range(params.num_agents):
         arrays.knew[i] = arrays.answered[i] or arrays.consulted[i]
         arrays.consulted[i] = False
@@ -189,7 +189,7 @@ def move_on(state: Any, arrays: Any, params: Any) -> None:
 
 
 def answer(arrays: Any, params: Any, i: int, cell: int) -> None:
-    """What the neighbours of agent i know of a cell, exactly."""
+    """The exact statistics of agent i's neighbours for a cell."""
     clusters = arrays.counts.shape[1]
     for c in range(clusters):
         arrays.counts[i, c], arrays.means[i, c] = 0.0, 0.0
@@ -206,7 +206,7 @@ def answer(arrays: Any, params: Any, i: int, cell: int) -> None:
 
 
 def listen(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
-    """Answer those who ask, for their next users, unless the third party has (`Recommender.between`)."""
+    """Answer the agents' requests for their next users, unless the third party has (`Recommender.between`)."""
     over = state.time >= params.horizon
     for i in range(params.num_agents):
         if params.plain:

@@ -1,5 +1,5 @@
-"""The trusted third party of a recommender: it merges the statistics that agents ask for, adds noise, and charges for
-it."""
+"""The trusted third party of a recommender: it merges the statistics that agents ask for, adds noise, and charges
+epsilon."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,34 +15,33 @@ CHANNELS = ("statistics", "counts")
 STREAMS = ("tree", "blocks")  # the kinds of mechanism that release running sums
 
 Entered = Iterable[tuple[Array, Array, Array]]
-"""Records that are new in an answer: their replicas, the agents that made them, and their rounds."""
+"""The new records in an answer: their replicas, the agents that made them, and their rounds."""
 Reader = tuple[str, int]
 """The channel and the reader of answers: `HONEST`, all agents that get true answers, or the number of an agent that
-gets lies, under noise of its own."""
+gets lies, under separate noise."""
 HONEST = -1
-OWN_NAMES = np.uint64(1 << 63)  # offset of names of the world's own streams; those that policies ask for are smaller
+OWN_NAMES = np.uint64(1 << 63)  # offset of the environment's stream names; names given by policies are smaller
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Request:
-    """What agents ask the third party for: sums and numbers of rewards in K streams each.
+    """A request of agents to the third party: sums and numbers of rewards in K streams each.
 
-    A stream is asked about again and again: the rewards of a set of agents in one cell of contexts and one cluster of
-    items.
+    A stream is requested repeatedly: the rewards of a set of agents in one cell of contexts and one cluster of items.
 
     Attributes:
         asked: the agents that ask, bool[B, N].
         sums, counts: the sum and the number of rewards in each stream, [B, N, K].
         streams: the name of each stream, uint64[B, N, K]; equal names mean the same stream.
-        messages: maps the agents that really ask, bool[B, N], to the number of messages that each agent sends for their
-            answers, int64[B, N].
-        merged: the number of agents whose records enter each agent's streams, int64[N].
-        entered: maps the agents that really ask, bool[B, N], and a `Reader` to the records in their streams that are
-            new to that reader; called only if answers are charged. It is not taken on trust that these are all: see
+        messages: maps the asking agents, bool[B, N], to the number of messages that each agent sends for their answers,
+            int64[B, N].
+        merged: the number of agents with records in each agent's streams, int64[N].
+        entered: maps the asking agents, bool[B, N], and a `Reader` to the records in their streams that are new to that
+            reader; called only if answers are charged. The third party checks that these are all: see
             `Releases.charged`.
 
-    A record is a number in [-1, 1], and counts 1, in at most one of the streams of a question. A stream only grows.
+    A record is a number in [-1, 1], counts as 1, and enters at most one stream of a request. A stream only grows.
     """
 
     asked: Bools
@@ -60,19 +59,19 @@ def is_plain(channels: Mapping[str, Channel]) -> bool:
 
 
 class ThirdParty:
-    """Answers requests over the channels `statistics` (sums) and `counts` of a population, and charges what they
-    reveal.
+    """Answers requests over the channels `statistics` (sums) and `counts` of a population, and charges the information
+    in the answers.
 
-    The sums of a stream are released by the binary mechanism (`TreeAggregation`), whose noise is a function of its
-    address, so nothing is stored and a repeated question gets the same answer. If counts are released without noise,
-    the values of a stream are its rewards in the order of arrival; if the channel `counts` has a mechanism, they are
-    the sums of rounds. With `Blocks`, a block of a stream is what has come since anybody last asked about it: it is
-    released once, with noise of scale 1/epsilon. When agents ask must then be public, as for all totals.
+    The sums of a stream are released by the binary mechanism (`TreeAggregation`). Its noise is a function of its
+    address, so nothing is stored and a repeated request gets the same answer. If counts are released without noise, the
+    values of a stream are its rewards in the order of arrival; if the channel `counts` has a mechanism, they are the
+    sums of rounds. With `Blocks`, a block of a stream holds the records since the last request for it: it is released
+    once, with noise of scale 1/epsilon. The times of requests must then be public, as always for a finite epsilon.
 
     A record costs epsilon for each stream in which it was released. On each of the two channels, an agent is charged
-    whenever its costliest record enters one more stream. Whose records enter is what the asking policy says; streams
-    that grow by more records than it names are charged to every agent. Byzantine agents get false answers under noise
-    of their own, since an honest agent that asked for the same stream could otherwise cancel the noise.
+    whenever its costliest record enters one more stream. The requesting policy names the records that enter; streams
+    that grow by more records than named are charged to every agent. Byzantine agents get false answers under separate
+    noise, since an honest agent that asked for the same stream could otherwise cancel the noise.
     """
 
     def __init__(self, num_envs: int, num_agents: int) -> None:
@@ -92,7 +91,7 @@ class ThirdParty:
     def answer(
         self, request: Request, channels: Mapping[str, Channel], time: Ints, horizon: int
     ) -> tuple[Floats, Floats, Bools]:
-        """(Sums float64[B, N, K], counts float64[B, N, K], who got both bool[B, N]) for requests made at `time`
+        """(Sums float64[B, N, K], counts float64[B, N, K], agents that got both bool[B, N]) for requests made at `time`
         int64[B]."""
         r = request
         statistics, counting = (channels[name] for name in CHANNELS)
@@ -117,8 +116,8 @@ class ThirdParty:
     def _reply(
         self, request: Request, channel: Channel, lengths: Array, longest: Array
     ) -> Callable[[Array, Bools, Bools | None], tuple[Array, Array, Array]]:
-        """What `Channel.answer` calls, for streams of `lengths` [B, N, K] values so far and at most `longest`
-        int64[N]."""
+        """The function that `Channel.answer` calls, for streams of `lengths` [B, N, K] values so far and at most
+        `longest` int64[N]."""
         mechanism, account = channel.config.mechanism, self.accounts[channel.name]
 
         def reply(x: Array, who: Bools, liars: Bools | None) -> tuple[Array, Array, Array]:
@@ -152,14 +151,14 @@ class ThirdParty:
 
 
 class Releases:
-    """How often each record has been released on one channel.
+    """Number of releases of each record on one channel.
 
     Attributes:
-        key: uint64[B], of the noise of its streams.
+        key: uint64[B], key of the noise of its streams.
         streams: int32[B, N, rounds], the number of streams in which each record was released.
         most: int64[B, N], the largest of these numbers for each agent.
         blocks: the noise of `Blocks`, by replica and reader.
-        grown: what was last released of each stream, by replica and reader: names, in order, and counts and sums.
+        grown: the last release of each stream, by replica and reader: names, in order, and counts and sums.
     """
 
     def __init__(self, num_envs: int, num_agents: int) -> None:
@@ -180,13 +179,14 @@ class Releases:
         return noise
 
     def charged(self, request: Request, who: Bools, reader: Reader) -> Ints:
-        """How many more streams the costliest record of each agent has entered, int64[B, N], as `who` get answers.
+        """The number of streams that the costliest record of each agent newly enters, int64[B, N], when `who` get
+        answers.
 
-        Where streams grow by more records than the request names, anybody's may have entered: all agents are charged
-        for each stream that grew.
+        Where streams grow by more records than the request names, any agent's records may have entered: all agents are
+        charged for each stream that grew.
         """
         entered = request.entered(who, reader)
-        if isinstance(entered, np.ndarray) and (request.streams >= OWN_NAMES).all():  # the world counts them itself
+        if isinstance(entered, np.ndarray) and (request.streams >= OWN_NAMES).all():  # counted by us
             return entered
         more, named = self.charges(() if isinstance(entered, np.ndarray) else entered)
         for b in np.flatnonzero(who.any(1)).tolist():
@@ -200,7 +200,7 @@ class Releases:
             counts, sums = now - last[:, place]
             if (np.abs(sums) > counts * (1 + ROUNDING) + ROUNDING).any():
                 raise ValueError(
-                    "sums and counts of a stream must be those of its last answer and of new records in [-1, 1], not "
+                    "sums and counts of a stream must be its last answer plus new records in [-1, 1], not "
                     f"{np.abs(sums).max():g} from {counts[np.abs(sums).argmax()]:g} records"
                 )
             last[:, place] = now
@@ -210,8 +210,8 @@ class Releases:
         return more
 
     def charges(self, entered: Entered) -> tuple[Ints, Ints]:
-        """How many more streams the costliest record of each agent has entered, int64[B, N], and how many records have,
-        int64[B]."""
+        """The number of streams that the costliest record of each agent newly enters, int64[B, N], and the number of
+        new records, int64[B]."""
         most, named = self.most.copy(), np.zeros(len(self.key), np.int64)
         for replica, agent, when in entered:
             if when.size:
@@ -232,12 +232,12 @@ class Released:
     """The number of streams (asking agent, cell, cluster) in which each agent's feedbacks of a cell and a cluster have
     been released.
 
-    Counts only grow, so no table of pairs of agents is needed: it is enough to know from which answer on an agent had
-    feedbacks of a cell and a cluster, and every agent's last answer for that cell.
+    Counts only grow, so no table of pairs of agents is needed: it is enough to store the first answer after an agent
+    had feedbacks of a cell and a cluster, and every agent's last answer for that cell.
     """
 
     def __init__(self, num_envs: int, num_agents: int, cells: int, clusters: int) -> None:
-        self.answers = 0  # given so far
+        self.answers = 0  # number of answers so far
         self.since = np.zeros((num_envs, num_agents, cells, clusters), np.int32)  # 0: no feedbacks yet
         self.last = np.zeros((num_envs, num_agents, cells), np.int32)
         self.streams = np.zeros((num_envs, num_agents, cells, clusters), np.int32)
@@ -248,8 +248,8 @@ class Released:
             table[fresh] = 0
 
     def entered(self, who: Bools, cell: Ints, has: Bools, network: Graph) -> Ints:
-        """How many more streams the costliest feedback of each agent has entered, int64[B, N], as `who` bool[B, N] get
-        an answer.
+        """The number of streams that each agent's costliest feedback newly enters, int64[B, N], when `who` bool[B, N]
+        get an answer.
 
         They ask for the cells `cell` int64[B, N]; the agents have feedbacks where `has`, bool[B, N, cells, clusters].
         """

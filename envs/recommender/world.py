@@ -1,4 +1,4 @@
-"""How much do service providers gain from telling one another what users liked, and what does it cost in privacy?
+"""How much do service providers gain from sharing user feedback, and what does it cost in privacy?
 
 Description
     `W` service providers (agents) on a graph each serve one user a round. A context arrives, the agent shows an item
@@ -15,15 +15,16 @@ Agents
     `agent_0` to `agent_{W-1}`, simultaneously.
 
 Observation
-    Box float32: `context` [d], of the user to be served; `time`, rounds played so far; `answered`, 1 if the agent asked
-    in its last action and got an answer; and this answer: for each of the 2^D clusters of items of depth D, the
-    `counts` of the neighbours' feedbacks in the context's cell and their `means` (0 without any). There are at most
-    four cells, which halve the first two dimensions of the context.
+    Box float32: `context` [d], of the next user; `time`, rounds played so far; `answered`, 1 if the agent asked in its
+    last action and got an answer; and this answer: for each of the 2^D clusters of items of depth D, the `counts` of
+    the neighbours' feedbacks in the context's cell and their `means` (0 without any). There are at most four cells,
+    which halve the first two dimensions of the context.
 
 Action
     Discrete(2 K): show item `a mod K` of the catalogue; if `a >= K`, also ask for the neighbours' statistics in the
-    next observation. Items that the agent does not have are masked; if one is chosen, nothing is shown. With
-    `actions="cluster"`, Discrete(2 * 2^D): a random own item of that cluster, where clusters without any are masked.
+    next observation. Items that the agent does not have are masked; choosing one shows nothing. With
+    `actions="cluster"`, Discrete(2 * 2^D): show a random item of the agent in that cluster; clusters without any are
+    masked.
 
 Reward
     The feedback, Bernoulli of the mean reward mu(context, item); 0 if nothing was shown.
@@ -32,47 +33,47 @@ Termination
     Never; truncated after `horizon` rounds.
 
 Info
-    For each agent: `mu`, the mean reward of the item shown; `regret` of this round, against the best item that it has
-    now; `cluster` of the item (at depth D) and `cell` of the context; `shared`, whether it got statistics of its
-    neighbours before it acted; `records`, the number of feedbacks that it could then know of.
+    For each agent: `mu`, the mean reward of the item shown; `regret` of this round, relative to the agent's best
+    current item; `cluster` of the item (at depth D) and `cell` of the context; `shared`, whether it got its neighbours'
+    statistics before it acted; `records`, the number of feedbacks available to it then.
 
 Privacy channels
-    An event is the value of one feedback, given what was shown: in two adjacent runs the same users come in the same
+    An event is the value of one feedback, given the shown items: in two adjacent runs the same users come in the same
     contexts and are shown the same items, and one of them gives the other feedback. Nothing else is protected:
     contexts, shown items, visits and their numbers are public. The epsilon of `statistics` and `counts` bounds the
     information of the answers beyond the shown items. An agent that learns from its own feedbacks also reveals them by
     the items that it shows, which determine the streams of later feedbacks. This is charged on `selection`, and is
     infinite without a mechanism there. So the epsilon of all three channels is unconditional; for `statistics` and
-    `counts` alone it holds given what was shown, as for a logged policy. (It is also unconditional if the shown items
-    follow from answers, public numbers and fresh randomness, as the choice of a T-PriDO that always asks does.)
+    `counts` alone it is conditional on the shown items, as for a logged policy. (It is also unconditional if the shown
+    items follow from answers, public numbers and fresh randomness, as for a T-PriDO that always asks.)
 
     - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours
       has sent one message. It takes `TreeAggregation`: the third party adds noise once, as a function of the asking
-      agent, the cell, the cluster and the block of feedbacks, so a repeated question gets the same answer. A feedback
+      agent, the cell, the cluster and the block of feedbacks, so a repeated request gets the same answer. A feedback
       costs epsilon for each stream (asking agent, cell, cluster) in which it was released, and the accountant charges
       an agent exactly for its costliest feedback. If a policy asks about sums that include the asking agent's own
-      feedbacks, these are released too. A question says which cell it is about. Answers to liars have separate noise
-      and costs. It also takes `Blocks`: a block of a stream then holds the feedbacks since the last request for it, and
-      gets noise of scale 1/epsilon once. This is less noise if requests are rare.
-    - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. They follow from what was shown.
-      The paper adds no noise; the accountant then says that nothing is hidden (inf). `TreeAggregation` or `Blocks` add
-      noise, and are charged like those of `statistics`; sums and counts are then streams of rounds. A visit stays
-      unprotected: one that is replaced changes two streams on each channel, and requests may depend on shown items.
+      feedbacks, these are released too. A request names its cell. Answers to liars have separate noise and costs. It
+      also takes `Blocks`: a block of a stream then holds the feedbacks since the last request for it, and gets noise of
+      scale 1/epsilon once. This is less noise if requests are rare.
+    - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. They follow from the shown items.
+      The paper adds no noise; the accountant then reports no protection (inf). `TreeAggregation` or `Blocks` add noise,
+      and are charged as on `statistics`; sums and counts are then streams of rounds. A visit stays unprotected:
+      replacing one changes two streams on each channel, and requests may depend on shown items.
     - `selection` (scores, public): the item shown. `Exponential` selects by the scores that a policy passes through
       `select`. Where it is installed, items shown without `select` are charged as infinite.
 
-    An agent of the paper's algorithms asks if its own results are bad, which reveals that they are. So totals of
-    `statistics` and `counts` are infinite, at event level too, unless a policy declares a public schedule
+    An agent of the paper's algorithms asks if its own results are bad, so asking reveals this. Epsilon of `statistics`
+    and `counts` is therefore infinite, at event level too, unless a policy declares a public schedule
     (`Policy.public_schedule`), such as asking always or never.
 
 Arguments
     - num_agents: W >= 1.
-    - graph: who are neighbours: "none", or anything that `taciturn.graph.Graph.of` reads, connected or not.
+    - graph: the neighbourhood: "none", or anything that `taciturn.graph.Graph.of` reads, connected or not.
     - context_dim: d, 1 to 9; None: 2, or as in `family`.
-    - family: of mean rewards: "peak", "bumps", "linear", or a function of (contexts [..., d], items [..., 5]) with
-      values in [0, 1]; see `taciturn.envs.recommender.rewards`. Its random parts are drawn at each reset. Or a
-      simulator fitted to ratings (`taciturn.logged.fit_ratings`), with its own catalogue and the users' contexts to
-      draw from; learners then practise in `peak` worlds of the same size.
+    - family: family of mean rewards: "peak", "bumps", "linear", or a function of (contexts [..., d], items [..., 5])
+      with values in [0, 1]; see `taciturn.envs.recommender.rewards`. Its random parts are drawn at each reset. Or a
+      simulator fitted to ratings (`taciturn.logged.fit_ratings`), which brings a catalogue and the users' contexts;
+      learners then practise in `peak` environments of the same size.
     - num_items: size of the catalogue, K; None: 4,000, or as in `family`.
     - repository: number of items of an agent, drawn from the catalogue; None: half of it.
     - homogeneous: whether all agents have the same items.
@@ -86,7 +87,7 @@ Deviations from the paper
     The paper's data, 100 million photos, is replaced by a synthetic catalogue: items in [0, 1]^5 in 12 Gaussian
     clusters (standard deviation 0.1) with 30% uniform ones, contexts in [0, 1]^d in 8 clusters (0.08) with 25% uniform
     ones, both clipped. Mean rewards are Lipschitz, as in Assumption 1. The children of (h, i) are (h + 1, 2i - 1) and
-    (h + 1, 2i); one of the paper's says 2i + 1. Regret is against the best item in the agent's repository, not against
+    (h + 1, 2i); in the paper one of them is 2i + 1. Regret is relative to the best item in the agent's repository, not
     the best of all. Theorem 2 says that a record costs a user epsilon once; here it costs epsilon for every region in
     which it is released, since regions are refined and the history is recounted.
 
@@ -160,8 +161,7 @@ class Params:
         _ = self.network
 
     def _complete(self) -> None:
-        """Set the sizes that were not given; ValueError if one differs from that of the catalogue that `family`
-        brings."""
+        """Set the sizes that were not given; ValueError if one differs from the size of the catalogue in `family`."""
         brought = isinstance(self.family, Catalogue)
         sizes = (self.family.contexts.shape[1], len(self.family.items)) if brought else (2, 4000)
         for name, size in zip(("context_dim", "num_items"), sizes, strict=True):
@@ -186,11 +186,11 @@ class Params:
 
     @property
     def cells(self) -> int:
-        """The number of cells of contexts for which statistics can be asked."""
+        """The number of cells of contexts for requests of statistics."""
         return 1 << min(self.context_dim, 2)
 
     def available(self, time: Ints) -> Ints:
-        """The number of items that an agent has in round `time`, of its shape; at least one."""
+        """The number of items that an agent has in round `time`, same shape as `time`; at least one."""
         late = np.zeros(time.shape)
         for start, fraction in self.growth:
             late = late + np.where(time < start, fraction, 0.0)
@@ -200,7 +200,7 @@ class Params:
 def read_growth(growth: Any) -> tuple[tuple[int, float], ...]:
     """The pairs (round, fraction) in the order of their rounds; ValueError if they are not such pairs, or the fractions
     add up to 1 or more."""
-    wanted = "growth must be pairs (round >= 1, fraction > 0) whose fractions add up to less than 1"
+    wanted = "growth must be pairs (round >= 1, fraction > 0), with fractions that add up to less than 1"
     try:
         pairs = [(start, fraction) for start, fraction in growth]
     except (TypeError, ValueError) as error:
@@ -279,7 +279,7 @@ class Recommender(Exchange[State]):
             "reach": blocks,
             "goals": (p.num_agents, max(bumps, 1), ITEM_DIMS),
             "values": (p.num_agents, p.num_items if bumps == OWN else 0),
-            # Without memory, as there is a number for each agent and item.
+            # A memoryless draw, as there is a number for each agent and item.
             "held": np.broadcast_to(np.zeros((), held), (p.num_agents, p.repository)),
             "active": np.broadcast_to(np.zeros((), np.bool_), (p.num_agents, p.num_items)),
         }
@@ -297,8 +297,8 @@ class Recommender(Exchange[State]):
         return (Role("agent", p.num_agents, layout, space),)
 
     def public(self) -> dict[str, Any]:
-        """`catalogue`; `consult`, to ask the third party for statistics of one's choice; `select`, to select by scores;
-        `draw_with`, to say what pictures show of an agent's knowledge."""
+        """`catalogue`; `consult`, to ask the third party for chosen statistics; `select`, to select by scores;
+        `draw_with`, to set the knowledge of an agent that pictures show."""
         return {
             "catalogue": self.catalogue,
             "consult": self.consult,
@@ -307,7 +307,7 @@ class Recommender(Exchange[State]):
         }
 
     def catalogue(self) -> tuple[Floats, Ints]:
-        """The items [B, K, 5] and their codes [B, K] in the present runs; other arrays when a run begins."""
+        """The items [B, K, 5] and their codes [B, K] in the present runs; new arrays when a run begins."""
         self._require_reset()
         if self._catalogue is None:
             self._catalogue = self.column("items").copy(), self.column("codes").copy()
@@ -321,8 +321,8 @@ class Recommender(Exchange[State]):
         self._sketch = sketch
 
     def sketch(self, replica: int, agent: int, context: Floats) -> drawing.Sketch:
-        """The knowledge of an agent to draw: as the policy says, else its own feedbacks by cluster in the context's
-        cell."""
+        """The knowledge of an agent to draw: from the policy if it gives any, else its own feedbacks by cluster in the
+        context's cell."""
         if self._sketch is not None:
             return self._sketch(replica, agent, context)
         s, codes, cell = self.state, np.sort(self.state.codes[replica]), rounds.cell_of(context)
@@ -352,12 +352,12 @@ class Recommender(Exchange[State]):
 
     @property
     def appraises(self) -> bool:
-        """Whether mean rewards come from a function of the user's own; a log has none."""
+        """Whether mean rewards come from a user-defined function; a log has none."""
         family = self.params.family
         return callable(family) and not (isinstance(family, Catalogue) and type(family).__call__ is Catalogue.__call__)
 
     def appraise(self, where: Bools) -> None:
-        """The mean rewards of all items in the present contexts, and each agent's best item at hand."""
+        """Compute the mean rewards of all items in the present contexts, and each agent's best available item."""
         contexts, items = self.column("contexts")[where][:, :, None], self.column("items")[where][:, None]
         values = means(self.params.family, contexts, items, {})
         own = np.where(self.column("active")[where], values, -np.inf)
@@ -385,13 +385,13 @@ class Recommender(Exchange[State]):
         self.column("contexts")[...], self.column("time")[...] = contexts, time
         self._moved()
 
-    # What is known of mean rewards.
+    # Mean rewards.
 
     def instance(self, state: State) -> dict[str, Floats]:
         return {name: getattr(state, name) for name in ("weights", "directions", "phases", "matrix")}
 
     def best_at_hand(self) -> Ints:
-        """The item with the highest mean reward that each agent has for the user to be served, int64[B, W]."""
+        """Each agent's item with the highest mean reward for its next user, int64[B, W]."""
         self._require_reset()
         return self.column("best").copy()
 
@@ -428,9 +428,9 @@ class Recommender(Exchange[State]):
         return {name: partial(np.divide, self.column(field), played) for name, field in names.items()}
 
     def outcome(self) -> dict[str, Array]:
-        """Means per agent and round, [B]: `reward`, `expected_reward` (mu of the shown item), `regret` (against the
-        best item that the agent had), and `shared`, the share of rounds in which agents had statistics of their
-        neighbours."""
+        """Means per agent and round, [B]: `reward`, `expected_reward` (mu of the shown item), `regret` (relative to the
+        best item that the agent had), and `shared`, the share of rounds in which agents had their neighbours'
+        statistics."""
         return {name: np.asarray(value(), np.float64) for name, value in self.measures().items()}
 
     describe, draw = drawing.describe, drawing.draw

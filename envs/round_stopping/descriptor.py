@@ -1,4 +1,4 @@
-"""What others must know of `round_stopping_v0`."""
+"""The descriptor of `round_stopping_v0`."""
 
 from taciturn.envs.core.descriptor import Descriptor, Example
 

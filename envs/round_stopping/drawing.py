@@ -1,4 +1,4 @@
-"""Round stopping in a line of text, and as a picture."""
+"""Round stopping as a line of text, and as a picture."""
 
 from typing import Any
 

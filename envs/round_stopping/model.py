@@ -1,5 +1,5 @@
-"""The stopping problem of Jiang 2020, chapter 3: its parameters, the law of a slot, and the exact value of any stopping
-rule."""
+"""The stopping problem of Jiang 2020, chapter 3: its parameters, the distribution of a slot, and the exact value of any
+stopping rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -29,7 +29,7 @@ class Hyperbolic:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """The parameters of the stopping problem: the clients, how fast they are, and what a round earns.
+    """The parameters of the stopping problem: the clients, their speeds, and the reward of a round.
 
     Args:
         num_clients: M.
@@ -40,7 +40,7 @@ class Model:
         reward: R(0..M), or a `Hyperbolic`.
 
     Raises:
-        ValueError: a parameter outside its range, or a table that is not M + 1 finite numbers.
+        ValueError: a parameter is outside its range, or a table is not M + 1 finite numbers.
     """
 
     num_clients: int = 100
@@ -105,7 +105,7 @@ def evaluate(wait: Any, **model: Any) -> Evaluation:
     """The exact value of a stationary stopping rule.
 
     Solves the linear equations of the rule's Markov chain for decreasing k. Within one k, states are ordered by s = k +
-    beta, the number of clients that have finished computing, which never falls, so the equations are triangular.
+    beta, the number of clients that have finished computing. It never falls, so the equations are triangular.
 
     Args:
         wait: bool[M + 1, M + 1] over (k, beta), True where the rule waits; entries with k + beta > M or k = M are
@@ -113,7 +113,7 @@ def evaluate(wait: Any, **model: Any) -> Evaluation:
         **model: the parameters of `Model`.
 
     Raises:
-        ValueError: a table of the wrong shape or dtype, or a parameter out of range.
+        ValueError: a table has the wrong shape or dtype, or a parameter is out of range.
 
     Cost:
         O(M^3) operations, 2 ms for M = 100.

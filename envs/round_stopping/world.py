@@ -17,7 +17,7 @@ Agents
 
 Observation
     Box float32 `[k, beta, u, slots, time_left]`: the updates received, queued and being computed; the slots of this
-    round so far; the time that is left of the horizon (0 under the Lagrangian objective, which has no horizon).
+    round so far; the time left of the horizon (0 under the Lagrangian objective, which has no horizon).
 
 Action
     Discrete(2): 0 stops the round; 1 waits, for one slot under geometric times, until the next completion or upload
@@ -25,11 +25,11 @@ Action
 
 Reward
     `differential`: R(k) when a round closes, minus lambda for each unit of time that passed in the step. All time of a
-    session is charged, so the return is the return of `rate` minus lambda times the horizon for every policy, and the
-    best policy is the same. The price helps learners that discount by the step: a broadcast, however long, is one
+    session is charged, so for every policy the return is its return under `rate` minus lambda times the horizon, and
+    the best policy is the same. The price helps learners that discount by the step: a broadcast, however long, is one
     step, so without a price they stop immediately. At a price near the best rate, no round is worth much more than its
-    time, and the discount matters little. `rate`: R(k) when a round closes, else 0. `lagrangian`: R(k) -
-    lambda (n tau + t0) when the one round closes, else 0.
+    time, and the discount matters little. `rate`: R(k) when a round closes, else 0. `lagrangian`: R(k) - lambda (n tau
+    + t0) when the one round closes, else 0.
 
 Termination
     `differential`, `rate`: terminated when the horizon is reached; a round that would end after it earns nothing and is
@@ -37,7 +37,7 @@ Termination
     received.
 
 Info
-    Of a round that closes in the step `updates`, `slots`, `duration`, `round_reward` R(k), and whether it was
+    For a round that closes in the step: `updates`, `slots`, `duration`, `round_reward` R(k), and whether it was
     `complete` (otherwise the server stopped it); all are 0 if none closes. At every step `rate_so_far` (the reward of
     the closed rounds divided by their duration, 0 before the first) and `messages` (uploads received so far).
 
@@ -52,8 +52,9 @@ Arguments
     - horizon: > 0, the length of a training session, in the same unit of time (`time_budget` is an alias).
     - objective: "differential", "rate" or "lagrangian".
     - lambda_: the price of a unit of time, > 0; not for "rate". It must be given for "lagrangian". For "differential",
-      None stands for an estimate of the rate of the best fixed number of updates (`rate_of_best_count`).
-    - time_distribution: "geometric" or "pareto"; transmission, computing: (shape, scale) of the Pareto laws, in slots.
+      None means an estimate of the rate of the best fixed number of updates (`rate_of_best_count`).
+    - time_distribution: "geometric" or "pareto"; transmission, computing: (shape, scale) of the Pareto distributions,
+      in slots.
 
 Deviations from the paper
     Equations 3.5 to 3.7, Lemma 1, Algorithm 1 and Theorem 3 contain errors of sign and unit, which `OptimalStopping`
@@ -94,13 +95,13 @@ from taciturn.validation import Array, Bools, Floats, Ints, choice, number, show
 
 STOP, WAIT = 0, 1
 UPLOADS, COMPUTING = 0, 1
-LEAST = 1e-7  # mass at 0 from which a binomial is found by one search
+LEAST = 1e-7  # mass at 0 above which one search draws a binomial
 CLOSED = ("updates", "slots", "duration", "round_reward", "complete")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params(Model):
-    """The world's parameters: the stopping problem, and how it is played."""
+    """The environment's parameters: the stopping problem, objective and horizon."""
 
     horizon: float = 100.0
     objective: str = "differential"
@@ -138,15 +139,15 @@ class Params(Model):
 
 @dataclass(frozen=True)
 class State:
-    """A training session; seen from outside, each field leads with [B]."""
+    """A training session; from outside, each field has a leading axis [B]."""
 
     received: Ints = fields.public()  # k
     queued: Ints = fields.public()  # beta
-    slots: Floats = fields.public()  # of this round
-    total_slots: Floats = fields.public()  # of all rounds
-    rounds: Ints = fields.public()  # closed
-    updates: Ints = fields.public()  # in closed rounds
-    closed_slots: Floats = fields.public()  # of closed rounds
+    slots: Floats = fields.public()  # slots of this round
+    total_slots: Floats = fields.public()  # slots of all rounds
+    rounds: Ints = fields.public()  # closed rounds
+    updates: Ints = fields.public()  # updates in closed rounds
+    closed_slots: Floats = fields.public()  # slots of closed rounds
     earned: Floats = fields.public()  # reward of closed rounds
     clock: Floats = fields.public()  # time so far
     upload: Floats = (
@@ -155,12 +156,12 @@ class State:
     finish: Floats = (
         fields.hidden()
     )  # [M], sorted: when each client finishes computing, in slots of this round (Pareto; else [0])
-    ends: Bools = fields.public()  # of the last turn: whether the server stopped, or had all updates;
-    complete: Bools = fields.public()  # whether it had them all;
-    closes: Bools = fields.public()  # whether a round was closed,
-    gain: Floats = fields.public()  # its R(k),
-    closed_updates: Ints = fields.public()  # its updates,
-    round_slots: Floats = fields.public()  # and its slots
+    ends: Bools = fields.public()  # last turn: whether the server stopped or had all updates
+    complete: Bools = fields.public()  # last turn: whether it had all updates
+    closes: Bools = fields.public()  # last turn: whether a round closed
+    gain: Floats = fields.public()  # R(k) of the closed round
+    closed_updates: Ints = fields.public()  # updates of the closed round
+    round_slots: Floats = fields.public()  # slots of the closed round
     before: Floats = fields.public()  # the time when the turn began
 
 
@@ -176,20 +177,20 @@ class Constants(NamedTuple):
     nobody: Floats  # [M + 1]: (1 - p)^u, the probability that none of u clients finishes in a slot
     horizon: float
     price: float
-    session: bool  # not the Lagrangian objective
+    session: bool  # False under the Lagrangian objective
     pareto: bool
-    upload_shape: float  # of the Pareto laws
+    upload_shape: float  # parameters of the Pareto distributions
     upload_scale: float
     computing_shape: float
     computing_scale: float
 
 
-# One session, as `taciturn.envs.core.hooks.Hooks` says. `UPLOADS` and `COMPUTING` are its sources of random
-# numbers.
+# One session, in the form required by `taciturn.envs.core.hooks.Hooks`. `UPLOADS` and `COMPUTING` are its sources of
+# random numbers.
 
 
 def completions(computing: int, params: Any, rng: Any) -> int:
-    """How many of the `computing` clients finish in a slot, Binomial(u, p)."""
+    """Number of the `computing` clients that finish in a slot, Binomial(u, p)."""
     none = params.nobody[computing]
     if none < LEAST:
         return binomial(computing, params.compute_probability, rng, COMPUTING)
@@ -237,12 +238,12 @@ def new_round(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def time_of(state: Any, params: Any) -> float:
-    """The time that rounds and slots have taken."""
+    """The time used by rounds and slots."""
     return float(state.rounds * params.broadcast_time + state.total_slots * params.slot_time)
 
 
 def limit(params: Any) -> float:
-    """The horizon, with room for the rounding of the clock."""
+    """The horizon, with a tolerance for rounding of the clock."""
     return float(params.horizon * (1.0 + 1e-12))
 
 
@@ -258,7 +259,7 @@ def wait(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def decide(state: Any, stops: bool, params: Any) -> None:
-    """Whether the round ends and closes within the session, and its reward."""
+    """Determine whether the round ends and closes within the session, and its reward."""
     state.complete = state.received == params.num_clients
     state.ends = stops or state.complete
     state.closes = state.ends and (not params.session or state.clock + params.broadcast_time <= limit(params))
@@ -285,7 +286,7 @@ def close(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def settle(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
-    """Close the round, if it closes, and pay for it; (terminated, truncated)."""
+    """Close the round, if it ends, and pay for it; returns (terminated, truncated)."""
     if state.closes:
         close(state, arrays, params, rng)
     if not params.session:
@@ -326,8 +327,8 @@ def fill_info(state: Any, arrays: Any, params: Any, info: Any) -> None:
 
 
 def rate_of_best_count(params: Params) -> float:
-    """An estimate of the rate of the best fixed number of updates, as if every time had its mean (Pareto times: their
-    quantiles)."""
+    """An estimate of the rate of the best fixed number of updates, with every time replaced by its mean (Pareto times:
+    by their quantiles)."""
     clients, k = params.num_clients, np.arange(1, params.num_clients + 1)
     if params.time_distribution == "geometric":
         computed = np.cumsum(1 / some_finish(clients + 1 - k, params.compute_probability))

@@ -1,4 +1,4 @@
-"""What others must know of `social_bandit_v0`."""
+"""The descriptor of `social_bandit_v0`."""
 
 from taciturn.envs.core.descriptor import Descriptor, Example
 

@@ -1,10 +1,10 @@
-"""Dissemination of messages in one society: copies of each message end at agents of a graph, which add up the bits that
-they receive.
+"""Dissemination of messages in one society: copies of each message end at agents of a graph, which sum the received
+bits.
 
 The end of a copy is drawn by its random walk (equation 2 of Tao et al.; `walk`, `walk_complete`, `queue`), uniformly,
 which is the limit of long walks (`throw`), or through the normal approximation of the uniform distribution
-(`aggregate`). The functions are compiled (`taciturn.envs.core.hooks.Hooks`), and the cost of
-none but the walks grows with the number of copies. Equal messages are spread together, as a group.
+(`aggregate`). The functions are compiled (`taciturn.envs.core.hooks.Hooks`); only the cost of walks grows with the
+number of copies. Equal messages are spread together, as a group.
 """
 
 import math
@@ -20,10 +20,10 @@ from taciturn.validation import Array
 SOURCES = ("qualities", "preferences", "signals", "dissemination", "noise")
 QUALITIES, PREFERENCES, SIGNALS, ENDS, NOISE = range(len(SOURCES))
 
-# An agent's mean number of copies of a group from which on it is faster to draw all agents' numbers than single copies:
-# by a table of the Poisson distribution, and by binomials.
+# From this mean number of copies of a group per agent on, drawing all agents' numbers is faster than drawing single
+# copies: by a table of the Poisson distribution, and by binomials.
 BY_TABLE, BY_BINOMIALS = 3.0, 12.0
-LACKING = 3.0  # standard deviations by which Poisson numbers are drawn too few
+LACKING = 3.0  # standard deviations by which Poisson numbers are drawn too low
 REACH, MARGIN = 10.0, 30.0  # standard deviations and numbers beyond which a Poisson mass is below 2^-60
 HASH = 40_503
 
@@ -48,7 +48,7 @@ def mobility(graph: Graph) -> float:
 
 
 def scratch(params: Any) -> dict[str, Array]:
-    """The arrays of one society that these functions work in, by name, for the world's parameters."""
+    """Work arrays of these functions for one society, by name, for the environment's parameters."""
     n, options, copies = params.num_agents, params.num_options, params.copies
     sizes = {"group": n, "first": n, "balls": n + options, "buckets": 1 << (2 * n).bit_length(), "named": options}
     if params.congestion:
@@ -66,7 +66,7 @@ def scratch(params: Any) -> dict[str, Array]:
 
 
 def count_senders(state: Any, arrays: Any, params: Any) -> int:
-    """Stage 1, where nothing stands on the channel. Nothing has been spread yet; returns how many messages are."""
+    """Stage 1, without a mechanism on the channel. Nothing has been spread yet; returns the number of messages."""
     senders = 0
     for i in range(params.num_agents):
         if params.plain:
@@ -85,7 +85,7 @@ def count_senders(state: Any, arrays: Any, params: Any) -> int:
 
 
 def name_bits(group: int, arrays: Any, params: Any) -> int:
-    """Write the options whose bits are set in the messages of a group into `named`; returns their number."""
+    """Write the options with bits set in the messages of a group into `named`; returns their number."""
     if params.one_hot:
         arrays.named[0] = group
         return 1 if group < params.num_options else 0
@@ -107,7 +107,7 @@ def alike(a: int, b: int, bits: Any) -> bool:
 
 def group_messages(arrays: Any, params: Any, most: int) -> int:
     """Put equal messages into groups, and count the copies of each (`balls`); returns the number of groups, or `most` +
-    1 as soon as there are more.
+    1 if there are more.
 
     One-hot messages are grouped by option, and others by a hash table of their bits.
     """
@@ -140,7 +140,7 @@ def group_messages(arrays: Any, params: Any, most: int) -> int:
 
 
 def deliver(agent: int, copies: int, some: int, arrays: Any) -> None:
-    """So many copies of the message whose bits are `named` end with an agent."""
+    """Deliver `copies` copies of the message with the bits in `named` to an agent."""
     arrays.received[agent] += copies
     for b in range(some):
         arrays.counts[agent, arrays.named[b]] += copies
@@ -163,8 +163,8 @@ def table_size(mean: float) -> int:
 
 
 def tabulate(mean: float, arrays: Any) -> int:
-    """Tabulate the distribution function of Poisson(mean), unnormalised, and where to begin to search in it; returns
-    the number that the table begins with."""
+    """Tabulate the unnormalised distribution function of Poisson(mean), and where to begin to search in it; returns the
+    first number in the table."""
     table, guide, size = arrays.table, arrays.guide, table_size(mean)
     mode = int(mean)
     start = max(0, int(mean - REACH * math.sqrt(mean) - MARGIN))
@@ -186,8 +186,8 @@ def tabulate(mean: float, arrays: Any) -> int:
 def throw_by_table(copies: int, arrays: Any, rng: Any) -> int:
     """Draw how many copies each agent receives (`thrown`), slightly too few; returns how many are left.
 
-    Independent Poisson numbers, given their sum, have the distribution of copies that are thrown uniformly; the rest is
-    thrown one by one.
+    Independent Poisson numbers, given their sum, have the distribution of copies thrown uniformly; the rest is thrown
+    one by one.
     """
     agents = len(arrays.thrown)
     mean = (copies - LACKING * math.sqrt(copies)) / agents
@@ -205,7 +205,7 @@ def throw_by_table(copies: int, arrays: Any, rng: Any) -> int:
 
 
 def throw_group(copies: int, some: int, arrays: Any, rng: Any) -> None:
-    """Let copies of the message whose bits are `named` end at uniformly random agents."""
+    """Let copies of the message with the bits in `named` end at uniformly random agents."""
     agents, left = len(arrays.received), copies
     if copies >= BY_TABLE * agents and table_size(copies / agents) <= len(arrays.table):
         left = throw_by_table(copies, arrays, rng)
@@ -220,8 +220,8 @@ def throw_group(copies: int, some: int, arrays: Any, rng: Any) -> None:
 
 
 def throw_all(arrays: Any, params: Any, rng: Any, most: int) -> int:
-    """Let the copies of all messages end at uniformly random agents, unless they are in more than `most` groups;
-    returns the number of groups."""
+    """Let the copies of all messages end at uniformly random agents, unless they form more than `most` groups; returns
+    the number of groups."""
     groups = group_messages(arrays, params, most)
     for g in range(groups if groups <= most else 0):
         throw_group(arrays.balls[g], name_bits(g, arrays, params), arrays, rng)
@@ -236,7 +236,7 @@ def throw(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[
 
 
 def finish(state: Any, arrays: Any, params: Any, rng: Any) -> tuple[bool, bool]:
-    """All copies have ended; returns (terminated, truncated)."""
+    """Finish the round after all copies have ended; returns (terminated, truncated)."""
     if params.fresh:
         perturb_copies(arrays, params, rng)
     return False, state.time >= params.horizon
@@ -290,7 +290,7 @@ def walk(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[b
 
 
 def walk_complete(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tuple[bool, bool]:
-    """`walk` on a complete graph, where every step moves, by the distribution of their ends.
+    """`walk` on a complete graph, where every step moves, by the closed-form distribution of the ends.
 
     After L steps, P(back at the origin) = 1/N + (1 - 1/N) (-1/(N-1))^L, and all other agents are equally likely. This
     is a mixture: if L is even, the copy is at its origin with probability (N-1)^-L; if L is odd, it is at a uniformly
@@ -370,7 +370,7 @@ def aggregate(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tu
     """`throw` at a cost that does not grow with T.
 
     It is exact if an agent expects at most `exact_below` copies, or if there are at most 2 (K + 1) distinct messages
-    (always the case without noise). Otherwise it is `approximate`, or `approximate_fresh` under `per_token`.
+    (always the case without noise). Otherwise it uses `approximate`, or `approximate_fresh` under `per_token`.
     """
     n, most = params.num_agents, 2 * (params.num_options + 1)
     few = count_senders(state, arrays, params) * params.copies <= params.exact_below * n
@@ -383,8 +383,8 @@ def aggregate(state: Any, arrays: Any, params: Any, rng: Any, reward: Any) -> tu
 
 
 def count_in_bulk(arrays: Any, params: Any) -> None:
-    """In `gram` [1 + K, 1 + K], the number of messages, and in how many of them one and two bits are set; only above
-    the diagonal and on it."""
+    """Fill `gram` [1 + K, 1 + K] with the number of messages, and the numbers with one and with two given bits set;
+    only on and above the diagonal."""
     size = params.num_options + 1
     for a in range(size):
         for b in range(size):
@@ -402,8 +402,8 @@ def count_in_bulk(arrays: Any, params: Any) -> None:
 
 
 def factorise(gram: Any, scale: float) -> None:
-    """Replace a matrix, given on its diagonal and above, by the root of `scale` times it: upper triangular U with U^T U
-    = scale `gram`, which may be singular (Cholesky)."""
+    """Replace a matrix, given on and above its diagonal, by the root of `scale` times it: upper triangular U with
+    U^T U = scale `gram`, which may be singular (Cholesky)."""
     for j in range(len(gram)):
         whole = gram[j, j]
         for c in range(j):
@@ -419,11 +419,11 @@ def factorise(gram: Any, scale: float) -> None:
 
 
 def centred(left: int) -> tuple[float, float]:
-    """How to draw normal numbers of variance 1 less their mean over all agents, one after another.
+    """Coefficients to draw normal numbers of variance 1 minus their mean over all agents, one after another.
 
     Returns:
-        (a, b): where so many agents are left, the next number is b z - a s, for a standard normal z and the sum s of
-        the numbers before.
+        (a, b): with `left` agents left, the next number is b z - a s, for a standard normal z and the sum s of the
+        numbers before.
     """
     return 1.0 / left, math.sqrt((left - 1) / left)
 
@@ -433,8 +433,8 @@ def approximate(arrays: Any, params: Any, rng: Any) -> None:
 
     The numbers C_ai of copies of adopter a that agent i receives have mean T/N and covariance T/N (1[i = i'] - 1/N) for
     the same adopter, and 0 for different adopters; and (V_i, B_i) = sum_a C_ai (1, Y_a). The bits Y therefore enter
-    only through their column sums and co-occurrences. Sums over all agents are kept, up to rounding. It ignores higher
-    cumulants, with a relative error of order V_i^-1/2 in an agent's counts and 1/V_i in its choices.
+    only through their column sums and co-occurrences. Sums over all agents are preserved, up to rounding. It ignores
+    higher cumulants, with a relative error of order V_i^-1/2 in an agent's counts and 1/V_i in its choices.
     """
     size, share = params.num_options + 1, params.copies / params.num_agents
     means, before, result = arrays.drawn[0], arrays.drawn[1], arrays.drawn[2]

@@ -1,4 +1,4 @@
-"""Quantities of Tao et al. 2023: its parameters, what it measures, and its infinite-population limit."""
+"""Quantities of Tao et al. 2023: its parameters, its measures, and its infinite-population limit."""
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def multiplicative_weights(signals: Array, beta: float, mu: float, initial: Arra
 
     Args:
         signals: zeros and ones, [R, ..., K].
-        beta: probability of adopting an option whose signal is 1; 1 - beta if it is 0.
+        beta: probability of adopting an option if its signal is 1; 1 - beta if it is 0.
         mu: probability of a uniformly random option.
         initial: P^0 (default: uniform).
     """

@@ -1,9 +1,9 @@
-"""Can agents who remember only a preference learn the best option from one another's noisy preferences?
+"""Can agents that remember only a preference learn the best option from one another's noisy preferences?
 
 Description
     `N` agents on a graph choose among `K` options in rounds. At the start of a round, every agent with a preference
     perturbs its one-hot vector once and sends `T` copies of it on random walks of `L` steps. Agent i receives the `V_i`
-    copies that end their walks with it; their bits sum to `B_ij`. It then names an option and a plan for it. The
+    copies with walks that end there; their bits sum to `B_ij`. It then chooses an option and a plan for it. The
     option's signal is drawn, and by the plan the agent adopts the option or is left without a preference.
 
 Paper
@@ -17,7 +17,7 @@ Agents
 Observation
     Box float32 `[counts(K), received, own(K), p, q]`: the sums B_i of the copies received, their number V_i, the
     agent's preference one-hot (all 0: none), and the probabilities that the installed mechanism answers 1 if a bit is 1
-    and if it is 0 (if agents choose their levels, their means over the messages of the round).
+    (p) or 0 (q) (if agents choose their levels, their means over the messages of the round).
 
 Action
     MultiDiscrete([K + 1, 2, 2]): the option to try (K: none), whether to adopt it on signal 0, and whether on signal 1.
@@ -42,28 +42,27 @@ Privacy channels
     channel is lost with all its copies. Nothing bounds the total privacy loss: every round in which an agent sends
     costs it epsilon once more.
 
-    In the paper's form, "silent", agents without a preference send nothing. The mechanism then hides which option an
-    agent holds, but the senders and the number of copies reveal who adopted one, so totals are infinite. With
-    "zeros" all agents send in all rounds. A vector of zeros differs from a one-hot vector in one bit, where two one-hot
-    vectors differ in two, so epsilon of a message is still an upper bound. Other agents' observations and rewards then
-    depend on an agent only through its messages. `info` is for evaluation and shows hidden truth
-    (`adopters`, `regret`).
+    In the paper's form, "silent", agents without a preference send nothing. The mechanism then hides an agent's option,
+    but the senders and the number of copies reveal which agents adopted one, so epsilon is infinite. With "zeros" all
+    agents send in all rounds. A vector of zeros differs from a one-hot vector in one bit, whereas two one-hot vectors
+    differ in two, so epsilon of a message is still an upper bound. Other agents' observations and rewards then depend
+    on an agent only through its messages. `info` is for evaluation and shows hidden truth (`adopters`, `regret`).
 
 Arguments
     - num_agents: N >= 3.
     - graph: anything that `taciturn.graph.Graph.of` reads; connected and not bipartite, so long walks
       forget their origin.
     - qualities: eta: "uniform" (drawn from [0, 1] at each reset, independently, as in the paper), "tao2023" (K/(K+1)
-      down to 1/(K+1), the means of K ordered uniform draws, in place of the paper's own draws, which it does not
-      state), or K >= 2 probabilities.
+      down to 1/(K+1), the means of K ordered uniform draws, since the paper does not state its draws), or K >= 2
+      probabilities.
     - num_options: K >= 2; None: the number of listed qualities, otherwise 5.
     - shuffle: whether each run permutes listed or named qualities. If not, a learner could memorise the best option.
-    - copies: T >= 1; `copies_of_paper(N)` gives the paper's.
+    - copies: T >= 1; `copies_of_paper(N)` gives the paper's number.
     - walk_length: L >= 1.
     - dissemination: "walk": every copy walks, exactly. "stationary": every copy ends at a uniformly random agent, the
       limit of long walks. "aggregated": the distribution of "stationary" at a cost that does not grow with T. It is
-      exact without noise. With noise it keeps all means and covariances of received messages, and ignores skewness
-      and higher cumulants; see `aggregate` of `taciturn.envs.social_bandit.dissemination`.
+      exact without noise. With noise it preserves all means and covariances of received messages, and ignores skewness
+      and higher cumulants; see `taciturn.envs.social_bandit.dissemination.aggregate`.
     - perturbation: "per_round" (one noise for all copies of an agent) or "per_token" (fresh noise for each copy, at T
       times the privacy cost).
     - congestion: in a slot, an agent forwards only the T copies that arrived first; "walk" only.
@@ -83,14 +82,14 @@ Arguments
 
 Deviations from the paper
     - If no agent holds an option, Q^r is 0/0 in the paper; here such a round earns nothing.
-    - The paper's regret averages over agents that hold an option, so one that holds none costs nothing. The measure
-      `popularity_regret`, by which the benchmark compares agents, counts all agents: no option has quality 0.
+    - The paper's regret averages over agents that hold an option, so agents without one cost nothing. The measure
+      `popularity_regret`, which the benchmark uses to compare agents, counts all agents: no option has quality 0.
     - The paper's g, h, sigma and L = O(log N) enter as `copies` and `walk_length`. It does not say which L its
       simulations used.
     - A step in which a walk stays counts as a step. A round lasts until all copies have arrived, which the paper bounds
       by O(log^2 N) slots with high probability only; copies that arrive in the same slot queue in random order. Queues
       delay copies but do not change where they end, so `congestion` matters only with `slots`.
-    - On a complete graph the end of a walk is drawn from its closed-form law, elsewhere step by step.
+    - On a complete graph the end of a walk is drawn from its closed-form distribution, elsewhere step by step.
     - An agent's own copies count if they end with it, as in section 4.2.
     - The initial preferences are even if K divides N, and nearly so otherwise.
     - "aggregated" is the only approximation and is off by default. "stationary" is the exact limit of long
@@ -207,7 +206,7 @@ class Params(OptionParams, LevelChoiceParams):
 
 @dataclass(frozen=True)
 class State:
-    """A society; seen from outside, each field leads with [B]."""
+    """A society; from outside, each field has a leading axis [B]."""
 
     qualities: Floats = fields.hidden(lambda p: p.num_options)  # eta
     preference: Ints = fields.own(lambda p: p.num_agents)  # K for none
@@ -215,23 +214,23 @@ class State:
     # B_ij, the sums of the copies that ended with each agent,
     counts: Ints = fields.received(lambda p: (p.num_agents, p.num_options))
     received: Ints = fields.received(lambda p: p.num_agents)  # and V_i, their number
-    read: Floats = fields.public(lambda p: 2)  # (p, q) of their messages (means)
+    read: Floats = fields.public(lambda p: 2)  # means of (p, q) over their messages
     signals: Floats = fields.hidden(lambda p: p.num_options)  # Phi of the last round
-    plans: Ints = fields.hidden(lambda p: p.num_agents)  # of the last round: 4 option + 2 (adopt on 0) + (adopt on 1)
-    arrives: Bools = fields.hidden(lambda p: p.num_agents)  # whose messages arrived on the channel
-    bits: Array = fields.hidden()  # int8[N, K]: these messages, if anything stands on it,
-    sent: Ints = fields.hidden()  # [N]: and otherwise the number of messages of each agent so far
+    plans: Ints = fields.hidden(lambda p: p.num_agents)  # last round: 4 option + 2 (adopt on 0) + (adopt on 1)
+    arrives: Bools = fields.hidden(lambda p: p.num_agents)  # whether the agent's message arrived on the channel
+    bits: Array = fields.hidden()  # int8[N, K]: these messages, if the channel has a mechanism or fault
+    sent: Ints = fields.hidden()  # [N]: otherwise the number of messages of each agent so far
     total_reward: Floats = fields.hidden()  # sum of Q^{r-1} . Phi^r
     expected_reward: Floats = fields.hidden()  # sum of Q^{r-1} . eta
     held_quality: Floats = fields.hidden()  # sum of the mean of eta over all agents, 0 for those without an option
     regret: Floats = fields.hidden()  # equation 1
     adopters: Floats = fields.hidden()  # share of the agents that hold an option
     hops: Floats = fields.hidden()  # moves of copies between agents
-    slots: Ints = fields.public()  # used by the last dissemination
+    slots: Ints = fields.public()  # slots used by the last dissemination
     time: Ints = fields.public()  # rounds
 
 
-# One society, as `taciturn.envs.core.hooks.Hooks` says.
+# One society, in the form required by `taciturn.envs.core.hooks.Hooks`.
 
 
 def begin(state: Any, arrays: Any, params: Any, rng: Any) -> None:
@@ -293,7 +292,7 @@ def adopt(state: Any, arrays: Any, params: Any, rng: Any) -> None:
 
 
 def note_round(state: Any, arrays: Any, earned: float, expected: float, num_agents: int) -> None:
-    """Add up the results of a round in which an agent that held an option earned `earned` on average."""
+    """Add up the results of a round in which agents that held an option earned `earned` on average."""
     best, adopters = 0.0, 0
     for k in range(len(arrays.qualities)):
         best = max(best, arrays.qualities[k])
@@ -334,7 +333,7 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
 
     @property
     def spread(self) -> Callable[..., tuple[bool, bool]]:
-        """How messages reach other agents."""
+        """The function that disseminates messages."""
         p = self.params
         if p.dissemination != "walk":
             return throw if p.dissemination == "stationary" else aggregate
@@ -381,7 +380,7 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
         return self.numbers(
             slot_limit=2**62 if p.slots is None else p.slots,
             distribution=p.quality_distribution,
-            # [N]: the preferences at the start, K for none; or, if `random`, not these
+            # [N]: the preferences at the start, K for none; unused if `random`
             first=preferences.given_options(p.initial_preferences, p.num_agents, p.num_options),
             random=isinstance(p.initial_preferences, str) and p.initial_preferences == "random",
             zeros=self.zeros,
@@ -391,12 +390,12 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
             or not self.splits(),  # whether copies carry preferences, or bits that passed the channel
             fresh=self.fresh and (one, zero) != (1.0, 0.0),  # whether noise is added to each copy
             tokens=p.copies if self.fresh else 1,  # messages that an agent sends in a round
-            # The mean number of moves of an agent's copies, where they are not counted.
+            # The mean number of moves of an agent's copies, used if moves are not counted.
             moves=0.0 if p.congestion or walks else float(p.copies) * p.walk_length * mobility(graph),
             p=float(one),
             q=float(zero),
             complete=graph.is_complete,
-            # Neighbours of agent i begin at place i of `neighbours`; their numbers are `degrees`.
+            # The neighbours of agent i begin at index i of `neighbours`; `degrees` has their numbers.
             neighbours=graph.indices if walks else nothing,
             places=graph.indptr if walks else nothing,
             degrees=graph.degrees if walks else nothing,
@@ -458,7 +457,7 @@ class SocialBandit(SocialPopulation[State], Replicas[State]):
     def outcome(self) -> dict[str, Array]:
         """`regret` (equation 1), `pseudo_regret` (with eta in place of Phi), `popularity_regret` (the same over all
         agents, not only those with an option), `best_share` (Q of the best options), `wrong_option` (whether more
-        agents hold some other option than any best one), `adopters`, `hops`."""
+        agents hold some suboptimal option than any best one), `adopters`, `hops`."""
         best = (self.measure("popularity") * best_options(self.state.qualities)).sum(1)
         names = ("regret", "pseudo_regret", "popularity_regret", "wrong_option", "adopters", "hops")
         return {name: self.measure(name).astype(np.float64) for name in names} | {"best_share": best}

@@ -65,7 +65,7 @@ def sb3(world: World) -> Played:
     env.reset()
     for _ in range(STEPS):
         env.step(np.array([env.action_space.sample() for _ in range(env.num_envs)]))
-    return f"{env.rows} rows a replica", STEPS * env.num_envs
+    return f"{env.rows} rows per replica", STEPS * env.num_envs
 
 
 def sb3_contrib(world: World) -> Played:
@@ -194,7 +194,7 @@ def agilerl(world: World) -> Played:
 
 
 def seated(world: World, form: str) -> str:
-    return f"{form}, one seat" if world.seat else f"{form}, the platform's side" if world.many else form
+    return f"{form}, one controlled agent" if world.seat else f"{form}, the platform" if world.many else form
 
 
 def main(library: str) -> None:

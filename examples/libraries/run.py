@@ -85,9 +85,9 @@ LIBRARIES = [
 ]
 UPSTREAM = {
     "pufferlib": (
-        "Its only distribution is source, whose `setup.py` downloads raylib and box2d before anything is built, which "
-        "fails without access to the site that has them. Upstream: [where these are "
-        "downloaded](https://github.com/PufferAI/PufferLib/pull/345)."
+        "It is distributed only as source. Its `setup.py` downloads raylib and box2d before it builds anything, and "
+        "fails without access to their site. Upstream: [the "
+        "downloads](https://github.com/PufferAI/PufferLib/pull/345)."
     )
 }
 """`{name: why, and where to read on}` for libraries that cannot run."""
@@ -135,7 +135,7 @@ def page(kept: dict[str, Any]) -> str:
         glue = sum(line.endswith("# glue") for line in lines)
         counts = f"{len(lines)} | {glue} | {one['seconds']}" if "printed" in one else "- | - | -"
         text.append(f"| {library.title} | {one['version']} | {state} | {counts} |")
-    text += ["", "## Worlds", "", WORLDS, ""]
+    text += ["", "## Environments", "", WORLDS, ""]
     able = [library for library in LIBRARIES if results[library.name].get("worlds")]
     text.append("| library | " + " | ".join(world.removesuffix("_v0").replace("_", " ") for world in worlds) + " |")
     text.append("| --- |" + " ---: |" * len(worlds))
@@ -179,7 +179,7 @@ def section(library: Library, one: dict[str, Any]) -> list[str]:
     if "printed" in one and not library.plays:
         text += ["It printed:", "", "```text", *one["printed"], "```", ""]
     forms = dict.fromkeys(row["form"] for row in one.get("worlds", {}).values() if "form" in row)
-    return [*text, f"Forms in the table of worlds: {'; '.join(forms)}.", ""] if forms else text
+    return [*text, f"Interfaces in the table of environments: {'; '.join(forms)}.", ""] if forms else text
 
 
 def blocks(lines: list[str]) -> list[list[str]]:
@@ -190,18 +190,18 @@ def blocks(lines: list[str]) -> list[list[str]]:
 
 INTRODUCTION = """# Learning libraries
 
-Each example trains an agent with a library in an environment of this package, and evaluates it with `taciturn.simulate` together with a policy
-of the package ({{doc}}`agents`). `python examples/libraries/run.py` writes this page from `examples/libraries/results.json`, on {processor}
-({cpus} cores, shared with other work), with Python {python}. The trainings take about a minute and show that the route works. They are too
-short to compare libraries, so the page omits their scores ({{doc}}`leaderboard` has full trainings). Flower trains no agents; there, agents of
-this package act.
+Each example trains an agent with a library in an environment of this package. `taciturn.simulate` then evaluates this agent and, for
+comparison, a policy of the package ({{doc}}`agents`). `python examples/libraries/run.py` runs the examples and writes this page from
+`examples/libraries/results.json`. These results are from {processor} ({cpus} cores, shared with other work), with Python {python}. The
+trainings take about a minute and show that the library can be used. They are too short to compare libraries, so the page omits their scores
+({{doc}}`leaderboard` has full trainings). Flower trains no agents; in its example, agents of this package decide when a round ends.
 
 *Glue lines* adapt the library to this package; one of the library's own environments would not need them. *Seconds* is the time of the whole
 example: start, training and evaluation.
 """  # noqa: E501 - a page's own lines
-WORLDS = """Actions per second of random agents (RLlib and sb3-contrib: learning agents) through each library's own classes, with 4 parallel
-replicas if the form has them; all agents' actions count. A library without a form for many agents controls one agent, and a policy of the
-package plays the others (`gymnasium.make(..., others=...)`)."""  # noqa: E501 - a page's own lines
+WORLDS = """The table has the number of actions per second, summed over all agents, of random agents (RLlib and sb3-contrib: of learning
+agents) through each library's own classes, with 4 parallel replicas if the interface has them. A library without an interface for many agents
+controls one agent, and a policy of the package plays the others (`gymnasium.make(..., others=...)`)."""  # noqa: E501 - a page's own lines
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""AgileRL: PPO on the vector form, `get_action` as the policy.
+"""AgileRL: PPO is trained on the vector form, and its `get_action` is the policy.
 
-Its pins, tensordict 0.13 and PettingZoo below 1.27, want an environment of their own, with peft, which it also imports
-without its extra for language models ([upstream](https://github.com/AgileRL/AgileRL/pull/450)). `get_action` draws
-actions at random, as in training. Its PettingZoo processes hand actions of a one-dimensional Box on without that
-dimension, which the market of elicitation refuses.
+AgileRL pins tensordict 0.13 and PettingZoo below 1.27, so it needs a separate Python environment. It also imports peft,
+even without its extra for language models ([upstream](https://github.com/AgileRL/AgileRL/pull/450)). `get_action` draws
+actions at random, as in training. The library's PettingZoo processes drop the axis of a one-dimensional Box action, and
+the elicitation environment then refuses the action.
 """
 
 import gymnasium

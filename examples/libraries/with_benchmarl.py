@@ -1,7 +1,7 @@
-"""BenchMARL: MAPPO on a world of many agents, and the experiment's policy as it is.
+"""BenchMARL: MAPPO is trained in an environment of many agents, and the policy of the experiment plays unchanged.
 
-A task of one's own is a class, the glue here; it borrows from BenchMARL's PettingZoo tasks what TorchRL's wrapper
-tells. BenchMARL 1.5.2 needs TorchRL below 0.12: 0.13 [took away](https://github.com/TorchTrade/torchtrade/pull/231) a
+BenchMARL needs a class for each new task, which is the glue here. The class derives from BenchMARL's PettingZoo task.
+BenchMARL 1.5.2 needs TorchRL below 0.12, because 0.13 [removed](https://github.com/TorchTrade/torchtrade/pull/231) a
 name that it imports.
 """
 

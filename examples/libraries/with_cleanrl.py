@@ -1,6 +1,6 @@
-"""PPO in one file, as CleanRL writes it, on `gymnasium.make_vec`: the world is stepped as arrays.
+"""PPO in one file, as CleanRL writes it, on `gymnasium.make_vec`: the script steps the environment's array form.
 
-CleanRL's scripts are there to be copied, and so is this. In NEXT_STEP mode the step after an end is not learned from.
+Copy this script and change it, as one does with CleanRL's. In autoreset mode NEXT_STEP it skips the step after an end.
 """
 
 import gymnasium

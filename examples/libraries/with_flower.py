@@ -1,6 +1,6 @@
-"""Flower: agents of this package end its rounds of real training, beside FedAvg with a timeout.
+"""Flower: agents of this package decide when its rounds of real training end, compared with FedAvg with a timeout.
 
-All wait on the virtual clock of `taciturn.flower`; lines with '(world)' are of 20 sessions of `federated_training_v0`.
+All use the virtual clock of `taciturn.flower`. Lines with '(world)' are means of 20 runs of `federated_training_v0`.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """RLlib (new API stack): a prefix registers the worlds in every remote worker, and the checkpoint is the policy.
 
 The prefix is Gymnasium's `module:id`. A checkpoint with an `env_to_module_connector`, such as a filter of observations,
-is refused: its RLModules see other things than a world's observations. Ray starts workers at niceness 15: on a busy
-machine, set `RAY_worker_niceness=0`.
+is refused, because the input of its RLModules is not the observation itself. Ray starts workers at niceness 15: on a
+busy machine, set `RAY_worker_niceness=0`.
 """
 
 from tempfile import mkdtemp

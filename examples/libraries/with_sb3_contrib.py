@@ -1,7 +1,7 @@
-"""sb3-contrib: MaskablePPO with the masks of a world, and RecurrentPPO, whose state is kept for each row.
+"""sb3-contrib: MaskablePPO uses the action masks of an environment, and RecurrentPPO has a separate state for each row.
 
-`RowsVecEnv.action_masks` and `env.action_masks` of the Gymnasium forms are the methods that MaskablePPO calls; worlds
-whose actions are a Box have none, as MaskablePPO has no masks for them either.
+MaskablePPO calls `RowsVecEnv.action_masks`, or `env.action_masks` of the Gymnasium forms. Environments with Box actions
+lack this method; MaskablePPO does not support masks for them.
 """
 
 from tempfile import mkdtemp

@@ -1,7 +1,7 @@
-"""SuperSuit: agents with other spaces are padded, actions are clipped, and all agents of a world become rows.
+"""SuperSuit: wrappers pad different spaces to one size, clip actions, and make a row of a VecEnv of each agent.
 
-Padding works on Box and Discrete spaces only; agents that are alike, as those with MultiDiscrete actions are here, need
-none.
+Padding works on Box and Discrete spaces only. Agents with equal spaces need no padding; here these are the agents with
+MultiDiscrete actions.
 """
 
 import supersuit

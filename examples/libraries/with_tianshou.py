@@ -1,4 +1,4 @@
-"""Tianshou: PPO on the Gymnasium form, the actor as the policy."""
+"""Tianshou: PPO is trained on the Gymnasium form, and its actor is the policy."""
 
 import gymnasium
 import torch

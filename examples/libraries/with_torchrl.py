@@ -1,8 +1,8 @@
 """TorchRL: a collector steps the vector form as arrays, and the saved actor is the policy.
 
-`GymEnv("taciturn:taciturn/RoundStopping-v0")` and `PettingZooWrapper` take the worlds as they are; TorchRL groups
-agents by role. The vector form needs Gymnasium's SAME_STEP autoreset, which TorchRL expects. Memory of recurrent actors
-is not kept by `taciturn.simulate`.
+`GymEnv("taciturn:taciturn/RoundStopping-v0")` and `PettingZooWrapper` accept the worlds unchanged; TorchRL groups
+agents by role. Make the vector form with Gymnasium's SAME_STEP autoreset, which TorchRL expects. `taciturn.simulate`
+does not store the memory of recurrent actors.
 """
 
 from tempfile import mkdtemp

@@ -1,6 +1,6 @@
-"""Single-agent baselines for `federated_bandit_v0`, which every agent runs on its own, one arm per slot.
+"""Single-agent baselines for `federated_bandit_v0`: every agent runs one independently, with one arm per slot.
 
-Ties go to the first arm. Arrays are [B, M, K]. A replica without pulls starts afresh.
+Ties go to the first arm. Arrays are [B, M, K]. A replica without pulls starts a new run.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ from taciturn.validation import Bools, Floats, Ints
 
 
 class ArmPolicy(Policy):
-    """Base of policies with a `choose` that picks an arm from an agent's own counts and means, without uploads."""
+    """Base of policies with a `choose` that picks an arm from an agent's own counts and means; they never upload."""
 
     def begin(self, view: PublicView) -> None:
         fits = issubclass(view.world, FederatedBandit) and not issubclass(view.world, ArmElimination)
@@ -48,7 +48,7 @@ class ArmPolicy(Policy):
         return EpochPlan(self.plan)
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
-        """Like `act`, in full precision: the arms of one slot, and no uploads."""
+        """The choice of `act`, in full precision: the arms of one slot, and no uploads."""
         return self.choose(knowledge.counts, knowledge.means), np.zeros(room.shape, np.bool_)
 
     def choose(self, counts: Array, means: Floats) -> Ints:
@@ -65,7 +65,7 @@ class UCB1(ArmPolicy):
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         super().start(shape, horizon)
         self._row = np.arange(shape[0] * shape[1]).reshape(shape[:2]) * shape[2]
-        self._time = np.full(shape[0], -2)  # of the last plan; it pulled `_pulled`
+        self._time = np.full(shape[0], -2)  # time of the last plan; it pulled `_pulled`
         self._pulled = self._row
         self._means = self._narrow = self._index = np.zeros(shape)
 
@@ -73,7 +73,7 @@ class UCB1(ArmPolicy):
         return ucb1_index(counts, means, counts.sum(-1, keepdims=True)).argmax(-1)
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
-        """The same as `choose`, bit for bit, with means and 1 / sqrt(n) cached and updated only for the arms last
+        """The same as `choose`, bit for bit, with cached means and 1 / sqrt(n), updated only for the arms last
         pulled."""
         time, counts, sums = knowledge.time[:, 0], knowledge.counts, knowledge.sums
         if (time == self._time + 1).all():
@@ -115,8 +115,8 @@ def highest_bound(counts: Array, means: Floats, budget: Floats) -> Ints:
     """The arms with the highest `kl_upper_bound`, int64[...], for counts and means [..., K] and a `budget` that
     broadcasts with them.
 
-    Pinsker's inequality gives an upper bound on it. The bound itself is computed only for arms whose upper bound is at
-    least the bound of the arm with the highest one, since the others cannot have the highest.
+    Pinsker's inequality bounds each index from above. The exact index is computed only for arms with a Pinsker bound of
+    at least the exact index of the arm with the highest Pinsker bound, since no other arm can have the highest index.
     """
     budget = np.broadcast_to(budget, counts.shape)
     above = pinsker_bound(counts, means, budget)
@@ -135,10 +135,10 @@ class HorizonKLUCB(ArmPolicy):
 
         (n + 2) kl((1 + s) / (n + 2), q) <= a ln(1 + c left / (n + 2)),
 
-    where `left` slots remain. Its mean is the posterior mean under a uniform prior, so no arm need be pulled before
-    it has an index. With the sample mean, and a ln(T / n) for the right side, it is KL-UCB-H+ (Lai 1987; Kaufmann 2018,
-    "On Bayesian index policies for sequential resource allocation"), which approximates the Gittins index of a finite
-    horizon. Exploration stops as the end comes near. `a` and `c` were found on training streams (5 arms, 1000 slots).
+    where `left` slots remain. Its mean is the posterior mean under a uniform prior, so an arm has an index before its
+    first pull. With the sample mean, and a ln(T / n) for the right side, it is KL-UCB-H+ (Lai 1987; Kaufmann 2018, "On
+    Bayesian index policies for sequential resource allocation"), which approximates the Gittins index of a finite
+    horizon. Exploration stops towards the end. `a` and `c` were tuned on training streams (5 arms, 1000 slots).
 
     Args:
         a, c: constants of the index, > 0.
@@ -157,7 +157,7 @@ class HorizonKLUCB(ArmPolicy):
 
 def highest_horizon_index(counts: Array, sums: Floats, left: Array, a: float, c: float) -> Ints:
     """The arms with the highest index of `HorizonKLUCB`, int64[...], for pulls and sums of rewards [..., K] and `left`,
-    the pulls to come, which broadcasts with them."""
+    the number of remaining pulls, which broadcasts with them."""
     n = counts + 2.0
     return highest_bound(n, (1 + sums) / n, horizon_budget(n, left, a, c))
 

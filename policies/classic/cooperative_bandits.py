@@ -1,4 +1,4 @@
-"""Cooperative baselines for `federated_bandit_v0`: all samples pooled, a server, or exchange between neighbours on a
+"""Cooperative baselines for `federated_bandit_v0`: centralised samples, a server, or exchange between neighbours on a
 graph."""
 
 import numpy as np
@@ -19,10 +19,10 @@ from taciturn.validation import Bools, Floats, Ints
 
 
 class CentralisedOracle(ArmPolicy):
-    """KL-UCB on the pooled pulls of all agents, immediate and free: an upper bound on the gain from communication.
+    """KL-UCB on the pulls of all agents together, immediate and free: an upper bound on the gain from communication.
 
-    All agents pull the same arm; arms that no agent has pulled are divided among them first. No channel
-    carries the samples.
+    All agents pull the same arm; they first divide arms without any pulls among themselves. No channel carries the
+    samples.
     """
 
     centralised = True
@@ -42,16 +42,16 @@ class CentralisedOracle(ArmPolicy):
 
 
 class CentralisedKLUCB(ArmPolicy):
-    """`HorizonKLUCB` on the pooled pulls of all agents, which divide the arms of a slot among themselves.
+    """`HorizonKLUCB` on the pulls of all agents together; the agents divide the arms of a slot among themselves.
 
     The M agents choose one after another in each slot. An arm that j of them have already chosen in this slot has the
     index
 
         largest q with (n + j + 2) kl((1 + s) / (n + 2), q) <= a ln(1 + c left / (n + j + 2)),
 
-    where n pulls by all agents earned s, and `left` = M (T - t) are still to come. It falls with j. So a slot tries
-    several arms while several may be the best, and with M = 1 this is `HorizonKLUCB`. No channel carries the samples:
-    this is the best that agents could do together without privacy. `a` and `c` were found on training streams.
+    where n pulls by all agents earned s, and `left` = M (T - t) pulls remain. It falls with j. So a slot tries several
+    arms while several may be the best, and with M = 1 this is `HorizonKLUCB`. No channel carries the samples: it is a
+    reference for cooperation without privacy. `a` and `c` were tuned on training streams.
 
     Args:
         a, c: constants of the index, > 0.
@@ -74,12 +74,12 @@ def divided(
 ) -> Ints:
     """The arms that agents take one after another, int64[B, M], by the index of `CentralisedKLUCB`.
 
-    Since the index of an arm falls with the number of agents that have taken it, the first M choices are the M highest
+    The index of an arm falls with the number of agents that have taken it, so the first M choices are the M highest
     of the indices [B, K, M] for 0 to M - 1 such agents.
 
     Args:
         counts, sums: pulls and sums of rewards so far, [B, K].
-        left: pulls still to come, broadcasts with `counts`.
+        left: number of remaining pulls, broadcasts with `counts`.
         agents: M.
         a, c: constants of the index.
         each: pulls for which one agent's choice counts, broadcasts with `counts`.
@@ -94,17 +94,17 @@ def divided(
 
 
 class Synchronised(ArmPolicy):
-    """Agents that all pull the same arm, chosen from the averages of all their rewards, and then upload.
+    """All agents pull the same arm, chosen from the averages of all their rewards, and then upload.
 
     The arm has the highest draw from the posteriors Beta(1 + hits, 1 + misses) (Thompson 1933), or the highest index of
-    KL-UCB (Garivier & Cappe 2011), of the rewards of all M agents together. Every agent counts the
-    pulls as M per slot, since all follow the same plan, and draws the same with a seed that all know. An arm of n pulls
-    is pulled until it has `growth` n of them (at least one more), and then all agents upload: growth = 1 uploads in
-    each slot, 2 when an arm's pulls have doubled. Noise and lost uploads are not counted.
+    KL-UCB (Garivier & Cappe 2011), for the rewards of all M agents together. Every agent counts M pulls per slot, since
+    all follow the same plan, and all draw the same numbers from a shared seed. An arm with n pulls is pulled until it
+    has `growth` n of them (at least one more), and then all agents upload: growth = 1 uploads in each slot, 2 after
+    each doubling of an arm's pulls. Noise and lost uploads are ignored.
 
     Args:
         index: "thompson" or "kl-ucb".
-        growth: of an arm's pulls between uploads, >= 1.
+        growth: factor of an arm's pulls between uploads, >= 1.
     """
 
     public_schedule = True
@@ -120,7 +120,7 @@ class Synchronised(ArmPolicy):
 
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         super().start(shape, horizon)
-        self._pulls = np.zeros((shape[0], shape[2]), np.int64)  # of each arm by each agent
+        self._pulls = np.zeros((shape[0], shape[2]), np.int64)  # pulls of each arm by each agent
         self._arm, self._left = np.zeros(shape[0], np.int64), np.zeros(shape[0], np.int64)
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
@@ -148,11 +148,11 @@ class Fed2UCB(ArmPolicy):
 
     In phase p the server admits 2^p more agents (up to M), all agents pull each active arm f(p) times, and the admitted
     ones upload; arms two radii below the best average are eliminated. With `sigma_c = 0` and `admit_all` this is
-    Fed1-UCB, for the paper's exact model. Agents that are not admitted yet pull like the others (in the paper they do
-    not play); once admitted, they also upload their earlier pulls, which the radius does not count.
+    Fed1-UCB, for the paper's exact model. Agents not yet admitted pull like the others (in the paper they do not play);
+    once admitted, they also upload their earlier pulls, which the radius does not count.
 
-    The authors' code has 4, 2 or 1 in place of the paper's 6 before sigma^2 (`fed2_ucb_radius`); for c, give `sigma`
-    and `sigma_c` multiplied by sqrt(c / 6).
+    The authors' code has 4, 2 or 1 in place of the paper's 6 before sigma^2 (`fed2_ucb_radius`); to use another factor
+    c, multiply `sigma` and `sigma_c` by sqrt(c / 6).
 
     Args:
         pulls: f(p) = ceil(pulls ln T).
@@ -236,7 +236,7 @@ class Fed2UCB(ArmPolicy):
         size = self._active.sum(-1)
         place = time - self._started
         until = place + np.where(size > 1, np.minimum(room, size * self._each - place), room)
-        # Slots place .. until - 1 of the phase cycle through the active arms; the one of rank r has the slots r, r +
+        # Slots place .. until - 1 of the phase cycle through the active arms; the arm of rank r has the slots r, r +
         # size, ...
         rank = np.where(self._active, np.cumsum(self._active, axis=-1) - 1, 0)
         pulls = (until[:, None] - 1 - rank) // size[:, None] - (place[:, None] - 1 - rank) // size[:, None]
@@ -252,11 +252,11 @@ def communication_matrix(graph: Graph) -> Floats:
 
 
 class Consensus(ArmPolicy):
-    """Base of algorithms with neighbours on a graph that exchange estimates in every slot.
+    """Base of algorithms with estimates that neighbours on a graph exchange in every slot.
 
-    Their messages are sent over the channel `exchange`, where faults apply, and the world counts them as `neighbour`.
-    They mix the sums of many agents, which no mechanism accounts for, so one on `means`, which they do not use, is
-    refused.
+    Their messages use the channel `exchange`, where faults apply, and the environment counts them as `neighbour`. They
+    mix the sums of many agents, and no mechanism accounts for that; a mechanism on `means`, which they do not use,
+    raises ValueError.
 
     Attributes:
         memories: the names of the arrays [B, ...] that are zero at the start of a run.
@@ -284,16 +284,16 @@ class Consensus(ArmPolicy):
         """Compute the parts that depend on the graph."""
 
     def exchange(self, slot: Floats, live: Bools) -> None:
-        """Exchange estimates in the replicas `live` bool[B], after a slot of pulls and rewards `slot` float64[B, M, 2
+        """Exchange estimates in the replicas `live` bool[B], after a slot with pulls and rewards `slot` float64[B, M, 2
         K]."""
         raise NotImplementedError
 
     def index(self, counts: Array) -> Floats:
-        """Indices float64[B, M, K]; the arm with the highest is pulled."""
+        """Indices float64[B, M, K]; the arm with the highest index is pulled."""
         raise NotImplementedError
 
     def mixed(self, x: Floats, live: Bools) -> Floats:
-        """P x for `x` float64[B, M, P], by messages; an agent uses its own x in place of messages that were lost."""
+        """P x for `x` float64[B, M, P], by messages; an agent replaces lost messages by its own x."""
         received, delivered = self._send(x, live)
         if not (self._channel.faulty or self._channel.budgeted):
             return self._mix @ received
@@ -352,7 +352,7 @@ class DDUCB(Consensus):
     next.
 
     Mixing is accelerated by Chebyshev polynomials of P, C = ceil(ln(2 M / accuracy) / sqrt(2 ln(1 / |lambda_2|))).
-    In the authors' code two of its arrays are one, so that an agent's own samples of a stage count twice; here they
+    In the authors' code two arrays are the same object, so an agent's own samples of a stage count twice; here they
     count once.
 
     Args:
@@ -422,8 +422,8 @@ class GossipUCB(Consensus):
     agents.
 
     If some arms are more than M pulls behind the largest count that the agent knows of, it pulls one of them at random;
-    otherwise it pulls the arm with the highest index. In each slot one edge, drawn uniformly,
-    averages; counts are sent over all edges.
+    otherwise it pulls the arm with the highest index. In each slot one uniformly drawn edge averages its estimates;
+    counts are sent over all edges.
     """
 
     fast = ArmPolicy.epochs

@@ -19,9 +19,9 @@ class FlatRate(Platform):
     """Pay the same amount for each report.
 
     Args:
-        amount: of each payment; None: Theorem 1's bound at the target, the limit of WINTALL's payments, which depends
-            on theta.
-        target: the budget that the platform assumes; None: the world's target.
+        amount: amount of each payment; None: Theorem 1's bound at the target, the limit of WINTALL's payments, which
+            depends on theta.
+        target: the budget that the platform assumes; None: the environment's target.
     """
 
     def __init__(self, amount: float | None = None, target: float | None = None) -> None:
@@ -43,9 +43,9 @@ class PostedPrice(Platform):
     """Pay a price for each report of one value: the genie's rule, for a platform that must guess the value.
 
     Args:
-        value: the report that is paid.
-        price: of each such report; None: the price that elicits the target if the value has probability 2 / M.
-        target: the budget that the platform assumes; None: the world's target.
+        value: the report that earns the price.
+        price: price of each such report; None: the price that elicits the target if the value has probability 2 / M.
+        target: the budget that the platform assumes; None: the environment's target.
     """
 
     def __init__(self, value: int = 0, price: float | None = None, target: float | None = None) -> None:
@@ -61,7 +61,7 @@ class PostedPrice(Platform):
 
 
 class Genie(Platform):
-    """The genie of Theorem 1, which knows theta and attains the bound.
+    """The genie of Theorem 1: it knows theta and attains the bound.
 
     If the bound is attained above the target, the genie pays for that budget; if theta is uniform, it pays nothing.
     """
@@ -81,9 +81,9 @@ class OutputAgreement(Platform):
     """Pay an amount for each report that equals the report of a random peer (von Ahn & Dabbish 2004).
 
     Args:
-        amount: paid for agreement; None: the amount that makes everyone at the target an equilibrium, which depends on
-            theta.
-        target: e; None: the world's target.
+        amount: payment for agreement; None: the amount at which it is an equilibrium that everyone chooses the target,
+            which depends on theta.
+        target: e; None: the environment's target.
     """
 
     rule = "output_agreement"
@@ -107,22 +107,22 @@ class OutputAgreement(Platform):
 class PeerTruthSerum(OutputAgreement):
     """Output agreement, divided by the report's share so far (Jurca & Faltings 2011; Radanovic, Faltings & Jurca 2016).
 
-    In the long run, past reports have the law of present ones. On average over theta, the expected payment is then the
-    same for every report, and it is larger for reports that are rarer than believed.
+    In the long run, past reports have the distribution of present ones. On average over theta, the expected payment is
+    then the same for every report; it is larger for reports that are rarer than believed.
 
     Args:
         amount: as for `OutputAgreement`, for the uniform reference of the first campaign.
-        target: e; None: the world's target.
+        target: e; None: the environment's target.
     """
 
     rule = "peer_truth_serum"
 
 
 class Truthful(Individuals):
-    """Everyone chooses a fixed budget, whatever the announcement and the cost.
+    """All individuals choose a fixed budget, whatever the announcement and the cost.
 
     Args:
-        epsilon: the budget; None: the world's largest.
+        epsilon: the budget; None: the largest budget in the environment.
     """
 
     def __init__(self, epsilon: float | None = None) -> None:
@@ -134,21 +134,22 @@ class Truthful(Individuals):
 
 
 class FreeRider(Individuals):
-    """Everyone chooses eps = 0, so reports are uniformly random."""
+    """All individuals choose eps = 0, so reports are uniformly random."""
 
     def answer(self, seen: dict[str, Array]) -> Array:
         return np.zeros(seen["target"].shape)
 
 
 class _Learner(ExactIndividuals):
-    """Base of the learners: each knows the law of all others' reports so far, and computes expected payments exactly.
+    """Base of the learners: each knows the distribution of all others' reports so far, and computes expected payments
+    exactly.
 
-    That law needs every agent's belief and budget, which no agent is told: these individuals are a model, and share a
-    mind.
+    That distribution needs every agent's belief and budget, which no agent receives: these individuals are a model, and
+    centralised.
 
-    The others' reports are assumed independent with one law, that of a randomly chosen report under the replica's mean
-    belief. This is exact for individuals who share a belief and a cost, and otherwise an approximation for large
-    N.
+    The others' reports are assumed independent with one distribution, the distribution of a randomly chosen report
+    under the replica's mean belief. This is exact for individuals with the same belief and cost, and otherwise an
+    approximation for large N.
     """
 
     centralised = True
@@ -171,8 +172,8 @@ class _Learner(ExactIndividuals):
 
 
 class FictitiousPlay(_Learner):
-    """Best response to the mean law of the others' reports in all campaigns so far; in the first campaign, to everyone
-    at the target."""
+    """Best response to the mean distribution of the others' reports in all campaigns so far; in the first campaign, to
+    everyone at the target."""
 
     def answer(self, seen: dict[str, Array]) -> Array:
         view, belief = self._view, self.beliefs(seen)
@@ -190,7 +191,7 @@ class Hedge(_Learner):
     """Exponential weights over budgets, by their expected payoffs in past campaigns (Freund & Schapire 1997).
 
     Args:
-        num_budgets: K, evenly spaced from 0 to twice the world's target.
+        num_budgets: K, evenly spaced from 0 to twice the environment's target.
         rate: weights are e^(rate * sum of payoffs), each payoff divided by the range in its campaign; None: sqrt(8 log
             K / t) at campaign t.
     """
@@ -227,7 +228,7 @@ class Mixture(Policy):
     policy.
 
     Args:
-        parts: pairs (policy, share), shares > 0; shares are normalised, and the ends of the blocks rounded to whole
+        parts: pairs (policy, share), shares > 0; shares are normalised, and block boundaries rounded to whole
             individuals.
     """
 
@@ -243,7 +244,7 @@ class Mixture(Policy):
 
     @property
     def centralised(self) -> bool:  # type: ignore[override]
-        """True if any part pools."""
+        """True if any part is centralised."""
         return any(policy.centralised for policy, _ in self.parts)
 
     def begin(self, view: PublicView) -> None:

@@ -1,4 +1,4 @@
-"""FedUCB for arms, and its repair; `taciturn.wrappers.audit` refutes the privacy claim of the original."""
+"""FedUCB for arms, and a repair; `taciturn.wrappers.audit` refutes the privacy claim of the original."""
 
 import numpy as np
 
@@ -11,10 +11,10 @@ ACTS_ON = ("own", "received")
 
 
 def synchronises(counts: Array, synced: Array, slots: Array, ridge: float, threshold: float) -> Bools:
-    """Whether ln det(V) - ln det(S) >= D / t, bool[...] (Dubey & Pentland 2020, Algorithm 1; for one agent alone, Wang,
+    """Whether ln det(V) - ln det(S) >= D / t, bool[...] (Dubey & Pentland 2020, Algorithm 1; for a single agent, Wang,
     Hu, Chen & Wang 2020).
 
-    With arms as unit vectors, det(S) is the product of lambda + N_k and det(V) that of lambda + N_k + n_k.
+    With arms as unit vectors, det(S) is the product of lambda + N_k and det(V) the product of lambda + N_k + n_k.
 
     Args:
         counts: n, the agent's pulls since the last synchronisation, [..., K].
@@ -29,8 +29,7 @@ def synchronises(counts: Array, synced: Array, slots: Array, ridge: float, thres
 
 def ridge_index(counts: Array, sums: Floats, received: Array, ridge: float, width: float) -> Floats:
     """s / (lambda + h) + beta / sqrt(lambda + n), [..., K]: the upper confidence bound of linear regression (Dubey &
-    Pentland 2020, Algorithm 1) on unit vectors, where h pulls are behind the sum s of rewards, and n is the number of
-    all pulls that are known."""
+    Pentland 2020, Algorithm 1) on unit vectors, with h pulls in the sum s of rewards, and n known pulls in total."""
     return np.asarray(sums / (ridge + received) + width / np.sqrt(ridge + counts))
 
 
@@ -39,25 +38,25 @@ class FedUCB(Policy):
     its Gram matrix has grown enough since the last synchronisation.
 
     The paper claims privacy by noise on uploads. But the time of an upload follows from pulls, and these from the
-    agent's own rewards without noise: one reward can move the upload (Zhou & Chowdhury 2024,
-    'On differentially private federated linear contextual bandits', issue (i)). So it declares no public schedule, and
-    the accountant gives it no finite total; with the claim in place of that, `audit(change=...)` refutes it.
+    agent's own rewards without noise: one reward can move the upload (Zhou & Chowdhury 2024, 'On differentially private
+    federated linear contextual bandits', issue (i)). So it declares no public schedule, and the accountant gives it no
+    finite epsilon; if the claim is accepted instead, `audit(change=...)` refutes it.
 
-    With `acts_on="received"`, pulls follow from the averages that the server sent, and so does the moment: the schedule
-    is public. Own rewards are then used only once they were uploaded.
+    With `acts_on="received"`, pulls, and therefore upload times, follow from the averages that the server sent: the
+    schedule is public. The agent then uses its own rewards only after uploading them.
 
-    Deviations from the paper: it has linear bandits with contexts; these are its actions e_1, ..., e_K in every slot.
-    What the channel adds noise to is the mean of each arm, once for each reward, and not Gram matrices by a tree; pulls
-    are not noised. The agent with the rule satisfied uploads immediately, and the others one slot later, when they see
-    that. The server's average holds no counts, so an agent takes it for M times as many pulls as it has uploaded
-    itself. Determinants lack the shifts by the noise's bounds. The repair is our own: Zhou & Chowdhury have a fixed
-    schedule, and noise on Gram matrices, which has no counterpart here.
+    Deviations from the paper: it has linear bandits with contexts; here the actions are e_1, ..., e_K in every slot.
+    The channel adds noise to the mean of each arm, once for each reward, and not to Gram matrices by a tree; pulls get
+    no noise. The agent with the rule satisfied uploads immediately, and the others one slot later, when they see that.
+    The server's average holds no counts, so an agent assumes M times as many pulls as it has uploaded itself.
+    Determinants lack the shifts by the noise's bounds. The repair is ours: Zhou & Chowdhury have a fixed schedule, and
+    noise on Gram matrices, which has no counterpart here.
 
     Args:
         threshold: D > 0.
         width: beta of the index, >= 0; the paper's grows with t.
         ridge: lambda > 0.
-        acts_on: "own": its own rewards as they come, as in the paper; "received": only the server's messages.
+        acts_on: "own": its own rewards immediately, as in the paper; "received": only the server's messages.
     """
 
     def __init__(self, threshold: float = 10.0, width: float = 1.0, ridge: float = 1.0, acts_on: str = "own") -> None:
@@ -74,7 +73,7 @@ class FedUCB(Policy):
         self._layout, self._agents = view.roles["agent"].layout, view.params.num_agents
         shape = (view.num_envs, self._agents, view.params.arms)
         self._used, self._sums = np.zeros(shape), np.zeros(shape)  # pulls and rewards that were uploaded
-        self._uploads = np.zeros(shape[:2], np.bool_)  # in the last slot
+        self._uploads = np.zeros(shape[:2], np.bool_)  # uploads in the last slot
         self._synced, self._rounds = np.zeros(shape[:2]), np.zeros(shape[:2])  # the last upload; known rounds
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:

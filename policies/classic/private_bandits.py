@@ -1,12 +1,12 @@
-"""Differentially private elimination of arms for `federated_bandit_v0`: an agent's pulls depend on its rewards through
-noisy means alone.
+"""Differentially private arm elimination for `federated_bandit_v0`: an agent's pulls depend on its rewards only through
+noisy means.
 
-One reward of one agent is protected (event level), against an observer of all pulls. The policies add their noise
-themselves: nothing is sent over a channel, and the accountant records nothing. Each agent acts on its own, one arm per
-slot; ties go to the first arm. Arrays are [B, M, K]. A replica without pulls starts afresh.
+One reward of one agent is protected (event level), against an observer of all pulls. The policies add the noise
+themselves: nothing is sent over a channel, and the accountant records nothing. Each agent acts independently, with one
+arm per slot; ties go to the first arm. Arrays are [B, M, K]. A replica without pulls starts a new run.
 
-`trust` names the trusted party for rewards: "central", a curator; "shuffle", a shuffler; "distributed", a secure sum;
-"local", none.
+`trust` names the party that agents trust with their rewards: "central", a curator; "shuffle", a shuffler;
+"distributed", a secure sum; "local", none.
 """
 
 from typing import ClassVar, NamedTuple
@@ -22,8 +22,8 @@ from taciturn.validation import Array, Bools, Floats, Ints
 class Epoch(NamedTuple):
     """An epoch of private elimination: pulls of each active arm, then elimination of arms below the best noisy mean."""
 
-    pulls: Ints  # of each active arm
-    threshold: Floats  # the distance below the best
+    pulls: Ints  # pulls of each active arm
+    threshold: Floats  # distance below the best mean
 
 
 def dp_elimination_epoch(epoch: Ints, active: Ints, epsilon: float, beta: float) -> Epoch:
@@ -42,8 +42,8 @@ def dp_elimination_epoch(epoch: Ints, active: Ints, epsilon: float, beta: float)
 class PrivateElimination(ArmPolicy):
     """Base of elimination in epochs by noisy means over the current epoch only; each reward enters one mean.
 
-    Active arms are pulled in turn. At its end an epoch eliminates arms with a noisy mean more than its threshold below
-    the best one.
+    Active arms are pulled in turn. At the end of an epoch, arms with a noisy mean more than the threshold below the
+    best one are eliminated.
     """
 
     trust: ClassVar[str]
@@ -52,11 +52,11 @@ class PrivateElimination(ArmPolicy):
     beta: float | None
 
     def schedule(self, epoch: Ints, active: Ints) -> Epoch:
-        """The epochs 1, 2, ... of agents with so many `active` arms, [A] each."""
+        """The epochs number 1, 2, ... of agents with `active` arms, [A] each."""
         raise NotImplementedError
 
     def noisy(self, sums: Array, epoch: Epoch) -> Floats:
-        """Private means of the arms, [A, K], for sums of the rewards of an epoch, [A, K]."""
+        """Private means of the arms, [A, K], given sums of the rewards of an epoch, [A, K]."""
         raise NotImplementedError
 
     @property
@@ -69,13 +69,13 @@ class PrivateElimination(ArmPolicy):
         self._active = np.ones(shape, np.bool_)
         self._started, self._sums = np.zeros(shape), np.zeros(shape)  # pulls and rewards when the epoch began
         self._epoch = np.zeros(shape[:2], np.int64)
-        self._pulls = np.zeros(shape[:2])  # of each active arm in the epoch; inf if one arm is left
+        self._pulls = np.zeros(shape[:2])  # pulls of each active arm in the epoch; inf if one arm is left
 
     def choose(self, counts: Array, means: Floats) -> Ints:
         return self.pulled(counts, np.rint(counts * means)).argmin(-1)
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
-        """Whole turns of the active arms in one call, as many as the epoch and the room have; single slots
+        """Whole cycles through the active arms in one call, as many as the epoch and `room` allow; single slots
         otherwise."""
         pulled = self.pulled(knowledge.counts, knowledge.sums)
         active = self._active.sum(-1)
@@ -86,7 +86,7 @@ class PrivateElimination(ArmPolicy):
         return pulls, np.zeros(room.shape, np.bool_)
 
     def pulled(self, counts: Array, sums: Array) -> Floats:
-        """Pulls in the epoch, inf of arms that were eliminated; epochs that are over end first."""
+        """Pulls in the epoch, inf for eliminated arms; finished epochs end first."""
         fresh = counts.sum((1, 2)) == 0
         if fresh.any():
             self._active[fresh] = True
@@ -100,7 +100,7 @@ class PrivateElimination(ArmPolicy):
         return pulled
 
     def next_epoch(self, which: tuple[Array, ...], counts: Array, sums: Array) -> None:
-        """For the agents `which`, eliminate arms by the epoch that ends, if there is one, and begin the next."""
+        """For the agents `which`, eliminate arms at the end of their epoch, if there is one, and begin the next."""
         n, epoch, active = counts[which], self._epoch[which], self._active[which]
         before = self.schedule(np.maximum(epoch, 1), active.sum(-1))
         noisy = np.where(active, self.noisy(sums[which] - self._sums[which], before), -np.inf)
@@ -115,8 +115,8 @@ class PrivateElimination(ArmPolicy):
 class DPSuccessiveElimination(PrivateElimination):
     """DP-SE (Sajed & Sheffet 2019, Algorithm 2), with a trusted curator.
 
-    Each arm's mean gets its own noise. The code of Chowdhury & Zhou 2023 adds one draw to the sums of all arms: their
-    differences are released without noise, so it is not private.
+    Each arm's mean gets independent noise. The code of Chowdhury & Zhou 2023 adds one draw to the sums of all arms: it
+    releases their differences without noise, so it is not private.
 
     Args:
         epsilon: > 0.

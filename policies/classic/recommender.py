@@ -13,7 +13,7 @@ KINDS = ("shared", "disjoint", "hybrid")
 
 
 class OracleItem(ItemPolicy):
-    """The item at hand with the highest mean reward, which is hidden truth: regret 0."""
+    """The available item with the highest mean reward, which is hidden truth: regret 0."""
 
     needs_truth = True
     public_schedule = True
@@ -27,7 +27,7 @@ class OracleItem(ItemPolicy):
 
 
 class ItemUCB1(ItemPolicy):
-    """UCB1 (Auer, Cesa-Bianchi & Fischer 2002) on single items, blind to contexts, each agent on its own.
+    """UCB1 (Auer, Cesa-Bianchi & Fischer 2002) on single items, ignoring contexts, each agent independently.
 
     Args:
         width: > 0; the index is mean + width sqrt(2 ln n / Q).
@@ -42,7 +42,7 @@ class ItemUCB1(ItemPolicy):
         self._counts[fresh], self._sums[fresh] = 0, 0
 
     def known(self) -> tuple[Floats, Floats]:
-        """The counts and sums [B, W, K] that each agent knows of."""
+        """The counts and sums [B, W, K] known to each agent."""
         return self._counts, self._sums
 
     def choose(self, contexts: Floats) -> Ints:
@@ -65,7 +65,7 @@ def affine(points: Floats) -> Floats:
 
 
 def features(contexts: Floats, items: Floats) -> Floats:
-    """All products of (1, 2c - 1) and (1, 2x - 1), [..., (d + 1) * 6], over sqrt((d + 1) * 6), so their length is
+    """All products of (1, 2c - 1) and (1, 2x - 1), [..., (d + 1) * 6], divided by sqrt((d + 1) * 6), so their length is
     at most 1."""
     c, x = affine(contexts), affine(items)
     product = c[..., :, None] * x[..., None, :]
@@ -85,8 +85,8 @@ def linear_forecast(context: Floats, columns: Floats, beta: Floats, inverse: Flo
 
 
 class LinUCB(ItemPolicy):
-    """LinUCB (Li, Chu, Langford & Schapire 2010): ridge regression with an upper confidence bound, each agent on its
-    own.
+    """LinUCB (Li, Chu, Langford & Schapire 2010): ridge regression with an upper confidence bound, each agent
+    independently.
 
     Args:
         kind: "disjoint" (a model for each item, linear in (1, 2c - 1); Algorithm 1), "shared" (one model for all items,
@@ -106,8 +106,7 @@ class LinUCB(ItemPolicy):
         size, agents, items = self._shape
         d, k = self._dims + 1, (self._dims + 1) * 6
         if fresh.all():
-            # The inverses of A_0 and A_a, b_0, b_a, and B_a. Items that were never shown have A_a = ridge I and B_a =
-            # 0.
+            # The inverses of A_0 and A_a, b_0, b_a, and B_a. Items never shown have A_a = ridge I and B_a = 0.
             self._shared_inverse, self._shared_b = np.zeros((size, agents, k, k)), np.zeros((size, agents, k))
             own = (size, agents, items) if self.kind != "shared" else (size, agents, 0)
             self._inverse, self._b = np.zeros((*own, d, d)), np.zeros((*own, d))
@@ -128,7 +127,7 @@ class LinUCB(ItemPolicy):
 
     def predict(self, b: int, w: int, context: Floats) -> tuple[Floats, Floats]:
         """Estimates of the mean rewards of all items in a context, by agent w of replica b, and their variances in
-        units of the noise's."""
+        units of the noise variance."""
         x, shared = affine(context), self._shared_inverse[b, w]
         mean, variance = np.zeros((2, self._shape[2]))
         if self.kind != "disjoint":
@@ -179,6 +178,6 @@ class LinUCB(ItemPolicy):
 
 
 def _rank_one(inverse: Floats, x: Floats) -> Floats:
-    """The inverse of A + x x', from that of A (Sherman & Morrison)."""
+    """The inverse of A + x x', given the inverse of A (Sherman & Morrison)."""
     ahead = inverse @ x
     return inverse - np.outer(ahead, ahead) / (1 + x @ ahead)

@@ -1,4 +1,4 @@
-"""Textbook stopping rules for the round-stopping worlds."""
+"""Textbook stopping rules for the round-stopping environments."""
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Deadline(StoppingRule):
 
 
 class OneStepLookAhead(StoppingRule):
-    """Wait while the next update is worth more than the time it takes: R(k+1) - R(k) > lambda tau E[slots until it
+    """Wait while the next update is worth more than its waiting time: R(k+1) - R(k) > lambda tau E[slots until it
     arrives].
 
     The expected number of slots is 1/mu if an update is queued, and 1/(1 - (1-p)^u) + 1/mu otherwise. (Looking ahead by

@@ -27,7 +27,7 @@ class CopyOnReward(Proportional):
 
 
 class FollowMajority(SocialPolicy):
-    """Adopt the option with the largest unbiased share, ties broken at random; keep one's own if no share is
+    """Adopt the option with the largest unbiased share, ties broken at random; keep the current option if no share is
     positive."""
 
     memoryless = True
@@ -46,8 +46,8 @@ class WinStay(SocialPolicy):
     """Win-stay, lose-shift (Robbins 1952, Bulletin of the American Mathematical Society 58), with the messages as a
     second opinion.
 
-    Pull one's own option, or without one the option of the largest unbiased share, ties broken at random. Keep it if
-    its signal is 1. If its signal is 0, keep one's own option if no share is larger, and otherwise hold no option.
+    Pull the current option, or without one the option with the largest unbiased share, ties broken at random. Keep it
+    if its signal is 1. If its signal is 0, keep the current option if no share is larger, and otherwise hold no option.
     """
 
     memoryless = True
@@ -86,9 +86,9 @@ class Isolated(SocialPolicy):
     """Base of the single-agent bandits: each agent ignores all messages, counts its own pulls and signals, and adopts
     the pulled option.
 
-    These agents have a memory, unlike the agents in the papers. They read signals from the reward, which
-    belongs to the option held at the start of the round in `social_bandit_v0` and to the option pulled in
-    `gossip_bandit_v0`.
+    These agents have a memory, unlike the agents in the papers. They read signals from the reward: in
+    `social_bandit_v0` it is the signal of the option held at the start of the round, and in `gossip_bandit_v0` of the
+    option pulled.
     """
 
     def prepare(self, view: PublicView) -> None:
@@ -155,11 +155,11 @@ class GosInE(IsolatedUCB):
 
     After Chawla, Sankararaman, Ganesh & Shakkottai 2020, "The gossiping insert-eliminate algorithm for multi-agent
     bandits". Agent i permanently owns the options i, i + N, ... (at least one), and has two more. Phase j ends at round
-    ceil((1 + j)^(1 + growth)). Then a recommendation replaces whichever of these two was pulled less in the phase,
-    unless the agent already has that option.
+    ceil((1 + j)^(1 + growth)). Then a recommendation replaces the option of these two with fewer pulls in the phase,
+    unless the agent already has the recommended option.
 
     The paper's agents ask one neighbour for its most pulled option. Here they draw an option from the unbiased shares
-    of the messages they received, so the noise of the channel affects the recommendation. All agents must have the same
+    of the received messages, so the noise of the channel affects the recommendation. All agents must have the same
     rounds, so the policy acts in `social_bandit_v0` only.
 
     Args:
@@ -170,7 +170,7 @@ class GosInE(IsolatedUCB):
         self.growth = number("growth", growth, above=0, at_most=20)
 
     def prepare(self, view: PublicView) -> None:
-        self.require(issubclass(view.world, SocialBandit), "social_bandit, whose agents share their rounds", view)
+        self.require(issubclass(view.world, SocialBandit), "social_bandit, where agents share their rounds", view)
         super().prepare(view)
         (_, agents), options = self._shape, self._options
         self._sticky = np.arange(options) % agents == np.arange(agents)[:, None] % min(agents, options)

@@ -1,4 +1,4 @@
-"""Optimistic search in a binary tree of items for `recommender_v0`, blind to contexts: HOO, and the base of others."""
+"""Optimistic search in a binary tree of items for `recommender_v0`, ignoring contexts: HOO, and a base class."""
 
 import math
 
@@ -11,14 +11,14 @@ from taciturn.validation import Bools, Floats, Ints
 
 
 class OptimisticTree:
-    """A tree of item clusters of one agent with optimistic values; the search follows the highest values from the root.
+    """A tree of one agent's item clusters with optimistic values; the search follows the highest values from the root.
 
     Ties go to the right child. Clusters without items are never entered, and clusters of one item not expanded.
 
     Args:
-        codes: of the agent's items, in increasing order, int64[M]; see `taciturn.envs.recommender.geometry`.
+        codes: codes of the agent's items, in increasing order, int64[M]; see `taciturn.envs.recommender.geometry`.
         nu: > 0, diameter of the whole space in units of reward.
-        rho: in (0, 1), the factor between the diameters of one level and the next.
+        rho: in (0, 1), ratio of the diameters of consecutive levels.
     """
 
     def __init__(self, codes: Ints, nu: float, rho: float) -> None:
@@ -48,7 +48,7 @@ class OptimisticTree:
             self.value.append(math.inf if high > low else -math.inf)
 
     def path(self) -> list[int]:
-        """The nodes from the root to the one that is chosen."""
+        """The nodes from the root to the chosen one."""
         node, path = 0, [0]
         while (kids := self.kids[node]) is not None:
             node = self.better(kids)
@@ -79,16 +79,16 @@ class OptimisticTree:
                 self.value[node] = min(self.upper[node], below)
 
     def items(self, node: int) -> Ints:
-        """The places of the items of a node."""
+        """The indices of the items of a node."""
         return np.arange(self.first[node], self.last[node])
 
 
 class TruncatedTree(OptimisticTree):
     """The tree of the truncated HOO (Bubeck, Munos, Stoltz & Szepesvari 2011): a reward counts in all clusters on the
-    path, and every leaf that is reached is expanded, to a depth of (ln T / 2 - ln(1 / nu)) / ln(1 / rho).
+    path, and every leaf reached is expanded, to a depth of (ln T / 2 - ln(1 / nu)) / ln(1 / rho).
 
     Args:
-        codes, nu, rho: as of `OptimisticTree`.
+        codes, nu, rho: as for `OptimisticTree`.
         rounds: T.
     """
 
@@ -108,11 +108,11 @@ class TruncatedTree(OptimisticTree):
 
 
 class TreeSearch(ItemPolicy):
-    """Base of the policies that search a tree of items for each agent, blind to contexts, and show a random item of the
+    """Base of the policies that search a tree of items for each agent, ignoring contexts, and show a random item of the
     last cluster on the path."""
 
     def make_tree(self, codes: Ints) -> OptimisticTree:
-        """The tree of an agent whose items have these codes, in increasing order."""
+        """The tree of an agent, given the codes of its items in increasing order."""
         raise NotImplementedError
 
     def start(self, fresh: Bools) -> None:
@@ -124,7 +124,7 @@ class TreeSearch(ItemPolicy):
             self._trees[agent] = None
 
     def arrive(self) -> None:
-        """Items have arrived: restart the search of the agents that got some."""
+        """Restart the search of agents with newly arrived items."""
         codes = self._view.catalogue()[1]
         for agent, have in enumerate(self._have.reshape(-1, self._shape[2])):
             own = np.flatnonzero(have)
@@ -152,11 +152,11 @@ class TreeSearch(ItemPolicy):
 
 
 class HOO(TreeSearch):
-    """Hierarchical optimistic optimisation, truncated (Bubeck, Munos, Stoltz & Szepesvari 2011), blind to contexts.
+    """Hierarchical optimistic optimisation, truncated (Bubeck, Munos, Stoltz & Szepesvari 2011), ignoring contexts.
 
     Args:
         nu: in [1e-6, 1e6], diameter of the item space in units of reward.
-        rho: in [0.01, 1), the factor between the diameters of one level and the next.
+        rho: in [0.01, 1), ratio of the diameters of consecutive levels.
     """
 
     def __init__(self, nu: float = 1.0, rho: float = 0.85) -> None:

@@ -1,4 +1,4 @@
-"""A schedule for the coordinator of `arm_elimination_v0`, with constants found on training streams."""
+"""A schedule for the coordinator of `arm_elimination_v0`, with constants tuned on training streams."""
 
 from typing import Any
 
@@ -11,30 +11,30 @@ from taciturn.policies.families.trust_models import TRUST
 from taciturn.validation import Floats, Ints
 
 STEPS = 12
-"""Towards the fixed point of the threshold."""
+"""Iterations towards the fixed point of the threshold."""
 
 
 class GrowingSchedule(Policy):
-    """Totals of pulls that grow by a factor, and a threshold that forgives less the longer the rest of the run.
+    """Total pulls grow by a factor, and the elimination threshold is larger the more of the run is left.
 
     After an epoch every agent has pulled each active arm n times in J epochs. An arm is eliminated if its average is
-    below the best by at least the g for which
+    below the best by at least the g that solves
 
         g = sqrt(2 a log(1 + c left / (k n)) (m (1 - m) + (m - g) (1 - m + g) + 2 J s / n) / (M n)),
 
     where `left` slots remain, k arms are active, M agents upload, m is the best average before the epoch, and s is the
-    variance of the noise in the sum of an epoch's rewards of each agent. (With Laplace noise at level epsilon, s = 2 /
-    epsilon^2; where noise is added once to the sum of all, 1/M of that.)
-    The bracket is the variance of the difference between the best arm and one that is g worse, in pulls of one agent; m
-    counts two hits and two misses more than were seen, as the interval of Agresti & Coull (1998) does. The logarithm
-    balances the cost of a wrong elimination, in proportion to the time left, and the pulls for more certainty.
+    noise variance in each agent's sum of an epoch's rewards. (With Laplace noise at level epsilon, s = 2 / epsilon^2;
+    if noise is added once to the sum of all, 1/M of that.) The bracket is the variance of the difference between the
+    best arm and an arm that is g worse, in pulls of one agent; m includes two extra hits and two extra misses, as in
+    the interval of Agresti & Coull (1998). The logarithm balances the cost of a wrong elimination, in proportion to the
+    time left, and the pulls for more certainty.
 
     Args:
         first: pulls of each arm by each agent in the first epoch.
-        growth: of the total of pulls from epoch to epoch, > 1.
+        growth: growth factor of the total pulls from epoch to epoch, > 1.
         a, c: constants of the threshold, > 0.
-        trust_model: whom agents trust under a total: "local", none; "distributed", a secure sum of their uploads;
-            "central", a curator who averages them.
+        trust_model: the party that agents trust under a privacy budget: "local", none; "distributed", a secure sum of
+            their uploads; "central", a curator who averages them.
     """
 
     public_schedule = True
@@ -84,17 +84,17 @@ class GrowingSchedule(Policy):
         return action(share, np.minimum(factor * threshold, 1.0), 1.0)[:, None]
 
     def constants(self, active: Ints, best: Floats, time_left: Floats) -> tuple[Any, Any, Any, Any, Any]:
-        """First pulls, growth, a, c, and a factor of the threshold, of each replica or of all; by the number of active
-        arms, the best average and the share of the run that is left, [B] each."""
+        """First pulls, growth, a, c, and a factor of the threshold, for each replica or for all, given the number of
+        active arms, the best average and the remaining share of the run, [B] each."""
         return self.first, self.growth, self.a, self.c, 1.0
 
     def _cautious(self, best: Floats) -> Floats:
-        """The best average [B] with two hits and two misses more; noise lets it count as fewer pulls."""
+        """The best average [B] with two extra hits and two extra misses; noise lets it count as fewer pulls."""
         n = self._agents * self._total / (1 + 4 * self._noise / np.maximum(self._total, 1))
         return (n * np.clip(best, 0, 1) + 2) / (n + 4)
 
     def _noise_of(self, pulls: Ints) -> Floats:
-        """The variance of the noise in a sum of so many rewards, [B]."""
+        """The variance of the noise in a sum of `pulls` rewards, [B]."""
         if self._mechanism is None or self._mechanism.kind == "none":
             return np.zeros(pulls.shape)
         of_mean = self._mechanism.variance_of_mean(np.full(pulls.shape, 0.5), 1.0 / pulls, self._agents)

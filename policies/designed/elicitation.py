@@ -1,4 +1,4 @@
-"""Platforms for `elicitation_v0` that know how individuals answer: the cheapest announcement, and a low target."""
+"""Platforms for `elicitation_v0` that model the individuals' answers: the cheapest announcement, and a low target."""
 
 import math
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ from taciturn.validation import Floats, Ints, shown
 ANSWERS: Mapping[str, type[Individuals]] = {
     kind.__name__: kind for kind in (BestResponse, FiniteBestResponse, FreeRider, TargetQuality, Truthful)
 }
-"""Individuals whose answers follow from the present announcement alone."""
-MOST = 200  # individuals, for exact expectations
+"""Individuals with answers that follow from the present announcement alone."""
+MOST = 200  # most individuals for exact expectations
 CENTRES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9)
 TARGETS = (MIN_TARGET, 0.1, 1.0, 3.0, 10.0)
 SCALES = np.geomspace(1 / 64, 64, 33)
@@ -35,18 +35,18 @@ def winners_share(theta: Floats, num_reports: int) -> Floats:
     are true and the others are uniform: h(K) = E[c / (M c - N)], float64[N + 1] over K.
 
     c is the count of the most frequent report, and a term with M c <= N is 0 [Jiang 2.22, over N reports]. A report at
-    budget eps is true with probability eps / (eps + M), whoever sends it, so h and the law of K give the exact
+    budget eps is true with probability eps / (eps + M), for any sender, so h and the distribution of K give the exact
     expectation for any budgets: sum_K P(K) h(K).
 
     P(c <= j | K) is K! (N - K)! times the coefficient of z^K s^N in
 
         product over x of sum_{i <= j} ((theta_x z + 1/M) s)^i / i!.
 
-    It is found by means over circles of z and s (Cauchy's formula). Rounding is relative to the largest coefficient, so
-    for each K the circle of z is used, of those with radius a / (1 - a), whose largest coefficient is closest.
+    It is computed by means over circles of z and s (Cauchy's formula). Rounding errors are relative to the largest
+    coefficient, so for each K the circle of z has, among the radii a / (1 - a), the largest coefficient closest to K.
     """
     n, m = num_reports, len(theta)
-    # In s the product has powers up to M N, but the far ones have masses like a Poisson law's, of mean N.
+    # In s the product has powers up to M N, but high powers have masses like a Poisson distribution with mean N.
     kept = min(m * n + 1, n + int(10 * math.sqrt(n)) + 40)
     z_turns, s_turns = 2 * np.pi * np.arange(n + 1) / (n + 1), 2 * np.pi * np.arange(kept) / kept
     counts, k = np.arange(n + 1), np.arange(n + 1)
@@ -70,7 +70,7 @@ def winners_share(theta: Floats, num_reports: int) -> Floats:
             total += term
             if m * j >= n:
                 below[j] = total.prod(-1) @ weight
-        # The mean over s keeps both halves of its circle only for conjugate z, which the mean over z brings together.
+        # The mean over s keeps both halves of its circle only for conjugate z, which the mean over z combines.
         angles = np.exp(-1j * z_turns[:, None] * chosen) / (n + 1)
         mass = np.exp(
             [math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in chosen.tolist()]
@@ -84,7 +84,7 @@ def winners_share(theta: Floats, num_reports: int) -> Floats:
 
 
 def count_distribution(chances: Floats) -> Floats:
-    """The law of a number of successes with these chances [..., N] (Poisson's binomial law), [..., N + 1]."""
+    """The distribution of a number of successes with these probabilities [..., N] (Poisson binomial), [..., N + 1]."""
     distribution = np.zeros((*chances.shape[:-1], chances.shape[-1] + 1))
     distribution[..., 0] = 1.0
     for i in range(chances.shape[-1]):
@@ -95,8 +95,8 @@ def count_distribution(chances: Floats) -> Floats:
 
 
 class _Remembering(FiniteBestResponse):
-    """FiniteBestResponse, which computes expected payments once for all scales; they are proportional to it, unless the
-    cap binds."""
+    """FiniteBestResponse that computes expected payments once for all scales; they are proportional to the scale,
+    unless the cap binds."""
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)
@@ -112,7 +112,7 @@ class _Remembering(FiniteBestResponse):
 
 
 class InformedPlatform(Platform):
-    """The announcement with the least expected loss, for a platform that knows theta and how individuals answer.
+    """The announcement with the least expected loss, for a platform that knows theta and the individuals' policies.
 
     It knows each individual's policy, cost and belief, so it can compute every agent's budget eps_i under any
     announcement. Individual i reports x with probability q_i(x) = (eps_i theta_x + 1) / (eps_i + M). The expected loss
@@ -122,27 +122,27 @@ class InformedPlatform(Platform):
 
     With S = sum_i q_i the expected payments are scale (M + e) e sum_K P(K) h(K) under `wintall` (see `winners_share`),
     scale S(value) under `posted_price`, and scale sum_x (S(x)^2 - sum_i q_i(x)^2) / (N - 1) under `output_agreement`.
-    This is minimised over the rule, the target e (0.01, 0.1, 1, 3, 10 and the desired budget), the posted value, and
-    the scale (33 values in 1/64 to 64 times one that would about elicit the desired budget, then six times 13 around
-    the best). Campaigns do not depend on each other, so one announcement stands for a run.
+    The search minimises this over the rule, the target e (0.01, 0.1, 1, 3, 10 and the desired budget), the posted
+    value, and the scale (33 values in 1/64 to 64 times one that would about elicit the desired budget, then six times
+    13 around the best). Campaigns do not depend on each other, so one announcement serves for a run.
 
     `flat_rate` is left out, since it elicits nothing from individuals that choose freely, and so is `peer_truth_serum`:
-    it pays for agreement too, up to factors that past reports bring.
+    it also pays for agreement, up to factors from past reports.
 
-    BestResponse believes the announced target. WINTALL promises it scale (M + e)^2 / (M t - 1) for a winning report, t
-    being the probability of the most probable value, and pays scale (M + e) e / (M f - 1). So the smallest target is
-    the cheapest, and the loss falls below Theorem 1's bound, which holds for individuals with correct expectations.
-    FiniteBestResponse computes its payment from the rule, and is not misled like that.
+    BestResponse believes the announced target. WINTALL promises it scale (M + e)^2 / (M t - 1) for a winning report,
+    where t is the probability of the most probable value, and pays scale (M + e) e / (M f - 1). So the smallest target
+    is the cheapest, and the loss falls below Theorem 1's bound, which holds for individuals with correct expectations.
+    FiniteBestResponse computes its payment from the rule, so a low target does not mislead it.
 
     Args:
         individuals: shares of policies by name, as blocks in this order (`Mixture`): BestResponse, FiniteBestResponse,
             FreeRider, TargetQuality or Truthful, at their defaults.
 
     Raises:
-        ValueError: another policy, more than 200 individuals, or a mechanism other than k-ary response.
+        ValueError: there is another policy, more than 200 individuals, or a mechanism other than k-ary response.
 
     Cost:
-        For 100 runs of 50 individuals with four values some 20 s, and 40 s against FiniteBestResponse.
+        Some 20 s for 100 runs of 50 individuals with four values, and 40 s against FiniteBestResponse.
     """
 
     needs_truth = True
@@ -194,7 +194,7 @@ class InformedPlatform(Platform):
         return action
 
     def _search(self, view: PublicView, theta: Floats, desired: Floats) -> tuple[Floats, Floats]:
-        """The best announcements [B, 4], (place of the rule, target, scale, value), and their losses [B]."""
+        """The best announcements [B, 4], (index of the rule, target, scale, value), and their losses [B]."""
         p, (runs, m) = view.params, theta.shape
         wanted = view.cost.marginal(desired) * (desired + m) ** 2
         targets = [desired, *(np.full(runs, e) for e in TARGETS if e <= p.max_epsilon)]
@@ -224,7 +224,7 @@ class InformedPlatform(Platform):
     def _keep(
         self, view: PublicView, theta: Floats, desired: Floats, best: Floats, least: Floats, option: tuple[Any, ...]
     ) -> Floats:
-        """Replace the best announcements where an option is better; returns the least losses."""
+        """Replace the best announcements wherever an option is better; returns the least losses."""
         tried = np.stack(np.broadcast_arrays(*option, desired)[:4], -1).astype(np.float64)
         tried[:, 2] = np.minimum(tried[:, 2], view.params.max_scale)
         result = self._losses(view, theta, desired, tried)
@@ -233,7 +233,7 @@ class InformedPlatform(Platform):
         return np.where(better, result, least)
 
     def _losses(self, view: PublicView, theta: Floats, desired: Floats, tried: Floats) -> Floats:
-        """The expected losses of announcements [B, 4] in the replicas, [B]; infinite where someone stays away, or where
+        """The expected losses of announcements [B, 4] in the replicas, [B]; infinite if an individual stays away, or if
         the cap could bind."""
         p, (runs, m), n = view.params, theta.shape, view.params.num_individuals
         place, value = tried[:, 0].astype(np.int64), tried[:, 3].astype(np.int64)
@@ -271,21 +271,21 @@ class InformedPlatform(Platform):
 
 
 class UnderstatedTarget(Platform):
-    """WINTALL at a lower target than the desired budget d, with a scale at which individuals choose d nevertheless.
+    """WINTALL at a target below the desired budget d, with a scale at which individuals choose d nevertheless.
 
-    An individual of cost u g that believes the announced target e expects scale (M + e)^2 / (M t - 1) for the report of
-    its most probable value, of probability t. Its best budget then solves scale (M + e)^2 / (eps + M)^2 = u g'(eps),
-    whatever t is. As u is at most 1 + cost_spread, all choose d or more at
+    An individual with cost u g that believes the announced target e expects scale (M + e)^2 / (M t - 1) for the report
+    of its most probable value, of probability t. Its best budget then solves scale (M + e)^2 / (eps + M)^2 = u g'(eps),
+    for any t. As u is at most 1 + cost_spread, all choose d or more at
 
         scale = (1 + cost_spread) g'(d) ((d + M) / (e + M))^2,
 
     and the platform pays (M + e) e / (M f - 1) times that for each report of the winner, of share f: with e far below d
-    a small part of what WINTALL pays at the target d. It uses public numbers only. Individuals who compute their
-    payment from the rule (FiniteBestResponse) see that it is small, and add noise.
+    this is a small part of WINTALL's payment at the target d. The platform uses public numbers only. Individuals who
+    compute their payment from the rule (FiniteBestResponse) see that it is small, and add noise.
 
     Args:
         announced: e.
-        target: d; None: the budget that the world desires.
+        target: d; None: the environment's desired budget.
     """
 
     def __init__(self, announced: float = MIN_TARGET, target: float | None = None) -> None:
@@ -294,7 +294,7 @@ class UnderstatedTarget(Platform):
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         d, e, m = self.aim(target), self.announced, theta.size
-        # Without a world, as in `exploitability`, all have cost g.
+        # Without an environment, as in `exploitability`, all have cost g.
         spread = self._view.params.cost_spread if self._reporting is not None else 0.0
         return Announcement("wintall", e, (1.0 + spread) * float(cost.marginal(d)) * ((d + m) / (e + m)) ** 2)
 
@@ -304,17 +304,17 @@ class BayesianPrice(Policy):
 
     The platform assumes that individuals know theta and have cost g. Then the price p for value v elicits the budget
     eps(theta, v, p) that maximises p (eps theta_v + 1) / (eps + M) - g(eps). Theta has a uniform prior on the simplex,
-    which `particles` quasi-random points stand for. A campaign with counts n_x multiplies the weight of a point by
+    approximated by `particles` quasi-random points. A campaign with counts n_x multiplies the weight of a point by
     prod_x ((eps theta_x + 1) / (eps + M))^n_x. In the next campaign, for a mean over `draws` points drawn by their
     weights, the platform posts the v and the p with the least loss per individual,
 
         p (eps theta_v + 1) / (eps + M) + max(desired - eps, 0),
 
-    of M values and 33 prices, at 1/64 to 16 times g'(desired) (desired + M)^2, or pays nothing if that costs less.
+    over M values and 33 prices, at 1/64 to 16 times g'(desired) (desired + M)^2, or pays nothing if that costs less.
 
     Args:
         particles: points of the prior.
-        draws: points; many are Bayes' rule, which learns nothing where it pays nothing.
+        draws: points drawn; many give Bayes' rule, which learns nothing where it pays nothing.
     """
 
     rule = "posted_price"
@@ -345,7 +345,7 @@ class BayesianPrice(Policy):
         return action
 
     def _learn(self, counts: Floats) -> None:
-        """Weigh the points by the counts [B, M] of the last campaign."""
+        """Update the weights of the points by the counts [B, M] of the last campaign."""
         value, price = self._posted
         budget = self._budget(self._points[:, value].T, price[:, None])[..., None]
         distribution = np.log((budget * self._points + 1) / (budget + self._points.shape[1]))
@@ -376,8 +376,8 @@ class BayesianPrice(Policy):
 
 
 def simplex_points(size: int, num_values: int) -> Floats:
-    """Quasi-random points of the uniform law on the simplex, float64[size, M]: normalised exponential variates of a
-    scrambled Halton sequence, the same at each call."""
+    """Quasi-random points, uniform on the simplex, float64[size, M]: normalised exponential variates of a scrambled
+    Halton sequence, the same at each call."""
     from scipy.stats import qmc
 
     drawn = -np.log1p(-qmc.Halton(num_values, rng=np.random.default_rng(0)).random(size))

@@ -1,4 +1,4 @@
-"""An agent for `federated_bandit_v0` that chooses arms from public data, and uses its own rewards at the end."""
+"""Agents for `federated_bandit_v0` that choose arms from public data, and use their own rewards only at the end."""
 
 import math
 from typing import Any
@@ -17,43 +17,43 @@ from taciturn.validation import Bools, Floats, Ints
 
 MOST_BATCHES = 64
 REWARD_VARIANCE = 1 / 6
-"""Of one reward of 0 or 1, on average over means from 0 to 1."""
+"""Variance of a reward of 0 or 1, on average over means from 0 to 1."""
 LEAST_VARIANCE = 0.03
-"""Taken of one reward, whatever is heard: averages of 0 and 1 come up by chance, too."""
+"""Lower limit for the assumed variance of a reward: averages of 0 and 1 occur by chance, too."""
 OWN_INDEX = 0.5
-"""Both constants of the index of an agent on its own."""
+"""Both constants of the index that agents use when they act alone."""
 
 
 class PublicPlan(Policy):
-    """Thompson sampling by a plan that every agent knows, in batches that grow, with uploads between them.
+    """Thompson sampling by a plan that every agent knows, in growing batches, with uploads between them.
 
-    All agents pull each arm equally often in a batch. How often is drawn by Thompson sampling from the broadcast alone:
-    the arms are the best ones of draws from the posterior, one draw for each `chunk` pulls. (Agents that are apart draw
-    the same with a seed that all know.) After a batch all agents upload. So the schedule is public, each reward enters
-    one mean, and a whole run costs an agent no more than one message. Because all agents have pulled the same, the
-    server's unweighted average is the mean of all samples.
+    All agents pull each arm equally often in a batch. Thompson sampling from the broadcast alone sets the numbers of
+    pulls: the arms are the best ones of draws from the posterior, one draw for each `chunk` pulls. (Separate agents
+    draw the same numbers from a shared seed.) After a batch all agents upload. So the schedule is public, each reward
+    enters one mean, and a whole run costs an agent no more than one message. Because all agents have pulled the same,
+    the server's unweighted average is the mean of all samples.
 
-    Of n pulls of an arm by each of m agents, with noise of variance s(n_j) in the mean of the n_j pulls of batch j, the
+    With n pulls of an arm by each of m agents, and noise variance s(n_j) in the mean of the n_j pulls of batch j, the
     average has the variance
 
         v / (m n) + sum_j n_j^2 s(n_j) / (m n^2),
 
     where v is the variance of one reward. So it counts as m n v / (v + sum_j n_j^2 s(n_j) / n) pulls in a Beta
-    posterior with a uniform prior. Where noise is added once for all (`trust_model`), s(n_j) is m times the
-    variance of the noise in the average of batch j, which is 1/m of what each agent alone would need.
+    posterior with a uniform prior. If noise is added once for all (`trust_model`), s(n_j) is m times the noise variance
+    in the average of batch j, which is 1/m of the variance that each agent alone would need.
 
-    Where uploads are lost, it still counts all m of them.
+    If uploads are lost, it still counts all m of them.
 
-    No batch begins that would end after a share `until` of the run. From then on each agent is on its own: it adds its
-    own pulls, which are exact, to the average of the others, by Thompson sampling (Thompson 1933).
+    No batch begins that would end after a share `until` of the run. From then on each agent acts alone: it adds its own
+    pulls, which are exact, to the average of the others, by Thompson sampling (Thompson 1933).
 
     Args:
         first: pulls of each arm by each agent in the first batch.
-        growth: of the length of batches, >= 1.
+        growth: growth factor of the length of batches, >= 1.
         chunk: pulls for each draw from the posterior.
         until: share of the run, in [0, 1].
-        trust_model: whom agents trust under a total: "local", none; "distributed", a secure sum of their uploads;
-            "central", a curator who averages them.
+        trust_model: the party that agents trust under a privacy budget: "local", none; "distributed", a secure sum of
+            their uploads; "central", a curator who averages them.
     """
 
     public_schedule = True
@@ -82,7 +82,7 @@ class PublicPlan(Policy):
         return {"means": TRUST[self.trust_model](epsilon_budget)}
 
     def _start(self, fresh: Bools) -> None:
-        """Forget the runs of the replicas that `fresh` marks."""
+        """Clear the runs of the replicas `fresh`."""
         if fresh.all():
             shape = (fresh.size, self._arms)
             self._left, self._pulls = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
@@ -112,7 +112,7 @@ class PublicPlan(Policy):
         return arms + self._arms * uploads[:, None]
 
     def _next_batch(self, rows: Ints, time: Ints, broadcast: Floats) -> None:
-        """Draw the pulls of the next batch of these replicas, or begin the time in which agents are on their own."""
+        """Draw the pulls of the next batch of these replicas, or begin the time in which agents act alone."""
         for b in rows:
             length = self.first * self._arms if self._length[b] == 0 else int(np.ceil(self._length[b] * self.growth))
             if time[b] + length > self.until * self._horizon:
@@ -131,7 +131,7 @@ class PublicPlan(Policy):
 
     @staticmethod
     def counted(agents: int, pulls: Ints, noise: Floats, means: Floats) -> Floats:
-        """As how many pulls an average counts, [K]: m n v / (v + noise / n), 0 where there are none."""
+        """The number of pulls that an average counts as, [K]: m n v / (v + noise / n), 0 where there are none."""
         mean = np.clip(means, 0.05, 0.95)
         variance, n = mean * (1 - mean), np.maximum(pulls, 1)
         return np.where(pulls > 0, agents * pulls * variance / (variance + noise / n), 0.0)
@@ -142,10 +142,10 @@ class PublicPlan(Policy):
         return self.rng.beta(1 + hits, 1 + counts - hits, size)
 
     def _on_their_own(self, seen: dict[str, Array], rows: Ints) -> Ints:
-        """The arms that agents pull by all they know, [rows, M]."""
+        """The arms that agents acting alone pull, given all they know, [rows, M]."""
         others = self._agents - 1
         pulls, noise = self._pulls[rows, None], self._noise[rows, None]
-        # The average without what the agent itself has uploaded.
+        # The average without the agent's own uploads.
         mine = seen["private"]
         if self._averages:
             first = np.isnan(self._uploaded[rows]).any((1, 2))
@@ -161,38 +161,38 @@ class PublicPlan(Policy):
 class DividedPlan(Policy):
     """A plan that every agent knows: each agent pulls one arm throughout a batch.
 
-    The noise of a message does not shrink with the number of rewards in it, so few agents that pull an arm often tell
-    more of it than many that pull it a few times. In each batch every agent pulls one arm, and then uploads. In the
+    The noise of a message does not shrink with the number of rewards in it, so few agents that pull an arm often reveal
+    more about it than many that pull it a few times. In each batch every agent pulls one arm, and then uploads. In the
     first batch the arms are dealt out evenly (an agent gets several if there are fewer agents than arms). Later the
     agents choose one after another by the index of `CentralisedKLUCB`, computed from the broadcasts alone; a choice of
     an arm counts for the pulls that its message will be worth. So the schedule is public, each reward enters one mean,
-    and a whole run costs an agent no more than one message. Who chooses first is a permutation of the agents that
-    follows from the number of the batch, so agents that are apart need to share no seed.
+    and a whole run costs an agent no more than one message. The order of choice is a permutation of the agents that
+    follows from the number of the batch, so separate agents need no shared seed.
 
     In round r the m agents of a set S_r report an arm, and the average is
 
         b_r = (1/m) sum over i in S_r of ybar_ir,    ybar_ir = (rewards + noise of agent i so far) / n_ir,
 
-    where n_ir are the agent's pulls of it so far. For s <= r,
+    where n_ir is the number of the agent's pulls of it so far. For s <= r,
 
         Cov(b_r, b_s) = sum over i in S_r and S_s of (v n_is + z_is) / (m_r m_s n_ir n_is),
 
     with z_is the variance of the noise in the agent's sum, and v the variance of one reward. From these the best linear
     unbiased estimate of the arm's mean is x'b / x'1 with x = C^-1 1 (Aitken 1935); its precision, 1'C^-1 1, counts as
-    v 1'C^-1 1 pulls. v is first 1/6, its mean under a uniform prior, then that at the estimate.
+    v 1'C^-1 1 pulls. v is first 1/6, its mean under a uniform prior, then its value at the estimate.
 
     No batch begins that would end after a share `until` of the run. From then on each agent acts alone: it removes its
     own reports, which it knows, from the averages, estimates each mean from the rest, adds its own pulls, which
     are exact, and pulls by the index of `HorizonKLUCB`.
 
-    An arm that no upload arrives of is left out of that round. Where only some of the uploads are lost, it still counts
-    all of them, since the world does not say how many arrived. Late uploads mislead it: the environment reads them as
-    means of their sender's later pulls. So do liars, since few agents tell of each arm. Agents that follow another
-    policy do not count, if this one is given the others alone (`Mixture`).
+    An arm without any upload is left out of that round. If only some uploads are lost, it still counts all of them,
+    since the environment does not report how many arrived. Late uploads mislead it: the environment reads them as means
+    of their sender's later pulls. So do liars, since few agents report on each arm. In a `Mixture`, agents of other
+    policies are not counted.
 
     Args:
         first: pulls of one arm by each agent in the first batch.
-        growth: of the length of batches, >= 1.
+        growth: growth factor of the length of batches, >= 1.
         until: share of the run, in [0, 1].
         a, c: constants of the index that divides the arms among agents, > 0.
     """
@@ -228,7 +228,7 @@ class DividedPlan(Policy):
         return {"means": Laplace(epsilon_budget)}
 
     def lengths(self) -> list[int]:
-        """Of the batches; the first is played once for each of an agent's arms in it."""
+        """Lengths of the batches; the first batch is played once for each of an agent's arms in it."""
         result, length, end = list[int](), self.first, self.first * self._stints
         while end <= self.until * self._horizon and len(result) < MOST_BATCHES:
             result.append(length)
@@ -237,18 +237,18 @@ class DividedPlan(Policy):
         return result
 
     def _start(self, agents: int) -> None:
-        """Prepare for so many agents: the ends of the batches, and what is heard and known of them."""
+        """Prepare for `agents` agents: the ends of the batches, and arrays for messages and estimates."""
         self._agents, self._stints = agents, -(-self._arms // agents)
         self._lengths = self.lengths()
         first = self._first = self._lengths[0] if self._lengths else 1
         self._ends = (np.cumsum(self._lengths, dtype=np.int64) + first * (self._stints - 1)).tolist()
         batches = max(len(self._ends), 1)
         each, whole = (self._envs, self._arms, agents), (self._envs, self._arms, batches, agents)
-        self._pulls, self._noise = np.zeros(each), np.zeros(each)  # by each agent so far; of the noise in their sum
+        self._pulls, self._noise = np.zeros(each), np.zeros(each)  # by each agent so far; noise variance in their sum
         self._known, self._spread, self._sent = np.zeros(whole), np.zeros(whole), np.zeros(whole)
         self._received, self._senders = np.zeros(whole[:3]), np.zeros(whole[:3])
         self._plan = np.zeros((self._envs, self._stints, agents), np.int64)
-        self._others = np.zeros((2, self._envs, agents, self._arms))  # hits and counts heard of others
+        self._others = np.zeros((2, self._envs, agents, self._arms))  # hits and counts received from others
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         if obs.shape[1] != self._agents:
@@ -284,16 +284,16 @@ class DividedPlan(Policy):
         return arms + self._arms * uploads[:, None]
 
     def _divide(self, counts: Floats, hits: Floats, left: Array, worth: Floats | float) -> Ints:
-        """The arms that the agents pull in a batch, [rows, M], by what is known [rows, K] and the pulls `left` to all
-        [rows, 1]; an agent's message counts as `worth` pulls."""
+        """The arms that the agents pull in a batch, [rows, M], given known counts and hits [rows, K] and the pulls
+        `left` to all [rows, 1]; an agent's message counts as `worth` pulls."""
         return divided(counts, hits, left, self._agents, self.a, self.c, worth)
 
     def _own_choice(self, counts: Floats, hits: Floats, left: Array) -> Ints:
-        """The arms that agents on their own pull, [rows, M], by all they know [rows, M, K]."""
+        """The arms that agents acting alone pull, [rows, M], given all they know [rows, M, K]."""
         return highest_horizon_index(counts, hits, left, OWN_INDEX, OWN_INDEX)
 
     def _next_batch(self, rows: Ints, batch: int, time: int) -> None:
-        """Divide the arms of a batch among the agents in these replicas, and note what the agents will report."""
+        """Divide the arms of a batch among the agents in these replicas, and record the agents' future reports."""
         length = self._lengths[batch]
         noise = float(noise_of_sums(self._mechanism, np.array(length)))
         if batch == 0:
@@ -303,7 +303,7 @@ class DividedPlan(Policy):
             hits, counts = self._estimate(rows, batch)
             worth, left = length * REWARD_VARIANCE / (REWARD_VARIANCE + noise / length), self._horizon - time
             chosen = self._divide(counts, hits, np.full((rows.size, 1), left * self._agents), worth)
-            # Who takes an arm changes from batch to batch, so that no arm is known from the same few agents alone.
+            # The assignment changes from batch to batch, so each arm is reported by many agents.
             order = np.random.default_rng(batch).permutation(self._agents)
             plan = np.repeat(chosen[:, None, order], self._stints, axis=1)
         self._plan[rows] = plan
@@ -318,14 +318,14 @@ class DividedPlan(Policy):
         self._senders[rows, :, batch] = reported.sum(-1)
 
     def _receive(self, rows: Ints, batch: int, seen: dict[str, Array]) -> None:
-        """Note the averages of a batch, and what each agent has itself reported."""
+        """Record the averages of a batch, and each agent's own reports."""
         self._received[rows, :, batch] = seen["broadcast"][:, 0]
         self._sent[rows, :, batch] = np.swapaxes(seen["private"], 1, 2)
         self._senders[rows, :, batch] *= seen["active"][:, 0] > 0
 
     def _estimate(self, rows: Ints, batches: int, me: int | None = None) -> tuple[Floats, Floats]:
-        """What so many batches tell of the arms, as hits and pulls, [rows, K]; `me` takes out an agent's own
-        reports."""
+        """The information of `batches` batches about the arms, as hits and pulls, [rows, K]; `me` excludes an agent's
+        own reports."""
         senders, known = self._senders[rows, :, :batches], self._known[rows, :, :batches]
         there = (known > 0) & (senders > 0)[..., None]
         share = np.where(there, 1 / (np.maximum(known, 1) * np.maximum(senders, 1)[..., None]), 0.0)
@@ -350,7 +350,7 @@ class DividedPlan(Policy):
         return counts * mean, counts
 
     def _part(self, rows: Ints, batches: int) -> None:
-        """Each agent estimates the means from what the others have told."""
+        """Each agent estimates the means from the others' reports."""
         if batches == 0:
             self._others[:, rows] = 0.0
             return
@@ -359,7 +359,7 @@ class DividedPlan(Policy):
 
 
 def covariance(share: Floats, spread: Floats) -> Floats:
-    """Of averages over rounds, [..., R, R], for what each agent's sum has in each average, `share` [..., R, M], and the
-    variance of that sum by then, `spread` [..., R, M], which only grows."""
+    """Covariance of averages over rounds, [..., R, R], given the weight of each agent's sum in each average, `share`
+    [..., R, M], and the variance of that sum so far, `spread` [..., R, M], which only grows."""
     below = np.tril(share @ np.swapaxes(share * spread, -1, -2))
     return below + np.swapaxes(np.tril(below, -1), -1, -2)

@@ -1,4 +1,4 @@
-"""Speakers: which level the next message has, where agents choose it (`taciturn.envs.core.LevelChoice`)."""
+"""Communicators: they choose the level of the next message, where agents can (`taciturn.envs.core.LevelChoice`)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,33 +10,37 @@ from taciturn.envs.core.level_choice import COMMUNICATOR
 from taciturn.policies.base import Policy
 from taciturn.validation import shown
 
-ROUNDING = 1e-4  # relative: what was spent is read in float32
+ROUNDING = 1e-4  # relative tolerance: spent epsilon is observed in float32
 
 
 class Communicator(Policy):
-    """Base of the hand-designed communicators, which choose levels of the grid by the clock and the epsilon spent.
-    Each declares that its schedule is public, or no total of those who speak by it is finite."""
+    """Base of the hand-designed communicators, which choose levels of the grid by the clock and the epsilon spent. Each
+    must declare a public schedule; otherwise epsilon is infinite."""
 
     memoryless = True
 
     def begin(self, view: PublicView) -> None:
-        self.require(self.role == COMMUNICATOR, "the role 'speaker' of worlds with speaks='chosen'", view)
+        self.require(
+            self.role == COMMUNICATOR, "the role 'communicator' of environments with message_levels='chosen'", view
+        )
         self._layout: Layout = view.roles[self.role].layout
         self._grid = np.array(view.params.levels)
 
     def place(self, name: str, level: Any) -> int:
-        """The action that chooses this level; ValueError if it is not in the grid."""
+        """The action for this level; ValueError if it is not in the grid."""
         result = np.flatnonzero(self._grid == level)
         if not result.size:
-            raise ValueError(f"{name} must be one of the world's levels {self._grid.tolist()}, not {shown(level)}")
+            raise ValueError(
+                f"{name} must be one of the environment's levels {self._grid.tolist()}, not {shown(level)}"
+            )
         return int(result[0])
 
 
 class ConstantLevel(Communicator):
-    """Sends at the same level in every turn, as long as the rest of the budget allows it.
+    """Sends at the same level in every turn, as long as the remaining budget allows it.
 
     Args:
-        epsilon: one of the world's levels.
+        epsilon: one of the environment's levels.
     """
 
     public_schedule = True
@@ -53,11 +57,12 @@ class ConstantLevel(Communicator):
 
 
 class LevelPlan(Communicator):
-    """Speaks at moments that are fixed in advance, one message each, and says nothing new in between.
+    """Sends one message at each of several moments that are fixed in advance, and no new message in between.
 
-    Each message is sent in the first turn from its moment on in which the world wants one. The number of sent messages
-    follows from the epsilon spent. Where a message is a preference it is repeated to every agent from then on, as with
-    the mechanism `Scheduled`: one answer that all hear says more than many at the same total that are heard once each.
+    Each message is sent in the first turn from its moment on in which the environment asks for one. The epsilon spent
+    gives the number of sent messages. If a message is a preference it is repeated to every agent from then on, as with
+    the mechanism `Scheduled`: one answer received by all is more informative than many answers received once each at
+    the same total epsilon.
 
     Args:
         plan: `[(moment, epsilon), ...]`: the times of messages, in the unit of the clock, increasing, and their levels,

@@ -1,4 +1,4 @@
-"""An agent for `gossip_bandit_v0` and `social_bandit_v0` that listens to a single answer of each other agent."""
+"""An agent for `gossip_bandit_v0` and `social_bandit_v0` that uses a single answer of each other agent."""
 
 import math
 from functools import lru_cache
@@ -33,7 +33,7 @@ class Tables(NamedTuple):
 
     Attributes:
         qualities: float64[WORLDS, K].
-        shares: float64[WORLDS, K], of agents on their own that would hold each option at a moment.
+        shares: float64[WORLDS, K], shares of agents acting alone that would hold each option at a moment.
     """
 
     qualities: Floats
@@ -52,9 +52,8 @@ def tables(
         num_options: K.
         moment: in expected ticks of an agent's clock, or in rounds.
         rounds: whether agents act in rounds, as in `social_bandit_v0`.
-        optimism: of `HoldTheBest`,
-        fading: and how it ends,
-        ends: at this number of ticks or rounds.
+        optimism, fading: parameters of `HoldTheBest`.
+        ends: number of ticks or rounds at which optimism ends.
     """
     from scipy.stats import qmc
 
@@ -83,8 +82,8 @@ def tables(
 
 
 def one_answer(mechanism: Mechanism, moment: float, view: PublicView) -> dict[str, Mechanism]:
-    """`distribution` at a moment, in expected ticks of an agent's clock or in rounds: all send a message before each
-    round, or at each tick of anyone."""
+    """One answer by `mechanism`, drawn at a moment given in expected ticks of an agent's clock or in rounds: all agents
+    send a message before each round, or at each tick of any agent."""
     rounds = issubclass(view.world, SocialBandit)
     at = 1 + round(moment) if rounds else round(moment * view.params.num_agents)
     return {"preference": Scheduled(mechanism, at=max(1, at))}
@@ -93,7 +92,7 @@ def one_answer(mechanism: Mechanism, moment: float, view: PublicView) -> dict[st
 @lru_cache(256)
 def shuffled_level(total: float, delta: float, others: int) -> float:
     """The largest epsilon, within 0.1%, of an answer by `BitwiseRandomizedResponse` that costs at most `total` at
-    `delta`, by Renyi divergence, if it is shuffled among those of `others` agents; at least `total`."""
+    `delta`, by Renyi divergence, if it is shuffled among the answers of `others` agents; at least `total`."""
 
     def fits(level: float) -> bool:
         loss = Shuffled(BitwiseRandomizedResponse(level)).summed_loss(others)
@@ -107,36 +106,36 @@ def shuffled_level(total: float, delta: float, others: int) -> float:
 
 
 class Listener(Remembering):
-    """Listens to one answer of each agent, drawn at a public moment and repeated to every agent (`Scheduled`).
+    """Uses one answer of each agent, drawn at a public moment and repeated to every agent (`Scheduled`).
 
-    Until the moment, the answers are zeros, and agents are on their own (`HoldTheBest`). An agent weighs 512 possible
-    worlds, theta, uniform on [0, 1]^K: by its own signals, and by the answers,
+    Until the moment, the answers are zeros, and agents act alone (`HoldTheBest`). An agent weighs 512 possible
+    instances, theta, uniform on [0, 1]^K, by its own signals and by the answers:
 
         log w(theta) = sum_k ones_k log theta_k + zeros_k log(1 - theta_k) + c n (h_k log r_k + (1 - h_k) log(1 - r_k)),
         r_k = q + (p - q) ((1 - d) S_k(theta) + d / K),
 
-    where h_k is the share of the copies heard in which the bit of option k is set, n the number of independent answers
-    that they count as (`distinct`: copies of an answer already heard are no new evidence), a bit is read as 1 with
-    probability p if it is 1 and q if it is 0, and S_k(theta) is the share of agents on their own that would hold option
-    k at that moment in that world. (The bits of an agent's answer are taken as independent, and answers as those of
-    agents on their own; c < 1 makes up for both.) From then on the means and spreads of these worlds take the place of
-    its own posterior's.
+    where h_k is the share of the received copies with the bit of option k set, n is the number of independent answers
+    that they count as (`distinct`: repeated copies of an answer are no new evidence), a bit is read as 1 with
+    probability p if it is 1 and q if it is 0, and S_k(theta) is the share of agents acting alone that would hold option
+    k at that moment under theta. (The bits of an agent's answer are assumed independent, and agents are assumed to have
+    acted alone; c < 1 makes up for both.) From then on the means and spreads under these weights replace its own
+    posterior's.
 
-    Where replies are fresh, an agent listens from its first tick after the moment on. However many replies it hears,
-    they count as no more than one answer of each agent.
+    If replies are fresh, an agent uses replies from its first tick after the moment on. Any number of them counts as at
+    most one answer of each agent.
 
     Args:
-        epsilon: of the answer that `simulate(privacy="paper")` installs; None: an answer without noise.
+        epsilon: level of the answer that `simulate(privacy="paper")` installs; None: an answer without noise.
         moment: when answers are drawn, in expected ticks of an agent's clock or in rounds, > 0.
         optimism: as in `HoldTheBest`.
         fading: as in `HoldTheBest`.
         doubt: d, the share of answers that may name any option, in [0, 1].
-        temper: c, the share of its weight that an answer gets, in [0, 1].
+        temper: c, the weight of an answer relative to a full likelihood, in [0, 1].
         memory: the weight of fresh replies at the next tick, in [0, 1]; copies of an answer count as long as the run
             lasts.
-        trust_model: whom agents trust under a total: "local", none; "shuffle", a shuffler that hides the senders; every
-            agent then answers every agent, and each answer may have more epsilon than the budget.
-        delta: of the total, in (0, 1), if answers are shuffled.
+        trust_model: the party that agents trust under a privacy budget: "local", none; "shuffle", a shuffler that hides
+            the senders; every agent then answers every agent, and each answer may have more epsilon than the budget.
+        delta: delta of the budget, in (0, 1), if answers are shuffled.
     """
 
     def __init__(
@@ -168,10 +167,10 @@ class Listener(Remembering):
         )
 
     def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Mechanism]:
-        """All of the total on the one answer."""
+        """The whole budget on the one answer."""
         if self.trust_model == "local":
             return one_answer(BitwiseRandomizedResponse(epsilon_budget), self.moment, view)
-        others = max(view.params.num_agents - 1, 1)  # who reads the answers knows its own
+        others = max(view.params.num_agents - 1, 1)  # the reader of the answers knows its own
         level = shuffled_level(epsilon_budget, self.delta, others)
         return one_answer(Shuffled(BitwiseRandomizedResponse(level)), self.moment, view)
 
@@ -199,8 +198,8 @@ class Listener(Remembering):
         self._from = 0.0 if self._once else moment
 
     def listen(self, counts: Floats, received: Floats) -> Floats:
-        """Take in the copies that agents now hear, bits [B, rows, K] and number [B, rows]; returns the numbers of
-        answers, by bit, and in all, that those heard so far count as, [B, rows, K + 1]."""
+        """Process the copies that agents now receive, bits [B, rows, K] and number [B, rows]; returns the numbers of
+        independent answers, by bit and in total, that all copies so far count as, [B, rows, K + 1]."""
         at = self.at()
         before = self._received[at]
         hears = counts.any(-1) | (before[..., -1] > 0) if self._once else self._ticks[at] >= self._from
@@ -218,13 +217,13 @@ class Listener(Remembering):
         self._received[where] = 0
 
     def log_weights(self, ones: Ints, zeros: Ints, answers: Floats) -> Floats:
-        """log w of each world, [B, rows, WORLDS], of signals [B, rows, K] and answers as `listen` returns them. In
-        single precision, the order of a sum, which depends on the processor, would decide some of the choices."""
+        """log w of each instance, [B, rows, WORLDS], given signals [B, rows, K] and answers as `listen` returns them.
+        In single precision, some choices would depend on the order of a sum, and thus on the processor."""
         counts, number = answers[..., :-1], answers[..., -1:]
         return np.asarray(np.concatenate([ones, zeros, counts, number - counts], -1) @ self._logs)
 
     def moments(self, logs: Floats) -> tuple[Floats, Floats]:
-        """The means of theta_k, [B, rows, K], and of theta_k theta_l, [B, rows, K, K], by `log_weights`."""
+        """The means of theta_k, [B, rows, K], and of theta_k theta_l, [B, rows, K, K], given `log_weights`."""
         sums = np.exp(logs - logs.max(-1, keepdims=True)) @ self._features
         means = sums[..., 1:] / sums[..., :1]
         return means[..., : self._options], means[..., self._options :].reshape(*logs.shape[:2], self._options, -1)
@@ -246,14 +245,14 @@ class Listener(Remembering):
         option = improves(belief, held, option)
         on_zero, on_one = holds(ones, zeros, option)
         if listens.any():
-            with_one = np.take_along_axis(products, option[..., None, None], -2)[..., 0, :]  # times the chance of a 1
+            with_one = np.take_along_axis(products, option[..., None, None], -2)[..., 0, :]  # times P(1)
             best = (np.argmax(x, -1) == option for x in (belief.mean - with_one, with_one))
             on_zero, on_one = (np.where(listens[..., 0], x, y) for x, y in zip(best, (on_zero, on_one), strict=True))
         return self.pull(option, held, (on_zero, on_one))
 
 
 class OneAnswerOracle(Listener):
-    """`Listener` that gets one answer of every agent, all at the time of their draw, from the options held then.
+    """`Listener` that gets one answer of every agent when they are drawn, from the options held then.
 
     A reference for the value of one answer per agent, without random requests or losses. It is not ranked, because no
     agent receives all answers.
@@ -271,7 +270,7 @@ class OneAnswerOracle(Listener):
         if isinstance(mechanism, Scheduled):
             self._at = mechanism.at
         self._silent = self._rounds and view.params.without_preference == SILENT
-        # All begin with a random option, which those do not show who have not acted yet.
+        # All begin with a random option; agents that have not acted yet do not show it.
         self._first = self.rng.integers(0, self._options, self._shape)
         self._holds = self._first.copy()
         self._adopts = always(self._last.option)
@@ -306,7 +305,7 @@ class OneAnswerOracle(Listener):
         return super().pull(option, held, adopts)
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
-        if not self._rounds:  # where the reward is the signal
+        if not self._rounds:  # in this environment the reward is the signal
             adopted = np.where(reward == 0, *self._adopts)
             at = np.arange(len(self._holds))[:, None], self._last.agents
             held = np.where(adopted, self._last.option, self._last.held)

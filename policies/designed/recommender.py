@@ -1,5 +1,5 @@
-"""Agents for `recommender_v0` with a logistic model of contexts and items: on their own, with one mind, and with sums
-that are released block by block."""
+"""Agents for `recommender_v0` with a logistic model of contexts and items: independent, centralised, and with sums
+released block by block."""
 
 import itertools
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ from taciturn.policies.reference.t_prido import dominating_set
 from taciturn.privacy.mechanisms import Blocks, Mechanism
 from taciturn.validation import Bools, Floats, Ints
 
-LEAST = 0.02  # of the variance of a feedback, so that no single one overturns what was learned
+LEAST = 0.02  # lower limit for the variance of a feedback, so no single one overturns the estimates
 MOST_WAVES = 16
 RIDGE, NEWTON = 0.5, 8
-AGENTS = 8  # in a practice world: so many rows a round
+AGENTS = 8  # agents in a practice environment: rows per round
 PAIRS = 6000
 PASSES = 10
 
@@ -28,33 +28,32 @@ PASSES = 10
 class LogisticBandit(ItemPolicy, Learner):
     """Thompson sampling with a logistic model, linear and quadratic in the item, with a prior from practice.
 
-    For a context c and an item x, with z = 2x - 1 and waves b(c), the mean reward is taken to be
+    For a context c and an item x, with z = 2x - 1 and waves b(c), the mean reward is modelled as
 
         mu = s(f(c, x)' w),    s(u) = 1 / (1 + e^-u),    f(c, x) = ((1, z) (x) b(c), z_1^2, ..., z_5^2),
 
-    where (x) is the outer product. The waves are b(c) = prod_i cos(pi k_i c_i) for whole k_i >= 0 whose sum is at most
+    where (x) is the outer product. The waves are b(c) = prod_i cos(pi k_i c_i) for whole k_i >= 0 with a sum of at most
     `degree`; of many, the 16 with the lowest sums. So the log-odds fall with a weighted squared distance of the item
     from an ideal point that moves smoothly with the context, or are bilinear.
 
-    The prior of w is Gaussian. Its mean and covariance are the ones of w over practice environments; in each, w is
-    fitted to the mean rewards of random items by logistic regression with a ridge. A run then learns by the extended
-    Kalman
+    The prior of w is Gaussian, with the mean and covariance of w over practice environments; in each, w is fitted to
+    the mean rewards of random items by logistic regression with a ridge. A run then learns by the extended Kalman
     filter: after a feedback y at f, with p = s(f'm) and h = max(p (1 - p), 0.02),
 
         k = S f / (1 + h f'S f),    m <- m + k (y - p),    S <- S - h k f'S.
 
-    In every round an agent draws w from N(m, explore^2 S), and shows its item with the highest f'w. Each agent is on
-    its own and asks no agent.
+    In every round an agent draws w from N(m, explore^2 S), and shows its item with the highest f'w. Each agent is
+    independent and asks no other agent.
 
     Args:
-        degree: of the waves, >= 0.
+        degree: largest sum of wave numbers, >= 0.
         explore: factor on the posterior's standard deviation, >= 0.
-        worlds: number of practice worlds, >= 2.
+        worlds: number of practice environments, >= 2.
         rounds: random rounds played in each of them, by eight agents; >= 1.
-        seed: of practice.
+        seed: seed of the practice.
 
-    Practice worlds do not show the instance of the run. With a mechanism on `selection`, shown items are charged as
-    infinite.
+    Practice environments do not show the instance of the run. With a mechanism on `selection`, shown items are charged
+    as infinite.
 
     Source:
         Bayesian logistic regression with a Gaussian approximation, for Thompson sampling: Chapelle & Li 2011, "An
@@ -101,7 +100,7 @@ class LogisticBandit(ItemPolicy, Learner):
         self._learned = w.mean(0), spread, pairs
 
     def waves(self, dims: int) -> Ints:
-        """The whole numbers k of the waves, int64[n, dims], those with the lowest sums first."""
+        """The wave numbers k, int64[n, dims], in increasing order of their sums."""
         results = []
         for total in range(self.degree + 1):
             for places in itertools.combinations_with_replacement(range(dims), total):
@@ -159,7 +158,7 @@ class LogisticBandit(ItemPolicy, Learner):
         self._filter(self.shown(contexts, items), likes, real)
 
     def _filter(self, f: Floats, likes: Floats, real: Bools) -> None:
-        """Learn from a feedback of each mind: f [B, n, m], likes and real [B, n]."""
+        """Update each posterior by a feedback: f [B, n, m], likes and real [B, n]."""
         p = logistic((f * self._mean).sum(-1))
         h = np.where(real, np.maximum(p * (1 - p), LEAST), 0.0)
         ahead = (self._spread @ f[..., None])[..., 0]
@@ -175,7 +174,7 @@ class CentralisedLogistic(LogisticBandit):
     It measures the value of other agents' private data; agents with private data could not play it.
 
     Args:
-        degree, explore, worlds, rounds, seed: as for `LogisticBandit`; with more data, finer waves pay.
+        degree, explore, worlds, rounds, seed: as for `LogisticBandit`; finer waves pay off with more data.
     """
 
     def __init__(
@@ -203,37 +202,37 @@ class BlockListener(LogisticBandit):
     All pairs of a context and an item are divided into `cells`, once and for all, by the nearest of as many centres of
     L'f, where L L' is the prior's covariance. (In this distance, near pairs have similar mean rewards; the centres come
     from practice, by k-means.) Each feedback enters the sum of one cell, as y - s(f'm_0), which lies between -1 and 1;
-    m_0 is the prior's mean. At rounds fixed in advance, `first`, and then after blocks that grow `growth` times, every
-    agent asks the third party for the sums and counts of all cells over its group. Groups are as in `DTPriDO`: an
-    agent belongs to the member of a greedy dominating set that it follows. So, given what was shown, each
-    feedback enters one stream and one block of it. Schedule and subject of all questions are public. Its shown items
-    also follow from its own feedbacks and reveal them; no epsilon of `statistics` and `counts` bounds this.
+    m_0 is the prior's mean. First after `first` rounds, and then after blocks that grow by the factor `growth`, every
+    agent asks the third party for the sums and counts of all cells over its group. Groups are as in `DTPriDO`: an agent
+    belongs to the member of a greedy dominating set that it follows. So, given the shown items, each feedback enters
+    one stream and one block of it. Schedule and subject of all requests are public. Its shown items also follow from
+    its own feedbacks and reveal them; no epsilon of `statistics` and `counts` bounds this.
 
     From an answer an agent takes the part since its last one, and subtracts its own feedbacks, which it knows exactly.
-    What remains are the sums R_j and the noisy numbers of the others' feedbacks in the cells j. The numbers N_j are
-    estimated from the latter by shrinking them towards their mean M, which is known, to
+    There remain the sums R_j and the noisy numbers of the others' feedbacks in the cells j. The numbers N_j are
+    estimated by shrinking the noisy numbers towards their known mean M, to
 
         N_j = max(0, M + (noisy_j - M) t / (t + u)),    u = 2 b'^2 n,
 
-    with an error of variance e = t u / (t + u), where t, their own variance, is what the mean of (noisy_j - M)^2
-    exceeds u by (`shrunk`). The sums are taken as
+    with an error of variance e = t u / (t + u), where t, their own variance, is the mean of (noisy_j - M)^2 minus u
+    (`shrunk`). The sums are modelled as
 
         R_j = N_j r_j + noise,    r_j = mean_i (s(f_i'w) - s(f_i'm_0)),
         variance  v_j = N_j q_j + 2 b^2 n + e r_j^2 + (slack N_j)^2,
 
-    where f_i are the features of what it showed itself in that block and cell, and, with weight `prior`, the cell's
-    centre; q_j is the mean of s (1 - s); n is the number of blocks; b and b' are the scales of
-    the noise in sums and counts; and `slack` stands for others' having shown something else in that cell. Three
-    Gauss-Newton steps from its own posterior N(m, S) give the new one, with precision S^-1 + sum_j g_j g_j' / v_j,
-    where g_j is the derivative of N_j r_j.
+    where f_i are the features of the items that the agent showed in that block and cell, and, with weight `prior`, the
+    cell's centre; q_j is the mean of s (1 - s); n is the number of blocks; b and b' are the scales of the noise in sums
+    and counts; and `slack` accounts for other items shown by the others in that cell. Three Gauss-Newton steps from its
+    own posterior N(m, S) give the new one, with precision S^-1 + sum_j g_j g_j' / v_j, where g_j is the derivative of
+    N_j r_j.
 
     Args:
         cells: number of cells, >= 1.
         first: rounds of the first block, >= 1.
-        growth: of the length of blocks, >= 1.
+        growth: growth factor of the length of blocks, >= 1.
         slack: >= 0, per feedback.
         prior: weight of a cell's centre, in own feedbacks, > 0.
-        share: of a total of epsilon, that sums get, in (0, 1); the counts get the rest.
+        share: share of the epsilon budget for the sums, in (0, 1); the counts get the rest.
         degree, explore, worlds, rounds, seed: as for `LogisticBandit`.
     """
 
@@ -263,8 +262,8 @@ class BlockListener(LogisticBandit):
     public_schedule = True
 
     def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Mechanism]:
-        """`Blocks` on both channels, of levels share * total and (1 - share) * total: every feedback enters one stream
-        on each. Both together also hide whether a feedback was given at all."""
+        """`Blocks` on both channels, at levels share * budget and (1 - share) * budget: every feedback enters one
+        stream on each. Together they also hide whether a feedback was given at all."""
         return {"statistics": Blocks(self.share * epsilon_budget), "counts": Blocks((1 - self.share) * epsilon_budget)}
 
     def begin(self, view: PublicView) -> None:
@@ -272,7 +271,8 @@ class BlockListener(LogisticBandit):
         for name in ("statistics", "counts"):
             mechanism: Any = view.channels[name].mechanism
             known = mechanism is not None and mechanism.kind != "none"
-            # At any time, the difference of two sums of a tree has noise of as many blocks as it has levels, at most.
+            # At any time, the difference of two sums of a tree has noise from at most as many blocks as the tree has
+            # levels.
             many = mechanism.levels(int(view.horizon)) if known and mechanism.kind == "tree" else 1
             scales.append(float(mechanism.block_scale(int(view.horizon), 1.0)) * many**0.5 if known else 0.0)
         self._scales = scales
@@ -289,7 +289,7 @@ class BlockListener(LogisticBandit):
 
     @cached_property
     def _centres(self) -> tuple[Floats, Floats]:
-        """The cells' centres: of L'f and of f, [cells, m] each."""
+        """The cells' centres: L'f and f, [cells, m] each."""
         assert self._learned is not None
         _, spread, pairs = self._learned
         root = np.linalg.cholesky(spread)
@@ -308,12 +308,12 @@ class BlockListener(LogisticBandit):
         if fresh.all():
             self._root = np.linalg.cholesky(self._learned[1])
             shape = (size, agents, cells)
-            self._sums, self._counts = np.zeros(shape), np.zeros(shape, np.int64)  # of each agent's feedbacks
+            self._sums, self._counts = np.zeros(shape), np.zeros(shape, np.int64)  # over each agent's feedbacks
             self._received = np.zeros((2, *shape))  # the last answer, sums and counts
             self._own = np.zeros((2, *shape))  # the agent's own part of it
             self._since = np.zeros((size, agents), np.int64)  # rounds played by then
-            self._blocks = np.zeros((size, agents), np.int64)  # released since then
-            self._cell = np.full((size, agents, self._horizon), -1)  # of each round's feedback; -1: none
+            self._blocks = np.zeros((size, agents), np.int64)  # blocks released since then
+            self._cell = np.full((size, agents, self._horizon), -1)  # the cell of each round's feedback; -1: none
             self._contexts_of = np.zeros((size, agents, self._horizon, self._dims))
             self._shown_of = np.zeros((size, agents, self._horizon), np.int64)
             self._received_at: dict[Reader, Ints] = {}
@@ -355,14 +355,14 @@ class BlockListener(LogisticBandit):
         self._since[answered], self._blocks[answered] = np.repeat(self._rounds[:, None], agents, 1)[answered], 0
 
     def _receive(self, b: int, w: int, sums: Floats, noisy: Floats) -> None:
-        """One agent learns from the sums and noisy counts [cells] of the others since its last answer."""
+        """Update one agent by the sums and noisy counts [cells] of the others since its last answer."""
         assert self._learned is not None
         since, now = int(self._since[b, w]), int(self._rounds[b])
         cells = self._cell[b, w, since:now]
         of_sums, of_counts = (2 * scale**2 * int(self._blocks[b, w]) for scale in self._scales)
         expected = (self._merged[w] - 1) * (now - since) / len(noisy)
         counts, uncertain = shrunk(noisy, expected, of_counts)
-        some = counts > 0  # the others say nothing
+        some = counts > 0  # the others report nothing
         if not some.any():
             return
         centres, sums, counts, place = self._centres[1][some], sums[some], counts[some], some.cumsum() - 1
@@ -396,20 +396,21 @@ class BlockListener(LogisticBandit):
         self._mean[b, w], self._spread[b, w] = w_now, (spread + spread.T) / 2
 
     def _messages(self, who: Bools) -> Ints:
-        """The messages that each agent sends for answers to `who` bool[B, W]: one for each other member that asks."""
+        """The number of messages that each agent sends for answers to `who` bool[B, W]: one for each other asking
+        member."""
         asked = who.astype(np.int64)
         result: Ints = (asked @ self._of_group.T.astype(np.int64))[:, self._group] - asked
         return result
 
     def _entered(self, who: Bools, reader: Reader) -> Iterator[tuple[Array, Array, Array]]:
         """The feedbacks that answers to `who` bool[B, W] release to `reader` for the first time."""
-        received_sums = self._received_at.setdefault(reader, np.zeros((self._shape[0], len(self._of_group)), np.int64))
+        seen_at = self._received_at.setdefault(reader, np.zeros((self._shape[0], len(self._of_group)), np.int64))
         for b, g in zip(*np.nonzero(who @ self._of_group.T), strict=True):
-            since, now = received_sums[b, g], self._rounds[b]
+            since, now = seen_at[b, g], self._rounds[b]
             for agent in np.flatnonzero(self._of_group[g]):
                 when = since + np.flatnonzero(self._cell[b, agent, since:now] >= 0)
                 yield np.full(when.size, b), np.full(when.size, agent), when
-            received_sums[b, g] = now
+            seen_at[b, g] = now
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
         assert self._learned is not None
@@ -441,8 +442,8 @@ def features(b: Floats, items: Floats) -> Floats:
 
 
 def shrunk(noisy: Floats, mean: float, noise: float) -> tuple[Floats, float]:
-    """Numbers >= 0 of which `noisy` [n] are unbiased estimates with variance `noise`, shrunk towards their known mean:
-    the best linear estimates if the numbers' own variance is what the estimates' exceeds the noise by. It is at most
+    """Numbers >= 0 with unbiased estimates `noisy` [n] of variance `noise`, shrunk towards their known mean: the best
+    linear estimates if the numbers' own variance is the variance of the estimates minus the noise. It is at most
     mean^2 (n - 1), as if one of the numbers were n mean and the others 0.
 
     Returns:
@@ -464,7 +465,7 @@ def logistic(u: Floats) -> Floats:
 
 def logistic_fit(f: Floats, mu: Floats) -> Floats:
     """The w [m] that maximises sum_i mu_i log s(f_i'w) + (1 - mu_i) log(1 - s(f_i'w)) - RIDGE |w|^2 / 2, by Newton's
-    steps; of features [n, m] and mean rewards [n]."""
+    method, given features [n, m] and mean rewards [n]."""
     w, ridge = np.zeros(f.shape[1]), RIDGE * np.eye(f.shape[1])
     for _ in range(NEWTON):
         p = logistic(f @ w)
@@ -474,8 +475,8 @@ def logistic_fit(f: Floats, mu: Floats) -> Floats:
 
 
 def k_means(points: Floats, k: int, rng: np.random.Generator) -> Floats:
-    """Centres [k, m] of points [n, m], n >= k, by ten passes of Lloyd's algorithm from random points; a centre that no
-    point is nearest to stays."""
+    """Centres [k, m] of points [n, m], n >= k, by ten passes of Lloyd's algorithm from random points; a centre without
+    any nearest point stays."""
     centres = points[rng.choice(len(points), k, replace=False)]
     for _ in range(PASSES):
         nearest = ((centres**2).sum(1) - 2 * points @ centres.T).argmin(1)

@@ -1,4 +1,4 @@
-"""Stopping rules for the round-stopping worlds: the best deadline, a few large rounds, and rounds that grow."""
+"""Stopping rules for the round-stopping environments: the best deadline, a few large rounds, and rounds that grow."""
 
 import math
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ def deadline_rates(model: Model, most: int) -> Floats:
     """The exact rates E[R(K)] / E[N tau + t0] of the rules that stop after n slots, n = 0..most, or once all updates
     have been received: float64[most + 1].
 
-    The law of (k, s), s = k + beta, is carried from slot to slot: one queued update is uploaded with probability mu if
-    there was one, and of the M - s clients that compute Binomial(M - s, p) finish (section 3.1 of Jiang 2020). N is the
-    sum over n of P(K < M).
+    The distribution of (k, s), s = k + beta, is propagated from slot to slot: one queued update is uploaded with
+    probability mu if there was one, and Binomial(M - s, p) of the M - s computing clients finish (section 3.1 of Jiang
+    2020). N is the sum over n of P(K < M).
     """
     m, clients = model, model.num_clients
     moves = np.zeros((clients + 1, clients + 1))
@@ -47,8 +47,8 @@ def deadline_rates(model: Model, most: int) -> Floats:
 
 @lru_cache(1024)
 def least_noise(budget: Budget, rate: float, messages: int) -> float:
-    """The largest rho of Gaussian noise, within 0.1%, with which a budget admits so many averages of random samples
-    that hold a share `rate` of all agents."""
+    """The largest rho of Gaussian noise, within 0.1%, with which a budget admits `messages` averages of random samples
+    that each contain a share `rate` of all agents."""
 
     def fits(rho: float) -> bool:
         loss = Gaussian.from_rho(rho).loss()
@@ -62,7 +62,7 @@ def least_noise(budget: Budget, rate: float, messages: int) -> float:
 
 
 class BestDeadline(StoppingRule):
-    """The best rule that does not look: stop after the number of slots with the largest long-run rate.
+    """The best rule that ignores the updates: stop after the number of slots with the largest long-run rate.
 
     That number is found exactly, from `deadline_rates`, for geometric times; under Pareto times use `Deadline`.
 
@@ -89,21 +89,21 @@ class BestDeadline(StoppingRule):
 class FewRounds(StoppingRule):
     """Close a few rounds of `k` updates each, and then wait for the end: for clients that can pay for few updates.
 
-    Averaging n updates with Gaussian noise of variance v in each of D parameters leaves D v / n. Under a total of
-    epsilon, rounds that close with the updates of the few clients that have not spent theirs do harm. After `rounds`
-    rounds no further one is closed, unless all clients have sent.
+    Averaging n updates with Gaussian noise of variance v in each of D parameters leaves D v / n. Under a privacy
+    budget, rounds with updates only from the few clients with budget left do harm. After `rounds` rounds no further
+    round is closed, unless all clients have sent.
 
-    Where clients trust a curator, who releases averages, noise of variance v in an average leaves v, whatever n is, and
-    an average costs all clients alike, as little as a random sample of k of M - 1 does. Then the noise is the smallest
+    If clients trust a curator who releases averages, noise of variance v in an average leaves v, for any n, and an
+    average costs all clients the same, as little as a random sample of k of M - 1 does. Then the noise is the smallest
     that allows `rounds` averages within the budget, and a budget stops any others (federated averaging with
     differential privacy: McMahan, Ramage, Talwar & Zhang 2018).
 
     Args:
         k: updates in a round (all, if there are fewer clients).
-        rounds: that are closed.
-        trust_model: whom clients trust under a total: "local", none, and the level is the benchmark's; "central",
-            a curator who averages their updates.
-        delta: of the total, in (0, 1), if a curator is trusted.
+        rounds: number of rounds to close.
+        trust_model: the party that clients trust under a privacy budget: "local", none, and the benchmark sets the
+            level; "central", a curator who averages their updates.
+        delta: delta of the budget, in (0, 1), if a curator is trusted.
     """
 
     def __init__(self, k: int, rounds: int = 1, trust_model: str = "local", delta: float = 1e-5) -> None:
@@ -113,7 +113,7 @@ class FewRounds(StoppingRule):
         self.delta = number("delta", delta, above=0, below=1)
 
     def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Any] | None:
-        """A curator's noise; None if no curator is trusted, or the world sends nothing."""
+        """A curator's noise; None if no curator is trusted, or the environment sends nothing."""
         if self.trust_model == "local" or "update" not in view.channels:
             return None
         budget = Budget(epsilon_budget, self.delta, method="rdp")
@@ -128,7 +128,7 @@ class FewRounds(StoppingRule):
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         fields = self._layout.unpack(obs)
-        first = fields["slots"][:, 0] == 0  # of a round: with k >= 1 no round is closed before it has a slot
+        first = fields["slots"][:, 0] == 0  # first slot of a round: with k >= 1 no round is closed before it has a slot
         self._started[fields["time_left"][:, 0] >= self._horizon] = 0
         self._started += first
         return super().act(obs, mask)
@@ -139,13 +139,13 @@ class FewRounds(StoppingRule):
 
 
 class StagedCount(StoppingRule):
-    """Wait for more updates as the run goes on: for `stages[i]` of them in its part i of equal length.
+    """Wait for more updates as the run goes on: for `stages[i]` of them in part i (parts have equal length).
 
-    Early rounds gain by being many; later ones, near a good model, by the smaller variance of an average of more
-    updates.
+    Early rounds gain from being frequent; later ones, near a good model, from the smaller variance of an average of
+    more updates.
 
     Args:
-        stages: updates in a round of each part of the run (all, if there are fewer clients).
+        stages: updates per round in each part of the run (all, if there are fewer clients).
     """
 
     def __init__(self, stages: Sequence[int] = (1, 1, 1, 2, 2, 4)) -> None:

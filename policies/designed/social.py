@@ -1,4 +1,4 @@
-"""Agents with memory for `gossip_bandit_v0` and `social_bandit_v0`, each on its own or all together."""
+"""Agents with memory for `gossip_bandit_v0` and `social_bandit_v0`, independent or centralised."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from taciturn.policies.families.social import SocialPolicy
 from taciturn.validation import Bools, Floats, Ints
 
 TIES = 1e-9
-"""Indices that differ by less than this are drawn at random."""
+"""Indices that differ by less than this count as ties, broken at random."""
 
 
 class Belief(NamedTuple):
@@ -27,7 +27,7 @@ class Belief(NamedTuple):
 
 
 def beta_belief(ones: Array, zeros: Array) -> Belief:
-    """Of Beta posteriors with uniform priors after signals [..., K]: the mean m = (1 + ones) / (2 + n) and the variance
+    """Beta posteriors with uniform priors after signals [..., K]: the mean m = (1 + ones) / (2 + n) and the variance
     m (1 - m) / (3 + n), where n = ones + zeros."""
     n = ones + zeros
     mean = (1.0 + ones) / (2.0 + n)
@@ -35,7 +35,7 @@ def beta_belief(ones: Array, zeros: Array) -> Belief:
 
 
 def holds(ones: Array, zeros: Array, option: Ints) -> tuple[Bools, Bools]:
-    """Whether the posterior mean of `option` [...] is the largest after one more signal 0, and after a 1; of signals
+    """Whether the posterior mean of `option` [...] is the largest after one more signal 0, and after a 1, given signals
     [..., K]."""
     mean = (1.0 + ones) / (2.0 + ones + zeros)
     chosen = option[..., None]
@@ -53,7 +53,7 @@ def most_hopeful(belief: Belief, optimism: Array | float, rng: np.random.Generat
 
 
 def improves(belief: Belief, held: Ints, option: Ints) -> Ints:
-    """`option` [...], but the one of the largest mean where the agent holds one of a smaller mean, or none (-1)."""
+    """`option` [...], but the option with the largest mean if the agent holds one with a smaller mean, or none (-1)."""
     padded = np.concatenate([belief.mean, np.full((*held.shape, 1), -1.0)], -1)
     now = np.take_along_axis(padded, held[..., None], -1)[..., 0]
     return np.where(now < belief.mean.max(-1) - TIES, np.argmax(belief.mean, -1), option)
@@ -68,7 +68,7 @@ class Pulled(NamedTuple):
 
 
 class Remembering(SocialPolicy):
-    """Base of the policies that count each agent's signals, pull the most hopeful option, and hold the best.
+    """Base of the policies that count each agent's signals, pull the option with the highest index, and hold the best.
 
     The signal of a pull is the reward in `gossip_bandit_v0`. In `social_bandit_v0` the reward is the signal of the
     option held when the round began. There an agent adopts the pulled option on either signal, because a refusal would
@@ -89,11 +89,11 @@ class Remembering(SocialPolicy):
         self._last = Pulled(agents, np.full(agents.shape, -1), np.full(agents.shape, -1))
 
     def at(self) -> tuple[Ints, Ints]:
-        """Index of the agents that act, for arrays [B, N, ...]."""
+        """Index of the acting agents, for arrays [B, N, ...]."""
         return np.arange(self._shape[0])[:, None], self.agents()
 
     def own(self) -> tuple[Ints, Ints]:
-        """Signals 1 and 0 of each option, [B, rows, K], of the agents that act."""
+        """Signals 1 and 0 of each option, [B, rows, K], for the acting agents."""
         ones, zeros = np.moveaxis(self._counted[self.at()], -1, 0)
         return ones, zeros
 
@@ -127,7 +127,7 @@ def always(option: Ints) -> tuple[Bools, Bools]:
 
 
 class HoldTheBest(Remembering):
-    """Each agent is on its own, and pulls the option of the largest index.
+    """Each agent acts alone, and pulls the option with the largest index.
 
     The index is
 
@@ -136,9 +136,9 @@ class HoldTheBest(Remembering):
     where m_k and s_k are the mean and the standard deviation of its Beta posterior, at tick or round t of T expected
     ones (an upper bound as in Bayes-UCB, Kaufmann, Cappe & Garivier 2012, in a normal approximation).
 
-    In `gossip_bandit_v0` it adopts an option only if its posterior mean is then the largest, and if it holds one of a
-    smaller mean than the largest, it pulls the best to adopt it. In `social_bandit_v0` it adopts every option that it
-    pulls, as `IsolatedThompson` does in both.
+    In `gossip_bandit_v0` it adopts an option only if its posterior mean is then the largest, and if its current option
+    has a smaller mean than the largest, it pulls the best option to adopt it. In `social_bandit_v0` it adopts every
+    option that it pulls, as `IsolatedThompson` does in both.
 
     Args:
         optimism: a, >= 0.
@@ -160,20 +160,20 @@ class HoldTheBest(Remembering):
         return self.pull(option, held, holds(ones, zeros, option))
 
     def known(self, held: Ints) -> tuple[Ints, Ints]:
-        """Signals 1 and 0 of each option, [B, rows, K], that the agents go by."""
+        """Signals 1 and 0 of each option, [B, rows, K], that the agents use."""
         return self.own()
 
     def choose(self, belief: Belief, pulls: Ints) -> Ints:
-        """The options to pull, [B, rows], if there is no better one to adopt immediately; `pulls` [B, rows, K] are
-        known."""
+        """The options to pull, [B, rows], if there is no better one to adopt immediately, given the known `pulls`
+        [B, rows, K]."""
         return most_hopeful(belief, self.hope(), self.rng)
 
 
 class CentralisedHoldTheBest(HoldTheBest):
     """Centralised `HoldTheBest`: all agents use the signals of all, immediately and without privacy.
 
-    In `social_bandit_v0`, where they act at the same time, they choose one after another, and the spread of an option
-    counts the pulls of it that others have chosen in the round, and the agents that hold it, whose rewards are to come:
+    In `social_bandit_v0`, where agents act simultaneously, they choose one after another. The spread of an option
+    counts the others' pulls of it in this round, and the agents that hold it, since their rewards are still to come:
 
         s_k^2 = m_k (1 - m_k) / (3 + n_k + pending_k)
 
@@ -194,7 +194,7 @@ class CentralisedHoldTheBest(HoldTheBest):
     def prepare(self, view: PublicView) -> None:
         super().prepare(view)
         self._same = self._rounds and view.params.signals == "shared"
-        self._seen = np.zeros((self._shape[0], self._options), np.bool_)  # whose signals of the round are counted
+        self._seen = np.zeros((self._shape[0], self._options), np.bool_)  # signals already counted in this round
 
     def update(self, obs: Array, action: Array, reward: Array, done: Array) -> None:
         self._seen[:] = False

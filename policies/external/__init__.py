@@ -1,1 +1,1 @@
-"""Agents from outside: functions, models of learning libraries, and files that these have saved, as policies."""
+"""External agents as policies: functions, models of learning libraries, and files saved by these libraries."""

@@ -1,5 +1,5 @@
-"""Reading pickles without running anything that they name or making more than they hold, and Stable-Baselines3's files,
-which contain pickles."""
+"""Safe reading of pickles, without running any named code or allocating more than the file holds, and of the files of
+Stable-Baselines3, which contain pickles."""
 
 import base64
 import importlib
@@ -18,24 +18,24 @@ import numpy as np
 from taciturn import files
 from taciturn.envs.core import Array
 
-# The modules with the classes that policies of Stable-Baselines3 and sb3-contrib are made of.
+# The modules with the classes in policies of Stable-Baselines3 and sb3-contrib.
 OWN = re.compile(
     r"(stable_baselines3|sb3_contrib)\.(\w+\.)*(policies|torch_layers|rmsprop_tf_like)|torch\.nn\.modules\.activation|torch\.optim\.\w+"
 )
 MOST_PARTS, MOST_NAMES = 10**5, 10**3
-"""Of how many values a value may consist, one that stands in several places counted in each; and how many classes and
-functions a pickle may name."""
+"""Limits on the number of parts of a value (a part that occurs in several places counts in each), and on the number of
+classes and functions named in a pickle."""
 MOST_DATA, MOST_FILE = 2 * 10**7, 10**9
-"""Bytes that the settings of a model may have, and a pickle."""
+"""Limits in bytes, for the settings of a model and for a pickle."""
 
 
-class Foreign(Exception):  # noqa: N818 - it names what was found
-    """The file names something that only its own code can make, such as a class of the user's own."""
+class Foreign(Exception):  # noqa: N818 - named after the thing found
+    """The file names an object that only its own code can make, such as a user-defined class."""
 
 
 class Parts:
-    """Stands for an object that a pickle describes. Its class has the name of the real class, whose code is never
-    called."""
+    """Placeholder for an object in a pickle. Its class has the name of the real class, but the real class's code is
+    never called."""
 
     args: tuple[Any, ...] = ()
     state: Any = None
@@ -47,12 +47,12 @@ class Parts:
         self.state = state
 
     def __call__(self, *args: Any) -> "Parts":
-        """What calling the object would give, as a class that is stored by value is made."""
+        """The placeholder for the result of a call, as for a class stored by value."""
         return type(self)(*args)
 
 
 class Keyed(dict[Any, Any]):
-    """A dict with plain keys: Python would take for ever over the hash of a tuple of tuples that are all the same."""
+    """A dict with plain keys: hashing deeply nested tuples of identical tuples would take Python forever."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if not isinstance(key, str | bytes | int | float | None):
@@ -63,7 +63,7 @@ class Keyed(dict[Any, Any]):
 class Inert(pickle._Unpickler):
     """Reads a pickle with `Parts` in place of everything that it names.
 
-    It is Python's own reader in Python, because the one in C makes room for whatever a pickle announces. Sets are not
+    It uses Python's pure-Python reader, because the C reader allocates any size that a pickle announces. Sets are not
     read.
     """
 
@@ -90,7 +90,7 @@ class Inert(pickle._Unpickler):
         self.append(Keyed())
 
     def octets(self) -> None:
-        """Read a bytearray, of what is there."""
+        """Read a bytearray, no longer than the remaining data."""
         (size,) = struct.unpack("<Q", self.read(8))
         self.append(bytearray(self.read(min(size, MOST_FILE))))
 
@@ -98,14 +98,14 @@ class Inert(pickle._Unpickler):
 
 
 def inert(content: bytes) -> Any:
-    """What a pickle holds: Python's own values, and `Parts`. Raises whatever a broken pickle raises."""
+    """The content of a pickle: Python's own values, and `Parts`. Raises the unpickler's errors if it is broken."""
     found = Inert(io.BytesIO(content)).load()
     check_size(found)
     return found
 
 
 def check_size(found: Any) -> None:
-    """Raises ValueError if a value consists of more than `MOST_PARTS`."""
+    """Raise ValueError if a value has more than `MOST_PARTS` parts."""
     left: list[Iterable[Any]] = [(found,)]
     count = 0
     while left:
@@ -120,7 +120,7 @@ def check_size(found: Any) -> None:
 
 
 def made_policy(kind: Any, observation: Any, action: Any, known: Any, data: Any, weights: Any) -> Any:
-    """A policy of Stable-Baselines3 of these spaces, arguments and weights."""
+    """A Stable-Baselines3 policy with these spaces, arguments and weights."""
     own = {"use_sde": data.get("use_sde", False), "lr_schedule": lambda _: 0.0}
     own = {name: one for name, one in own.items() if name in inspect.signature(kind).parameters}
     policy = kind(observation, action, **own | known)
@@ -129,7 +129,7 @@ def made_policy(kind: Any, observation: Any, action: Any, known: Any, data: Any,
 
 
 class Statistics:
-    """The transformation of observations by the moments float64[D] that `VecNormalize` has found."""
+    """The transformation of observations by the moments float64[D] found by `VecNormalize`."""
 
     def __init__(self, mean: Array, scale: Array, clip: float) -> None:
         self.mean, self.scale, self.clip = mean, scale, clip
@@ -143,8 +143,8 @@ class Statistics:
 
 
 def read_normalizer(file: Path) -> Statistics | None:
-    """What a file of `VecNormalize.save` does to observations; None if it leaves them as they are. Raises ValueError if
-    it is no such file."""
+    """The transformation of observations in a file written by `VecNormalize.save`; None if it leaves them unchanged.
+    Raises ValueError if it is no such file."""
     try:
         found = inert(files.content(file, MOST_FILE)).state
         if not found["norm_obs"]:
@@ -161,15 +161,15 @@ def read_normalizer(file: Path) -> Statistics | None:
 
 
 def unpacked(entry: Any) -> Any:
-    """An entry of `data`: JSON as it is, or the content of a pickle."""
+    """An entry of `data`: JSON unchanged, or the content of a pickle."""
     if isinstance(entry, dict) and ":serialized:" in entry:
         return inert(base64.b64decode(entry[":serialized:"]))
     return entry
 
 
 def value(found: Any) -> Any:
-    """The object that `Parts` stand for: of a class of these libraries, a space, or numbers; raises Foreign for
-    anything else."""
+    """The object that `Parts` represent: an instance of these libraries' classes, a space, or numbers; raises Foreign
+    for anything else."""
     if isinstance(found, dict):
         return {name: value(one) for name, one in found.items()}
     if isinstance(found, list | tuple):

@@ -1,4 +1,4 @@
-"""Networks of PyTorch as policies: plain ones, actors of TensorDict (TorchRL, BenchMARL), and RLlib's RLModules."""
+"""PyTorch networks as policies: plain ones, TensorDict actors (TorchRL, BenchMARL), and RLlib's RLModules."""
 
 import sys
 from typing import Any
@@ -12,7 +12,7 @@ from taciturn.policies.learned.training import one_thread
 
 
 def is_network(agent: Any) -> bool:
-    """Whether it is a `torch.nn.Module`; torch is not imported for that."""
+    """Whether `agent` is a `torch.nn.Module`, checked without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(agent, torch.nn.Module)
 
@@ -25,10 +25,10 @@ def of_network(network: Any) -> RowPolicy:
 
 
 class Scores(RowFunction):
-    """A function whose output may also be scores of discrete actions: the highest one that the mask allows wins.
+    """A function that may also return scores of discrete actions: the highest score that the mask allows wins.
 
-    It gives actions [R, ...], or a score of each action, [R, n] for Discrete and [R, n1 + n2 + ...] for MultiDiscrete
-    actions; those of a Box are clipped to it.
+    It returns actions [R, ...], or a score of each action, [R, n] for Discrete and [R, n1 + n2 + ...] for MultiDiscrete
+    actions; Box actions are clipped to the space.
     """
 
     def choose(self, rows: Array, masks: Array | None) -> Array:
@@ -75,12 +75,12 @@ def evaluated(network: Any) -> Any:
 
 
 class Actor(Scores):
-    """An actor of TensorDict, from the key "observation" to "action"; both may be in a group of agents, as in
+    """A TensorDict actor, from the key "observation" to "action"; both may be in a group of agents, as in
     ("agents", "action").
 
-    It acts without exploration. With a group it sees all agents of a replica together, [B, N, D], and needs as many as
-    it was made for; with a key "action_mask" it gets the masks. Memory, such as a recurrent network's, is not kept
-    between steps.
+    It acts without exploration. With a group it sees all agents of a replica together, [B, N, D], and needs the number
+    of agents that it was made for; with a key "action_mask" it gets the masks. Memory, such as a recurrent network's,
+    is not kept between steps.
     """
 
     def __init__(self, actor: Any) -> None:
@@ -131,7 +131,7 @@ class Module(RowPolicy):
 
     Args:
         module: the RLModule.
-        normalized: whether its actions in a Box are numbers between -1 and 1, to be scaled to the Box: RLlib's
+        normalized: whether its Box actions are numbers between -1 and 1, to be scaled to the Box: RLlib's
             `normalize_actions`, true by default.
     """
 
@@ -155,7 +155,7 @@ class Module(RowPolicy):
         given: dict[str, Any] = {"obs": seen}
         places = self.places() if remembers else None
         if remembers:
-            import tree  # RLlib's own way with nested states
+            import tree  # RLlib's tool for nested states
 
             if self._state is None:
                 agents = len(rows) if places is None else self._everyone

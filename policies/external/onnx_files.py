@@ -1,4 +1,4 @@
-"""Limits on the resources of a network in the ONNX format: a few bytes can ask for any amount, some only at run
+"""Resource limits for networks in the ONNX format: a few bytes can ask for any amount, in some cases only at run
 time."""
 
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from pathlib import Path
 from taciturn import files
 
 MOST_MEMORY = 2**30
-"""Bytes that all networks together may take, for weights and for what they compute."""
+"""Bytes for weights and computations of all networks together."""
 MOST_FILE = 2 * 10**9
-"""Bytes that a file may have; those of Protocol Buffers have fewer than 2**31."""
-# In `onnx.proto`, the numbers of the fields that hold messages, and what these are. None: a sparse tensor, which
-# onnxruntime makes dense outside the memory that can be bounded.
+"""Most bytes in a file; Protocol Buffers files have fewer than 2**31."""
+# The field numbers of messages in `onnx.proto`, and the types of these messages. None: a sparse tensor, which
+# onnxruntime makes dense outside the bounded memory.
 MESSAGES: dict[str, dict[int, str | None]] = {
     "model": {7: "graph", 25: "function"},
     "graph": {1: "node", 15: None},
@@ -33,7 +33,7 @@ def bound_memory() -> None:
 
 
 def check(file: Path) -> None:
-    """Raises ValueError if a file is not in the ONNX format, or has sparse tensors; OSError if it cannot be read."""
+    """Raise ValueError if a file is not in the ONNX format, or has sparse tensors; OSError if it cannot be read."""
     left = [("model", memoryview(files.content(file, MOST_FILE)))]
     while left:
         kind, message = left.pop()
@@ -46,8 +46,7 @@ def check(file: Path) -> None:
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """`(number, content)` of the fields of a message of Protocol Buffers that have a length; ValueError if it is
-    none."""
+    """`(number, content)` of the length-delimited fields of a Protocol Buffers message; ValueError if it is not one."""
     place, end = 0, len(message)
     while place < end:
         tag, place = varint(message, place)
@@ -67,7 +66,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def varint(message: memoryview, place: int) -> tuple[int, int]:
-    """A number, and the place behind it; ValueError if it does not end."""
+    """A number, and the index after it; ValueError if it does not end."""
     number = 0
     for i, byte in enumerate(message[place : place + 10]):
         number |= (byte & 127) << 7 * i

@@ -18,13 +18,13 @@ from taciturn.validation import shown
 
 
 class RowPolicy(Policy):
-    """Base of the policies that treat rows as separate environments, as a network does that all agents share.
+    """Base of the policies that treat rows as separate environments, such as a network shared by all agents.
 
     Args:
-        spaces: the observation and the action space that the agent was made for; None if unknown.
+        spaces: the observation and action spaces that the agent was made for; None if unknown.
 
     Raises:
-        ValueError: at reset, if the role to be played has other spaces.
+        ValueError: at reset, if the role to play has other spaces.
     """
 
     def __init__(self, spaces: tuple[gymnasium.Space[Any], gymnasium.Space[Any]] | None = None) -> None:
@@ -50,8 +50,8 @@ class RowPolicy(Policy):
         """The position of each row's agent among all agents of all replicas, int64[R]; None if the rows are all of
         them, in order.
 
-        Where agents act one at a time, as in the gossip bandit, a row is not always the same agent's, so memories must
-        follow the agents.
+        Where agents act one at a time, as in the gossip bandit, a row does not always belong to the same agent, so
+        memories must follow the agents.
         """
         acting = self._acting()
         return None if acting is None else (np.arange(len(acting))[:, None] * self._agents + acting).ravel()
@@ -108,8 +108,7 @@ class RowFunction(RowPolicy):
 
 
 class Predictor(RowPolicy):
-    """Anything with Stable-Baselines3's `predict`: its models and policies, recurrent ones and those that take masks
-    included.
+    """Anything with Stable-Baselines3's `predict`: its models and policies, including recurrent and masked ones.
 
     A recurrent model has a state for each agent: arrays [layers, R, ...], or [R, ...] if they have fewer than three
     dimensions.
@@ -118,14 +117,13 @@ class Predictor(RowPolicy):
         model: has `predict(observation, state=..., episode_start=..., deterministic=..., action_masks=...)`, or with
             fewer arguments.
         deterministic: whether to ask for its best action instead of a random one.
-        seeded: whether the random numbers of PyTorch that it draws then follow the seed of the run; if not, the state
-            of PyTorch.
-        normalize: a function applied to observations first; None: the statistics that the model was trained with, if it
-            has any; False: no function, whatever it was trained with.
+        seeded: whether its PyTorch random numbers follow the seed of the run instead of PyTorch's own state.
+        normalize: a function applied to observations first; None: the statistics of the model's training, if it has
+            any; False: no function, even if it was trained with one.
 
     Raises:
-        ValueError: the model was trained on observations that a function had changed, such as normalised ones, and
-            there is none.
+        ValueError: the model was trained on transformed observations, such as normalised ones, and no transformation is
+            available.
     """
 
     def __init__(
@@ -154,7 +152,7 @@ class Predictor(RowPolicy):
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         self._state: Any = None
-        self._fresh = np.ones(view.num_envs * self._agents, np.bool_)  # who has not acted yet
+        self._fresh = np.ones(view.num_envs * self._agents, np.bool_)  # agents that have not acted yet
         self._luck: Any = None if self.deterministic or not self.seeded else int(self.rng.integers(2**31))
 
     def restart(self, where: Array) -> None:
@@ -181,7 +179,7 @@ class Predictor(RowPolicy):
 
     @contextmanager
     def _drawing(self) -> Iterator[None]:
-        """Within it PyTorch draws what follows the seed of the run."""
+        """Context in which PyTorch's random numbers follow the seed of the run."""
         torch = sys.modules.get("torch")
         if torch is None or self._luck is None:
             yield
@@ -212,15 +210,15 @@ class Predictor(RowPolicy):
 
 
 def plain(space: Any, last: Any) -> bool:
-    """Whether a model can have seen an environment's own observations: their space is bounded in every world, and the
-    last ones of its training [..., D], if it holds them, lie in it."""
+    """Whether a model can have been trained on an environment's own observations: their space is bounded in every
+    environment, and the last observations of its training [..., D], if stored, lie in it."""
     if not isinstance(space, gymnasium.spaces.Box):
         return True
     return space.is_bounded() and (last is None or within(space, last))
 
 
 def within(space: gymnasium.spaces.Box, observations: Any, slack: float = 0.0) -> bool:
-    """Whether observations [..., D] lie in a space that is larger by `slack` of its size at either side; NaN does."""
+    """Whether observations [..., D] lie in a space enlarged by `slack` of its size on either side; NaN does."""
     room = slack * (space.high - space.low)
     return not ((observations < space.low - room) | (observations > space.high + room)).any()
 

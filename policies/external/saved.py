@@ -24,7 +24,7 @@ from taciturn.validation import missing_extra, shown
 
 STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 SLACK = 1.0
-"""By how much of its space a model's last observation may lie outside, without statistics that go on after it."""
+"""Tolerance, relative to the space, for a model's last observation to lie outside it, without separate statistics."""
 
 
 def load_sb3(
@@ -41,20 +41,20 @@ def load_sb3(
     Args:
         path: the file, `model.zip`.
         deterministic: see `Predictor`.
-        normalize: the statistics that `VecNormalize.save` wrote; None: those beside the model (`statistics_of`); False:
-            none.
+        normalize: the statistics that `VecNormalize.save` wrote; None: those next to the model (`statistics_of`);
+            False: none.
         trust: whether code in the file may run.
 
     Raises:
         ImportError: stable-baselines3 is not installed.
         ValueError: there is no such file, it holds no model, it names other classes and is not trusted, or its
-            statistics are missing or another model's.
+            statistics are missing or belong to another model.
     """
     try:
         import stable_baselines3  # noqa: F401
     except ImportError as error:
         raise missing_extra("a saved model of Stable-Baselines3 needs stable-baselines3", "rl") from error
-    from taciturn.policies.external.weights import read_policy  # it takes PyTorch
+    from taciturn.policies.external.weights import read_policy  # imports PyTorch
 
     file = existing(path, "a model.zip of Stable-Baselines3")
     try:
@@ -80,16 +80,15 @@ def load_sb3(
 
 
 def statistics_of(file: Path, given: str | Path | None, space: Any, last: Any) -> Statistics | None:
-    """The statistics of a model's observations, from the `given` file or one beside the model: for `a_9_steps.zip`,
-    which a callback may have written, `a_vecnormalize_9_steps.pkl`; `a_vecnormalize.pkl` for `a.zip`; or
-    `vecnormalize.pkl`.
+    """The statistics of a model's observations, from the `given` file or one next to the model: for `a_9_steps.zip`, as
+    written by a callback, `a_vecnormalize_9_steps.pkl`; `a_vecnormalize.pkl` for `a.zip`; or `vecnormalize.pkl`.
 
-    The last may be another model's. It is not read for a model whose last observations of training are an environment's
-    own, if they would not be without the statistics.
+    The last may belong to another model. It is ignored if the model's last training observations are an environment's
+    raw observations, and would not be after undoing the normalisation.
 
     Raises:
-        ValueError: the given file is missing; statistics are of another shape, or `last`, the last observations
-            [..., D], cannot have been normalised by them.
+        ValueError: the given file is missing; statistics have another shape, or `last`, the last observations [..., D],
+            cannot have been normalised by them.
     """
     own = [f"{file.stem}_vecnormalize.pkl", re.sub(r"_(\d+_steps)$", r"_vecnormalize_\1", file.stem) + ".pkl"]
     beside = (file.parent / name for name in (*own, *STATISTICS) if (file.parent / name).is_file())
@@ -119,7 +118,7 @@ def with_own_classes(file: Path) -> tuple[Any, Any]:
 
 
 class OneThread:
-    """A policy whose predictions do not depend on the number of threads."""
+    """A policy with predictions that do not depend on the number of threads."""
 
     def __init__(self, policy: Any, last: Any) -> None:
         self._last_obs = last
@@ -137,8 +136,8 @@ def load_onnx(path: str | Path) -> RowFunction:
 
     Raises:
         ImportError: onnxruntime is not installed.
-        ValueError: there is no such file, it is not a network of this form, or it needs more memory than one may
-            take (`onnx_files.MOST_MEMORY`).
+        ValueError: there is no such file, it is not a network of this form, or it needs more memory than allowed
+            (`onnx_files.MOST_MEMORY`).
     """
     try:
         from onnxruntime import InferenceSession, SessionOptions
@@ -148,7 +147,7 @@ def load_onnx(path: str | Path) -> RowFunction:
     options = SessionOptions()
     options.add_session_config_entry("session.use_env_allocators", "1")
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # the exception says what is wrong
+    options.log_severity_level = 4  # the exception has the message
     file = existing(path, "an ONNX file")
 
     @contextmanager
@@ -178,12 +177,12 @@ def load_onnx(path: str | Path) -> RowFunction:
 def load_rllib(
     path: str | Path, *, module: str | None = None, normalized: bool | None = None, trust: bool = False
 ) -> RowPolicy:
-    """A checkpoint of RLlib (new API stack): that of an algorithm, or of one RLModule.
+    """A checkpoint of RLlib (new API stack), of an algorithm or of one RLModule.
 
     Args:
-        path: the folder that `algorithm.save_to_path` or `module.save_to_path` wrote.
-        module: which RLModule of the algorithm; None: the only one.
-        normalized: see `Module`; None: as the algorithm was configured, or true.
+        path: the folder written by `algorithm.save_to_path` or `module.save_to_path`.
+        module: name of the algorithm's RLModule; None: the only one.
+        normalized: see `Module`; None: the algorithm's configuration, or true.
         trust: whether code in its pickles may run; if not, nothing is loaded.
 
     Raises:
@@ -213,7 +212,7 @@ def load_rllib(
 
 
 def configuration(folder: Path) -> dict[str, Any]:
-    """The configuration of an algorithm of RLlib; ValueError if its RLModules do not see plain observations."""
+    """The configuration of an RLlib algorithm; ValueError if its RLModules do not see plain observations."""
     import pickle
 
     with (folder / "class_and_ctor_args.pkl").open("rb") as opened:
@@ -227,7 +226,7 @@ def configuration(folder: Path) -> dict[str, Any]:
 
 
 def load_torchrl(path: str | Path, *, trust: bool = False) -> RowPolicy:
-    """An actor of TorchRL or TensorDict, saved whole by `torch.save(actor, path)`: see `Actor`.
+    """An actor of TorchRL or TensorDict, saved as a whole by `torch.save(actor, path)`: see `Actor`.
 
     Raises:
         ImportError: tensordict is not installed.
@@ -250,10 +249,10 @@ def load_torchrl(path: str | Path, *, trust: bool = False) -> RowPolicy:
 
 
 def load_trained(folder: str | Path, *, trust: bool = False, **parameters: Any) -> Policy:
-    """The agent that `taciturn train` wrote to a folder: a model of Stable-Baselines3, or a learner of this package.
+    """The agent that `taciturn train` wrote to a folder: a Stable-Baselines3 model, or a learner of this package.
 
     Raises:
-        ValueError: the folder holds no finished training, or a learner that was trained elsewhere and is not trusted.
+        ValueError: the folder holds no finished training, or holds a learner trained elsewhere that is not trusted.
     """
     found = Path(folder)
     if (found / AGENT_FILE).is_file():
@@ -272,7 +271,7 @@ def load_trained(folder: str | Path, *, trust: bool = False, **parameters: Any) 
 def existing(path: str | Path, what: str) -> Path:
     """The path; ValueError if it does not exist."""
     found = at_home(path)
-    if not found.exists() and what.startswith("a model.zip"):  # Stable-Baselines3's own habit
+    if not found.exists() and what.startswith("a model.zip"):  # Stable-Baselines3 does the same
         found = Path(f"{found}.zip")
     if not found.exists():
         raise ValueError(f"policy must name {what}, and there is none at {str(path)!r}")
@@ -282,4 +281,4 @@ def existing(path: str | Path, what: str) -> Path:
 LOADERS: dict[str, Callable[..., Policy]] = {
     "sb3": load_sb3, "onnx": load_onnx, "rllib": load_rllib, "torchrl": load_torchrl, "pretrained": load_pretrained,
 }  # fmt: skip
-"""`{prefix: function}` for agents named as `prefix:path`, or as `pretrained:name`."""
+"""`{prefix: function}` for agents named by `prefix:path`, or by `pretrained:name`."""

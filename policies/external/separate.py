@@ -1,5 +1,5 @@
-"""A policy that is written for one agent, played as a copy for each: the plain way to write an agent, where no agent
-shares a mind."""
+"""A policy written for one agent, played as a separate copy for each agent: the simplest way to write a decentralised
+agent."""
 
 from copy import deepcopy
 from functools import partial
@@ -12,12 +12,12 @@ from taciturn.policies.base import Learner, Policy
 
 
 class Separate(Policy):
-    """One copy of `agent` for each agent of each replica, each with memory and random numbers of its own.
+    """One copy of `agent` for each agent of each replica, each with separate memory and random numbers.
 
-    A copy sees a world of one replica in which it is its role's only agent: observations [1, 1, D], rewards [1, 1], and
-    a public view with `num_envs` 1. Its action may be a plain number, or an array of the action space's shape.
-    The view lacks functions that exchange messages of all replicas' agents at once. A learner is trained once; its
-    copies share the training and nothing more.
+    A copy sees an environment of one replica in which it is its role's only agent: observations [1, 1, D], rewards
+    [1, 1], and a public view with `num_envs` 1. Its action may be a plain number, or an array of the action space's
+    shape. The view lacks functions that exchange messages of all agents together. A learner is trained once; its copies
+    share the training and nothing more.
 
     Args:
         agent: a policy, or any object with its methods; copied by `copy.deepcopy` at every reset.
@@ -36,7 +36,7 @@ class Separate(Policy):
 
     @property
     def centralised(self) -> bool:  # type: ignore[override]
-        """Whether the agent declares that it shares a mind."""
+        """Whether the agent declares that it is centralised."""
         return bool(getattr(self.agent, "centralised", False))
 
     def prescribes(self, view: PublicView) -> dict[str, Any]:
@@ -96,12 +96,12 @@ class Separate(Policy):
             self._copy(place).update(obs[own].copy(), action[own].copy(), reward[own].copy(), done[own[0]].copy())
 
     def _agent(self, place: tuple[int, ...]) -> tuple[int, int]:
-        """Whose row it is: where agents act one at a time, a row is not always the same agent's."""
+        """The agent of a row: where agents act one at a time, a row does not always belong to the same agent."""
         replica, row = place
         return replica, row if self._rows is None else int(self._rows[replica, row])
 
     def _plays(self, place: tuple[int, ...]) -> bool:
-        """Whether it is the row of one of the first `indices` agents (None: of all)."""
+        """Whether the row belongs to one of the first `indices` agents (None: all)."""
         return self.indices is None or self._agent(place)[1] < self.indices
 
     def _copy(self, place: tuple[int, ...]) -> Any:

@@ -1,4 +1,4 @@
-"""The weights of a saved model, and a policy made of them, neither of which takes more than the file holds."""
+"""The weights of a saved model, and a policy built from them; neither takes more memory than the file justifies."""
 
 import io
 import json
@@ -16,15 +16,15 @@ from taciturn.policies.external.inert import MOST_DATA, Foreign, made_policy, un
 from taciturn.validation import shown
 
 MOST_UNPACKED = 100
-"""The most that parts of a file may exceed the file in size, as a factor."""
+"""Largest ratio of the unpacked size of a file's parts to the size of the file."""
 MOST_PART, MOST_SCALARS = 2 * 10**9, 10**6
 VERSION = "_stable_baselines3_version"
 ROOMY = 4
-"""How many numbers may be made for each byte of weights as a policy is built: initial values, and copies of them."""
+"""Most numbers that building a policy may create per byte of weights: initial values, and copies of them."""
 
 
 def opened(file: Any, size: int) -> zipfile.ZipFile:
-    """A zip archive of `size` bytes; ValueError if its parts say that they are far larger."""
+    """A zip archive of `size` bytes; ValueError if the declared sizes of its parts are far larger."""
     archive = zipfile.ZipFile(file)
     if sum(one.file_size for one in archive.infolist()) > MOST_UNPACKED * size:
         raise ValueError(f"its parts are more than {MOST_UNPACKED} times larger than the file")
@@ -32,34 +32,34 @@ def opened(file: Any, size: int) -> zipfile.ZipFile:
 
 
 def part(archive: zipfile.ZipFile, name: str, most: int = MOST_PART) -> bytes:
-    """A part of an archive; ValueError if it is not as long as it says, or longer than `most`."""
+    """A part of an archive; ValueError if its length is not the declared one, or exceeds `most`."""
     said = archive.getinfo(name)
     if said.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or said.file_size > most:
         raise ValueError(f"its part {name} must be stored or deflated, of at most {most:,} bytes")
     with archive.open(said) as stream:
-        found = stream.read(said.file_size + 1)  # `archive.read` would unpack all that there is
+        found = stream.read(said.file_size + 1)  # `archive.read` would unpack everything
     if len(found) != said.file_size:
         raise ValueError(f"its part {name} is not as long as it says")
     return found
 
 
 def tensors(content: bytes) -> tuple[dict[str, Any], int]:
-    """The tensors `{name: tensor}` in a file of `torch.save`, and the bytes that they are stored in; nothing in the
-    file runs. Raises ValueError, or whatever a broken file raises."""
+    """The tensors `{name: tensor}` in a file of `torch.save`, and the number of bytes that store them; nothing in the
+    file runs. Raises ValueError, or the unpickler's errors if the file is broken."""
     opened(io.BytesIO(content), len(content)).close()
     found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     if not isinstance(found, dict) or not all(isinstance(one, torch.Tensor) for one in found.values()):
         raise ValueError("its weights are no tensors by name")
     stored = {name: one.untyped_storage() for name, one in found.items()}
-    # As a tensor with strides of 0 is.
+    # For instance a tensor with strides of 0.
     if any(one.numel() * one.element_size() > stored[name].nbytes() for name, one in found.items()):
-        raise ValueError("its weights are larger than what is stored of them")
+        raise ValueError("its weights are larger than the stored data")
     return found, sum({one.data_ptr(): one.nbytes() for one in stored.values()}.values())
 
 
 class Bounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Within it, PyTorch makes no more numbers and does no more steps than a policy needs of so many tensors, with so
-    many bytes; ValueError before it does."""
+    """Context in which PyTorch makes no more numbers and steps than a policy needs with this number of tensors and
+    bytes; raises ValueError before it does."""
 
     def __init__(self, tensors: int, size: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -76,8 +76,8 @@ class Bounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def read_policy(file: Path) -> tuple[Any, Any]:
-    """The policy of a saved model of Stable-Baselines3 or sb3-contrib, rebuilt from these libraries' classes, and the
-    last observations of its training [..., D] or None; nothing in the file runs.
+    """The policy of a saved Stable-Baselines3 or sb3-contrib model, rebuilt from these libraries' classes, and the last
+    observations of its training [..., D] or None; nothing in the file runs.
 
     Raises:
         Foreign: the file names a class of neither library.
@@ -102,5 +102,5 @@ def read_policy(file: Path) -> tuple[Any, Any]:
     except Exception as error:
         if version[:2] not in ("0.", "1."):
             raise
-        told = f"version {shown(version)[1:-1]} has saved it, with layers that 2.0 does not have: train it anew"
+        told = f"version {shown(version)[1:-1]} has saved it, with layers that 2.0 does not have: train it again"
         raise ValueError(f"{told} ({error})") from error

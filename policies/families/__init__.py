@@ -1,1 +1,1 @@
-"""Base classes and functions that reference, classic and learned policies share."""
+"""Base classes and functions shared by reference, classic and learned policies."""

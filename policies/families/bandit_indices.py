@@ -1,9 +1,8 @@
 """Indices, radii and schedules of classic bandit algorithms, one formula per function, for arrays [..., K] of arms.
 
-`counts` are pulls, and `means` are sample means in [0, 1]. An arm that was never pulled has an infinite index, whatever
-its mean. `t` counts the pulls or slots so far, a number or an array that broadcasts with
-the arms; values below 2 count as 2. M is the number of `agents`, and `sigma` the sub-Gaussian parameter of a reward.
-Logarithms are natural.
+`counts` are pulls, and `means` are sample means in [0, 1]. An arm without pulls has an infinite index, for any mean.
+`t` counts the pulls or slots so far, a number or an array that broadcasts with the arms; values below 2 count as 2. M
+is the number of `agents`, and `sigma` the sub-Gaussian parameter of a reward. Logarithms are natural.
 """
 
 import numpy as np
@@ -39,7 +38,7 @@ def kl_upper_bound(counts: Array, means: Floats, budget: Array | float, steps: i
 
     Computed by Newton's method from above: kl(p, .) is convex and increasing beyond p, so no step passes the root.
     It starts at the smaller of two upper bounds on the root, p + sqrt(b / 2) (Pinsker) and 1 - exp(-(b + H(p)) / (1 -
-    p)), where b is the right side divided by n and H the entropy. The error after 8 steps is at most 1e-12.
+    p)), where b is the right side divided by n and H is the entropy. The error after 8 steps is at most 1e-12.
     """
     p = np.clip(means, 0.0, 1.0)
     with np.errstate(divide="ignore"):
@@ -71,7 +70,7 @@ def pinsker_bound(counts: Array, means: Floats, budget: Array | float) -> Floats
 
 
 def horizon_budget(counts: Array, left: Array | float, a: float, c: float) -> Floats:
-    """a ln(1 + c `left` / n), for n pulls of an arm when `left` pulls of all are still to come."""
+    """a ln(1 + c `left` / n), for n pulls of an arm when `left` pulls in total remain."""
     return np.asarray(a * np.log1p(c * left / counts))
 
 
@@ -102,7 +101,7 @@ def fed2_ucb_radius(admitted: Floats, pulls: Floats, horizon: float, sigma: floa
     Args:
         admitted, pulls: g(1..p) and f(1..p), float64[p].
         horizon: T.
-        sigma: of a reward given its arm (1/2 for rewards in [0, 1]).
+        sigma: sub-Gaussian parameter of a reward given its arm (1/2 for rewards in [0, 1]).
         sigma_c: standard deviation of a client's mean about the global mean; 0 for homogeneous rewards.
     """
     clients = admitted.sum()
@@ -128,7 +127,7 @@ def coop_ucb2_index(
 def dducb_index(pulls: Floats, rewards: Floats, t: Array | float, agents: int, sigma: float, eta: float) -> Floats:
     """rewards / pulls + sqrt(2 eta sigma^2 ln t / (M pulls)) (Martinez-Rubio, Kanade & Rebeschini 2019, Algorithm 1).
 
-    `pulls` and `rewards` are delayed averages over the agents, and t counts the pulls of all agents behind these
+    `pulls` and `rewards` are delayed averages over the agents, and t is the number of all agents' pulls in these
     averages; eta > 1.
     """
     n = np.where(pulls > 0, pulls, 1.0)
@@ -139,8 +138,8 @@ def dducb_index(pulls: Floats, rewards: Floats, t: Array | float, agents: int, s
 def gossip_ucb_index(counts: Array, estimates: Floats, t: Array | float, agents: int) -> Floats:
     """estimate + sqrt(2 M ln t / n), where n is the number of the agent's own pulls (Zhu, Zhu, Liu & Liu 2021).
 
-    The estimates are those of the mean over agents. The paper adds a constant, 64 / M^17, to every index, which changes
-    no choice.
+    The estimates are for the mean over agents. The paper adds a constant, 64 / M^17, to every index, which changes no
+    choice.
     """
     with np.errstate(divide="ignore"):
         return estimates + np.sqrt(2 * agents * np.log(np.maximum(t, 2.0)) / counts)

@@ -1,4 +1,5 @@
-"""Best responses of individuals to payments for their reports, and what a deviation gains (Jiang 2020, chapter 2)."""
+"""Best responses of individuals to payments for their reports, and the gain from a deviation (Jiang 2020, chapter
+2)."""
 
 import math
 from collections.abc import Callable
@@ -54,17 +55,17 @@ def closed_best(kind: int, ratio: Any, m: int, at_most: float) -> Any:
 
 
 def payoff_at(epsilon: Any, mean: Any, gain: Any, m: int, costs: Any) -> Any:
-    """mean + eps / (eps + M) gain - costs: what an individual expects under k-ary response, if a random report is worth
-    `mean` and a true one `gain` more."""
+    """mean + eps / (eps + M) gain - costs: an individual's expected payoff under k-ary response, if a random report
+    earns `mean` and a true one `gain` more."""
     return mean + epsilon / (epsilon + m) * gain - costs
 
 
 def answer_to_winner(most: float, m: int, target: float, scale: float, factor: float, params: Any, kept: Any) -> float:
     """The best budget, or -1 (stay away), of an individual that expects WINTALL to pay for reports of the value that it
-    believes in, with probability `most` among M, at the price of equation 2.18.
+    considers most probable, with probability `most` among M, at the price of equation 2.18.
 
-    Below the cap, `gain` is scale (e + M)^2 / M whatever the belief, so one root serves all with the same cost:
-    `kept` float64[2] holds the last ratio and its root, zeros at first. `params` are the world's constants.
+    Below the cap, `gain` is scale (e + M)^2 / M for any belief, so one root serves all individuals with the same cost:
+    `kept` float64[2] holds the last ratio and its root, zeros at first. `params` are the environment's constants.
     """
     slope = share_slope(most, target, m)
     paid = winner_amount(scale, slope)
@@ -89,7 +90,7 @@ def best_of_ratio(ratio: Floats, cost: Cost, m: int, at_most: float = math.inf) 
         closed: Floats = of_arrays(closed_best)(kind, ratio / cost.c, m, at_most)
         return closed
     mantissa, exponent = np.frexp(ratio)
-    # Ratios that differ only by rounding are solved for once.
+    # Ratios that differ only by rounding are solved once.
     ratios, of = np.unique(np.ldexp(np.round(mantissa * 2.0**40), exponent - 40), return_inverse=True)
     column = ratios[:, None]
     return _maximise(
@@ -178,7 +179,7 @@ def exploitability(
 
     Args:
         platform: an `Announcement`, or a platform's policy (`Wintall()`, ...).
-        profile: everyone's budget, [N]; NaN for an individual who stays away.
+        profile: the budgets of all individuals, [N]; NaN for an individual who stays away.
         theta: [M], known to everyone.
         cost: g, the same for everyone.
         target: the platform's target, if its policy has none.
@@ -187,7 +188,7 @@ def exploitability(
         The largest gain; 0 (up to rounding) in equilibrium.
 
     Raises:
-        ValueError: a profile with too many different budgets (see `wins`).
+        ValueError: the profile has too many different budgets (see `wins`).
     """
     theta, cost = as_probabilities("theta", theta), as_cost(cost)
     announced = platform.announcement(theta, cost, target)

@@ -1,4 +1,5 @@
-"""The base of policies that choose clusters of items in cells of contexts: what they know, ask, choose and learn."""
+"""The base of policies that choose clusters of items in cells of contexts: their knowledge, requests, choices and
+learning."""
 
 from typing import Any
 
@@ -20,7 +21,7 @@ class ClusterPolicy(Policy):
     of the context.
 
     Attributes:
-        threshold: an agent asks the third party if its own mean, in the cell and leaf that it used last, is below this.
+        threshold: an agent asks the third party if its own mean, in its last cell and leaf, is below this.
         xi: weight of the confidence width.
         bisect: whether cells are halved in one dimension at a time.
         biased: whether agents that do not ask divide their own sum by the neighbourhood's count.
@@ -35,7 +36,7 @@ class ClusterPolicy(Policy):
     _crowded: Floats
 
     def set_rules(self, context_dim: int) -> None:
-        """Set, by depth of a leaf, `_bonus` and `_explored`, and by level of a cell, `_crowded`.
+        """Set `_bonus` and `_explored` by depth of a leaf, and `_crowded` by level of a cell.
 
         A leaf is expanded if its Q is at least `_explored` times ln n, and a cell split if its arrivals are at least
         `_crowded` times ln n.
@@ -76,14 +77,14 @@ class ClusterPolicy(Policy):
     def public_schedule(self) -> bool:  # type: ignore[override]
         """Whether all agents ask in every round, or none ever does, so asking does not depend on feedbacks.
 
-        The items shown decide which streams records enter, so they must follow from answers too. An agent that misses
-        an answer, because of a fault, goes on with its own feedbacks.
+        The shown items determine the streams that records enter, so they must follow from answers too. An agent that
+        misses an answer, because of a fault, goes on with its own feedbacks.
         """
         return self.threshold <= 0 or self.always_answered
 
     @property
     def always_answered(self) -> bool:
-        """Whether all agents ask in every round, and no fault keeps answers from them; means are at most 1."""
+        """Whether all agents ask in every round, and no fault stops the answers; means are at most 1."""
         return self.threshold > 1 and not self._faulty
 
     def form_groups(self) -> None:
@@ -95,8 +96,7 @@ class ClusterPolicy(Policy):
         """Change the start of a run, in the replicas `fresh` bool[B]."""
 
     def sketch(self, replica: int, agent: int, context: Floats) -> Sketch:
-        """The leaves and cells of the model that an agent uses, and the means in the cell of a context [d], for
-        pictures."""
+        """The leaves and cells of an agent's model, and the means in the cell of a context [d], for pictures."""
         tree, model = self._tree.arrays, int(self._model_of[replica * self._shape[1] + agent])
         leaves, node = tree.num_leaves[model], walk(tree, model, grid(context))
         counts, sums = (table[node, :leaves] * (node >= 0) for table in (tree.counts, tree.sums))
@@ -131,21 +131,21 @@ class ClusterPolicy(Policy):
         return np.array(tree.item)
 
     def reconsider(self) -> bool:
-        """Set the leaves that agents choose in another way than by the highest index (see `judge`); returns whether
-        any do."""
+        """Set the leaves that agents choose by other rules than the highest index (see `judge`); returns whether there
+        are any."""
         if not self._noisy_selection:
             return False
         tree = self._tree.arrays
         cap = (1 + np.sqrt(tree.wide) + self._bonus[0])[:, None, None]
         shape = (*self._shape, -1)
-        leaves = int(tree.num_leaves.max())  # the noise depends on how many there are
+        leaves = int(tree.num_leaves.max())  # the noise depends on their number
         scores = np.minimum(tree.index[:, :leaves].reshape(shape), cap)
         option = self._view.select(scores, tree.possible[:, :leaves].reshape(shape), cap).ravel()
         tree.leaf[:] = np.where(option < 0, ANY, option)
         return True
 
     def look_around(self, obs: Array, mask: Array | None) -> None:
-        """Start afresh in replicas with a new run, and learn which items there are."""
+        """Restart in replicas with a new run, and record the available items."""
         codes, news = self._view.catalogue()[1], self._knows_nothing
         if codes is not self._codes:
             fresh = obs[:, 0, self._time] == 0
@@ -164,7 +164,7 @@ class ClusterPolicy(Policy):
         return np.asarray((self._tree.arrays.mean < self.threshold) & self._may_ask)
 
     def ask(self, asks: Bools) -> None:
-        """Let some agents, bool[A], ask the third party, and replace what they looked up by what they are told."""
+        """Let some agents, bool[A], ask the third party, and replace their statistics by the answers."""
         tree, shape = self._tree.arrays, (*self._shape, -1)
         asked = asks.reshape(self._shape)
         if self._exact:
@@ -185,8 +185,8 @@ class ClusterPolicy(Policy):
         tree.known_sums[:] = np.where(answered, np.clip(released, 0, counted), tree.known_sums)
 
     def messages(self, answers: Array) -> Ints:
-        """The messages that each agent sends, int64[B, W]: one for each of the `answers` [B, W] that others get about
-        its group."""
+        """The messages that each agent sends, int64[B, W]: one for each of the `answers` [B, W] to others about its
+        group."""
         tree, whole = self._tree.arrays, answers.ravel()
         about = np.bincount(self._model_of, whole, len(tree.owner_actor))
         sent = np.bincount(tree.pair_actor, np.repeat(about, np.diff(tree.pair_from)), len(whole)) - whole

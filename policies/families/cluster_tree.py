@@ -1,9 +1,9 @@
-"""The tree of T-PriDO: clusters of items and cells of contexts that are refined as records come in, and a round on it.
+"""The tree of T-PriDO: item clusters and context cells that are refined as records come in, and a round on it.
 
 A model belongs to one agent: the leaves of its tree of item clusters, the leaves of its partition of the context space,
-and for every pair (cell, leaf) the sum and number of feedbacks, of its group (itself included) and of itself alone.
-Statistics are whole numbers, so they equal a recount of the raw history. The functions of a round are compiled once
-enough has been played, and give the same bits uncompiled.
+and for every pair (cell, leaf) the sum and number of feedbacks, for its group (itself included) and for itself alone.
+Statistics are whole numbers, so they equal a recount of the raw history. The functions of a round are compiled after
+enough rounds, and give the same bits uncompiled.
 """
 
 from collections.abc import Iterator
@@ -19,74 +19,74 @@ from taciturn.validation import Array, Bools, Floats, Ints
 
 BEST, ANY = -1, -2  # ways to choose a leaf, see `judge`
 LOOK_UP, JUDGE, LEARN = 1, 2, 4  # the parts of a round, see `play`
-PLAYED = [0]  # agent-rounds in this process, in a list that all share
+PLAYED = [0]  # agent-rounds in this process, in a shared list
 ENTRIES: list[Any] = []  # `play`, compiled
 MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 RULES = (
-    "bonus",  # by depth of a leaf, of its index,
-    "explored",  # and the records, over ln n, that expand it
-    "crowded",  # by level of a cell, the arrivals, over ln n, that split it
+    "bonus",  # by depth of a leaf: bonus of its index
+    "explored",  # by depth: records, over ln n, that expand a leaf
+    "crowded",  # by level of a cell: arrivals, over ln n, that split it
     "biased",  # whether actors that do not ask divide their own sum by the neighbourhood's count
     "bisect",  # whether cells are halved in one dimension at a time
-    "deepest",  # level of a cell
+    "deepest",  # deepest level of a cell
     "width",  # the number of sub-cells of a cell
     "num_agents",
     "owner_actor",  # [J]: the owner of each model
     "model_of",  # [A]: the model that each actor follows
     "pair_from",  # [J + 1]: where each model's group begins
-    "pair_actor",  # in this list of the actors whose records enter it
+    "pair_actor",  # in this list of the actors with records in it
 )
 ARRAYS: dict[str, tuple[str, Any]] = {
-    # Of K items in B replicas, in the order of their codes.
+    # For K items in B replicas, in the order of their codes.
     "codes": ("BK", np.int64),
     "order": ("BK", np.int64),  # the items
-    "place": ("BK", np.int64),  # the place of each item in this order
-    "below": ("AP", np.int32),  # P = K + 1: how many items of each actor lie below each place
-    # Of J models, with L leaves at most.
-    "leaf_lo": ("JL", np.int32),  # the first place of a leaf,
-    "leaf_hi": ("JL", np.int32),  # and the one behind the last
+    "place": ("BK", np.int64),  # the index of each item in this order
+    "below": ("AP", np.int32),  # P = K + 1: number of each actor's items below each index
+    # For J models, with at most L leaves.
+    "leaf_lo": ("JL", np.int32),  # first index of a leaf
+    "leaf_hi": ("JL", np.int32),  # index after its last
     "leaf_depth": ("JL", np.int32),
     "leaf_name": ("JL", np.int64),  # 2^h + i - 1
-    "leaf_of": ("JK", np.int32),  # the leaf of each place
+    "leaf_of": ("JK", np.int32),  # the leaf of each index
     "num_leaves": ("J", np.int64),
-    "mean": ("J", np.float64),  # of the owner's own feedbacks where it acted last
-    # Of N cells, of which the first J are the roots.
+    "mean": ("J", np.float64),  # mean of the owner's own feedbacks in its last cell and leaf
+    # For N cells, the first J of which are the roots.
     "node_model": ("N", np.int64),  # 1 + the model, 0: free
-    "node_name": ("N", np.int64),  # 1, or that of the cell that was split, times its number of sub-cells, plus a digit
+    "node_name": ("N", np.int64),  # 1, or the parent's name times its number of sub-cells, plus a digit
     "node_level": ("N", np.int64),
     "node_steps": ("Nd", np.uint16),  # a context in the cell
     "first": (
         "N",
         np.int64,
-    ),  # the first sub-cell; 0: it is not split, -1: there is none yet. They are made for records
+    ),  # the first sub-cell; 0: not split, -1: none made yet. Sub-cells are made when they get records
     "following": ("N", np.int64),  # the next sub-cell of the same cell, or 0
-    "counts": ("NL", np.int32),  # the records of a cell and a leaf,
-    "sums": ("NL", np.int32),  # and their feedbacks,
-    "own_counts": ("NL", np.int32),  # and of the owner alone
+    "counts": ("NL", np.int32),  # number of records of a cell and a leaf
+    "sums": ("NL", np.int32),  # sum of their feedbacks
+    "own_counts": ("NL", np.int32),  # number of the owner's records
     "own_sums": ("NL", np.int32),
     "arrivals": ("N", np.int64),  # the owner's records
-    "released": ("RNL", np.int32),  # by reader, the round before which all have been released (`Request.entered`)
-    "size": ("2", np.int64),  # the cells below which none is free, and the leaves of the model that has most
-    # The records of A actors in T rounds.
+    "released": ("RNL", np.int32),  # by reader: all records before this round have been released (`Request.entered`)
+    "size": ("2", np.int64),  # number of used cells, and the most leaves of a model
+    # Records of A actors in T rounds.
     "time": ("B", np.int64),  # rounds so far
-    "log_place": ("AT", np.int32),  # what was shown, -1: nothing
+    "log_place": ("AT", np.int32),  # index of the shown item, -1: nothing
     "log_likes": ("AT", np.int8),
     "log_steps": ("ATd", np.uint16),  # the contexts
     # A round.
     "contexts": ("Ad", np.float32),
     "steps": ("Ad", np.int64),  # the contexts in steps of 2^-CONTEXT_BITS
     "node": ("A", np.int64),  # their cells, -1 where there are no records yet
-    "answered": ("A", np.bool_),  # who knows the statistics of its group, not only its model's owner's
-    "known_sums": ("AL", np.float64),  # what the actors know,
+    "answered": ("A", np.bool_),  # actors with their group's statistics, not only their model's owner's
+    "known_sums": ("AL", np.float64),  # statistics known to the actors
     "known_counts": ("AL", np.float64),
-    "index": ("AL", np.float64),  # and make of it
-    "possible": ("AL", np.bool_),  # the leaves that hold items of the actor
+    "index": ("AL", np.float64),  # indices computed from them
+    "possible": ("AL", np.bool_),  # the leaves with items of the actor
     "luck": ("A2", np.float64),  # uniform
     "log_n": ("B", np.float64),
     "wide": ("B", np.float64),  # xi ln n / 8
-    "leaf": ("A", np.int64),  # what is chosen, see `judge`
-    "item": ("A", np.int64),  # what is shown
+    "leaf": ("A", np.int64),  # the chosen leaf, see `judge`
+    "item": ("A", np.int64),  # the shown item
     "reward": ("A", np.float64),
     "live": ("B", np.bool_),  # the replicas that play
 }
@@ -94,13 +94,13 @@ Tree = arrays_type((*RULES, *ARRAYS), "Tree")
 
 
 def shift_of(tree: Any, level: int, i: int) -> int:
-    """log2 of the side of a cell of that level in dimension i, in steps."""
+    """log2 of the side of a cell at a level in dimension i, in steps."""
     dims = tree.steps.shape[1]
     return CONTEXT_BITS - ((level + dims - 1 - i) // dims if tree.bisect else level)
 
 
 def sub_cell(tree: Any, node: int, digit: int) -> int:
-    """The sub-cell of a cell that was split; 0 or less if there is none."""
+    """The sub-cell of a split cell; 0 or less if there is none."""
     kid = tree.first[node]
     while kid > 0 and tree.node_name[kid] % tree.width != digit:
         kid = tree.following[kid]
@@ -108,7 +108,7 @@ def sub_cell(tree: Any, node: int, digit: int) -> int:
 
 
 def walk(tree: Any, node: int, steps: Array) -> int:
-    """The cell in which a context lies, from a root; -1 if it has no records."""
+    """The cell that contains a context, starting from a root; -1 if it has no records."""
     while tree.first[node] != 0:
         node = sub_cell(tree, node, digit_of(steps, tree.node_level[node], tree.bisect))
         if node <= 0:
@@ -117,8 +117,8 @@ def walk(tree: Any, node: int, steps: Array) -> int:
 
 
 def look_up(tree: Any) -> None:
-    """What the actors know of each leaf in the cells of their contexts: the statistics of their group if they are
-    `answered`, else those of their model's owner alone."""
+    """Set the actors' statistics of each leaf in the cells of their contexts: their group's statistics if they are
+    `answered`, else the statistics of their model's owner alone."""
     for a in range(len(tree.node)):
         m = tree.model_of[a]
         for i in range(tree.steps.shape[1]):
@@ -133,9 +133,10 @@ def look_up(tree: Any) -> None:
 
 
 def judge(tree: Any) -> None:
-    """The index of each leaf, inf without records; the leaf that each actor chooses; and the item that it shows.
+    """Compute the index of each leaf, inf without records; the leaf that each actor chooses; and the item that it
+    shows.
 
-    `leaf` says how to choose: BEST, the highest index, where ties are broken at random; ANY, a random one; or a given
+    `leaf` gives the rule of choice: BEST, the highest index, with ties broken at random; ANY, a random one; or a given
     leaf.
     """
     for a in range(len(tree.leaf)):
@@ -165,14 +166,14 @@ def judge(tree: Any) -> None:
         tree.leaf[a] = slot
         start, end = tree.leaf_lo[m, slot], tree.leaf_hi[m, slot]
         nth = below[start] + int(tree.luck[a, 1] * (below[end] - below[start]))
-        while end - start > 1:  # the place below which there are n of the actor's items, and which holds the next
+        while end - start > 1:  # find the index with n of the actor's items below it that holds the next one
             middle = (start + end) // 2
             start, end = (middle, end) if below[middle] <= nth else (start, middle)
         tree.item[a] = tree.order[b, start]
 
 
 def enter(tree: Any, m: int, node: int, leaf: int, a: int, like: int, by: int) -> None:
-    """Add a record of an actor to a cell and a leaf, or take it away, by -1."""
+    """Add a record of an actor to a cell and a leaf (`by` 1), or remove it (`by` -1)."""
     tree.counts[node, leaf] += by
     tree.sums[node, leaf] += by * like
     if tree.owner_actor[m] == a:
@@ -182,7 +183,7 @@ def enter(tree: Any, m: int, node: int, leaf: int, a: int, like: int, by: int) -
 
 
 def cell_for(tree: Any, m: int, node: int, steps: Array) -> int:
-    """The cell of a record, from one that contains it; sub-cells that are not there are made."""
+    """The cell of a record, starting from one that contains it; missing sub-cells are made."""
     while tree.first[node] != 0:
         digit = digit_of(steps, tree.node_level[node], tree.bisect)
         kid = sub_cell(tree, node, digit)
@@ -202,7 +203,7 @@ def cell_for(tree: Any, m: int, node: int, steps: Array) -> int:
 
 
 def split(tree: Any, m: int, node: int, when: int) -> None:
-    """Split a cell into sub-cells, but only where there are records, and recount them."""
+    """Split a cell into sub-cells, only where there are records, and recount them."""
     tree.first[node] = -1
     for s in range(tree.counts.shape[1]):
         tree.counts[node, s] = tree.sums[node, s] = tree.own_counts[node, s] = tree.own_sums[node, s] = 0
@@ -219,7 +220,7 @@ def split(tree: Any, m: int, node: int, when: int) -> None:
 
 
 def expand(tree: Any, m: int, leaf: int, when: int) -> None:
-    """Replace a leaf by its two children, and recount its records. The left child takes the leaf's place, the right
+    """Replace a leaf by its two children, and recount its records. The left child takes the leaf's index, the right
     child a new one."""
     new, codes = tree.num_leaves[m], tree.codes[tree.owner_actor[m] // tree.num_agents]
     depth, name = tree.leaf_depth[m, leaf] + 1, tree.leaf_name[m, leaf] * 2
@@ -248,9 +249,10 @@ def expand(tree: Any, m: int, leaf: int, when: int) -> None:
 
 
 def learn(tree: Any) -> None:
-    """Add the round of records that `time` counts already, then split cells and expand leaves, at most one a model.
+    """Add the records of the round already counted in `time`, then split cells and expand leaves, at most one per
+    model.
 
-    Actors that show an item which they do not have, or whose replica is not live, have no record in this round.
+    Actors that show an item that they lack, and actors in replicas that are not live, have no record in this round.
     """
     for a in range(len(tree.item)):
         b = a // tree.num_agents
@@ -274,11 +276,11 @@ def learn(tree: Any) -> None:
 
 
 def refine(tree: Any, m: int, owner: int, now: int, log_n: float) -> None:
-    """Split the cell and expand the leaf of the owner's record of this round, if they have enough."""
+    """Split the cell and expand the leaf of the owner's record in this round, if they have enough."""
     node, s = walk(tree, m, tree.steps[owner]), tree.leaf_of[m, tree.log_place[owner, now]]
     tree.mean[m] = tree.own_sums[node, s] / tree.own_counts[node, s]
     level, depth = tree.node_level[node], tree.leaf_depth[m, s]
-    crowd, most = tree.crowded[level], tree.explored[depth]  # inf: never, where ln n is 0 too
+    crowd, most = tree.crowded[level], tree.explored[depth]  # inf: never, also if ln n is 0
     if level < tree.deepest and crowd < np.inf and tree.arrivals[node] >= crowd * log_n:
         split(tree, m, node, now + 1)
     held = tree.below[owner, tree.leaf_hi[m, s]] - tree.below[owner, tree.leaf_lo[m, s]]
@@ -287,7 +289,7 @@ def refine(tree: Any, m: int, owner: int, now: int, log_n: float) -> None:
 
 
 class Round(NamedTuple):
-    """What `play` is given: a `Tree`, and the bits of the parts of a round."""
+    """The argument of `play`: a `Tree`, and the bits of the parts of a round."""
 
     tree: Any
     what: int
@@ -307,16 +309,16 @@ class ClusterTree:
     """The models of W agents in B replicas: of G owners, J = B * G models, and A = B * W actors.
 
     Args:
-        codes: of the items, [B, K].
+        codes: item codes, [B, K].
         dims: dimensions of contexts, d.
-        groups: [G, W], a SciPy CSR array; row g has an entry for each agent whose records enter model g, in increasing
+        groups: [G, W], a SciPy CSR array; row g has an entry for each agent with records in model g, in increasing
             order.
         owners: int[G], the agent that keeps each model.
         longest: rounds of a run.
         **rules: the first five `RULES`, and `model_of`.
 
     Attributes:
-        arrays: the `Tree`, whose fields are attributes here, too.
+        arrays: the `Tree`; its fields are attributes here, too.
     """
 
     def __init__(self, codes: Ints, dims: int, groups: Any, owners: Ints, longest: int, **rules: Any) -> None:
@@ -342,7 +344,7 @@ class ClusterTree:
         raise AttributeError(name)
 
     def play(self, what: int) -> None:
-        """`play`, compiled if this process has played enough."""
+        """Call `play`, compiled after enough rounds in this process."""
         if PLAYED[0] < COMPILE_FROM or not may_compile():
             play(Round(self.arrays, what))
             return
@@ -358,12 +360,12 @@ class ClusterTree:
         middle = int(np.searchsorted(t.codes[replica], 1 << (DEPTH - 1)))
         mine = slice(replica * len(self.owners), (replica + 1) * len(self.owners))
         t.leaf_lo[mine, :2], t.leaf_hi[mine, :2] = (0, middle), (middle, len(order))
-        t.leaf_name[mine], t.num_leaves[mine] = 0, 2  # names of an earlier run go
+        t.leaf_name[mine], t.num_leaves[mine] = 0, 2  # remove names of an earlier run
         t.leaf_depth[mine, :2], t.leaf_name[mine, :2] = 1, (2, 3)
         t.leaf_of[mine, :middle], t.leaf_of[mine, middle:], t.mean[mine] = 0, 1, 0
 
     def restart(self, fresh: Bools, codes: Ints) -> None:
-        """Start afresh in the replicas `fresh` bool[B], with a catalogue of these item codes [B, K]."""
+        """Restart in the replicas `fresh` bool[B], with a catalogue of these item codes [B, K]."""
         t, self.time[fresh] = self.arrays, 0
         nodes = np.flatnonzero((t.node_model > 0) & fresh[np.maximum(t.node_model - 1, 0) // len(self.owners)])
         for table in (t.counts, t.sums, t.own_counts, t.own_sums, *t.released, t.arrivals, t.first):
@@ -374,13 +376,13 @@ class ClusterTree:
             self._begin(b, codes[b])
 
     def have(self, active: Bools) -> None:
-        """Note which items the agents have, bool[B, W, K]."""
+        """Record the agents' items, bool[B, W, K]."""
         by_place = np.take_along_axis(active, self.order[:, None], 2).reshape(-1, active.shape[2])
         np.cumsum(by_place, axis=1, out=self.below[:, 1:])
 
     def boxes(self, model: int) -> Floats:
         """The cells of a model's partition by their corners, float64[C, 2, d], low and high; sub-cells without records
-        are among them."""
+        are included."""
         t, dims, result = self.arrays, self.steps.shape[1], list[Any]()
         left = [(np.zeros(dims), np.ones(dims), model)]
         while left:
@@ -397,13 +399,13 @@ class ClusterTree:
         return np.array(result)
 
     def streams(self, models: Ints, nodes: Ints, width: int) -> Array:
-        """The names of the streams of cells of models, uint64[n, width]."""
+        """The names of the streams of these cells in these models, uint64[n, width]."""
         owner, cell = self.owners[models % len(self.owners)], np.where(nodes >= 0, self.node_name[nodes], 0)
         return _name(owner[:, None], cell[:, None], self.leaf_name[models, :width])
 
     def entered(self, models: Ints, nodes: Ints, reader: Reader) -> Iterator[tuple[Array, Array, Array]]:
-        """The records that answers about these cells release to `reader` for the first time in their streams:
-        replicas, agents and rounds.
+        """The records that answers about these cells release to `reader` for the first time in their streams: replicas,
+        agents and rounds.
 
         They then count as released. The owner's own records are included: it knows them, but other readers of its
         answers do not.
@@ -429,7 +431,7 @@ class ClusterTree:
             until[node, :width] = when
 
     def make_room(self, rounds: int) -> None:
-        """Make room for a round, of which there have been `rounds` at most before."""
+        """Make room for a further round, after at most `rounds`."""
         t = self.arrays
         spare = len(t.pair_actor) + len(t.owner_actor) * t.width
         if np.count_nonzero(t.node_model == 0) < spare:
@@ -440,7 +442,7 @@ class ClusterTree:
             self._grow("L", t.leaf_lo.shape[1])
 
     def _grow(self, axis: str, more: int) -> None:
-        """Make the arrays longer along an axis, by zeros."""
+        """Extend the arrays along an axis with zeros."""
         for name, (axes, _) in ARRAYS.items():
             if axis in axes:
                 longer = np.pad(getattr(self.arrays, name), [(0, more * (one == axis)) for one in axes])

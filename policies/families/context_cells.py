@@ -1,4 +1,4 @@
-"""The cells into which policies of the recommender divide the context space."""
+"""The cells of the context space, as used by policies of the recommender."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ def grid(contexts: Array) -> Ints:
 
 
 def deepest_level(dims: int, bisect: bool) -> int:
-    """The level from which cells are not split further."""
+    """The level at which cells are not split further."""
     return min(CONTEXT_BITS * dims, MOST_CODE_BITS) if bisect else min(CONTEXT_BITS, MOST_CODE_BITS // dims)
 
 
 def digit_of(steps: Any, level: int, bisect: bool) -> int:
-    """The sub-cell, within its cell of that level, of a context in `steps` [d].
+    """The sub-cell, within its cell at that level, that contains a context in `steps` [d].
 
     A cell is halved in every dimension, or, if `bisect`, in dimension level mod d.
     """

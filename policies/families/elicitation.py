@@ -1,4 +1,4 @@
-"""Base classes of the policies for elicitation: platforms that announce one thing in every campaign, and
+"""Base classes of the policies for elicitation: platforms with the same announcement in every campaign, and
 individuals."""
 
 import numpy as np
@@ -18,7 +18,7 @@ class Platform(Policy):
     """Base of the platform's policies that make the same `announcement` in every campaign.
 
     Args:
-        target: e; None: the budget that the world desires.
+        target: e; None: the environment's desired budget.
     """
 
     def __init__(self, target: float | None = None) -> None:
@@ -37,7 +37,7 @@ class Platform(Policy):
         self.check(view)
 
     def check(self, view: PublicView) -> None:
-        """Warn or raise if the policy is unsuitable for this world."""
+        """Warn or raise if the policy is unsuitable for this environment."""
 
     def announcement(self, theta: Floats, cost: Cost, target: float | None = None) -> Announcement:
         """The announcement for this theta [M], cost and desired budget; theta is uniform unless the policy declares
@@ -45,7 +45,7 @@ class Platform(Policy):
         raise NotImplementedError
 
     def aim(self, target: float | None) -> float:
-        """e: the policy's own target, or else the world's `target`."""
+        """e: the policy's own target, or else the environment's `target`."""
         aim = self.target if self.target is not None else target
         if aim is None:
             raise ValueError(f"target must be given, to {type(self).__name__} or as an argument, not None")
@@ -119,16 +119,16 @@ class Individuals(Policy):
 
 
 class ExactIndividuals(Individuals):
-    """Base of the policies that compute expected payments exactly from the law of the others' reports, for k-ary
-    response."""
+    """Base of the policies that compute expected payments exactly from the distribution of the others' reports, for
+    k-ary response."""
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         choice("reporting", self._view.params.reporting, ("k_ary",))
 
     def expected(self, seen: dict[str, Array], distributions: Floats) -> Floats:
-        """The expected payment for each report, [B, n, x], if all others report with the law [B, n, x]; n is N, or 1
-        for all alike."""
+        """The expected payment for each report, [B, n, x], if all others report with the distribution [B, n, x]; n is
+        N, or 1 for all individuals alike."""
         p, rows = self._view.params, distributions.shape[1]
         others, nothing = np.array([p.num_individuals - 1]), np.zeros(seen["target"].shape)
         fields = np.stack([seen["target"], seen["scale"], self.rules(seen), seen.get("value", nothing)], -1)

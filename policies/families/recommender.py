@@ -1,4 +1,4 @@
-"""Policies of the recommender that keep records of their own: reading observations, new runs, and the items at hand."""
+"""Policies of the recommender that keep their own records: reading observations, new runs, and available items."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ from taciturn.validation import Bools, Floats, Ints
 
 
 class ItemPolicy(Policy):
-    """Base of policies in which `choose` picks an item from a context, and `learn` learns from the feedback.
+    """Base of policies with methods `choose`, to pick an item for a context, and `learn`, to learn from the feedback.
 
-    Attributes, of a run: `items` float64[B, K, 5], the catalogue; `have` bool[B, W, K], the items at hand; `shape` (B,
-    W, K).
+    Attributes, of a run: `items` float64[B, K, 5], the catalogue; `have` bool[B, W, K], the available items; `shape`
+    (B, W, K).
     """
 
     def begin(self, view: PublicView) -> None:
@@ -30,11 +30,11 @@ class ItemPolicy(Policy):
         self.start(np.ones(view.num_envs, np.bool_))
 
     def start(self, fresh: Bools) -> None:
-        """Forget everything in the replicas `fresh` bool[B], where a new run begins."""
+        """Clear everything in the replicas `fresh` bool[B], where a new run begins."""
         raise NotImplementedError
 
     def choose(self, contexts: Floats) -> Ints:
-        """Items at hand, int64[B, W], for contexts [B, W, d]."""
+        """Available items, int64[B, W], for contexts [B, W, d]."""
         raise NotImplementedError
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
@@ -48,7 +48,7 @@ class ItemPolicy(Policy):
         return self.choose(self._contexts(obs))
 
     def begin_anew(self, time: Ints) -> None:
-        """Forget what was learned where a new run has begun; `time` int64[B] is the number of rounds played."""
+        """Clear the memory wherever a new run has begun; `time` int64[B] is the number of rounds played."""
         items = self._view.catalogue()[0]
         fresh = (time == 0) & ((self._rounds > 0) | (items is not self._items))
         if fresh.any():
@@ -67,7 +67,7 @@ class ItemPolicy(Policy):
         return obs[..., self._layout.slices["context"]].astype(np.float64)
 
     def best(self, index: Floats) -> Ints:
-        """The item at hand with the highest index [B, W, K]; ties are broken at random."""
+        """The available item with the highest index [B, W, K]; ties are broken at random."""
         luck, result = self.rng.random(index.shape[:2]), np.zeros(index.shape[:2], np.int64)
         for place in np.ndindex(result.shape):
             row = np.where(self._have[place], index[place], -np.inf)

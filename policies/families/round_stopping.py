@@ -20,19 +20,19 @@ class StoppingRule(Policy):
         self.prepare(view.params)
 
     def prepare(self, model: Model) -> None:
-        """Compute what the rule needs from the world's parameters."""
+        """Compute everything that the rule needs from the environment's parameters."""
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:
         return np.where(self.waits(*self.seen(obs)), WAIT, STOP)
 
     def seen(self, obs: Array) -> tuple[Ints, Ints, Array]:
-        """The round in an observation: k, beta and the slots."""
+        """The state of the round in an observation: k, beta and the slots."""
         fields = self._layout.unpack(obs)
         return fields["received"].astype(np.int64), fields["queued"].astype(np.int64), fields["slots"]
 
     def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:
         """True where the rule waits with k updates `received` and beta `queued` after `slots` slots of the round; all
-        of one shape."""
+        have one shape."""
         raise NotImplementedError
 
     def table(self, num_clients: int) -> Bools:

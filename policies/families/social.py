@@ -1,6 +1,6 @@
 """Policies of social learning: reading observations, removing the bias of perturbed replies, and writing plans.
 
-They act in `gossip_bandit_v0` and `social_bandit_v0`. An action is a plan: which option to pull (K for none), and
+They act in `gossip_bandit_v0` and `social_bandit_v0`. An action is a plan: the option to pull (K for none), and
 whether to adopt it if its signal is 0 and if its signal is 1.
 """
 
@@ -82,10 +82,10 @@ class SocialPolicy(Policy):
         self.prepare(view)
 
     def prepare(self, view: PublicView) -> None:
-        """Read what else a subclass needs of the view, and clear its memory of earlier runs."""
+        """Read further data of the view that a subclass needs, and clear its memory of earlier runs."""
 
     def unpack(self, obs: Array) -> dict[str, Array]:
-        """The fields of observations [B, rows, D]; notes the law of their messages where agents choose its level."""
+        """The fields of observations [B, rows, D]; stores the noise of their messages where agents choose its level."""
         seen = self._layout.unpack(obs)
         if self._reads_distribution:
             q = seen["q"].astype(np.float64)
@@ -130,7 +130,7 @@ class Proportional(SocialPolicy):
         return self.plan(option, *self._adopts)
 
     def gossip_rule(self, view: PublicView) -> GossipRule | None:
-        """The fast form in `gossip_bandit_v0` if every agent asked replies: the weight of each count that can occur."""
+        """The fast form in `gossip_bandit_v0` if every agent asked replies: the weight of each possible count."""
         if not issubclass(view.world, GossipBandit):
             return None
         replies = view.params.num_agents if view.params.asks == "all" else 1

@@ -1,4 +1,4 @@
-"""Whom agents trust with numbers that are averaged, and the mechanism that follows."""
+"""Trust models for averaged numbers, and the mechanism for each."""
 
 from collections.abc import Callable
 
@@ -9,5 +9,5 @@ TRUST: dict[str, Callable[[float], Mechanism]] = {
     "distributed": DistributedSum,
     "central": lambda total: CentralSum(Laplace(total)),
 }
-"""The mechanism of epsilon `total` if agents trust nobody, a secure sum of their messages, or a curator who averages
-them."""
+"""The mechanism at epsilon `total` if agents trust no party ("local"), a secure sum of their messages, or a curator who
+averages them."""

@@ -1,1 +1,1 @@
-"""Agents that learn: Stable-Baselines3 and tabular."""
+"""Learned agents: PPO, evolution strategies, and neural bandits."""

@@ -1,4 +1,4 @@
-"""Agents whose network is trained by playing: what they see of a world, and how they act."""
+"""Agents with a network trained by playing: its inputs, and its actions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,12 +15,12 @@ from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
 from taciturn.validation import Ints, shown
 
 WIDE = 20.0
-"""Fields with a larger range are seen by their logarithms, too."""
+"""Fields with a larger range are also given as logarithms."""
 
 
 class PlainFeatures:
-    """The observation as it is, for a world of which nothing else is known: one option, whose features are the fields,
-    and the logarithms log(1 + x) of those >= 0 with a wide range."""
+    """The raw observation, for environments without special features: one option with the fields as features, and
+    the logarithms log(1 + x) of fields >= 0 with a wide range."""
 
     size, common = 0, 1
     scaled = False
@@ -40,14 +40,14 @@ class PlainFeatures:
         return np.concatenate([rows, more], -1, dtype=np.float32), np.ones((len(rows), 1), np.float32)
 
     def learn(self, action: Array, reward: Array, agents: Ints, done: Array) -> None:
-        """Nothing is remembered."""
+        """Does nothing: these features have no memory."""
 
     def forget(self, where: Array) -> None:
-        """Nothing is remembered."""
+        """Does nothing: these features have no memory."""
 
 
 def head_of(space: gymnasium.spaces.Space[Any]) -> Head:
-    """How a network acts in a space; ValueError if none of the suite's kinds fits."""
+    """The network head for an action space; ValueError if no head of the suite fits."""
     if isinstance(space, gymnasium.spaces.Discrete):
         return Number(space, 1)
     if isinstance(space, gymnasium.spaces.MultiDiscrete):
@@ -60,14 +60,14 @@ def head_of(space: gymnasium.spaces.Space[Any]) -> Head:
 class NetworkAgent(Policy):
     """Acts by one small network for all agents and options (`taciturn.policies.learned.networks`).
 
-    In `gossip_bandit_v0` and `social_bandit_v0` it sees what an agent remembers (`SocialFeatures`), and in other worlds
-    the observation (`PlainFeatures`). Under a total, agents of social learning give one answer, at a public moment, and
-    repeat it to everybody (`Scheduled`).
+    In `gossip_bandit_v0` and `social_bandit_v0` its inputs are an agent's memory (`SocialFeatures`), and in other
+    environments the observation (`PlainFeatures`). Under a privacy budget, agents of social learning give one answer,
+    at a public moment, and repeat it to every agent (`Scheduled`).
 
     Args:
-        weights: of the network, `{name: array}`.
+        weights: the network's weights, `{name: array}`.
         greedy: whether to take the most likely action, ties at random, instead of a drawn one.
-        moment: of the answer, in expected ticks of an agent's clock, or in rounds.
+        moment: time of the answer, in expected ticks of an agent's clock, or in rounds.
     """
 
     def __init__(self, weights: Weights | None = None, greedy: bool = False, moment: float = 4.0) -> None:
@@ -83,11 +83,11 @@ class NetworkAgent(Policy):
         sizes = {"option": self.features.size, "common": self.features.common}
         outputs = self.weights["out"].shape[-1] if self.weights else self.head.outputs
         fits = all(self.weights[name].shape[0] == size for name, size in sizes.items() if self.weights)
-        self.require(fits and outputs == self.head.outputs, "worlds like the one it was trained in", view)
+        self.require(fits and outputs == self.head.outputs, "environments like the one it was trained in", view)
         self._view, self._rows = view, np.arange(view.roles[self.role].num_agents)
 
     def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Mechanism] | None:
-        """All of the total on the one answer, where agents hear one another's preferences."""
+        """The whole budget on the one answer, in environments where agents receive one another's preferences."""
         return one_answer(BitwiseRandomizedResponse(epsilon_budget), self.moment, view) if remembers(view) else None
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:

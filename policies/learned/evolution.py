@@ -1,4 +1,4 @@
-"""Evolution strategies: learners with few weights that play whole runs."""
+"""Evolution strategies: training of agents with few weights by whole runs."""
 
 from collections.abc import Callable
 from copy import copy
@@ -16,8 +16,8 @@ class CovarianceAdaptation:
     """The evolution strategy CMA-ES, which moves a normal distribution towards the best of its draws.
 
     Args:
-        mean: where it begins, float64[n].
-        step: the standard deviation of all coordinates at the beginning, > 0.
+        mean: initial mean, float64[n].
+        step: initial standard deviation of all coordinates, > 0.
         rng: draws the candidates.
         population: the number of candidates in a generation, lambda; None: 4 + floor(3 ln n).
 
@@ -50,14 +50,14 @@ class CovarianceAdaptation:
     def ask(self) -> Floats:
         """The candidates of the next generation, [lambda, n]."""
         values, vectors = np.linalg.eigh(self._covariance)
-        # Eigenvectors depend on the processor where eigenvalues are equal, as at the beginning; these roots do not.
+        # Eigenvectors depend on the processor if eigenvalues are equal, as at the beginning; this root does not.
         roots = np.sqrt(np.maximum(values, 1e-20))
         self._root, self._inverse_root = (vectors * roots) @ vectors.T, (vectors / roots) @ vectors.T
         self._draws = self._rng.standard_normal((self.population, self.mean.size)) @ self._root
         return self.mean + self.step * self._draws
 
     def tell(self, costs: Array) -> None:
-        """Learn the costs [lambda] of the candidates; less is better."""
+        """Update from the costs [lambda] of the candidates; less is better."""
         n, self._generation = self.mean.size, self._generation + 1
         best = self._draws[np.argsort(costs, kind="stable")[: self._weights.size]]
         move = self._weights @ best
@@ -81,15 +81,15 @@ class CovarianceAdaptation:
 
 @dataclass(frozen=True, kw_only=True)
 class EvolutionSettings:
-    """Of a training by evolution.
+    """Settings of a training by evolution.
 
     Attributes:
-        runs: of each candidate at the end of the training, all on the same instances; before, the cube of the share of
-            the training that is over times as many, and at least a block.
-        block: runs that are played at once.
-        population: candidates in a generation; None: as `CovarianceAdaptation` says.
-        step: the strategy's first standard deviation.
-        memory: of the mean of the last generations' means, which is the result (`FadingMean`).
+        runs: number of runs of each candidate at the end of the training, all on the same instances; earlier, this
+            times the cube of the share of the training done so far, and at least a block.
+        block: number of runs played together.
+        population: candidates in a generation; None: the default of `CovarianceAdaptation`.
+        step: the strategy's initial standard deviation.
+        memory: memory of the mean of the last generations' means, which is the result (`FadingMean`).
     """
 
     runs: int = 2000
@@ -106,15 +106,15 @@ class EvolutionSettings:
 
 
 class Evolution:
-    """A training by CMA-ES on what whole runs cost; `iterate` plays a generation.
+    """A training by CMA-ES on the costs of whole runs; `iterate` plays a generation.
 
-    Candidates play the same instances with the same random numbers, in the agent's own simulator where it has one
-    (`simulated`), otherwise in a practice world.
+    Candidates play the same instances with the same random numbers, in the agent's own simulator if it has one
+    (`simulated`), otherwise in a practice environment.
 
     Attributes:
         agent: plays with the weights of candidates.
-        weights: of the result, the mean of the last generations' means.
-        decisions: of all runs so far.
+        weights: the resulting weights, the mean of the last generations' means.
+        decisions: number of decisions in all runs so far.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Evolution:
         agent.weights = self.weights = begins
 
     def iterate(self, done: float) -> dict[str, float]:
-        """A generation."""
+        """Play a generation."""
         blocks = max(1, round(self._settings.runs / self._settings.block * done**3))
         seeds = self._rng.integers(2**31, size=blocks).tolist()
         found = [np.mean([self._played(weights, seed) for seed in seeds]) for weights in self._strategy.ask()]
@@ -145,7 +145,7 @@ class Evolution:
         return {"cost": float(np.mean(found)), "step": self._strategy.step}
 
     def _played(self, weights: Floats, seed: int) -> float:
-        """What a candidate's runs of a block cost on average."""
+        """A candidate's average cost per run in a block."""
         if self._simulator is not None:
             cost, steps = self._simulator(weights, self._settings.block, seed)
         else:

@@ -1,4 +1,4 @@
-"""One small network for all agents and options, whose text serves NumPy, which acts, and PyTorch, which learns."""
+"""One small network for all agents and options; the same code runs in NumPy to act and in PyTorch to learn."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
@@ -14,8 +14,8 @@ Weights = Mapping[str, Any]
 def new_weights(
     rng: np.random.Generator, option: int, common: int, outputs: int, width: int, last: float = 0.01
 ) -> dict[str, Array]:
-    """Weights float32 of a network for `option` features of each option and `common` ones of the agent. Those of its
-    `outputs` numbers per option are `last` times as large as the others, so that at first all actions are alike."""
+    """Weights float32 of a network for `option` features of each option and `common` ones of the agent. The weights of
+    its `outputs` numbers per option are scaled by `last`, so at first all actions are almost equally likely."""
 
     def layer(inputs: int, units: int, scale: float = 1.0) -> Array:
         drawn: Floats = rng.standard_normal((inputs, units)) * scale / np.sqrt(inputs)
@@ -30,8 +30,8 @@ def new_weights(
 def forward(w: Weights, option: Any, common: Any) -> Any:
     """The outputs [R, K, outputs] for features `option` [R, K, F] and `common` [R, G] of R decisions.
 
-    The same weights serve each option, which sees the mean and the maximum over all of them too. So the outputs are
-    renumbered as the options are (deep sets: Zaheer et al. 2017). With one option it is a plain network.
+    The same weights serve each option, and each option also gets the mean and the maximum over all of them. So
+    permuting the options permutes the outputs (deep sets: Zaheer et al. 2017). With one option it is a plain network.
     """
     rows, options = option.shape[0], option.shape[1]
     width = w["again"].shape[0]
@@ -49,7 +49,7 @@ def forward(w: Weights, option: Any, common: Any) -> Any:
 
 
 class Head(Protocol):
-    """How the outputs of a network become actions.
+    """Turns the outputs of a network into actions.
 
     Attributes:
         outputs: numbers per option.
@@ -63,21 +63,21 @@ class Head(Protocol):
         """Choices [R, ...] drawn from outputs [R, K, outputs]; if `greedy` the most likely ones, ties at random."""
 
     def action(self, choice: Array) -> Array:
-        """The world's actions for choices."""
+        """The environment's actions for choices."""
 
     def evaluated(self, out: Any, w: Weights, choice: Any, mask: Any) -> tuple[Any, Any]:
         """In PyTorch: the logarithm of the probability (density) of each choice, and the entropy, [R] each."""
 
 
 def drawn(logits: Array, rng: np.random.Generator) -> Ints:
-    """Draws [R] from softmax(logits [R, n]) by the largest sum with a Gumbel number."""
+    """Draws [R] from softmax(logits [R, n]) by the Gumbel-max method."""
     uniform = rng.random(logits.shape, dtype=np.float32)
     return np.argmax(logits - np.log(-np.log(np.maximum(uniform, np.float32(1e-12)))), -1)
 
 
 def sharpened(out: Array, greedy: bool) -> Array:
-    """Outputs of which, if `greedy`, only the largest are ever drawn: options that look alike get the same share, as an
-    order by number would not give them."""
+    """Outputs from which, if `greedy`, only the largest are drawn: options with equal outputs get equal probability,
+    unlike with argmax."""
     return out * np.float32(1e4) if greedy else out
 
 
@@ -89,7 +89,7 @@ def of_one(logits: Any, choice: Any) -> tuple[Any, Any]:
 
 
 class Number:
-    """One of n actions: those of each option in turn if options have outputs of their own (action j K + k is action j
+    """One of n actions: the actions of each option in turn if options have separate outputs (action j K + k is action j
     of option k), otherwise the outputs of the only option."""
 
     extra: dict[str, Array] = {}  # noqa: RUF012
@@ -112,7 +112,7 @@ class Number:
 
 
 class Numbers:
-    """Several numbers, each of its own range, from the outputs of the only option."""
+    """Several numbers, each with a separate range, from the outputs of the only option."""
 
     extra: dict[str, Array] = {}  # noqa: RUF012
 
@@ -132,7 +132,7 @@ class Numbers:
 
 
 class Point:
-    """A point of a box: normal around the outputs of the only option, which stand for the box's middle and half width,
+    """A point of a box: normal around the outputs of the only option, in units of the box's half width from its middle,
     with learned standard deviations."""
 
     def __init__(self, space: gymnasium.spaces.Box, spread: float = 0.4) -> None:
@@ -182,13 +182,13 @@ class Plan:
         log, entropy = of_one(out[..., 0], choice[:, 0])
         adopts = out[..., 1:].gather(1, choice[:, :1, None].expand(-1, 1, 2))[:, 0]
         refused = adopts.sigmoid().neg() + 1
-        surprise = (adopts.abs().neg().exp() + 1).log() + (-adopts).clip(min=0)  # -log of the chance to adopt
+        surprise = (adopts.abs().neg().exp() + 1).log() + (-adopts).clip(min=0)  # -log of the probability to adopt
         told = surprise + adopts * (1 - choice[:, 1:])
         return log - told.sum(-1), entropy + (surprise + adopts * refused).sum(-1)
 
 
 class Decisions(NamedTuple):
-    """What an agent has decided at one step of a rollout."""
+    """An agent's decisions at one step of a rollout."""
 
     option: Array  # float32[R, K, F]
     common: Array  # float32[R, G]

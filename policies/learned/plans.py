@@ -1,4 +1,4 @@
-"""Public plans of federated bandits with few weights, which evolution finds."""
+"""Public plans of federated bandits with few weights, optimised by evolution."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from taciturn.validation import Floats, Ints, vector
 
 SEEN = 6
 NEWTON = 4
-"""Steps of the index, which need not be exact."""
+"""Newton steps for the index, which need not be exact."""
 Simulator = Callable[[Floats, int, int], tuple[Floats, int]]
 
 
@@ -27,17 +27,17 @@ def scaled(usual: float, exponent: Floats) -> Floats:
 
 class Index:
     """The index by which agents divide the arms one after another: the largest q with n kl(m, q) <= a log(1 + c L / n),
-    where m and n are mean and pulls of an arm's Beta posterior, an earlier agent's choice of the arm adds what its
-    message will be worth to n, and L are the pulls to come. Constants are a = 0.6 e^(u x), c = 0.3 e^(v x), for weights
-    u and v and features x of an arm: 1, log n, log of the share of the run to come, m, whether the arm leads, and how
-    many standard deviations it is from the one that does.
+    where m and n are mean and pulls of an arm's Beta posterior, an earlier agent's choice of the arm adds the worth of
+    its message to n, and L is the number of remaining pulls. Constants are a = 0.6 e^(u x), c = 0.3 e^(v x), for
+    weights u and v and features x of an arm: 1, log n, log of the remaining share of the run, m, whether the arm leads,
+    and its distance from the leading arm in standard deviations.
 
     Args:
         weights: u and v, [12].
         counts, hits: pulls and ones of each arm so far, [R, K].
-        left: pulls to come, [R, 1].
+        left: remaining pulls, [R, 1].
         total: pulls of a whole run.
-        worth: pulls for which a choice counts.
+        worth: number of pulls that a choice counts as.
     """
 
     def __init__(self, weights: Floats, counts: Floats, hits: Floats, left: Floats, total: float, worth: float) -> None:
@@ -54,7 +54,7 @@ class Index:
         self._n, self._mean, self._left, self._worth = n, mean, left, worth
 
     def of(self, rows: Any, taken: Floats) -> Floats:
-        """Of the arms [rows, K, J] after `taken` [J] agents have chosen them."""
+        """The indices of the arms [rows, K, J] after `taken` [J] agents have chosen them."""
         n = self._n[rows, :, None] + taken * self._worth
         budget = self._a[rows, :, None] * np.log1p(self._c[rows, :, None] * self._left[rows, :, None] / n)
         return kl_upper_bound(n, np.broadcast_to(self._mean[rows, :, None], n.shape), budget, NEWTON)
@@ -65,7 +65,7 @@ class Index:
         best = np.argmax(ends[..., 0], 1)
         others = np.where(np.arange(ends.shape[1]) == best[:, None], -np.inf, ends[..., 0]).max(1)
         found = np.repeat(best[:, None], agents, 1)
-        # Elsewhere all take the best arm: its index stays the largest after all choices but the last.
+        # In the other rows all agents take the best arm: its index stays the largest after all choices but the last.
         rows = np.flatnonzero(ends[np.arange(len(best)), best, 1] <= others)
         if rows.size:
             index = self.of(rows, np.arange(float(agents))).reshape(rows.size, -1)
@@ -74,17 +74,17 @@ class Index:
 
 
 class EvolvedPlan(DividedPlan):
-    """`DividedPlan` with an index and batches of 16 weights, which evolution finds.
+    """`DividedPlan` with an index and batches given by 16 weights, which evolution optimises.
 
-    Who pulls what follows from the averages by `Index`. Where nothing is to be kept private, all upload after every
-    pull, and divide the arms again each time at first, later after 2% of the run so far. An average of an arm then
-    tells its reporters' means so far, and the pooled mean weighs the newest report of each agent by its pulls. With
-    noise the estimate is that of `DividedPlan`, and weights w say how the batches grow: the first has e^w pulls, each
-    is 1 + 0.25 e^w times as long as the one before, at most 40 e^w pulls, and no batch begins that would end after a
+    `Index` divides the pulls among agents, given the averages. Without a mechanism, all agents upload after every pull,
+    and divide the arms again each time at first, later after 2% of the run so far. An average of an arm then equals the
+    mean of its reporters' means so far, and the pooled mean weighs the newest report of each agent by its pulls. With
+    noise the estimate is `DividedPlan`'s, and weights w set the growth of batches: the first has e^w pulls, each is
+    1 + 0.25 e^w times as long as the one before, at most 40 e^w pulls, and no batch begins that would end after a
     share 1 / (1 + e^(-2.2 - w)) of the run.
 
     Args:
-        weights: of the index, and of the growth, the longest, the share and the first length, float64[16].
+        weights: weights of the index, and of the growth, the longest, the share and the first length, float64[16].
     """
 
     public_schedule = True
@@ -95,7 +95,7 @@ class EvolvedPlan(DividedPlan):
 
     @staticmethod
     def first_weights(rng: np.random.Generator | None = None) -> Floats:
-        """The constants of `DividedPlan`."""
+        """The weights that reproduce the constants of `DividedPlan`."""
         return np.zeros(2 * SEEN + 4)
 
     def begin(self, view: PublicView) -> None:
@@ -103,7 +103,7 @@ class EvolvedPlan(DividedPlan):
         self._open = self._mechanism is None or self._mechanism.kind == "none"
 
     def lengths(self) -> list[int]:
-        """Of the batches; where nothing is kept private, one pull each at first, and never 2% of the run so far."""
+        """Lengths of the batches; without a mechanism, one pull each at first, later 2% of the run so far."""
         if self._open:
             found = list[int]()
             while (time := sum(found)) < self._horizon:
@@ -134,7 +134,7 @@ class EvolvedPlan(DividedPlan):
         return self._after_each(obs) if self._open else super().act(obs, mask)
 
     def _after_each(self, obs: Array) -> Array:
-        """The pulls of a slot, by all averages so far; agents divide the arms anew when a batch begins."""
+        """The pulls of a slot, given all averages so far; agents divide the arms again when a batch begins."""
         parts = self._layout.slices
         time, average = (
             obs[:, 0, parts["time"]][:, 0].astype(np.int64),
@@ -159,8 +159,9 @@ class EvolvedPlan(DividedPlan):
         return Index(self.weights, counts, hits, np.asarray(left, np.float64), total, float(worth)).divide(self._agents)
 
     def simulator(self, world: Population[Any]) -> Simulator | None:
-        """Plays whole batches at once, and counts every report by itself, where the world broadcasts averages; after
-        the batches all agents pull the best arm. None where instances are no independent uniform means."""
+        """A simulator that plays whole batches in one call, and counts every report separately, for environments that
+        broadcast averages; after the batches all agents pull the best arm. None if instances are not independent
+        uniform means."""
         p: Any = world.params
         if not isinstance(p.qualities, str) or p.qualities != "uniform" or p.num_agents < p.arms:
             return None
@@ -171,14 +172,14 @@ class EvolvedPlan(DividedPlan):
         return plan._simulated
 
     def _simulated(self, weights: Floats, runs: int, seed: int) -> tuple[Floats, int]:
-        """The regret of an agent in `runs` runs, and the pulls of all."""
+        """The regret of an agent in `runs` runs, and the total number of pulls."""
         rng, self.weights, agents, time = np.random.default_rng(seed), weights, self._agents, 0
         means = rng.random((runs, self._arms))
         gaps = means.max(1, keepdims=True) - means
         weight, sums, regret = np.zeros(means.shape), np.zeros(means.shape), np.zeros(runs)
         for length in self.lengths():
             noise = float(noise_of_sums(self._mechanism, np.array(length)))
-            each = length * REWARD_VARIANCE / (REWARD_VARIANCE + noise / length)  # pulls that a report is worth
+            each = length * REWARD_VARIANCE / (REWARD_VARIANCE + noise / length)  # pulls that a report counts as
             if time == 0:
                 arms = np.broadcast_to(np.arange(agents) % self._arms, (runs, agents))
             else:
@@ -196,12 +197,11 @@ class EvolvedPlan(DividedPlan):
 
 
 class EvolvedSchedule(GrowingSchedule):
-    """`GrowingSchedule` with growth, a, c, the first pulls and the threshold's size of 12 weights, which evolution
-    finds.
+    """`GrowingSchedule` with growth, a, c, first pulls and threshold given by 12 weights, which evolution optimises.
 
     With features x of the state (1, log of the pulls so far, log of the active arms, the best mean) the growth is 1 +
     0.15 e^(w x) and a is 0.6 e^(u x); c is 0.3 e^r, the first pulls are 2 e^s, and the threshold is multiplied by
-    e^(o (1 - time left) + d), the last with two active arms.
+    e^(o (1 - time left) + d), where d applies only with two active arms.
 
     Args:
         weights: w, u, r, s, o, d, float64[12].
@@ -215,11 +215,11 @@ class EvolvedSchedule(GrowingSchedule):
 
     @staticmethod
     def first_weights(rng: np.random.Generator | None = None) -> Floats:
-        """The constants of `GrowingSchedule`."""
+        """The weights that reproduce the constants of `GrowingSchedule`."""
         return np.zeros(12)
 
     def simulator(self, world: Population[Any]) -> None:
-        """Candidates play in practice worlds."""
+        """None: candidates play in practice environments."""
 
     def constants(self, active: Ints, best: Floats, time_left: Floats) -> tuple[Any, Any, Any, Any, Any]:
         w = self.weights

@@ -1,9 +1,9 @@
-"""Proximal policy optimisation on a population's arrays: to be read from top to bottom.
+"""Proximal policy optimisation on a population's arrays, written to be read from top to bottom.
 
 A rollout holds whole runs of all parallel environments as arrays [T, B, rows]. One network acts for all agents
-(`NetworkAgent`). Each agent's decisions are evaluated along its own turns, whoever acts between them, and by what a
-practice instance tells the trainer (`Hooks.lesson`), which acting never sees. The update is that of Schulman et al.
-2017, with a critic that is told the truth.
+(`NetworkAgent`). Each agent's decisions are evaluated along its own turns, whatever the other agents do between them,
+and by the practice instance's lesson to the trainer (`Hooks.lesson`), which the acting network never sees. The update
+follows Schulman et al. 2017, with a critic that sees the truth.
 """
 
 from collections.abc import Mapping
@@ -19,30 +19,30 @@ from taciturn.policies.learned.training import FadingMean, learning, one_thread
 from taciturn.validation import Bools, Floats, Ints, missing_extra
 
 FIRST = 50
-"""Rollouts, at most, that tell how features vary."""
+"""Most rollouts used to estimate the variance of features."""
 CHUNK = 65_536
-"""Decisions whose values are computed at once."""
+"""Number of decisions evaluated together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Of a training.
+    """Settings of a training.
 
     Attributes:
         num_envs: parallel environments, B.
-        turns: of a rollout, after which environments play on; None: whole runs, as a memory needs.
+        turns: turns of a rollout; the environments then play on; None: whole runs, as agents with memory need.
         width: units of both hidden layers.
         epochs: passes over a rollout.
         batch: decisions in a step of the optimiser.
-        learning_rate: of the actor at first; it falls linearly.
-        critic_rate: of the critic.
-        gamma: discount of an agent's next turn.
+        learning_rate: initial learning rate of the actor; it falls linearly.
+        critic_rate: learning rate of the critic.
+        gamma: discount per turn of the agent.
         lam: lambda of the advantages.
-        entropy: its weight at first; it is 0 in the last tenth of the training.
-        clip: how far a ratio of probabilities may leave 1.
-        keep: share of the decisions that are learned from.
+        entropy: initial weight of the entropy; it is 0 in the last tenth of the training.
+        clip: largest deviation of a probability ratio from 1.
+        keep: share of the decisions used for learning.
         kl_stop: the divergence from the acting policy at which the actor's epochs end.
-        memory: of the mean of the last weights, which is the result (`FadingMean`).
+        memory: memory of the mean of the last weights, which is the result (`FadingMean`).
     """
 
     num_envs: int = 300
@@ -75,11 +75,11 @@ class Settings:
 class Rollout(NamedTuple):
     """Decisions of T turns in B environments; R = T B rows."""
 
-    seen: Decisions  # of all turns, [R, ...]; agents [T, B, rows]
+    seen: Decisions  # decisions of all turns, [R, ...]; agents [T, B, rows]
     gaps: Array | None  # float32[R, K]: how much worse than the best each option is
     reward: Floats  # [T, B, rows]
-    live: Bools  # [T, B]: who had not ended before the turn
-    ends: Bools  # [T, B]: who has ended after it
+    live: Bools  # [T, B]: environments not ended before the turn
+    ends: Bools  # [T, B]: environments ended after it
 
 
 def own_turn_advantages(
@@ -87,14 +87,14 @@ def own_turn_advantages(
 ) -> Floats:
     """Generalised advantages (Schulman et al. 2016) along each agent's own turns, [T, B, rows].
 
-    An agent's next value is that of its own next decision in the run, whoever acts in between.
+    An agent's next value is the value of its own next decision in the run, whatever the other agents do in between.
 
     Args:
-        values, rewards: of the decisions, [T, B, rows].
-        live: the environments that played the turn, [T, B]; decisions of the others have the advantage 0.
-        ends: the environments whose run ended with it, [T, B].
-        agents: who decides, int[T, B, rows].
-        after: the value of each agent's situation after the last turn, [B, N].
+        values, rewards: values and rewards of the decisions, [T, B, rows].
+        live: the environments that played the turn, [T, B]; decisions of the others have advantage 0.
+        ends: the environments that ended their run with it, [T, B].
+        agents: the deciding agents, int[T, B, rows].
+        after: the value of each agent's state after the last turn, [B, N].
         gamma, lam: see `Settings`.
     """
     found = np.zeros_like(rewards)
@@ -111,13 +111,13 @@ def own_turn_advantages(
 
 
 class PPO:
-    """A training; `iterate` plays a rollout and learns from it. It can be pickled at any time, and then goes on with
+    """A training; `iterate` plays a rollout and learns from it. It can be pickled at any time, and then continues with
     the same numbers.
 
     Attributes:
         agent: acts with the newest weights.
-        weights: of the result, the mean of the newest ones.
-        decisions: how many were learned from, or left out of a rollout by `keep`.
+        weights: the resulting weights, the mean of the newest ones.
+        decisions: number of decisions learned from, or left out of a rollout by `keep`.
     """
 
     def __init__(self, view: PublicView, role: str, agent: NetworkAgent, settings: Settings, seed: int) -> None:
@@ -144,7 +144,7 @@ class PPO:
         )
         self._optimisers = [torch.optim.Adam(w.values(), eps=1e-6) for w in (self._actor, self._critic)]
         self._mean = FadingMean(settings.memory)
-        self._scale = 0.0  # of values, once a rollout was seen
+        self._scale = 0.0  # scale of values, after the first rollout
         self._share()
         self._observed = self.world.observe()
         if not agent.features.scaled:
@@ -152,7 +152,7 @@ class PPO:
         self.weights: dict[str, Array] = agent.weights
 
     def _share(self) -> None:
-        """Let the agent act with the very numbers that the optimiser changes."""
+        """Let the agent act with the same arrays that the optimiser changes."""
         constants = {name: one for name, one in self.agent.weights.items() if name in ("shift", "scale")}
         self.agent.weights = {name: one.detach().numpy() for name, one in self._actor.items()} | constants
 
@@ -161,8 +161,8 @@ class PPO:
         self._share()
 
     def _standardise(self) -> None:
-        """Shift and scale features to mean 0 and variance 1, as in play with the first weights, from a run's beginning
-        to its end if that is not too far."""
+        """Shift and scale features to mean 0 and variance 1, as measured in play with the first weights, over whole
+        runs if these are not too long."""
         seen, over = list[Array](), False
         while not over and len(seen) < FIRST:
             rollout = self.play()
@@ -173,7 +173,7 @@ class PPO:
         self.agent.weights |= {"shift": option.mean((0, 1)), "scale": scale.astype(np.float32)}
 
     def iterate(self, done: float) -> dict[str, float]:
-        """A rollout, and what is learned from it, when a share `done` of the training is over: the mean reward, the
+        """Play a rollout and learn from it, when a share `done` of the training is over; returns the mean reward, the
         divergence and the entropy."""
         with one_thread(), learning("PPO", lambda: self._actor):
             rollout = self.play()
@@ -185,7 +185,7 @@ class PPO:
     # A rollout.
 
     def play(self) -> Rollout:
-        """Whole runs from fresh instances, or so many turns more."""
+        """Play whole runs from fresh instances, or `turns` more turns."""
         world, agent, turns = self.world, self.agent, self.settings.turns
         if turns is None:
             world.reset(seed=int(self._rng.integers(2**31)))
@@ -231,10 +231,10 @@ class PPO:
         b = np.arange(len(agents))[:, None]
         return -gaps[b, lesson[1][b, agents]].astype(np.float64)
 
-    # What is learned from it.
+    # Learning from it.
 
     def _value(self, data: Mapping[str, Any]) -> Any:
-        """The critic's values [R] of decisions, over `_scale`; it sees the gaps, too."""
+        """The critic's values [R] of decisions, divided by `_scale`; it sees the gaps, too."""
         import torch
 
         option = data["option"]
@@ -248,7 +248,7 @@ class PPO:
         return self.agent.head.evaluated(out, self._actor, data["choice"], data.get("mask"))
 
     def _after(self, rollout: Rollout) -> Floats:
-        """The value of each agent's situation after the rollout, [B, N]: 0 after whole runs."""
+        """The value of each agent's state after the rollout, [B, N]: 0 after whole runs."""
         import torch
 
         shape = (self.settings.num_envs, self.world.roles[self._role].num_agents)
@@ -292,7 +292,8 @@ class PPO:
         return self._steps(data, gains, target, old, chosen, s.entropy * max(0.0, 1 - done / 0.9))
 
     def _steps(self, data: Any, gains: Any, target: Any, old: Any, chosen: Ints, weight: float) -> dict[str, float]:
-        """The optimisers' steps: the clipped objective with an entropy of that `weight`, and the critic's squares."""
+        """The optimisers' steps: the clipped objective with an entropy term of that `weight`, and the critic's squared
+        error."""
         import torch
 
         s, divergence, entropy = self.settings, 0.0, 0.0
@@ -319,7 +320,7 @@ class PPO:
         return {"divergence": divergence, "entropy": entropy}
 
     def _descend(self, which: int, loss: Any) -> None:
-        """A step of the actor's (0) or the critic's (1) optimiser, with gradients of norm 1 at most."""
+        """A step of the actor's (0) or the critic's (1) optimiser, with gradient norms clipped to 1."""
         import torch
 
         optimiser = self._optimisers[which]

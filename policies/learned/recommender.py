@@ -1,4 +1,5 @@
-"""A small neural bandit for `recommender_v0`: a network of contexts and items whose last layer is learned online."""
+"""A small neural bandit for `recommender_v0`: a network of contexts and items with a last layer that is learned
+online."""
 
 from itertools import pairwise
 from typing import Any
@@ -12,34 +13,34 @@ from taciturn.policies.families.recommender import ItemPolicy
 from taciturn.policies.learned.training import learning, library_seed, one_thread
 from taciturn.validation import Bools, Floats, Ints, missing_extra
 
-WORLDS_FOR = 25  # training steps on the same practice worlds
+WORLDS_FOR = 25  # training steps with the same practice environments
 
 
 class NeuralBandit(ItemPolicy, Learner):
-    """Thompson sampling on the last layer of a network, which is trained in practice worlds.
+    """Thompson sampling on the last layer of a network, which is trained in practice environments.
 
-    The network maps a context and an item to features phi, and the mean reward is taken to be w'phi. Each agent on its
-    own learns w online, from its own feedbacks, by Bayesian linear regression, draws one w from the posterior in every
-    round, and shows the item with the highest w'phi ("neural linear", Riquelme et al.). Beforehand, phi and the prior
-    of w are trained by gradient steps, so that after any number of random feedbacks in a practice world the posterior
-    predicts the other feedbacks well (Harrison et al.). Practice worlds do not show the instance of the run, and the
-    network does not change during a run.
+    The network maps a context and an item to features phi, and the mean reward is modelled as w'phi. Each agent
+    independently learns w online, from its own feedbacks, by Bayesian linear regression, draws one w from the posterior
+    in every round, and shows the item with the highest w'phi ("neural linear", Riquelme et al.). Beforehand, gradient
+    steps train phi and the prior of w: after any number of random feedbacks in a practice environment the posterior
+    should predict the other feedbacks well (Harrison et al.). Practice environments do not show the instance of the
+    run, and the network does not change during a run.
 
     Args:
-        steps: gradient steps of training, each on a fresh part of `num_envs` practice worlds; 0: the network stays as
-            drawn, and all learning is online.
+        steps: gradient steps of training, each on a fresh part of `num_envs` practice environments; 0: the network
+            keeps its initial weights, and all learning is online.
         hidden, features: units of the two hidden layers; the second gives phi.
-        learning_rate: of Adam, falling linearly to 0.
-        num_envs: practice worlds at a time, each with one agent.
+        learning_rate: learning rate of Adam, falling linearly to 0.
+        num_envs: number of parallel practice environments, each with one agent.
         rounds: random rounds played in each of them.
         explore: >= 0, a factor on the posterior's standard deviation; 0: show the item with the highest expected
             reward.
-        seed: of all randomness in training.
+        seed: seed of all randomness in training.
 
-    The defaults were chosen by hand, in runs that no study has. `history` holds the mean squared error of predictions,
-    in units of reward squared, averaged over the gradient steps on the same practice worlds. If a mechanism stands on
-    `selection`, scores are clipped to [0, 1], so their sensitivity is 1, and passed through it. The policy asks no
-    neighbours.
+    The defaults were chosen by hand, in runs outside all studies. `history` holds the mean squared error of
+    predictions, in units of reward squared, averaged over the gradient steps with the same practice environments. With
+    a mechanism on `selection`, scores are clipped to [0, 1], so their sensitivity is 1, and passed through it. The
+    policy asks no neighbours.
 
     Source:
         Riquelme, Tucker and Snoek (2018), Deep Bayesian bandits showdown; Harrison, Sharma and Pavone (2018),
@@ -75,7 +76,7 @@ class NeuralBandit(ItemPolicy, Learner):
 
     @one_thread()
     def fit(self, view: PublicView) -> None:
-        """Train in practice worlds like `view`."""
+        """Train in practice environments like `view`."""
         import torch
 
         dims, steps = view.params.context_dim, self.steps
@@ -115,7 +116,7 @@ class NeuralBandit(ItemPolicy, Learner):
         self._learned = {name: x.detach() for name, x in p.items()}
 
     def _practice(self, world: Any, seed: int | None) -> tuple[Any, Any]:
-        """Contexts and items [B, n, d + 5] and feedbacks [B, n] of a run of random play in fresh worlds."""
+        """Contexts and items [B, n, d + 5] and feedbacks [B, n] of a run of random play in fresh environments."""
         import torch
 
         world.reset(seed=seed)
@@ -185,7 +186,7 @@ class NeuralBandit(ItemPolicy, Learner):
         assert self._learned is not None
         mean = np.linalg.solve(self._precision, self._weighted[..., None])
         luck = self.rng.standard_normal(mean.shape)
-        # If L L' is the precision, L'^-1 luck has its inverse as covariance.
+        # If L L' is the precision, then L'^-1 luck has its inverse as covariance.
         spread = np.linalg.solve(np.swapaxes(np.linalg.cholesky(self._precision), -1, -2), luck)
         deviation = self.explore * float(self._learned["noise"].exp())
         w = (mean + deviation * spread).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Agents of social learning that score options by few weights, which evolution finds."""
+"""Agents of social learning that score options by few weights, optimised by evolution."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,11 +14,11 @@ from taciturn.privacy.mechanisms import BitwiseRandomizedResponse, Mechanism
 from taciturn.validation import Floats, vector
 
 SEEN = [OPTION.index(name) for name in ("mean", "spread", "behind", "signals", "share", "running", "heard", "own")]
-FEATURES = len(SEEN) + 1  # and the mean times the share
+FEATURES = len(SEEN) + 1  # plus the product of mean and share
 UNITS, ADOPTS = 4, 7
 SIZES = (2 * FEATURES, UNITS * (FEATURES + 2), 2 * ADOPTS)
 SHARP = np.float32(5)
-"""The factor of scores, of which a weight of 1 is then large."""
+"""Factor of the scores, so a weight of 1 is large."""
 
 
 class SocialScore(Policy):
@@ -26,16 +26,16 @@ class SocialScore(Policy):
 
         score_k = 5 (sum_i (a_i + b_i l) f_ki + sum_u c_u tanh(2 sum_i w_ui f_ki + v_u max_j e_j)),
 
-    f_k are features of an option (of `SocialFeatures`: its own signals, what it hears now and has heard, and their
-    product), e_j the running mean of what is heard, and l = log(1 + turns) / 4. They adopt option k on a signal if a
-    linear function of its features, another for each signal, exceeds a logistic number. The weights are the same for
-    all options, so nothing depends on how they are numbered; evolution begins near `HoldTheBest`.
+    f_k are features of an option (from `SocialFeatures`: its own signals, current and past messages, and their
+    product), e_j is the running mean of messages, and l = log(1 + turns) / 4. They adopt option k on a signal if a
+    linear function of its features, a different one for each signal, exceeds a logistic number. The weights are the
+    same for all options, so nothing depends on the numbering of options; evolution begins near `HoldTheBest`.
 
-    Under a total, agents give one answer, at a public moment, and repeat it to everybody (`Scheduled`).
+    Under a privacy budget, agents give one answer, at a public moment, and repeat it to every agent (`Scheduled`).
 
     Args:
         weights: a, b, then w_u, v_u and c_u of each unit, then both linear functions, float64[76].
-        moment: of the answer, in expected ticks of an agent's clock, or in rounds.
+        moment: time of the answer, in expected ticks of an agent's clock, or in rounds.
     """
 
     def __init__(self, weights: Sequence[float] | Array | None = None, moment: float = 8.0) -> None:
@@ -54,10 +54,10 @@ class SocialScore(Policy):
         return np.concatenate([linear, units.ravel(), adopts.ravel()])
 
     def simulator(self, world: Population[Any]) -> None:
-        """Candidates play in practice worlds."""
+        """None: candidates play in practice environments."""
 
     def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Mechanism]:
-        """All of the total on the one answer."""
+        """The whole budget on the one answer."""
         return one_answer(BitwiseRandomizedResponse(epsilon_budget), self.moment, view)
 
     def begin(self, view: PublicView) -> None:

@@ -1,4 +1,5 @@
-"""What agents of social learning know of each option, as the inputs of a network: one compiled pass over all agents."""
+"""The network inputs for social learning: each agent's knowledge of each option, in one compiled pass over all
+agents."""
 
 from typing import Any, NamedTuple
 
@@ -19,22 +20,22 @@ OPTION = (
 )  # fmt: skip
 COMMON = "time", "turns", "left", "holds", "answers"
 FADES = 0.6
-"""What a running mean of messages keeps from turn to turn."""
-SEEN = [0]  # decisions of this process, in a list that all share
+"""The decay of a running mean of messages per turn."""
+SEEN = [0]  # decisions of this process, in a shared list
 ENTRIES: dict[Any, Any] = {}  # compiled functions
 
 
 class Numbers(NamedTuple):
-    """What does not change in a run.
+    """The constants of a run.
 
     Attributes:
         counts, received, own: where these fields of the observation begin.
         scale: the divisor of numbers of messages in observations.
-        p, q: the probabilities that a bit is read as 1 if it is 1 and if it is 0.
+        p, q: the probabilities that a bit is read as 1 if it is 1 (p) and if it is 0 (q).
         others: the number of agents, N.
-        ends: turns that an agent expects to have.
-        rounds: whether all act at once, and an agent sees the signal of its pull by what it then holds.
-        repeated: whether agents repeat an answer, so that copies are no new evidence.
+        ends: expected number of turns of an agent.
+        rounds: whether all act simultaneously, and an agent infers the signal of its pull from its next preference.
+        repeated: whether agents repeat an answer, so copies are no new evidence.
         waits: whether messages before the answers are zeros.
     """
 
@@ -52,20 +53,20 @@ class Numbers(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What the agents remember, [B, N, ...]; see `taciturn.wrappers.remembering.SocialMemory`."""
+    """The agents' memory, [B, N, ...]; see `taciturn.wrappers.remembering.SocialMemory`."""
 
     signals: Ints  # [B, N, K, 2], signals 0 and 1 of each option
-    bits: Floats  # [B, N, K], of all copies heard
-    copies: Floats  # [B, N, 2], and the requests that brought any
+    bits: Floats  # [B, N, K], summed over all copies received
+    copies: Floats  # [B, N, 2], and the number of requests with any
     running: Floats  # [B, N, K]
     turns: Ints
     held: Ints  # -1: none
-    asked: Ints  # the option whose signal shows in what the agent holds next
+    asked: Ints  # the option with a signal that shows in the agent's next preference
     wanted: Ints  # the signal on which it is adopted
 
 
 class Given(NamedTuple):
-    """What the compiled functions get."""
+    """The arguments of the compiled functions."""
 
     n: Numbers
     m: Memory
@@ -76,7 +77,7 @@ class Given(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """The turn after it."""
+    """The arguments after the turn."""
 
     n: Numbers
     m: Memory
@@ -89,7 +90,7 @@ class Learned(NamedTuple):
 
 
 def see(g: Any) -> None:
-    """Take in the observations, and fill the features."""
+    """Process the observations, and fill the features."""
     n, m, options = g.n, g.m, g.option.shape[2]
     for b in range(g.agents.shape[0]):
         for r in range(g.agents.shape[1]):
@@ -148,7 +149,7 @@ def see(g: Any) -> None:
 
 
 def learn(g: Any) -> None:
-    """Take in the plans and the rewards of a turn."""
+    """Process the plans and the rewards of a turn."""
     n, m, options = g.n, g.m, g.m.signals.shape[2]
     for b in range(g.agents.shape[0]):
         for r in range(g.agents.shape[1]):
@@ -164,7 +165,7 @@ def learn(g: Any) -> None:
 
 
 def played(function: Any, given: Any) -> None:
-    """Call a function of this file, compiled if this process has seen enough of it."""
+    """Call a function of this file, compiled after enough decisions in this process."""
     SEEN[0] += given.agents.size
     if SEEN[0] < COMPILE_FROM or not may_compile():
         function(given)
@@ -175,13 +176,13 @@ def played(function: Any, given: Any) -> None:
 
 
 class SocialFeatures:
-    """What agents remember of a run of `gossip_bandit_v0` or `social_bandit_v0`, as inputs of a network.
+    """The agents' memory of a run of `gossip_bandit_v0` or `social_bandit_v0`, as inputs of a network.
 
-    Of an option (`OPTION`): mean and standard deviation of the posterior after its own signals, how far the mean is
-    below the largest, log(1 + signals), the share of messages that name it without the mechanism's bias, now, as a
-    running mean and over all messages so far, how far the running mean is below the largest, whether the agent holds
-    it, and the standard deviation of the noise. In common (`COMMON`): the share of the turns that is over, log(1 +
-    turns), log(1 + turns left), whether it holds anything, and independent answers heard per agent.
+    For each option (`OPTION`): mean and standard deviation of the posterior given the agent's own signals, the gap of
+    the mean to the largest, log(1 + signals), the debiased share of messages that name it (now, as a running mean, and
+    over all messages so far), the gap of the running mean to the largest, whether the agent holds it, and the standard
+    deviation of the noise. In common (`COMMON`): the share of the turns done, log(1 + turns), log(1 + turns left),
+    whether it holds any option, and independent answers received per agent.
     """
 
     size, common = len(OPTION), len(COMMON)
@@ -227,19 +228,19 @@ class SocialFeatures:
         return option.reshape(-1, self._options, self.size), common.reshape(-1, self.common)
 
     def learn(self, action: Array, reward: Array, agents: Ints, done: Array) -> None:
-        """Take in a turn [B, rows, ...] of the replicas that are not `done` bool[B]."""
+        """Process a turn [B, rows, ...] of the replicas that are not `done` bool[B]."""
         pulled, zero, one = (np.ascontiguousarray(part, np.int64) for part in split_plan(action, self._flat))
         reward, whole = np.ascontiguousarray(reward, np.float64), np.ascontiguousarray(agents, np.int64)
         played(learn, Learned(self._numbers, self._memory, whole, pulled, zero, one, reward, (~done).astype(np.int64)))
 
     def forget(self, where: Array) -> None:
-        """Begin anew in the replicas `where` bool[B]."""
+        """Clear the memory of the replicas `where` bool[B]."""
         for values in self._memory:
             values[where] = 0
         self._memory.asked[where] = -1
 
 
 def remembers(view: PublicView) -> bool:
-    """Whether `SocialFeatures` fit a world."""
+    """Whether `SocialFeatures` support an environment."""
     rounds = issubclass(view.world, SocialBandit)
     return rounds or (issubclass(view.world, GossipBandit) and view.params.reward == "pull")

@@ -1,4 +1,4 @@
-"""Trained agents as files of numbers: `agent.safetensors` of a training's folder, and those that come with the
+"""Trained agents as files of numbers: `agent.safetensors` in a training's folder, and the agents shipped with the
 package."""
 
 import json
@@ -27,8 +27,8 @@ WEIGHTS = "weights"
 
 
 def saved_agent(agent: Policy, **about: Any) -> bytes:
-    """A trained agent in the format safetensors (its weights; among the metadata its class, its other parameters, and
-    what is said `about` its training)."""
+    """A trained agent in the format safetensors: its weights, and as metadata its class, its other parameters, and the
+    facts `about` its training."""
     given: Any = agent
     names = [name for name in type(agent).__init__.__code__.co_varnames[1:] if name in vars(given)]
     own = {name: getattr(given, name) for name in names if name != WEIGHTS}
@@ -52,7 +52,7 @@ def saved_agent(agent: Policy, **about: Any) -> bytes:
 
 
 def read(file: Path) -> tuple[dict[str, str], dict[str, Array]]:
-    """The metadata and the arrays of a file in the format safetensors. Raises ValueError and the like if it is none."""
+    """The metadata and the arrays of a safetensors file. Raises ValueError and the like if it is not one."""
     data = content(file, MOST_BYTES)
     begins = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:begins])
@@ -69,7 +69,7 @@ def read(file: Path) -> tuple[dict[str, str], dict[str, Array]]:
 
 
 def load_agent(file: Path, **parameters: Any) -> Policy:
-    """The agent of a file that `saved_agent` has written, with other parameters in place of its own.
+    """The agent of a file written by `saved_agent`, with given parameters in place of the stored ones.
 
     Raises:
         ValueError: the file is not of this form.
@@ -84,13 +84,13 @@ def load_agent(file: Path, **parameters: Any) -> Policy:
 
 
 def training_of(file: Path) -> dict[str, Any]:
-    """What a file of `saved_agent` says about the training: its task, seed, steps and settings."""
+    """The facts about the training in a file of `saved_agent`: its task, seed, steps and settings."""
     about: dict[str, Any] = json.loads(read(file)[0]["training"])
     return about
 
 
 def pretrained_files() -> dict[str, Path]:
-    """`{name: file}` of the agents whose trainings come with the package."""
+    """`{name: file}` of the trained agents shipped with the package."""
     folder = Path(str(files("taciturn.policies.learned"))) / "pretrained"
     return {file.stem: file for file in sorted(folder.glob("*.safetensors"))}
 
@@ -107,18 +107,18 @@ def pretrained_agents() -> dict[str, dict[str, Any]]:
 
 
 def pretrained_for(task: str, seed: int) -> str | None:
-    """The name of the agent whose training for the task of that id, such as "taciturn/SocialBandit-v0/standard@3", had
-    that seed; None if there is none."""
+    """The name of the pretrained agent for the task with that id, such as "taciturn/SocialBandit-v0/standard@3", and
+    training seed; None if there is none."""
     rows = pretrained_agents().items()
     names = (name for name, one in rows if training_of(pretrained_files()[name])["task"] == task)
     return next((name for name in names if pretrained_agents()[name]["seed"] == seed), None)
 
 
 def load_pretrained(name: str, **parameters: Any) -> Policy:
-    """The agent of a training that comes with the package; it learns nothing more.
+    """A trained agent shipped with the package; it learns nothing more.
 
     Raises:
-        ValueError: none is called that.
+        ValueError: no agent has that name.
     """
     known = pretrained_files()
     if name not in known:

@@ -1,4 +1,4 @@
-"""The trainer's agents: which method trains in which environment, and a training from its first step to its last."""
+"""The trainer's agents: the training method of each environment, and a training from its first step to its last."""
 
 import copy
 import pickle
@@ -22,24 +22,24 @@ from taciturn.policies.learned.social_features import remembers
 from taciturn.validation import Floats
 
 RUNS, FEWEST = 1000, 20
-"""Fresh runs of practice instances that judge a checkpoint, by their mean, because rare failures decide it; fewer, but
-not as few as the second, in a training that is not five times as long as these."""
+"""Number of fresh runs of practice instances that evaluate a checkpoint by their mean, since rare failures decide it;
+fewer, but at least the second number, in a training shorter than five times these runs."""
 MILESTONES = (0.2, 0.4, 0.6, 0.8, 1.0)
 """The shares of a training after which a checkpoint is evaluated."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """How agents learn in an environment.
+    """The training method of an environment.
 
     Attributes:
         name: "ppo" or "evolution".
         agent: the class of the agent.
-        measure: what a run costs, a measure of the environment, with a minus in front if more of it is better; None:
-            minus the run's return.
-        settings: of the method that differ from its defaults.
-        steps: decisions of a usual training.
-        private_steps: where a mechanism stands on a channel; None: as many.
+        measure: the cost of a run, a measure of the environment, with a minus in front if more is better; None: minus
+            the run's return.
+        settings: settings that differ from the method's defaults.
+        steps: number of decisions of a usual training.
+        private_steps: the same with a mechanism on a channel; None: equal to `steps`.
     """
 
     name: str = "ppo"
@@ -62,7 +62,7 @@ class Method:
 PLAIN: dict[str, Any] = {
     "turns": 32, "num_envs": 64, "width": 32, "batch": 2048, "keep": 1.0, "learning_rate": 3e-3, "lam": 0.95
 }  # fmt: skip
-"""Settings of PPO where nothing is said of an environment."""
+"""Settings of PPO for environments without an entry."""
 METHODS: Mapping[str, Method] = {
     "GossipBandit": Method(measure="popularity_regret", steps=18_000_000),
     "SocialBandit": Method("evolution", SocialScore, "popularity_regret", {"step": 0.4, "block": 100}, 200_000_000),
@@ -79,7 +79,7 @@ METHODS: Mapping[str, Method] = {
     "PlatformSide": Method(measure="loss", settings=PLAIN, steps=900_000),
     "FederatedTraining": Method(measure="test_loss", settings=PLAIN, steps=500_000),
 }  # fmt: skip
-"""By the environment's class; others learn from the observation as it is, with the settings `PLAIN`."""
+"""By the environment's class; others learn from the raw observation, with the settings `PLAIN`."""
 
 
 def method_of(view: PublicView) -> Method:
@@ -89,7 +89,7 @@ def method_of(view: PublicView) -> Method:
 
 class Evaluated(NamedTuple):
     """A checkpoint, evaluated in fresh runs: decisions and CPU seconds of the training so far, and the mean, the median
-    and the mean of the worst 1% of what runs cost."""
+    and the mean of the worst 1% of the costs of runs."""
 
     steps: int
     seconds: float
@@ -99,7 +99,7 @@ class Evaluated(NamedTuple):
 
 
 def costs(world: Population[Any], agent: Policy, role: str, seed: int, measure: str | None) -> tuple[Floats, int]:
-    """What runs of an agent cost, [B], and how many decisions they took."""
+    """The costs of an agent's runs, [B], and their number of decisions."""
     world.reset(seed=seed)
     agent.reset(world, world.stream("policy"), role)
     policies = {role: agent}
@@ -117,20 +117,20 @@ def costs(world: Population[Any], agent: Policy, role: str, seed: int, measure: 
 
 
 class Training:
-    """A training of an agent in practice worlds like that of a view. It can be pickled between steps, and then goes on
-    with the same numbers.
+    """A training of an agent in practice environments like that of a view. It can be pickled between steps, and then
+    continues with the same numbers.
 
     Args:
-        view: of the world.
-        role: of the agents.
-        method: how they learn.
-        seed: of all randomness.
-        steps: decisions; None: as many as fit into `seconds`.
+        view: the environment's public view.
+        role: the agents' role.
+        method: the training method.
+        seed: seed of all randomness.
+        steps: number of decisions; None: as many as fit into `seconds`.
         seconds: CPU seconds.
 
     Attributes:
         curve: the checkpoints so far, the first before any learning.
-        agent: the best of them by its mean.
+        agent: the checkpoint with the best mean.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Training:
         self.steps = self._that_fit(seconds or 60.0) if steps is None else steps
 
     def _that_fit(self, seconds: float) -> int:
-        """The decisions that fit into so many CPU seconds, by the time that a copy takes for some."""
+        """The decisions that fit into `seconds` CPU seconds, estimated from the time that a copy takes for some."""
         copied: PPO | Evolution = pickle.loads(pickle.dumps(self._trainer))
         copied.iterate(0.0)
         before, start, count = copied.decisions, time.process_time(), 0
@@ -182,12 +182,12 @@ class Training:
 
     @property
     def method(self) -> str:
-        """How it learns."""
+        """The training method."""
         return self._method.name
 
     @property
     def measure(self) -> str | None:
-        """What judges checkpoints, see `Method`."""
+        """The measure that evaluates checkpoints, see `Method`."""
         return self._method.measure
 
     @property
@@ -233,14 +233,14 @@ class Training:
 class TrainedAgent(Learner):
     """Learns by the trainer's method for its environment (`METHODS`), at its first reset, and then acts.
 
-    Where nothing is said of an environment, it learns from the observation as it is and from its rewards, by PPO
+    In environments without an entry it learns from the raw observation and from its rewards, by PPO
     (`taciturn.policies.learned.ppo`).
 
     Args:
-        steps: decisions of the training, counted over agents and environments; None: as the method says.
-        method: "ppo" or "evolution"; None: that of the environment.
-        settings: of the method.
-        seed: of all randomness in training.
+        steps: decisions of the training, counted over agents and environments; None: the method's default.
+        method: "ppo" or "evolution"; None: the environment's method.
+        settings: settings of the method.
+        seed: seed of all randomness in training.
     """
 
     def __init__(
@@ -255,19 +255,19 @@ class TrainedAgent(Learner):
         self.method = None if method is None else choice("method", method, ("ppo", "evolution"))
         self.settings, self.seed = dict(settings or {}), integer("seed", seed, at_least=0)
         self._agent: Any = None
-        self.measure: str | None = None  # that judges checkpoints; None: that of the method
+        self.measure: str | None = None  # the measure that evaluates checkpoints; None: the method's
 
     def chosen(self, view: PublicView) -> Method:
         """The method with this learner's settings."""
         usual = method_of(view)
         if self.method == "evolution" != usual.name:
-            raise ValueError(f"method must be 'ppo' in {view.world.name}, for which no agent of few weights is known")
+            raise ValueError(f"method must be 'ppo' in {view.world.name}: evolution has no agent for it")
         if self.method == "ppo" != usual.name:
             usual = Method(measure=usual.measure, settings={} if remembers(view) else PLAIN)
         return replace(usual, measure=self.measure or usual.measure, settings={**usual.settings, **self.settings})
 
     def training(self, view: PublicView, seconds: float | None = None) -> Training:
-        """A training that has not begun, of so many CPU `seconds` if given."""
+        """A training that has not begun, limited to `seconds` CPU seconds if given."""
         method = self.chosen(view)
         mechanisms = (one.mechanism for one in view.channels.values())
         private = any(one is not None and one.kind != "none" for one in mechanisms)

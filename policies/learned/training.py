@@ -1,4 +1,4 @@
-"""What trainings share: threads, failures, seeds, and the mean of their last weights."""
+"""Shared parts of trainings: threads, failures, seeds, and the mean of their last weights."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -58,10 +58,10 @@ def library_seed(seed: int) -> int:
 
 
 class FadingMean:
-    """The mean of a training's last weights `{name: array}`, which wander less than each of them.
+    """The mean of a training's last weights `{name: array}`, which fluctuates less than the weights themselves.
 
     Args:
-        memory: share of a training, > 0, after which weights count 1/e of what they did.
+        memory: share of a training, > 0, after which the weight of a term falls by the factor 1/e.
     """
 
     def __init__(self, memory: float) -> None:

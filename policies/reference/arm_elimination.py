@@ -17,7 +17,7 @@ from taciturn.wrappers import Laplace
 
 
 def smallest_gap(gap: Floats) -> Floats:
-    """Delta, the smallest positive gap, float64[B], of gaps [B, K]; 1 if all arms are best."""
+    """Delta, the smallest positive gap, float64[B], for gaps [B, K]; 1 if all arms are best."""
     return np.where(gap > EQUAL, gap, 1.0).min(-1)
 
 
@@ -58,7 +58,7 @@ def samples(
         target: Dtilde_r.
         num_active: |I|, the number of arms active before the epoch.
         num_arms, num_participants, horizon: K, N, T.
-        epsilon: of the paper's noise; inf for none.
+        epsilon: epsilon of the paper's noise; inf for none.
     """
     n, epoch = num_participants, np.asarray(r, np.float64)
     sampling = 8 * np.log(8 * num_active * epoch**2 * horizon) / (n * target**2)
@@ -77,7 +77,7 @@ def confidence_radius(
     """C(r) (Algorithm 1, line 5; with N: section IV-B); arms that are 2 C(r) below the best are eliminated.
 
     C(r) = sqrt(log(8 |I| r^2 T) / (2 N S)) + r sqrt(8 log(8 K r^2 T)) / (N^1.5 epsilon S), where S = `total` is the
-    rounded S(r). The other arguments are those of `samples`.
+    rounded S(r). The other arguments are as in `samples`.
     """
     n, epoch = num_participants, np.asarray(r, np.float64)
     sampling = np.sqrt(np.log(8 * num_active * epoch**2 * horizon) / (2 * n * total))
@@ -124,7 +124,7 @@ class EpochElimination(Policy):
         return {"means": Laplace(epsilon=self.uploaders(self._params(view)) * self.epsilon)}
 
     def _params(self, view: PublicView) -> Any:
-        """The parameters of the world; ValueError if the policy cannot act in it."""
+        """The parameters of the environment; ValueError if the policy cannot act in it."""
         fits = issubclass(view.world, FederatedBandit) and not issubclass(view.world, ArmElimination)
         self.require(fits, "federated_bandit", view)
         params = view.params
@@ -211,11 +211,11 @@ class EpochElimination(Policy):
         self._begin_epoch(fresh)
 
     def _result(self, knowledge: Any) -> Floats:
-        """The means by which arms are eliminated (ybar), float64[B, G, K]."""
+        """The means used for elimination (ybar), float64[B, G, K]."""
         return np.asarray(knowledge.broadcast[:, :1], np.float64)
 
     def _learn(self, finished: Bools, mean: Floats) -> None:
-        """Eliminate arms by the result of epochs that are `finished` bool[B, G]."""
+        """Eliminate arms by the results of the epochs `finished` bool[B, G]."""
         self._active = np.where(finished[..., None], eliminate(self._active, mean, 2 * self._radius), self._active)
         self._best = np.where(finished, np.where(self._active, mean, -np.inf).argmax(-1), self._best)
         self._round += finished
@@ -251,8 +251,8 @@ class CDPMAB(EpochElimination):
     """Algorithm 1: the server eliminates arms; section IV-B if `participation` p or `rounds` R are limited.
 
     Args:
-        epsilon: of the paper's noise, > 0; a message is (N epsilon)-DP.
-        participation: p in (0, 1]; in each round N = ceil(p M) agents upload, drawn again.
+        epsilon: epsilon of the paper's noise, > 0; a message is (N epsilon)-DP.
+        participation: p in (0, 1]; in each round N = ceil(p M) agents, drawn again, upload.
         rounds: R >= 1; None: no limit.
         gap: Delta, for limited rounds; None: the true one, which the paper assumes to be known.
     """
@@ -307,7 +307,7 @@ class HDPMAB(EpochElimination):
 
 
 class SingleAgent(EpochElimination):
-    """Algorithm 1 by each agent on its own (M = 1), in any topology: agents do not communicate, and need no noise."""
+    """Algorithm 1 by each agent alone (M = 1), in any topology: agents do not communicate, and need no noise."""
 
     alone = True
     fast = EpochElimination.fast

@@ -27,11 +27,11 @@ from taciturn.validation import Floats
 class Wintall(Platform):
     """Winners take all: pay g'(e) (M + e) e / (M f - 1) to each report of the most popular value, with share f.
 
-    It warns if Theorem 2 does not hold, so individuals may prefer another budget than the target e even under its
+    It warns if Theorem 2 does not hold; individuals may then prefer another budget than the target e even under its
     assumptions.
 
     Args:
-        target: e; None: the world's target.
+        target: e; None: the environment's target.
     """
 
     def check(self, view: PublicView) -> None:
@@ -70,7 +70,7 @@ class Wintall(Platform):
 
 
 class TargetQuality(Individuals):
-    """Everyone chooses the target, the equilibrium of Theorem 2."""
+    """All individuals choose the target, the equilibrium of Theorem 2."""
 
     def answer(self, seen: dict[str, Array]) -> Array:
         return seen["target"]
@@ -135,7 +135,7 @@ def only_winners(view: PublicView) -> bool:
 
 
 def answer_one(seen: Any, params: Any, kept: Any, action: Any) -> None:
-    """`BestResponse` of one individual that observes `[target, scale, cost, belief]`, where only winners are paid."""
+    """`BestResponse` of one individual that observes `[target, scale, cost, belief]`, if only winners are paid."""
     values, most, total = len(seen) - 3, 0.0, 0.0
     for k in range(values):
         belief = np.float64(seen[3 + k])
@@ -147,9 +147,9 @@ def answer_one(seen: Any, params: Any, kept: Any, action: Any) -> None:
 class FiniteBestResponse(ExactIndividuals):
     """Exact best response among N individuals, if theta equals the belief and all others choose the target budget.
 
-    Unlike `BestResponse` it takes into account that shares are random and that one's own report may change the winner.
-    Each distinct belief takes some milliseconds at N = 1,000, so the policy suits small populations, or those that
-    share a belief.
+    Unlike `BestResponse` it takes into account that shares are random and that the individual's own report may change
+    the winner. Each distinct belief takes some milliseconds at N = 1,000, so the policy suits small populations, or
+    populations with a shared belief.
     """
 
     @staticmethod
@@ -162,7 +162,7 @@ class FiniteBestResponse(ExactIndividuals):
             theta: [M].
             target: e.
             cost: g.
-            num_individuals: N, including oneself.
+            num_individuals: N, including the individual itself.
             others: the others' budgets: one number for all, or [N - 1] with few distinct values (NaN: stays away);
                 None: the target.
 

@@ -15,7 +15,7 @@ from taciturn.validation import Bools, Floats, Ints, vector
 
 @dataclass(frozen=True)
 class Threshold:
-    """An optimal rule for a given lambda, and the expectations of one round under it."""
+    """An optimal rule for a given lambda, and the expectations over one round under it."""
 
     k_star: int
     k0_star: int
@@ -38,7 +38,7 @@ def attainable(model: Model) -> float:
     """A rate that some fixed number of updates attains: a lower bound, usually sharper than Corollary 1.
 
     The k-th upload ends no later than k consecutive uploads after the k-th completion. The k-th smallest of M geometric
-    times is at most one slot more than the k-th smallest of M exponential ones, whose mean is (H_M - H_{M-k}) /
+    times is at most one slot more than the k-th smallest of M exponential ones, which has mean (H_M - H_{M-k}) /
     -log(1-p).
     """
     m, k = model, np.arange(model.num_clients + 1)
@@ -185,8 +185,8 @@ class OptimalStopping(StoppingRule):
     Args:
         thresholds: `(k_star, k0_star)` to play instead of the solution, such as the paper's own (10, 8); None: solve.
 
-    In a world with Pareto times it plays the thresholds solved for the world's geometric parameters, as section 3.4.2
-    does.
+    In an environment with Pareto times it plays the thresholds solved for the environment's geometric parameters, as in
+    section 3.4.2.
     """
 
     def __init__(self, thresholds: tuple[int, int] | None = None) -> None:
@@ -203,11 +203,12 @@ class OptimalStopping(StoppingRule):
         """Find the rule with the largest rate for the parameters of `Model`.
 
         Raises:
-            ValueError: a parameter out of range, or a reward table that is not increasing and concave (Theorem 4 is
+            ValueError: a parameter is out of range, or a reward table is not increasing and concave (Theorem 4 is
                 then false).
 
         Cost:
-            O(k*^2 w) operations, where w bounds the clients that finish in a slot: 1 ms in the paper's setting.
+            O(k*^2 w) operations, where w bounds the number of clients that finish in a slot: 1 ms in the paper's
+            setting.
         """
         return Solution(Model(**model))
 

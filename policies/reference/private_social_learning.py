@@ -30,9 +30,9 @@ class PrivateSocialLearning(SocialPolicy):
         mu: probability of a uniformly random option instead of one drawn from the estimate, in [0, 1].
         epsilon: level of the bitwise randomised response that `simulate(privacy="paper")` installs.
         empty: the choice of an agent if it received nothing or its estimate is 0 for all options: "uniform" (a random
-            option) or "null" (none). The paper does not say.
-        pool: number of rounds over which an agent pools copies, >= 1. The paper's agents have no memory, so 1; more
-            rounds average out noise.
+            option) or "null" (none). The paper does not specify it.
+        pool: number of rounds of copies in an estimate, >= 1. The paper's agents have no memory, so 1; more rounds
+            average out noise.
 
     The theorems assume `beta` in (1/2, e/(e+1)); any value above 1/2 is allowed here.
     """
@@ -55,7 +55,7 @@ class PrivateSocialLearning(SocialPolicy):
 
     @property
     def memoryless(self) -> bool:  # type: ignore[override]
-        """Whether it pools no rounds."""
+        """Whether it uses a single round of copies."""
         return self.pool == 1
 
     def prescribes(self, view: PublicView) -> dict[str, Mechanism]:
@@ -70,7 +70,8 @@ class PrivateSocialLearning(SocialPolicy):
         self._past = [(counts * goes_on[:, :, None], received * goes_on) for counts, received in self._past]
 
     def noise(self) -> tuple[float, float]:
-        """(p, q): the probabilities, assumed by the estimate, that a bit is read as 1 if it is 1 and if it is 0."""
+        """(p, q): the probabilities, assumed by the estimate, that a bit is read as 1 if it is 1 (p) and if it is 0
+        (q)."""
         return self._distribution
 
     def estimate(self, counts: Array, received: Array) -> Array:

@@ -28,12 +28,12 @@ def partition_rate(context_dim: int, optimal_dim: float = 0.0) -> float:
 
 
 def dominating_set(network: Graph) -> tuple[Ints, Ints]:
-    """A greedy dominating set, int64[G], and the place in it of the member that each agent follows, int64[W].
+    """A greedy dominating set, int64[G], and for each agent the index in it of the member that it follows, int64[W].
 
     The next member is the first agent that dominates the most agents not yet dominated. An agent follows the earliest
     member among its neighbours.
     """
-    gain = network.degrees + 1  # how many agents not yet dominated each agent would dominate
+    gain = network.degrees + 1  # number of agents not yet dominated that each agent would dominate
     members: list[int] = []
     follows = np.full(network.num_nodes, -1)
     while gain.any():
@@ -53,13 +53,13 @@ class TPriDO(ClusterPolicy):
     """Tree-based private distributed online learning: the item cluster with the highest optimistic mean in the cell of
     the context.
 
-    In round n an agent looks up the cell of its context in its own partition. If its own mean in the cell and cluster
-    that it used last is below the threshold NT, it asks the third party for sums and counts over the closed
-    neighbourhood; otherwise it uses its own. The index of a leaf (h, i) of its tree is mu + sqrt(xi ln n / (8 Q)) + psi
-    gamma^h, and infinite without records. It shows a random own item of the leaf with the highest index. Then, with all
-    records of the round, the cell of its context is split if it has had at least rate 2^(p l d) ln n visitors of the
-    agent (l: level of the cell), and the leaf is replaced by its children if Q, as known when the agent acted, is at
-    least xi ln n / (8 psi^2 gamma^(2h)) and the leaf holds more than one of the agent's items. History is recounted.
+    In round n an agent looks up the cell of its context in its own partition. If its own mean in its last cell and
+    cluster is below the threshold NT, it asks the third party for sums and counts over the closed neighbourhood;
+    otherwise it uses its own. The index of a leaf (h, i) of its tree is mu + sqrt(xi ln n / (8 Q)) + psi gamma^h, and
+    infinite without records. It shows a random own item of the leaf with the highest index. Then, with all records of
+    the round, the cell of its context is split if it has had at least rate 2^(p l d) ln n visitors of the agent (l:
+    level of the cell), and the leaf is replaced by its children if Q, as known when the agent acted, is at least xi ln
+    n / (8 psi^2 gamma^(2h)) and the leaf holds more than one of the agent's items. History is recounted.
 
     Args:
         threshold: NT.
@@ -67,22 +67,22 @@ class TPriDO(ClusterPolicy):
             paper's proofs need xi > 6, and it states no other value). The following four replace single values of it.
         xi: > 0, weight of the confidence width.
         psi: > 0, diameter of the whole item space in units of reward.
-        gamma: in (0, 1), the factor between the diameters of one level and the next.
-        rate: > 0, lambda, of the splits of cells.
+        gamma: in (0, 1), ratio of the diameters of consecutive levels.
+        rate: > 0, lambda, the rate of cell splits.
         optimal_dim: d_0 of equation 2, in [0, 3).
         eta: >= 0; p is the root of equation 2 plus eta.
         bisect: whether cells are halved in one dimension at a time, instead of in all dimensions. In 9 dimensions,
             halving all of them makes 512 cells of one, and most never see enough records.
         biased: whether an agent that does not ask divides its own sum by the neighbourhood's count, as line 8 of
             Algorithm 1 does.
-        epsilon: of the mechanisms that `simulate(privacy="paper")` installs, TreeAggregation on `statistics` and
+        epsilon: level of the mechanisms that `simulate(privacy="paper")` installs, TreeAggregation on `statistics` and
             Exponential on `selection`; None: it installs none.
 
     Deviations from the paper: Q_n counts the records before round n: the neighbourhood's for agents that ask, and their
-    own for the others. An agent splits at most one cell and one leaf a round; in round 1, where ln n = 0, it splits
-    both. Leaves without items of the agent are passed over. With Exponential on `selection`, indices are
-    capped at 1 + sqrt(xi ln n / 8) + psi, which is also their stated sensitivity; without it the highest index is
-    chosen, and ties are broken at random. `biased` uses counts that no agent asked for, so it is for comparison only.
+    own for the others. An agent splits at most one cell and one leaf per round; in round 1, where ln n = 0, it splits
+    both. Leaves without items of the agent are skipped. With Exponential on `selection`, indices are capped at 1 +
+    sqrt(xi ln n / 8) + psi, which is also their stated sensitivity; without it the highest index is chosen, and ties
+    are broken at random. `biased` uses counts that no agent asked for, so it is for comparison only.
     """
 
     def __init__(
@@ -132,19 +132,19 @@ class TPriDO(ClusterPolicy):
 class DTPriDO(TPriDO):
     """T-PriDO by the agents of a dominating set of the graph; the other agents follow them.
 
-    A follower asks the third party for the statistics of its dominator's model, of the dominator's closed
-    neighbourhood, in the cell of its own context, and chooses among the dominator's clusters those that hold its own
-    items. The dominating set is greedy.
+    A follower asks the third party for the statistics of its dominator's model, over the dominator's closed
+    neighbourhood, in the cell of the follower's own context, and chooses among the dominator's clusters that hold some
+    of its own items. The dominating set is greedy.
 
     Args:
-        follow: followers take over the dominator's "model", or the "leaf" that it chooses in the same round for its own
+        follow: followers use the dominator's "model", or the "leaf" that it chooses in the same round for its own
             context.
         threshold, preset, xi, psi, gamma, rate, optimal_dim, eta, bisect, biased, epsilon: as for `TPriDO`.
 
     Deviations from the paper: it lets followers "follow the dominator's selections", which shows users the items for
     another user; that is `follow="leaf"`. A follower without an item in its dominator's leaf shows any item. Only the
     dominator's own visitors split cells. Followers use the dominator's partition of contexts and items, which no
-    message carries: they share a mind with it.
+    message carries: they are centralised with it.
     """
 
     centralised = True
@@ -155,8 +155,8 @@ class DTPriDO(TPriDO):
 
     @property
     def public_schedule(self) -> bool:  # type: ignore[override]
-        """As for `TPriDO`, except that followers of a model ask in every round, so no threshold keeps all agents
-        silent."""
+        """As for `TPriDO`, except that followers of a model ask in every round, so no threshold keeps all agents from
+        asking."""
         return self.always_answered or (self.threshold <= 0 and self.follow == "leaf")
 
     def form_groups(self) -> None:

@@ -15,7 +15,7 @@ register()
 
 
 def __getattr__(name: str) -> Any:
-    """The packages, which are imported where they are first named."""
+    """The subpackages, imported at their first use."""
     if name in ROOMS:
         return import_module(f"taciturn.{name}")
     raise AttributeError(f"module 'taciturn' has no attribute {name!r}")

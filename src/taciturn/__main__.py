@@ -1,4 +1,4 @@
-"""`python -m taciturn`: the command line, for interpreters whose scripts are not on the path.
+"""`python -m taciturn`: the command line, for interpreters with scripts that are not on the path.
 
 Python itself would run a `taciturn.py` of the current folder instead; `python -P -m taciturn` would not.
 """

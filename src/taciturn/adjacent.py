@@ -1,4 +1,4 @@
-"""Adjacent messages for auditing mechanisms, by themselves or on the channel of a world."""
+"""Adjacent messages for auditing mechanisms, alone or on a channel of an environment."""
 
 import math
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class Site:
 
 
 def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:
-    """Two adjacent messages for which a mechanism's privacy loss is the largest, or nearly so.
+    """Two adjacent messages with the largest, or nearly the largest, privacy loss of a mechanism.
 
     They are one-hot vectors of two options, two values, two numbers a sensitivity apart, two streams that differ in one
     value, or scores of 10 options that all change by the sensitivity, one of them in the opposite direction. A
@@ -71,7 +71,7 @@ def _far_apart(payload: str, shape: tuple[int, ...], reach: float) -> tuple[Any,
 
 @dataclass(frozen=True)
 class _Overheard(mechanisms.NoPrivacy):
-    """Leaves messages unchanged, and records their shape and the sensitivity that the world states."""
+    """Leaves messages unchanged, and records their shape and the sensitivity that the environment states."""
 
     closed_counts: ClassVar[bool] = False
     notes: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list, compare=False)
@@ -82,13 +82,13 @@ class _Overheard(mechanisms.NoPrivacy):
 
 
 def adjacent_messages(site: Site, mechanism: Any) -> tuple[Any, Any]:
-    """Two adjacent messages for a channel, as far apart as the sensitivity that the world states in a trial run allows.
+    """Two adjacent messages for a channel, as far apart as the sensitivity that the environment states in a trial run.
 
     They are one-hot vectors of two options, two categories, two numbers a sensitivity apart, scores as in
     `adjacent_pair`, or opposite vectors of half the sensitivity in the direction (1, ..., 1).
 
     Raises:
-        ValueError: no message is sent in the trial run, or the world states no sensitivity.
+        ValueError: no message is sent in the trial run, or the environment states no sensitivity.
     """
     overheard = _Overheard()
     private = Privatize(site.env, site.name, overheard)

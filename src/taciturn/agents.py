@@ -1,5 +1,4 @@
-"""A policy from anything that acts: a policy, its name or class, a function, a learning library's model, or a saved
-file."""
+"""A policy from any agent: a policy, its name or class, a function, a learning library's model, or a saved file."""
 
 import inspect
 from collections.abc import Mapping
@@ -18,17 +17,17 @@ from taciturn.registry import POLICY_PLUGINS, make_policy, own_policies, policy_
 from taciturn.validation import choice, in_any_case, shown
 
 FILES = {".zip": "sb3", ".onnx": "onnx", ".pt": "torchrl", ".pth": "torchrl", ".py": ""}
-"""What files of these names hold, as a rule."""
+"""The usual content of files with these suffixes."""
 
 
 def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameters: Any) -> Any:
     """A policy from `agent`, with `parameters` if it is a name or a class.
 
     `module:Class` runs the module. Files that could run code when loaded are refused without `trust`: a checkpoint of
-    RLlib, an actor of TorchRL, a model with its author's own classes, and a learner that this user has not trained on
-    this machine.
+    RLlib, an actor of TorchRL, a model with custom classes, and a learner that this user has not trained on this
+    machine.
 
-    A class that says `one_agent = True` is written for one agent. Each agent of each replica then plays its own copy
+    A class with `one_agent = True` is written for one agent. Each agent of each replica then gets a separate copy
     (`taciturn.policies.external.separate.Separate`), so no two agents share a memory.
 
     Args:
@@ -37,7 +36,7 @@ def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameter
             - a policy (`taciturn.policies.Policy`, or an object with its methods), or its class;
             - the name of one of `taciturn list`, or `module:Class` of anything in this list;
             - a function from observations [R, D], a row for each agent of each replica, to actions [R, ...]; if it
-              requires a second argument, it gets the masks int8[R, n] (None in a world without any);
+              requires a second argument, it gets the masks int8[R, n] (None in an environment without masks);
             - anything with Stable-Baselines3's `predict`;
             - a `torch.nn.Module`: a plain network from observations to actions or scores of them, an actor of
               TensorDict, or an RLModule of RLlib (`taciturn.policies.external.networks`);
@@ -46,12 +45,12 @@ def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameter
             - `pretrained:NAME`, a pretrained agent of the package (`docs/learning.md`).
         trust: whether code in a file may run when it is loaded; the environment variable `TACITURN_TRUST=1` allows it
             for all files.
-        separate: whether to play a copy for each agent, whatever the class says.
+        separate: whether to use a copy for each agent even if the class does not ask for it.
 
     Raises:
-        UnknownName: no policy is called that.
-        ValueError: nothing that acts, parameters that it does not take, or a file that can hold code and is not
-            trusted.
+        UnknownName: no policy has this name.
+        ValueError: `agent` is nothing that acts, does not take the parameters, or is a file that can hold code and is
+            not trusted.
     """
     choice("separate", separate, (False, True))
     result = _loaded_agent(agent, parameters, trust)
@@ -96,8 +95,8 @@ def bring_all(agents: Any) -> Any:
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name is a saved agent's folder. Policies of `taciturn list` come first, in any case, and so do
-    `pretrained:NAME`, `module:Class` and the like: a folder with such a name is written `./Random`."""
+    """Whether a name is a saved agent's folder. Policies of `taciturn list`, in any case, `pretrained:NAME`,
+    `module:Class` and the like take precedence: a folder with such a name is written `./Random`."""
     known = {one.casefold() for one in (*own_policies(), *POLICY_PLUGINS.entries)}
     prefix, colon, _ = name.partition(":")
     if name.casefold() in known or prefix in LOADERS or (colon and not {"/", "\\"} & {*name}):
@@ -117,7 +116,7 @@ def saved_at(name: str) -> Path | None:
 
 
 def as_file(name: str) -> str:
-    """The form for a saved agent or a module that was given by its file name alone; empty if it is neither."""
+    """The form for a saved agent or a module that is given only by its file name; empty if it is neither."""
     file = at_home(name)
     try:
         result = next(
@@ -140,7 +139,7 @@ def loaded(kind: str, load: Any, path: Any, parameters: dict[str, Any], trust: b
         lost = isinstance(error if isinstance(error, ModuleNotFoundError) else error.__cause__, ModuleNotFoundError)
         if not (lost and current_folder.searched and not current_folder.looked()):
             raise
-        current_folder.look()  # a trusted file names a class of the user's own
+        current_folder.look()  # a trusted file may name the user's own class
         return loaded(kind, load, path, parameters, trust)
     except TypeError as error:
         raise ValueError(f"policy {kind}:... cannot take {shown(parameters)}: {error}") from error

@@ -1,17 +1,17 @@
-"""Do the agents that one policy plays share a mind? A check that needs nothing but the policy and two runs.
+"""Do the agents of one policy share information? This check needs only the policy and two runs.
 
 An agent's action may depend on its own observations and rewards, its own memory, delivered messages, and public
-numbers. The check records two runs, of other instances of a world. Then the policy plays the first run
-again, without the world: in each replica at most one agent gets its own observations, messages and rewards again;
-everyone else, in all replicas, gets those of the second run. The random numbers are the same, so an independent agent
-does the same again.
+numbers. The check records two runs, of different instances of an environment. Then the policy plays the first run
+again, without the environment. In each replica at most one agent gets its own observations, messages and rewards again;
+all others, in all replicas, get those of the second run. The random numbers are the same, so an independent agent acts
+the same again.
 
 Columns of observations, masks and rewards that are equal for all agents of a replica throughout both runs are public
-numbers, and stay.
+numbers, and stay unchanged.
 
 If rows share random numbers, a row's numbers can change with the other rows, because one draws more often or a sampler
-rejects more. Where the same numbers were drawn in the same shapes, a difference comes from the rows. Otherwise, and
-where a policy draws from elsewhere, laws are compared: both feeds are played `SEEDS` times.
+rejects more. If the same numbers were drawn in the same shapes, a difference comes from the rows. Otherwise, and if a
+policy draws from other generators, distributions are compared: both feeds are played `SEEDS` times.
 """
 
 import pickle
@@ -27,30 +27,30 @@ from taciturn.envs.core import Array, Population, PublicView, Rollout
 from taciturn.envs.core.public import Passing
 
 ALARM = 1e-4
-"""The false-alarm probability of the comparison of laws."""
+"""The false-alarm probability of the comparison of distributions."""
 SEEDS, SOON = 32, 64
 FEWEST, MOST, ROWS = 4, 16, 2000
 CATEGORIES, SAID = 16, 32
 
 Start = Callable[[Any, int], Rollout]
-"""Begins a fresh run of the same world by a policy, with a seed."""
+"""Begins a fresh run of the same environment by a policy, with a seed."""
 
 
 def replicas_for(num_agents: int) -> int:
-    """The number of replicas of a checked run: as many as agents, so each is tried, but between 4 and 16."""
+    """The number of replicas of a checked run: one per agent, so each is tried, but between 4 and 16."""
     return max(FEWEST, min(num_agents, MOST, ROWS // num_agents))
 
 
 def find_sharing(policy: Any, start: Start, seed: int = 0, *, declared: bool = True) -> str:
-    """How agents were found to share a mind, in a sentence; empty if they were not.
+    """How agents were found to share information, in a sentence; empty if they were not.
 
-    A policy that declares it (`centralised = True`) is not played. One that declares `needs_truth` cannot be checked:
-    it may know others' observations from the truth, and tables mark it anyway.
+    A policy with `centralised = True` is not played. A policy with `needs_truth` cannot be checked: it may know others'
+    observations from the truth, and tables mark it anyway.
 
     Args:
         policy: plays a role; a learner should have been trained.
         start: makes a fresh run with its argument in that role. Runs are played to their ends.
-        seed: of both runs and of the policies' draws.
+        seed: seed of both runs and of the policies' draws.
         declared: whether to believe `centralised = True`.
     """
     if declared and getattr(policy, "centralised", False):
@@ -73,8 +73,8 @@ def find_sharing(policy: Any, start: Start, seed: int = 0, *, declared: bool = T
                 certain = controlled and first.rng.drew_alike(now.rng, 2 * turn)
                 if certain or _distributions_differ(policy, same, swapped, turn, seed):
                     return (
-                        f"what one does in turn {turn} depends on what only others, or those of other runs, saw or "
-                        "earned"
+                        f"an agent's action in turn {turn} depends on observations or rewards that only other agents "
+                        "or runs had"
                     )
             except Exception as error:  # policies from elsewhere may raise anything
                 return f"it cannot act when only the rows of other agents differ: {type(error).__name__}: {error}"
@@ -92,8 +92,9 @@ class Tape:
     Attributes:
         obs, mask, action, reward, done, acting: by turn, as `act` and `update` got them; `acting` int64[B, rows], None
             for all agents.
-        heard: {(call, name): results of the world's functions of that name}.
-        did: {call: the action [B, rows, ...] and what was said through the world's functions, [B, N, ...] each}.
+        recorded: {(call, name): results of the environment's functions of that name}.
+        did: {call: the action [B, rows, ...] and the messages sent through the environment's functions, [B, N, ...]
+            each}.
         left: the final state of the process's generators, which shows how much the policy drew from them.
     """
 
@@ -116,7 +117,7 @@ class Tape:
 
 
 class Recorder:
-    """Plays as a policy does, and keeps a tape."""
+    """Acts as a policy does, and records a tape."""
 
     def __init__(self, policy: Any, seed: int) -> None:
         self.policy, self.rng, self.call = policy, generator(seed), 0
@@ -201,8 +202,8 @@ class Feed:
         ]
 
     def _others_act(self) -> list[Array]:
-        """The agents of the rows where agents act in turns: others are replaced by those who acted in the second run,
-        but never by the kept one."""
+        """The agents of the rows, if agents act in turns: other agents are replaced by those that acted in the second
+        run, but never by the kept one."""
         second = np.stack(self.second.acting)  # type: ignore[arg-type]
         self.source: list[tuple[Array, Array]] = []
         free = [np.argwhere(second[:, b] != agent) for b, agent in enumerate(self.kept)]
@@ -235,23 +236,22 @@ class Feed:
 
     def earned(self, turn: int, action: Array, luck: np.random.Generator) -> tuple[Array, Array]:
         """The actions and rewards of agents: kept agents as recorded; others `action`, with a reward that this action
-        earned
-        at some time in their run."""
+        earned at some time in their run."""
         if self._earned is None:
             self._earned = {}
             for did, reward in zip(self.second.action, self.second.reward, strict=True):
                 for b, row in np.ndindex(reward.shape):
                     self._earned.setdefault((b, did[b, row].tobytes()), []).append(reward[b, row])
-        received_sums, reward = self.action[turn].copy(), self.reward[turn].copy()
+        actions, reward = self.action[turn].copy(), self.reward[turn].copy()
         for b, row in np.argwhere(~self.rows[turn]):
-            received_sums[b, row] = action[b, row]
-            known = self._earned.get((b, received_sums[b, row].tobytes()))
+            actions[b, row] = action[b, row]
+            known = self._earned.get((b, actions[b, row].tobytes()))
             if known:
                 reward[b, row] = known[int(luck.random() * len(known))]
-        return received_sums, reward
+        return actions, reward
 
     def of(self, call: int, name: str, place: int) -> tuple[Any, Any]:
-        """The results of the environment's functions in both runs; None where they were not called as often."""
+        """The results of the environment's functions in both runs; None if they were not called as often."""
         turn = (call - 1) // 2
         other = call if turn <= self.last else 2 * self.last + 2 - call % 2
         result = (self.first.recorded.get((call, name), []), self.second.recorded.get((other, name), []))
@@ -265,7 +265,7 @@ class Feed:
 
 
 def _alike(values: Array) -> Array:
-    """Of [T, B, N, ...], the columns that all agents of a replica have in common."""
+    """The columns of [T, B, N, ...] that are equal for all agents of a replica."""
     return np.asarray((values == values[:, :, :1]).all((0, 1, 2)))
 
 
@@ -281,8 +281,8 @@ class Player:
         self._known: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
 
     def play(self, turns: int | None = None) -> None:
-        """Play all turns, or so many, in which agents with replaced rows are told their own actions and what these may
-        earn."""
+        """Play all turns, or the first `turns`; then agents with replaced rows receive their own actions, with rewards
+        that these may earn."""
         feed, view = self.feed, self.feed.first.view
         functions = {name: partial(self.recorded, name, one) for name, one in view.functions.items()}
         self.begin(0)
@@ -295,23 +295,23 @@ class Player:
             action = self.policy.act(feed.obs[turn].copy(), None if mask is None else mask.copy())
             self.did.setdefault(self.call, []).insert(0, np.array(action))
             self.begin(2 * turn + 2)
-            received_sums = [feed.obs[turn], feed.action[turn], feed.reward[turn], feed.done[turn]]
+            learned = [feed.obs[turn], feed.action[turn], feed.reward[turn], feed.done[turn]]
             if turns is not None:
-                received_sums[1:3] = feed.earned(turn, np.asarray(action), self.luck)
-            self.policy.update(*(one.copy() for one in received_sums))
+                learned[1:3] = feed.earned(turn, np.asarray(action), self.luck)
+            self.policy.update(*(one.copy() for one in learned))
 
     def begin(self, call: int) -> None:
         self.call, self.places = call, {}
         self.rng.at(call)
 
     def acting(self) -> Array | None:
-        """After the last turn, the next agent is unknown."""
+        """The acting agents; after the last turn, the next agent is unknown."""
         if self.call and self.call % 2 == 0:
             return self.feed.acting[min(self.turn + 1, self.feed.turns - 1)]
         return self.feed.acting[max(self.turn, 0)]
 
     def recorded(self, name: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """What was delivered in the two runs; a function of its arguments alone is asked."""
+        """The deliveries in the two runs; a function that only depends on its arguments is called."""
         passing = self.feed.first.view.world.passes.get(name)
         if passing is None and (given or named):
             return function(*given, **named)
@@ -335,7 +335,7 @@ class Player:
         return self._known[id(one), id(two)][0]
 
     def _merged(self, one: Any, two: Any, passing: Passing | None, shape: tuple[int, ...] | None) -> Any:
-        """Arrays [B, ...] by replica, or by rows [B, N, ...] if each is delivered to its agent alone."""
+        """Arrays [B, ...] merged by replica, or by rows [B, N, ...] if only the agent itself gets its row."""
         if isinstance(one, tuple):
             return tuple(self._merged(x, y, passing, shape) for x, y in zip(one, two, strict=True))
         if not isinstance(one, np.ndarray) or one.ndim == 0 or len(one) != len(self.feed.kept):
@@ -356,7 +356,7 @@ def _played(policy: Any, feed: Feed, seed: int, turns: int | None = None) -> Pla
 
 
 def _each(function: Callable[[Any], Any], value: Any) -> Any:
-    """Of each array in tuples."""
+    """The function applied to each array in tuples."""
     if isinstance(value, tuple):
         return tuple(_each(function, one) for one in value)
     return function(value) if isinstance(value, np.ndarray) else value
@@ -376,7 +376,7 @@ def _arrays(value: Any) -> Iterator[Array]:
 
 
 def _fitted(values: Array, shape: tuple[int, ...]) -> Array:
-    """Cut to a shape, or filled up with zeros: tables grow with what is in them."""
+    """Cut to a shape, or filled up with zeros: tables grow with their contents."""
     result = np.zeros((*values.shape[:2], *shape[2:]), values.dtype)
     part = tuple(slice(min(have, want)) for have, want in zip(values.shape, result.shape, strict=True))
     result[part] = values[part]
@@ -387,14 +387,14 @@ def _fitted(values: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _own(feed: Feed, call: int, values: Array, place: int) -> Array:
-    """The kept agents' rows [agents, ...] of what was done in a call; actions come first and are by row, the rest by
+    """The kept agents' rows [agents, ...] of the values of a call; actions come first and are by row, the rest by
     agent."""
     rows = feed.rows[(call - 1) // 2] if call % 2 and place == 0 else feed.own
     return values[rows]
 
 
 def _first_difference(feed: Feed, before: Tape, now: Player) -> int:
-    """The first turn, counted from 1, in which the kept agents do something else; 0 if there is none."""
+    """The first turn, counted from 1, in which the kept agents act differently; 0 if there is none."""
     for call in sorted(before.did.keys() | now.did.keys()):
         was, does = before.did.get(call, []), now.did.get(call, [])
         for place in range(max(len(was), len(does))):
@@ -405,7 +405,7 @@ def _first_difference(feed: Feed, before: Tape, now: Player) -> int:
 
 
 def _same(one: Array | None, two: Array | None) -> bool:
-    """Whether arrays are equal; unsaid messages, and entries beyond the end of a table, count as zeros."""
+    """Whether arrays are equal; missing messages, and entries beyond the end of a table, count as zeros."""
     if one is None or two is None:
         return not np.any(one if two is None else two)
     if one.shape != two.shape:
@@ -415,14 +415,14 @@ def _same(one: Array | None, two: Array | None) -> bool:
 
 
 def _distributions_differ(policy: Any, before: Feed, after: Feed, turn: int, seed: int) -> bool:
-    """Whether the kept agents' actions are shown to have another law, up to some time after the `turn` in which they
-    first differed.
+    """Whether the kept agents' actions are shown to have another distribution, up to some time after the `turn` in
+    which they first differed.
 
-    Each turn of each agent is a test of whether an action is as frequent in both samples (hypergeometric law), and so
-    is each agent's number of times that it took an action (Kolmogorov-Smirnov); together they raise a false alarm with
-    a probability of at most half of `ALARM`. The rewards of agents with replaced rows depend on their actions: each is
-    what somebody earned by the same action in the run of those rows, so a policy that learns from their rewards
-    learns something.
+    Each turn of each agent is a test of whether an action is equally frequent in both samples (hypergeometric
+    distribution), and so is each agent's number of times that it took an action (Kolmogorov-Smirnov); together they
+    raise a false alarm with a probability of at most half of `ALARM`. The rewards of agents with replaced rows depend
+    on their actions: each is a reward that the same action earned in the run of those rows, so a policy that learns
+    from their rewards learns something.
     """
     from scipy import stats
 
@@ -461,7 +461,7 @@ def _distributions_differ(policy: Any, before: Feed, after: Feed, turn: int, see
 
 
 def _columns(feed: Feed, did: Mapping[int, list[Array]]) -> dict[tuple[int, int], Array]:
-    """What the kept agents did: {(call, what): numbers [agents, parts]}."""
+    """The kept agents' actions and messages: {(call, what): numbers [agents, parts]}."""
     results = {}
     for call, done in did.items():
         for place, values in enumerate(done):
@@ -472,8 +472,8 @@ def _columns(feed: Feed, did: Mapping[int, list[Array]]) -> dict[tuple[int, int]
 
 
 def _codes(values: Array) -> Array:
-    """Categories of numbers [samples, columns]: themselves if there are few, and else by the quartiles of each
-    column."""
+    """Categories of numbers [samples, columns]: the numbers themselves if there are few, otherwise the quartiles of
+    each column."""
     few = np.unique(values)
     if len(few) <= CATEGORIES:
         return np.searchsorted(few, values)

@@ -15,14 +15,14 @@ STEADY = frozenset({
     "logistic", "rayleigh", "weibull", "beta", "binomial", "poisson", "choice",
     "permutation", "permuted", "shuffle",
 })  # fmt: skip
-"""Methods of a generator that draw equally many numbers whatever their parameters are."""
+"""Methods of a generator that draw the same number of random numbers for all parameters."""
 
 
 class Coupled(np.random.Generator):
-    """A generator whose numbers for one row depend as little as possible on other rows, and which records whether they
-    may depend on them.
+    """A generator with numbers for one row that depend as little as possible on other rows; it records whether they may
+    depend on them.
 
-    Each call of a policy begins at its own place in the stream, and variates whose number of draws depends on a
+    Each call of a policy begins at its own place in the stream. Variates that take a number of draws depending on a
     parameter are inverted from one uniform number each.
 
     Attributes:
@@ -53,7 +53,7 @@ class Coupled(np.random.Generator):
         return result
 
     def drew_alike(self, other: "Coupled", calls: int) -> bool:
-        """Whether both have drawn the same numbers in the same shapes in all calls up to `calls`."""
+        """Whether both generators have drawn the same numbers in the same shapes in all calls up to `calls`."""
         ours, theirs = ([one for one in rng.drawn if one[0] <= calls] for rng in (self, other))
         return ours == theirs and all(shape is not None for *_, shape in ours)
 
@@ -92,16 +92,16 @@ def generator(seed: int) -> Coupled:
 
 
 def seed_process(seed: int) -> None:
-    """For policies that draw from generators of the whole process."""
+    """Seed the generators of the whole process, for policies that draw from them."""
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - that of others
+    np.random.seed(seed)  # noqa: NPY002 - policies may draw from it
     if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(seed)
 
 
 @contextmanager
 def numpy_draws_from(rng: Coupled) -> Iterator[None]:
-    """NumPy's functions that draw, and the generators that it makes, are those of `rng` within this context."""
+    """Within this context, NumPy's drawing functions use `rng`, and so do the generators that it makes."""
     from unittest import mock  # it imports asyncio
 
     others: dict[str, Any] = {
@@ -122,13 +122,13 @@ def _draw(rng: Coupled, name: str, *given: Any, **named: Any) -> Any:
 
 
 def process_numbers() -> Any:
-    """The state of these generators."""
+    """The state of the process's generators."""
     torch = sys.modules.get("torch")
     return random.getstate(), np.random.get_state(), None if torch is None else torch.get_rng_state().numpy()  # noqa: NPY002
 
 
 def lend(policy: Any, rng: Coupled) -> None:
-    """Replace a policy's own generators by that of the check."""
+    """Replace a policy's generators by the check's."""
     for name in _generators_of(policy):
         setattr(policy, name, rng)
 
@@ -139,7 +139,7 @@ def _generators_of(policy: Any) -> dict[str, np.random.Generator]:
 
 @contextmanager
 def numbers_stored(policy: Any) -> Iterator[None]:
-    """Restore the generators, so later runs draw as without the check."""
+    """Restore the generators, so later runs draw the same numbers as without the check."""
     before, own = process_numbers(), _generators_of(policy)
     try:
         yield

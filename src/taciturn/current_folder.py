@@ -1,5 +1,5 @@
-"""The current folder, which may hold results of others: of what lies there, nothing is run or read as settings, except
-modules that `module:name` asks for."""
+"""The current folder, which may hold files of other people: nothing in it is run or read as settings, except modules
+that `module:name` asks for."""
 
 import contextlib
 import os
@@ -12,11 +12,11 @@ from types import ModuleType
 from typing import Any
 
 searched = False
-"""Whether `module:name` may name a module of the current folder; the command line says so."""
+"""Whether `module:name` may name a module of the current folder; the command line sets it."""
 
 
 class Modules:
-    """Finds modules in the current folder. It comes after all other finders and leaves `sys.path` as it is, so
+    """Finds modules in the current folder. It comes after all other finders and leaves `sys.path` unchanged, so
     installed modules come first, and packages declared in the folder are no plugins."""
 
     @staticmethod
@@ -31,12 +31,12 @@ def look() -> None:
 
 
 def looked() -> bool:
-    """Whether modules are looked for in the current folder."""
+    """Whether modules are searched for in the current folder."""
     return Modules in sys.meta_path
 
 
 def hidden(module: str) -> str:
-    """A note on a module of the current folder in whose place an installed one was imported; empty if there is none."""
+    """A note on a module of the current folder that an installed one hides; empty if there is none."""
     name = module.partition(".")[0]
     own = PathFinder.find_spec(name, [""]) if searched else None
     file = getattr(sys.modules.get(name), "__file__", None)
@@ -46,7 +46,7 @@ def hidden(module: str) -> str:
 
 
 def library(name: str, file: str) -> Any:
-    """A library, imported so that it does not read a file of settings in the current folder. Raises ImportError."""
+    """A library, imported without settings from the current folder. Raises ImportError."""
     if name in sys.modules or not Path(file).exists():
         return import_module(name)
     with contextlib.chdir(Path(__file__).parent):

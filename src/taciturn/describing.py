@@ -33,11 +33,11 @@ class Description(NamedTuple):
 
 
 def described(name: str) -> Description:
-    """What a name stands for: parameters with their defaults, and the documentation; of a world also metrics, channels
-    and policies.
+    """The facts about a name: parameters with their defaults, and the documentation; for an environment also metrics,
+    channels and policies.
 
     Raises:
-        UnknownName: nothing is called that.
+        UnknownName: nothing has this name.
     """
     try:
         world = make_world(name)
@@ -72,14 +72,14 @@ def _world(id_: str, world: World[Any, Any, ...]) -> Description:
 
 
 def by_role(world: World[Any, Any, ...], quote: str = "") -> list[str]:
-    """The policies that fit, a text for each role of the world, which names the role if there are several."""
+    """The policies that fit, as a text for each role of the environment; it names the role if there are several."""
     results = {role: ", ".join(f"{quote}{name}{quote}" for name in names) for role, names in fitting(world).items()}
     return [f"as {role}: {names}" if len(results) > 1 else names for role, names in results.items()]
 
 
 def fitting(world: World[Any, Any, ...]) -> dict[str, list[str]]:
-    """The policies that act in each role of a world, as `Name` or `Name(required parameters)`; not learners, which
-    would have to train."""
+    """The policies that act in each role of an environment, as `Name` or `Name(required parameters)`; without learners,
+    which would have to train."""
     population = world.population()
     observation, _ = population.reset(seed=0)
     results: dict[str, list[str]] = {role: [] for role in population.roles}
@@ -94,7 +94,7 @@ def fitting(world: World[Any, Any, ...]) -> dict[str, list[str]]:
 
 
 def _acts(population: Population[Any], observation: Any, kind: Any, parameters: dict[str, Any], role: str) -> bool:
-    """Whether a policy begins as this role, and gives a valid first action where it is the role's turn."""
+    """Whether a policy begins in this role, and gives a valid first action if it is the role's turn."""
     try:
         policy = kind(**parameters)
         policy.reset(population.view(policy), np.random.default_rng(0), role)
@@ -108,5 +108,5 @@ def _acts(population: Population[Any], observation: Any, kind: Any, parameters: 
 
 
 def parameters(kind: Any) -> list[tuple[str, str]]:
-    """Names and defaults of what a caller gives a policy, a mechanism, or the parameters of a world."""
+    """Names and defaults of the parameters of a policy or mechanism, or of an environment's parameters."""
     return [(one.name, "required" if one.default is one.empty else repr(one.default)) for one in given(kind)]

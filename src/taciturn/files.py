@@ -1,5 +1,5 @@
-"""Files in folders that others may have filled: a folder of results is data, and nothing in it makes us write, delete,
-wait or read elsewhere."""
+"""Files in folders that others may have filled: a folder of results is data, and nothing in it makes the program write,
+delete, wait or read elsewhere."""
 
 import contextlib
 import os
@@ -19,17 +19,17 @@ except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 LOCK = ".lock"
-# What Windows lacks is 0 there.
+# Flags that Windows lacks are 0 there.
 NO_LINKS, NO_WAITING, AS_BYTES = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 def at_home(path: str | Path) -> Path:
-    """A path whose ~ is the user's home, if that is known."""
+    """A path with ~ replaced by the user's home, if that is known."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - Path's own raises an error where it is not known
 
 
 def regular(file: Path, *, links: bool = True) -> BinaryIO:
-    """A file, opened for reading; a pipe would be waited for, and a device has no end.
+    """A regular file, opened for reading. Other kinds are refused: reading a pipe would wait, and a device has no end.
 
     Raises:
         ValueError: it is no regular file, or it is a link and `links` is false.
@@ -45,9 +45,9 @@ def regular(file: Path, *, links: bool = True) -> BinaryIO:
 
 
 def content(file: Path, most: int, *, links: bool = True) -> bytes:
-    """What a file holds. Raises what `regular` does, and ValueError if it has more than `most` bytes."""
+    """The content of a file. Raises the errors of `regular`, and ValueError if it has more than `most` bytes."""
     with regular(file, links=links) as opened:
-        # What `fstat` says is not always true: files of /proc have a size of 0.
+        # The size from `fstat` may be wrong: files of /proc have a size of 0.
         result = opened.read(most + 1) if os.fstat(opened.fileno()).st_size <= most else None
     if result is None or len(result) > most:
         raise ValueError(f"{file} must have at most {most:,} bytes")
@@ -71,55 +71,55 @@ def write(file: Path, data: bytes) -> None:
 
 
 def remove(folder: Path, names: str, kept: frozenset[str] = frozenset()) -> None:
-    """Delete the files of a folder whose whole name matches a pattern; of a link, the link alone."""
+    """Delete the files of a folder with names that match a pattern; of a link, only the link."""
     for file in folder.iterdir() if folder.is_dir() else ():
         if re.fullmatch(names, file.name) and file.name not in kept and (file.is_symlink() or file.is_file()):
             file.unlink()
 
 
 def is_empty(folder: Path, name: str) -> bool:
-    """Whether a folder is missing, or holds nothing but a lock and what is left of a file of that name, which a process
-    that was killed had begun to write."""
+    """Whether a folder is missing, or holds only a lock and leftovers of a file of that name, which a killed process
+    had begun to write."""
     own = rf"{re.escape(LOCK)}|{leftovers(re.escape(name))}"
     return not folder.exists() or all(re.fullmatch(own, file.name) for file in folder.iterdir())
 
 
 def leftovers(names: str) -> str:
-    """The pattern of the temporary names of files whose names match a pattern."""
+    """The pattern of the temporary names of files with names that match a pattern."""
     return rf"\.({names})(\.[0-9a-f]{{16}})?\.tmp"
 
 
 def real(folder: Path) -> Path:
-    """The path of a folder of ours; ValueError if something else has its name, such as a link to another folder."""
+    """The path of a real folder; ValueError if its name belongs to something else, such as a link to a folder."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise ValueError(f"{folder} must be a folder, and it is {'a link' * folder.is_symlink() or 'a file'}")
     return folder
 
 
 def own(folder: Path) -> Path:
-    """A folder of ours, made if it is missing. Raises what `real` does, or OSError if it cannot be made."""
+    """A real folder, made if it is missing. Raises the errors of `real`, or OSError if it cannot be made."""
     real(folder).mkdir(parents=True, exist_ok=True)
     return folder
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Make a folder and keep other processes from writing to it; the system releases the lock of a process that has
-    ended, and nothing is locked where the system cannot.
+    """Make a folder and keep other processes from writing to it. The system releases the lock of a process that has
+    ended; nothing is locked on systems without locks.
 
     Raises:
-        ValueError: another process holds it, or its file `.lock` is no regular file with this name alone.
+        ValueError: another process holds the lock, or its file `.lock` is not a regular file with a single name.
         OSError: the folder cannot be written to.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    file, received_sums = folder / LOCK, f"{folder / LOCK} must be a regular file of its own: delete it"
+    file, refusal = folder / LOCK, f"{folder / LOCK} must be a regular file of its own: delete it"
     if file.is_symlink():
-        raise ValueError(received_sums)
+        raise ValueError(refusal)
     flags = os.O_RDWR | os.O_CREAT | NO_LINKS | NO_WAITING
     with os.fdopen(os.open(file, flags, 0o666), "r+b", buffering=0) as stream:
         result = os.fstat(stream.fileno())
         if not stat.S_ISREG(result.st_mode) or result.st_nlink > 1:
-            raise ValueError(received_sums)
+            raise ValueError(refusal)
         try:
             if fcntl is not None:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

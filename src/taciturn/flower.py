@@ -1,9 +1,9 @@
 """Rounds of Flower that a stopping policy ends (extra `flower`).
 
 A server of Flower asks clients to train and waits for all their replies, or until a timeout. `StoppingStrategy` wraps
-any of Flower's strategies and asks a policy of `round_stopping_v0` after every slot whether to wait on. When the policy
-stops, the strategy aggregates the updates that have arrived, and the rest are dropped. The policy observes the same as
-in that world, so a policy that was trained there can act here.
+any of Flower's strategies and asks a policy of `round_stopping_v0` after every slot whether to keep waiting. When the
+policy stops, the strategy aggregates the updates that have arrived, and drops the rest. The policy has the same
+observations as in that environment, so a policy that was trained there can act here.
 """
 
 import math
@@ -32,37 +32,37 @@ class StoppingStrategy(Strategy):
 
     There are two clocks for arrivals:
 
-    - `"virtual"`: all clients are trained, and each reply says in its metrics, as `"computing-time"`, after how many
-      seconds it was computed. From then on it queues for the shared channel, on which one queued update is uploaded per
-      slot with the probability `upload_probability`, as in the world. Flower's simulation has no other way to make slow
-      clients without waiting for them.
-    - `"real"`: a slot lasts `slot_time` seconds, and at its end the replies that have come are pulled. No update is
-      ever seen as queued, since a Flower server hears of updates only on arrival; `upload_probability=1` describes that
-      best.
+    - `"virtual"`: all clients are trained, and each reply states in its metrics, as `"computing-time"`, after how many
+      seconds it was computed. From then on it queues for the shared channel, which uploads one queued update per slot
+      with probability `upload_probability`, as in the environment. Flower's simulation has no other way to make clients
+      slow without waiting for them.
+    - `"real"`: a slot lasts `slot_time` seconds, and at its end the replies that have arrived are pulled. No update is
+      ever seen as queued, since a Flower server learns of updates only on arrival; `upload_probability=1` describes
+      this best.
 
-    A run is a session of the world: it ends at its `horizon`, and a round that would end after it is dropped. Flower's
-    rounds after that do nothing. Evaluation takes no time, and the time between rounds is `broadcast_time`, on either
-    clock. A round also ends when no further reply can come, because the others are errors or the timeout has passed.
+    A run is a session of the environment: it ends at its `horizon`, and a round that would end after it is dropped.
+    Flower's rounds after that do nothing. Evaluation takes no time, and the time between rounds is `broadcast_time`, on
+    either clock. A round also ends when no further reply can come, because the others are errors or the timeout has
+    passed.
 
     Args:
         strategy: the strategy that samples clients and aggregates, such as `FedAvg()`.
         policy: stops the rounds: anything that `taciturn.agents.bring` takes for `round_stopping_v0`.
-        seed: of the uploads' luck on the virtual clock, and of the policy; the same as in `taciturn.simulate`.
+        seed: seed of the uploads on the virtual clock, and of the policy; the same as in `taciturn.simulate`.
         clock: "virtual" or "real".
-        **parameters: those of `round_stopping_v0`, in seconds; `num_clients` is the number of clients that the strategy
-            samples.
+        **parameters: parameters of `round_stopping_v0`, in seconds; `num_clients` is the number of clients that the
+            strategy samples.
 
     Attributes:
         session: the current or last run as a population of one replica: its `clock()`, `measure(...)` and `metrics()`.
 
     Raises:
-        ValueError: an unknown policy or parameter, one out of range, or Pareto times, which have no slots; while it
-            runs, another number of clients than `num_clients`, or a reply without a computing time >= 0 on the virtual
+        ValueError: an unknown policy or parameter, one out of range, or Pareto times, which have no slots; during a
+            run, a number of clients other than `num_clients`, or a reply without a computing time >= 0 on the virtual
             clock.
 
     On the real clock a late client finishes the stopped round before it begins the next, since Flower cannot recall a
-    message. `start` must be called on this strategy: another wrapper around it would
-    wait for all replies again.
+    message. `start` must be called on this strategy: another wrapper around it would wait for all replies again.
     """
 
     def __init__(self, strategy: Any, policy: Any, *, seed: int, clock: str = "virtual", **parameters: Any) -> None:
@@ -88,8 +88,8 @@ class StoppingStrategy(Strategy):
         Args:
             num_rounds: the largest number of rounds; None: as many as the horizon admits.
             timeout: seconds of real time for the replies of a round.
-            evaluate_fn: called before the first round and after each round that was closed; `session.clock()` tells it
-                the time.
+            evaluate_fn: called before the first round and after each round that was closed; `session.clock()` gives the
+                time.
         """
         if num_rounds is None:
             params = self.session.params
@@ -128,9 +128,9 @@ class VirtualArrivals:
     """The replies of a round, in the order of arrival by their stated times.
 
     Attributes:
-        received: the replies that have been uploaded.
-        queue: those that have been computed.
-        failed: those that are errors.
+        received: replies that have been uploaded.
+        queue: replies that have been computed and wait for the channel.
+        failed: replies that are errors.
         slots: slots that have passed.
     """
 
@@ -156,7 +156,7 @@ class VirtualArrivals:
 
 
 class RealArrivals:
-    """The replies of a round as they come; the same attributes."""
+    """The replies of a round as they arrive; with the same attributes."""
 
     def __init__(self, grid: Any, message_ids: Iterable[str | None], params: Params, timeout: float | None) -> None:
         self.grid, self.slot_time = grid, params.slot_time
@@ -180,7 +180,7 @@ class RealArrivals:
 
 
 class Session(RoundStopping):
-    """The round-stopping world, one replica, in which Flower's replies arrive."""
+    """The round-stopping environment, with one replica; its arrivals are Flower's replies."""
 
     arrivals: VirtualArrivals | RealArrivals
     compile = False
@@ -192,7 +192,7 @@ class Session(RoundStopping):
     def wait_or_stop(self, state: Any, arrays: Any, actions: Array, params: Any, rng: Array) -> None:
         arrivals, before = self.arrivals, state.slots
         state.before = state.clock
-        # Always drawn, as in the world, so that a seed has the same luck here and there.
+        # Always drawn, as in the environment: a seed then gives the same uploads in both.
         uploads = actions[0] == WAIT and uniform(rng, UPLOADS) < params.upload_probability
         waits = actions[0] == WAIT and not arrivals.exhausted
         if waits:
@@ -204,11 +204,11 @@ class Session(RoundStopping):
 
 
 class StoppedGrid:
-    """A grid of Flower's on which a policy ends the rounds of training; all else passes.
+    """A Flower grid that ends training rounds by a policy, and passes everything else on.
 
     Args:
-        grid: Flower's.
-        rollout: of the policy in a `Session`.
+        grid: Flower's grid.
+        rollout: the policy's rollout in a `Session`.
         clock: "virtual" or "real".
     """
 
@@ -249,9 +249,7 @@ class StoppedGrid:
 def computing_slots(reply: Any, slot_time: float) -> float:
     """The slots, at least 1, until a reply has been computed, from the seconds in its metrics; ValueError without
     them."""
-    received_sums = [record[TIME_KEY] for record in reply.content.metric_records.values() if TIME_KEY in record]
-    seconds = number(
-        f"{TIME_KEY!r} among the metrics of a reply", received_sums[0] if received_sums else None, at_least=0
-    )
+    times = [record[TIME_KEY] for record in reply.content.metric_records.values() if TIME_KEY in record]
+    seconds = number(f"{TIME_KEY!r} among the metrics of a reply", times[0] if times else None, at_least=0)
     # 0.07 / 0.01 is 7.000000000000001 in floating point, but 7 slots are meant.
     return max(1.0, math.ceil(seconds / slot_time - 1e-9))

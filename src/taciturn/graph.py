@@ -30,13 +30,13 @@ class Graph:
         Args:
             value: any of these, or a Graph. Shapes are "complete", "ring", "star", "star_triangle"; loops and repeated
                 edges are dropped. Nodes of networkx with the labels 0 to N - 1, as numbers or texts, are the agents of
-                these numbers; other whole numbers are numbered by size, and other labels in the order of the graph.
-            num_nodes: the required number of nodes; shapes need it, a list of edges may leave it out (highest node +
-                1).
+                these numbers; other whole numbers are sorted by size, and other labels keep the order of the graph.
+            num_nodes: the required number of nodes; shapes need it, a list of edges may leave it out (highest
+                node + 1).
             name: name of the parameter in errors.
 
         Raises:
-            ValueError: `value` is none of these, has another number of nodes, weights other than 1, or an edge to a
+            ValueError: `value` is none of these, has a different number of nodes, weights other than 1, or an edge to a
                 node that does not exist.
         """
         if isinstance(value, str):
@@ -147,7 +147,7 @@ class Graph:
         return np.swapaxes(result.reshape(by_node.shape), 0, 1).astype(x.dtype)
 
     def closed_neighbourhoods(self, nodes: Ints) -> Any:
-        """The nodes int64[n] with their neighbours, a SciPy CSR array of ones, [n, N], whose columns are in increasing
+        """The nodes int64[n] with their neighbours, a SciPy CSR array of ones, [n, N], with columns in increasing
         order."""
         from scipy.sparse import csr_array, eye_array
 
@@ -221,7 +221,7 @@ SHAPES: dict[str, Callable[[int], Graph]] = {
     "star": lambda n: Graph._of_edges([(0, i) for i in range(1, n)], n, "graph"),
     "star_triangle": _star_triangle,
 }
-# The function of networkx that draws a random graph of n nodes, and what it is given besides n.
+# The networkx function that draws a random graph of n nodes, and its arguments other than n.
 FAMILIES: dict[str, tuple[str, Callable[[int], tuple[float, ...]]]] = {
     "erdos_renyi": ("fast_gnp_random_graph", lambda n: (min(1.0, 2 * np.log(max(n, 2)) / n),)),
     "watts_strogatz": ("watts_strogatz_graph", lambda n: (4, 0.1)),
@@ -231,11 +231,11 @@ GRAPHS = (*SHAPES, *FAMILIES)
 
 
 def random_graph(kind: str, num_nodes: int, seed: int = 0) -> Graph:
-    """Draw a connected graph of a family; `Graph.of` reads those that networkx draws with other parameters.
+    """Draw a connected graph of a family; `Graph.of` reads graphs that networkx draws with other parameters.
 
     Args:
-        kind: a shape of `Graph.of`, or "erdos_renyi" (with edge probability 2 ln N / N), "watts_strogatz" (degree 4,
-            of which a share of 0.1 is rewired), "barabasi_albert" (2 edges for each new node).
+        kind: a shape of `Graph.of`, or "erdos_renyi" (with edge probability 2 ln N / N), "watts_strogatz" (degree 4, of
+            which a share of 0.1 is rewired), "barabasi_albert" (2 edges for each new node).
         num_nodes: N.
         seed: determines the graph of a random family.
 

@@ -14,8 +14,8 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
     """The mechanism of `NAME[:VALUE][,parameter=value...]`, such as `Laplace:1.0,sensitivity=0.5`.
 
     VALUE is the mechanism's first parameter, its level. Values are read as JSON if possible, and as text otherwise.
-    `Memoized:NAME...` memoizes the answers of that mechanism, `Scheduled:AT:NAME...` draws one, at message AT, and
-    `Shuffled:NAME...` and `CentralSum:NAME...` stand for the messages or the average of all senders.
+    `Memoized:NAME...` memoizes the answers of that mechanism, `Scheduled:AT:NAME...` draws a single answer, at message
+    AT, and `Shuffled:NAME...` and `CentralSum:NAME...` release the shuffled messages or the average of all senders.
 
     Raises:
         ValueError: the mechanism or a parameter is unknown, or a value is not allowed.
@@ -61,7 +61,7 @@ def parse_mechanism(spec: str) -> mechanisms.Mechanism:
 
 
 AROUND = ("Mechanism", "CentralSum", "Memoized", "Scheduled", "Shuffled")
-"""Not made from numbers alone."""
+"""Mechanisms that need more than numbers as arguments."""
 
 
 def own_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
@@ -90,8 +90,8 @@ def named_mechanisms() -> dict[str, type[mechanisms.Mechanism]]:
 
 
 def parsed(text: str) -> Any:
-    """A value on the command line: JSON if it parses as such, else the text itself. Raises ValueError for JSON that is
-    too large."""
+    """A value on the command line: JSON if it parses as such, otherwise the text itself. Raises ValueError for JSON
+    that is too large."""
     try:
         return json.loads(text, parse_int=_int64)
     except json.JSONDecodeError:

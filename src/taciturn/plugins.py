@@ -1,5 +1,5 @@
-"""What other packages add: worlds, policies, mechanisms and studies, declared as entry points or named by import
-path."""
+"""Additions by other packages: environments, policies, mechanisms and studies, declared as entry points or named by
+import path."""
 
 import importlib
 import re
@@ -22,14 +22,14 @@ class PluginWarning(UserWarning):
 
 
 class Plugins:
-    """The declarations of packages in one group of entry points. Nothing is imported before it is asked for.
+    """The declarations of packages in one group of entry points. Objects are imported only on request.
 
     Args:
         group: "taciturn.worlds", for instance.
         names: a regular expression that names in the group match.
-        kind: what an object of the group is, for messages.
+        kind: a description of an object of the group, for messages.
         fits: whether an object, given with its declared name or `module:name`, is of that kind; it may raise ValueError
-            to say why not.
+            to explain why not.
         own: the names that are taken already.
     """
 
@@ -112,7 +112,7 @@ def _package(entry: EntryPoint) -> str:
 
 
 def imported(path: str) -> Any:
-    """The object that `module:name` names. On the command line, the module may be one of the current folder.
+    """The object that `module:name` names. On the command line, the module may lie in the current folder.
 
     Raises:
         ValueError: there is no such module, or it has no such name.

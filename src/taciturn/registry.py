@@ -1,4 +1,4 @@
-"""The registry: the worlds, the ids under which they are registered, and the policies by name."""
+"""The registry: environments, their ids, and the policies by name."""
 
 import inspect
 from collections.abc import Iterable, Mapping
@@ -47,7 +47,7 @@ LISTED = {
 
 
 class Declared(Descriptor):
-    """A world that another package declares, or that is named by import path; it is loaded when it is asked for."""
+    """An environment that another package declares, or that is named by import path; it is loaded at its first use."""
 
     @property
     def id(self) -> str:
@@ -68,23 +68,23 @@ def controlled_agent(
     communicators: Any = None,
     **parameters: Any,
 ) -> Population[Any]:
-    """One agent's seat in a world of many agents with the same role, as Gymnasium's form of it; a policy plays all
-    others.
+    """A population of one agent in an environment of many agents with the same role, as in Gymnasium's form; a policy
+    plays all others.
 
     Args:
         world: its name, such as "gossip_bandit_v0".
         num_envs: replicas.
-        others: the policy that plays the others, or its name, such as "PPCL".
-        agent: the agent of the seat: a number, or a name such as "agent_3" or, where agents choose the levels of their
+        others: the policy of the other agents, or its name, such as "PPCL".
+        agent: the controlled agent: a number, or a name such as "agent_3" or, if agents choose the levels of their
             messages, "communicator_3".
         communicators: the policy that chooses the levels of messages, or its name, such as "ConstantLevel"; with
             `message_levels="chosen"` only.
-        **parameters: those of the world.
+        **parameters: parameters of the environment.
 
     Raises:
         ValueError: a policy is missing, there is no such agent, or a parameter is out of range; or replicas would have
-            to wait for one another (several replicas of a world where agents act one at a time) and the policy
-            remembers its agents' actions.
+            to wait for one another (several replicas of an environment in which agents act one at a time) and the
+            policy remembers its agents' actions.
     """
     from taciturn.policies.base import Policy
 
@@ -155,37 +155,37 @@ POLICY_PLUGINS = Plugins(
 
 
 def entries() -> list[Descriptor]:
-    """The worlds of this package and those that others declare: `rumour_v0` has the id `taciturn/Rumour-v0`. Nothing
-    of theirs is imported."""
+    """The environments of this package and those that others declare, without importing the latter: `rumour_v0` has the
+    id `taciturn/Rumour-v0`."""
     return [*WORLDS, *(Declared(name=name) for name in WORLD_PLUGINS.entries)]
 
 
 def descriptors() -> list[Descriptor]:
-    """The descriptors of this package's worlds, and of usable ones of other packages."""
+    """The descriptors of this package's environments, and of usable ones of other packages."""
     result = WORLD_PLUGINS.load_all()
     return [*WORLDS, *(one if isinstance(one, Descriptor) else Declared(name=name) for name, one in result.items())]
 
 
 def worlds() -> dict[str, World[Any, Any, ...]]:
-    """`{name: world}`: those of `WORLDS`, and usable ones of other packages."""
+    """`{name: environment}`: those of `WORLDS`, and usable ones of other packages."""
     return {descriptor.name: descriptor.world for descriptor in descriptors()}
 
 
 def make_world(name: str) -> World[Any, Any, ...]:
-    """A world by its name or id, in any case, with or without the version: `round_stopping`,
+    """An environment by its name or id, in any case, with or without the version: `round_stopping`,
     `taciturn/RoundStopping-v0`, ...
 
-    A world that no package declares is named by import path, as `module:name`.
+    An environment that no package declares is named by import path, as `module:name`.
 
     Raises:
-        UnknownName: no world is called that.
-        ValueError: a package's world cannot be used, or `module:name` is none.
+        UnknownName: no environment has this name.
+        ValueError: a package's environment cannot be used, or `module:name` is not an environment.
     """
     return entry(name).world
 
 
 def entry(name: str) -> Descriptor:
-    """The descriptor of a world of that name (see `make_world`)."""
+    """The descriptor of an environment by name (see `make_world`)."""
     known = entries()
     for one in known:
         short = one.id.removeprefix("taciturn/")
@@ -198,7 +198,7 @@ def entry(name: str) -> Descriptor:
 
 
 def _loaded(one: Descriptor) -> Descriptor:
-    """The descriptor that a package gives its world, if any."""
+    """The descriptor that a package gives its environment, if any."""
     result = WORLD_PLUGINS.find(one.name) if isinstance(one, Declared) else one
     return result if isinstance(result, Descriptor) else one
 
@@ -219,12 +219,12 @@ def policy_class(name: str) -> type[Any] | None:
 
 
 def make_policy(name: str, **parameters: Any) -> Any:
-    """A policy by its class name, or by the name under which a package declares it.
+    """A policy by its class name, or by the name that a package declares for it.
 
     Raises:
-        UnknownName: no policy is called that.
-        UnknownParameter: a parameter that it does not take.
-        ValueError: one out of range, or a package's policy cannot be used.
+        UnknownName: no policy has this name.
+        UnknownParameter: the policy does not take a parameter.
+        ValueError: a parameter is out of range, or a package's policy cannot be used.
     """
     own = own_policies()
     name = in_any_case(name, [*own, *POLICY_PLUGINS.entries])
@@ -251,7 +251,7 @@ def policy_of(kind: Any, name: str, parameters: dict[str, Any]) -> Any:
 
 
 def given(kind: Any) -> list[inspect.Parameter]:
-    """The parameters of a class that a caller names."""
+    """The parameters of a class that callers pass by name."""
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [parameter for parameter in inspect.signature(kind).parameters.values() if parameter.kind not in several]
 
@@ -265,29 +265,29 @@ def needed(kind: Any) -> list[str]:
 
 
 def single_env(world: str, render_mode: str | None = None, **parameters: Any) -> SingleEnv:
-    """Gymnasium's form of a world."""
+    """Gymnasium's form of an environment."""
     return SingleEnv(_gymnasium_form(entry(world), 1, parameters), render_mode)
 
 
 def vector_env(
     world: str, num_envs: int = 1, autoreset_mode: Any = "NextStep", render_mode: str | None = None, **parameters: Any
 ) -> VectorView:
-    """Gymnasium's vector form of a world."""
+    """Gymnasium's vector form of an environment."""
     return VectorView(_gymnasium_form(entry(world), num_envs, parameters), autoreset_mode, render_mode)
 
 
-# From these, `gymnasium.make` knows which modes it can derive, such as `rgb_array_list` from `rgb_array`.
+# `gymnasium.make` derives further modes from these, such as `rgb_array_list` from `rgb_array`.
 single_env.metadata = {"render_modes": list(RENDER_MODES)}  # type: ignore[attr-defined]
 vector_env.metadata = {"render_modes": ["ansi", "rgb_array"]}  # type: ignore[attr-defined]
 
 
 def parallel_env(world: str, render_mode: str | None = None, **parameters: Any) -> ParallelView:
-    """PettingZoo's Parallel form of a world."""
+    """PettingZoo's Parallel form of an environment."""
     return make_world(world).parallel_env(render_mode, **parameters)
 
 
 def aec_env(world: str, render_mode: str | None = None, **parameters: Any) -> AECView:
-    """PettingZoo's AEC form of a world."""
+    """PettingZoo's AEC form of an environment."""
     return make_world(world).env(render_mode, **parameters)
 
 
@@ -327,11 +327,11 @@ def _player(policy: Any) -> Any:
 
 
 ANY_WORLD = "taciturn/World-v0"
-"""The id whose parameter `world` names any world, by import path too."""
+"""The id with a parameter `world` that names any environment, by import path too."""
 
 
 def register() -> None:
-    """Enter the worlds in Gymnasium's registry and, where PettingZoo has one, in PettingZoo's."""
+    """Register the environments with Gymnasium and, if its version has a registry, with PettingZoo."""
     if ANY_WORLD not in gymnasium.registry:
         gymnasium.register(ANY_WORLD, f"{__name__}:single_env", vector_entry_point=f"{__name__}:vector_env")
     for entry in entries():

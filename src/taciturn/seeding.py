@@ -1,4 +1,4 @@
-"""One seed, many named streams: each source of randomness draws from its own, so runs can share their luck."""
+"""One seed, many named streams: each source of randomness has its own, so runs can share random numbers."""
 
 import hashlib
 import zlib
@@ -11,8 +11,8 @@ import numpy as np
 from taciturn.validation import integer
 
 VERSION = 3
-"""Of the numbers that a seed gives; since 2, noise has numbers of its own in each configuration, and since 3 some
-environments draw others (`Descriptor.drawn_since`)."""
+"""Version of the numbers that a seed gives. Since 2, noise differs between configurations, and since 3 some
+environments draw other numbers (`Descriptor.drawn_since`)."""
 NOISE_SINCE = 2
 CONFIGURED = set[str]()
 """The names of the streams of noise that this process has drawn from."""
@@ -25,9 +25,9 @@ class Streams:
     sees the same rewards as the run without.
 
     Args:
-        seed: a non-negative integer, or None for fresh entropy (kept in `entropy`, so a run can be repeated).
-        purpose: what the runs are for: "training", "selection", "evaluation", or empty for ordinary runs. The same seed
-            gives other numbers for another purpose, so nothing is judged on the run that it was learned from.
+        seed: a non-negative integer, or None for fresh entropy (stored in `entropy`, so a run can be repeated).
+        purpose: the purpose of the runs: "training", "selection", "evaluation", or empty for ordinary runs. The same
+            seed gives other numbers for another purpose, so no policy is evaluated on the runs that it learned from.
     """
 
     def __init__(self, seed: int | None = None, purpose: str = "") -> None:
@@ -44,8 +44,8 @@ class Streams:
     def noise(self, name: str, configuration: str) -> np.random.Generator:
         """The stream of that name in one `configuration` (`described`).
 
-        Noise is drawn from it: if two levels of noise had the same numbers, their messages of one seed would give the
-        data, by subtraction.
+        It is for noise: if two levels of noise used the same numbers, subtracting their messages for one seed would
+        reveal the data.
         """
         generator = self._generators.get((name, configuration))
         if generator is None:
@@ -66,7 +66,7 @@ def spawned(entropy: Any, purpose: str, name: str, configuration: str = "") -> n
 def described(value: Any) -> str:
     """A value as text, the same in every process; numbers are exact.
 
-    Of objects that are no dataclasses and whose `repr` holds an address, only the public numbers and strings count.
+    For objects that are not dataclasses and have an address in their `repr`, only public numbers and strings count.
     """
     if isinstance(value, bool | int | float | np.number | np.bool_):
         return float(value).hex()

@@ -1,4 +1,4 @@
-"""Run a policy in a world and keep the results."""
+"""Run a policy in an environment and store the results."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Run:
     Attributes:
         metrics: `{name: [B]}`, the outcome of the run, its messages and epsilon (`taciturn.privacy.spending`).
         trace: `{name: [time, B, ...]}`, the values recorded at `times`.
-        times: float64[time], in the unit of the world's clock.
+        times: float64[time], in the unit of the environment's clock.
         seed: the seed that reproduces the run.
         accountant: the messages and epsilon of every agent; None if no channel was private.
     """
@@ -34,14 +34,14 @@ class Run:
         return f"<Run of {counted(replicas, 'replica')}, seed {self.seed}: {', '.join(self.metrics)}{traced}>"
 
     def summary(self, confidence: float = 0.95) -> str:
-        """A table in text: of each metric the mean over the replicas and its interval.
+        """A table in text: for each metric, the mean over the replicas and its interval.
 
         Args:
             confidence: of each interval, in (0, 1): the mean plus and minus a quantile of Student's t times the
                 standard error.
 
-        Replicas where a metric has no value (NaN) are left out; the table gives the number of the rest. There is
-        no interval for one replica, or for a metric that is infinite in any.
+        Replicas without a value of a metric (NaN) are left out; the table gives the number of the rest. There is no
+        interval for one replica, or for a metric that is infinite in any.
         """
         from scipy.special import stdtrit
 
@@ -73,9 +73,9 @@ def simulate(
     Args:
         env: a population, or a view of one.
         policy: the agents' policy: a policy, its name or class, a function of observations, a model with `predict` or a
-            saved one (`taciturn.agents.bring`); `{role: policy}` in a world of several roles.
+            saved one (`taciturn.agents.bring`); `{role: policy}` in an environment with several roles.
         seed: determines every random draw, including the policy's.
-        until: a horizon, or increasing times to record at (the last is the horizon); None: the world's own horizon.
+        until: a horizon, or increasing times to record at (the last is the horizon); None: the environment's horizon.
         record: names that `env.measure` knows, to be recorded at those times (without times, at the end).
         privacy: `{channel: mechanism}`, installed for this run only; "paper" for the mechanisms that the policy's paper
             prescribes.
@@ -88,7 +88,7 @@ def simulate(
     Raises:
         ValueError: an unknown name, times that do not increase, a policy that cannot act here.
     """
-    from taciturn.agents import bring_all  # with all policies, which `import taciturn` does without
+    from taciturn.agents import bring_all  # imports all policies, which `import taciturn` avoids
     from taciturn.wrappers.channels import added_configs, private_config
 
     unwrapped = getattr(env, "unwrapped", env)

@@ -1,4 +1,4 @@
-"""What the command line does before it imports anything else: `taciturn/__init__.py` imports this first."""
+"""The first steps of the command line, before other imports: `taciturn/__init__.py` imports this first."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from typing import Any  # noqa: E402
 
 
 def end(*_: Any) -> None:
-    """End at once: an interruption while modules are imported would print where, or pass for a missing module."""
+    """End without a traceback: an interrupted import would print one, or be taken for a missing module."""
     os._exit(130)
 
 

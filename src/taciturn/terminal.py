@@ -12,23 +12,23 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 Row = Sequence[str]
 GAP = 2
 FULL = 112
-"""Characters of a line of a docstring, after which it cannot be longer."""
+"""A docstring line of more characters may have been broken because it was full."""
 INTERVAL = re.compile(r"\s\[([-+\d.,e]+), ([-+\d.,e]+)\]")
 BELOW = r"\n[\1, \2]"
 """An interval on the line below its mean."""
 ARGUMENT = re.compile(r" +\w+: ")
 HANG = 4
-"""The indentation of the further lines of an argument in a docstring."""
+"""Indentation of the further lines of an argument in a docstring."""
 WORD = re.compile(r"\[\S+, \S+\]|\S+")
 
 
 def counted(number: int, thing: str) -> str:
-    """Such as "1 run" and "1,000 runs"."""
+    """A number with its noun, such as "1 run" and "1,000 runs"."""
     return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
 def window() -> float:
-    """The columns of the window, or those that COLUMNS gives; infinite where output goes elsewhere."""
+    """The columns of the window, or of COLUMNS; infinite if output does not go to a terminal."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return max(shutil.get_terminal_size().columns, 40) if known else math.inf
 
@@ -48,10 +48,10 @@ def aligned(
     and the others with the names of their columns. Only a word that is wider than the window is broken.
 
     Args:
-        rows: the texts of each row; a text in place of a row is a line of its own.
+        rows: the texts of each row; a text in place of a row becomes a whole line.
         numbers: the columns that are aligned to the right, and may have intervals.
         indent: spaces before each row.
-        width: of the window.
+        width: width of the window.
         ruled: whether the first row, the names of the columns, has a line below it.
     """
     texts = [row for row in rows if not isinstance(row, str)]
@@ -89,8 +89,8 @@ def _with_intervals(
 
 
 def _paragraphs_of_rows(rows: Sequence[Row | str], indent: int, width: int, ruled: bool) -> Iterator[str]:
-    """A paragraph for each row. With a row of names (`ruled`) each text has its name before it, and an empty line
-    separates rows; else the first text of a row has a line to itself, and the others are below it."""
+    """A paragraph for each row. With a row of names (`ruled`) each text follows its name, and an empty line separates
+    rows. Without names each text has a line, and those after the first are indented."""
     names: Row | None = None
     lead, hang = " " * indent, " " * (indent + GAP)
     for row in rows:
@@ -112,8 +112,8 @@ def _wrapped(text: str, width: int, lead: str, hang: str) -> list[str]:
 
 
 def filled(text: str, width: float) -> list[str]:
-    """The lines of a text that fit the window; paragraphs are filled again if they do not, also those of lists and of
-    indented sections."""
+    """The lines of a text that fit the window. Paragraphs that do not fit are filled again, including those of lists
+    and indented sections."""
     results = list[str]()
     for block in re.split(r"\n(?=\n)", text):
         lines = block.removeprefix("\n").split("\n")
@@ -133,7 +133,7 @@ def filled(text: str, width: float) -> list[str]:
 
 
 def _paragraphs(lines: list[str]) -> list[list[str]]:
-    """The lines that belong together: those before which a source file has been broken because it was full."""
+    """Groups of lines that belong together, because the source file was broken where a line was full."""
     results = [lines[:1]]
     for before, line in itertools.pairwise(lines):
         if len(before) + 1 + len(line.split(maxsplit=1)[0]) > FULL and not line.lstrip().startswith("- "):

@@ -1,5 +1,5 @@
-"""Checks of arguments and array types. Every failure is one sentence: which parameter, its value, and what is
-allowed."""
+"""Checks of arguments and array types. Every error is one sentence with the parameter, its value, and the allowed
+values."""
 
 import difflib
 import inspect
@@ -18,15 +18,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-# No world's arrays can be larger: numbers in one array, agents and replicas among them, and options or values of one
-# agent.
+# No environment's arrays can be larger: the numbers in one array, agents and replicas among them, and the options or
+# values of one agent.
 MOST_NUMBERS, MOST_ARMS = 10**9, 10**6
 
 T = TypeVar("T")
 
 
 class UnknownParameter(TypeError, ValueError):  # noqa: N818 - it names what went wrong
-    """An unknown parameter was given. It is also a TypeError, since libraries that probe constructors look for one."""
+    """An unknown parameter was given. It is also a TypeError, because libraries that probe constructors catch one."""
 
 
 def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> UnknownParameter:
@@ -44,7 +44,7 @@ MOST_NAMES = 20
 
 
 def close(name: object, known: Iterable[Any], most: int = 3) -> list[str]:
-    """The `known` names that begin with a name, or else are most similar to it, whatever its case, if any."""
+    """The `known` names that begin with a name, otherwise the most similar ones, ignoring case; empty if none is."""
     names = {str(one).casefold(): str(one) for one in known}
     wanted = str(name)[:100].casefold()
     longer = [one for one in names if len(wanted) > 2 and one.startswith(wanted)]
@@ -52,7 +52,7 @@ def close(name: object, known: Iterable[Any], most: int = 3) -> list[str]:
 
 
 def in_any_case(name: str, known: Iterable[str]) -> str:
-    """The known name that is spelled like this but for its case, if there is one and only one; else the name."""
+    """The only known name that equals this one apart from case; otherwise the name itself."""
     names = list(known)
     alike = [one for one in names if one.casefold() == name.casefold()]
     return alike[0] if name not in names and len(alike) == 1 else name
@@ -60,7 +60,7 @@ def in_any_case(name: str, known: Iterable[str]) -> str:
 
 def some(known: Iterable[Any], wanted: object = "", more: str = "") -> str:
     """The names, separated by commas; if there are many, the nearest to `wanted`, others up to `MOST_NAMES`, and the
-    number of `more`."""
+    number of the rest, followed by `more`."""
     names = list(map(str, known))
     if len(names) <= MOST_NAMES:
         return ", ".join(names)
@@ -69,7 +69,7 @@ def some(known: Iterable[Any], wanted: object = "", more: str = "") -> str:
 
 
 class NamesUnknown(ABCMeta):
-    """Metaclass of the classes whose constructors refuse an unknown parameter by `UnknownParameter`."""
+    """Metaclass of classes with constructors that refuse an unknown parameter by `UnknownParameter`."""
 
     def __call__(cls: type[T], *args: Any, **named: Any) -> T:
         try:
@@ -106,7 +106,7 @@ def shown(value: Any, length: int = 200) -> str:
 
 
 def plain(value: Any) -> Any:
-    """NumPy scalars and arrays without axes as Python's own values, and everything else as it is."""
+    """NumPy scalars and arrays without axes as Python values, and everything else unchanged."""
     return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
 
 
@@ -131,7 +131,7 @@ def number(
             f"{name} must be a finite number{' ' * bool(allowed)}{' and '.join(allowed)}, not {shown(value)}"
         )
     if isinstance(value, Decimal | Fraction) or (isinstance(value, int) and abs(value) >= 2**63):
-        # NumPy could not reckon with it.
+        # NumPy could not compute with it.
         raise ValueError(f"{name} must be a float or an integer of 64 bits, not {shown(value)}")
     return result
 
@@ -146,7 +146,7 @@ def integer(name: str, value: Any, *, at_least: int, at_most: int | None = None)
 
 
 def choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
-    """Return the element of `allowed` that equals `value` and is of its type; raise ValueError if there is none."""
+    """Return the element of `allowed` that equals `value` and has its type; raise ValueError if there is none."""
     allowed = tuple(allowed)
     result = plain(value)
     for one in allowed:
@@ -171,7 +171,7 @@ def vector(name: str, value: Any, *, size: int | None = None) -> Floats:
 
 
 def array_of(name: str, value: Any, shape: tuple[int, ...] | None = None) -> Array:
-    """Return `value` as an array; raise ValueError if its parts have different shapes, or it has not that `shape`."""
+    """Return `value` as an array; raise ValueError if its parts have different shapes, or it does not have `shape`."""
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -189,5 +189,5 @@ def mapping(name: str, value: Any, what: str = "a dict or None") -> Mapping[Any,
 
 
 def missing_extra(what: str, extra: str) -> ImportError:
-    """The error to raise where `what`, such as "method 'pld' needs dp-accounting", is not installed."""
+    """The error to raise for a missing dependency; `what` is, for example, "method 'pld' needs dp-accounting"."""
     return ImportError(f"{what}: run pip install '.[{extra}]' in a clone of taciturn")

@@ -1,4 +1,4 @@
-"""The standard interfaces: thin views of a `Population`, each written once for all worlds."""
+"""The standard interfaces: thin views of a `Population`, each written once for all environments."""
 
 from taciturn.envs.core.views.aec import AECView
 from taciturn.envs.core.views.parallel import ParallelView

@@ -1,4 +1,4 @@
-"""The view of several agents who act one after another."""
+"""The view of several agents that act one after another."""
 
 from functools import cached_property
 from typing import Any
@@ -12,8 +12,8 @@ from taciturn.validation import Array, shown
 
 
 class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
-    """A population as a PettingZoo AEC environment: actions are collected until the turn is full, then the world
-    steps."""
+    """A population as a PettingZoo AEC environment: it collects actions until the turn is complete, then steps the
+    population."""
 
     agent_selection: str
 
@@ -58,7 +58,7 @@ class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
             self._renderer.update()
 
     def _begin_turn(self, over: bool) -> None:
-        """Begin a turn of the agents that act, or of all at the end of the run."""
+        """Begin a turn of the acting agents, or of all at the end of the run."""
         self.__dict__.pop("infos", None)
         self._last_infos: dict[str, Info] = {}
         self._collected: dict[str, list[Any]] = {}
@@ -82,7 +82,7 @@ class AECView(Agents, pettingzoo.AECEnv[str, Array, Any]):
 
     @cached_property
     def infos(self) -> dict[str, Info]:
-        """See PettingZoo. Made on first access, since `last` needs only its agent's."""
+        """See PettingZoo. Computed on first access, since `last` needs only its agent's info."""
         self._check_reset("infos")
         return self._infos() | self._last_infos
 

@@ -1,4 +1,4 @@
-"""What the two views of several agents share: names, spaces, infos and the whole state."""
+"""Shared part of the two multi-agent views: names, spaces, infos and the full state."""
 
 from collections.abc import Mapping
 from copy import copy, deepcopy
@@ -16,7 +16,7 @@ from taciturn.validation import Array
 
 
 class Agents(OneReplica):
-    """Common part of the two PettingZoo views."""
+    """Common base of the two PettingZoo views."""
 
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
         alike = not population.some_act and population.turns is None
@@ -35,12 +35,12 @@ class Agents(OneReplica):
         self._every = {value: dict.fromkeys(self.possible_agents, value) for value in (False, True)}
         self._nothing = dict.fromkeys(self.possible_agents, 0.0)
         self._some_act, self._turns = population.some_act, population.turns is not None
-        self._acting: dict[str, list[int] | None] = dict.fromkeys(self._of)  # the agents that act; None: all of a role
+        self._acting: dict[str, list[int] | None] = dict.fromkeys(self._of)  # the acting agents; None: all of a role
         self._actors = self._of.copy()  # their names
-        self._seen: dict[str, Array] = {}  # what all agents of a role observe,
-        self._shown: dict[str, Array] = {}  # and what single agents do
+        self._seen: dict[str, Array] = {}  # observations of all agents of a role
+        self._shown: dict[str, Array] = {}  # observations of single agents
         self._run_info: Info = {}  # without the values by agent,
-        self._each: dict[str, list[tuple[str, Array]]] = {}  # which are here, by role: (key, values [N])
+        self._each: dict[str, list[tuple[str, Array]]] = {}  # the values by agent, by role: (key, values [N])
         self._masks: dict[str, Array | None] = {}
         self._require_reset = False
         self.truth_in_state = False
@@ -51,7 +51,7 @@ class Agents(OneReplica):
             raise gymnasium.error.ResetNeeded(f"no run of {self.population.name} has begun: call reset() before {what}")
 
     def _refuse(self) -> NoReturn:
-        """Refuse to step, as no agent is there."""
+        """Raise an error, as no agents are left to step."""
         self._check_reset("step()")
         raise gymnasium.error.ResetNeeded(f"every agent of {self.population.name} is done: call reset() before step()")
 
@@ -74,7 +74,7 @@ class Agents(OneReplica):
         self._note(seen, run_info, everyone)
 
     def _play(self, actions: Mapping[str, Any], everyone: bool) -> tuple[dict[str, float], bool, bool]:
-        """Play a turn by actions of the roles whose turn it is: (rewards, of agents who can have one, terminated,
+        """Play a turn with the actions of the roles in turn: (rewards of the agents that can have one, terminated,
         truncated).
 
         With `everyone`, all agents of a role observe afterwards, not only those that act next.
@@ -88,7 +88,7 @@ class Agents(OneReplica):
         return paid, terminated, truncated
 
     def _note(self, seen: dict[str, Array], run_info: Info, everyone: bool) -> None:
-        """Store what is observed and told at this moment, and who acts."""
+        """Store the current observations and info, and the agents that act."""
         self._run_info, self._masks, self._seen, self._shown = run_info, {}, seen, {}
         self._each = {role: [] for role in self._of} if self._by_agent else {}
         for key in self._by_agent:
@@ -119,7 +119,7 @@ class Agents(OneReplica):
                 self._masks[role] = None if mask is None else mask[0]
             else:
                 every = np.zeros((len(self._of[role]), *mask.shape[2:]), np.int8)
-                every[who] = mask[0]  # the others' actions have no effect
+                every[who] = mask[0]  # actions of the others have no effect
                 self._masks[role] = every
         return self._masks[role]
 
@@ -133,7 +133,7 @@ class Agents(OneReplica):
                 for info, value in zip(own, values.tolist()):
                     info[key] = value
             if self._masked and (mask := self._mask(role)) is not None:
-                # Nobody else gets the rows of a mask that can be written to.
+                # Only the infos get the rows of the writable mask.
                 for info, row in zip(own, mask if mask.flags.writeable else mask.copy()):
                     info["action_mask"] = row
             if self._info_acting(role):
@@ -155,16 +155,15 @@ class Agents(OneReplica):
         return info
 
     def _info_acting(self, role: str) -> bool:
-        """Whether infos tell which of a role's agents act next."""
+        """Whether infos say which of a role's agents act next."""
         return self._some_act and "acting" in self._run_info and (not self._turns or role in self.population.turn)
 
     def state(self) -> Array:
-        """The world's whole state, in `state_space`; central critics learn from it (Gymnasium's and PettingZoo's
-        `state`).
+        """The environment's full state, in `state_space`, for central critics (Gymnasium's and PettingZoo's `state`).
 
-        It holds what all agents know, sent or not, so no total of privacy covers a policy that acts on it. What is
-        hidden from all agents (`taciturn.envs.core.fields`), such as the arms' means, is left out unless the
-        attribute `truth_in_state` is True.
+        It holds the knowledge of all agents, sent or not, so the accountant's epsilon does not cover a policy that acts
+        on it. Fields hidden from all agents (`taciturn.envs.core.fields`), such as the arms' means, are left out unless
+        the attribute `truth_in_state` is True.
         """
         space = self.state_space
         return np.clip(self._numbers(self.population.state), space.low, space.high)
@@ -176,7 +175,7 @@ class Agents(OneReplica):
         if self.truth_in_state not in self._state_spaces:
             population = self.population
             if population._state is None:
-                population = deepcopy(population)  # the state's size is the same in all runs
+                population = deepcopy(population)  # the size of the state is the same in all runs
                 population.reset(seed=0)
             most = np.finfo(np.float32).max
             shape = self._numbers(population.state).shape

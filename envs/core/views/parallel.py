@@ -1,4 +1,4 @@
-"""The view of several agents who act at once."""
+"""The view of several agents that act simultaneously."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -14,15 +14,15 @@ from taciturn.validation import Array, shown
 
 
 def pick(names: list[str], given: Mapping[str, Any]) -> Sequence[Any]:
-    """A mapping's values of these names; `itemgetter` gives them without a tuple if there is only one."""
+    """The values of these names in a mapping; `itemgetter` returns no tuple if there is only one name."""
     return tuple(given[name] for name in names)
 
 
 class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
     """A population as a PettingZoo Parallel environment.
 
-    In a world played in turns, a step is a whole cycle: first the last turn is played, in reply to the earlier turns of
-    the step before, and then the earlier turns of the next cycle. (The world's default actions open the first cycle.)
+    In a phased environment, a step is a whole cycle: it first plays the last turn, in reply to the earlier turns of the
+    step before, and then the earlier turns of the next cycle. (Default actions open the first cycle.)
     """
 
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:
@@ -75,7 +75,7 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         return taken
 
     def _of_those_who_act(self, taken: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The actions of the agents that act, where some wait."""
+        """The actions of the acting agents, where some wait."""
         chosen = {}
         for role, who in self._acting.items():
             chosen[role] = taken[role] if who is None else [*map(taken[role].__getitem__, who)]
@@ -85,5 +85,5 @@ class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
         observations: dict[str, Array] = {}
         for role, names in self._of.items():
             results = dict(zip(names, self._seen[role] if role in self._seen else self._full_observation(role)))
-            observations = observations | results if observations else results  # merging takes long if there are many
+            observations = observations | results if observations else results  # merging many takes long
         return observations

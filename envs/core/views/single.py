@@ -1,4 +1,4 @@
-"""What the views of one replica share, and the view of a world of one agent."""
+"""Shared part of the single-replica views, and the view of a one-agent environment."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ def sole_role(population: Population[Any], view: str) -> str:
 
 
 class OneReplica:
-    """Common part of the views of one replica.
+    """Common base of the views of one replica.
 
     A population keeps a history for pictures (`Population.pictured`) only if such a view has a render mode.
     """
@@ -48,7 +48,7 @@ class OneReplica:
         population.pictured = render_mode is not None
         population.info_per_agent = True
         self._masked = type(population).action_mask is not Population.action_mask
-        self._by_agent: tuple[str, ...] = ()  # the keys of infos with a value for each agent, known as a run begins
+        self._by_agent: tuple[str, ...] = ()  # info keys with one value per agent, known when a run begins
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10, "name": population.name, **metadata}
         self._renderer = Renderer(population, self.render_mode)
 
@@ -88,15 +88,15 @@ class SingleEnv(OneReplica, gymnasium.Env[Array, Any]):
 
     @property
     def action_masks(self) -> Callable[[], Array]:
-        """The actions that have an effect now, bool[n], as a method, which sb3-contrib's MaskablePPO calls; see
+        """The method that sb3-contrib's MaskablePPO calls for the actions that have an effect now, bool[n]; see
         `effective_actions`.
 
-        Spaces without a finite number of actions have no such method, since libraries test for it.
+        Spaces without a finite number of actions have no such method, since libraries test for its presence.
         """
         space = self.action_space
         if isinstance(space, gymnasium.spaces.Box):
             raise AttributeError(f"{self.population.name} has actions in a Box, for which there are no masks")
-        return self._action_masks  # a method can be sent to another process
+        return self._action_masks  # a bound method can be sent to another process
 
     def _action_masks(self) -> Array:
         return effective_actions(self.population, self.role)[0]

@@ -1,4 +1,4 @@
-"""The view of a world of one agent as arrays of replicas."""
+"""The vector view of a one-agent environment."""
 
 from typing import Any
 
@@ -25,8 +25,8 @@ class VectorView(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     Args:
         population: B replicas of a world with one agent.
-        autoreset_mode: what happens to a replica whose episode ended; the three of Gymnasium. Under `SAME_STEP` the
-            last observation and info are in `info["final_obs"]` and `info["final_info"]`.
+        autoreset_mode: one of Gymnasium's three, for replicas with an ended episode. Under `SAME_STEP` the last
+            observation and info are in `info["final_obs"]` and `info["final_info"]`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the papers' studies have in common: settings, seeds and claims."""
+"""The base class of the papers' studies: settings, seeds and claims."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,11 +10,11 @@ from taciturn_papers.claims import Claim, verdicts
 
 
 class PaperStudy(Study):
-    """Published figures: a curve per setting, and the paper's claims about them.
+    """A study of published figures: one curve per setting, and the paper's claims about the curves.
 
-    `configs` are the configurations of the figures; a study that has others in quick runs overrides `settings`. `seeds`
-    and `runs` hold two numbers each, for quick and for full runs; `runs`, if given, becomes the entry "runs" of every
-    configuration.
+    `configs` are the configurations of the figures; a study with other configurations in quick runs overrides
+    `settings`. `seeds` and `runs` hold two numbers each, for quick and for full runs. If `runs` is given, every
+    configuration gets it as the entry "runs".
     """
 
     configs: ClassVar[tuple[Config, ...]]
@@ -30,7 +30,7 @@ class PaperStudy(Study):
         return self.sweep(self.with_runs(self.settings(quick), quick), range(self.seeds[not quick]))
 
     def with_runs(self, configs: Iterable[Config], quick: bool) -> list[Config]:
-        """The configurations, with the entry "runs" if this study has one."""
+        """The configurations, with the entry "runs" if this study has `runs`."""
         own = {} if self.runs is None else {"runs": self.runs[not quick]}
         return [{**config, **own} for config in configs]
 
@@ -39,12 +39,12 @@ class PaperStudy(Study):
 
 
 def bitwise(epsilon: float | None) -> str:
-    """The mechanism of Chen et al. and Tao et al., as a configuration names it; None: no privacy."""
+    """The name of the mechanism of Chen et al. and Tao et al. in a configuration; None: no privacy."""
     return "NoPrivacy" if epsilon is None else f"BitwiseRandomizedResponse:{epsilon:g}"
 
 
 def epsilon_of(config: Config) -> float | None:
-    """The epsilon of a configuration whose mechanism is from `bitwise`."""
+    """The epsilon of a configuration with a mechanism from `bitwise`."""
     _, _, level = config["privacy"].partition(":")
     return float(level) if level else None
 

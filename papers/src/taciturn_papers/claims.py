@@ -1,11 +1,11 @@
-"""What a claim of a paper is: the paper's words, numbers to compute, the ranges in which they hold it, and what they
-would be under a null.
+"""Claims of papers: the quoted words, the numbers to compute, the ranges that confirm a claim, and the numbers under a
+null hypothesis.
 
-A range says what sort of statement it judges and where its edges come from. A number that the paper states, or a bound,
-agrees if the computed number lies within it with its whole interval; a direction or an order, which the paper states in
-words, then holds in kind. It differs if the whole interval lies outside, and an interval across the edge leaves it
-undecided. A claim about several numbers is as good as the worst of them. Explanations stand beside a verdict and do not
-decide it.
+A range states which kind of statement it judges and how its edges were chosen. The verdict follows from a computed
+number with its confidence interval. If the whole interval lies within the range, a number or a bound that the paper
+states agrees, and a direction or an order that it states in words holds qualitatively. If the whole interval lies
+outside, the claim differs; if the interval crosses an edge, the claim is undecided. A claim about several numbers gets
+the worst of their verdicts. Explanations are printed with a verdict and do not affect it.
 """
 
 import itertools
@@ -23,23 +23,23 @@ from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_COMPUTED, UNDECID
 
 Numbers = float | Estimate | Sequence[float | Estimate]
 NUMBER, BOUND, ORDER = "number", "bound", "order"
-"""What a range judges: a number that the paper states, a bound that it states, or a direction or an order in words."""
+"""The kinds of range: for a number that the paper states, a bound that it states, or a direction or order in words."""
 
 
 class NotRunError(LookupError):
-    """A claim needs results that there are not."""
+    """Results that a claim needs are missing."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """A number holds a claim within [low, high].
+    """The interval [low, high] of numbers that confirm a claim.
 
     Attributes:
-        low: the lowest that holds it.
-        high: the highest.
-        says: `NUMBER`, `BOUND` or `ORDER`.
-        tolerance: where the edges come from.
-        refuted_only: whether an interval across an edge holds it too, so that only one outside fails.
+        low: lower edge.
+        high: upper edge.
+        states: `NUMBER`, `BOUND` or `ORDER`.
+        tolerance: how the edges were chosen.
+        refuted_only: whether an interval that crosses an edge confirms the claim too; only one outside refutes it.
     """
 
     low: float = -math.inf
@@ -60,67 +60,67 @@ class Range:
 
 
 def rounded(value: float, unit: float, why: str = "") -> Range:
-    """A number that the paper prints to a unit: within half of the unit."""
+    """A number printed in multiples of `unit`: within half a unit of it."""
     return Range(*_between(value, unit / 2), NUMBER, why or f"printed to {unit:g}")
 
 
 def read(value: float, half: float, why: str) -> Range:
-    """A number within what `why` names: the paper's own interval, the resolution of its plot, its sampling error."""
+    """A number within `half`, which `why` justifies: the paper's interval, its plot's resolution or sampling error."""
     return Range(*_between(value, half), NUMBER, why)
 
 
 def at_most(bound: float) -> Range:
-    """Not above a bound that the paper states."""
+    """At most a bound that the paper states."""
     return Range(high=bound)
 
 
 def at_least(bound: float) -> Range:
-    """Not below a bound that the paper states."""
+    """At least a bound that the paper states."""
     return Range(low=bound)
 
 
 def above(bound: float) -> Range:
-    """A direction: above `bound`, which itself is not enough."""
+    """A direction: strictly above `bound`."""
     return Range(low=math.nextafter(bound, math.inf), states=ORDER, tolerance="a direction")
 
 
 def below(bound: float) -> Range:
-    """A direction: below `bound`, which itself is not enough."""
+    """A direction: strictly below `bound`."""
     return Range(high=math.nextafter(bound, -math.inf), states=ORDER, tolerance="a direction")
 
 
 def alike(value: float, tolerance: float, why: str) -> Range:
-    """Words such as 'similar' or 'close to': within a tolerance of ours, for which `why` gives the words."""
+    """Words such as 'similar' or 'close to', with a tolerance that we chose; `why` quotes the words."""
     return Range(*_between(value, tolerance), ORDER, f"{why}: ours, {tolerance:g} on either side")
 
 
 def not_reversed(bound: float = 0.0) -> Range:
-    """A step of an order that may be too small to be seen: it fails if it is shown to lie below `bound`."""
+    """A step of an order, possibly too small to be resolved: refuted only by an interval below `bound`."""
     return Range(low=bound, states=ORDER, tolerance="a step that must not be reversed", refuted_only=True)
 
 
 def _between(value: float, half: float) -> tuple[float, float]:
-    # The last digit of a sum must not decide whether its edge is within it.
+    # Rounding errors must not decide whether a number on the edge is inside.
     slack = 1e-12 * max(abs(value), abs(half))
     return value - half - slack, value + half + slack
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper that computed numbers can refute, or a check of ours beside it.
+    """A statement of a paper that computed numbers can refute, or a check that we add.
 
     Attributes:
-        statement: what is claimed, where, and in brackets what is computed.
-        quote: the paper's words and their place: "Section 5.2: '...'"; none if it is our own check.
+        statement: the claim, its place in the paper, and in brackets the quantity computed.
+        quote: the paper's words and their place: "Section 5.2: '...'"; empty for our own checks.
         stated: the paper's number or words, in short.
-        measure: the numbers, from the metrics of the study's results; None if they cannot be computed, in which case
+        measure: computes the numbers from the metrics of the study's results; None if they cannot be computed, and then
             `explanation` says why.
-        ranges: the range of each number, or the one of all.
+        ranges: one range for each number, or one for all.
         paper: the numbers that the paper states, or that its statement implies.
-        null: the numbers if it were false: nothing learned (uniform play), or the statement inverted.
-        explanation: why a number is what it is.
-        labels: what each number is, if there are several.
-        own: whether it is a check of ours, which is no claim of the paper and is not counted among them.
+        null: the numbers if the claim were false: nothing learned (uniform play), or the statement inverted.
+        explanation: why the numbers are as they are.
+        labels: a label for each number, if there are several.
+        own: whether this is our own check. It is not counted among the paper's claims.
     """
 
     statement: str
@@ -141,34 +141,34 @@ class Claim:
 
     @property
     def states(self) -> str:
-        """What the claim is about: a `NUMBER` if any of its ranges judges one, else a `BOUND`, else an `ORDER`."""
+        """The kind of the claim: `NUMBER` if any of its ranges has this kind, else `BOUND` if any has, else `ORDER`."""
         kinds = {one.states for one in self.each}
         return next(kind for kind in (NUMBER, BOUND, ORDER) if kind in kinds)
 
     @property
     def tolerance(self) -> str:
-        """Where the edges of its ranges come from."""
+        """How the edges of its ranges were chosen."""
         return "; ".join(dict.fromkeys(one.tolerance for one in self.each))
 
     def judge(self, numbers: Numbers) -> str:
-        """The verdict on these numbers, as many as there are labels (a single one is repeated)."""
+        """The verdict on these numbers, one for each label (a single number is repeated)."""
         verdicts = {one.judge(x) for one, x in zip(self.each, self.estimates(numbers), strict=True)}
         return next(verdict for verdict in (DIFFERS, UNDECIDED, IN_KIND, AGREES) if verdict in verdicts)
 
     def estimates(self, numbers: Numbers) -> list[Estimate]:
-        """Numbers with their intervals: an exact number is its own interval."""
+        """The numbers with their intervals; the interval of an exact number has width 0."""
         several = [numbers] * len(self.labels) if isinstance(numbers, float | int | Estimate) else numbers
         return [x if isinstance(x, Estimate) else Estimate(x, x, x) for x in several]
 
     def measured(self, results: Results) -> list[Estimate]:
-        """The numbers that the results give; none if they cannot be computed, or were not."""
+        """The numbers computed from the results; empty if they cannot be computed or the results are missing."""
         try:
             return [] if self.measure is None else self.estimates(self.measure(results))
         except NotRunError:
             return []
 
     def explain(self, results: Results) -> str:
-        """Why the numbers are what they are."""
+        """Why the numbers are as they are."""
         try:
             return self.explanation if isinstance(self.explanation, str) else self.explanation(results)
         except NotRunError:
@@ -176,11 +176,10 @@ class Claim:
 
 
 def verdicts(claims: Sequence[Claim], results: Results) -> list[Verdict]:
-    """The claims beside what the results say.
+    """The verdict on each claim from the results.
 
-    The verdicts that rest on intervals hold together at 95%. As Holm 1979 tests, those are decided first that can be at
-    the level that Bonferroni would ask for all intervals, then others at the level that he would ask for the intervals
-    that are left.
+    Verdicts that rely on intervals hold jointly at 95%, by Holm's method (1979). All intervals first get Bonferroni's
+    level for their number. Claims that this decides drop out, and the level for the remaining intervals decides next.
     """
     found = [claim.measured(results) for claim in claims]
     alone = [claim.judge(numbers) if numbers else NOT_COMPUTED for claim, numbers in zip(claims, found, strict=True)]
@@ -211,14 +210,14 @@ def verdicts(claims: Sequence[Claim], results: Results) -> list[Verdict]:
 
 
 def _open(claim: Claim, numbers: Sequence[Estimate]) -> bool:
-    """Whether narrower intervals might refute a claim that holds: a step that only must not be reversed."""
+    """Whether a claim that holds might be refuted by narrower intervals: it has a step that must not be reversed."""
     return claim.judge(numbers) != DIFFERS and any(
         one.refuted_only and x.low < one.low for one, x in zip(claim.each, numbers, strict=True)
     )
 
 
 def _reason(claim: Claim, results: Results, numbers: Sequence[Estimate], verdict: str, alone: str) -> str:
-    """The claim's explanation, after what the verdict lacks."""
+    """The claim's explanation, preceded by the reason if the intervals do not decide."""
     if not numbers:
         return str(claim.explanation) if claim.measure is None else "not run in full"
     lack = ""
@@ -231,12 +230,16 @@ def _reason(claim: Claim, results: Results, numbers: Sequence[Estimate], verdict
 
 
 def untested(statement: str, quote: str, stated: str, why: str) -> Claim:
-    """A claim for which no number can be computed."""
+    """A claim that no computed number can test."""
     return Claim(statement, quote, stated, None, explanation=why)
 
 
 def group_of(results: Results, config: Config) -> Group:
-    """The results of a configuration. Raises NotRunError if there are none."""
+    """The results of a configuration.
+
+    Raises:
+        NotRunError: there are none.
+    """
     result = results.find(config)
     if result is None:
         raise NotRunError(config)
@@ -244,23 +247,23 @@ def group_of(results: Results, config: Config) -> Group:
 
 
 def mean(values: ArrayLike) -> Estimate:
-    """The mean over seeds with its interval; infinite where any value is."""
+    """The mean over seeds with its interval; infinite if any value is."""
     x = np.asarray(values, dtype=float)
     return statistics.mean(x) if np.isfinite(x).all() else Estimate(*(float(x.mean()),) * 3)
 
 
 def number_of(results: Results, config: Config, metric: str) -> Estimate:
-    """The mean of a metric in one setting."""
+    """The mean of a metric in a setting."""
     return mean(group_of(results, config).metrics[metric])
 
 
 def ratio_of(results: Results, one: Config, other: Config, metric: str) -> Estimate:
-    """The mean of a metric in one setting over that in another, paired by seed."""
+    """The mean of a metric in setting `one` divided by its mean in `other`, paired by seed."""
     return statistics.ratio(*group_of(results, one).paired(group_of(results, other), metric))
 
 
 def steps_of(results: Results, configs: Sequence[Config], metric: str) -> list[Estimate]:
-    """By how much a metric falls from the first setting to the last, and from each to the next, paired by seed."""
+    """The decrease of a metric from the first setting to the last, then from each to the next, paired by seed."""
     groups = [group_of(results, config) for config in configs]
     pairs = [(groups[0], groups[-1]), *itertools.pairwise(groups)]
     return [statistics.difference(*a.paired(b, metric)) for a, b in pairs]
@@ -275,7 +278,7 @@ def falling(
     metric: str,
     explanation: Callable[[Results], str] | str = "",
 ) -> Claim:
-    """A claim that a metric falls along the settings: it must fall from the first to the last, and no step may rise."""
+    """A claim that a metric falls along the settings: it falls from the first to the last, and rises at no step."""
     labels = (f"{names[0]} to {names[-1]}", *(f"{a} to {b}" for a, b in itertools.pairwise(names)))
     steps = len(names) - 1
     return Claim(

@@ -1,4 +1,4 @@
-"""Functions that are compiled when they are first needed."""
+"""Functions that Numba compiles at their first call."""
 
 import functools
 from collections.abc import Callable

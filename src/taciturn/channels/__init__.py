@@ -1,2 +1,2 @@
-"""Channels, through which private data leaves agents: what a mechanism, a budget and faults make of a message, and what
-is counted and charged for it."""
+"""Channels, through which private data leave agents: mechanisms, budgets and faults act on the messages, and the
+messages are counted and charged."""

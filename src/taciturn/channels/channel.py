@@ -1,9 +1,9 @@
-"""Channels: the named ways of private data out of an agent. A channel counts messages; the accountant turns
-counts into privacy.
+"""Channels: the named ways in which private data leave an agent. A channel counts messages; the accountant turns counts
+into privacy costs.
 
-Every message goes one way: faults silence its sender or falsify it (`Faults.strike`); a budget may stop the sender
-(`charging.admit`); a mechanism perturbs the message (`sending`); it is counted and charged (`charging.charge`); faults
-decide what arrives, and when (`Faults.deliver`)."""
+Every message takes the same steps: faults silence its sender or falsify it (`Faults.strike`); a budget may stop the
+sender (`charging.admit`); a mechanism perturbs the message (`sending`); it is counted and charged (`charging.charge`);
+faults decide which messages arrive, and when (`Faults.deliver`)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,25 +21,25 @@ from taciturn.validation import Array
 
 
 class Channel:
-    """A named way of private data out of the agents. It offers no privacy until a reset installs a mechanism.
+    """A named way for private data to leave the agents. It offers no privacy until a reset installs a mechanism.
 
     Args:
         name: wrappers address the channel by it.
         payload: the kind of message.
         observer: who reads the messages.
         unit: the difference between two adjacent environments: one `event`, or the whole local history of one `user`.
-        sender: the senders' name: a role, or agents that the world plays itself; empty for the first role.
+        sender: the senders' name: a role, or agents that the environment plays itself; empty for the first role.
         num_senders: their number; 0: the number of the role `sender`, which the population fills in.
         chosen: the kind of mechanism with which senders perturb their own messages, at levels of their choice; no other
             can be installed.
         disjoint: whether each event enters at most one message, chosen independently of the data. The accountant then
             uses parallel composition at event level.
         silence_leaks: whether an agent's private data affect the sending, time, receiver or subject of a message. No
-            mechanism hides that, so the accountant's totals are then infinite. A world that knows better may set the
-            attribute as a run begins.
+            mechanism hides that, so the accountant's totals are then infinite. An environment may set the attribute
+            more precisely as a run begins.
         additive: whether only mechanisms that add fresh noise to numbers fit.
-        counted: whether whoever receives messages only adds up those of all senders, who all send at all times, so
-            mechanisms fit whose messages are shuffled (`Mechanism.shuffles`).
+        counted: whether the receiver only adds up the messages of all senders, who all send at all times; mechanisms
+            with shuffled messages then fit (`Mechanism.shuffles`).
         averaged: the same for averages of messages sent at one time (`Mechanism.averages`), which all senders read.
         agents_decide: whether agents decide when they send. `silence_leaks` is then true, unless their policy declares
             a public schedule (`Population.played_by`).
@@ -56,10 +56,10 @@ class Channel:
         live: bool[B], replicas that are not done; only their messages count.
         stopped: bool[B], replicas that a budget ends with this step.
         levels: float64[B, N], the level of each agent's next message, under a mechanism that takes levels.
-        standing: float64[B, N], the level of the message that was last read of each agent; 0: none was.
+        standing: float64[B, N], the level of each agent's last message that was read; 0: none was.
         read: float64[B, D], the mean of the messages that were last read; 0 if none was.
-        unbounded: why no finite total holds, besides `silence_leaks`; empty: nothing speaks against it. `undeclared`
-            is its value without a public schedule.
+        unbounded: why no finite total holds, apart from `silence_leaks`; empty: no such reason. `undeclared` is its
+            value without a public schedule.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Channel:
         self.undeclared = self.unbounded = ""
         self.config, self.faults = PLAIN, Faults()
         self.accountant: Any = None
-        self.configuration = ""  # of the mechanism and the world, in which noise has numbers of its own
+        self.configuration = ""  # the mechanism and the environment's parameters as text, which selects the noise
         self.memory: Any = None  # the mechanism's
-        self.losses: dict[Any, Any] = {}  # of one message, by what they depend on
+        self.losses: dict[Any, Any] = {}  # losses of one message, by the arguments that they depend on
         self.rng: np.random.Generator | None = None
         self._streams: Streams | None = None
         self._params: Any = None
@@ -109,7 +109,7 @@ class Channel:
         )
 
     def install(self, config: ChannelConfig, accountant: Any, params: Any = None) -> None:
-        """Begin a run with `config` in a world with `params`, charging messages to `accountant`."""
+        """Begin a run with `config` in an environment with `params`, charging messages to `accountant`."""
         if config is not self.config or params is not self._params:
             self.config, self._params, self._streams, self.losses = config, params, None, {}
             self.configuration = "" if config.mechanism is None else described((config.mechanism, params))
@@ -118,20 +118,20 @@ class Channel:
         self.silence_leaks, self.unbounded = self._silence_leaks, self.undeclared
 
     def draw_from(self, streams: Streams) -> None:
-        """Draw noise from the stream `channel/<name>` of this configuration, and faults from theirs."""
+        """Draw noise from the stream `channel/<name>` of this configuration, and faults from their own streams."""
         if streams is not self._streams:
             self._streams = streams
             self.rng = self.noise()
             self.faults.draw_from(streams, self.name)
 
     def noise(self, level: float = 0.0) -> np.random.Generator:
-        """The stream of noise, or that of messages at a `level` > 0 that their senders chose."""
+        """The stream of noise, or of noise for messages at a `level` > 0 that their senders chose."""
         assert self._streams is not None
         at = f"{self.configuration} at {float(level).hex()}" if level else self.configuration
         return self._streams.noise(f"channel/{self.name}", at)
 
     def reset(self, num_envs: int, where: Array | None = None) -> None:
-        """Forget the counts of the replicas that `where` bool[B] marks (default: of all)."""
+        """Erase the counts of the replicas that `where` bool[B] marks (default: of all)."""
         self.times += 1
         if where is None:
             self.everyone, self.each = np.zeros(num_envs, np.int64), None
@@ -165,21 +165,22 @@ class Channel:
     ) -> tuple[Array, Array]:
         """Send the messages `x` [B, N, ...] of the agents that `senders` bool[B, N] marks (None: of all).
 
-        A mechanism reads numbers that are not finite as `privacy.checks.readable` says: the content of a message raises
-        no error.
+        A mechanism reads numbers that are not finite as defined in `privacy.checks.readable`: the content of a message
+        raises no error.
 
         Args:
             x: the messages before the mechanism.
             senders: the agents that send.
-            sensitivity: how far one unit can move a message, as the world states it. Where messages differ it is an
+            sensitivity: how far one unit can move a message, as the environment states it. If messages differ it is an
                 array that broadcasts against x; its entries may also differ within a message if a unit moves only one
                 of the parts.
-            norm: of the sensitivity, 1 (sum of absolute changes) or 2 (Euclidean).
+            norm: the norm of the sensitivity, 1 (sum of absolute changes) or 2 (Euclidean).
             events: number of events that a message is about, for the accountant's totals at user level.
-            levels: the epsilon of each message, float64[B, N], on a channel whose senders choose it and perturb their
-                messages themselves.
-            weights: public, of the numbers in an average, an array that broadcasts against x; None: all the same.
-            drawn: whether the senders are as likely to be these as any other agents, given their number and all that
+            levels: the epsilon of each message, float64[B, N], if senders choose it and perturb their messages
+                themselves.
+            weights: public weights of the numbers in an average, an array that broadcasts against x; None: all the
+                same.
+            drawn: whether any other agents are equally likely to be the senders, given their number and all that
                 observers know.
 
         Returns:
@@ -234,14 +235,14 @@ class Channel:
         return self._delivered(y, who)
 
     def _struck(self, x: Array, senders: Array | None) -> tuple[Array, Array, Array | None]:
-        """What the agents `senders` (None: all) would send, who would send it, and who lies (None: no agent)."""
+        """The messages of the agents `senders` (None: all), who sends them, and who lies (None: no agent)."""
         if self.config.mechanism is not None and self.config.mechanism.kind != "none":
             x = checks.readable(x)
         who = np.broadcast_to(self.live[:, None], x.shape[:2]) if senders is None else senders & self.live[:, None]
         return self.faults.strike(x, who, self.payload) if self.faults.kinds else (x, who, None)
 
     def _delivered(self, y: Array, sent: Array) -> tuple[Array, Array]:
-        """What arrives of the messages y of the agents `sent`, and from which agents."""
+        """The messages y of the agents `sent` that arrive, and their senders."""
         if not self.faults.kinds:
             return y, sent
         if self.config.mechanism is not None and self.config.mechanism.shuffles:  # observers read sums
@@ -284,12 +285,12 @@ class Channel:
 
     @property
     def sums_have_closed_form(self) -> bool:
-        """Whether the sum of many messages has a closed law: there is no fault, budget or mechanism with a memory."""
+        """Whether the sum of many messages has a closed form: there is no fault, budget or mechanism with a memory."""
         mechanism = self.config.mechanism
         return not self.faults.kinds and self.config.budget is None and (mechanism is None or not mechanism.stateful)
 
     def record(self, everyone: Array | None = None, each: Array | None = None, charged: Array | None = None) -> None:
-        """Count and charge messages that a world has drawn or perturbed itself (`Population.jump`).
+        """Count and charge messages that an environment has drawn or perturbed itself (`Population.jump`).
 
         Args:
             everyone: messages of every agent, int64[B].
@@ -302,7 +303,7 @@ class Channel:
         self.count(everyone, each)
 
     def expose(self, each: Array) -> None:
-        """Count messages sent past the mechanism, int64[B, N]; if there is one, each is charged as infinite."""
+        """Count messages sent past the mechanism, int64[B, N]; if there is a mechanism, each costs infinity."""
         if each.any():
             if self.config.mechanism is not None:
                 self.accountant.charge(self.name, NoPrivacy().loss(), each=each)

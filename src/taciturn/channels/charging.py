@@ -1,4 +1,4 @@
-"""What the messages on a channel cost: who can afford one, and what the accountant is charged."""
+"""The cost of messages on a channel: which agents can afford one, and the charge to the accountant."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from taciturn.validation import Array
 
 
 def loss(channel: Any, sensitivity: float | None = None, *, shuffled: int | None = None, rate: float = 1.0) -> Any:
-    """The loss of a message, which may be `shuffled` among those of so many senders, or be sent by a random share
-    `rate` of all agents."""
+    """The loss of a message, which may be `shuffled` among the messages of so many senders, or be sent by a random
+    share `rate` of all agents."""
     key = sensitivity, shuffled, rate
     if key not in channel.losses:
         mechanism: Any = channel.config.mechanism
-        if shuffled is not None:  # where senders read the messages, each knows its own
+        if shuffled is not None:  # if senders read the messages, each knows its own
             result = mechanism.summed_loss(max(shuffled - (channel.observer in ("neighbour", "public")), 1))
         else:
             result = mechanism.loss(sensitivity) if rate >= 1 else SampledLoss(loss(channel), rate)
@@ -23,8 +23,7 @@ def loss(channel: Any, sensitivity: float | None = None, *, shuffled: int | None
 
 
 def admit(channel: Any, who: Array, cost: Any) -> Array:
-    """Those of the agents `who` bool[B, N] that the budget does not stop from sending at this cost, a loss or levels
-    [B, N]."""
+    """The agents of `who` bool[B, N] that the budget allows to send at this cost, a loss or levels [B, N]."""
     if channel.config.budget is not None:
         who, ended = channel.config.budget.admit(channel.accountant, cost, who, channel.name)
         channel.stopped = channel.stopped | ended
@@ -32,7 +31,7 @@ def admit(channel: Any, who: Array, cost: Any) -> Array:
 
 
 def charge(channel: Any, who: Array, cost: Any, events: int | None = None, everyone: bool = False) -> None:
-    """Charge a message of the agents `who` bool[B, N], which are all those of the live replicas if `everyone`."""
+    """Charge a message of the agents `who` bool[B, N]; `everyone`: they are all agents of the live replicas."""
     mechanism: Any = channel.config.mechanism
     if not mechanism.shuffles:
         counted = {"everyone": channel.live} if everyone else {"each": who}
@@ -45,12 +44,12 @@ def charge(channel: Any, who: Array, cost: Any, events: int | None = None, every
 
 
 def charge_drawn(channel: Any, who: Array, events: int | None) -> Array:
-    """Charge all agents alike for an average whose senders `who` bool[B, N] were drawn at random, if their budgets
-    admit it; returns who sends."""
+    """Charge all agents equally for an average of randomly drawn senders `who` bool[B, N], if their budgets admit it;
+    returns the senders."""
     number, agents = who.sum(1), who.shape[1]
     for senders in np.unique(number[number > 0]).tolist():
         there = number == senders
-        # A fellow who reads knows whether it was drawn: if not, the senders are among one fewer.
+        # An agent that reads the average knows whether it was drawn: if not, the others are one fewer.
         cost = loss(channel, rate=min(senders / max(agents - 1, 1), 1.0))
         admitted = admit(channel, np.broadcast_to(there[:, None], who.shape), cost).all(1)
         who = who & (admitted | (number != senders))[:, None]

@@ -1,4 +1,4 @@
-"""What stands on a channel: a mechanism, a budget and faults, how they are joined, and whether they fit it."""
+"""The configuration of a channel: a mechanism, a budget and faults, how they are joined, and whether they fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,12 +11,12 @@ from taciturn.validation import mapping, shown
 
 @dataclass(frozen=True)
 class ChannelConfig:
-    """What wrappers install on a channel at a reset.
+    """The settings of a channel, which wrappers install at a reset.
 
     Attributes:
         mechanism: perturbs each message.
         budget: stops an agent's messages before they overspend (`taciturn.privacy.budget.Budget`).
-        faults: what goes wrong; their order here does not matter.
+        faults: the faults; their order here does not matter.
     """
 
     mechanism: Mechanism | None = None
@@ -29,11 +29,11 @@ class ChannelConfig:
             raise ValueError(f"faults must be a tuple of taciturn.wrappers' faults, not {self.faults!r}")
 
 
-PLAIN = ChannelConfig()  # nothing stands on the channel
+PLAIN = ChannelConfig()  # no mechanism, budget or fault
 
 
 def asked_channels(options: Mapping[str, Any]) -> Mapping[str, ChannelConfig]:
-    """What the options of a reset ask for on the channels; ValueError if it is no mapping."""
+    """The configurations of channels in the options of a reset; ValueError unless they are a mapping."""
     return mapping("options['channels']", options.get("channels"), "a dict {channel: ChannelConfig}")
 
 
@@ -57,8 +57,8 @@ def join(standing: Mapping[str, ChannelConfig], more: Mapping[str, ChannelConfig
 
 
 def require_fit(channel: Any, config: ChannelConfig) -> None:
-    """Raise ValueError if the claim of the mechanism does not hold for the messages of a channel, or the budget cannot
-    count it."""
+    """Raise ValueError if the mechanism's claim does not hold for the messages of a channel, or if the budget cannot
+    count its cost."""
     mechanism, budget = config.mechanism, config.budget
     if mechanism is None:
         return

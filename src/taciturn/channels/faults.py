@@ -24,10 +24,10 @@ class Fault(metaclass=NamesUnknown):
     """The interface of a fault. `Faults` keeps its memory of a run.
 
     Attributes:
-        order: rank among the faults of a channel; lower ones strike first.
+        order: rank among the faults of a channel; lower ones act first.
         closed_counts: whether `thin` describes the fault completely.
         late: whether messages may arrive after they were sent.
-        observes: whether it only reads, where the observers stand, and delivers everything.
+        observes: whether it only reads messages, from the observers' position, and delivers all of them.
     """
 
     order: ClassVar[int] = 0
@@ -40,7 +40,7 @@ class Fault(metaclass=NamesUnknown):
         return {}
 
     def admit(self, who: Array, sending: Array, memory: Memory, rng: Generator) -> Array:
-        """Which of the agents `who` that want to send do send, bool[B, N]; `sending` bool[B] marks the replicas with a
+        """The agents of `who` that send, bool[B, N]; all of `who` want to. `sending` bool[B] marks the replicas with a
         sender."""
         return who
 
@@ -49,16 +49,16 @@ class Fault(metaclass=NamesUnknown):
         return x
 
     def liars(self, shape: tuple[int, int], memory: Memory) -> Array | None:
-        """The agents with messages that `corrupt` falsifies, bool of `shape` (B, N); None: no agent's."""
+        """The agents with messages that `corrupt` falsifies, bool of `shape` (B, N); None: no agent."""
         return None
 
     def deliver(self, y: Array, sent: Array, sending: Array, memory: Memory, rng: Generator) -> tuple[Array, Array]:
-        """The agents `sent` bool[B, N] send the messages `y` [B, N, ...]: the delivered messages and their senders,
-        bool[B, N]."""
+        """The delivered messages and their senders, bool[B, N], after the agents `sent` bool[B, N] have sent the
+        messages `y` [B, N, ...]."""
         return y, sent
 
     def thin(self, histogram: Array, rng: Generator) -> Array:
-        """How many of the senders of each value [..., K] get through."""
+        """How many of the senders of each value [..., K] get a message through."""
         return histogram
 
 
@@ -70,7 +70,7 @@ class Faults:
 
     Attributes:
         kinds: the faults, in the order of their effect.
-        memory: what each remembers; empty before the first message.
+        memory: the memory of each fault; empty before the first message.
     """
 
     def __init__(self, kinds: tuple[Fault, ...] = ()) -> None:
@@ -78,10 +78,10 @@ class Faults:
         self.memory: list[Memory] = []
         self.rngs: list[Generator] = []
         self._shape = (0, 0)
-        self._sending: Array = np.zeros(0, np.bool_)  # the replicas in which anyone wants to send now
+        self._sending: Array = np.zeros(0, np.bool_)  # the replicas with an agent that wants to send now
 
     def anew(self) -> "Faults":
-        """The same faults, which remember nothing, with the same sources of random numbers."""
+        """The same faults without memory, with the same sources of random numbers."""
         if not self.kinds:
             return self
         made = copy(self)
@@ -104,7 +104,7 @@ class Faults:
         """The effect of the faults on the messages x [B, N, ...] of the agents `who` bool[B, N] before they are sent.
 
         Returns:
-            (the messages; who sends them, bool[B, N]; who lies, bool[B, N] or None: no agent)
+            (the messages; the senders, bool[B, N]; the agents that lie, bool[B, N] or None: no agent)
         """
         self._shape, self._sending = (x.shape[0], x.shape[1]), np.asarray(who.any(1))
         if not self.memory:
@@ -120,7 +120,7 @@ class Faults:
     def deliver(self, y: Array, sent: Array, observing: tuple[bool, ...] = (False, True)) -> tuple[Array, Array]:
         """The delivered part of the messages y [B, N, ...] of the agents `sent`, and its senders, bool[B, N].
 
-        observing: whether the faults act that only observe, and those that do not.
+        observing: which faults act: those with these values of `Fault.observes`.
         """
         for fault, memory, rng in zip(self.kinds, self.memory, self.rngs, strict=True):
             if fault.observes in observing:
@@ -128,8 +128,8 @@ class Faults:
         return y, sent
 
     def show(self, read: Array, released: Array, senders: int) -> Array:
-        """Let observers read one message [B, ...] of all senders together, where it is released, bool[B]; returns it as
-        a message of each sender, [B, N, ...]."""
+        """Let observers read one message [B, ...] of all senders together, in the replicas `released` bool[B]; returns
+        it as a message of each sender, [B, N, ...]."""
         shown = np.broadcast_to(read[:, None], (len(read), senders, *read.shape[1:]))
         if self.kinds:
             self.deliver(shown, np.broadcast_to(released[:, None], shown.shape[:2]), (True,))

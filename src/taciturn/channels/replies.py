@@ -1,4 +1,4 @@
-"""Sums of many perturbed one-hot replies: their law, and tables that draw from it with uniform numbers."""
+"""Sums of many perturbed one-hot replies: their distribution, and tables that draw from it with uniform numbers."""
 
 from functools import lru_cache
 from typing import Any
@@ -31,11 +31,11 @@ def reply_distribution(channel: Channel) -> tuple[float, float]:
 
 
 def read_distribution(channel: Channel) -> tuple[Floats, Floats]:
-    """(p, q) of the messages that were last read on a channel whose senders choose their levels, [B]: the means over
-    these messages, and (1, 0) where there were none.
+    """(p, q) of the messages that were last read on a channel with levels chosen by the senders, [B]: the means over
+    these messages, and (1, 0) if there were none.
 
-    A sum of n bits x_i has the mean sum_i (q_i + (p_i - q_i) x_i). So with these means, (sum / n - q) / (p - q) is an
-    unbiased estimate of the mean of x_i with weights p_i - q_i.
+    A sum of n bits x_i has the mean sum_i (q_i + (p_i - q_i) x_i). With these means, (sum / n - q) / (p - q) is
+    therefore an unbiased estimate of the mean of x_i with weights p_i - q_i.
     """
     mechanism: Any = channel.config.mechanism
     spoke, number = channel.standing > 0, (channel.standing > 0).sum(1)
@@ -68,20 +68,21 @@ def unbiased(counts: Array, received: Array, p: float, q: float) -> Array:
 
 
 def distinct(arrived: Array, total: int, share: Array | float) -> Floats:
-    """As how many independent answers `arrived` copies [...] of the answers of `total` agents count:
+    """The number n of independent answers that `arrived` copies V [...] of the answers of `total` agents N are worth:
 
         1/n = 1/N + (1 - s)/V,
 
-    0 if V is 0. The mean of V copies varies because there are N answers, and because only some of them were heard. Each
-    request brings a share s of all answers, once each, drawn again; where every copy is of a random agent, s = 1/N.
+    0 if V is 0. The mean of V copies varies because there are only N answers, and because only some of them arrived.
+    Each request brings a share s of all answers, once each, drawn independently; s = 1/N if every copy comes from a
+    random agent.
     """
     v = np.maximum(arrived, 1e-300)
     return np.where(arrived > 0, 1.0 / (1.0 / total + np.maximum(1.0 - share, 0.0) / v), 0.0)
 
 
 def sum_distribution(ones: int, zeros: int, p: float, q: float) -> tuple[int, Floats]:
-    """The law of Binomial(ones, p) + Binomial(zeros, q): the first count of relevant probability, and the probabilities
-    from there on."""
+    """The distribution of Binomial(ones, p) + Binomial(zeros, q): the first count of relevant probability, and the
+    probabilities from there on."""
     from scipy.stats import binom
 
     first, parts = 0, []
@@ -100,12 +101,13 @@ class AliasTable:
     """Distributions on the integers, each drawn from one uniform number in constant time (Walker 1977; Vose 1991).
 
     Args:
-        laws: the smallest number and the probabilities from it on, for each row.
+        distributions: the smallest number and the probabilities from it on, for each row.
 
     Attributes:
         first: int64[rows], the smallest number of each distribution.
-        cells: float64[rows, width], in one number the probability that a cell returns its own number, below 1, and the
-            cell whose number it returns otherwise, the integer part. (One load of memory is faster than two.)
+        cells: float64[rows, width], two values in one number: the fraction is the probability that a cell returns its
+            own number, and the integer part the cell that it returns otherwise. (One load of memory is faster than
+            two.)
     """
 
     def __init__(self, distributions: list[tuple[int, Floats]]) -> None:
@@ -135,12 +137,12 @@ class AliasTable:
 
 
 class ReplySums:
-    """Draws Binomial(x, p) + Binomial(n - x, q): how many of n perturbed replies have a bit set, if x have it set
-    before.
+    """Draws Binomial(x, p) + Binomial(n - x, q): how many of n perturbed replies have a bit set, if x of them had it
+    set before the perturbation.
 
     One table has a row for each x. If that table would be large, all x between two anchors share a row, which draws the
     sum over n - `gap` replies with the anchor's number of ones; a second table draws the sum over the remaining `gap`
-    replies. Both ways are exact.
+    replies. Both methods are exact.
 
     Args:
         num_messages: n.

@@ -1,7 +1,7 @@
-"""How the messages on a channel are said: plainly, perturbed, at chosen levels, or as one average.
+"""How the messages on a channel are sent: plainly, perturbed, at chosen levels, or as one average.
 
-Each function takes the messages x [B, N, ...] that the agents `who` bool[B, N] would send, all in live replicas, lets
-budgets stop some, perturbs, counts and charges the others, and returns the messages and who has sent one.
+Each function takes the messages x [B, N, ...] of the agents `who` bool[B, N], all in live replicas. It lets budgets
+stop some, perturbs, counts and charges the others, and returns the messages and their senders.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ def perturbed(
         return gone_on(channel, x, who, cost, sensitivity, events)
     who = admit(channel, who, cost)
     if apart:
-        axes = x.ndim - mechanism.payload_dims  # along which messages differ
+        axes = x.ndim - mechanism.payload_dims  # the axes over which messages differ
         sensitivity = np.broadcast_to(sensitivity, (*x.shape[:axes], *[1] * mechanism.payload_dims))[who]
     mechanism.check_sensitivity(sensitivity)
     channel.count(None, who)
@@ -50,10 +50,10 @@ def perturbed(
 
 
 def gone_on(channel: Any, x: Array, who: Array, cost: Any, sensitivity: Any, events: int | None) -> tuple[Array, Array]:
-    """Messages of a mechanism with memory: repeating an answer is free, and so is going on with a stream that was
-    charged as a whole.
+    """Messages of a mechanism with memory: repeating an answer, or continuing a stream that was charged as a whole, is
+    free.
 
-    Under a budget a memoised answer is kept even if the value changes, since a new answer would reveal the change.
+    Under a budget a memoised answer is repeated even if the value changes: a new answer would reveal the change.
     """
     mechanism: Any = channel.config.mechanism
     mechanism.check_sensitivity(sensitivity)
@@ -72,7 +72,7 @@ def gone_on(channel: Any, x: Array, who: Array, cost: Any, sensitivity: Any, eve
 
 
 def at_levels(channel: Any, x: Array, who: Array, sensitivity: Any, events: int | None) -> tuple[Array, Array]:
-    """Messages at `Channel.levels`; one that a budget has no room for is sent at level 0."""
+    """Messages at `Channel.levels`; a message that exceeds its budget is sent at level 0."""
     mechanism: Any = channel.config.mechanism
     if channel.memory is None:
         channel.memory = mechanism.start(x.shape[:2])
@@ -86,7 +86,7 @@ def at_levels(channel: Any, x: Array, who: Array, sensitivity: Any, events: int 
 
 
 def note(channel: Any, y: Array, delivered: Array) -> None:
-    """Note what was read in the live replicas, and at which levels."""
+    """Store the messages read in the live replicas, and their levels."""
     numbers, some = y.reshape(*y.shape[:2], -1), channel.live
     if channel.read.shape[1] != numbers.shape[2]:
         channel.read = np.zeros((len(y), numbers.shape[2]))
@@ -105,7 +105,7 @@ def on_average(
     weights: Array | None,
     drawn: bool,
 ) -> tuple[Array, Array]:
-    """One average, which is delivered as a message of every sender who is in it.
+    """One average, delivered as a message of every sender in it.
 
     Messages are lost before they are added up. Observers read the average, and not who is in it.
     """
@@ -115,11 +115,11 @@ def on_average(
     who = charge_drawn(channel, who, events) if unseen else admit(channel, who, loss(channel))
     channel.count(None, who)
     x, arrived = channel.faults.deliver(x, who, (False,))
-    arrived = arrived & who  # whoever announced nothing has no share of the noise
+    arrived = arrived & who  # agents that announced no message have no share of the noise
     mean, released = mechanism.average(x, who, arrived, channel.rng, sensitivity, weights)
     if not unseen:
         channel.accountant.charge(channel.name, loss(channel), each=who, events=events)
-        if lying is not None:  # where too few of those in it are honest, it hides nothing
+        if lying is not None:  # too few honest senders in the sum hide nothing
             broken = released & ~mechanism.holds(who, arrived & ~lying)
             if broken.any():
                 channel.accountant.charge(channel.name, NoPrivacy().loss(), each=who & broken[:, None], events=events)
@@ -128,7 +128,7 @@ def on_average(
 
 
 def in_sum(channel: Any, histogram: Array, zeros: Array | None) -> tuple[Array, Array]:
-    """Everyone's one-hot messages as counts, drawn by the law of their sum (`Channel.tally`)."""
+    """All agents' one-hot messages as counts, drawn from the distribution of their sum (`Channel.tally`)."""
     mechanism: Any = channel.config.mechanism
     channel.count(channel.live, None)
     if mechanism is not None:

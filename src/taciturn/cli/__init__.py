@@ -14,12 +14,12 @@ from taciturn.starting import interruptible
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 LONGEST = 690
-"""How long an error can be."""
+"""The largest length of an error message."""
 NUMBER = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)[ =:](\d+(?:\.\d+)?(?:e\+?\d+)?)\b")
 """A parameter of a command line, and its number."""
 
 HOME = re.compile(r"\A(--[\w-]+=)?~(?=[/\\])")
-"""Of an argument such as --out=~/results, which shells leave as it is."""
+"""Matches arguments such as --out=~/results, which shells leave unchanged."""
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     current_folder.settle()
     debug = "--debug" in arguments
     if sys.stderr.isatty():
-        # Importing learners can take seconds; what is printed next overwrites this.
+        # Importing learners can take seconds; the next output overwrites this line.
         starting = threading.Timer(1.0, lambda: print("starting", end="\r", file=sys.stderr, flush=True))
         starting.daemon = True
         starting.start()
@@ -56,7 +56,7 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(EXIT_FAILED)
     except Exception as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # a command that was given nothing
+        if type(error).__name__ == "NoArgsIsHelpError":  # a command without arguments
             print(error.format_message())  # type: ignore[attr-defined]
             sys.exit(0)
         if hasattr(error, "format_message"):
@@ -79,8 +79,8 @@ def _at_home(found: re.Match[str]) -> str:
 
 
 def _open_streams() -> None:
-    """Open the standard streams that the caller has closed, so that no file gets their numbers, and let characters that
-    an encoding lacks be printed as `?`."""
+    """Open the standard streams that the caller has closed, to keep other files from getting their numbers, and print
+    characters that an encoding lacks as `?`."""
     while (free := os.open(os.devnull, os.O_RDWR)) <= 2:
         continue
     os.close(free)
@@ -93,7 +93,7 @@ def _open_streams() -> None:
 
 
 def _too_large(arguments: list[str], text: str) -> str:
-    """What to say if memory does not suffice: most likely for the largest number of the command."""
+    """The message if memory does not suffice, most likely because of the largest number of the command."""
     numbers = NUMBER.findall(" ".join(arguments))
     if not numbers:
         return f"memory does not suffice: {text}"

@@ -1,4 +1,4 @@
-"""What arguments name: parameters, policies, mechanisms, and the population in which policies act."""
+"""The objects that arguments name: parameters, policies, mechanisms, and the population in which policies act."""
 
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +47,7 @@ def actors(policy: str, own: dict[str, Any], roles: list[str]) -> Any:
         return bring(policy, **own)
     if not named:
         wanted = ",".join(f"{role}=NAME" for role in roles)
-        raise ValueError(f"--policy must name one for each role, {wanted}, not {policy!r}")
+        raise ValueError(f"--policy must name a policy for each role, {wanted}, not {policy!r}")
     for key in own:
         if key.partition(".")[0] not in named:
             raise ValueError(f"--set policy.{key} must name a role, one of {', '.join(named)}, before the parameter")
@@ -76,10 +76,10 @@ def _of(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
 def population_of(
     env: str, policy: str, settings: list[str] | None
 ) -> tuple[Callable[[int], Any], Any, dict[str, Any]]:
-    """A maker of populations of so many replicas, who acts in them, and the parameters from `key=value`."""
+    """A function that makes a population of so many replicas, the policies, and the parameters from `key=value`."""
     own, others = split_settings(settings)
     if "num_envs" in others:
-        raise ValueError("--set num_envs has no effect here: --runs says how many replicas are played")
+        raise ValueError("--set num_envs has no effect here: --runs sets the number of replicas")
 
     def make(replicas: int) -> Any:
         try:
@@ -92,9 +92,9 @@ def population_of(
 
 
 def task_named(name: str) -> str:
-    """The id of a task from any way to write it: with or without taciturn/ and the version, by the world's name or id,
-    in any case. What is no world's name and another is returned as it is. Raises UnknownName if the world has no such
-    task."""
+    """The id of a task from any spelling: with or without taciturn/ and the version, by the environment's name or id,
+    in any case. A text without an environment's name is returned unchanged. Raises UnknownName if the environment has
+    no such task."""
     from taciturn.bench.tasks import TASKS
 
     plain, at, total = name.partition("@")
@@ -111,12 +111,12 @@ def task_named(name: str) -> str:
 
 
 def any_declares(actor: Any, name: str) -> bool:
-    """Whether any of those who act says so of itself."""
+    """Whether any of the policies declares this of itself."""
     return any(getattr(one, name, False) for one in (actor.values() if isinstance(actor, dict) else [actor]))
 
 
 def mechanisms_of(text: str, channels: list[str]) -> dict[str, Any] | str:
-    """`{channel: mechanism}` from `[CHANNEL=]MECHANISM:EPSILON...`; "paper" is left as it is."""
+    """`{channel: mechanism}` from `[CHANNEL=]MECHANISM:EPSILON...`; "paper" is returned unchanged."""
     if text == "paper":
         return text
     first, equals, rest = text.partition("=")
@@ -126,6 +126,7 @@ def mechanisms_of(text: str, channels: list[str]) -> dict[str, Any] | str:
         return {first: parse_mechanism(rest)}
     if len(channels) != 1:
         raise ValueError(
-            f"--privacy needs an environment with one channel or CHANNEL=..., and its channels are {channels or 'none'}"
+            "--privacy must name a channel (CHANNEL=...) if there is not exactly one, and the channels are "
+            f"{channels or 'none'}"
         )
     return {channels[0]: parse_mechanism(text)}

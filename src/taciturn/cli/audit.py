@@ -1,4 +1,4 @@
-"""`taciturn audit`: audits of mechanisms by name, by themselves or in an environment."""
+"""`taciturn audit`: audits of mechanisms by name, alone or in an environment."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -25,16 +25,25 @@ PLOTS = (".png", ".pdf", ".svg")
 
 
 def audit(
-    mechanism: Annotated[list[str], Argument(help="Mechanisms, as Laplace:1.0,sensitivity=0.5.")],
+    mechanism: Annotated[
+        list[str], Argument(help="Mechanisms with their parameters, such as Laplace:1.0,sensitivity=0.5.")
+    ],
     trials: Annotated[
         int | None,
-        Option(help="Number of messages of a mechanism (default: enough for its claim), or of runs (10,000)."),
+        Option(
+            help="Number of trials: messages (default: enough for the claim), or runs with --env (default: 10,000)."
+        ),
     ] = None,
     confidence: Annotated[float, Option(help="Confidence level of the certified lower bound.")] = 0.95,
-    method: Annotated[str | None, Option(help="Attack: white, black, both or one-run.")] = None,
+    method: Annotated[
+        str | None,
+        Option(
+            help="Attack: white (the mechanism's likelihood ratio), black (learned from transcripts), both, or one-run."
+        ),
+    ] = None,
     delta: Annotated[float | None, Option(help="Delta of the claim (default: the mechanism's own).")] = None,
     env: Annotated[str | None, Option(help="Audit whole runs of this environment instead of single messages.")] = None,
-    policy: Annotated[str, Option(help=f"Policy that acts in it, as for run. {CODE}.")] = "Random",
+    policy: Annotated[str, Option(help=f"Policy that acts in --env, as for run. {CODE}.")] = "Random",
     settings: Settings = None,
     trust: Trust = False,
     channel: Annotated[str | None, Option(help="Channel of the mechanisms (default: the only channel).")] = None,
@@ -48,7 +57,7 @@ def audit(
 
     site = None
     if plot is not None and (plot.suffix.lower() not in PLOTS or not plot.parent.is_dir()):
-        raise ValueError(f"--plot must be a file {', '.join(PLOTS)} in a folder that there is, not {plot}")
+        raise ValueError(f"--plot must be a file ({', '.join(PLOTS)}) in a folder that exists, not {plot}")
     if env is not None:
         make, actor, _ = population_of(env, policy, settings)
         site = Site(make(1), actor, channel, steps)
@@ -74,7 +83,7 @@ def audit(
 def audit_all(
     specs: Sequence[str], site: Site | None = None, progress: Callable[[str, float], None] | None = None, **given: Any
 ) -> list[AuditResult]:
-    """Audit mechanisms by name (`parse_mechanism`), each by `taciturn.wrappers.audit` with what is `given`.
+    """Audit mechanisms by name (`parse_mechanism`), each by `taciturn.wrappers.audit` with the arguments `given`.
 
     `site` is the channel on which each mechanism is installed, to audit the accountant's total after a run; without it,
     single messages are audited. `progress` is called with the specification being audited and the share of all work
@@ -108,7 +117,7 @@ def _subject(spec: str, mechanism: Any, site: Site | None) -> dict[str, Any]:
 
 
 def _replayed(site: Site, specs: Sequence[str]) -> Any:
-    """What a replay of the environment found (`taciturn.testing.replayed`): its result, or its AssertionError."""
+    """The outcome of a replay of the environment (`taciturn.testing.replayed`): its result, or its AssertionError."""
     from taciturn.testing.replays import TURNS, replayed
 
     turns = TURNS if site.steps is None else site.steps

@@ -1,4 +1,4 @@
-"""`taciturn bench`, and what it shares with `taciturn reproduce`."""
+"""`taciturn bench`, and the parts shared with `taciturn reproduce`."""
 
 import sys
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ def run_studies(
     where: Annotated[
         list[str] | None,
         Option(
-            help="Run only cells with this entry in their configuration, key=value, as in the tables: "
-            "policy=PPCL; or of one seed: seed=0 (repeatable)."
+            help="Run only cells with key=value in their configuration, such as policy=PPCL, or with one seed, "
+            "seed=0 (repeatable)."
         ),
     ] = None,
     quick: Annotated[bool, Option("--quick", help="Use few seeds and short runs.")] = False,
@@ -44,7 +44,7 @@ def run_studies(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run studies and write their report; a shard has none. Agents called `mine` are set beside the stored results."""
+    """Run studies and write their report (a shard has none). Agents in `mine` are ranked among the stored results."""
     from taciturn.bench.runner import BACKENDS, run_study
     from taciturn.bench.store import Store
 
@@ -65,7 +65,7 @@ def run_studies(
             shard=shard,
         )
     except KeyboardInterrupt:
-        interrupted(f"the finished cells are kept in {out}, and the same command with --resume goes on")
+        interrupted(f"the finished cells are stored in {out}, and the same command with --resume continues")
         raise
     failed = [str(file) for file in summary.failed]
     about: dict[str, Any] = {"cells": summary.planned, "reused": summary.reused, "failed": failed}
@@ -83,7 +83,7 @@ def run_studies(
 
 
 def print_mine(store: "Store", agents: Sequence[str]) -> None:
-    """Print how the user's agents do beside the stored results, and what to do next; and write the report."""
+    """Print the user's agents among the stored results, and the next commands; and write the report."""
     from taciturn.bench import mine
     from taciturn.bench.catalogue import studies_named
     from taciturn.bench.report import print_table, terminal, write_report
@@ -104,8 +104,8 @@ def print_mine(store: "Store", agents: Sequence[str]) -> None:
 
 
 def confirmed(studies: "list[Study]", quick: bool, yes: bool, other: str) -> None:
-    """Ask before everything is run, if nobody said what to run or where to write it. Raises ValueError if there is
-    nobody to ask."""
+    """Ask for confirmation before running everything, if neither names nor a folder are given. Raises ValueError if the
+    user cannot be asked."""
     if yes:
         return
     cells = sum(len(study.cells(quick)) for study in studies)
@@ -114,12 +114,12 @@ def confirmed(studies: "list[Study]", quick: bool, yes: bool, other: str) -> Non
     what = f"{len(studies)} studies" if len(studies) != 1 else "one study"
     said = f"this runs {what}, {cells:,} cells{takes}"
     if not sys.stdin.isatty():
-        raise ValueError(f"{said}: say --yes to run them all, or {other}")
+        raise ValueError(f"{said}: add --yes to run them all, or {other}")
     confirm(f"{said[:1].upper()}{said[1:]} ({other}). Run all?", abort=True)
 
 
 def stored_hours(study: "Study") -> float:
-    """How long the kept full run of a study took, in hours of one core; 0 if it is not at hand."""
+    """The time of the stored full run of a study, in hours of one core; 0 if it is not available."""
     from taciturn.bench.submission import unpacked
 
     file = stored_files(STORED, KEPT_OF_PAPERS).get(study.name)
@@ -143,8 +143,8 @@ def bench(
     agent: Annotated[
         list[str] | None,
         Option(
-            help="Your own agent, as for run --policy; it plays the study agents in every compatible environment "
-            "(repeatable). Without the name of the study and --quick, only this agent is run, and ranked "
+            help="Your own agent, as for run --policy (repeatable). It plays the tasks of the study `agents` in every "
+            "compatible environment. If neither a study nor --quick is given, only this agent is run, and is ranked "
             f"among the stored results. {CODE}."
         ),
     ] = None,

@@ -27,7 +27,7 @@ def compile_(
             raise UnknownName("ENV", name, known)
     if not compiled.may_compile():
         raise ValueError("compiling needs numba, and TACITURN_COMPILE must not be 0")
-    logging.getLogger("taciturn").setLevel(logging.ERROR)  # it would say what is printed here
+    logging.getLogger("taciturn").setLevel(logging.ERROR)  # its messages would repeat the output
     done = []
     for name in names or known:
         population = known[name].population(1)
@@ -36,4 +36,6 @@ def compile_(
             done.append(name)
             if not as_json:
                 print(f"{name} is compiled", flush=True)
-    print(json.dumps({"compiled": done, "folder": str(kernels.folder())}) if as_json else f"kept in {kernels.folder()}")
+    print(
+        json.dumps({"compiled": done, "folder": str(kernels.folder())}) if as_json else f"stored in {kernels.folder()}"
+    )

@@ -46,6 +46,6 @@ def leaderboard(
         print_table(who_is_best(results))
     tables = [table for title in (FREE, UNDER) if (table := table_of(results, title, mine)).rows]
     if mine and not tables:
-        raise ValueError(f"--mine must have agents of yours in {', '.join(map(str, places))}: bench --agent plays them")
+        raise ValueError(f"--mine must have results of your agents in {', '.join(map(str, places))}: run bench --agent")
     for table in tables:
         print_table(table)

@@ -13,7 +13,7 @@ from taciturn.registry import UnknownName, entries, policies, worlds
 from taciturn.terminal import aligned, window
 
 ALSO = {"worlds": "environments", "envs": "environments", "agents": "policies", "papers": "figures"}
-"""What else people call the kinds."""
+"""Other common names of the kinds."""
 
 
 def list_(
@@ -55,7 +55,7 @@ def list_(
     }
     if kind is not None:
         kind = ALSO.get(kind.casefold(), kind.casefold())
-        # One of a kind is also understood.
+        # The singular of a kind is also understood.
         kind = next((name for name in told if len(kind) > 3 and name.startswith(kind.removesuffix("y"))), kind)
     if kind not in (None, *told):
         raise UnknownName("kind", kind, told)
@@ -88,8 +88,8 @@ def _first_sentence(documented: Any) -> str:
 
 
 def _by_module(lines: dict[str, str]) -> list[tuple[str, str] | str]:
-    """The policies by module, under its first sentence: the papers' policies, the classic ones, the learners, other
-    packages'."""
+    """The policies by module, under its first sentence: the papers' policies, the classic ones, the learners, and those
+    of other packages."""
     modules = {name: policy.__module__ for name, policy in policies().items()}
     kinds = [f"taciturn.policies.{kind}" for kind in ("reference", "classic", "learned", "base", "")]
     titled: dict[str, list[tuple[str, str] | str]] = {}

@@ -12,8 +12,7 @@ from taciturn.policies.trust import VARIABLE
 Command = TypeVar("Command", bound=Callable[..., None])
 
 CODE = (
-    "A module runs as it is loaded, and so does a file that can hold code, which must be from this user or needs "
-    "--trust"
+    "Loading a module runs its code. A file that can contain code is loaded only if this user wrote it, or with --trust"
 )
 
 
@@ -33,15 +32,15 @@ Trust = Annotated[
     Option(
         "--trust",
         callback=_trusts,
-        help="Allow saved agents whose loading can run code: RLlib checkpoints, TorchRL actors, models with "
+        help="Allow saved agents that may run code when loaded: RLlib checkpoints, TorchRL actors, models with "
         "custom classes, and trainings of other users or machines.",
     ),
 ]
 
 
 def with_options_of(shared: Callable[..., None]) -> Callable[[Command], Command]:
-    """A decorator that gives a command, which passes them on as `**options`, the keyword-only parameters of `shared`
-    as options."""
+    """A decorator that adds the keyword-only parameters of `shared` to a command's options; the command passes them on
+    as `**options`."""
     more = [one for one in inspect.signature(shared).parameters.values() if one.kind is one.KEYWORD_ONLY]
 
     def decorate(command: Command) -> Command:

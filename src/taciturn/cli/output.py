@@ -1,4 +1,4 @@
-"""What several commands print."""
+"""Output that several commands share."""
 
 import json
 import math
@@ -9,12 +9,12 @@ import numpy as np
 
 
 def interrupted(stored: str) -> None:
-    """Say on standard error what an interruption leaves."""
+    """Print to standard error what an interrupted command has stored."""
     print(f"taciturn: interrupted: {stored}", file=sys.stderr)
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """Print one JSON document, with null in place of the numbers that JSON lacks."""
+    """Print one JSON document, with null in place of numbers that JSON lacks."""
     print(json.dumps(_json_values(document)))
 
 

@@ -47,8 +47,8 @@ def installed(stores: "list[Store]") -> "list[Study]":
         return found
     place = stores[0].path
     raise ValueError(
-        f"{place} holds no study that is installed, but {', '.join(planned) or 'nothing'}: taciturn bench module:Study "
-        f"--out {place} --resume reports one of your own"
+        f"none of the studies in {place} ({', '.join(planned) or 'nothing'}) is installed: taciturn bench module:Study "
+        f"--out {place} --resume reports your own"
     )
 
 

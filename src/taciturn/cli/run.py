@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Play = Callable[[int, int], dict[str, Any]]
 BLOCK = 100
-"""Runs that are played at once."""
+"""Runs that are played together."""
 
 
 def run(
@@ -51,8 +51,8 @@ def run(
     until: Annotated[float | None, Option(help="Horizon, in the environment's unit of time.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a policy in an environment, or in a task of the benchmark as the study agents plays it, and print the
-    results."""
+    """Run a policy in an environment, or in a task of the benchmark with the settings of the study `agents`, and
+    print the results."""
     from taciturn.bench.progress import bar, stderr
     from taciturn.bench.tables import estimate, privacy_text
     from taciturn.bench.tasks import EPSILON, TASKS
@@ -68,20 +68,20 @@ def run(
         play, actor, given, centralised = _task(TASKS[env], policy, settings, fixed, seed)
     else:
         play, actor, given = _world(env, policy, settings, privacy, until)
-        centralised = "it says so" if any_declares(actor, "centralised") else ""
+        centralised = "as it declares" if any_declares(actor, "centralised") else ""
     blocks = []
     with bar(stderr(), runs, shown=not as_json) as shown:
         for first in range(0, runs, BLOCK):
             size = min(BLOCK, runs - first)
             shown.running(f"{first + size} of {counted(runs, 'run')}")
-            blocks.append(play(size, seed + (first << 63)))  # which no other --seed begins with
+            blocks.append(play(size, seed + (first << 63)))  # no other --seed begins here
             shown.finished(f"{first + size} of {counted(runs, 'run')}", size)
     metrics: dict[str, dict[str, Any]] = {}
     shares = entry(TASKS[env].env if env in TASKS else env).shares
     for name in blocks[0]:
         values = np.concatenate([block[name] for block in blocks])
         budget = name.startswith("epsilon") and name != "epsilon_message"
-        if centralised and budget:  # whether it says so or was found to
+        if centralised and budget:  # declared by the policy or found by the check
             values = np.full(values.shape, math.inf)
         known = values[~np.isnan(values)]
         value, low, high = estimate(known) if known.size else (None, None, None)
@@ -139,7 +139,7 @@ def score_of(task: "Task", metrics: dict[str, dict[str, Any]]) -> tuple[Any, Any
 def _world(
     env: str, policy: str, settings: list[str] | None, privacy: str | None, until: float | None
 ) -> tuple[Play, Any, dict[str, Any]]:
-    """What plays so many runs from a seed, who acts in them, and the parameters from `key=value`."""
+    """A function that plays so many runs from a seed, the policies, and the parameters from `key=value`."""
     make, actor, given = population_of(env, policy, settings)
     mechanisms = None if privacy is None else mechanisms_of(privacy, list(make(1).channels))
     population: Any = None
@@ -156,8 +156,8 @@ def _world(
 def _task(
     task: "Task", policy: str, settings: list[str] | None, fixed: dict[str, Any], seed: int
 ) -> tuple[Play, Any, dict[str, Any], str]:
-    """As `_world`, of a task, and how agents share a mind, if they do; of its world, only the form in which learners
-    play may be set."""
+    """As `_world`, for a task, and how agents share information, if they do. The only parameters that may be set are
+    the task's form for learners."""
     from taciturn.bench.comparisons.kinds import refusal
     from taciturn.bench.comparisons.playing import first_within, how_centralised, played, ready, task_config
     from taciturn.bench.references import scale_of
@@ -168,13 +168,13 @@ def _task(
     own, form = split_settings(settings)
     free = {**BENCHMARKS[task.env].for_learners, **BENCHMARKS[task.env].for_policies.get(TRAINER, {})}
     if not form and saved_at(policy) is not None and refusal(policy, task_config(task, policy)):
-        form = dict(free)  # it was trained in the form of the world in which learners play
+        form = dict(free)  # it was trained in the environment's form for learners
     fixed |= {f"--set {key}": value for key, value in form.items() if key not in free}
     for option, value in fixed.items():
         if value is not None:
             raise ValueError(
-                f"{option} must be left out in a task, which fixes the world, and is {value!r} (see taciturn show "
-                f"{task.id})"
+                f"{option} must be left out in a task, which fixes the environment, and was {value!r} (taciturn show "
+                f"{task.id} has the fixed values)"
             )
     own = own or usual(task, policy)
     actor, scale, one = bring(policy, **own), scale_of(task), task_config(task, policy, **form)

@@ -45,7 +45,7 @@ def show(
 
 
 def described_study(study: "Study") -> "Description":
-    """Its title, the number of its cells, what it reproduces, and how it is run."""
+    """The title of a study, the number of its cells, what it reproduces, and how it is run."""
     from taciturn.describing import Description
 
     cells = f"{len(study.cells(False)):,}, and {len(study.cells(True)):,} of a quick run"

@@ -27,7 +27,7 @@ def submit(
     for group in filter(unchecked, submission.results):
         name = group.config["policy"]
         raise ValueError(
-            f"{folder} must hold agents that were checked for pooling, and {name} was not: run bench again"
+            f"{folder} must have agents that were checked for sharing information, and {name} was not: run bench again"
         )
     write_bytes(to, packed(submission).encode())
     print(f"{counted(len(submission.results), 'configuration')}: {to}")

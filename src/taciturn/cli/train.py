@@ -62,9 +62,7 @@ def train(
     world = TASKS[env].env if env in TASKS else env
     mechanisms = {} if privacy is None else mechanisms_of(privacy, list(one_agent(world, 1, others).channels))
     if isinstance(mechanisms, str):
-        raise ValueError(
-            f"--privacy must be a mechanism, because no paper prescribes one for {algorithm}, not {privacy!r}"
-        )
+        raise ValueError(f"--privacy must be a mechanism, not {privacy!r}: no paper prescribes one for {algorithm}")
     last = ""
 
     def progress(done: float, text: str) -> None:
@@ -93,16 +91,16 @@ def train(
             )
     except KeyboardInterrupt:
         if (out / "checkpoints" / "training.pkl").exists():
-            interrupted(f"the last checkpoint is kept in {out}, and the same command with --resume goes on")
+            interrupted(f"the last checkpoint is stored in {out}, and the same command with --resume continues")
             raise
         kept = max((int(one.stem) for one in (out / "checkpoints").glob("*.zip") if one.stem.isdecimal()), default=0)
         interrupted(
-            f"the checkpoint after {kept:,} steps is kept in {out}, and the same command with --resume goes on"
+            f"the checkpoint after {kept:,} steps is stored in {out}, and the same command with --resume continues"
             if kept
             else f"no checkpoint was reached in {out}"
         )
         raise
-    name = out if is_folder(str(out)) else f"./{out}"  # beside a policy of that name
+    name = out if is_folder(str(out)) else f"./{out}"  # there may be a policy of that name
     print((out / "evaluations.csv").read_text(encoding="utf-8"), end="")
     if last:
         print(last)

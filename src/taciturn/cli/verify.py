@@ -15,7 +15,7 @@ CHECKOUT = Path(__file__).parents[3]
 STORED = CHECKOUT / "tools" / "results" / "studies"
 KEPT_OF_PAPERS = CHECKOUT / "papers" / "results"
 PAGES = {"leaderboard": "agents", "privacy-totals": "agents"}
-"""Pages of the docs that are not called like their study; `verdicts` is of all that judge a paper."""
+"""Pages of the docs named unlike their study; `verdicts` stands for all studies that judge a paper."""
 SHOWN = 5
 TRAININGS = "trainings"
 
@@ -32,7 +32,7 @@ def verify(
     cells: Annotated[int, Option(help="Number of cells to draw.", min=1, max=10_000)] = 20,
     longest: Annotated[float, Option(help="Leave out cells that took more seconds than this.", min=0.0)] = 60.0,
     seed: Annotated[int | None, Option(help="Seed for sampling cells (default: random, printed).", min=0)] = None,
-    kept: Annotated[Path | None, Option(help="Folder of the stored results (default: those of this checkout).")] = None,
+    kept: Annotated[Path | None, Option(help="Folder of the stored results (default: this checkout's).")] = None,
     strict: Annotated[
         bool, Option("--strict", help="Exit with code 1 if a cell differs, or if too few scores lie within the range.")
     ] = False,
@@ -58,7 +58,7 @@ def verify(
     files = stored_files(*((STORED, KEPT_OF_PAPERS) if kept is None else (kept,)))
     if not files:
         raise ValueError(
-            f"kept must be a folder of stored results, tools/results/studies of a clone, not {kept or STORED}"
+            f"--kept must be a folder of stored results, tools/results/studies of a clone, not {kept or STORED}"
         )
     rng = np.random.default_rng(drawn_by)
     studies = load_studies()
@@ -66,7 +66,7 @@ def verify(
         if not figures(studies):
             raise no_papers()
         raise ValueError(
-            f"kept must be a folder of files STUDY.json, and {files[others[0]].parent} has {others[0]}.json, but "
+            f"--kept must be a folder of files STUDY.json, and {files[others[0]].parent} has {others[0]}.json, but "
             "there is no such study"
         )
     papers = [name for name in files if getattr(studies[name], "claims", ())]
@@ -74,7 +74,7 @@ def verify(
     found = pool([(studies[name], files[name]) for name in wanted], longest)
     if not found.cells:
         raise ValueError(
-            f"longest must leave cells of {', '.join(wanted)}, and all {found.too_long} take more than {longest:g} s"
+            f"--longest must be greater: all {found.too_long} cells of {', '.join(wanted)} take more than {longest:g} s"
         )
     places = rng.permutation(len(found.cells))[:cells]
     started = time.monotonic()
@@ -110,7 +110,7 @@ def verify(
 
 
 def _training(longest: float, seed: int, strict: bool, as_json: bool) -> None:
-    """Train one of the pretrained agents again, of those that took at most so many seconds."""
+    """Train one of the pretrained agents again, chosen from those that took at most `longest` seconds."""
     import csv
     import tempfile
 
@@ -119,10 +119,10 @@ def _training(longest: float, seed: int, strict: bool, as_json: bool) -> None:
     from taciturn.bench.verify import DIFFERENT, retrained
 
     with (STORED.parent / "trainings.csv").open(encoding="utf-8") as file:
-        took = {row["agent"]: float(row["seconds"]) for row in csv.DictReader(file)}  # of the last row of each
+        took = {row["agent"]: float(row["seconds"]) for row in csv.DictReader(file)}  # the last row of each agent
     cheap = [name for name, spent in took.items() if spent <= longest]
     if not cheap:
-        raise ValueError(f"longest must be at least {min(took.values()):g}, as long as the shortest training")
+        raise ValueError(f"--longest must be at least {min(took.values()):g}, as long as the shortest training")
     name, started = cheap[int(np.random.default_rng(seed).integers(len(cheap)))], time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         outcome = retrained(name, Path(folder) / name)
@@ -141,7 +141,7 @@ def stored_files(*folders: Path) -> dict[str, Path]:
 
 
 def chosen(name: str, files: list[str], papers: list[str]) -> list[str]:
-    """The stored studies that a name stands for: a study, a paper, or a page."""
+    """The stored studies for a name: a study, a paper, or a page."""
     if name == "verdicts":
         return papers
     study = PAGES.get(name, name.removeprefix("verdicts-"))

@@ -1,8 +1,8 @@
-"""Worlds that are written for one replica: plain functions of numbers, which Numba compiles and the core loops over
+"""Environments written for one replica: plain functions of numbers, which Numba compiles and the core loops over
 replicas.
 
 The same functions also run uncompiled, with the same bits: in short runs, which end before a compiler has started;
-where Numba is missing; and under `TACITURN_COMPILE=0`, for debugging.
+without Numba; and under `TACITURN_COMPILE=0`, for debugging.
 """
 
 import dis
@@ -26,19 +26,19 @@ from taciturn.compiling.tables import layout_of
 from taciturn.current_folder import numba
 from taciturn.validation import Array, Bools, Floats, Ints
 
-# Turns of a replica that a world plays uncompiled first: a tenth or more of the time that compiling takes. Code that is
-# kept on disk is loaded after a fortieth of them, the time that loading takes.
+# Turns of a replica that an environment plays uncompiled first: a tenth or more of the time that compiling takes. Code
+# stored on disk is loaded after a fortieth of them, the time that loading takes.
 COMPILE_FROM = 20_000
 LOADS_AT = 0.025
-KEPT = 4  # numbers that a closed form may keep
+KEPT = 4  # numbers that a closed form may store
 DTYPES: Mapping[Any, Any] = {Ints: np.int64, Floats: np.float64, Bools: np.bool_}
 
 
 class NotCompiled(UserWarning):
-    """A world plays uncompiled, because Numba is missing or cannot compile one of its functions."""
+    """An environment runs uncompiled, because Numba is missing or cannot compile one of its functions."""
 
 
-# The loops. They call the functions of a world by these names, which `rebound` binds to them.
+# The loops. They call the functions of an environment by these names, which `rebound` binds to them.
 
 RESET, ACT, RECEIVE, OBSERVE, INFO = 1, 2, 4, 8, 16
 
@@ -51,7 +51,7 @@ reset = act = receive = visible = public = observe = fill_info = function = answ
 
 
 def unpack(table: Any) -> Any:
-    """What a loop is given: when compiled, by the address of a table (`taciturn.compiling.tables`)."""
+    """The argument of a loop; compiled loops get it by the address of a table (`taciturn.compiling.tables`)."""
     return table
 
 
@@ -61,33 +61,33 @@ def own(arrays: Any, i: int) -> Any:
 
 
 def no_reset(state: Any, arrays: Any, params: Any, rng: Any) -> None:
-    """Placeholder for `reset` in the loop of a turn after which no run begins."""
+    """Placeholder for `reset` in the loop of a turn, if no run begins after it."""
 
 
 def private(agent: int, drawn: Any) -> Any:
-    """What an agent privately observes: here, what was drawn.
+    """The private observation of an agent: here, the number drawn.
 
-    A world passes all such numbers through this function; an audit puts another in its place (`Replicas.private`).
+    An environment passes all such numbers through this function; an audit replaces it (`Replicas.private`).
     """
     return drawn
 
 
 def take(rows: Any, i: int) -> Any:
-    """The numbers of a replica, to be read and written: when compiled, the row itself."""
+    """The numbers of a replica, to be read and written; compiled, this is the row itself."""
     return SimpleNamespace(**dict(zip(rows.dtype.names, rows[i].item(), strict=True)))
 
 
 def keep(rows: Any, i: int, state: Any) -> None:
-    """Write back what `take` gave."""
+    """Write back the numbers from `take`."""
     rows[i] = tuple(vars(state).values())
 
 
 class Turn(NamedTuple):
-    """What `run` is given, [B, ...] each unless said otherwise."""
+    """The argument of `run`, [B, ...] each unless stated otherwise."""
 
     what: int
-    first: int  # replica,
-    last: int  # and the one behind the last
+    first: int  # the first replica
+    last: int  # one after the last replica
     live: Bools
     rows: Array  # the numbers of the state
     arrays: Any  # a NamedTuple of its arrays
@@ -104,7 +104,7 @@ class Turn(NamedTuple):
 
 
 def run(table: Any) -> None:
-    """As the bits of `what` say, reset or play the replicas that are `live`, then observe and fill the infos of all."""
+    """As the bits of `what` request, reset or play the `live` replicas, then observe and fill the infos of all."""
     turn = unpack(table)
     what, live, rows, arrays, actions, params = turn.what, turn.live, turn.rows, turn.arrays, turn.actions, turn.params
     rngs, reward, over, who, bounds = turn.rngs, turn.reward, turn.over, turn.who, turn.bounds
@@ -137,7 +137,7 @@ def run(table: Any) -> None:
 
 
 def answered(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """A turn, and the first half of the next one, whose agents answer what they observe by a function.
+    """A turn, and the first half of the next one, in which agents answer their observations by a function.
 
     `arrays.glance` holds an observation and its bounds.
     """
@@ -154,7 +154,7 @@ def answered(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> No
 
 
 class Call(NamedTuple):
-    """What `every` is given; see `Turn`."""
+    """The argument of `every`; see `Turn`."""
 
     first: int
     last: int
@@ -166,7 +166,7 @@ class Call(NamedTuple):
 
 
 def every(table: Any) -> None:
-    """Call a function in each of the replicas that are `live`."""
+    """Call a function in each of the `live` replicas."""
     call = unpack(table)
     for i in range(call.first, call.last):
         if call.live[i]:
@@ -176,7 +176,7 @@ def every(table: Any) -> None:
 
 
 def once(table: Any) -> None:
-    """Call a function with what it is given."""
+    """Call a function with its argument."""
     function(unpack(table))
 
 
@@ -187,13 +187,13 @@ LOOPS = run, every, once
 
 
 def rebound(function: Any, scope: dict[str, Any]) -> Any:
-    """The function with these globals."""
+    """The function with other globals."""
     return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
 
 
 @cache
 def global_names(code: Any) -> tuple[str, ...]:
-    """The names of the globals that a function reads. (`co_names` has the names of attributes, too.)"""
+    """The names of the globals that a function reads. (`co_names` also has the names of attributes.)"""
     return tuple(
         dict.fromkeys(
             get_instruction.argval
@@ -204,7 +204,7 @@ def global_names(code: Any) -> tuple[str, ...]:
 
 
 def uses(function: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The globals that a function refers to: a loop takes all that it can from `known`, other functions only
+    """The globals that a function refers to: a loop takes all names in `known` from there, other functions only
     `private`."""
     scope, names = function.__globals__, global_names(function.__code__)
     if function not in LOOPS:
@@ -214,7 +214,7 @@ def uses(function: Any, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) -> str:
-    """A text that changes when the function, or anything that it refers to, does."""
+    """A text that changes whenever the function, or anything that it refers to, changes."""
     if id(function) not in found:
         found[id(function)] = function.__qualname__
         parts = [described_code(function.__code__)]
@@ -222,7 +222,7 @@ def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) ->
         parts += map(repr, function.__defaults__ or ())
         for name, value in sorted(uses(function, known).items()):
             text = described(value, known, found) if isinstance(value, FunctionType) else repr(value)
-            if isinstance(value, np.ndarray):  # whose `repr` leaves out digits, and numbers
+            if isinstance(value, np.ndarray):  # its `repr` leaves out digits, and numbers
                 text = f"{value.dtype}{value.shape}{value.tobytes().hex()}"
             parts.append(f"{name}={text}")
         found[id(function)] = hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -230,8 +230,8 @@ def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) ->
 
 
 def described_code(code: CodeType) -> str:
-    """A text of a function's code, the same in every process: the code of a comprehension within it has an address, and
-    the order of a set differs."""
+    """A text of a function's code, the same in every process: the code of a comprehension in it would have an address,
+    and a set no fixed order."""
     constants: list[Any] = []
     for co_const in code.co_consts:
         if isinstance(co_const, CodeType):
@@ -241,11 +241,11 @@ def described_code(code: CodeType) -> str:
     return repr((code.co_code, constants, code.co_names, code.co_varnames))
 
 
-LONG = (counter_streams.reject_binomial, counter_streams.invert_binomial, counter_streams.normal_tail)  # called
+LONG = (counter_streams.reject_binomial, counter_streams.invert_binomial, counter_streams.normal_tail)  # not inlined
 
 
 def callee(function: Any, machine: Mapping[str, Any], counting: bool, made: dict[str, Any]) -> Any:
-    """A function that others call, to be compiled with all that it calls, once for each combination of types."""
+    """A function for others to call, compiled with all functions that it calls, once for each combination of types."""
     if function.__module__ in (__name__, counter_streams.__name__) and function.__name__ in machine:
         return machine[function.__name__]
     if "compiled_as" in vars(function):
@@ -259,7 +259,7 @@ def callee(function: Any, machine: Mapping[str, Any], counting: bool, made: dict
         def stands_for(*arguments: Any) -> Any:
             raise NotImplementedError
 
-        # Not `njit`, which compiles a function anew for each constant that it is passed.
+        # Not `njit`, which compiles a function again for each constant argument.
         options = {"_nrt": counting, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         options["forceinline"] = function not in LONG
         extending.overload(stands_for, options, strict=False)(lambda *arguments: rebound(function, scope))
@@ -270,7 +270,7 @@ def callee(function: Any, machine: Mapping[str, Any], counting: bool, made: dict
 def callees(
     function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], counting: bool, made: dict[str, Any]
 ) -> dict[str, Any]:
-    """The globals of a function, in which functions are compiled."""
+    """The globals of a function, with compiled functions in place of plain ones."""
     results = {
         name: callee(value, machine, counting, made) if isinstance(value, FunctionType) else value
         for name, value in uses(function, known).items()
@@ -279,10 +279,10 @@ def callees(
 
 
 def compiled(loop: Any, functions: Mapping[str, Any], given: Any, world: str = "") -> kernels.Loop | None:
-    """A loop with these functions of a world, compiled for what it is given.
+    """A loop with these functions of an environment, compiled for the type of `given`.
 
-    It is loaded, if an earlier process compiled it. Otherwise it is compiled, after a line that names the `world`; or
-    without such a name it is None.
+    It is loaded if an earlier process compiled it. Otherwise it is compiled, after a line that names the `world`; if
+    `world` is empty, the result is None instead.
     """
     layout = layout_of(given)
     text = repr((described(loop, functions, {}), layout))
@@ -310,7 +310,7 @@ def built(text: str, loop: Any, functions: Mapping[str, Any], layout: Any) -> ke
 
 
 def function_of(function: Any, given: Any) -> kernels.Loop:
-    """A function apart from worlds, compiled for arguments like this one: a NamedTuple of numbers, arrays and
+    """A function outside environments, compiled for arguments like this one: a NamedTuple of numbers, arrays and
     NamedTuples of them. It returns nothing, but may change arrays."""
     functions, layout = {"function": function}, layout_of(given)
     text = repr((described(once, functions, {}), layout))
@@ -330,7 +330,7 @@ def uncompiled(function: Any, known: Mapping[str, Any], made: dict[int, Any]) ->
 
 
 class Seen(SimpleNamespace):
-    """What an agent may observe."""
+    """The data that an agent may observe."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
@@ -341,8 +341,8 @@ class Seen(SimpleNamespace):
 
 @cache
 def visible_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]) -> Any:
-    """Make a function that picks what an agent may observe: its entries of the arrays `rows`, or the only entry; the
-    arrays `whole`; and these numbers of the state."""
+    """Make a function that picks the data an agent may observe: its entries of the arrays `rows`, or the only entry;
+    the arrays `whole`; and these numbers of the state."""
 
     def visible(state: Any, arrays: Any, agent: int) -> Seen:
         seen = Seen(agent=agent)
@@ -361,7 +361,7 @@ def visible_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str
 
 @cache
 def public_params(hidden: frozenset[str]) -> Any:
-    """Make a function that picks what observations may depend on, all constants but those with these names."""
+    """Make a function that picks the constants that observations may depend on: all except those with these names."""
     names = tuple(sorted(hidden))
 
     def public(params: Any) -> Any:
@@ -387,7 +387,7 @@ def hints_of(state_type: Any) -> Mapping[str, Any]:
 
 
 def array_of_field(state_type: Any, name: str, given: Any) -> Array:
-    """An array as it is, or zeros of a size or shape, of the dtype of that field, read-only and without memory."""
+    """An array unchanged, or read-only zeros of a size or shape that use no memory, of the dtype of that field."""
     if isinstance(given, np.ndarray):
         return given
     return np.broadcast_to(np.zeros((), DTYPES[hints_of(state_type).get(name, Floats)]), given)
@@ -395,7 +395,7 @@ def array_of_field(state_type: Any, name: str, given: Any) -> Array:
 
 @cache
 def arrays_type(names: tuple[str, ...], kind: str = "Arrays") -> Any:
-    """The type of the arrays of a replica, and of those of all; found again by its name when a kernel is loaded."""
+    """The type of the arrays of one replica or of all; a loaded kernel finds it again by its name."""
     name = f"{kind}_{hashlib.sha256(' '.join(names).encode()).hexdigest()[:8]}"
     globals()[name] = result = namedtuple(name, names)
     result.__module__ = __name__
@@ -404,14 +404,14 @@ def arrays_type(names: tuple[str, ...], kind: str = "Arrays") -> Any:
 
 @cache
 def numbers_of(state_type: Any, arrays: frozenset[str]) -> Any:
-    """The dtype of the numbers of a replica: the fields of its State that are no arrays."""
+    """The dtype of the numbers of a replica: the fields of its State that are not arrays."""
     hints = hints_of(state_type)
     return np.dtype([(name, DTYPES[hint]) for name, hint in hints.items() if name not in arrays], align=True)
 
 
 @cache
 def may_compile() -> bool:
-    """Whether worlds are compiled: Numba is there, and nobody forbids it."""
+    """Whether environments are compiled: Numba is installed, and compiling is not forbidden."""
     if os.environ.get("TACITURN_COMPILE", "1") == "0":
         return False
     if find_spec("numba") is None:
@@ -440,7 +440,7 @@ def why_not(error: Exception, functions: Mapping[str, Any]) -> str:
 
 
 def all_functions(functions: Mapping[str, Any]) -> dict[str, Any]:
-    """These functions, and those that they call."""
+    """These functions and the functions that they call."""
     results = {function.__qualname__: function for function in functions.values()}
     for function in list(results.values()):
         called = {name: value for name, value in uses(function, {}).items() if isinstance(value, FunctionType)}

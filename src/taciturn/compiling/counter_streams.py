@@ -1,9 +1,9 @@
 """Random numbers of one replica, counted from (seed, purpose, source, replica): the same in every interface, shard and
 thread.
 
-The generator is Philox4x64-10 (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), whose
+The generator is Philox4x64-10 (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"). Its
 n-th block of four words is a function of n and a key; NumPy's `Philox` gives the same words. The functions here are
-compiled as part of a world, and run uncompiled too, except that `taciturn.compiling.compiled` replaces `wide` and
+compiled with an environment, and also run uncompiled, except that `taciturn.compiling.compiled` replaces `wide` and
 `plus` by machine instructions.
 """
 
@@ -48,7 +48,7 @@ def sources_of(
 
 
 def generators_of(entropy: Any, purpose: str, name: str, replicas: Array) -> list[np.random.Generator]:
-    """NumPy generators of a source for the replicas with these numbers, of other numbers than the source itself."""
+    """NumPy generators of a source for the replicas with these numbers; they give other numbers than the source."""
     key = spawned(entropy, purpose, f"{name}/generator").generate_state(1, np.uint64)[0]
     return [np.random.Generator(np.random.Philox(key=np.array([key, replica], np.uint64))) for replica in replicas]
 
@@ -101,7 +101,7 @@ def pareto(shape: float, scale: float, rng: Array, source: int) -> float:
 
 
 def invert_binomial(uniform: float, trials: int, probability: float, none: float) -> int:
-    """The first k at which the distribution function of Binomial(trials, probability) exceeds `uniform`, searched from
+    """The least k with a value of Binomial(trials, probability)'s distribution function above `uniform`, searched from
     0 (Devroye 1986, section X.4.3).
 
     Args:
@@ -116,7 +116,7 @@ def invert_binomial(uniform: float, trials: int, probability: float, none: float
 
 
 def binomial(trials: int, probability: float, rng: Array, source: int) -> int:
-    """A binomial variate: by inversion if its mean, or that of failures, is small, otherwise by transformed
+    """A binomial variate: by inversion if the mean number of successes or failures is small, otherwise by transformed
     rejection."""
     rare = min(probability, 1.0 - probability)
     if rare == 0.0:
@@ -131,9 +131,9 @@ def binomial(trials: int, probability: float, rng: Array, source: int) -> int:
 def reject_binomial(trials: int, probability: float, rng: Array, source: int) -> int:
     """A binomial variate with a mean of at least 10 and a probability of at most 1/2, by transformed rejection.
 
-    Algorithm BTRS of Hormann 1993, "The generation of binomial random variates": a uniform number, transformed by `(2 a
-    / s + b) u + c`, is proposed, and accepted with the ratio of the binomial mass to the density of the proposal. Nine
-    times in ten that ratio need not be computed.
+    Algorithm BTRS of Hormann 1993, "The generation of binomial random variates": the proposal is a uniform number,
+    transformed by `(2 a / s + b) u + c`, and is accepted with the ratio of the binomial mass to the density of the
+    proposal. In nine of ten draws this ratio need not be computed.
     """
     spread = math.sqrt(trials * probability * (1.0 - probability))
     b = 1.15 + 2.53 * spread
@@ -165,7 +165,7 @@ def log_binomial_ratio(k: int, mode: int, trials: int, odds: float) -> float:
 
 
 def stirling(k: int) -> float:
-    """log k! less (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2: tabulated, or by its series, to 1e-12."""
+    """log k! - (k + 1/2) log(k + 1) + (k + 1) - log(2 pi) / 2: tabulated, or by its series, to 1e-12."""
     if k < len(FEW_FACTORIALS):
         return FEW_FACTORIALS[k]
     z = 1.0 / ((k + 1.0) * (k + 1.0))
@@ -173,8 +173,8 @@ def stirling(k: int) -> float:
 
 
 def _ziggurat(layers: int, first: float) -> Array:
-    """Right edges of the layers of equal area under the density of a normal number, the first of which holds the tail
-    beyond `first`: float64[layers + 1]."""
+    """Right edges of layers of equal area under the normal density, float64[layers + 1]; the first layer holds the tail
+    beyond `first`."""
     area = first * math.exp(-first * first / 2) + math.sqrt(math.pi / 2) * math.erfc(first / math.sqrt(2))
     edges = [area / math.exp(-first * first / 2), first]
     while len(edges) < layers:

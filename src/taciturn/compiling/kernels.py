@@ -1,4 +1,4 @@
-"""Compiled loops: Numba makes their machine code once, which is kept on disk and loaded from there without Numba."""
+"""Compiled loops: Numba makes their machine code once; it is stored on disk and loaded from there without Numba."""
 
 import ctypes
 import hashlib
@@ -20,15 +20,15 @@ from taciturn.compiling.tables import Table
 from taciturn.current_folder import numba
 from taciturn.validation import Array
 
-# (where the result goes, where an error goes, the address of a table) -> status; the GIL is released.
+# (address of the result, address of an error, address of a table) -> status; the GIL is released.
 SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 FINE = (0, -2)  # statuses of Numba's functions that raise nothing
 INLINED = ("mem", "lifetime", "assume", "sqrt", "fabs", "abs", "smax", "smin", "umax", "umin", "floor", "ceil", "trunc")
-KERNELS: dict[str, "Kernel"] = {}  # by the texts that they were made of
+KERNELS: dict[str, "Kernel"] = {}  # by the texts that they were made from
 
 
 class Kernel:
-    """Machine code of a function of the address of a table. It lives as long as the process."""
+    """Machine code of a function of a table's address. It lives as long as the process."""
 
     def __init__(self, code: bytes, name: str) -> None:
         self._engine = llvm().create_mcjit_compiler(llvm().parse_assembly(""), machine())
@@ -48,7 +48,7 @@ def failed() -> NoReturn:
 
 
 class Loop:
-    """A kernel with the tables that it is given, one for each thread."""
+    """A kernel with a table for each thread."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -64,8 +64,8 @@ class Loop:
         self._kernel(table)
 
     def bound(self, given: Any) -> tuple[Array, Callable[[], int]]:
-        """The kernel with what it is given, whose arrays stay where they are: (the words of its table, a function that
-        plays and returns a status; see `FINE`)."""
+        """The kernel with `given`, a NamedTuple with arrays at fixed addresses: (the words of its table, a function
+        that plays and returns a status; see `FINE`)."""
         table = Table(given)
         self._bound.append((table, given))  # they live as long as this
         return table.words, partial(self._kernel.function, table.returned, table.error, table.address)
@@ -82,7 +82,7 @@ def processor() -> tuple[str, str]:
 
 
 def machine() -> Any:
-    """What LLVM makes code for: this machine. An engine deletes its own, so each gets one."""
+    """The target machine of LLVM: this machine. An engine deletes its own, so each gets a new one."""
     llvm().initialize_native_target()
     llvm().initialize_native_asmprinter()
     target = llvm().Target.from_triple(llvm().get_process_triple())
@@ -92,12 +92,12 @@ def machine() -> Any:
 
 @cache
 def libm() -> Any:
-    """The mathematical functions of C, those that Python's own module calls."""
+    """The mathematical functions of C that Python's own module calls."""
     return ctypes.CDLL(getattr(math, "__file__", None))
 
 
 def folder() -> Path:
-    """Where code is kept: the environment variable `TACITURN_CACHE`, or the user's folder for caches."""
+    """The folder of stored code: the environment variable `TACITURN_CACHE`, or the user's folder for caches."""
     if asked := os.environ.get("TACITURN_CACHE"):
         return Path(asked)
     if sys.platform == "win32":
@@ -109,7 +109,7 @@ def folder() -> Path:
 
 @cache
 def maker() -> str:
-    """What code depends on, apart from the text that it is made of."""
+    """Everything that code depends on, apart from the text that it is made from."""
     sources = [Path(__file__).with_name(name).read_bytes() for name in ("kernels.py", "tables.py", "typing_tables.py")]
     versions = [version(name) for name in ("llvmlite", "numba", "numpy")]
     return repr((hashlib.sha256(b"".join(sources)).hexdigest(), versions, sys.version_info[:2], processor()))
@@ -120,7 +120,7 @@ def file_of(text: str) -> Path:
 
 
 def loaded(text: str) -> Kernel | None:
-    """The kernel that was made of that text, by this process or an earlier one; None if there is none."""
+    """The kernel made from that text, by this process or an earlier one; None if there is none."""
     if text in KERNELS:
         return KERNELS[text]
     try:
@@ -134,7 +134,7 @@ def loaded(text: str) -> Kernel | None:
 
 
 def kept(text: str, code: bytes, **known: Any) -> None:
-    """Keep code on disk, whole or not at all. Where that is impossible, the next process makes it again."""
+    """Store code on disk, completely or not at all. If that is impossible, the next process compiles it again."""
     place = file_of(text)
     head = json.dumps(known | {"sha256": hashlib.sha256(code).hexdigest()})
     part = None
@@ -151,11 +151,11 @@ def kept(text: str, code: bytes, **known: Any) -> None:
 
 
 def resolved(needs: list[str]) -> bool:
-    """Whether these functions, which code calls, are in this process, or have been brought in."""
+    """Whether these functions, which code calls, are or can be loaded in this process."""
     for name in needs:
         if not llvm().address_of_symbol(name) and hasattr(libm(), name):
             llvm().add_symbol(name, ctypes.cast(getattr(libm(), name), ctypes.c_void_p).value)
-    if not all(map(llvm().address_of_symbol, needs)):  # Numba brings in its own
+    if not all(map(llvm().address_of_symbol, needs)):  # Numba loads its own
         numba()
         import_module("numba.core.registry").cpu_target.target_context.refresh()
     return all(map(llvm().address_of_symbol, needs))
@@ -163,20 +163,19 @@ def resolved(needs: list[str]) -> bool:
 
 @cache
 def keep_checks_inside() -> None:
-    """Have LLVM check before each inner loop whether arrays overlap, and not once for the loops around it.
+    """Make LLVM check before each inner loop whether arrays overlap, and not once for the loops around it.
 
-    Agents' observations lie in one array, whose parts one check for all agents takes for the same memory.
+    Agents' observations lie in one array, and a single check for all agents takes its parts for the same memory.
     """
     if llvm().llvm_version_info >= (18, 0, 0):  # earlier ones lack the option
         llvm().set_option("taciturn", "--hoist-runtime-checks=false")
 
 
 def made(text: str, function: Any, counting: bool) -> Kernel:
-    """Compile a function of the address of a table, and keep its code as that of `text`.
+    """Compile a function of a table's address, and store its code under `text`.
 
     Args:
-        counting: whether functions make arrays of their own, and so need reference counting, which takes longer than a
-            turn.
+        counting: whether functions make arrays, and therefore need reference counting, which takes longer than a turn.
     """
     kind = numba().types.int64
     keep_checks_inside()
@@ -195,7 +194,7 @@ def made(text: str, function: Any, counting: bool) -> Kernel:
 
 
 def called(function: Any) -> str:
-    """The name under which code finds a function of LLVM that it does not hold; empty if it holds it."""
+    """The name by which code finds an LLVM function that it does not contain; empty if it contains it."""
     if not function.is_declaration:
         return ""
     _, _, intrinsic = function.name.partition("llvm.")
@@ -207,8 +206,8 @@ def called(function: Any) -> str:
 
 @contextmanager
 def only_the_text(function: Any) -> Iterator[None]:
-    """Context in which Numba makes the code of a function but loads none, and optimises callees only as part of it,
-    which halves the time.
+    """Context in which Numba makes the code of a function but loads none, and optimises callees only as part of it;
+    this halves the time.
 
     It replaces methods of Numba that are not public; a version without them compiles more slowly.
     """

@@ -1,7 +1,7 @@
-"""Tables: what a compiled loop is given, as one array of words, which holds numbers, and the addresses and shapes of
+"""Tables: the argument of a compiled loop as one array of words, which holds numbers, and the addresses and shapes of
 arrays.
 
-A compiled function that is passed a table, or a part of one, is passed two numbers, however many arrays there are.
+A compiled function gets a table, or a part of one, as two numbers, however many arrays there are.
 """
 
 from typing import Any, NamedTuple
@@ -53,7 +53,7 @@ def layout_of(value: Any) -> Layout:
         if isinstance(value, kinds):
             return Number(np.dtype(dtype))
     raise TypeError(
-        f"what a compiled function is given must be numbers, contiguous arrays and NamedTuples of them, not {value!r}"
+        f"arguments of a compiled function must be numbers, contiguous arrays and NamedTuples of them, not {value!r}"
     )
 
 
@@ -79,9 +79,9 @@ class Table:
     """The table of a NamedTuple.
 
     Attributes:
-        words: int64, with two behind those of the layout.
-        address: of its words.
-        returned, error: addresses of words behind them, for what a compiled function returns.
+        words: int64, two more than the layout has.
+        address: the address of its words.
+        returned, error: the addresses of the last two words, for the results of a compiled function.
     """
 
     def __init__(self, given: Any) -> None:
@@ -100,11 +100,11 @@ class Table:
         for i, (old, new) in enumerate(zip(self._given, given, strict=True)):
             if old is not new:
                 _write(self.words, self._starts[i], self._layouts[i], new)
-        self._given = given  # so that the addresses stay theirs
+        self._given = given  # keeps the arrays alive at their addresses
 
 
 def _write(words: Array, word: int, layout: Layout, value: Any) -> int:
-    """Write a value to the words from `word` on, and return the word behind it."""
+    """Write a value to the words from `word` on, and return the next word."""
     if isinstance(layout, Arrays):
         words[word] = value.ctypes.data
         for size in value.shape:

@@ -1,4 +1,4 @@
-"""The types by which compiled functions know tables (`taciturn.compiling.tables`); importing this module imports Numba.
+"""Numba's types of tables (`taciturn.compiling.tables`) in compiled functions; importing this module imports Numba.
 
 `arrays.preference` becomes a load of an address from a local copy of the table.
 """
@@ -23,7 +23,7 @@ NONE = ir.Constant(LONG, 0)
 
 
 def named(kind: str, *what: Any) -> str:
-    """The name of a type, by which Numba compares types; short, since it is part of the names of functions."""
+    """The name of a type, which Numba compares types by; short, because names of functions contain it."""
     return f"{kind}{hashlib.sha256(repr(what).encode()).hexdigest()[:12]}"
 
 
@@ -31,8 +31,8 @@ class Part(types.Type):
     """A table, or a named part of one.
 
     Args:
-        layout: of its parts.
-        alone: whether arrays are those of one replica, which each begins with.
+        layout: the layout of its parts.
+        alone: whether arrays are the arrays of one replica, without their first axis.
         hidden: names of parts that may not be used.
     """
 
@@ -46,7 +46,8 @@ class Part(types.Type):
 
 
 class Visible(types.Type):
-    """What an agent may observe: its entries of the arrays `rows`, the arrays `whole`, and `numbers` of the state.
+    """The data that an agent may observe: its entries of the arrays `rows`, the arrays `whole`, and `numbers` of the
+    state.
 
     Attributes:
         values: the types of the numbers among them, which are read when an observation begins.
@@ -69,7 +70,7 @@ class Visible(types.Type):
 
 
 def type_of(layout: Layout, picked: int = 0) -> Any:
-    """Numba's type for a layout, of arrays after `picked` of their dimensions."""
+    """Numba's type for a layout; for arrays without their first `picked` dimensions."""
     if isinstance(layout, Number):
         return from_dtype(layout.dtype)
     if isinstance(layout, Named):
@@ -116,8 +117,8 @@ def load_word(builder: Any, at: Any, word: int, kind: Any) -> Any:
 def load_array(
     context: Any, builder: Any, at: Any, word: int, layout: Arrays, picks: Sequence[Callable[[Any], Any] | Any]
 ) -> Any:
-    """Load an array, or its part at these leading places (a place, or a function of the size); a number if nothing is
-    left of it."""
+    """Load an array, or its part at these leading places (a place, or a function of the size); if no dimension is left,
+    a number."""
     item, size = from_dtype(layout.dtype), ir.Constant(LONG, layout.dtype.itemsize)
     shape = [load_word(builder, at, word + 1 + d, LONG) for d in range(layout.dims)]
     strides = [size]
@@ -136,7 +137,7 @@ def load_array(
 
 
 def load(context: Any, builder: Any, at: Any, word: int, layout: Layout, replica: Any = None) -> Any:
-    """Load what has that layout from a word on; of an array, the part of a replica, if one is given."""
+    """Load a value with that layout from a word on; if a replica is given, its part of an array."""
     if isinstance(layout, Number):
         model = context.data_model_manager[from_dtype(layout.dtype)]
         return model.from_data(builder, load_word(builder, at, word, model.get_data_type()))
@@ -182,13 +183,13 @@ def load_entry(context: Any, builder: Any, kind: Visible, part: Any, agent: Any,
 
 
 def unpacker(layout: Named) -> Any:
-    """A compiled function that makes a table of its address."""
+    """A compiled function that makes a table from its address."""
     kind = Part(layout)
 
     @intrinsic
     def unpack(typing: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            # Into a local copy, of which LLVM makes registers once it has inlined all functions.
+            # Load it into a local copy, which LLVM keeps in registers once all functions are inlined.
             size = size_of(layout)
             words = cgutils.alloca_once(builder, ir.ArrayType(LONG, size))
             given = builder.inttoptr(values[0], words.type)
@@ -213,7 +214,7 @@ def own(typing: Any, arrays: Any, i: Any) -> Any:
 
 
 def without(hidden: frozenset[str]) -> Any:
-    """A compiled function that makes the part of a table without what has these names."""
+    """A compiled function that makes the part of a table without these names."""
 
     @intrinsic
     def public(typing: Any, params: Any) -> Any:
@@ -227,7 +228,7 @@ def without(hidden: frozenset[str]) -> Any:
 
 
 def visible_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]) -> Any:
-    """A compiled function that makes what an agent may observe; see `Visible`."""
+    """A compiled function that makes the data an agent may observe; see `Visible`."""
 
     @intrinsic
     def visible(typing: Any, state: Any, arrays: Any, agent: Any) -> Any:
@@ -287,5 +288,5 @@ def take(typing: Any, rows: Any, i: Any) -> Any:
 
 @intrinsic
 def keep(typing: Any, rows: Any, i: Any, state: Any) -> Any:
-    """Nothing: what `take` gives are the numbers themselves."""
+    """Does nothing: `take` gives the numbers themselves."""
     return types.void(rows, i, state), lambda context, *given: context.get_dummy_value()

@@ -1,4 +1,4 @@
-"""Logged data in place of a synthetic world: ratings as a simulator, and logs of a bandit judged off policy."""
+"""Logged data in place of a synthetic environment: a simulator fitted to ratings, and off-policy evaluation on logs."""
 
 from taciturn.logged.bandit import BanditLog, read_bandit
 from taciturn.logged.off_policy import Value, evaluate

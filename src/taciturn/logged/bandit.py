@@ -20,7 +20,7 @@ MOST_LEVELS = 1000
 MOST_CONTEXT_DIMS = 9
 ITEM_DIMS = 5
 SMALLEST = 1e-12  # propensity: one reward would count a million million times
-EQUAL = 1e-6  # by which equal propensities may differ, relatively
+EQUAL = 1e-6  # relative tolerance of equal propensities
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,7 +29,7 @@ class BanditLog:
 
     Attributes:
         catalogue: the actions as items, and the contexts float64[n, d] of the rows.
-        names: of the actions, as the log has them (`taciturn.logged.reading.as_id`).
+        names: the actions' names in the log (`taciturn.logged.reading.as_id`).
         action: int64[n], the logged actions.
         click: bool[n].
         propensity: float64[n] in [1e-12, 1].
@@ -73,33 +73,33 @@ def read_bandit(
     columns: Mapping[str, str] | None = None,
     progress: Progress = nothing,
 ) -> BanditLog:
-    """Read a log of a bandit, a row for each round, with a header (`taciturn.logged.reading.Table` says which files).
+    """Read a log of a bandit, one row per round, with a header (file formats: `taciturn.logged.reading.Table`).
 
     Columns: `action` (or `item_id`), `click` (0 or 1, or False or True; or `reward`), `propensity_score` (or
-    `propensity`, `pscore`), and the context; where there are any, `position` and `timestamp`, by which rows must be in
-    order. A column without a name, an index, is ignored.
+    `propensity`, `pscore`), and the context; optionally `position`, and `timestamp` in order (see `sort`). A column
+    without a name, an index, is ignored.
 
-    Contexts are the numbers of their columns; a column of text gives a 0/1 indicator for each of its texts. With at
-    most `context_dim` numbers and no text they are used directly, otherwise as that many principal components. Both are
-    scaled to [0, 1]. Scaling looks at the contexts of all rows, but at no click.
+    Contexts are the numbers of their columns; a column of text gives a 0/1 indicator for each of its texts. At most
+    `context_dim` numbers without text are used directly; otherwise contexts are `context_dim` principal components.
+    Both are scaled to [0, 1]. Scaling uses the contexts of all rows, but no click.
 
     Args:
         path: the file.
         context: names of the context columns, others are ignored; None: columns with names that begin with `context`,
-            `user_feature` or `user-item_affinity`, and then no other column may be there.
+            `user_feature` or `user-item_affinity`, and then no unknown column may be present.
         context_dim: the largest dimension of contexts, 1 to 9.
-        items: a file of item features, `item_id` and columns of numbers, with one row for an item; their principal
-            components become the five item features. Without it, items lie at arbitrary different points, and learning
-            about one says nothing about another.
+        items: a file of item features, `item_id` and columns of numbers, with one row per item; their principal
+            components become the five item features. Without it, items are arbitrary distinct points, and learning
+            about one item gives no information about another.
         position: keep only rows with this position; None: all rows; the policy never sees positions.
         sort: sort rows by `timestamp` instead of refusing a file that is out of order.
-        columns: `{"click": "bought"}` if a header calls the column otherwise.
-        progress: told how far it is.
+        columns: `{"click": "bought"}` if a header names the column differently.
+        progress: called with the share done.
 
     Raises:
         ValueError: the file is empty; a row has a missing or malformed number, a click other than 0 or 1, or a
             propensity outside [1e-12, 1] (the message has its line); a column is missing, or unknown; timestamps are
-            out of order; there is one action only.
+            out of order; there is only one action.
         OSError: a file cannot be read.
     """
     integer("context_dim", context_dim, at_least=1, at_most=MOST_CONTEXT_DIMS)
@@ -171,7 +171,7 @@ def _context_columns(table: Table, asked: list[str] | None) -> list[str]:
 
 
 def _is_text(cells: tuple[str, ...]) -> bool:
-    """Whether fewer than half of the cells are numbers; otherwise the cells that are not are reported later as
+    """Whether fewer than half of the cells are numbers; otherwise the cells that are not numbers are reported later as
     mistakes."""
     return 2 * sum(as_number(cell) == as_number(cell) for cell in cells) < len(cells)
 
@@ -196,8 +196,8 @@ def _raw_contexts(chunk: Chunk, columns: list[str], texts: dict[str, dict[str, i
 
 
 def _unit(raw: Array, levels: list[int], dims: int) -> Floats:
-    """Contexts [n, d] in [0, 1] from `_raw_contexts`, where a column of text has `levels` texts, and one of numbers
-    0."""
+    """Contexts [n, d] in [0, 1] from `_raw_contexts`; `levels` is the number of texts of a column, 0 for a column of
+    numbers."""
     if not levels:
         return np.full((len(raw), 1), 0.5)
     if not any(levels) and len(levels) <= dims:
@@ -239,7 +239,7 @@ def _scaled(x: Floats) -> Floats:
 
 
 def _spread_out(num_items: int) -> Floats:
-    """Different points in [0, 1]^5: multiples of the powers of a root of x^6 = x + 1, modulo 1 (the additive recurrence
+    """Distinct points in [0, 1]^5: multiples of the powers of a root of x^6 = x + 1, modulo 1 (the additive recurrence
     R_5)."""
     root = 1.0
     for _ in range(60):

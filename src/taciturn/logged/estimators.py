@@ -1,8 +1,8 @@
 """Off-policy estimators of the value of a policy, from rows that another policy logged, and an interval for all of
 them.
 
-A row i has a context x_i, the action a_i that was logged, its propensity p_i (the probability with which the logging
-policy chose it), and its reward r_i. The weight is w_i = pi(a_i | x_i) / p_i.
+A row i has a context x_i, the logged action a_i, its propensity p_i (the logging policy's probability of choosing it),
+and its reward r_i. The weight is w_i = pi(a_i | x_i) / p_i.
 """
 
 import math
@@ -14,7 +14,7 @@ import numpy as np
 from taciturn.validation import Floats, choice, number
 
 INTERVALS = ("betting", "student")
-ROWS = 20_000  # at a time
+ROWS = 20_000  # in one block
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Terms:
 
     Attributes:
         a, b: float64[n].
-        down, up: no row can have v b - a > down or a - v b > up, whatever v in [0, 1].
+        down, up: for every v in [0, 1], no row can have v b - a > down or a - v b > up.
     """
 
     a: Floats
@@ -37,9 +37,8 @@ class Terms:
 
 
 def replay(reward: Floats) -> Terms:
-    """Rejection replay: the mean of the rewards r [n] of the rows with the policy's action (Li, Chu,
-    Langford & Wang 2011, Algorithm 2). It is unbiased if actions were logged uniformly, for policies that learn as
-    well."""
+    """Rejection replay: the mean of the rewards r [n] of the rows with the policy's action (Li, Chu, Langford & Wang
+    2011, Algorithm 2). It is unbiased if actions were logged uniformly, also for policies that learn."""
     return Terms(reward, np.ones(reward.size), 1.0, 1.0)
 
 
@@ -55,8 +54,8 @@ def ips(weight: Floats, reward: Floats, largest: float) -> Terms:
 
 
 def snips(weight: Floats, reward: Floats, largest: float) -> Terms:
-    """Self-normalised inverse propensity scoring, mean(w r) / mean(w) (Swaminathan & Joachims 2015); the arguments are
-    those of `ips`."""
+    """Self-normalised inverse propensity scoring, mean(w r) / mean(w) (Swaminathan & Joachims 2015), with the arguments
+    of `ips`."""
     return Terms(weight * reward, weight, largest, largest)
 
 
@@ -84,10 +83,10 @@ def effective_size(weight: Floats) -> float:
 def interval(terms: Terms, kind: str = "betting", level: float = 0.95) -> tuple[float, float]:
     """A confidence interval of the value, within [0, 1].
 
-    - betting: the values v against which no bet on a - v b wins 2 / (1 - level). A bet wins prod(1 + s (a - v b)),
+    - betting: the values v that no bet on a - v b refutes by winning 2 / (1 - level). A bet wins prod(1 + s (a - v b)),
       averaged over a few stakes s > 0 that no row can ruin, or the same with -s. If v is the value, the expected
-      winnings are at most 1, also where v is the mean of mean rewards that change as a policy learns (by the inequality
-      of arithmetic and geometric means); so the interval holds for any number of rows, by Markov's inequality
+      winnings are at most 1, even if v is the mean of mean rewards that change as a policy learns (by the inequality of
+      arithmetic and geometric means). By Markov's inequality the interval therefore holds for any number of rows
       (Waudby-Smith & Ramdas 2023, J. R. Statist. Soc. B 86, with stakes that do not follow the data). It relies on
       `down` and `up`.
     - student: Student's interval of the mean of a - v b, linearised in v. It is narrower, but holds only if many rows
@@ -120,7 +119,7 @@ def interval(terms: Terms, kind: str = "betting", level: float = 0.95) -> tuple[
 
 
 def excluded(weight: Floats, largest: float, level: float = 0.999) -> bool:
-    """Whether weights w [n] in [0, `largest`] exclude that their expectation is 1, by the bets of `interval`.
+    """Whether weights w [n] in [0, `largest`] refute that their expectation is 1, by the bets of `interval`.
 
     It is 1 if the propensities are right and the logging policy takes every action that the policy takes.
     """
@@ -131,7 +130,7 @@ def excluded(weight: Floats, largest: float, level: float = 0.999) -> bool:
 
 
 def _won(y: Floats, stakes: Floats) -> float:
-    """The logarithm of the mean over stakes s of prod(1 + s y), which no row can make negative."""
+    """The logarithm of the mean over stakes s of prod(1 + s y), which is positive for all rows."""
     capital = np.zeros(stakes.size)
     with np.errstate(divide="ignore"):
         for start in range(0, y.size, ROWS):
@@ -141,13 +140,13 @@ def _won(y: Floats, stakes: Floats) -> float:
 
 
 def _stakes(terms: Terms, reach: float, goal: float) -> Floats:
-    """From 1 / `reach` by halves to the best one for the largest variance that rows can have."""
+    """Stakes from 1 / `reach`, halved until the best stake for the largest variance that rows can have."""
     least = min(math.sqrt(2 * goal / (terms.a.size * terms.down * terms.up)), 1 / reach)
     return np.asarray(0.5 ** np.arange(0, 1 + math.ceil(math.log2(1 / (reach * least)) + 1e-9)) / reach)
 
 
 def _crossing(falling: Callable[[float], float]) -> float:
-    """Where a falling function on [0, 1] is 0, from below; 0 if it is nowhere positive."""
+    """The root, from below, of a falling function on [0, 1]; 0 if the function is nowhere positive."""
     low, high = 0.0, 1.0
     if falling(low) <= 0:
         return 0.0

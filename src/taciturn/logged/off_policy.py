@@ -15,7 +15,7 @@ from taciturn.logged.estimators import Terms
 from taciturn.logged.reading import Progress, nothing
 from taciturn.validation import Array, Floats, Ints, shown
 
-PENALTY = 10.0  # of the model of rewards, in rows
+PENALTY = 10.0  # ridge penalty of the model of rewards, in rows
 STEP = 100  # rows between two reports of progress
 
 
@@ -25,15 +25,15 @@ class Value:
 
     Attributes:
         estimator: "replay", "ips", "snips" or "dr".
-        value: the estimate, in clicks per round. Those of IPS and DR can lie outside [0, 1]; the interval is cut to
+        value: the estimate, in clicks per round. Estimates by IPS and DR can lie outside [0, 1]; the interval is cut to
             [0, 1].
         low, high: its interval; NaN if there is a `doubt`.
         rows: number of rows in the evaluation.
-        matches: number of them with the policy's action.
+        matches: number of these rows with the policy's action.
         effective: effective sample size, (sum w)^2 / sum w^2; for replay the number of matches.
-        mean_weight: mean of the weights w, about 1 unless the policy takes actions that the log never does.
-        doubt: why there is no interval, or "": the propensities are wrong, or the log lacks actions that the policy
-            takes, because the rows exclude that the expected weight is 1 (`estimators.excluded`), of this policy or of
+        mean_weight: mean of the weights w, about 1 unless the policy takes actions that the log never takes.
+        doubt: why there is no interval, or "". Either the propensities are wrong, or the log lacks actions that the
+            policy takes: the rows refute that the expected weight is 1 (`estimators.excluded`), for this policy or for
             a uniform choice among the actions.
     """
 
@@ -64,10 +64,9 @@ def evaluate(
     """Estimate the reward of a policy of `recommender_v0` from a log that another policy wrote.
 
     Rejection replay (`estimators.replay`) is for uniform logs: the policy acts on every row, and learns from rows with
-    its own action; its value is the mean over these rounds. The
-    other estimators judge a fixed policy: the one that learned from the logged actions and clicks of the first part of
-    the rows, and then learns no more. DR's model of clicks, a ridge regression on (1, 2c - 1) for each action, comes
-    from the first part too.
+    its own action; its value is the mean over these rounds. The other estimators evaluate a fixed policy, which has
+    learned from the logged actions and clicks of the first part of the rows. DR's model of clicks, a ridge regression
+    on (1, 2c - 1) for each action, also comes from the first part.
 
     The policy sees a recommender with one agent; its items are the catalogue of actions.
 
@@ -78,13 +77,13 @@ def evaluate(
         estimator: "replay" (uniform logs only), "ips", "snips" or "dr"; "auto": replay for a uniform log, the other
             three for others; "all": all that the log allows.
         learn: share of the rows for training, before estimators other than replay evaluate the policy, in [0, 1).
-        draws: how often a policy that draws its actions is asked on a row; pi(a | x) is then the share of draws.
+        draws: how often a stochastic policy draws an action on a row; pi(a | x) is then the share of draws.
         lowest_propensity: the logging policy's lowest propensity of any action; None: the lowest in the log. Intervals
             by betting rely on it.
         interval: "betting" or "student"; see `estimators.interval`.
-        level: of the intervals.
+        level: confidence level of the intervals.
         seed: determines the draws of the policy.
-        progress: told how far it is.
+        progress: called with the share done.
 
     Returns:
         A `Value` for each estimator.
@@ -202,13 +201,13 @@ def _replayed(log: BanditLog, actor: Any, seed: int, progress: Progress) -> Ints
 
 def _no_overlap(log: BanditLog, actor: Any, rows: int) -> str:
     return (
-        f"{actor!r} takes the logged action in none of {rows:,} rows of {log.catalogue.source}, so that nothing can be "
+        f"{actor!r} takes the logged action in none of {rows:,} rows of {log.catalogue.source}: nothing can be "
         "estimated"
     )
 
 
 class _ControlledAgent:
-    """The seat of one agent in a recommender whose users are the rows of a log."""
+    """One agent in a recommender; its users are the rows of a log."""
 
     def __init__(self, log: BanditLog, policy: Any, seed: int) -> None:
         if getattr(policy, "needs_truth", False):
@@ -249,8 +248,8 @@ class _Model:
 
 
 def _model(log: BanditLog, rows: int) -> _Model:
-    """For each action, a ridge regression of clicks, less their mean, in the first rows; the cap is the largest
-    prediction there."""
+    """For each action, a ridge regression of centred clicks in the first rows; the cap is the largest prediction
+    there."""
     contexts = log.catalogue.contexts[:rows]
     x = np.concatenate([np.ones((rows, 1)), 2 * contexts - 1], 1)
     mean = float(log.click[:rows].mean()) if rows else 0.0

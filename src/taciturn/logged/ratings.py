@@ -1,7 +1,7 @@
 """A simulator of mean rewards from a file of ratings, for every policy of the recommender.
 
-For an item that a user never rated the simulator only guesses: policies are compared in a world that is like the data,
-not on the data. The simulator holds its error on later ratings.
+For an item that a user never rated the simulator only guesses: policies are compared in an environment similar to the
+data, not on the data. The simulator holds its error on later ratings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,15 +19,15 @@ from taciturn.validation import Bools, Floats
 ITEM_DIMS = 5
 MOST_CONTEXT_DIMS = 1 + ITEM_DIMS
 NAMES = {"user": ("userId",), "item": ("itemId", "movieId"), "rating": (), "timestamp": ("time",)}
-PRIOR = 5.0  # ratings, all of them the mean, that a user is assumed to have given before the first one
+PRIOR = 5.0  # ratings, all equal to the mean, that a user is assumed to have given before the first one
 PENALTIES = 10.0 ** np.arange(0, 6)
-ROWS = 20_000  # of the features at a time
+ROWS = 20_000  # of the features in one block
 POOL = 50_000  # contexts
 
 
 @dataclass(frozen=True, eq=False)
 class _Ratings:
-    """Ratings in the order of their users, and of each user's in that of their times."""
+    """Ratings sorted by user, and by time for each user."""
 
     user: Array
     item: Array
@@ -45,19 +45,19 @@ def fit_ratings(
     columns: Mapping[str, str] | None = None,
     progress: Progress = nothing,
 ) -> Simulator:
-    """Fit a simulator to a file of ratings; `recommender_v0.population(family=fit_ratings("ratings.csv"))` plays it.
+    """Fit a simulator to a file of ratings; `recommender_v0.population(family=fit_ratings("ratings.csv"))` uses it.
 
-    The file has a row for each rating, `user,item,rating,timestamp`, with or without a header
-    (`userId,movieId,rating,timestamp` is one; other columns are ignored; `taciturn.logged.reading.Table` says which
-    files). The order of rows does not matter. The last part of the ratings in time is held out; all other quantities
-    are computed from the rest, the train split.
+    The file has one row per rating, `user,item,rating,timestamp`, with or without a header (such as
+    `userId,movieId,rating,timestamp`; other columns are ignored; file formats: `taciturn.logged.reading.Table`). The
+    order of rows does not matter. The latest ratings are held out; all other quantities are computed from the rest, the
+    train split.
 
     - Reward: 1 if the rating is at least `like`, 0 otherwise.
-    - Item features: the first five principal components of the ratings of each item by user (standardised, 0 where
-      there is none, scaled to length 1), scaled to [0, 1].
-    - Context of a user at a rating: from the user's earlier likes only, less the share of likes in the train split:
+    - Item features: the first five principal components of the ratings of each item by user (standardised, 0 for
+      missing ratings, scaled to length 1), scaled to [0, 1].
+    - Context of a user at a rating: from the user's earlier likes only, minus the share of likes in the train split:
       their mean, and their mean products with each item feature, all shrunk as by five more ratings. It consists of the
-      first `context_dim` of these six numbers, scaled so that three standard deviations to either side map to [0, 1].
+      first `context_dim` of these six numbers, scaled to map three standard deviations to either side to [0, 1].
     - Mean rewards: ridge regression on all products of the cosines of context and item (`Simulator`), with the penalty
       that is best for the last tenth of the train split. Visits have the contexts of held-out ratings.
 
@@ -67,8 +67,8 @@ def fit_ratings(
         context_dim: d, 1 to 6.
         num_items: the largest number of items to keep: those with most ratings in the train split.
         held_out: share of the ratings, the latest, in (0, 1).
-        columns: `{"user": "customer"}` if a header calls the column otherwise.
-        progress: told how far it is.
+        columns: `{"user": "customer"}` if a header names the column differently.
+        progress: called with the share done.
 
     Raises:
         ValueError: a row is malformed (the message has its line), columns are missing, or nothing can be fitted: all
@@ -168,10 +168,10 @@ class _Contexts:
     """Contexts of users at their ratings, from their ratings at earlier times.
 
     Args:
-        ratings: all of them.
-        items: features [K, 5].
+        ratings: all ratings.
+        items: item features [K, 5].
         mean: share of likes.
-        dims: of a context.
+        dims: dimension of a context.
     """
 
     def __init__(self, ratings: _Ratings, items: Floats, mean: float, dims: int) -> None:
@@ -200,14 +200,14 @@ class _Contexts:
         before = np.concatenate([np.zeros((1, terms.shape[1])), terms.cumsum(0)])
         new_user = np.r_[True, user[1:] != user[:-1]]
         new_time = new_user | np.r_[True, time[1:] != time[:-1]]
-        # Sums up to the user's first rating at the same time, less those of earlier users.
+        # Sums up to the user's first rating at the same time, minus the sums of earlier users.
         at, since = (np.maximum.accumulate(np.where(new, np.arange(user.size), 0)) for new in (new_time, new_user))
         past = before[at] - before[since]
         found: Floats = past[:, 1:] / (past[:, :1] + PRIOR)
         return found
 
     def scaled(self, raw: Floats) -> Floats:
-        """In [0, 1], in single precision, as in the world."""
+        """Scaled to [0, 1], in single precision, as in the environment."""
         unit = np.clip(0.5 + (raw - self.centre) / (6 * self.spread), 0, 1)
         return unit.astype(np.float32).astype(np.float64)
 
@@ -253,7 +253,7 @@ def _fit(
 def _weights(
     ratings: _Ratings, contexts: _Contexts, items: Floats, train: Bools, mean: float, progress: Progress
 ) -> Floats:
-    """Ridge regression of likes, less their mean, on products of cosines."""
+    """Ridge regression of centred likes on products of cosines."""
     early = ratings.time[train]
     tenth = np.partition(early, int(0.9 * early.size))[int(0.9 * early.size)]
     p, q = 1 + HARMONICS * contexts.centre.size, 1 + HARMONICS * ITEM_DIMS

@@ -25,11 +25,11 @@ import numpy as np
 from taciturn.validation import Array, Bools, Floats, missing_extra, shown
 
 Progress = Callable[[float, str], None]
-"""Called with the share done, and the task."""
+"""Called with the share done and the name of the task."""
 
 CHUNK = 50_000  # rows
 MOST_CHARACTERS = 10**6  # of a line
-LARGEST = 1e18  # number: its square is one in double precision, and itself in single precision
+LARGEST = 1e18  # number: its square is finite in double precision, and the number itself in single precision
 DELIMITERS = ("::", "\t", ";", "|", ",")
 COMPRESSED: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 DAMAGED = (ValueError, OSError, EOFError, RuntimeError, csv.Error, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
@@ -45,8 +45,8 @@ def nothing(share: float, what: str) -> None:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows: their lines in the file (`unit` is "row" where it has none), each column's cells as text, and those of
-    the first row of the file."""
+    """Some rows: their lines in the file (`unit` is "row" for files without lines), each column's cells as text, and
+    the cells of the first row of the file."""
 
     path: str
     unit: str
@@ -72,8 +72,8 @@ class Chunk:
         return found == 1
 
     def times(self, column: str) -> Floats:
-        """A column of numbers, or of dates and times by ISO 8601 (UTC if they do not say), in seconds; all as in the
-        first row, since numbers among dates could have any unit."""
+        """A column of numbers, or of dates and times by ISO 8601 (UTC by default), in seconds. All cells must be like
+        the first row's, because numbers among dates could have any unit."""
         if math.isnan(as_number(self.first[column])):
             found, wanted = np.array([_time(cell) for cell in self.cells[column]]), "a date and time (ISO 8601)"
             wanted = f"{wanted} as in the first row" if found[0] == found[0] else f"a number or {wanted}"
@@ -103,8 +103,8 @@ class Chunk:
 
 @lru_cache(10**6)
 def as_id(cell: str) -> str:
-    """A name without spaces around it; equal decimal numbers, such as 7, 7.0 and 07, are one name, as are both ways to
-    write an accent in Unicode, and "" is a missing one."""
+    """A name without surrounding spaces; "" for a missing one. Equal decimal numbers, such as 7, 7.0 and 07, become one
+    name, as do both ways to write an accent in Unicode."""
     cell = unicodedata.normalize("NFC", cell.strip())
     if number := DECIMAL.fullmatch(cell):
         sign, whole, part = number.groups()
@@ -113,7 +113,7 @@ def as_id(cell: str) -> str:
 
 
 def as_number(cell: str) -> float:
-    """NaN if it is none; Python would read 4_9 as 49."""
+    """NaN for text that is not a number; Python would read 4_9 as 49."""
     try:
         return float(cell) if cell.isascii() and "_" not in cell else math.nan
     except ValueError:
@@ -129,7 +129,7 @@ def _time(cell: str) -> float:
 
 
 def _numbers(cells: Sequence[str], function: Callable[[str], float]) -> Floats:
-    """A function of each cell, float64[rows]; NumPy does plain numbers faster."""
+    """A function of each cell, float64[rows]; NumPy reads plain numbers faster."""
     text = "".join(cells)
     if text.isascii() and "_" not in text:
         try:
@@ -140,25 +140,25 @@ def _numbers(cells: Sequence[str], function: Callable[[str], float]) -> Floats:
 
 
 def _plain(header: str) -> str:
-    """A header without case, spaces and marks: `User ID`, `user_id` and `userId` are one."""
+    """A header without case, spaces and marks: `User ID`, `user_id` and `userId` become one."""
     return re.sub(r"[\W_]", "", header.lower())
 
 
 class Table:
     """A table, read once: Parquet, or text with commas, semicolons, tabs, `|` or `::` between cells, in UTF-8 or
-    UTF-16, as it is or compressed (gzip, bzip2, xz, or zip with one file).
+    UTF-16, plain or compressed (gzip, bzip2, xz, or zip with one file).
 
     Args:
         path: the file, which may be a pipe.
-        names: `{column: what headers may call it as well}` for the columns that have a meaning; in `columns` these have
-            the names given here, and others their own.
+        names: `{column: other headers for it}` for the columns that have a meaning; `columns` uses the names given here
+            for them, and the headers for others.
         plain: the first columns if the file has no header; empty if it must have one.
-        chosen: `{column: header}`, for headers that the file calls otherwise; what else may be that column is ignored.
-        progress: told how far it is.
+        chosen: `{column: header}`, for headers that differ in the file; other candidates for the column are ignored.
+        progress: called with the share done.
 
     Raises:
-        ValueError: the file is empty, cannot be unpacked, or is not text; two headers are equal, or may both be the
-            same column.
+        ValueError: the file is empty, cannot be unpacked, or is not text; two headers are equal, or fit the same
+            column.
         OSError: it cannot be read.
     """
 
@@ -196,7 +196,7 @@ class Table:
                 raise ValueError(f"{self.path}, line 1: {told}")
 
     def require(self, columns: Iterable[str], wanted: str = "") -> None:
-        """ValueError if a column is missing; `wanted` says what for."""
+        """ValueError if a column is missing; `wanted` states the purpose."""
         for column in columns:
             if column not in self.columns:
                 others = [*self._names.get(column, ()), f"name yours: --column {column}=HEADER"]
@@ -207,10 +207,10 @@ class Table:
                 )
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Chunk]:
-        """The rows below the header, some at a time, with these columns.
+        """The rows below the header, in chunks, with these columns.
 
         Raises:
-            ValueError: a row has another number of cells than the first, or there is none.
+            ValueError: a row has a different number of cells than the first, or there are no rows.
         """
         where, wide, empty = [self.columns.index(name) for name in columns], len(self.columns), True
         first: dict[str, str] = {}
@@ -287,7 +287,7 @@ def _lines(stream: Any) -> Iterator[str]:
         while line := text.readline(MOST_CHARACTERS):
             if len(line) == MOST_CHARACTERS:
                 raise csv.Error(f"a line must have less than {MOST_CHARACTERS:,} characters")
-            line.encode()  # what could not be decoded is a surrogate, which cannot be encoded
+            line.encode()  # fails at surrogates, which stand for bytes that could not be decoded
             yield line
 
 
@@ -311,9 +311,8 @@ def unpacked(raw: Any) -> Any:
 
 
 def with_signs(columns: Floats) -> Floats:
-    """Principal components [n, d], whose signs have no meaning, with the first of each component's largest entries
-    positive. Entries within a millionth count as equal: which one is larger in the last digits depends on the
-    processor."""
+    """Principal components [n, d] with signs fixed: the first of each component's largest entries is positive. Entries
+    within a millionth count as equal, because the processor decides which one is larger in the last digits."""
     size = np.abs(columns)
     first = (size >= (1 - 1e-6) * size.max(0)).argmax(0)
     return np.asarray(columns * np.sign(columns[first, np.arange(columns.shape[1])]))

@@ -1,4 +1,4 @@
-"""Mean rewards of the recommender that were fitted to ratings."""
+"""Mean rewards of the recommender, fitted to ratings."""
 
 from dataclasses import dataclass, field
 
@@ -16,9 +16,9 @@ class HeldOut:
 
     Attributes:
         rows: number of held-out ratings.
-        users: of these.
-        error: mean squared error of its mean rewards, in units of reward squared.
-        mean_error: the same for predicting the mean of the train split.
+        users: number of users with held-out ratings.
+        error: mean squared error of the simulator's mean rewards, in units of reward squared.
+        mean_error: mean squared error of the mean of the train split as prediction.
         low, high: 95% interval of `mean_error - error`, with users as clusters.
     """
 
@@ -35,7 +35,7 @@ class HeldOut:
             f"squared error on {self.rows:,} held-out ratings {self.error:.4f}, of the mean alone "
             f"{self.mean_error:.4f}; gain {gain:.4f} [{self.low:.4f}, {self.high:.4f}]"
         )
-        return text if self.low > 0 else f"{text}, so that it is not shown to know more than the mean"
+        return text if self.low > 0 else f"{text}; it is not shown to know more than the mean"
 
 
 def cosines(x: Array) -> Floats:

@@ -1,4 +1,4 @@
-"""Differential privacy, apart from any environment; of taciturn it imports only `taciturn.validation`.
+"""Differential privacy, independent of environments; of taciturn it imports only `taciturn.validation`.
 
 - `mechanisms`: everything about one message (from `base`, `randomized_response`, `calibrated_noise`, `stateful`,
   `samplers`)

@@ -1,9 +1,9 @@
 """The accountant: the messages of each agent, and their composed cost.
 
-During a run the accountant only counts. A total is computed when it is asked for, once for each distinct vector of
-counts. Every total is an upper bound: epsilon at the stated delta, against an observer who reads all messages on the
-channels asked for. Agents hold separate data, so the total of the agent that spent most holds for the population as a
-whole (parallel composition over agents; McSherry 2009).
+During a run the accountant only counts. It computes a total on request, once for each distinct vector of counts. Every
+total is an upper bound: epsilon at the stated delta, against an observer who reads all messages on the requested
+channels. Agents hold separate data, so the largest total of an agent holds for the whole population (parallel
+composition over agents; McSherry 2009).
 """
 
 import math
@@ -24,8 +24,8 @@ from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, num
 class Accountant:
     """The messages of each agent on each channel, and their cost.
 
-    A channel with a mechanism charges each message as it is sent. A channel that was never charged has no mechanism:
-    the channel itself counted its messages, and each has an infinite loss.
+    A channel with a mechanism charges each message as it is sent. A channel without charges has no mechanism: its
+    messages are read from its own counts, and each has an infinite loss.
 
     Args:
         num_envs: number of replicas, B.
@@ -57,7 +57,7 @@ class Accountant:
         self.accounts: Accounts = []
         self._found: dict[tuple[Any, ...], Account] = {}
         self._levels: dict[tuple[Any, ...], Levels] = {}
-        self._kept: dict[tuple[Any, ...], Levels] = {}  # those that a world changes
+        self._kept: dict[tuple[Any, ...], Levels] = {}  # those that an environment changes
         self._spent: dict[tuple[Any, ...], tuple[float, float]] = {}  # see Budget._all_can_afford
 
     def __repr__(self) -> str:
@@ -90,8 +90,8 @@ class Accountant:
             events: number of events that one message depends on. At user level, all of them change together.
 
         Raises:
-            ValueError: the channel is unknown, or the counts have another shape or type, are negative, or exceed 2^62
-                with those before. Nothing is counted then.
+            ValueError: the channel is unknown, or the counts have a wrong shape or type, are negative, or would make a
+                total above 2^62. Nothing is counted then.
         """
         shape = _shape(self, channel)
         if everyone is not None:
@@ -115,7 +115,7 @@ class Accountant:
             events: as for `charge`.
 
         Raises:
-            ValueError: the channel is unknown, or the epsilons have another shape, are negative or NaN. Nothing is
+            ValueError: the channel is unknown, or the epsilons have a wrong shape, are negative or NaN. Nothing is
                 counted then.
         """
         shape = _shape(self, channel)
@@ -139,9 +139,8 @@ class Accountant:
     def keep_levels(
         self, channel: str, kind: str, sent: Ints, epsilon: Floats, squares: Floats, largest: Floats
     ) -> None:
-        """Keep the environment's own counts of messages at chosen levels: arrays [B, N], as in `Levels`, which the
-        world
-        changes."""
+        """Keep the environment's counts of messages at chosen levels: arrays [B, N], as in `Levels`, which the
+        environment updates in place."""
         shape = _shape(self, channel)
         key = channel, kind, 0.5, None
         kept = Levels(*key, sent, epsilon, squares, largest, np.zeros(shape, np.uint8))
@@ -158,7 +157,7 @@ class Accountant:
         return made
 
     def reset(self, where: Bools | None = None) -> None:
-        """Forget the spending of the replicas marked in `where` bool[B] (default: all), where new agents begin."""
+        """Erase the spending of the replicas marked in `where` bool[B] (default: all): new agents begin there."""
         where = np.ones(self.num_envs, np.bool_) if where is None else where
         if not _is_array(where, (self.num_envs,), "b"):
             raise ValueError(f"where must be a bool array of shape {(self.num_envs,)}, not {_described(where)}")
@@ -167,7 +166,7 @@ class Accountant:
         self._spent = {key: value for key, value in self._spent.items() if value[0] < math.inf}
 
     def _account(self, channel: str, loss: PrivacyLoss, events: int | None) -> Account:
-        """The account of messages with this loss, opened if there is none yet."""
+        """The account of messages with this loss; it is opened if there is none yet."""
         if not isinstance(loss, PrivacyLoss):
             raise ValueError(f"loss must be a PrivacyLoss, not {loss!r}")
         _check_events(events)
@@ -183,14 +182,14 @@ class Accountant:
 
     @property
     def per_message(self) -> dict[str, PrivacyLoss]:
-        """Privacy loss of the costliest message on each channel; infinite where nothing was ever charged."""
+        """Privacy loss of the costliest message on each channel; infinite for a channel without charges."""
         return {
             name: max((a.loss for a in self.accounts_of(name)), key=lambda loss: (loss.epsilon, loss.rho))
             for name in self.channels
         }
 
     def sent_by(self, role: str) -> Accounts:
-        """The accounts of all channels on which a role's agents send."""
+        """The accounts of all channels on which agents of a role send."""
         return [a for name, sender in self.senders.items() if sender == role for a in self.accounts_of(name)]
 
     def messages(self, channel: str) -> Ints:
@@ -210,11 +209,11 @@ class Accountant:
         role: str | None = None,
         worst: int = 8,
     ) -> Any:
-        """Epsilon of all that agents have sent, an upper bound at `delta`.
+        """Epsilon of all messages that agents have sent, an upper bound at `delta`.
 
         It is valid for counts that are fixed in advance, or drawn independently of the data. If counts depend on the
-        messages themselves, as when a sender stops once its own loss is large, only `basic` with pure messages stays
-        valid; use `odometer`, or the epsilon and delta of a `Budget` that bounds the counts.
+        messages themselves, for example if a sender stops once its own loss is large, only `basic` with pure messages
+        remains valid; use `odometer`, or the epsilon and delta of a `Budget` that bounds the counts.
 
         Args:
             delta: of (epsilon, delta)-DP; at 0 only pure messages have a finite total.
@@ -226,14 +225,14 @@ class Accountant:
             unit: the difference between two adjacent environments. `event`: one event, which enters at most one message
                 of a `disjoint` channel. `user`: an agent's whole history; a message then costs as much as a change of
                 all its `events`, and inf if their number was not stated and the mechanism is not local. None: each
-                message counts at its own channel's unit. At every unit, totals are inf if a channel's `silence_leaks`,
-                or is `unbounded`, even without messages; and so they are for messages of a mechanism with
+                message counts at its own channel's unit. At every unit, totals are inf for a channel that is
+                `unbounded` or has `silence_leaks`, even without messages, and for messages of a mechanism with
                 `changes_leak`.
             observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of
                 all channels.
             channel: count only this channel, or these. The epsilon then does not cover the other channels.
             role: the role of the counted agents, if several roles send; None: each role.
-            worst: for `pld`: the totals of the `worst` costliest agents are exact, and all others get one upper bound.
+            worst: for `pld`: exact totals for the `worst` costliest agents; all others get one common upper bound.
 
         Returns:
             An array; `{role: array}` if several roles send and `role` is None.
@@ -256,11 +255,11 @@ class Accountant:
     ) -> Any:
         """Epsilon of all messages, an upper bound at `delta` that is valid at all times simultaneously.
 
-        It holds whenever a sender stops or anybody looks, and for mechanisms chosen during the run for any reason: it
-        is an odometer (Rogers, Roth, Ullman & Vadhan 2016) for fully adaptive composition (Whitehouse,
-        Ramdas, Rogers & Wu 2023). It is the smaller of two bounds: the sum of the pure epsilons, which always holds,
-        and `composition.odometer_epsilon`, from the sum of rho. It is inf if a message has neither a finite epsilon nor
-        a finite rho.
+        It holds even if senders stop, observers look, or mechanisms are chosen at times that depend on the messages so
+        far: it is an odometer (Rogers, Roth, Ullman & Vadhan 2016) for fully adaptive composition (Whitehouse, Ramdas,
+        Rogers & Wu 2023). It is the smaller of two bounds: the sum of the pure epsilons, which always holds, and
+        `composition.odometer_epsilon`, from the sum of rho. It is inf if a message has neither a finite epsilon nor a
+        finite rho.
 
         Args:
             delta: of (epsilon, delta)-DP; at 0 only pure messages have a finite bound.
@@ -304,10 +303,10 @@ class Accountant:
         return np.broadcast_to(total, (self.num_envs, self.agents[role])).copy()
 
     def table(self, delta: float = 1e-6, methods: Sequence[Method] = METHODS[:4]) -> list[dict[str, Any]]:
-        """A row of plain values for each channel and mechanism, and then one for all channels of a role together.
+        """One row of plain values per channel and mechanism, then one for all channels of a role together.
 
         Numbers of messages, and totals at `delta` by each method, are given as the mean and the maximum over agents and
-        replicas. The column `note` states omissions.
+        replicas. The column `note` states what they leave out.
         """
         return composed.table(self, delta, methods)
 
@@ -328,7 +327,7 @@ def _shape(accountant: Accountant, channel: str) -> tuple[int, int]:
 
 
 def _named(channels: Mapping[str, SendingChannel], channel: str | Iterable[str] | None) -> tuple[str, ...]:
-    """The channels that are asked for; None: all."""
+    """The requested channels; None: all."""
     if channel is None:
         return tuple(channels)
     one: Any = channel

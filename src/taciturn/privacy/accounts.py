@@ -1,4 +1,4 @@
-"""Accounts of an accountant: how many messages each agent has sent on a channel, and at which privacy loss."""
+"""Accounts of an accountant: the messages of each agent on a channel, counted by privacy loss."""
 
 import math
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ MOST_MESSAGES = 2**62  # of an agent, counted in int64
 
 @dataclass
 class Account:
-    """Messages on one channel that all cost the same.
+    """Messages on one channel with the same cost.
 
     Attributes:
         channel: name of the channel.
         loss: privacy loss of one message, at the channel's unit of adjacency.
         events: number of events that a message depends on; None: not stated.
         everyone: int64[B], messages that every agent has sent.
-        each: int64[B, N], messages beyond those, by agent; None: there are none.
+        each: int64[B, N], further messages, by agent; None: there are none.
         most: an upper bound, over all replicas, on the messages that an agent has sent since the account was opened,
-            resets ignored.
+            including those before resets.
     """
 
     channel: str
@@ -39,11 +39,11 @@ class Account:
         return self.loss.kind
 
     def messages(self) -> Ints:
-        """Messages of each agent, int64[B, N]; [B, 1] if all agents have sent equally many."""
+        """Messages of each agent, int64[B, N]; [B, 1] if all agents have sent the same number."""
         return self.everyone[:, None] if self.each is None else self.everyone[:, None] + self.each
 
     def most_sent(self) -> Ints:
-        """Messages of the agent that has sent most, int64[B]."""
+        """The largest number of messages of an agent, int64[B]."""
         return self.everyone if self.each is None else self.everyone + self.each.max(1)
 
     def add(self, everyone: Array | None, each: Array | None) -> None:
@@ -73,7 +73,7 @@ class Account:
 
 @dataclass
 class Levels:
-    """Pure messages on one channel, whose senders choose the epsilon of each.
+    """Pure messages on one channel; senders choose the epsilon of each message.
 
     Attributes:
         channel: name of the channel.
@@ -100,7 +100,7 @@ class Levels:
 
     @classmethod
     def opened(cls, channel: str, kind: str, zcdp: float, events: int | None, shape: tuple[int, int]) -> "Levels":
-        """An empty account of agents of this shape, [B, N]."""
+        """An empty account for agents of shape [B, N]."""
         epsilon, squares, largest = np.zeros((3, *shape))
         sent, recent = np.zeros(shape, np.int64), np.zeros(shape, np.uint8)
         return cls(channel, kind, zcdp, events, sent, epsilon, squares, largest, recent)
@@ -118,7 +118,7 @@ class Levels:
         return self.sent
 
     def most_sent(self) -> Ints:
-        """Messages of the agent that has sent most, int64[B]."""
+        """The largest number of messages of an agent, int64[B]."""
         return np.asarray(self.messages().max(1))
 
     def sums(self, parallel: bool, size: int | None, top: bool = False) -> tuple[Floats, Floats, Floats, Floats]:
@@ -127,7 +127,7 @@ class Levels:
         Args:
             parallel: only the costliest message of each agent counts.
             size: None: any number of events.
-            top: where the order of agents is clear, give those of the agent that spent most, [B, 1].
+            top: if `parallel`, return only the values of the agent that spent most, [B, 1].
         """
         if size is None:
             nothing_hidden = np.where(self.messages() > 0, math.inf, 0.0)
@@ -140,7 +140,7 @@ class Levels:
         return epsilon, np.minimum(squares / 2, epsilon), squares, self.zcdp * squares
 
     def add(self, epsilons: Floats) -> None:
-        """Count one message of each agent whose epsilon, [B, N], is not 0."""
+        """Count one message of each agent with an epsilon above 0, [B, N]."""
         if self.charges == 255:
             self.messages()
         self.recent += (epsilons > 0).view(np.uint8)
@@ -159,5 +159,5 @@ Accounts = list[Account | Levels]
 
 
 def _largest(counts: Array) -> int:
-    """An upper bound on the counts, found without reading those that are bool."""
+    """An upper bound on the counts; it does not read bool arrays."""
     return 1 if counts.dtype.kind == "b" else int(counts.max(initial=0))

@@ -1,13 +1,13 @@
-"""The attackers of a black-box audit: each gives transcripts a score, high for the second world, after it has seen
-labelled ones.
+"""The attackers of a black-box audit: each is fitted to labelled transcripts and then gives transcripts a score, high
+for the second world.
 
-`outcomes` counts how often each transcript occurs, `entries` looks at numbers as a whole, `tails` at where they fall,
-rare extremes included, `repeats` at values that occur again exactly, and `bits` at the floating-point form of numbers,
-whose lowest bits give away noise that was added to a double (Mironov 2012, "On significance of the least significant
-bits for differential privacy"). NaN, the infinities and -0 are values like others: in their place attackers read 0, and
-beside it which of them it was; `bits` reads them as they are. `taciturn.privacy.certifying` selects one of the
-attackers on transcripts that it was not fitted on, and certifies on yet others, so neither the fit nor the choice
-weakens the certificate.
+`outcomes` counts how often each transcript occurs, `entries` regresses on all numbers, `tails` uses the regions where
+numbers fall, including rare extremes, `repeats` uses values that occur again exactly, and `bits` the floating-point
+form of numbers: its lowest bits reveal noise that was added to a double (Mironov 2012, "On significance of the least
+significant bits for differential privacy"). NaN, the infinities and -0 are possible values: attackers read 0 in their
+place and, as further entries, which of them occurred; `bits` reads them unchanged. `taciturn.privacy.certifying`
+selects one of the attackers on transcripts that it was not fitted to, and certifies on further ones: neither the fit
+nor the choice weakens the certificate.
 """
 
 from collections.abc import Callable
@@ -17,17 +17,17 @@ import numpy as np
 
 from taciturn.validation import Array, Bools, Floats
 
-Scorer = Callable[[Array], Floats]  # of transcripts: high for the second world
+Scorer = Callable[[Array], Floats]  # transcripts -> scores, high for the second world
 
 LARGEST_SCORE = 1e6
-LARGEST = 1e100  # so that squares are finite
+LARGEST = 1e100  # larger numbers are clipped, to keep squares finite
 MOST_TO_FIT = 100_000
 MOST_OUTCOMES = 64
 MOST_FOR_PRODUCTS = 8
-MOST_FOR_CELLS = 64 * 50_000  # numbers, of all transcripts, that are looked at one by one
+MOST_FOR_CELLS = 64 * 50_000  # the most numbers, over all transcripts, that are divided into cells
 MOST_FOR_BITS = 16
 MOST_SLOPES = 4
-TAIL = 0.02  # share of the transcripts at either end that is cut into small cells
+TAIL = 0.02  # share of the transcripts at either end with small cells
 IN_TAIL = 10  # transcripts in such a cell
 IN_BODY = 32  # cells between the tails
 DOUBT = 0.05  # error probability of the bound on a cell's odds: cells with few transcripts get scores near 0
@@ -41,11 +41,10 @@ def lowest_share(correct: Any, guesses: Any, alpha: float) -> Any:
 
 
 def attackers(transcripts: Array, second: Bools, bits: bool) -> dict[str, Scorer]:
-    """`{name: scorer}`, fitted to transcripts [trials, ...] of which `second` bool[trials] marks those of the second
-    world.
+    """`{name: scorer}`, fitted to transcripts [trials, ...]; `second` bool[trials] marks those of the second world.
 
-    They are `entries`, and `outcomes` if at most 64 different transcripts occur; else, for at most `MOST_FOR_CELLS`
-    numbers, `tails`, `repeats` and, if `bits`, `bits`.
+    There is always `entries`. If at most 64 different transcripts occur, there is also `outcomes`; otherwise, for at
+    most `MOST_FOR_CELLS` numbers, `tails`, `repeats` and, if `bits`, `bits`.
     """
     whole, second = _flat(transcripts[:MOST_TO_FIT]), second[:MOST_TO_FIT]
     occurs = special(whole).any(0)
@@ -87,23 +86,23 @@ def special(flat: Array) -> Array:
 
 
 def _codes(raw: Array) -> Array:
-    """A number for each row of uint64, equal for equal rows, and else different but for a chance of about 2^-40."""
+    """A number for each row of uint64: equal for equal rows, and different for others except with chance 2^-40."""
     factors = np.random.default_rng(0).integers(0, 2**63, raw.shape[1:], np.uint64) * np.uint64(2) + np.uint64(1)
     return np.asarray(((raw ^ (raw >> np.uint64(32))) * factors).sum(1))
 
 
 def _rounded_codes(flat: Array) -> Array:
-    """A number for each row, equal for rows that are equal to about nine digits."""
+    """A number for each row: equal for rows that agree to about nine digits."""
     return np.asarray(np.round((flat * np.random.default_rng(0).standard_normal(flat.shape[1:])).sum(1), 9))
 
 
 def _clipped(scores: Array) -> Array:
-    """Rounded, so equivalent transcripts have equal scores."""
+    """Rounded, to give equivalent transcripts equal scores."""
     return np.round(np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE), 10)
 
 
 def _outcomes(code: Callable[[Array], Array], seen: Array, second: Bools) -> Scorer:
-    """The log-odds of each outcome, with half a transcript added to either world; 0 for outcomes that were not seen."""
+    """The log-odds of each outcome, with half a transcript added to either world; 0 for outcomes that did not occur."""
     cell = _values(np.repeat(code(seen), 2))
     ones, zeros = (np.bincount(cell(code(seen[which])), minlength=MOST_OUTCOMES + 1) for which in (second, ~second))
     odds = np.log((ones + 0.5) / (zeros + 0.5))
@@ -111,9 +110,9 @@ def _outcomes(code: Callable[[Array], Array], seen: Array, second: Bools) -> Sco
 
 
 def _entries(read: Callable[[Array], Array], seen: Array, second: Bools, bits: bool) -> Scorer:
-    """Logit of a logistic regression on the entries, their squares and, of at most 8 entries, all products, which
-    reveal two messages that share their noise, and what they exceed each of their quartiles by, as the log-ratio of
-    Laplace noise is linear between two values; of a single entry, if `bits`, also on the bits of its mantissa."""
+    """The logit of a logistic regression on the entries and their squares. For at most 8 entries it includes all
+    products, which reveal two messages with the same noise, and the excess over each entry's quartiles, because the
+    log-ratio of Laplace noise is piecewise linear; for a single entry and `bits`, also the bits of its mantissa."""
     known = read(seen)
     shift, scale = known.mean(0), known.std(0)
     scale[scale == 0] = 1
@@ -132,21 +131,21 @@ def _entries(read: Callable[[Array], Array], seen: Array, second: Bools, bits: b
     return lambda transcripts: _clipped(features(_flat(transcripts)) @ weights)
 
 
-Look = Callable[[Array], list[Array]]  # numbers to look at, one for each transcript: [trials, entries] -> [trials] each
-Divide = Callable[[Array], Callable[[Array], Array]]  # seen numbers -> which cell a number falls in, from 1; 0: none
+Look = Callable[[Array], list[Array]]  # transcripts [trials, entries] -> numbers to divide into cells, [trials] each
+Divide = Callable[[Array], Callable[[Array], Array]]  # numbers -> function from a number to its cell; 0: none
 
 
 def _strongest(seen: Array, second: Bools, *ways: tuple[Look, Divide]) -> Scorer:
-    """The log-odds of the most telling cell that a transcript falls in.
+    """The log-odds of the most informative cell that a transcript falls in.
 
-    Log-odds are confidence bounds from the transcripts seen in a cell, so rare cells say little.
+    Log-odds are confidence bounds from the transcripts seen in a cell; rare cells therefore get scores near 0.
     """
     cells = []
     for look, divide in ways:
         for numbers in look(seen):
             cell = divide(numbers)
             place = cell(numbers)
-            size = int(place.max(initial=0)) + 2  # one more cell lies beyond the largest number seen
+            size = int(place.max(initial=0)) + 2  # one more cell for numbers above all that were seen
             ones, zeros = (np.bincount(place[which], minlength=size) for which in (second, ~second))
             share = np.maximum(lowest_share(np.maximum(ones, zeros), ones + zeros, DOUBT), 0.5)
             odds = np.where(ones > zeros, 1.0, -1.0) * (np.log(share) - np.log1p(-share))
@@ -189,8 +188,8 @@ def _values(numbers: Array) -> Callable[[Array], Array]:
 
 
 def _lines(seen: Array, second: Bools) -> list[tuple[int, int, float]]:
-    """(i, j, slope), where entry i - slope * entry j may be free of noise: slopes 1 and -1, and those that occur most
-    often between two transcripts of a world. Only of at most 8 entries."""
+    """(i, j, slope), for which entry i - slope * entry j may be free of noise: slopes 1 and -1, and the most frequent
+    slopes between two transcripts of a world. Only for at most 8 entries."""
     n, lines = seen.shape[1], []
     if 1 < n <= MOST_FOR_PRODUCTS:
         steps = np.concatenate([np.diff(seen[which], axis=0) for which in (second, ~second)])
@@ -205,7 +204,7 @@ def _lines(seen: Array, second: Bools) -> list[tuple[int, int, float]]:
 
 
 def _along(flat: Array, lines: list[tuple[int, int, float]]) -> list[Array]:
-    """Entry i - slope * entry j, rounded beyond what floating-point addition loses."""
+    """Entry i - slope * entry j, rounded to hide the rounding errors of the subtraction."""
     return [np.round(flat[:, i] - slope * flat[:, j], 9) for i, j, slope in lines]
 
 
@@ -216,20 +215,20 @@ def _places(flat: Array) -> list[Array]:
 
 
 def _repeatable(flat: Array) -> list[Array]:
-    """The entries, and their parts after the point."""
+    """The entries, and their fractional parts."""
     return [*flat.T, *np.round(flat % 1, 9).T]
 
 
 def _parts(flat: Array) -> tuple[Array, Array, Array]:
-    """Of the first entries: (whole, exponent, whether the sign bit is set), [entries, trials] each, where a finite
-    |entry| is whole 2^(max(exponent, 1) - 1075)."""
+    """(whole, exponent, whether the sign bit is set) of the first entries, [entries, trials] each; a finite |entry| is
+    whole 2^(max(exponent, 1) - 1075)."""
     raw = np.ascontiguousarray(flat[:, :MOST_FOR_BITS].T).view(np.int64)
     exponent = (raw >> 52) & 0x7FF
     return raw & (2**52 - 1) | np.where(exponent > 0, 2**52, 0), exponent, raw < 0
 
 
 def _forms(flat: Array) -> list[Array]:
-    """Of each entry: the power of two that its lowest bit stands for, alone and with sign and exponent."""
+    """For each entry, the power of two of its lowest bit, alone and combined with sign and exponent."""
     whole, exponent, negative = _parts(flat)
     _, places = np.frexp((whole & -whole).astype(np.float64))
     lowest = np.where(whole == 0, 0, exponent + places)

@@ -1,4 +1,4 @@
-"""The result of an audit, as a value, a line of a table and a point of a figure."""
+"""The result of an audit, as a value, a row of a table and a point in a figure."""
 
 import math
 from collections.abc import Sequence
@@ -24,33 +24,33 @@ class AuditResult:
     """The result of an audit.
 
     Attributes:
-        name: what was audited.
+        name: the audited mechanism, function or environment.
         method: `white`, `black`, `one-run`, or `both`: `white` and `black` with half of the error probability each; the
-            better certificate counts.
+            larger certificate counts.
         claimed: the claimed epsilon; inf if there is no claim.
         certified: lower confidence bound on the true epsilon, at level `confidence`.
-        cap: the epsilon that correct guesses on all n = `certifying` trials would certify, ln(n / ln(1 / (1 -
-            confidence))): ln(n / ln 20) at 95%, and ln(n / ln 40) for `both`, whose parts have 97.5% each. For one run
-            with Gaussian noise: the certificate if all `guesses` were correct.
+        cap: the epsilon that correct guesses on all n = `certifying` trials would certify,
+            ln(n / ln(1 / (1 - confidence))): ln(n / ln 20) at 95%, and ln(n / ln 40) for `both`, because each part has
+            97.5%. For one run with Gaussian noise: the certificate if all `guesses` were correct.
         trials: number of transcripts, or of agents in the one run.
-        certifying: number of trials behind the certificate; the others chose the threshold.
-        confidence: of the certificate.
+        certifying: number of trials used for the certificate; the others chose the threshold.
+        confidence: confidence level of the certificate.
         guesses: certifying trials on which the auditor did not abstain.
         correct: guesses that were correct.
         threshold: (low, high): the auditor guesses the first world at scores <= low and the second at scores >= high.
         delta: the certificate refutes (epsilon, delta)-DP for every epsilon below `certified`.
-        seed: of the audit.
-        told_apart: whether any two trials had different scores; if not, the audit had no power to refute anything.
+        seed: seed of the audit.
+        distinguished: whether any two trials had different scores; if not, the audit had no power to refute anything.
         attack: the attacker that guessed: `likelihood ratio`, or one of `taciturn.privacy.attackers`.
-        bits: whether attackers read the lowest bits of floating-point numbers. By default they do not where a mechanism
-            says that its sampler is an idealisation (`Mechanism.idealised`), and the certificate then says nothing
-            about these bits.
-        expected: of `white`: the epsilon at `delta` of the best test, estimated from the likelihood ratios; not a
-            bound. NaN elsewhere.
-        spent: of an environment: the mean over runs of the total (`claimed` is the largest). NaN elsewhere.
-        moved: of whole runs: how far the agent's private data move its messages before any noise, as a share of the
+        bits: whether attackers read the lowest bits of floating-point numbers. By default they do not if a mechanism
+            declares its sampler an idealisation (`Mechanism.idealised`), and the certificate then does not cover these
+            bits.
+        expected: for `white`: the epsilon at `delta` of the best test, estimated from the likelihood ratios; not a
+            bound. NaN otherwise.
+        spent: for an environment: the mean over runs of the total (`claimed` is the largest). NaN otherwise.
+        moved: for whole runs: how far the agent's private data move its messages before any noise, as a share of the
             sensitivity: the mean over messages, from pilot runs. NaN if unknown.
-        parts: of `both`: the results of `white` and `black`, each at its own confidence.
+        parts: for `both`: the results of `white` and `black`, each at its own confidence.
     """
 
     name: str
@@ -76,8 +76,9 @@ class AuditResult:
 
     @property
     def verdict(self) -> str:
-        """`violated` if the certificate exceeds the claim; `no power` if it could not have exceeded it, since all
-        scores were equal or the claim is not below `cap`; `consistent` if it could have; `no claim` without a claim."""
+        """`violated` if the certificate exceeds the claim, `consistent` if it could have exceeded it but does not, and
+        `no power` if it could not: all scores were equal, or the claim is at least `cap`. `no claim` without a
+        claim."""
         if math.isinf(self.claimed):
             return "no claim"
         if self.certified > self.claimed:
@@ -85,7 +86,7 @@ class AuditResult:
         return "consistent" if self.distinguished and self.claimed < self.cap else "no power"
 
     def against(self, claimed: float) -> "AuditResult":
-        """The same result beside another claim."""
+        """The same result with another claim."""
         return replace(self, claimed=claimed, parts=tuple(part.against(claimed) for part in self.parts))
 
     @property
@@ -103,7 +104,7 @@ class AuditResult:
 
 
 def audit_table(results: Sequence[AuditResult]) -> str:
-    """Results as text, one line each, and one more for each of their parts."""
+    """Results as text, one line each, followed by a line for each of their parts."""
     head = (
         "mechanism",
         "method",
@@ -141,8 +142,8 @@ def plot_audits(results: Sequence[AuditResult], target: Any) -> Any:
     """Plot certified against claimed epsilon; results without a claim are placed at the right edge.
 
     Args:
-        results: what to plot.
-        target: matplotlib axes, or a file to write, whose suffix selects the format.
+        results: the results to plot.
+        target: matplotlib axes, or a file to write; its suffix selects the format.
 
     Returns:
         The axes.

@@ -25,16 +25,16 @@ class Mechanism(metaclass=NamesUnknown):
 
     Class attributes:
         payloads: the payloads of the channels that it fits.
-        per_stream: whether it is charged once for a whole stream; it then fits only streams where each event enters one
-            increment.
-        changes_tell: whether it repeats an answer until the private value changes. A new answer reveals the change, so
+        per_stream: whether it is charged once for a whole stream; it then fits only streams in which each event enters
+            one increment.
+        changes_leak: whether it repeats an answer until the private value changes. A new answer reveals the change, so
             totals are infinite, unless a budget has no room for a second answer.
         once: whether an agent is charged for one message at most, however many it sends.
         takes_levels: whether the sender chooses the level of each message (`ChosenLevels`).
         idealised: whether it draws real-valued noise in floating point; the lowest bits then break any claim (Mironov
-            2012). The claim is then about real numbers, and audits do not read these bits unless told to.
-        norm: of the sensitivity, 1 or 2, or inf for the largest change of any number.
-        averages: whether observers read one average of all messages in place of each (`taciturn.privacy.sums`).
+            2012). The claim is then about real numbers, and audits do not read these bits unless asked to.
+        norm: the norm of the sensitivity, 1 or 2, or inf for the largest change of any number.
+        averages: whether observers read one average of all messages and no single message (`taciturn.privacy.sums`).
         shuffles: whether observers read the messages of all senders without learning the senders
             (`taciturn.privacy.shuffling`).
     """
@@ -59,15 +59,15 @@ class Mechanism(metaclass=NamesUnknown):
             object.__setattr__(self, name, value)
 
     def check_sensitivity(self, stated: Given) -> None:
-        """Raise ValueError if the mechanism's own sensitivity is smaller than the one `stated` for messages."""
+        """Raise ValueError if the mechanism's own sensitivity is below the one `stated` for messages."""
 
     @abstractmethod
     def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
         """The messages sent for private values x; `sensitivity` is a number, or an array over the leading axes of x."""
 
     def perturb_counts(self, histogram: ArrayLike, rng: Generator, num_messages: Given = None) -> Array:
-        """The sum of the messages of `histogram[..., K]` holders of each value, int64[..., K], with the law of a sum
-        over `perturb`.
+        """The sum of the messages of `histogram[..., K]` holders of each value, int64[..., K]; its distribution is that
+        of a sum over `perturb`.
 
         num_messages: the number of all messages, if some senders hold no value (a vector of zeros); default:
         histogram.sum(-1). The sum is drawn from NumPy's binomial sampler, whatever the mechanism's sampler, because no
@@ -94,7 +94,7 @@ class Mechanism(metaclass=NamesUnknown):
 
     @abstractmethod
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
-        """log P(y | x0) - log P(y | x1) for each message, or for each number where messages are numbers."""
+        """log P(y | x0) - log P(y | x1) for each message; for each number if messages are numbers."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class NoPrivacy(Mechanism):
         return NothingHidden()
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
-        """For each number: 0 where x0 = x1, +-inf where y reveals the world, NaN where y is neither."""
+        """For each number: 0 if x0 = x1, +-inf if y equals only one of them, NaN if y equals neither."""
         y, x0, x1 = checks.together(y=checks.numbers("y", y), x0=checks.numbers("x0", x0), x1=checks.numbers("x1", x1))
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where((x0 == x1) & (y == x0), 0.0, np.log(y == x0) - np.log(y == x1))
@@ -126,7 +126,7 @@ class NoPrivacy(Mechanism):
 
 @dataclass(frozen=True)
 class Around(Mechanism):
-    """Base of the mechanisms that draw each answer from another mechanism and have its distribution, payload and cost.
+    """Base of mechanisms that draw each answer from another mechanism, with its distribution, payload and cost.
 
     Args:
         mechanism: draws the answers; it must have no state itself.

@@ -31,12 +31,12 @@ class Budget(metaclass=NamesUnknown):
     """A privacy budget: a filter that stops an agent before a message that would overspend.
 
     The filters hold under fully adaptive composition: messages, their mechanisms and the moment to stop may depend on
-    earlier messages, and a run spends at most (epsilon, delta) at any stopping time. `basic` adds epsilons
-    (Rogers, Roth, Ullman & Vadhan 2016), `zcdp` adds rhos (Whitehouse, Ramdas, Rogers & Wu 2023, Theorem 1), and `rdp`
-    adds Renyi divergences of one order, fixed in advance by epsilon and delta (the Renyi filter of Feldman & Zrnic
-    2021); at that order `rdp` admits all that `zcdp` admits. If all messages cost the same, `messages` gives a number
-    fixed in advance, so any method of `Accountant.epsilon` is valid for their total. `basic` admits more if the budget
-    goes on a few large messages, the others if it goes on many small ones.
+    earlier messages, and a run spends at most (epsilon, delta) at any stopping time. `basic` adds epsilons (Rogers,
+    Roth, Ullman & Vadhan 2016), `zcdp` adds rhos (Whitehouse, Ramdas, Rogers & Wu 2023, Theorem 1), and `rdp` adds
+    Renyi divergences of one order, which epsilon and delta fix in advance (the Renyi filter of Feldman & Zrnic 2021);
+    at that order `rdp` admits all that `zcdp` admits. If all messages cost the same, `messages` gives a number fixed in
+    advance, so any method of `Accountant.epsilon` is valid for their total. `basic` admits more if the budget is spent
+    on a few large messages, the others if it is spent on many small ones.
 
     Args:
         epsilon: > 0.
@@ -61,7 +61,7 @@ class Budget(metaclass=NamesUnknown):
 
     @cached_property
     def order(self) -> float:
-        """The order of the Renyi divergence at which the budget allows the largest rho."""
+        """The order of the Renyi divergence that makes the largest rho fit into the budget."""
         return float(ORDERS[np.argmax(self._divergences() / ORDERS)])
 
     @cached_property
@@ -83,7 +83,7 @@ class Budget(metaclass=NamesUnknown):
         return allowed
 
     def cost(self, loss: PrivacyLoss) -> float:
-        """Cost of one message, in the unit of `limit`."""
+        """Cost of one message, in the units of `limit`."""
         if self.method == "rdp":
             return _divergence(loss, self.order)
         return float(loss.epsilon if self.method == "basic" else loss.rho)
@@ -95,12 +95,12 @@ class Budget(metaclass=NamesUnknown):
         return epsilon if self.method == "basic" else rho
 
     def messages(self, loss: PrivacyLoss) -> float:
-        """How many messages of this loss a fresh budget admits; inf if they cost nothing."""
+        """How many messages of this loss an unspent budget admits; inf if they cost nothing."""
         cost = self.cost(loss)
         return math.inf if cost == 0 else float(math.floor(self._room / cost))
 
     def spent(self, accountant: Accountant, channel: str | None = None) -> Floats:
-        """The epsilon that agents have spent on a channel (None: on all), in the unit of `limit`.
+        """The amounts that agents have spent on a channel (None: on all), in the units of `limit`.
 
         Returns:
             float64[B, N], or [B, 1] if all agents have spent the same.
@@ -145,11 +145,10 @@ class Budget(metaclass=NamesUnknown):
         return self.spent(accountant, channel) + costs <= self._room
 
     def _all_can_afford(self, accountant: Accountant, loss: PrivacyLoss, channel: str) -> bool:
-        """Whether all agents can afford one more message, without reading their counts while none can be near the
-        limit.
+        """Whether all agents can afford one more message; their counts are read only if one may be near the limit.
 
-        The accountant keeps the most that any agent had spent when the counts were last read; `most` bounds what was
-        added since.
+        The accountant keeps the most that any agent had spent when the counts were last read; `most` bounds the
+        spending since then.
         """
         spent, then = accountant._spent.get((self, channel), (0.0, 0.0))
         accounts = [account for account in accountant.accounts if account.channel == channel]
@@ -176,8 +175,8 @@ class Budget(metaclass=NamesUnknown):
             senders: the agents that are about to send, bool[B, N].
 
         Returns:
-            (admitted bool[B, N], ended bool[B]): the agents that may send, and the replicas that end because one may
-            not (`truncate`).
+            (admitted bool[B, N], ended bool[B]): the agents that may send, and the replicas that end because an agent
+            may not send (`truncate`).
 
         Raises:
             BudgetSpent: an agent may not send, and `when_spent` is `raise`.

@@ -1,4 +1,4 @@
-"""Noise that scales with a sensitivity: Laplace and Gaussian noise on numbers, and the choice of the exponential
+"""Noise that scales with a sensitivity: Laplace and Gaussian noise on numbers, and the selection of the exponential
 mechanism."""
 
 import math
@@ -24,13 +24,12 @@ from taciturn.privacy.samplers import (
 )
 from taciturn.validation import Array, choice, number
 
-ROUNDING = 1e-9  # relative tolerance: a world and a user may compute the same sensitivity in different ways
+ROUNDING = 1e-9  # relative tolerance: an environment and a user may compute the same sensitivity in different ways
 
 
 class Calibrated(Mechanism):
-    """Base of mechanisms with noise proportional to a sensitivity: the one passed with each message, or their own, if
-    that
-    is at least as large."""
+    """Base of mechanisms with noise proportional to a sensitivity: the one passed with each message, or the mechanism's
+    own, which must be at least as large."""
 
     samplers: ClassVar[tuple[str, ...]] = ("fast", "exact", "opendp")
     sensitivity: float | None
@@ -70,7 +69,7 @@ class Calibrated(Mechanism):
 
 
 class _Additive(Calibrated):
-    """Noise whose scale is `multiplier` sensitivities, added to every number of x."""
+    """Adds noise of scale `multiplier` times the sensitivity to every number of x."""
 
     payloads = frozenset({"bounded", "stream", "vector"})
     _spread: ClassVar[float]  # the variance of noise of scale 1
@@ -101,7 +100,7 @@ class _Additive(Calibrated):
         return grid.step, grid.scale, [grid.round(value) for value in values.values()]
 
     def scale(self, x: ArrayLike, sensitivity: Given = None) -> Array:
-        """Noise scale of each message in x, b of Laplace(b) or sigma of a Gaussian; it broadcasts against x."""
+        """Noise scale of each message in x, b of Laplace(b) or sigma of a Gaussian; broadcasts against x."""
         unit, scale, _ = self.units(sensitivity, np.asarray(x))
         return unit * scale
 
@@ -168,8 +167,8 @@ class Laplace(_Additive):
 
 
 def laplace_loss(epsilon: float, *, nodes: int, exact: bool) -> PrivacyLoss:
-    """Cost of `nodes` Laplace releases that share `epsilon` equally; if `exact`, as on the coarsest grid possible at
-    that epsilon."""
+    """Cost of `nodes` Laplace releases that share `epsilon` equally; if `exact`, the cost on the coarsest possible grid
+    at that epsilon."""
     reach = max(1, math.floor(epsilon / nodes * 2**GRID_BITS)) if exact else math.inf
     return LaplaceLoss(epsilon, epsilon**2 / (2 * nodes), nodes, reach)
 
@@ -207,8 +206,8 @@ class Gaussian(_Additive):
     """Gaussian noise, the least that is (epsilon, delta)-DP: the analytic calibration of Balle & Wang 2018.
 
     `from_rho`, or a `noise_multiplier` alone, sets the noise instead; `epsilon` is then inf, and
-    `gaussian_delta(epsilon, noise_multiplier)` gives the privacy curve. The exact sampler's discrete Gaussian has the
-    same rho (Canonne, Kamath & Steinke 2020, on concentrated differential privacy).
+    `gaussian_delta(epsilon, noise_multiplier)` gives the privacy curve. The discrete Gaussian of the exact sampler has
+    the same rho (Canonne, Kamath & Steinke 2020, on concentrated differential privacy).
 
     Args:
         epsilon: of one message at delta, > 0.
@@ -325,7 +324,7 @@ class Exponential(Calibrated):
         if self.sampler == "opendp":
             dp = load_opendp()
             space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
-            measure = dp.zero_concentrated_divergence()  # Gumbel noise; that for max-divergence is permute-and-flip
+            measure = dp.zero_concentrated_divergence()  # Gumbel noise; with max-divergence it is permute-and-flip
             choices = (dp.m.make_noisy_max(*space, measure, scale=float(t)) for t in each)
             chosen = [choose(row.tolist()) for choose, row in zip(choices, flat, strict=True)]
             return np.array(chosen, np.int64).reshape(scores.shape[:-1])

@@ -2,11 +2,11 @@
 epsilon.
 
 Under pure epsilon-DP, if a fair coin chooses the world, the odds of a correct guess are at most e^epsilon given any
-transcript, and so also over any set of transcripts on which the auditor chooses to guess (the hypothesis test of
+transcript, and therefore over any set of transcripts on which the auditor chooses to guess (the hypothesis test of
 Kairouz, Oh & Viswanath 2015). A one-sided lower confidence bound p on the share of correct guesses therefore certifies
 epsilon >= logit(p). The abstention rule is chosen on a held-out part of the trials, and the certificate is computed on
 the rest. A black-box audit fits its attackers (`taciturn.privacy.attackers`) to one half of the held-out part, and
-selects one of them, with its rule, on the other half: no trial serves twice. An audit can refute a claim; it cannot
+selects one of them, with its rule, on the other half: each trial has one use. An audit can refute a claim; it cannot
 prove one.
 """
 
@@ -59,14 +59,14 @@ def audit_transcripts(
     """Certify a lower bound on the epsilon of a mechanism, or of a function that makes transcripts: see
     `taciturn.wrappers.audit`.
 
-    Trials must be independent, except in `one-run`, whose bound holds however the agents depend on each other. With
-    delta = 0 both bounds are that of Clopper & Pearson (1934): Steinke, Nasr & Jagielski (2023) show that the number of
-    correct guesses in one run, too, is dominated by a binomial. With delta > 0, P(right) <= e^epsilon P(wrong) + delta:
-    from independent trials an upper quantile of Binomial(trials, delta) is subtracted from the correct guesses, and one
-    run uses the p-value of Steinke, Nasr & Jagielski, which has power only if delta is well below (1 - confidence) /
-    trials. With Gaussian noise the bound on one run is that of Mahloujifar, Melis & Chaudhuri (2025) for
-    the whole trade-off curve (`taciturn.privacy.one_run`), which has power at every delta: it refutes values of mu, and
-    is shown as an epsilon at delta. It needs no held-out canaries.
+    Trials must be independent, except in `one-run`, whose bound allows any dependence between agents. With delta = 0
+    both bounds are the one of Clopper & Pearson (1934): Steinke, Nasr & Jagielski (2023) show that the number of
+    correct guesses in one run, too, is dominated by a binomial. With delta > 0, P(right) <= e^epsilon P(wrong) + delta.
+    From independent trials an upper quantile of Binomial(trials, delta) is subtracted from the correct guesses. One run
+    uses the p-value of Steinke, Nasr & Jagielski, which has power only if delta is well below
+    (1 - confidence) / trials. With Gaussian noise one run uses the bound of Mahloujifar, Melis & Chaudhuri (2025) for
+    the whole trade-off curve (`taciturn.privacy.one_run`), which has power at every delta: it refutes values of mu,
+    which are reported as an epsilon at delta. It needs no held-out canaries.
     """
     trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
     confidence = number("confidence", confidence, above=0, below=1)
@@ -171,7 +171,7 @@ def audit_transcripts(
 
 
 def _scored(scorers: Mapping[str, Scorer], parts: Iterable[Array], labels: Bools) -> tuple[Array, Bools]:
-    """Each scorer's scores of all parts of the transcripts, [scorers, trials], and the labels."""
+    """The scores of each scorer for all parts of the transcripts, [scorers, trials], and the labels."""
     scores = zip(*([scorer(part) for scorer in scorers.values()] for part in parts), strict=True)
     return np.stack([np.concatenate(each) for each in scores]), labels
 
@@ -201,8 +201,8 @@ def _gaussian_run(blank: AuditResult, scores: Array, second: Bools) -> AuditResu
 
 
 def optimum(scores: Array, second: Bools, delta: float) -> float:
-    """The epsilon at delta of the best test, estimated from log-likelihood ratios: the least for which E[(1 -
-    e^(epsilon - loss))+] is at most delta in both worlds. It is an estimate, not a bound: at delta = 0 it is the
+    """The epsilon at delta of the best test, estimated from log-likelihood ratios: the least epsilon for which
+    E[(1 - e^(epsilon - loss))+] is at most delta in both worlds. It is an estimate, not a bound: at delta = 0 it is the
     largest loss that occurred."""
 
     def worse(epsilon: float) -> bool:
@@ -217,7 +217,7 @@ def optimum(scores: Array, second: Bools, delta: float) -> float:
 
 
 def calls(trials: int, most: int) -> int:
-    """The number of transcripts to make at once, at most `most`: so few that there are many calls, between which a
+    """How many transcripts to make in one call, at most `most`: few enough to make many calls, between which a
     mechanism may change."""
     trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
     return min(max(math.ceil(trials / LEAST_CALLS), FEWEST_AT_ONCE), most)
@@ -228,9 +228,9 @@ def trials_for(epsilon: float, confidence: float = 0.95) -> int:
     probability 1e-4.
 
     By normal approximation: among r guesses the logit of the share of correct ones has standard deviation 1 / sqrt(r p
-    (1 - p)), with p = sigmoid(epsilon). The certificate lies z(confidence) standard deviations below its expectation
-    and chance may take z(1 - 1e-4) more; together they must not exceed 0.2 epsilon. The number grows as 1 / epsilon^2.
-    An unlucky threshold adds up to 1% to the misses.
+    (1 - p)), with p = sigmoid(epsilon). The certificate lies z(confidence) standard deviations below its expectation,
+    and chance may subtract z(1 - 1e-4) more; together they must not exceed 0.2 epsilon. The number grows as
+    1 / epsilon^2. An unlucky threshold adds up to 1% to the misses.
 
     Half of the trials choose the threshold, and the auditor guesses on half of the others: this is about right for
     randomised response and for Laplace noise.
@@ -243,7 +243,7 @@ def trials_for(epsilon: float, confidence: float = 0.95) -> int:
 
 
 def _parts(mechanism: Any, sensitivity: float | None) -> tuple[Make, Ratio | None]:
-    """How to make transcripts of a mechanism or a function, and its log-likelihood ratio."""
+    """The function that makes transcripts of a mechanism or a function, and its log-likelihood ratio."""
     if not hasattr(mechanism, "perturb"):
         if not callable(mechanism):
             raise ValueError(
@@ -266,8 +266,8 @@ def _parts(mechanism: Any, sensitivity: float | None) -> tuple[Make, Ratio | Non
 
 
 def _with_references(make: Make, known: Any, in_batches: bool) -> Make:
-    """Transcripts, each beside the transcript of `known` from the next call of `make` and, if it takes batches, from
-    the same call."""
+    """Transcripts, each joined with a transcript of `known` from the next call of `make` and, if `make` takes batches,
+    with one from the same call."""
 
     def beside(x: Any, rng: np.random.Generator, count: int, repeat: bool) -> Array:
         rows = [np.repeat(np.asarray(each)[None], count, axis=0) for each in (x, known)]
@@ -302,16 +302,16 @@ def _mixed(make: Make, pair: tuple[Any, Any], rng: np.random.Generator, second: 
 
 
 class Rule(NamedTuple):
-    """When to guess: the second world where turn * score >= high, the first where it is <= low."""
+    """When to guess: the second world if turn * score >= high, the first if turn * score <= low."""
 
     turn: float
     low: float
     high: float
-    promised: float  # the expected share of correct guesses behind the certificate
+    promised: float  # the expected certificate, as a share of correct guesses
 
 
 def _rule(scores: Array, second: Bools, alpha: float, free: float, more: float) -> Rule:
-    """The best rule on these scores, whose sign may be reversed."""
+    """The best rule on these scores or on their negatives."""
     ones, zeros = scores[second], scores[~second]
     turn = -1.0 if (zeros > 0).sum() * ones.size > (ones > 0).sum() * zeros.size else 1.0
     return Rule(turn, *thresholds(turn * zeros, turn * ones, alpha, free, more))
@@ -321,8 +321,8 @@ def thresholds(zeros: Array, ones: Array, alpha: float, free: float, more: float
     """The abstention rule (low, high) that promises the largest certificate, given scores of transcripts from the two
     worlds; and the share of correct guesses that it promises.
 
-    A rule is judged by the certificate from `more` times as many trials, at a lower confidence bound, with error
-    `LUCK`, on its share of correct guesses, so luck in a few scores counts little. With delta > 0, `free` correct
+    The promise of a rule is the certificate from `more` times as many trials, at a lower confidence bound, with error
+    `LUCK`, on its share of correct guesses: luck in a few scores has little effect. With delta > 0, `free` correct
     guesses are subtracted first.
     """
     ordered = np.sort(np.concatenate([zeros, ones]))
@@ -378,7 +378,7 @@ def certify_one_run(correct: int, guesses: int, agents: int, alpha: float, delta
 
 
 def likelihood_scorer(ratio: Ratio, x0: Any, x1: Any) -> Scorer:
-    """Log-likelihood of the second world minus that of the first, [trials], rounded so that equal transcripts have
+    """Log-likelihood of the second world minus log-likelihood of the first, [trials], rounded to give equal transcripts
     equal scores."""
 
     def score(y: Array) -> Array:

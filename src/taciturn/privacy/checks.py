@@ -1,4 +1,4 @@
-"""Checks of the arrays that mechanisms take: each returns the array as it will be used, or raises ValueError."""
+"""Checks of the arrays that mechanisms take: each returns the array in the form that is used, or raises ValueError."""
 
 import math
 from typing import Any
@@ -7,12 +7,12 @@ import numpy as np
 
 from taciturn.validation import Array, Bools, Floats, Ints, number
 
-MOST = 2**48  # entries of a histogram are smaller, so that their sums fit into int64
-FARTHEST = 1e100  # levels and their inverses are at most this, so that sums of their squares stay finite
+MOST = 2**48  # entries of a histogram are smaller; their sums then fit into int64
+FARTHEST = 1e100  # levels and their inverses are at most this; sums of their squares then stay finite
 
 
 def level(name: str, value: Any) -> float:
-    """A number > 0 such as an epsilon, of which squares and sums are taken."""
+    """A number > 0 such as an epsilon, with a finite square."""
     result = number(name, value, above=0)
     if not 1 / FARTHEST <= result <= FARTHEST:
         raise ValueError(f"{name} must lie between {1 / FARTHEST:g} and {FARTHEST:g}, not be {value!r}")
@@ -40,10 +40,10 @@ def reals(name: str, value: Any) -> Floats:
 
 
 def readable(x: Array) -> Array:
-    """Numbers as a mechanism reads those of a message: NaN as 0, and one beyond +-`FARTHEST` as that bound.
+    """The numbers of a message as a mechanism reads them: NaN as 0, and numbers beyond +-`FARTHEST` as that bound.
 
-    Whether a message is finite depends on private data, so it must neither raise an error nor pass through the noise.
-    Clipping moves no two finite messages apart; a stated sensitivity must also hold where NaN reads as 0.
+    Whether a message is finite depends on private data: it must neither raise an error nor pass through the noise.
+    Clipping moves no two finite messages apart; a stated sensitivity must also hold with NaN read as 0.
     """
     if x.dtype.kind != "f" or (np.abs(x) <= np.float64(FARTHEST)).all():
         return x

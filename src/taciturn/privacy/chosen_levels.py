@@ -1,4 +1,4 @@
-"""Messages with levels that senders choose from public information."""
+"""Messages at levels that senders choose from public information."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ class LevelsState(RepeatedState):
     """State of `ChosenLevels` for agents of `shape`.
 
     Attributes:
-        standing: float64 of `shape`, the level of each agent's last message at a level above 0; 0: there is none.
+        standing: float64 of `shape`, the level of each agent's last message at a level above 0; 0: no such message.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -34,17 +34,18 @@ class LevelsState(RepeatedState):
 
 @dataclass(frozen=True)
 class ChosenLevels(Repeated):
-    """The law of a mechanism at a level that the sender chooses for each message.
+    """A mechanism at a level that the sender chooses for each message.
 
-    A message at level epsilon > 0 has the law of the mechanism at that epsilon, and costs epsilon. Level 0 says nothing
-    new: an agent repeats its last message, if it `repeats` and has sent any, and else sends nothing. Both cost nothing:
-    a repetition is a function of earlier messages (post-processing: Dwork & Roth 2014, Proposition 2.1).
+    A message at level epsilon > 0 has the distribution of the mechanism at that epsilon, and costs epsilon. Level 0
+    conveys nothing new: an agent repeats its last message if it `repeats` and has sent one, and otherwise sends
+    nothing. Both cost nothing: a repetition is a function of earlier messages (post-processing: Dwork & Roth 2014,
+    Proposition 2.1).
 
     This bounds the loss only if the level itself reveals nothing, so it must follow from the observers' knowledge:
-    `taciturn.envs.core.level_choice` makes it the action of a role that sees nothing else.
+    `taciturn.envs.core.level_choice` makes it the action of a role that observes nothing else.
 
     Args:
-        mechanism: `BitwiseRandomizedResponse`, `UnaryEncoding` or `Laplace` at the highest level; at the others its
+        mechanism: `BitwiseRandomizedResponse`, `UnaryEncoding` or `Laplace` at the highest level; at other levels its
             epsilon is replaced.
         repeats: whether level 0 repeats the last message.
     """
@@ -77,7 +78,7 @@ class ChosenLevels(Repeated):
         return self.mechanism.loss(sensitivity)
 
     def start(self, shape: tuple[int, ...], *, horizon: int | None = None, sensitivity: Given = None) -> LevelsState:
-        """State of agents of `shape` that have said nothing."""
+        """The state of agents of `shape` before any message."""
         return LevelsState(shape)
 
     def perturb_levels(
@@ -91,10 +92,10 @@ class ChosenLevels(Repeated):
     ) -> tuple[Array, Bools]:
         """Messages for the values x[*shape, ...] of the agents `who`, bool of `shape`, at `levels`, float64 of `shape`.
 
-        `rng` may be a function of the level, so two levels do not share noise.
+        `rng` may be a function of the level, to give two levels independent noise.
 
         Returns:
-            (messages, zeros without a send; the senders, bool of `shape`).
+            (messages, zeros for agents that do not send; the senders, bool of `shape`).
         """
         fresh = who & (levels > 0)
         for level in np.unique(levels[fresh]).tolist():

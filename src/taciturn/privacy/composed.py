@@ -1,4 +1,4 @@
-"""What the messages that an accountant has counted cost together."""
+"""The composed cost of the messages that an accountant has counted."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -24,8 +24,8 @@ NOTES: dict[type, str] = {TreeAggregation: STREAM, Blocks: STREAM}
 def epsilons(accountant: Any, accounts: Accounts, bound: Bound, unit: Unit | None, *, top: bool = False) -> Array:
     """Bounds [B, N], computed once for each distinct row of counts; [B, 1] if all agents have sent the same.
 
-    With `top`, only the largest bound of each replica is needed. Bounds grow with the counts, so where agents
-    differ on a single account, the agent that has sent most there has spent most: [B, 1].
+    With `top`, only the largest bound of each replica is needed. Bounds grow with the counts: if agents differ on a
+    single account, the agent with the most messages there has the largest bound, [B, 1].
     """
     read = [accountant.channels[a.channel] for a in accounts]
     if any(channel.silence_leaks or channel.unbounded for channel in read):
@@ -33,7 +33,7 @@ def epsilons(accountant: Any, accounts: Accounts, bound: Bound, unit: Unit | Non
     top = top and sum(isinstance(a, Levels) or a.each is not None for a in accounts) == 1
     counted: list[tuple[str | None, PrivacyLoss, Ints]] = []  # the channel, if its messages compose in parallel
     chosen: list[tuple[Floats, ...]] = []
-    costliest: dict[str, tuple[Floats, ...]] = {}  # by channel, where messages compose in parallel
+    costliest: dict[str, tuple[Floats, ...]] = {}  # by channel, for messages that compose in parallel
     for a in accounts:
         parallel = unit == "event" and accountant.channels[a.channel].disjoint
         size: int | None = 1
@@ -111,8 +111,8 @@ def summary(accountant: Any, accounts: Accounts, role: str, delta: float, method
 
 
 def changes_show(channel: SendingChannel) -> bool:
-    """Whether answers on a channel reveal changes of a private value: a mechanism repeats them, and no budget stops it
-    after the first."""
+    """Whether answers on a channel reveal changes of a private value: its mechanism repeats them, and no budget stops
+    it after the first."""
     config = channel.config
     return config.mechanism is not None and config.mechanism.changes_leak and config.budget is None
 
@@ -128,7 +128,7 @@ def note(channel: SendingChannel, kind: str) -> str:
     if kind == "none":
         return "nothing is hidden"
     notes = [NOTES.get(type(channel.config.mechanism), "")]
-    notes += ["disjoint: at event level all messages together cost what the costliest does"] * channel.disjoint
+    notes += ["disjoint: at event level all messages together cost as much as the costliest"] * channel.disjoint
     notes += ["infinite: an answer that changes reveals that the value changed"] * changes_show(channel)
     notes += [f"infinite: {SILENCE}"] * channel.silence_leaks
     notes += [f"given {channel.given}"] * bool(channel.given)
@@ -145,11 +145,11 @@ def added(accounts: Accounts, shape: tuple[int, int]) -> Ints:
 
 
 def distinct(columns: list[Array], size: int) -> tuple[Ints, Ints]:
-    """The first place of each distinct row of `columns`, int[R], and the number of each row's distinct row,
+    """The first index of each distinct row of `columns`, int[R], and for each row the number of its distinct row,
     int[size]."""
     rows, code = np.zeros(1, np.int64), np.zeros(size, np.int64)
     for column in columns:
-        if (column == column[0]).all():  # as when all agents behave alike; sorting would take long to find that
+        if (column == column[0]).all():  # fast for agents that behave alike; sorting would take much longer
             continue
         values, which = np.unique(column, return_inverse=True)
         _, rows, code = np.unique(code * len(values) + which, return_index=True, return_inverse=True)

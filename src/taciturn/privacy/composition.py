@@ -19,7 +19,7 @@ Method = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 ORDERS: Floats = 1 + np.geomspace(1e-3, 1e6, 425)
-"""Orders at which Renyi divergences are converted to epsilon. They lie 5% apart, which raises epsilon by less than
+"""Orders at which Renyi divergences are converted to epsilon. They are spaced by 5%, which raises epsilon by less than
 0.1%."""
 
 ROWS_AT_ONCE = 1024
@@ -91,8 +91,8 @@ def rho_of(divergence: Floats, epsilon: float) -> float:
     """A rho of zero-concentrated differential privacy, from the Renyi divergences [A] at ORDERS of a message that is
     epsilon-DP.
 
-    It bounds D_alpha / alpha at every alpha > 1: D_alpha grows with alpha, so between two orders it is at most the
-    divergence at the larger one over the smaller one, and beyond the last at most epsilon over that.
+    It bounds D_alpha / alpha at every alpha > 1. D_alpha grows with alpha: between two orders the ratio is at most the
+    divergence at the larger order over the smaller order, and beyond the last order at most epsilon over that order.
     """
     ends = np.append(divergence, epsilon)
     return float((ends / np.concatenate([[1.0], ORDERS])).max())
@@ -103,15 +103,15 @@ def odometer_epsilon(rho: Floats, delta: float, tightest_at: float) -> Floats:
 
     With V = 2 sum of rho, L the privacy loss so far and any lambda > 0, the process exp(lambda (L - V/2) - lambda^2
     V/2) is a supermartingale, because the Renyi divergence of order 1 + lambda of a message is at most (1 + lambda)
-    rho, also where rho is chosen adaptively (Whitehouse, Ramdas, Rogers & Wu 2023). A mixture over lambda from a
-    half-normal law of precision r, fixed in advance, is one too, and Ville's inequality says that with probability 1 -
-    delta, at all times,
+    rho, even if rho is chosen adaptively (Whitehouse, Ramdas, Rogers & Wu 2023). A mixture over lambda from a
+    half-normal distribution of precision r, fixed in advance, is also one. By Ville's inequality, with probability
+    1 - delta, at all times,
 
         L <= V/2 + sqrt((V + r) (2 log(1/delta) + log((V + r)/r))).
 
-    Compared with other r, it is smallest at V = u r with u = 2 log(1/delta) + log(1 + u), where it is V/2 + sqrt((1 +
-    u) V): r is chosen so that this is `tightest_at`. Each of two adjacent worlds has such a bound, so the run up to any
-    stopping time is (epsilon, delta)-DP.
+    Over all r, this is smallest for V = u r with u = 2 log(1/delta) + log(1 + u), and is then V/2 + sqrt((1 + u) V): r
+    is chosen to make this `tightest_at`. Each of two adjacent worlds has such a bound, so the run up to any stopping
+    time is (epsilon, delta)-DP.
     """
     cost = 2 * math.log(1 / delta)
     u = cost + 1
@@ -153,10 +153,10 @@ def gaussian_epsilon(mu: float | Floats, delta: float | Floats) -> Floats:
 def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: float) -> float:
     """Epsilon of composed privacy loss distributions: Koskela, Jälkö & Honkela (2020), by dp-accounting.
 
-    The distributions are rounded upwards to a grid (Doroshenko et al. 2022). Gaussian messages are merged into one. If
-    only the epsilon of a pure mechanism is known, the randomised response that dominates it takes its place. The grid
-    raises epsilon by less than 0.1% for a million messages of similar epsilon, and by more if very many small losses
-    are composed with a large one.
+    The distributions are rounded upwards to a grid (Doroshenko et al. 2022). Gaussian messages are merged into one. A
+    pure mechanism with known epsilon and unknown distribution is replaced by the randomised response that dominates it.
+    The grid raises epsilon by less than 0.1% for a million messages of similar epsilon, and by more if very many small
+    losses are composed with a large one.
 
     Args:
         losses: privacy loss of one message of each kind.
@@ -166,7 +166,7 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
     Returns:
         Epsilon; inf if a loss is neither pure nor Gaussian (sampled or not), if a loss is too large or delta too small
         for a distribution on a grid, or if more than `MOST_COMPOSED` messages are not Gaussian: they would take minutes
-        and all memory, and the grid is then so coarse that the total of Renyi divergences is lower.
+        and all memory, on a grid so coarse that the total of Renyi divergences is smaller.
 
     Raises:
         ImportError: dp-accounting is missing.
@@ -185,8 +185,8 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
     pld, _ = _dp_accounting()
     variance = squared_mu + sum(_variance(loss) * count for loss, count in pure)
     common = max(pure, key=lambda pair: pair[1])[0].epsilon
-    # Rounding to a grid of this step adds at most step^2 / 4 to the variance of each message. The commonest loss lies
-    # on the grid.
+    # Rounding to a grid of this step adds at most step^2 / 4 to the variance of each message. The commonest loss is a
+    # multiple of the step.
     step = max(0.01 * math.sqrt(variance / messages), math.sqrt(variance) / GRID)
     step = max([step, *(loss.farthest(tail) / WIDEST for loss, _ in pure if math.isinf(loss.epsilon))])
     step = common / math.ceil(common / step) if step < common < math.inf else step
@@ -209,7 +209,7 @@ def _dp_accounting() -> tuple[Any, Any]:
 
 
 def _variance(loss: PrivacyLoss) -> float:
-    """About the variance of the privacy loss of one message: of a sampled one, rho says nothing of it."""
+    """The approximate variance of the privacy loss of one message; for a sampled message, rho does not give it."""
     return 2 * loss.rho if math.isfinite(loss.epsilon) else float(loss.rdp(2.0))
 
 
@@ -234,8 +234,8 @@ def _distribution(loss: PrivacyLoss, step: float, tail: float) -> Any:
 
 
 def _composed(part: Any, count: int, delta: float) -> Any:
-    """`part` composed with itself `count` times, 64 at a time: done all at once, the Chernoff bound on the width would
-    be far too wide."""
+    """`part` composed with itself `count` times, 64 at a time: in one step, the Chernoff bound on the width would be
+    far too large."""
     tail, result = delta * TAIL / count, None
     while count:
         count, digit = divmod(count, 64)
@@ -329,7 +329,7 @@ class History:
         return History([replace(g, counts=g.counts[rows]) for g in self.groups], self.chosen[rows])
 
     def envelope(self) -> "History":
-        """A single row that has sent at least as much of everything as any other."""
+        """A single row with at least as many messages of each kind as any other row."""
         groups = [replace(g, counts=g.counts.max(0, keepdims=True)) for g in self.groups]
         return History(groups, self.chosen.max(0, keepdims=True))
 
@@ -367,16 +367,15 @@ class History:
         return rdp_epsilon(np.sum([chosen, *(g.curves() for g in self.groups)], axis=0), delta)
 
     def odometer(self, delta: float, tightest_at: float) -> Floats:
-        """Composition that is valid at all times simultaneously: the sum of pure epsilons, or `odometer_epsilon` if
-        that is
-        smaller."""
+        """Composition that is valid at all times simultaneously: the smaller of the sum of pure epsilons and
+        `odometer_epsilon`."""
         pure = self.basic(0.0)
         rho = self.add(lambda loss: loss.rho) + self.chosen[:, 3]
         return np.minimum(pure, odometer_epsilon(rho, delta, tightest_at)) if delta > 0 else pure
 
     def pld(self, row: int, delta: float) -> float:
-        """Composition of the privacy loss distributions of one row; all messages at chosen levels count as one of their
-        total epsilon."""
+        """Composition of the privacy loss distributions of one row; all messages at chosen levels count as one message
+        with their total epsilon."""
         sent = [pair for g in self.groups for pair in g.sent(row)] + [(pure(float(self.chosen[row, 0])), 1)]
         return pld_epsilon([loss for loss, _ in sent], [count for _, count in sent], delta)
 

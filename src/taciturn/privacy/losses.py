@@ -1,4 +1,4 @@
-"""The privacy cost of one message: a class for each law of messages, with what accountants need to know."""
+"""The privacy cost of one message: a class for each distribution of messages, with the data that accountants need."""
 
 import math
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ class PrivacyLoss:
         rho: of zero-concentrated differential privacy (Bun & Steinke 2016); inf if it does not hold.
 
     Class attributes:
-        kind: the name of the law.
+        kind: the name of the distribution.
     """
 
     kind: ClassVar[str] = "pure"
@@ -41,7 +41,7 @@ class PrivacyLoss:
         return np.clip(self.divergence(alpha), 0.0, np.minimum(alpha * self.rho, self.epsilon))
 
     def divergence(self, alpha: Array) -> Array:
-        """The Renyi divergence of order alpha, in closed form where there is one."""
+        """The Renyi divergence of order alpha, in closed form if there is one."""
         pair = self.dominating_pair()
         if pair is None:
             return alpha * self.rho
@@ -56,12 +56,12 @@ class PrivacyLoss:
         return None
 
     def parts(self) -> "tuple[PrivacyLoss, int] | None":
-        """A loss, and how many independent messages of it this message consists of; None if it has no parts."""
+        """(loss, n) for a message that consists of n independent messages with this loss; None for other messages."""
         return None
 
     def farthest(self, tail: float) -> float:
-        """An epsilon at which delta of one message is at most `tail` > 0; that of pure differential privacy, or inf, if
-        no smaller one is known."""
+        """An epsilon at which delta of one message is at most `tail` > 0; if no smaller one is known, the epsilon of
+        pure differential privacy, or inf."""
         return self.epsilon
 
     def group(self, size: int) -> "PrivacyLoss":
@@ -76,10 +76,10 @@ class PrivacyLoss:
 
 
 def pair_divergence(alpha: Array, first: Array, second: Array) -> Array:
-    """The Renyi divergence of order alpha [...] between two laws, from their log-probabilities [K].
+    """The Renyi divergence of order alpha [...] between two distributions, from their log-probabilities [K].
 
-    With r = P/Q it is log(1 + E_Q[r^alpha - 1 - alpha (r - 1)]) / (alpha - 1): the terms are >= 0, and nothing cancels
-    where the laws are close to each other. Where these terms overflow, their logarithms are added instead.
+    With r = P/Q it is log(1 + E_Q[r^alpha - 1 - alpha (r - 1)]) / (alpha - 1): the terms are >= 0, so nothing cancels
+    if the distributions are close to each other. If these terms overflow, their logarithms are added instead.
     """
     order, loss = alpha[..., None], first - second
     with np.errstate(over="ignore", invalid="ignore"):
@@ -111,7 +111,7 @@ class BitsLoss(PrivacyLoss):
     """Bitwise randomised response; two bits change.
 
     Args:
-        logit_one, logit_zero: the log-odds of answering 1 where the bit is 1 and where it is 0.
+        logit_one, logit_zero: the log-odds of the answer 1 to a bit of 1 and to a bit of 0.
     """
 
     kind: ClassVar[str] = "randomized_response"
@@ -150,7 +150,7 @@ class ExponentialLoss(PrivacyLoss):
 
 @dataclass(frozen=True)
 class GaussianLoss(PrivacyLoss):
-    """Gaussian noise, of sensitivity / sigma = sqrt(2 rho)."""
+    """Gaussian noise with sensitivity / sigma = sqrt(2 rho)."""
 
     kind: ClassVar[str] = "gaussian"
 
@@ -180,12 +180,11 @@ class LaplaceLoss(PrivacyLoss):
 
 
 def _laplace_rdp(alpha: Array, epsilon: float, reach: float) -> Array:
-    """Renyi divergence between Laplace laws `epsilon` scales apart (Mironov 2017, Proposition 6); on a grid they are
-    `reach` steps apart.
+    """Renyi divergence between Laplace distributions `epsilon` scales apart (Mironov 2017, Proposition 6); on a grid
+    they are `reach` steps apart.
 
-    With r = e^(-(2 alpha - 1) epsilon / reach) and s = e^(-epsilon / reach) the sum over the grid is
-    [e^((alpha-1) epsilon) (1 + (1-s)/(1-r) (r - r^reach)) + e^(-alpha epsilon)] / (1+s); reach = inf gives the
-    integral.
+    With r = e^(-(2 alpha - 1) epsilon / reach) and s = e^(-epsilon / reach) the sum over the grid is [e^((alpha-1)
+    epsilon) (1 + (1-s)/(1-r) (r - r^reach)) + e^(-alpha epsilon)] / (1+s); reach = inf gives the integral.
     """
     slope = (2 * alpha - 1) * epsilon
     if math.isinf(reach):

@@ -1,13 +1,13 @@
-"""Mechanisms: laws that turn an agent's private value into the message that others see.
+"""Mechanisms: distributions of the message that others see, given an agent's private value.
 
-A mechanism is a frozen value. `perturb(x, rng)` takes a batch; the last `payload_dims` axes are one message.
-`debias` and `variance` describe the receiver's inference from an answer, `loss` its cost for the sender, and
-`log_likelihood_ratio` the adversary's information. Where `closed_counts` is true, `perturb_counts` draws the sum of
-many perturbed messages in one draw, at a cost that does not grow with their number. Noise that scales with a
-sensitivity uses the mechanism's own `sensitivity` or, without one, the sensitivity passed with the message.
+A mechanism is a frozen value. `perturb(x, rng)` takes a batch; the last `payload_dims` axes are one message. `debias`
+and `variance` describe the receiver's inference from an answer, `loss` its cost for the sender, and
+`log_likelihood_ratio` the adversary's information. If `closed_counts` is true, `perturb_counts` draws the sum of many
+perturbed messages in one draw, at a cost that does not grow with their number. Noise that scales with a sensitivity
+uses the mechanism's own `sensitivity` or, without one, the sensitivity passed with the message.
 
 `TreeAggregation`, `Blocks`, `Memoized` and `Scheduled` have state: `state = mechanism.start((B, N))`, then in each
-round `mechanism.step(x, rng, state)`, after which `state.fresh[B, N]` marks the agents to be charged. With
+round `mechanism.step(x, rng, state)`; after a step, `state.fresh[B, N]` marks the agents to be charged. With
 `ChosenLevels` the sender chooses the level of each message.
 
 All names are imported from here; `samplers` explains the samplers "fast", "exact" and "opendp".

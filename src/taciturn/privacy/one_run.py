@@ -1,4 +1,4 @@
-"""Certificates from one run with many canaries, each with a coin of its own, for claims about a whole trade-off curve.
+"""Certificates from one run with many canaries, each with its own coin, for claims about a whole trade-off curve.
 
 Mahloujifar, Melis & Chaudhuri 2025, "Auditing f-differential privacy in one run" (arXiv 2410.22235): if a run is f-DP
 for each canary, and the auditor makes a number of guesses that is fixed in advance, then too many correct ones are
@@ -7,11 +7,11 @@ unlikely, however the canaries depend on each other. Let p_j be the probability 
     right(c) = sum over j >= c of j / m p_j,    wrong(c) = sum over j >= c of (guesses - j) / m p_j.
 
 Flipping one canary's coin makes a correct guess wrong and changes no other, so right(c) <= g(wrong(c - 1)), where
-g = 1 - f. Followed downwards from P(correct >= c) = alpha, these inequalities require ever more probability. If they
-require more than 1, so many correct guesses are less likely than alpha. The bound allows for the rare event that all
-canaries are revealed together; for that reason a certificate stays below the truth even with very many canaries.
+g = 1 - f. Going down from P(correct >= c) = alpha, these inequalities require ever more probability. If they require
+more than 1, so many correct guesses are less likely than alpha. The bound allows for the rare event that all canaries
+are revealed together; for that reason a certificate stays below the truth even with very many canaries.
 
-With Gaussian noise the curve is that of mu-GDP (Dong, Roth & Su 2022), g(x) = Phi(Phi^-1(x) + mu): messages with
+With Gaussian noise the curve is that of mu-GDP (Dong, Roth & Su 2022), g(x) = Phi(Phi^-1(x) + mu). Messages with
 sensitivity s and noise sigma compose to mu^2 = sum of (s / sigma)^2, so mu alone gives the cost of any number of
 messages.
 """
@@ -28,10 +28,10 @@ def unlikely(correct: int, guesses: int, canaries: int, alpha: float, inverse: C
     Algorithm 3.
 
     Args:
-        correct, guesses: counted; `guesses` is fixed before the run.
+        correct, guesses: their numbers; `guesses` is fixed before the run.
         canaries: number m of canaries.
         alpha: error probability.
-        inverse: of g = 1 - f, where f is the trade-off curve that is claimed.
+        inverse: the inverse of g = 1 - f, for the claimed trade-off curve f.
     """
     if correct == 0:
         return False
@@ -46,7 +46,7 @@ def unlikely(correct: int, guesses: int, canaries: int, alpha: float, inverse: C
 
 
 def gaussian_inverse(mu: float) -> Callable[[float], float]:
-    """Of g(x) = Phi(Phi^-1(x) + mu)."""
+    """The inverse of g(x) = Phi(Phi^-1(x) + mu)."""
     from scipy.special import ndtr, ndtri
 
     return lambda y: float(ndtr(ndtri(min(y, 1.0)) - mu))

@@ -19,8 +19,8 @@ from taciturn.validation import Array, choice, integer, number, shown
 
 
 class _Bits(Mechanism):
-    """Each bit of a one-hot vector is reported separately: as 1 with probability p if it is 1, with probability q if it
-    is 0."""
+    """Each bit of a one-hot vector is reported separately: as 1 with probability p if it is 1, and with probability q
+    if it is 0."""
 
     payloads = frozenset({"one_hot"})
     payload_dims: ClassVar[int] = 1
@@ -77,7 +77,7 @@ class _Bits(Mechanism):
         return (y - checks.totals(num_messages, y.shape[:-1])[..., None] * self.q) / self.gap
 
     def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
-        """p(1-p) / (p-q)^2 where the bit is 1, q(1-q) / (p-q)^2 where it is 0."""
+        """p(1-p) / (p-q)^2 for a bit of 1, q(1-q) / (p-q)^2 for a bit of 0."""
         one, zero = (math.exp(-np.logaddexp(0, a) - np.logaddexp(0, -a)) for a in self.logits)
         return np.where(checks.one_hot("x", x), one, zero) / self.gap**2
 
@@ -108,7 +108,7 @@ class BitwiseRandomizedResponse(_Bits):
 
     Equation 5 of Chen et al., "Privacy-preserving collaborative learning for multiarmed bandits in IoT"; equation 6 of
     Tao et al., "A distributed privacy-preserving learning dynamics in general social networks". `UnaryEncoding` with
-    variant "symmetric" has the same law.
+    variant "symmetric" has the same distribution.
 
     Args:
         epsilon: of one message, > 0.
@@ -157,8 +157,8 @@ class UnaryEncoding(_Bits):
 def k_ary_response(values: ArrayLike, budget: ArrayLike, num_values: int, rng: Generator) -> Array:
     """Each of `values` with probability e / (e + M), and otherwise a uniform draw from all M values; int64.
 
-    So P(same) = (e+1) / (e+M) and P(other) = 1 / (e+M): Jiang 2020, chapter 2. Each report is log(1+e)-DP. `budget` is
-    e >= 0, a number or an array of the shape of `values`.
+    This gives P(same) = (e+1) / (e+M) and P(other) = 1 / (e+M): Jiang 2020, chapter 2. Each report is log(1+e)-DP.
+    `budget` is e >= 0, a number or an array of the shape of `values`.
     """
     num_values = integer("num_values", num_values, at_least=2)
     values, budget = checks.integers("values", values, at_least=0, below=num_values), checks.reals("budget", budget)

@@ -23,7 +23,7 @@ class RepeatedState:
         self.payload: tuple[int, ...] | None = None  # the shape of one value
 
     def check(self, x: ArrayLike) -> Array:
-        """The values of all agents, [*shape, ...]; ValueError if they are not."""
+        """The values of all agents, [*shape, ...]; ValueError if their shape is another."""
         x = checks.numbers("x", x)
         payload = x.shape[len(self.shape) :]
         if x.shape[: len(self.shape)] != self.shape or payload != (self.payload or payload):
@@ -31,8 +31,8 @@ class RepeatedState:
         return x
 
     def draw(self, fresh: Array, mechanism: Mechanism, x: Array, rng: Generator, sensitivity: Given) -> Array:
-        """Draw the answers that `fresh` marks, for values x[*shape, ...]; returns all answers, zeros where there are
-        none."""
+        """Draw new answers where `fresh` is true, for values x[*shape, ...]; returns all answers, zeros for agents
+        without one."""
         axes, rows, size = len(self.shape), np.flatnonzero(fresh), fresh.size
         if sensitivity is not None and np.ndim(sensitivity):
             aligned = checks.aligned("sensitivity", sensitivity, fresh)
@@ -56,7 +56,7 @@ class Repeated(Around):
     stateful: ClassVar[bool] = True
 
     def summed_loss(self, num_senders: int) -> PrivacyLoss:
-        """Cost of one new answer that is shuffled among those of `num_senders` senders, where these are shuffled."""
+        """Cost of one new answer that a shuffler mixes with those of `num_senders` senders."""
         inner: Any = self.mechanism
         loss: PrivacyLoss = inner.summed_loss(num_senders)
         return loss
@@ -68,7 +68,7 @@ class MemoizedState(RepeatedState):
     def __init__(self, shape: tuple[int, ...]) -> None:
         super().__init__(shape)
         self.known: Bools = np.zeros(shape, np.bool_)  # whether there is an answer
-        self.values: Array | None = None  # [*shape, ...]: the values that were answered
+        self.values: Array | None = None  # [*shape, ...]: the values behind the answers
 
     @property
     def started(self) -> Bools:
@@ -86,9 +86,9 @@ class Memoized(Repeated):
     """Repeats an answer while the value stays the same: the permanent randomized response of RAPPOR (Erlingsson, Pihur
     & Korolova 2014).
 
-    An agent draws a new answer, and is charged, only when its value differs from the one last answered; repeating an
-    answer costs nothing. A new answer that differs from the last reveals, whatever epsilon is, that the value has
-    changed, so the accountant's totals are infinite. Under a `Budget` smaller than two answers, an agent repeats its
+    An agent draws a new answer, and is charged, only if its value differs from the value it last answered; repeating an
+    answer costs nothing. A new answer that differs from the last one reveals that the value has changed, whatever
+    epsilon is, so the accountant's totals are infinite. Under a `Budget` smaller than two answers, an agent repeats its
     first answer even if its value changes; epsilon is then the cost of one answer, and larger budgets are refused.
 
     Args:
@@ -104,8 +104,7 @@ class Memoized(Repeated):
     def step(
         self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
-        """Answers to x[*shape, ...]: new ones where the value is new, earlier ones elsewhere (zeros where there are
-        none)."""
+        """Answers to x[*shape, ...]: new ones for new values, otherwise earlier ones (zeros for agents without one)."""
         if not isinstance(state, MemoizedState):
             raise ValueError(f"state must come from Memoized.start, not be {state!r}")
         x, chosen, axes = state.check(x), checks.mask(where, state.shape), len(state.shape)
@@ -128,7 +127,7 @@ class ScheduledState(RepeatedState):
 
     @property
     def started(self) -> Bools:
-        """The agents whose next message costs nothing, bool of `shape`."""
+        """The agents that send their next message at no cost, bool of `shape`."""
         return np.asarray(self.sent + 1 != self.at)
 
     def reset(self, where: Array | None = None) -> None:
@@ -141,23 +140,21 @@ class ScheduledState(RepeatedState):
 
 @dataclass(frozen=True)
 class Scheduled(Repeated):
-    """Spends everything on one answer: an agent draws it at its message number `at`, and repeats it to every agent from
-    then on. Before that it sends zeros.
+    """Spends all of epsilon on one answer: an agent draws it at its message number `at`, and repeats it to every agent
+    from then on. Before that it sends zeros.
 
-    Epsilon is the cost of one answer, by basic composition with delta 0. For each agent, the messages before number
-    `at` are constant. The message number `at` is one output of the mechanism, and the later messages are copies of it.
-    So the transcript of an agent is a function of that output (post-processing: Dwork & Roth 2014, Proposition 2.1),
-    and the output costs as much as the whole transcript. The agent's own earlier messages reveal nothing, and its later
-    ones nothing more, so a single answer is also all that an agent's whole history costs, at user level, as far as the
-    mechanism bounds any change of its input (randomised response does; the accountant's rules hold for others).
+    Epsilon is the cost of one answer, by basic composition with delta 0. The messages of an agent before number `at`
+    are constant, message number `at` is one output of the mechanism, and later messages are copies of it. An agent's
+    transcript is therefore a function of that output (post-processing: Dwork & Roth 2014, Proposition 2.1) and costs as
+    much as the output. A single answer is also the cost of an agent's whole history, at user level, if the mechanism
+    bounds any change of its input (randomised response does; the accountant's rules apply to others).
 
-    The moment must be public. An agent counts its own messages, so this holds where private data affect neither
-    whether nor when it sends. Elsewhere (`Channel.silence_leaks`) the accountant's totals are infinite, as for all
-    mechanisms.
+    The moment must be public. An agent counts its own messages, so this holds if private data affect neither whether
+    nor when it sends. Otherwise (`Channel.silence_leaks`) the accountant's totals are infinite, as for all mechanisms.
 
     One answer for all receivers is more informative than many answers for one receiver each at the same epsilon: for
-    small epsilon the information grows with its square, so m answers at epsilon/m carry one m-th of the information of
-    one at epsilon.
+    small epsilon the information grows with its square, so m answers at epsilon/m together carry one m-th of the
+    information of one answer at epsilon.
 
     Args:
         mechanism: draws the answer; it must have no state itself.
@@ -178,8 +175,8 @@ class Scheduled(Repeated):
     def step(
         self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
-        """The answers of agents of `shape` that have drawn one, zeros of the others; those whose message number `at`
-        this is answer x[*shape, ...], and the values of others are not read."""
+        """The answers of agents of `shape`, zeros for agents without one. Agents that send message number `at` answer
+        x[*shape, ...]; the values of others are not read."""
         if not isinstance(state, ScheduledState):
             raise ValueError(f"state must come from Scheduled.start, not be {state!r}")
         x, chosen = state.check(x), checks.mask(where, state.shape)

@@ -1,17 +1,17 @@
 """Samplers: how mechanisms draw their noise.
 
-- "fast": NumPy's floating-point samplers. This is an idealisation: the low bits of Laplace and Gaussian noise can tell
-  inputs apart (Mironov 2012, "On significance of the least significant bits for differential privacy"). It is fit for
-  simulation, not for releasing data.
+- "fast": NumPy's floating-point samplers. This is an idealisation: the low bits of Laplace and Gaussian noise can
+  distinguish inputs (Mironov 2012, "On significance of the least significant bits for differential privacy"). It is fit
+  for simulation, not for releasing data.
 - "exact": integer arithmetic on a grid, after Canonne, Kamath & Steinke 2020, "The discrete Gaussian for differential
-  privacy". The random bits are still those of the Generator, which is not a cryptographic source. The grid's step is a
-  power of two such that the noise scale is 2^24 to 2^25 steps. Inputs are rounded to the grid, and sensitivity and
-  scale are rounded up, so the claim holds exactly and the noise is larger by a fraction of at most about 2^-24 (1
-  + scale / sensitivity). Where one unit changes d numbers of a message, rounding can add d steps to the sensitivity.
-- "opendp": the OpenDP library (extra `secure`), which takes its randomness from the operating system, so seeds
-  have no effect.
+  privacy". The random bits still come from the Generator, which is not a cryptographic source. The grid's step is a
+  power of two that makes the noise scale 2^24 to 2^25 steps. Inputs are rounded to the grid, and sensitivity and scale
+  are rounded up, so the claim holds exactly and the noise is larger by a fraction of at most about 2^-24
+  (1 + scale / sensitivity). If one unit changes d numbers of a message, rounding can add d steps to the sensitivity.
+- "opendp": the OpenDP library (extra `secure`), which takes its randomness from the operating system, so seeds have no
+  effect.
 
-NumPy and OpenDP are called where they are used; this module holds the exact samplers.
+This module holds the exact samplers; the others are called where they are used.
 """
 
 import math
@@ -34,7 +34,7 @@ LARGEST = 2.0**52  # the largest input, in steps; larger ones are clipped
 
 
 def _floor(value: Callable[[], Decimal], bits: int) -> int:
-    """floor(2^bits v) of an irrational v, computed with as many decimal digits as it needs."""
+    """floor(2^bits v) of an irrational v, computed with as many decimal digits as needed."""
     precision = bits // 3 + 30
     while True:
         with localcontext(prec=precision) as context:
@@ -75,8 +75,8 @@ def exact_bernoulli(digits: Digits, shape: tuple[int, ...], rng: Generator) -> B
     """bool[shape], each True with exactly the probability p in [0, 1) given by its binary digits, digits(n) = floor(2^n
     p).
 
-    Each compares p with a uniform number, drawing only as many of its bits as the comparison needs; 16 nearly always
-    suffice (von Neumann 1951).
+    Each draw compares p with a uniform number and draws only as many bits of it as the comparison needs; 16 nearly
+    always suffice (von Neumann 1951).
     """
     drawn = rng.integers(0, 2**16, size=shape, dtype=np.uint16)
     below = drawn < digits(16)
@@ -92,7 +92,7 @@ _POWERS = np.array([exp_digits(v, 64) for v in range(45, 0, -1)], dtype=np.uint6
 
 
 def _decide_geometric(number: int, rng: Generator) -> int:
-    """The number of v >= 1 for which e^-v exceeds the uniform number whose first 64 bits are given."""
+    """The number of v >= 1 for which e^-v exceeds a uniform number, given by its first 64 bits."""
     bits = 64
     while True:
         v = 0
@@ -126,7 +126,7 @@ def exact_bernoulli_exp(numerator: Array, denominator: Array | int, rng: Generat
     while alive.size:
         among = denominator if isinstance(denominator, int) else denominator[alive]
         alive = alive[rng.integers(0, trial * among, size=alive.size) < part[alive]]
-        accepted[alive] = trial % 2 == 0  # those that survive this trial and fail in the next, number trial + 1
+        accepted[alive] = trial % 2 == 0  # for numbers that survive this trial and fail in trial number trial + 1
         trial += 1
     return accepted
 
@@ -181,7 +181,7 @@ def discrete_gaussian(sigma: ArrayLike, shape: tuple[int, ...], rng: Generator) 
 
 
 class Grid(NamedTuple):
-    """A grid on which noise of scale multiplier * sensitivity is a whole number of steps."""
+    """A grid with noise of scale multiplier * sensitivity as a whole number of steps."""
 
     step: Array  # a power of two
     reach: Array  # the sensitivity in steps, rounded up

@@ -1,4 +1,4 @@
-"""Amplification by sampling: a message of random hidden senders costs less."""
+"""Amplification by sampling: a message costs less if its senders are drawn at random and stay hidden."""
 
 import math
 from dataclasses import dataclass, field
@@ -13,40 +13,41 @@ from taciturn.privacy.composition import ORDERS, answers, gaussian_delta, gaussi
 from taciturn.privacy.losses import GaussianLoss, LaplaceLoss, PrivacyLoss, pair_divergence
 from taciturn.validation import Array, Floats, number
 
-FARTHEST = 700.0  # epsilon; e^FARTHEST is a float, and deltas at larger epsilons are bounded by the one there
-POINTS = 256  # on either side of 0, of a Laplace law between which its privacy profile is interpolated
-REACH = 64.0  # standard deviations of a Gaussian law on either side that are integrated
-BEYOND = 14.0  # of these must be left beyond the peak of an integrand, at alpha mu
+FARTHEST = 700.0  # largest epsilon with e^epsilon a float; deltas at larger ones are bounded by the delta there
+POINTS = 256  # interpolation points of a Laplace distribution's privacy profile, on either side of 0
+REACH = 64.0  # standard deviations of a Gaussian distribution that are integrated, on either side
+BEYOND = 14.0  # standard deviations that the range must extend beyond the peak of an integrand, at alpha mu
 NODES = 16  # of the quadrature, in each part of a standard deviation
 
 
 @dataclass(frozen=True)
 class SampledLoss(PrivacyLoss):
-    """A message about the data of k of M users, who are drawn uniformly without replacement, afresh for each message.
+    """A message about the data of k of M users, drawn uniformly without replacement, independently for each message.
 
     Unit: one user's data are replaced; M and k are public. Observer: it reads the releases of the mechanism, and does
     not learn the sample. This trusts a party that draws the sample, and a channel without addresses; if the observer
-    sees who sends, messages cost `loss`. The users who are drawn know it of
-    themselves: against them, this loss does not hold for others' data.
+    sees who sends, messages cost `loss`. Users who are drawn know that they are: against them, this loss does not
+    protect others' data.
 
     - Pure and approximate differential privacy: with e^epsilon' = 1 + rate (e^epsilon - 1), delta'(epsilon') = rate
       delta(epsilon) for all epsilon >= 0 (Balle, Barthe & Gaboardi 2018, Theorem 9).
-    - Profile: adjacency is symmetric, so at negative epsilon it follows from delta(-epsilon) = 1 - e^-epsilon +
-      e^-epsilon delta(epsilon). Together they are the profile of one pair of laws, which dominates the message (Zhu,
-      Dong & Wang 2022, Proposition 8 and Theorem 11): where the pair (P, Q) of `loss` has P > Q it is ((1 - rate) Q +
-      rate P, Q), where P < Q it is (P, (1 - rate) P + rate Q), and the rest of both has the same mass, without loss.
-    - Renyi divergence: that of this pair. A divergence is an integral of the profile with positive weights, so that of
-      a dominating pair is an upper bound, at every real order. No interpolation between orders is needed, and it is
-      smaller than the bound of Wang, Balle & Kasiviswanathan (2019, Theorem 9), which holds at integer orders.
-    - rho: the smallest that this divergence shows for a pure `loss`. Otherwise that of `loss`: Gaussian noise with
-      sampling satisfies no smaller one, because at high orders the sample is sure to hold the user.
+    - Profile: adjacency is symmetric, so at negative epsilon it follows from
+      delta(-epsilon) = 1 - e^-epsilon + e^-epsilon delta(epsilon). Together they are the profile of one pair of
+      distributions, which dominates the message (Zhu, Dong & Wang 2022, Proposition 8 and Theorem 11). With the pair
+      (P, Q) of `loss`, it is ((1 - rate) Q + rate P, Q) where P > Q and (P, (1 - rate) P + rate Q) where P < Q; the
+      rest has the same mass in both, without loss.
+    - Renyi divergence: the divergence of this pair. A divergence is an integral of the profile with positive weights,
+      so the divergence of a dominating pair is an upper bound, at every real order. No interpolation between orders is
+      needed, and it is smaller than the bound of Wang, Balle & Kasiviswanathan (2019, Theorem 9) at integer orders.
+    - rho: for a pure `loss`, the smallest that bounds this divergence. Otherwise the rho of `loss`: Gaussian noise with
+      sampling satisfies no smaller one, because at high orders the case that the sample holds the user dominates.
 
     Args:
-        loss: of the message if its senders are known, at the same unit; its dominating pair must be symmetric.
+        loss: the loss of the message if its senders are known, at the same unit; its dominating pair must be symmetric.
         rate: k / M, 0 < rate <= 1.
 
     Raises:
-        ValueError: an argument is of another kind or out of range.
+        ValueError: an argument has a wrong type or is out of range.
     """
 
     kind: ClassVar[str] = "sampled"
@@ -69,8 +70,8 @@ class SampledLoss(PrivacyLoss):
         return of_both_signs(at, self.rate * profile(self.loss, np.minimum(before, FARTHEST)))
 
     def divergence(self, alpha: Array) -> Array:
-        """The Renyi divergence of order alpha of the dominating pair, or that of `loss` if its own is smaller (as where
-        only epsilon gives the pair); for Gaussian noise by Gauss-Legendre quadrature, within its reach."""
+        """The Renyi divergence of order alpha of the dominating pair, or of `loss` if that is smaller (for example if
+        the pair follows from epsilon alone); for Gaussian noise by Gauss-Legendre quadrature, within its reach."""
         known = np.array(self.loss.rdp(alpha))
         if not isinstance(self.loss, GaussianLoss):
             pair = self.dominating_pair()
@@ -82,7 +83,7 @@ class SampledLoss(PrivacyLoss):
         return known
 
     def dominating_pair(self) -> tuple[Array, Array] | None:
-        """The pair for a pure `loss`; if only its epsilon is known, of the randomised response that dominates it."""
+        """The pair of a pure `loss`; if only its epsilon is known, of the randomised response that dominates it."""
         pair = finite_pair(self.loss)
         return None if pair is None else _sampled(*pair, self.rate)
 
@@ -96,8 +97,8 @@ class SampledLoss(PrivacyLoss):
         """Privacy loss of a change of `size` units, of any senders.
 
         At most size * rate is the probability that any of them is drawn. Given that one is, at most `size` units move
-        the message; replacing those drawn by others gives the law of samples without them. So Theorem 9 of Balle,
-        Barthe & Gaboardi (2018) holds with this rate and `loss.group(size)`.
+        the message; replacing the drawn ones by others gives the distribution of samples without them. Theorem 9 of
+        Balle, Barthe & Gaboardi (2018) therefore holds with this rate and `loss.group(size)`.
         """
         return self if size == 1 else SampledLoss(self.loss.group(size), min(1.0, size * self.rate))
 
@@ -110,14 +111,14 @@ def sampled_epsilon(epsilon: float, rate: float) -> float:
 
 
 def of_both_signs(at: Floats, delta: Floats) -> Floats:
-    """The deltas of a symmetric pair at the epsilons `at`, from those at |at|: delta(-epsilon) = 1 - e^-epsilon +
-    e^-epsilon delta(epsilon)."""
+    """The deltas of a symmetric pair at the epsilons `at`, from the deltas at |at|:
+    delta(-epsilon) = 1 - e^-epsilon + e^-epsilon delta(epsilon)."""
     negative = np.minimum(at, 0.0)
     return np.where(at < 0, np.exp(negative) * delta - np.expm1(negative), delta)
 
 
 def profile(loss: PrivacyLoss, at: Floats) -> Floats:
-    """The smallest known delta of one message at each epsilon >= 0 in `at`; 1 if nothing but rho is known."""
+    """The smallest known delta of one message at each epsilon >= 0 in `at`; 1 if only rho is known."""
     if isinstance(loss, GaussianLoss):
         return gaussian_delta(np.array(math.sqrt(2 * loss.rho)), np.asarray(at)) if loss.rho else np.zeros(at.shape)
     if isinstance(loss, SampledLoss) or (isinstance(loss, LaplaceLoss) and loss.nodes == 1):
@@ -140,7 +141,7 @@ def finite_pair(loss: PrivacyLoss) -> tuple[Array, Array] | None:
 
 
 def _interpolated(loss: LaplaceLoss) -> tuple[Array, Array]:
-    """The pair whose profile joins that of `loss` at equal steps of epsilon by lines in e^epsilon.
+    """The pair with a profile that joins the profile of `loss` at equal steps of epsilon by lines in e^epsilon.
 
     A profile is convex in e^epsilon, so lines lie above it (Doroshenko et al. 2022, 'connect the dots'). The slopes of
     the profile are -Q(P/Q > e^epsilon).
@@ -155,9 +156,9 @@ def _interpolated(loss: LaplaceLoss) -> tuple[Array, Array]:
 
 
 def _gaussian_pair(mu: float) -> tuple[Array, Array]:
-    """log P and log Q of two Gaussian laws mu standard deviations apart, at the nodes of a quadrature.
+    """log P and log Q of two Gaussian distributions mu standard deviations apart, at the nodes of a quadrature.
 
-    Each part of its range is as long as a standard deviation, or as the loss takes to change by 1 if that is shorter.
+    Each part of the range is one standard deviation long, or shorter if the loss changes by 1 over a shorter part.
     """
     parts = math.ceil(REACH * max(1.0, mu))
     at, weights = np.polynomial.legendre.leggauss(NODES)
@@ -170,7 +171,8 @@ def _gaussian_pair(mu: float) -> tuple[Array, Array]:
 
 
 def _sampled(first: Array, second: Array, rate: float) -> tuple[Array, Array]:
-    """The dominating pair of a sampled message, from the symmetric pair of the message itself: see `SampledLoss`."""
+    """The dominating pair of a sampled message, from the symmetric pair of the message without sampling: see
+    `SampledLoss`."""
     if rate == 1:
         return first, second
     rarer, other = math.log(rate), math.log1p(-rate)

@@ -1,5 +1,5 @@
-"""Amplification by shuffling: randomised responses of many senders, among which an observer cannot tell whose is whose,
-cost less than each does alone."""
+"""Amplification by shuffling: randomised responses of many senders cost less than single ones if an observer cannot
+link them to their senders."""
 
 import math
 from dataclasses import dataclass, field
@@ -19,71 +19,72 @@ from taciturn.privacy.sampling import of_both_signs, profile
 from taciturn.validation import Array, Floats, Ints, integer
 
 MOST_SENDERS = 10**6
-"""More senders are counted as this many, which is an upper bound."""
+"""Larger numbers of senders are reduced to this one, which gives an upper bound."""
 
 LEAST_EPSILON, MOST_EPSILON = 1e-12, 30.0
-"""Local messages of other epsilons count as not shuffled: clones are rarer than e^-15 then, or rounding takes over."""
+"""Local messages with other epsilons count as not shuffled: clones are rarer than e^-15 or rounding errors dominate."""
 
 FAR = 38.0  # standard deviations; e^(-FAR^2/2) is about the smallest float
 BLOCKS = 8  # blocks of m in one standard deviation; half as many of T
 TINY = 1e-290  # rows that are less probable are left out
 FINE = 0.02  # steps between losses near 0, in units of their standard deviation
-GROWTH = 0.02  # farther steps, as shares of the loss
+GROWTH = 0.02  # larger steps, as shares of the loss
 
 
 @dataclass(frozen=True)
 class ShuffledLoss(PrivacyLoss):
-    """One of `num_senders` messages of the same randomised response, of which an observer sees only the multiset (or
-    what follows from it, such as their sum).
+    """One of `num_senders` messages of the same randomised response, if an observer sees only the multiset of messages
+    (or a function of it, such as their sum).
 
     Unit: one sender's data are replaced. Observer: it reads the messages of all senders, and not who sent which. Trust:
     the shuffler, or the anonymous channel, hides the senders' addresses and the order of the messages from it, and all
-    `num_senders` senders use the mechanism as they should. Those who do not, or who tell the observer what they sent,
-    do not hide an agent and must not be counted. The senders' epsilon bounds what anybody learns, whatever else fails.
+    `num_senders` senders use the mechanism correctly. Senders that do not, or that reveal their messages to the
+    observer, do not hide an agent and must not be counted. The local epsilon always bounds the loss.
 
-    The dominating pair. Let p = e^epsilon of the local `loss`, R_0 and R_1 be the laws of the message of the sender
-    whose data change, and R_i that of any other sender. The likelihood ratio R_0 / R_1 is p with probability p a (under
-    R_0), 1/p with probability a, and 1 otherwise. Let z be the probability of those messages of ratio 1 which no other
-    value makes less probable: for K-ary response all of them, for bits those without a 1 at either value. Let Q_0, Q_1
-    and Q_z be R_0 given that the ratio is p, that it is 1/p, and that the message is one of these. Then R_0 = p a Q_0 +
-    a Q_1 + z Q_z + a rest, and R_1 is the same with Q_0 and Q_1 exchanged. For every other sender, R_i >= R_0 / p =
-    a Q_0 where the ratio is p, R_i >= R_1 / p = a Q_1 where it is 1/p, and R_i >= z Q_z. So with probability 2a + z the
-    other sender is a clone, which sends from Q_0, Q_1 or Q_z with probabilities in the proportions a : a : z.
+    The dominating pair. Let p = e^epsilon of the local `loss`, R_0 and R_1 the two distributions of the message of the
+    sender with changed data, and R_i the distribution of any other sender's message. The likelihood ratio R_0 / R_1 is
+    p with probability p a (under R_0), 1/p with probability a, and 1 otherwise. Let z be the probability of the
+    messages of ratio 1 that no other value makes less probable: for K-ary response all of them, for bits those without
+    a 1 at either value. Let Q_0, Q_1 and Q_z be R_0 given that the ratio is p, that it is 1/p, and that the message is
+    one of these. Then R_0 = p a Q_0 + a Q_1 + z Q_z + a rest, and R_1 is the same with Q_0 and Q_1 exchanged. For every
+    other sender, R_i >= R_0 / p = a Q_0 where the ratio is p, R_i >= R_1 / p = a Q_1 where it is 1/p, and R_i >= z Q_z.
+    With probability 2a + z the other sender is therefore a clone, which sends from Q_0, Q_1 or Q_z with probabilities
+    proportional to a : a : z.
 
-    Tell the observer whether the sender's own message is from the rest (then the two worlds are the same), who of the
-    others is a clone, and what all others sent. Left are T = 1 + C messages, of C ~ Bin(num_senders - 1, 2a + z) clones
-    and, with probability (p+1) a + z, of the sender. The numbers (a_0, a_1, a_z) of these that come from Q_0, Q_1 and
-    Q_z dominate: their law is that of T clones times b (1 + (p-1) a_0 / T), or b (1 + (p-1) a_1 / T) in the other
-    world, where b = (2a + z) / ((p+1) a + z). With m = a_0 + a_1 and x = (a_0 - a_1) / m, the laws of a_0 are, given T
-    and m, Bin(m, 1/2) times 1 +- s x, where s / (1 - s) = (p-1) m / (2T).
+    Reveal to the observer whether the sender's own message is from the rest (then the two worlds are the same), which
+    other senders are clones, and the messages of all other senders. There remain T = 1 + C messages, from C ~
+    Bin(num_senders - 1, 2a + z) clones and, with probability (p+1) a + z, from the sender. The numbers (a_0, a_1, a_z)
+    of these that come from Q_0, Q_1 and Q_z dominate: their distribution is that of T clones times b (1 + (p-1)
+    a_0 / T), or b (1 + (p-1) a_1 / T) in the other world, with b = (2a + z) / ((p+1) a + z). With m = a_0 + a_1 and
+    x = (a_0 - a_1) / m, the distributions of a_0 given T and m are Bin(m, 1/2) times 1 +- s x, with s / (1 - s) = (p-1)
+    m / (2T).
 
     For binary randomised response a = 1 / (p + 1) and z = 0, and this is Theorem 3.1 of Feldman, McMillan & Talwar
     (2023, 'Stronger privacy amplification by shuffling', arXiv 2208.04591): C ~ Bin(n-1, 2 / (p+1)), and the sender's
-    own message follows Bern(p / (p+1)). For K-ary response a = 1 / (p + K - 1) and z = (K-2) a, and nothing is left for
-    the rest. For bits a = 1 / (e^(epsilon/2) + 1)^2 if they are symmetric, 1 / (2 (p + 1)) if optimised. A sender
-    without a value (a vector of zeros) answers as one whose value is an option that is not reported, so the proof
-    covers it.
+    own message follows Bern(p / (p+1)). For K-ary response a = 1 / (p + K - 1) and z = (K-2) a, and the rest is empty.
+    For bits a = 1 / (e^(epsilon/2) + 1)^2 if they are symmetric, 1 / (2 (p + 1)) if optimised. A sender without a value
+    (a vector of zeros) answers like one with the value of an option that is not reported, so the proof covers it.
 
     Deviations from that paper: its Errata restrict Theorem 3.1 to mechanisms with R_i >= (R_0 + R_1) / (p + 1). Bits of
-    three options or more do not satisfy this, where a message has a 1 at the values of both worlds and a 0 at the other
-    sender's. So the probabilities of clones are here the mechanism's own. Without Q_z, messages that tell nothing would
-    have to count as the rest, which is known: if the sender's own one could hide among those who are no clones, the
-    counts would not dominate, as an enumeration of ternary response with two senders shows.
+    three options or more violate this at messages with a 1 at the values of both worlds and a 0 at the other sender's.
+    We therefore use the mechanism's own probabilities of clones. Without Q_z, uninformative messages would have to
+    count as the rest, which is revealed: if the sender's own message could instead hide among senders that are not
+    clones, the counts would not dominate, as an enumeration of ternary response with two senders shows.
 
     Pure differential privacy is not amplified: `epsilon` is the local one. `delta` is exact for the dominating pair if
-    T and m have at most 200 values, and otherwise for one that dominates it closely (`_rows`). The Renyi divergence and
-    `dominating_pair` are those of a pair on about 1,000 losses that dominates this, and rho is the smallest that the
-    divergence shows (not below epsilon^2 / 2,600, because floats hold no rarer losses).
-    Composition of several rounds is adaptive, as for every dominating pair (Zhu, Dong & Wang 2022, Theorem 10).
+    T and m have at most 200 values, and otherwise for a pair that dominates it closely (`_rows`). The Renyi divergence
+    and `dominating_pair` are those of a pair on about 1,000 losses that dominates this one, and rho is the smallest
+    that bounds the divergence (not below epsilon^2 / 2,600, because floats hold no rarer losses). Composition of
+    several rounds is adaptive, as for every dominating pair (Zhu, Dong & Wang 2022, Theorem 10).
 
-    A new number of senders takes up to a second below 10,000 of them, and several for a million.
+    A new number of senders takes up to a second to compute below 10,000 senders, and several seconds for a million.
 
     Args:
-        loss: of the local message: of `BitwiseRandomizedResponse`, `UnaryEncoding` or `KaryRandomizedResponse`.
-        num_senders: n >= 1, all honest senders of the round, the one whose data change among them.
+        loss: the loss of the local message: `BitwiseRandomizedResponse`, `UnaryEncoding` or `KaryRandomizedResponse`.
+        num_senders: n >= 1, all honest senders of the round, including the one with changed data.
 
     Raises:
-        ValueError: an argument is of another kind or out of range.
+        ValueError: an argument has a wrong type or is out of range.
     """
 
     kind: ClassVar[str] = "shuffled"
@@ -109,24 +110,24 @@ class ShuffledLoss(PrivacyLoss):
 
 @dataclass(frozen=True)
 class ShuffledBitsLoss(PrivacyLoss):
-    """One of `num_senders` vectors of symmetrically perturbed bits, of which an observer sees only how many senders set
-    each bit.
+    """One of `num_senders` vectors of symmetrically perturbed bits, if an observer sees only how many senders set each
+    bit.
 
-    Unit, observer and trust are those of `ShuffledLoss`; the shuffler mixes the messages of each bit by themselves
+    Unit, observer and trust are as in `ShuffledLoss`; the shuffler mixes the messages of each bit separately
     (Erlingsson et al. 2020, arXiv 2001.03618, report fragmenting), or adds them up. If a sender's one-hot vector
-    changes, two of its bits do. Each is a binary randomised response of epsilon / 2, which is perturbed independently
-    of the other, and so are the bits of all other senders, whatever vectors they hold. So what the observer sees is two
-    independent sets of shuffled binary responses, each with the loss `ShuffledLoss` of epsilon / 2, and sets of bits
-    whose law does not change: the Renyi divergences of the two add up (Mironov 2017, Proposition 1). This is much less
-    than `ShuffledLoss` of the vectors, since a sender's bit has a clone among others with probability 2 / (e^(epsilon /
-    2) + 1) and not with its square's order.
+    changes, two of its bits change. Each is a binary randomised response of epsilon / 2, perturbed independently of the
+    other and of the bits of all other senders, whatever vectors they hold. The observer therefore sees two independent
+    sets of shuffled binary responses, each with the loss `ShuffledLoss` of epsilon / 2, and sets of bits with unchanged
+    distributions: the Renyi divergences of the two add up (Mironov 2017, Proposition 1). This is much less than
+    `ShuffledLoss` of the vectors, since a sender's bit has a clone among others with probability
+    2 / (e^(epsilon / 2) + 1), and a vector only with a probability of the order of its square.
 
     Args:
-        loss: of the local message, of `BitwiseRandomizedResponse`.
+        loss: the loss of the local message, of `BitwiseRandomizedResponse`.
         num_senders: n >= 1, as for `ShuffledLoss`.
 
     Raises:
-        ValueError: an argument is of another kind or out of range.
+        ValueError: an argument has a wrong type or is out of range.
     """
 
     kind: ClassVar[str] = "shuffled"
@@ -156,11 +157,11 @@ class ShuffledBitsLoss(PrivacyLoss):
 
 @dataclass(frozen=True)
 class Shuffled(Around):
-    """Randomised response whose messages a shuffler mixes with those of others before anybody reads them.
+    """Randomised response with messages that a shuffler mixes with those of others before anyone reads them.
 
     Messages, sums and their estimates are those of `mechanism`. `loss` is the local one, which holds against every
-    agent, the shuffler included. `summed_loss` is the cost against an observer who reads how many senders gave each
-    answer, or set each bit, and nothing else.
+    agent and the shuffler. `summed_loss` is the cost against an observer who reads only how many senders gave each
+    answer, or set each bit.
 
     Args:
         mechanism: `BitwiseRandomizedResponse`, `UnaryEncoding` or `KaryRandomizedResponse`, the same for all senders.
@@ -180,7 +181,7 @@ class Shuffled(Around):
         return self.mechanism.perturb_counts(histogram, rng, num_messages)
 
     def summed_loss(self, num_senders: int) -> ShuffledLoss | ShuffledBitsLoss:
-        """What the message of one of `num_senders` >= 1 honest senders costs."""
+        """The cost of the message of one of `num_senders` >= 1 honest senders."""
         loss = self.loss()
         if isinstance(self.mechanism, BitwiseRandomizedResponse):
             return ShuffledBitsLoss(cast("BitsLoss", loss), num_senders)
@@ -188,7 +189,7 @@ class Shuffled(Around):
 
 
 def check_local(loss: Any, name: str = "loss", value: object = None) -> None:
-    """Raise ValueError if a loss is not that of one randomised response; `name` and `value` are the argument's."""
+    """Raise ValueError unless a loss belongs to one randomised response; `name` and `value` are the argument's."""
     usable = isinstance(loss, PrivacyLoss) and loss.kind in LOCAL and not isinstance(loss, ShuffledLoss)
     if not usable or loss.dominating_pair() is None:
         owner = "" if name == "mechanism" else "the loss of "
@@ -199,7 +200,7 @@ def check_local(loss: Any, name: str = "loss", value: object = None) -> None:
 
 
 def clone_probabilities(loss: PrivacyLoss) -> tuple[float, float]:
-    """a and z of a randomised response, as `ShuffledLoss` names them."""
+    """a and z of a randomised response, as defined in `ShuffledLoss`."""
     first, second = cast("tuple[Array, Array]", loss.dominating_pair())
     distribution = np.exp(first)
     same = distribution[-1:] if isinstance(loss, BitsLoss) else distribution[first == second]
@@ -207,9 +208,9 @@ def clone_probabilities(loss: PrivacyLoss) -> tuple[float, float]:
 
 
 def shuffled_delta(loss: PrivacyLoss, num_senders: int, at: Floats) -> Floats:
-    """Delta at each epsilon in `at` of the dominating pair of `ShuffledLoss`, summed over its outcomes.
+    """Delta of the dominating pair of `ShuffledLoss` at each epsilon in `at`, summed over outcomes.
 
-    With t the least a_0 whose loss exceeds epsilon, the sum over a_0 of Bin(m, 1/2) max(1 + s x - e^epsilon (1 - s x),
+    With t the least a_0 with a loss above epsilon, the sum over a_0 of Bin(m, 1/2) max(1 + s x - e^epsilon (1 - s x),
     0) is (1 - e^epsilon) P(Bin(m, 1/2) >= t) + s (1 + e^epsilon) P(Bin(m-1, 1/2) = t-1) / 2.
     """
     from scipy.stats import binom
@@ -221,7 +222,7 @@ def shuffled_delta(loss: PrivacyLoss, num_senders: int, at: Floats) -> Floats:
     share = np.divide(np.tanh(x / 2), s, out=np.full(np.broadcast_shapes(x.shape, s.shape), math.inf), where=s > 0)
     least = np.floor(m * (1 + np.minimum(share, 1.0)) / 2) + 1
     exceeds = least <= m
-    x = np.minimum(x, loss.epsilon)  # beyond it no loss exceeds x
+    x = np.minimum(x, loss.epsilon)  # no loss exceeds epsilon
     tail, point = binom.sf(least - 1, m, 0.5), binom.pmf(least - 1, np.maximum(m - 1, 0), 0.5)
     excess = np.where(exceeds, s * (1 + np.exp(x)) * point / 2 - np.expm1(x) * tail, 0.0)
     rest = -np.expm1(np.minimum(x[..., 0] - loss.epsilon, 0.0))
@@ -230,12 +231,12 @@ def shuffled_delta(loss: PrivacyLoss, num_senders: int, at: Floats) -> Floats:
 
 @lru_cache(64)
 def _rows(loss: PrivacyLoss, num_senders: int) -> tuple[Floats, Floats, Floats, float, float]:
-    """Rows of outcomes of the pair of `ShuffledLoss`, each of one m: m, s and probability; then the probability of what
-    they leave out, and that of no loss.
+    """Rows of outcomes of the pair of `ShuffledLoss`, one m each: m, s and probability; then the probability of the
+    outcomes left out, and of the outcomes without loss.
 
-    Blocks of T, and of m for one T, become one row each with the fewest clones and the largest s of the block. That
-    dominates, since other clones can be added, and for the laws V_0 and V_1 of a message that is known among m - 1
-    clones a smaller s mixes V_0 with V_1.
+    Blocks of T, and of m for one T, become one row each, with the fewest clones and the largest s of the block. That
+    row dominates: other clones can be added, and a smaller s mixes the distributions V_0 and V_1 of a message that is
+    known to be among m - 1 clones.
     """
     a, z = clone_probabilities(loss)
     more, others, clone = math.expm1(loss.epsilon), num_senders - 1, min(2 * a + z, 1.0)  # p - 1
@@ -257,7 +258,7 @@ def _rows(loss: PrivacyLoss, num_senders: int) -> tuple[Floats, Floats, Floats, 
 
 
 def _distribution(size: int, probability: float) -> tuple[Floats, Floats, float]:
-    """The outcomes of a binomial law that are up to FAR standard deviations from its mean, their probabilities, and the
+    """The outcomes of a binomial distribution within FAR standard deviations of its mean, their probabilities, and the
     probability of all others."""
     from scipy.stats import binom
 
@@ -269,8 +270,8 @@ def _distribution(size: int, probability: float) -> tuple[Floats, Floats, float]
 
 
 def _starts(outcomes: Floats, distribution: Floats, blocks: float) -> Ints:
-    """Where blocks of outcomes begin: each outcome is one if there are at most 200. Otherwise there are `blocks` of
-    them in a standard deviation up to 4 of these from the mean, and from there on their ends lie 40% farther each."""
+    """The first outcomes of blocks. Up to 200 outcomes are blocks of one. Otherwise there are `blocks` blocks in a
+    standard deviation up to 4 standard deviations from the mean; beyond, the end of each is 40% farther away."""
     if len(outcomes) <= 200:
         return np.arange(len(outcomes))
     mean = float(outcomes @ distribution) / float(distribution.sum())
@@ -284,9 +285,9 @@ def _starts(outcomes: Floats, distribution: Floats, blocks: float) -> Ints:
 def _shuffled(loss: PrivacyLoss, num_senders: int) -> tuple[Array, Array, float]:
     """A finite pair that dominates the pair of `ShuffledLoss`, and its rho.
 
-    A loss between two points of a grid is divided between these, so both its probabilities stay the same; merging
-    the parts gives it back ('connect the dots', Doroshenko et al. 2022). What is left out, with probability below
-    1e-280, has a loss of +-epsilon.
+    A loss between two points of a grid is divided between these in a way that keeps both of its probabilities; merging
+    the parts restores it ('connect the dots', Doroshenko et al. 2022). Outcomes left out, of probability below 1e-280,
+    get a loss of +-epsilon.
     """
     from scipy.special import gammaln
 
@@ -323,7 +324,7 @@ def _shuffled(loss: PrivacyLoss, num_senders: int) -> tuple[Array, Array, float]
 
 
 def _grid(epsilon: float, deviation: float) -> Floats:
-    """Losses from 0 to epsilon: at first `deviation` * FINE apart, then each larger by the share GROWTH."""
+    """Losses from 0 to epsilon: first `deviation` * FINE apart, then each larger by the share GROWTH."""
     turn = deviation * FINE / GROWTH
     near = np.arange(0.0, min(turn, epsilon), deviation * FINE)
     far = turn * np.exp(np.arange(0.0, max(0.0, math.log(epsilon / turn)), math.log1p(GROWTH)))

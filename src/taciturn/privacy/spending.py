@@ -17,7 +17,7 @@ from taciturn.privacy.losses import PrivacyLoss
 from taciturn.validation import Array, Floats, Ints
 
 COVERS = "of one event, on all channels"
-"""What the totals of `spending` cover, in words."""
+"""The coverage of the totals of `spending`, in words."""
 
 
 def spending(
@@ -32,16 +32,16 @@ def spending(
     Epsilons are upper bounds against an observer who reads all channels. Each message counts at the unit of its own
     channel: `event` hides the change of one event, `user` the change of a user's whole local history. On a `disjoint`
     channel an event enters at most one message, so an agent's messages there cost as much as the costliest one. Pure
-    epsilons hold at delta = 0; where a message is not pure (Gaussian noise), or where the composition needs a delta,
-    they hold at `delta`.
+    epsilons hold at delta = 0; if a message is not pure (Gaussian noise), or if the composition needs a delta, they
+    hold at `delta`.
 
     - `messages`, int64[B]: messages that all agents have sent on all channels.
-    - `epsilon_message`, float64[B]: epsilon of the costliest message sent, 0 where none was sent.
+    - `epsilon_message`, float64[B]: epsilon of the costliest message, 0 without messages.
     - `epsilon_basic`, `epsilon_zcdp`, ..., float64[B], one for each of `methods`: epsilon of all messages together, on
-      all channels, of the agent that spent most (the maximum over roles, where several send), 0 where none was sent.
+      all channels, of the agent that spent most (the maximum over roles, if several send), 0 without messages.
 
-    Every epsilon is inf where a message was sent on a channel without a mechanism. Every total is inf where the
-    channel's `silence_leaks` or is `unbounded`, even without messages, or a memoised answer may change (see
+    Every epsilon is inf if a message was sent on a channel without a mechanism. Every total is inf if a channel is
+    `unbounded` or has `silence_leaks`, even without messages, or if a memoised answer may change (see
     `Accountant.epsilon`). Mechanisms with state (`Memoized`, `TreeAggregation`) charge fewer messages than are sent:
     `messages` counts sent messages, and the epsilons count charges.
 
@@ -72,7 +72,7 @@ def spending(
 
 
 def basic_cost(mechanism: Mechanism | None, messages: Ints) -> Floats:
-    """Epsilon of so many messages of one sender under basic composition, float64 of their shape; inf without a
+    """Epsilon of `messages` messages of one sender under basic composition, float64 of their shape; inf without a
     mechanism."""
     epsilon = math.inf if mechanism is None else mechanism.loss().epsilon
     if mechanism is not None and mechanism.once:
@@ -116,7 +116,7 @@ def _basic(accounts: Accounts, most: list[Array], accountant: Accountant) -> Flo
         most: for each account, the messages of the agent that sent most, [B]; for chosen levels, the largest epsilon.
     """
     differing = [isinstance(account, Levels) or account.each is not None for account in accounts]
-    # If agents differ on at most one account, the agent that spent most there spent most in all.
+    # If agents differ on at most one account, the agent with the most messages there spent most in total.
     alike = sum(differing) <= 1
     total = np.zeros(accountant.num_envs) if alike else np.zeros((accountant.num_envs, 1))
     parallel: dict[str, Array] = {}

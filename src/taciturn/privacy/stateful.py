@@ -19,7 +19,7 @@ LONGEST = 2**62  # steps of a stream, counted in int64
 
 
 class StreamState:
-    """State of running sums, of a stream for each agent of `shape`."""
+    """State of running sums: one stream for each agent of `shape`."""
 
     def __init__(self, shape: tuple[int, ...], sensitivity: Given) -> None:
         self.shape, self.sensitivity = shape, sensitivity
@@ -41,7 +41,7 @@ class StreamState:
 
 
 class TreeState(StreamState):
-    """State of `TreeAggregation`: log2(horizon) + 2 numbers for each agent of `shape`. Its sums are the true ones."""
+    """State of `TreeAggregation`: log2(horizon) + 2 numbers for each agent of `shape`. `total` holds the exact sums."""
 
     def __init__(self, shape: tuple[int, ...], sensitivity: Given, horizon: int) -> None:
         super().__init__(shape, sensitivity)
@@ -55,7 +55,7 @@ class TreeState(StreamState):
 
 
 class BlocksState(StreamState):
-    """State of `Blocks` for agents of `shape`. Its sums are the noisy ones."""
+    """State of `Blocks` for agents of `shape`. `total` holds the noisy sums."""
 
 
 def _mixed(x: Any) -> Any:
@@ -77,28 +77,28 @@ def address_laplace(key: Address, stream: Address, place: Address) -> Array:
     The address is mixed into 53 random bits, from which the noise follows by inversion. Under a random key, noise of
     different addresses behaves as independent.
     """
-    with np.errstate(over="ignore"):  # of single numbers; arrays wrap around in silence
+    with np.errstate(over="ignore"):  # for single numbers; arrays wrap around without a warning
         mixed = _mixed(_mixed(_mixed(key + STEP) ^ (stream + np.uint64(1)) * STEP) ^ (place + np.uint64(1)) * STEP)
     uniform = ((mixed >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     return np.where(uniform < 0.5, np.log(2 * uniform), -np.log(2 * (1 - uniform)))
 
 
 def derived_key(key: Address, number: Address) -> Address:
-    """A key for `address_laplace` that follows from `key` and a number, uint64 of the shape to which they broadcast."""
+    """A key for `address_laplace`, derived from `key` and a number; uint64 of their common broadcast shape."""
     with np.errstate(over="ignore"):
         return _mixed(_mixed(key + STEP) ^ (number + np.uint64(1)) * STEP)
 
 
 def _last_block(time: Array) -> Array:
-    """The length of the last block of the first `time` values, which is the lowest 1 in the binary form of time."""
+    """The length of the last block of the first `time` values: the lowest 1 in the binary form of time."""
     return time & -time
 
 
 class RunningSums(Calibrated):
-    """Base of the mechanisms that release the running sums of a stream, from sums of blocks with Laplace noise.
+    """Base of mechanisms that release the running sums of a stream, from sums of blocks with Laplace noise.
 
-    `perturb(x[..., T])` answers whole streams. `start` and `step` go on with them; every number in x is then a separate
-    stream.
+    `perturb(x[..., T])` answers whole streams. `start` and `step` answer value by value; every number in x is then a
+    separate stream.
     """
 
     payloads = frozenset({"stream"})
@@ -111,7 +111,7 @@ class RunningSums(Calibrated):
 
     @abstractmethod
     def _block(self, horizon: int | None) -> Laplace:
-        """The law of one block's noise, in streams of at most `horizon` values."""
+        """The distribution of one block's noise, in streams of at most `horizon` values."""
 
     @abstractmethod
     def _blocks(self, time: Ints) -> Ints:
@@ -128,7 +128,7 @@ class RunningSums(Calibrated):
         return x
 
     def _next(self, x: ArrayLike, state: Any, where: Array | None, sensitivity: Given) -> tuple[Array, Bools]:
-        """The next values x[*shape, *payload], and the streams that go on, bool of `shape`."""
+        """The next values x[*shape, *payload], and the streams that `where` marks, bool of `shape`."""
         self.check_sensitivity(sensitivity)
         x, chosen = checks.reals("x", x), checks.mask(where, state.shape)
         if x.shape[: len(state.shape)] != state.shape or (state.total is not None and x.shape != state.total.shape):
@@ -166,8 +166,8 @@ class TreeAggregation(RunningSums):
 
     The first t values are divided into blocks, one for each 1 in the binary form of t, with the shortest last. The sum
     of each block gets Laplace noise of scale levels * sensitivity / epsilon, drawn once. A value lies in at most one
-    block of each of the floor(log2 horizon) + 1 levels, so the whole stream costs epsilon, which is charged at its
-    first value. The error grows as log^1.5 of the horizon.
+    block of each of the floor(log2 horizon) + 1 levels, so the whole stream costs epsilon. It is charged at its first
+    value. The error grows as log^1.5 of the horizon.
 
     Args:
         epsilon: of the whole stream, > 0.
@@ -211,7 +211,7 @@ class TreeAggregation(RunningSums):
         return self.levels(horizon) if self.scale == "levels" else math.log(self._horizon(None))
 
     def _block(self, horizon: int | None) -> Laplace:
-        """The law of one block's noise."""
+        """The distribution of one block's noise."""
         return Laplace(self.epsilon / self._parts(horizon), self.sensitivity, self.sampler)
 
     def _blocks(self, time: Ints) -> Ints:
@@ -251,8 +251,8 @@ class TreeAggregation(RunningSums):
     def step(
         self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
-        """Add the next value x[*shape, ...] to the streams marked in `where`; returns the noisy sums, and the last
-        answers of the others.
+        """Add the next value x[*shape, ...] to the streams marked in `where`; returns their noisy sums, and the last
+        answers of the other streams.
 
         The sensitivity is the one passed to `start`; a larger one is refused.
         """
@@ -302,8 +302,8 @@ class TreeAggregation(RunningSums):
         """The noise of sums of the first `time` values of streams, in units of `block_scale`, from the addresses of its
         blocks.
 
-        It has the law of the noise of `step`. Asking twice gives the same answer, so streams can be asked in any order,
-        and streams that are never asked cost nothing.
+        It has the distribution of the noise of `step`. Repeated calls give the same answer, so streams can be read in
+        any order, and streams that are never read cost nothing.
 
         Args:
             key: uint64, random, secret, the same for all streams of a run.
@@ -311,19 +311,19 @@ class TreeAggregation(RunningSums):
             time: int64, how many of its values are summed.
 
         Returns:
-            float64 of the shape to which the three broadcast.
+            float64 of the common broadcast shape of the three.
         """
         key, stream, time = np.broadcast_arrays(key, stream, time)
         noise, left = np.zeros(time.shape), time.copy()
         while (some := left > 0).any():
-            # A block's end identifies it, since only the last block of a sum ends there.
+            # A block's end identifies it: only the last block of a sum ends there.
             noise[some] += address_laplace(key[some], stream[some], left[some].astype(np.uint64))
             left -= _last_block(left)
         return noise
 
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """Cost of the whole stream: a Laplace release of epsilon / levels for each level; without a horizon, the bound
-        of one release of epsilon."""
+        """Cost of the whole stream: one Laplace release of epsilon / levels per level; without a horizon, the bound of
+        one release of epsilon."""
         checks.sensitivities(sensitivity)
         if self.horizon is None:
             return laplace_loss(self.epsilon, nodes=1, exact=self.sampler == "exact")
@@ -344,8 +344,8 @@ class Blocks(RunningSums):
 
         y_t = sum_{j <= t} (S_j + Z_j),    Z_j independent, Laplace of scale sensitivity / epsilon.
 
-    So y_t has noise of variance 2 t (sensitivity / epsilon)^2: with few blocks it is much less than in
-    `TreeAggregation`, which divides epsilon among its levels so that the stream can be released at all times.
+    The noise of y_t has variance 2 t (sensitivity / epsilon)^2: with few blocks it is much less than in
+    `TreeAggregation`, which divides epsilon among its levels to release the stream at all times.
 
     The whole stream costs epsilon. The answers are sums of the noisy block sums S_j + Z_j, and determine them. Two
     streams that differ in one value differ in the sum of one block, by at most the sensitivity. Given the earlier
@@ -392,8 +392,8 @@ class Blocks(RunningSums):
     def step(
         self, x: ArrayLike, rng: Generator, state: Any = None, *, where: Array | None = None, sensitivity: Given = None
     ) -> Array:
-        """Release the next block x[*shape, ...] of the streams marked in `where`; returns the noisy sums, and the last
-        answers of the others.
+        """Release the next block x[*shape, ...] of the streams marked in `where`; returns their noisy sums, and the
+        last answers of the other streams.
 
         The sensitivity is the one passed to `start`; a larger one is refused.
         """
@@ -423,20 +423,20 @@ class Blocks(RunningSums):
 
 class BlockNoise:
     """The noise of streams that are released block by block, as a function of the blocks' addresses: a stream's name
-    and the time of the release. It has the law of the noise of `Blocks.step`.
+    and the time of the release. It has the distribution of the noise of `Blocks.step`.
 
-    A question about a stream ends a block if time has passed since the last question about it. At the same time, the
-    same stream has the same noise for every reader.
+    A read of a stream ends a block if time has passed since the last read. Reads of a stream at the same time get the
+    same noise.
     """
 
     def __init__(self) -> None:
         self.names: Array = np.zeros(0, np.uint64)  # sorted
-        self.noise: Array = np.zeros(0)  # of all blocks of the stream, in units of a block's scale
+        self.noise: Array = np.zeros(0)  # sum over all blocks of a stream, in units of a block's scale
         self.last: Ints = np.zeros(0, np.int64)  # time of the last release
 
     def released(self, key: Address, streams: Array, time: int) -> Array:
-        """The noise of the sums of `streams`, uint64 of any shape, when they are asked for at `time`; float64 of the
-        same shape, in units of `Blocks.block_scale`.
+        """The noise of the sums of `streams`, uint64 of any shape, read at `time`; float64 of the same shape, in units
+        of `Blocks.block_scale`.
 
         Args:
             key: uint64, random, secret, the same for all streams of a run.

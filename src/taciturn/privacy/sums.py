@@ -1,4 +1,4 @@
-"""Mechanisms with one average of all messages as their output: by a trusted curator, or by a secure sum."""
+"""Mechanisms that release only one average of all messages: by a trusted curator, or by a secure sum."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
@@ -15,27 +15,28 @@ from taciturn.privacy.losses import LaplaceLoss, PrivacyLoss
 from taciturn.validation import Array, Bools, Floats, Ints, integer, number, shown
 
 STEPS = 2**20
-"""Steps of the grid of `DistributedSum` in the largest change that one unit can make."""
+"""Steps of the grid of `DistributedSum` in the largest change by one unit."""
 MOST_STEPS = 2.0**52
-"""Larger numbers are clipped, so that rounding is exact."""
+"""Larger numbers are clipped, to make rounding exact."""
 
 
 class Averaging(Mechanism):
     """Base of the mechanisms that release one average of the messages of all senders, and no single message.
 
-    With w_i the weight of sender i's message x_i, such as the number of rewards behind a mean, the observers read
+    Let w_i be the weight of sender i's message x_i, such as the number of rewards behind a mean. The observers read
 
-        y = (sum_i w_i x_i + Z) / sum_i w_i,
+        y = (sum_i w_i x_i + Z) / sum_i w_i.
 
-    where the noise Z is scaled to c = max_i w_i s_i, the largest change of the sum when one unit of one sender changes;
-    s_i is the sensitivity of x_i, and the weights are public. A change of one sender's data moves the sum by at most c,
-    whatever the others say, so each sender has the loss of one message with noise of that scale (as for a sum that a
-    curator releases: Dwork, McSherry, Nissim & Smith 2006). The noise of an average of n equal messages has n times
-    less standard deviation than if each were perturbed by its sender, and sqrt(n) times less than an average of those.
+    The noise Z is scaled to c = max_i w_i s_i, the largest change of the sum if one unit of one sender changes; s_i is
+    the sensitivity of x_i, and the weights are public. A change of one sender's data moves the sum by at most c,
+    whatever the other messages are, so each sender has the loss of one message with noise of that scale (as for a sum
+    that a curator releases: Dwork, McSherry, Nissim & Smith 2006). The noise of an average of n equal messages has a
+    standard deviation n times smaller than the noise of one message, and sqrt(n) times smaller than the noise of an
+    average of messages that the senders perturb.
 
     Class attributes:
         averages: true.
-        hides_senders: whether the observers do not learn who has sent.
+        hides_senders: whether the senders stay hidden from the observers.
 
     Attributes:
         senders_may_read: whether the claim also holds against one of the senders.
@@ -63,17 +64,17 @@ class Averaging(Mechanism):
             senders: bool[B, N], the agents that announce that they send.
             arrived: bool[B, N], the senders with a message in the sum.
             rng: draws the noise.
-            sensitivity: of messages, a number or an array that broadcasts against x; an array with one entry for each
-                number says that a unit changes only one number of a message.
+            sensitivity: of messages, a number or an array that broadcasts against x. An array with one entry for each
+                number means that a unit changes only one number of a message.
             weights: >= 0, an array that broadcasts against x; None: all the same.
 
         Returns:
-            (float64[B, ...], 0 where nothing is released or all weights are 0; whether an average is released, bool[B])
+            (float64[B, ...], 0 if nothing is released or all weights are 0; whether an average is released, bool[B])
         """
 
     def holds(self, senders: Bools, honest: Bools) -> Bools:
-        """Whether the claim holds in each sum, bool[B], if of the `senders` bool[B, N] only the `honest` ones add their
-        share."""
+        """Whether the claim holds in each sum, bool[B], if only the `honest` ones of the `senders`, both bool[B, N],
+        add their shares."""
         return np.ones(len(senders), np.bool_)
 
 
@@ -84,7 +85,7 @@ def weighted_sum(
 
     Returns:
         (w_i x_i, float64[B, N, ...]; their sum, float64[B, ...]; the sum of weights, float64 that broadcasts against
-        it; c = max_i w_i s_i, float64[B], 1 where no agent has a weight)
+        it; c = max_i w_i s_i, float64[B], 1 if no agent has a weight)
     """
     x, chosen = checks.reals("x", x), who.reshape(*who.shape, *[1] * (x.ndim - 2))
     weight = np.where(chosen, 1.0 if weights is None else weights, 0.0)
@@ -97,11 +98,11 @@ def weighted_sum(
 
 @dataclass(frozen=True)
 class CentralSum(Around, Averaging):
-    """One average with noise that is added once, by a curator whom all senders trust: the central model.
+    """One average with noise that a curator, whom all senders trust, adds once: the central model.
 
-    See `Averaging` for the law and its loss. The curator sees the messages; the observers are all who see the averages,
-    such as the parameters of a trained model. They do not see who has sent, so drawing the senders at random
-    amplifies the privacy of all (`SampledLoss`), where a world says that it draws them.
+    See `Averaging` for the distribution and its loss. The curator sees the messages; the observers see only the
+    averages, such as the parameters of a trained model, and not who has sent. Random choice of the senders therefore
+    amplifies the privacy of all (`SampledLoss`), if an environment declares that it draws them.
 
     `perturb`, `variance` and `log_likelihood_ratio` are about averages of a single message each.
 
@@ -140,40 +141,40 @@ class CentralSum(Around, Averaging):
 
 @dataclass(frozen=True)
 class DistributedSum(Averaging):
-    """One average, to which each sender adds a share of the noise: distributed noise under a secure sum.
+    """One average; each sender adds a share of its noise: distributed noise under a secure sum.
 
     Each of the n senders adds to its number, on a grid, the difference of two independent Polya (negative binomial)
     numbers with r = 1 / (n - dropouts) and success probability 1 - e^-t, t = epsilon / c in steps of the grid. A secure
-    sum adds these integers modulo 2^bits, and shows nothing else to anybody.
+    sum adds these integers modulo 2^bits, and reveals nothing else.
 
     The sum of the shares of n - dropouts senders has two Polya parts with r = 1, which are geometric; their difference
     is discrete Laplace noise, P(z) ~ e^(-t |z|) (Goryczka & Xiong 2017; Balle, Bell, Gascon & Nissim 2020; in bandits:
     Chowdhury & Zhou 2023). A unit moves the sum of honest senders by at most c steps, so the sum is epsilon-DP. The
-    shares of further senders are independent of it and only add noise (post-processing), and so is the reduction modulo
-    2^bits. So the claim holds for each sender where max(n - dropouts, 1) shares that the attacker does not know are in
-    the sum. Senders that drop out after they announced that they would send, senders that lie, and the attacker itself
-    add no such share.
+    independent shares of further senders and the reduction modulo 2^bits are post-processing. The claim therefore holds
+    for each sender if the sum contains max(n - dropouts, 1) shares unknown to the attacker. Senders that drop out after
+    their announcement, senders that lie, and the attacker itself add no such share.
 
     The attacker is any reader of the sum, including the party that adds up, and with `dropouts` >= 1 also one of the
-    senders, who knows its own share: one of `dropouts` then stands for the attacker, and the rest for senders that drop
-    out or lie. (A single sender has no fellow.) With `dropouts` = 0 the claim holds only against parties that do not
-    send, and channels where senders read the average refuse it. How many announced and how many arrived is public: if
-    too few arrived, nothing is released. Who lies is not: if too few of those that arrived are honest, the sum is
+    senders, who knows its own share: one of `dropouts` then represents the attacker, and the rest senders that drop out
+    or lie. (With a single sender there is no other one.) With `dropouts` = 0 the claim holds only against parties that
+    do not send; channels that senders read refuse it. How many announced and how many arrived is public: if too few
+    arrived, nothing is released. Lies are not public: if too few of the senders that arrived are honest, the sum is
     released all the same, the claim does not hold, and the channel charges infinity.
 
-    Rounding moves a number by less than a step. Where a unit changes only one number of a message, or messages are
-    numbers, inputs within c steps stay within c steps; else c has one more step for each number.
+    Rounding moves a number by less than a step. If a unit changes only one number of a message, or messages are
+    numbers, inputs within c steps stay within c steps; otherwise c has one more step for each number.
 
-    Only the law is simulated here. A deployment needs a protocol for the secure sum (Bonawitz et al. 2017), with keys,
-    thresholds and recovery from drop-outs, which are not modelled, a source of secure random numbers, and agreement on
-    the grid and on `bits` beforehand. That a sender is there, the number of senders and their weights are public.
+    Only the distribution is simulated here. A deployment needs a protocol for the secure sum (Bonawitz et al. 2017),
+    with keys, thresholds and recovery from drop-outs, which are not modelled, a source of secure random numbers, and
+    agreement on the grid and on `bits` beforehand. The presence of a sender, the number of senders and their weights
+    are public.
 
     Args:
         epsilon: of one average, for each sender, > 0.
         dropouts: senders that may drop out, lie, or read the sum, together, >= 0. The noise has n / (n - dropouts)
-            times the variance that would do if all were there and none of them read.
+            times the variance that would suffice if all were present and none of them read the sum.
         bits: of the sum, from 32 to 62. The largest change by one unit is 2^20 steps, so a sum of more than 2^(bits -
-            21) of these wraps around.
+            21) such changes wraps around.
     """
 
     payloads = frozenset({"bounded", "vector"})
@@ -199,7 +200,7 @@ class DistributedSum(Averaging):
 
     def holds(self, senders: Bools, honest: Bools) -> Bools:
         unknown = honest.sum(1)
-        unknown -= (unknown > 1) & self.senders_may_read  # one of the honest reads, and knows its own share
+        unknown -= (unknown > 1) & self.senders_may_read  # one honest sender reads, and knows its own share
         return np.asarray(unknown >= self.enough(senders))
 
     def average(
@@ -214,7 +215,7 @@ class DistributedSum(Averaging):
         if sensitivity is None:
             raise ValueError("sensitivity must be given with the messages of DistributedSum, not None")
         released = self.holds(senders, arrived)
-        # The grid follows from all that announced, before anybody drops out.
+        # The grid follows from all agents that announced, before any drops out.
         weighted, _, _, reach = weighted_sum(x, senders, sensitivity, weights)
         lead = (-1, *[1] * (x.ndim - 1))
         grid = reach.reshape(lead) / STEPS
@@ -230,8 +231,8 @@ class DistributedSum(Averaging):
         return np.where(there, centred * grid[:, 0], 0.0) / np.where(weight > 0, weight, 1.0), released
 
     def _reach(self, message: tuple[int, ...], sensitivity: ArrayLike) -> int:
-        """c in steps: how far one unit moves the rounded numbers of a message of that shape, in the sum of absolute
-        changes."""
+        """c in steps: the largest change of the rounded numbers of a message of that shape by one unit, as the sum of
+        absolute changes."""
         numbers = int(np.prod(message, dtype=np.int64))
         apart = np.ndim(sensitivity) > 2 and np.shape(sensitivity)[2:] == message
         return STEPS if numbers == 1 or apart else STEPS + numbers
@@ -252,7 +253,7 @@ class DistributedSum(Averaging):
         return self.average(x.reshape(-1, 1, 1), alone, alone, rng, flat)[0].reshape(x.shape)
 
     def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
-        """Of averages of a single message each: 2 e^-t / (1 - e^-t)^2 steps^2."""
+        """The variance of averages of a single message each: 2 e^-t / (1 - e^-t)^2 steps^2."""
         return self.variance_of_mean(x, sensitivity)
 
     def variance_of_mean(self, x: ArrayLike, sensitivity: Given = None, num_messages: int = 1) -> Array:
@@ -265,12 +266,12 @@ class DistributedSum(Averaging):
         return np.broadcast_to(one * shares * stated**2 / num_messages**2, x.shape).copy()
 
     def loss(self, sensitivity: Given = None) -> PrivacyLoss:
-        """Of one average, for each sender: the cost of discrete Laplace noise."""
+        """The cost of one average, for each sender: the cost of discrete Laplace noise."""
         checks.sensitivities(sensitivity)
         return LaplaceLoss(self.epsilon, self.epsilon**2 / 2, 1, STEPS)
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
-        """For averages of a single message each; for each number."""
+        """For averages of a single message each, by number."""
         y, x0, x1 = checks.together(y=checks.reals("y", y), x0=checks.reals("x0", x0), x1=checks.reals("x1", x1))
         stated = checks.aligned("sensitivity", 1.0 if sensitivity is None else sensitivity, y)
         return (np.abs(y - x1) - np.abs(y - x0)) * self.epsilon / stated

@@ -1,6 +1,6 @@
-"""The checks that every world, policy, mechanism and study of this package passes, for those of other packages.
+"""The checks that every environment, policy, mechanism and study of this package passes, for use by other packages.
 
-They are plain functions that raise an AssertionError; nothing here needs pytest, which can run them one by one:
+They are plain functions that raise an AssertionError. Nothing here needs pytest, which can run them one by one:
 
     import pytest
     from taciturn.testing import check_mechanism, check_study, policy_checks, world_checks

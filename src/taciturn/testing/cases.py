@@ -1,4 +1,4 @@
-"""A world at a size for tests, what it takes to play it, and how the checks of all worlds are collected."""
+"""An environment at a small size for tests, ways to play it, and the registration of the checks of all environments."""
 
 import dataclasses
 import pickle
@@ -21,14 +21,15 @@ raises = TestCase().assertRaisesRegex
 
 
 class Case:
-    """A world with parameters that make it small, with the functions of a world. Its descriptor gives what is left out.
+    """An environment with parameters that make it small. It has the constructors of an environment, and takes missing
+    arguments from the environment's descriptor.
 
     Args:
         world: a name, an id or `module:name`.
-        params: of the world.
-        privacy: `{channel: mechanism}`, a mechanism that fits each channel, or None if none does. Without it, and
-            without a descriptor that says, the checks put faults on the first channel and no mechanism.
-        others: the name of a policy that plays the other agents where the Gymnasium form is one agent's seat.
+        params: parameters of the environment.
+        privacy: `{channel: mechanism}`, a mechanism that fits each channel, or None if none does. If neither this nor
+            the descriptor gives one, the checks install faults on the first channel and no mechanism.
+        others: the name of a policy for the other agents, if the Gymnasium form controls one agent.
     """
 
     def __init__(
@@ -90,8 +91,8 @@ class Case:
 
     @property
     def runs_to_its_horizon(self) -> bool:
-        """Whether a run takes as many cycles as its horizon says: agents act together, and no random run ends
-        earlier."""
+        """Whether every run takes as many cycles as its horizon: agents act together, and no run ends earlier by
+        chance."""
         if not self.counts_steps or self.one_by_one:
             return False
         population, rng = self.population(50, horizon=4), np.random.default_rng(0)
@@ -103,12 +104,12 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One check of a world or a policy; call it.
+    """One check of an environment or a policy; call it to run it.
 
     Attributes:
         kind: the name of its function.
-        run: the function, with the world or policy and, if there are variants, the one of this check.
-        variant: its name.
+        run: the function, bound to the environment or policy and, if there are variants, to the variant.
+        variant: the name of the variant.
         api: whether it checks conformance with Gymnasium and PettingZoo.
         slow: whether it takes more than a few seconds.
     """
@@ -120,7 +121,7 @@ class Check:
     slow: bool = False
 
     def __call__(self) -> Any:
-        """Run it; returns what it found, if it counts anything."""
+        """Run the check; returns its counts, if it counts anything."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotPrivate)  # the checks are about more than privacy
             return self.run()
@@ -129,7 +130,7 @@ class Check:
         return "-".join(filter(None, [self.kind, self.variant]))
 
 
-# (function, the cases that it applies to, the values of its second argument, whether it is about conformance)
+# (function, the cases that it applies to, the values of its second argument, whether it checks conformance)
 WORLD_CHECKS: list[tuple[Callable[..., None], Callable[[Case], bool], Callable[[Case], Iterable[Any]], bool]] = []
 
 
@@ -138,7 +139,7 @@ def world_check(
     over: Callable[[Case], Iterable[Any]] | None = None,
     api: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator: a check of every world to which it `applies`, called once for each of `over` if that is given."""
+    """Decorator: a check of every environment to which it `applies`, run once for each of `over` if that is given."""
 
     def add(check: Callable[..., None]) -> Callable[..., None]:
         WORLD_CHECKS.append((check, applies, over or (lambda case: (None,)), api))
@@ -148,13 +149,13 @@ def world_check(
 
 
 def dresses(case: Case) -> Iterable[str]:
-    """What can be put around the case's world: nothing, Privatize, Faulty or both."""
+    """Names of the wrappers for the case's environment: none, Privatize, Faulty or both."""
     private = any(mechanism is not None for mechanism in case.privacy.values())
     return ["plain", *["private"] * private, *["faulty"] * bool(case.privacy), *["both"] * private]
 
 
 def dressed(env: Any, case: Case, dress: str) -> Any:
-    """`env`, a form of the case's world, with Privatize, Faulty or both around it."""
+    """`env`, a form of the case's environment, in the wrappers that `dress` names."""
     if dress == "plain":
         return env
     ((channel, mechanism),) = case.privacy.items()
@@ -179,7 +180,7 @@ def by_agent(actions: dict[str, Array]) -> dict[str, Any]:
 
 
 def chosen(population: Population[Any], actions: dict[str, Array]) -> Any:
-    """The argument of `Population.step`, from everyone's actions."""
+    """The argument of `Population.step`, from the actions of all agents."""
     picked = {}
     for role in population.turn:
         rows, taken = population.acting(role), actions[role]
@@ -198,7 +199,7 @@ def same_for_all(population: Population[Any], step: int) -> dict[str, Array]:
 
 
 def seen(population: Population[Any]) -> dict[str, Array]:
-    """What every agent would see now, acting or not, {role: [B, N, D]}."""
+    """The current observations of all agents, whether they act or not, {role: [B, N, D]}."""
     out = {}
     for role, r in population.roles.items():
         rows = np.broadcast_to(np.arange(r.num_agents), (population.num_envs, r.num_agents))
@@ -208,7 +209,7 @@ def seen(population: Population[Any]) -> dict[str, Array]:
 
 
 def fingerprint(population: Population[Any]) -> bytes:
-    """All that steps and resets may change, byte by byte."""
+    """The bytes of everything that steps and resets may change."""
     inner = population.inner if isinstance(population, Controlled) else population
     channels = {
         name: (c.everyone, c.each, c.live, c.stopped, c.config, c.memory, c.faults.memory)
@@ -221,7 +222,7 @@ def fingerprint(population: Population[Any]) -> bytes:
 
 
 def accountant_state(population: Population[Any]) -> Any:
-    """What the accountant has counted, None without one."""
+    """The accountant's counts, None without an accountant."""
     return None if population.accountant is None else population.accountant.accounts
 
 
@@ -231,7 +232,7 @@ def of(state: Any, replica: int) -> dict[str, Any]:
 
 
 def holds(info: dict[str, Any], key: str, num_envs: int) -> Array:
-    """The replicas where an info key has a meaning, by Gymnasium's convention."""
+    """The replicas in which an info key has a meaning, by Gymnasium's convention."""
     if key not in info:
         return np.zeros(num_envs, np.bool_)
     mask: Array = np.broadcast_to(info.get(f"_{key}", True), (num_envs,))
@@ -239,12 +240,12 @@ def holds(info: dict[str, Any], key: str, num_envs: int) -> Array:
 
 
 def named(info: dict[str, Any]) -> set[str]:
-    """The keys of an info without those of its masks."""
+    """The keys of an info, without its masks."""
     return {key for key in info if not key.startswith("_")}
 
 
 def is_compiled(case: Case) -> bool:
-    """Whether nothing but the sources of a world is drawn from, as no noise stands on its channels."""
+    """Whether all random numbers come from the environment's own sources: there is no noise on its channels."""
     population = case.population()
     if not isinstance(population, Replicas):
         return False

@@ -1,4 +1,4 @@
-"""The checks of a world and of a policy, one by one or all at once."""
+"""The checks of an environment and of a policy, one by one or all together."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -8,7 +8,7 @@ from taciturn.testing import forms, interfaces, policies, populations, replays, 
 from taciturn.testing.cases import WORLD_CHECKS, Case, Check
 from taciturn.testing.policies import Play
 
-# Each of these modules enters its checks into WORLD_CHECKS.
+# Each of these modules registers its checks in WORLD_CHECKS.
 __all__ = [
     "check_policy", "check_world", "forms", "interfaces", "policy_checks", "populations", "replays", "schedules",
     "world_checks",
@@ -16,11 +16,12 @@ __all__ = [
 
 
 def world_checks(world: Case | str, params: Mapping[str, Any] | None = None, **options: Any) -> list[Check]:
-    """The checks that apply to a world: conformance, masks, info, seeds, copies, refused input, run length, privacy.
+    """The checks that apply to an environment: conformance, masks, info, seeds, copies, refused input, run length,
+    privacy.
 
     Args:
         world: its name, its id or `module:name`, or a `Case`.
-        params: parameters that make it small: the checks want several runs to end within 200 steps.
+        params: parameters that make it small: the checks need several runs to end within 200 steps.
         **options: `privacy` and `others`, see `Case`.
     """
     case = world if isinstance(world, Case) else Case(world, params, **options)
@@ -44,7 +45,7 @@ def check_world(world: str, params: Mapping[str, Any] | None = None, **options: 
 
 
 def policy_checks(policy: str, world: str, params: Mapping[str, Any] | None = None, **options: Any) -> list[Check]:
-    """The checks that apply to a policy in a small world: see `Play` for the arguments."""
+    """The checks that apply to a policy in a small environment: see `Play` for the arguments."""
     play = Play(policy, world, params, **options)
     result = policies.policy_checks(play)
     if schedules.declares_a_public_schedule(play):

@@ -1,5 +1,5 @@
-"""Checks that the forms of a world are one world: the same seed gives the same bits, and every form tells the same
-story."""
+"""Checks that the forms of an environment agree: the same seed gives the same bits, and every form gives the same
+trajectory."""
 
 import copy
 import hashlib
@@ -26,11 +26,11 @@ from taciturn.testing.cases import (
 
 Trajectory = Iterator[list[Any]]
 
-STEPS = 150  # in which runs of a small world end
+STEPS = 150  # steps within which runs of a small environment end
 
 
 def views(case: Case) -> dict[str, Callable[[], Any]]:
-    """The forms of a world, `{name: function that makes it}`; Gymnasium's are those of one agent."""
+    """The forms of an environment, `{name: function that makes it}`; Gymnasium's forms control one agent."""
     results: dict[str, Callable[[], Any]] = {
         "array": partial(case.population, 3),
         "parallel": case.parallel_env,
@@ -43,7 +43,7 @@ def views(case: Case) -> dict[str, Callable[[], Any]]:
 
 
 def play(env: Any, rng: np.random.Generator) -> Iterator[Any]:
-    """What random actions bring, step by step, in any form that was reset; the last part is the info. Runs that end
+    """The results of random actions, step by step, in any form that was reset; the last part is the info. Runs that end
     begin again."""
     inner = getattr(env, "unwrapped", env)
     population = getattr(inner, "population", inner)
@@ -75,7 +75,7 @@ def play(env: Any, rng: np.random.Generator) -> Iterator[Any]:
 
 
 def write(value: Any, into: Any) -> None:
-    """Feed a nest of dicts, sequences, arrays and scalars, all bits of it, to a hash."""
+    """Feed all bits of nested dicts, sequences, arrays and scalars to a hash."""
     if isinstance(value, dict):
         for key in sorted(value):
             into.update(repr(key).encode())
@@ -113,7 +113,7 @@ def flat(by: dict[str, Any], names: list[str]) -> Array:
 
 
 def turns_of_array(case: Case, num_envs: int = 1) -> Trajectory:
-    """The first replica of an array form."""
+    """The trajectory of the first replica of an array form."""
     population = case.population(num_envs)
     population.reset(seed=3)
     first = np.arange(num_envs) == 0
@@ -178,7 +178,7 @@ def steps_of_single(case: Case) -> Trajectory:
 
 
 def steps_of_vector(case: Case, num_envs: int) -> Trajectory:
-    """The first replica of Gymnasium's vector form."""
+    """The trajectory of the first replica of Gymnasium's vector form."""
     env = case.vector_env(num_envs, autoreset_mode=AutoresetMode.DISABLED)
     env.reset(seed=3)
     for turn in count():
@@ -191,8 +191,8 @@ def steps_of_vector(case: Case, num_envs: int) -> Trajectory:
 
 @world_check()
 def forms_agree(case: Case) -> None:
-    """The forms of a world tell the same story: the array, AEC and Parallel forms, and with one agent Gymnasium's; of a
-    compiled world whatever the number of replicas."""
+    """The forms of an environment give the same trajectory: the array, AEC and Parallel forms and, with one agent,
+    Gymnasium's; for a compiled environment with any number of replicas."""
     one, many = turns_of_array(case), [turns_of_aec(case)]
     if not case.phased:
         many.append(steps_of_parallel(case))

@@ -36,7 +36,7 @@ from taciturn.testing.forms import play, views
 from taciturn.wrappers.channels import added_configs
 
 with warnings.catch_warnings():
-    # PettingZoo warns of the way its own example environments are made.
+    # PettingZoo warns about the way its own example environments are made.
     warnings.filterwarnings("ignore", category=DeprecationWarning)
     from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, render_test, state_test
 
@@ -52,8 +52,8 @@ def has_stable_baselines() -> bool:
 
 @contextlib.contextmanager
 def pettingzoo_warnings(case: Case) -> Iterator[None]:
-    """Ignore PettingZoo's warnings about all worlds with MultiDiscrete actions or with roles that see different
-    things."""
+    """Ignore PettingZoo's warnings about all environments with MultiDiscrete actions or with roles that have different
+    observations."""
     roles = case.population().roles.values()
     with warnings.catch_warnings():
         if len({repr(role.layout) for role in roles}) > 1:
@@ -103,9 +103,9 @@ def sb3_check_env(case: Case, dress: str) -> None:
 
 
 def kinds(info: dict[str, Any], masks: bool = False) -> dict[str, Any]:
-    """The keys of an info, a plain dict, with the types of their values, by role for values by agent; those that may be
-    missing left out."""
-    assert type(info) is dict, "C code would bypass what a subclass overrides"
+    """The keys of an info, a plain dict, with the types of their values, by role for values by agent; without keys that
+    may be missing."""
+    assert type(info) is dict, "C code would bypass the methods that a subclass overrides"
     results: dict[str, Any] = {}
     for key, value in info.items():
         if key.removeprefix("_") in ("final_obs", "final_info", "terminal_observation"):
@@ -126,7 +126,7 @@ def kinds(info: dict[str, Any], masks: bool = False) -> dict[str, Any]:
 
 
 def infos_of_forms(case: Case, dress: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(whose info it is, the info) at every step and reset of every form of a world, with a reset in mid-run."""
+    """(agent, its info) at every step and reset of every form of an environment, with a reset in mid-run."""
     for form, make in views(case).items():
         env: Any = dressed(make(), case, dress)
         rng = np.random.default_rng(0)
@@ -170,21 +170,21 @@ def info_has_the_same_keys_and_types_at_every_step(case: Case, dress: str) -> No
     env, aec = dressed(case.parallel_env(), case, dress), dressed(case.env(), case, dress)
     aec.reset(seed=0)
     for infos in (env.reset(seed=0)[1], aec.infos):
-        assert len({id(info) for info in infos.values()}) == len(infos), "each agent has a dict of its own"
+        assert len({id(info) for info in infos.values()}) == len(infos), "each agent has its own dict"
 
 
 @world_check(api=True)
 def agents_that_act_in_turns_are_not_parallelizable(case: Case) -> None:
-    """PettingZoo's `aec_to_parallel` would play another game: what an agent sees changes within a cycle."""
+    """PettingZoo's `aec_to_parallel` would change the game: an agent's observations change within a cycle."""
     env = case.env()
-    if not isinstance(env.population, Played):  # its agent sees what others did meanwhile
+    if not isinstance(env.population, Played):  # its agent observes the other agents' actions in between
         assert env.metadata["is_parallelizable"] is not (case.one_by_one or case.phased)
 
 
 @world_check(api=True)
 def pettingzoo_state(case: Case) -> None:
     with pettingzoo_warnings(case):
-        # As in a run that has just begun, and where the truth is all that there is to know.
+        # These occur at the beginning of a run, and if the hidden state is all that there is.
         warnings.filterwarnings("ignore", "State numpy array is all zeros|State is a single number")
         state_test(case.env(), case.parallel_env())
 
@@ -297,8 +297,8 @@ def pettingzoo_registry(case: Case) -> None:
 
 @world_check(applies=lambda case: bool(case.others) and case.one_role, over=lambda case: (0, 2))
 def a_controlled_agent_acts_as_in_the_population(case: Case, place: int) -> None:
-    """One agent's observations, rewards and actions in two runs, where the population is played by hand with the same
-    policy and seed."""
+    """One agent's observations, rewards and actions in two runs; in the second, the population is played by hand with
+    the same policy and seed."""
     population, policy = case.population(), registry.make_policy(str(case.others))
     (role,) = population.roles
     env: Any = case.make(agent=f"{role}_{place}" if place else place).unwrapped
@@ -330,7 +330,7 @@ def a_controlled_agent_acts_as_in_the_population(case: Case, place: int) -> None
         np.testing.assert_equal(env.population.metrics(), population.metrics())
 
 
-# Has a meaning at a reset too: agents may speak as a run begins.
+# Has a meaning at a reset too: agents may send as a run begins.
 SPENT = ("messages", "epsilon_message", "epsilon_basic")
 
 
@@ -367,7 +367,7 @@ def vector_env_is_gymnasiums_of_one_replica(case: Case, mode: AutoresetMode) -> 
 
 
 def assert_same_info(ours: dict[str, Any], sync: dict[str, Any]) -> None:
-    """The same values of one replica; our masks also say where a value has no meaning, which Gymnasium cannot know."""
+    """The same values of one replica; our masks also mark values without meaning, which Gymnasium cannot know."""
     assert set(ours) == set(sync)
     for key in named(ours):
         assert holds(ours, key, 1) <= holds(sync, key, 1), key
@@ -380,15 +380,15 @@ def assert_same_info(ours: dict[str, Any], sync: dict[str, Any]) -> None:
 
 @world_check(applies=has_id, over=lambda case: AutoresetMode, api=True)
 def autoreset(case: Case, mode: AutoresetMode) -> None:
-    """Gymnasium's conventions, which its own vector environment and ours both keep."""
-    received_sums: dict[str, set[str]] = {}
-    early: set[str] = set()  # what is told as a run begins: others may have acted
+    """Gymnasium's conventions, in its own vector environment and in ours."""
+    keys: dict[str, set[str]] = {}
+    early: set[str] = set()  # keys with a meaning as a run begins: others may have acted
     for who, env in make_both(case, mode, 3).items():
         _, begun = env.reset(seed=0)
         if who == "ours":
             early = {key for key in named(begun) if holds(begun, key, 3).any()}
         env.action_space.seed(0)
-        received_sums[who] = set()
+        keys[who] = set()
         resets = np.zeros(3, np.bool_)
         ends = 0
         for step in range(200):
@@ -408,7 +408,7 @@ def autoreset(case: Case, mode: AutoresetMode) -> None:
             assert not any((holds(final, key, 3) & ~resets).any() for key in named(final))
             for key in () if case.one_by_one else named(info) - {"action_mask", *SPENT, *early}:
                 np.testing.assert_array_equal(info[key][resets], begun[key][resets])
-            received_sums[who] |= {f"final {key}" for key in final} | set(info)
+            keys[who] |= {f"final {key}" for key in final} | set(info)
             if mode is AutoresetMode.NEXT_STEP:
                 resets = ended
             elif mode is AutoresetMode.SAME_STEP:
@@ -421,4 +421,4 @@ def autoreset(case: Case, mode: AutoresetMode) -> None:
                 break
         assert ends > 3
         env.close()
-    assert received_sums["ours"] == received_sums["sync"]
+    assert keys["ours"] == keys["sync"]

@@ -19,11 +19,11 @@ ORDERS = np.array([1.5, 2.0, 8.0, 64.0])
 def check_mechanism(mechanism: Mechanism) -> None:
     """Check a mechanism on two adjacent messages (`taciturn.adjacent.adjacent_pair`).
 
-    It survives pickling and the plain form in which the `spec` of an environment keeps it; the same generator gives the
-    same messages, of the shape of the private values, which stay as they are; if numbers are sent, `debias` is right in
-    the mean of 20,000 messages, within 5.5 of the standard errors that `variance` implies; and an audit of 20,000
-    trials does not violate the claim at confidence 0.99995. A correct mechanism fails with a probability of at most
-    1e-4. One that draws its noise in floating point is correct only if it says that it is `idealised`.
+    The checks: it survives pickling and the plain form in the `spec` of an environment. The same generator gives the
+    same messages, in the shape of the private values, and leaves these unchanged. If it sends numbers, the mean of
+    `debias` over 20,000 messages is right to within 5.5 of the standard errors that `variance` implies. An audit of
+    20,000 trials does not violate the claim at confidence 0.99995. A correct mechanism fails with a probability of at
+    most 1e-4. A mechanism with floating-point noise is correct only if it declares itself `idealised`.
     """
     again = pickle.loads(pickle.dumps(mechanism))
     assert again == mechanism
@@ -57,7 +57,7 @@ def check_mechanism(mechanism: Mechanism) -> None:
 
 
 def check_mean(mechanism: Mechanism, x: Any, sensitivity: float) -> None:
-    """`debias` of many messages about x, against x, in standard errors that follow from `variance`."""
+    """The mean of `debias` over many messages about x equals x, to within standard errors from `variance`."""
     values = np.broadcast_to(x, (DRAWS, *np.shape(x)))
     result = mechanism.debias(
         mechanism.perturb(values, np.random.default_rng(5), sensitivity), np.ones(DRAWS, np.int64)

@@ -1,4 +1,4 @@
-"""Checks of a policy: it sees nothing hidden, the seed decides its run, and its fast form is exact."""
+"""Checks of a policy: it reads nothing hidden, the seed decides its run, and its fast form is exact."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,16 +25,16 @@ ALARM = 1e-4
 
 
 class Play:
-    """A policy in a world at a size for tests.
+    """A policy in an environment at a small size for tests.
 
     Args:
         policy: its class, its name or `module:Class`.
         world: a name, an id or `module:name`.
-        params: of the world.
+        params: parameters of the environment.
         given: parameters of the policy.
-        beside: `{role: policy}`, who plays the other roles.
+        beside: `{role: policy}`, the policies of the other roles.
         privacy: as for `simulate`.
-        record: measures that `fast_form_has_the_distribution_of_steps` compares too.
+        record: further measures for `fast_form_has_the_distribution_of_steps` to compare.
     """
 
     def __init__(
@@ -59,22 +59,22 @@ class Play:
         return bring(self.policy, **self.given)
 
     def population(self, num_envs: int = 2, **params: Any) -> Population[Any]:
-        """The world."""
+        """The environment."""
         return registry.make_world(self.world).population(num_envs, **self.params | params)
 
     def role(self, population: Population[Any]) -> str:
-        """Whom the policy plays."""
+        """The role that the policy plays."""
         (role,) = set(population.roles) - set(self.beside)
         return role
 
     def actors(self, policy: Any, population: Population[Any]) -> Any:
-        """What `simulate` takes."""
+        """The policies as `simulate` takes them."""
         if not self.beside:
             return policy
         return {self.role(population): policy} | {role: bring(other) for role, other in self.beside.items()}
 
     def find_sharing(self, seed: int = 0) -> str:
-        """How its agents were found to share a mind, whatever the policy declares; empty if they were not."""
+        """How its agents were found to share information, whatever the policy declares; empty if they were not."""
         policy, whole = self.make(), self.population()
         role = self.role(whole)
         replicas = replicas_for(whole.roles[role].num_agents)
@@ -82,7 +82,7 @@ class Play:
         return find_sharing(policy, lambda actor, seed: self.after_reset(actor, replicas, seed), seed, declared=False)
 
     def after_reset(self, policy: Any, num_envs: int = 2, seed: int = 0) -> Rollout:
-        """A run by steps that has just begun."""
+        """A run by steps, just begun."""
         population = self.population(num_envs)
         policies = as_policies(population, self.actors(policy, population))
         private = {name: private_config(one) for name, one in (self.privacy or {}).items()}
@@ -97,7 +97,7 @@ class Play:
 
 
 def declares_a_fast_form(kind: type[Any]) -> bool:
-    """Whether a class of policies, or one that it derives from, defines a `fast` of its own."""
+    """Whether a class of policies or one of its bases defines a `fast` of its own."""
     return kind.fast is not Policy.fast
 
 
@@ -113,7 +113,7 @@ def policy_checks(play: Play) -> list[Check]:
 
 
 def sees_nothing_hidden(play: Play) -> None:
-    """A policy that does not declare `needs_truth` plays a whole run in a world that raises on whatever is hidden."""
+    """A policy that does not declare `needs_truth` plays a whole run in an environment that raises on hidden data."""
     policy, population = play.make(), play.population()
     with ExitStack() as patches:
         guarded = policy if policy.needs_truth else Guarded(policy, population, patches)
@@ -121,7 +121,7 @@ def sees_nothing_hidden(play: Play) -> None:
 
 
 def seed_decides_the_run(play: Play) -> None:
-    """A policy plays the same run again, whatever it has played in between; its `repr` holds no address."""
+    """A policy repeats its run exactly, whatever it has played in between; its `repr` holds no address."""
     policy, population = play.make(), play.population()
     first, _, again = (play.run(policy, population, seed=seed, fast=False).metrics for seed in (0, 1, 0))
     np.testing.assert_equal(again, first)
@@ -129,8 +129,8 @@ def seed_decides_the_run(play: Play) -> None:
 
 
 def a_second_run_owes_nothing_to_the_first(play: Play, steps: float = math.inf) -> None:
-    """After replicas were reset apart from others, at the end of their run or after `steps`, a policy plays as one that
-    has not played before, with the same random numbers."""
+    """After a reset of its replicas, at the end of their run or after `steps`, a policy plays like a new policy with
+    the same random numbers."""
     used, fresh = play.after_reset(play.make()), play.after_reset(play.make())
     whole_run(used, steps)
     everywhere = np.ones(used.env.num_envs, np.bool_)
@@ -159,7 +159,7 @@ def whole_run(rollout: Rollout, steps: float = math.inf) -> list[Any]:
 
 
 def agents_are_decentralised(play: Play) -> None:
-    """An agent's actions depend only on its own rows and memory, what a channel delivered to it, and public numbers
+    """An agent's actions depend only on its own rows and memory, messages delivered to it, and public numbers
     (`taciturn.centralisation`).
 
     A policy that declares `centralised = True` passes: every table marks it.
@@ -169,7 +169,7 @@ def agents_are_decentralised(play: Play) -> None:
 
 
 def fast_form_is_used(play: Play) -> None:
-    """`simulate` plays the policy by the world's `jump`, and by steps with `fast=False`."""
+    """`simulate` plays the policy by the environment's `jump`, and by steps with `fast=False`."""
     population = play.population()
     with mock.patch.object(type(population), "jump", autospec=True, side_effect=type(population).jump) as jump:
         play.run(play.make(), population)
@@ -181,7 +181,7 @@ def fast_form_is_used(play: Play) -> None:
 
 
 def whoever_overrides_a_piece_is_played_by_act(play: Play) -> None:
-    """A subclass that overrides anything of the policy is not played by the fast form that it inherits."""
+    """A subclass that overrides any part of the policy does not use the fast form that it inherits."""
     population = play.population()
     population.reset(seed=0)
     role, plain = play.role(population), play.make()
@@ -200,9 +200,9 @@ def whoever_overrides_a_piece_is_played_by_act(play: Play) -> None:
 def fast_form_has_the_distribution_of_steps(play: Play, alarm: float = ALARM) -> None:
     """300 runs each by the fast form and by steps, to a lengthened horizon, recorded at half of it and at its end.
 
-    Metrics, records and messages are compared by two-sample Kolmogorov-Smirnov tests, which together reject with a
-    probability of at most `alarm` if the laws agree, up to the p-values' own approximation; numbers that never vary are
-    compared for equality.
+    Metrics, records and messages are compared by two-sample Kolmogorov-Smirnov tests. If the distributions agree, the
+    tests together reject with a probability of at most `alarm`, up to the approximation of p-values. Numbers that never
+    vary are compared for equality.
     """
     horizon = play.population().params.horizon
     population = play.population(REPLICAS, horizon=2 * horizon)
@@ -226,7 +226,7 @@ def fast_form_has_the_distribution_of_steps(play: Play, alarm: float = ALARM) ->
 
 
 def columns(run: taciturn.Run) -> dict[str, Array]:
-    """Everything a run is judged by, [B] each."""
+    """All results of a run that are compared, [B] each."""
     results = {name: np.asarray(values, np.float64) for name, values in run.metrics.items()}
     for name, trace in run.trace.items():
         for i, at in enumerate(trace):
@@ -235,7 +235,7 @@ def columns(run: taciturn.Run) -> dict[str, Array]:
 
 
 def p_value(first: Array, second: Array) -> float:
-    """Of a two-sample Kolmogorov-Smirnov test; "never" and "nobody" count as values."""
+    """The p-value of a two-sample Kolmogorov-Smirnov test; infinite and missing values count as values."""
     from scipy import stats
 
     first, second = (np.nan_to_num(x, nan=-1e9, posinf=1e9) for x in (first, second))
@@ -267,7 +267,7 @@ class Guarded:
             raise HiddenTruth(f"{self.policy!r} looks behind the world")
 
     def public(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """What the world offers may look at its own state."""
+        """A function of the environment that may read its own state."""
 
         def call(*arguments: Any, **named: Any) -> Any:
             with self.calling(False):

@@ -1,5 +1,5 @@
-"""Checks of the array form: refused input changes nothing, replicas end apart, the core sets the run length, private
-data pass the hook."""
+"""Checks of the array form: refused input changes nothing, replicas end separately, the core sets the run length, and
+private data pass the hook."""
 
 import contextlib
 import math
@@ -54,7 +54,7 @@ def after_reset(case: Case, num_envs: int = 2) -> Population[Any]:
 
 
 def spoilt(actions: Any, space: gymnasium.Space[Any]) -> list[Any]:
-    """Actions of one role, made wrong in every way."""
+    """Actions of one role, invalid in every possible way."""
     out = [actions[:, :0], actions[:1], actions[..., None], actions.tolist()[0], None, "wait", {"agent": actions}]
     if isinstance(space, Box):
         outside = np.array([np.nan, np.inf, -np.inf])
@@ -199,7 +199,7 @@ def done_replicas_are_frozen_until_they_are_reset(case: Case) -> None:
     for i, state in others.items():
         np.testing.assert_equal(of(population.state, i), state)
     for channel in population.channels.values():
-        assert (channel.messages()[ended] <= 1).all()  # what agents say as they begin
+        assert (channel.messages()[ended] <= 1).all()  # messages that agents send as they begin
     population.step(chosen(population, random_actions(population, rng)))
 
 
@@ -223,13 +223,13 @@ def replicas_that_do_not_play_stay_as_they_are(case: Case) -> None:
 
 
 def shorter(population: Population[Any]) -> float:
-    """About half the run: a whole number where the clock counts."""
+    """About half of the run: a whole number if the clock counts."""
     half = population.params.horizon / 2
     return math.ceil(half) if isinstance(population.params.horizon, int) else half
 
 
 def played(population: Population[Any], options: dict[str, Any] | None) -> list[Any]:
-    """Everything visible of a run of random actions."""
+    """Everything visible in a run of random actions."""
     results = [population.reset(seed=3, options=options)[0]]
     rng = np.random.default_rng(4)
     while not population.done.all():
@@ -263,7 +263,7 @@ def parameter_option_and_until_give_the_same_run(case: Case) -> None:
 
 @world_check()
 def a_run_may_outlast_its_parameters(case: Case) -> None:
-    """Two runs, made for 2 h and lengthened to it from h, are the same; a view that is made for h refuses."""
+    """A run made for 2 h and a run lengthened from h to 2 h are the same; a view made for h refuses."""
     horizon = case.population().params.horizon
     named, stretched = case.population(2, horizon=2 * horizon), case.population(2)
     np.testing.assert_equal(played(named, None), played(stretched, {"horizon": 2 * horizon}))
@@ -332,7 +332,7 @@ def every_world_calls_its_run_length_horizon(case: Case) -> None:
 
 @world_check(applies=lambda case: bool(case.privacy) and not isinstance(case.population(), Played))
 def agents_data_pass_the_hook(case: Case) -> None:
-    """Data passed to `Population.private` are drawn as without it, and cover every replica."""
+    """Data passed to `Population.private` are drawn as without the hook, and cover every replica."""
     plain = case.population(3)
     drawn: list[Array] = []
 
@@ -344,22 +344,22 @@ def agents_data_pass_the_hook(case: Case) -> None:
     runs = [
         taciturn.simulate(env, acting, seed=5, fast=False) for env in (plain.alike(3), plain.alike(3, private=private))
     ]
-    assert drawn, f"{case.name} must pass what its agents privately observe through self.private"
+    assert drawn, f"{case.name} must pass its agents' private observations through self.private"
     np.testing.assert_equal(runs[0].metrics, runs[1].metrics)
 
 
 def of_replica(values: Any, replica: int) -> Any:
-    """Of values [B, ...], or by role."""
+    """The values of one replica, from values [B, ...] or a dict of them by role."""
     return {role: own[replica] for role, own in values.items()} if isinstance(values, dict) else values[replica]
 
 
 def run_of(population: Replicas[Any], replica: int, steps: int = 60) -> list[Any]:
-    """All that happens in one replica, by actions that are the same in every population; runs that end begin again."""
+    """Everything in one replica, with actions that are the same in every population; runs that end begin again."""
     everything: list[Any] = [of_replica(population.reset(seed=5)[0], replica)]
     for step in range(steps):
         played = population.step(chosen(population, same_for_all(population, step)))
-        received_sums = {key: of_replica(values, replica) for key, values in played.info.items()}
-        everything += [of_replica(part, replica) for part in tuple(played)[:4]] + [received_sums]
+        info = {key: of_replica(values, replica) for key, values in played.info.items()}
+        everything += [of_replica(part, replica) for part in tuple(played)[:4]] + [info]
         if (played.terminated | played.truncated)[replica]:
             alone = np.arange(population.num_envs) == replica
             everything.append(of_replica(population.reset(where=alone)[0], replica))
@@ -370,8 +370,8 @@ def run_of(population: Replicas[Any], replica: int, steps: int = 60) -> list[Any
 
 @world_check(applies=is_compiled)
 def a_replica_is_the_same_run_in_every_population(case: Case) -> None:
-    """Alone, among 7, among 1,000, and in a shard that begins later; compiled, in threads, uncompiled, and with both in
-    turn."""
+    """A replica alone, among 7, among 1,000, and in a shard that begins later; compiled, in threads, uncompiled, and
+    first uncompiled and then compiled."""
     kind, params = case.world._population, case.population().params
 
     def played(num_envs: int, replica: int, compile_from: float, first: int = 0, threads: int = 1) -> list[Any]:
@@ -400,7 +400,7 @@ def a_replica_is_the_same_run_in_every_population(case: Case) -> None:
 
 @world_check(applies=lambda case: isinstance(case.population(), Replicas))
 def a_world_is_compiled(case: Case) -> None:
-    """The compiler takes every function of the world; if it refuses one, a warning says so, and the world plays on."""
+    """The compiler takes every function of the environment; if it refuses one, a warning says so, and play goes on."""
     population: Any = case.population(2)
     with warnings.catch_warnings(), mock.patch.object(compiled, "COMPILE_FROM", 0):
         warnings.simplefilter("error", NotCompiled)

@@ -1,4 +1,4 @@
-"""A check of environments: nothing private reaches other agents except through channels."""
+"""A check of environments: private data reach other agents only through channels."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -32,11 +32,11 @@ class Replayed:
     """The result of `replayed`.
 
     Attributes:
-        name: the environment's.
-        turns: how many were played each time.
-        deliveries: how often something passed through a channel, and was held fixed.
+        name: the environment's name.
+        turns: how many turns each play had.
+        deliveries: how many uses of channels were held fixed.
         replaced: how many private numbers were replaced as they were drawn.
-        changed: how many entries of private fields were changed, by the name of the field.
+        changed: how many entries of private fields were changed, by field name.
     """
 
     name: str
@@ -54,14 +54,14 @@ class Replayed:
 
 
 class Agent(NamedTuple):
-    """The agent whose private data are changed: a sender, by its number."""
+    """A sender, given by its number; its private data are changed."""
 
     role: str
     number: int
 
 
 class Passed(NamedTuple):
-    """One use of a channel: its name, what each agent sends [B, N, ...], who sends bool[B, N], and the result."""
+    """One use of a channel: its name, the agents' messages [B, N, ...], the senders bool[B, N], and the result."""
 
     channel: str
     messages: Any
@@ -70,12 +70,12 @@ class Passed(NamedTuple):
 
 
 class Play:
-    """One play of an environment, recorded.
+    """One recorded play of an environment.
 
     Attributes:
-        turns: all that agents learn without a channel in each turn, `{(what, role): array}`.
+        turns: everything that agents learn without a channel in each turn, `{(what, role): array}`.
         passed: each use of a channel.
-        actions: of each turn.
+        actions: the actions of each turn.
         drawn: the values of private numbers that were drawn, by their type.
         own: the private fields after each turn.
         replaced: how many private numbers were replaced as they were drawn.
@@ -93,7 +93,7 @@ class Play:
         self.exchanged: Counter[str] = Counter()
 
     def private(self, drawn: Array, agents: Array | None) -> Array:
-        """In place of `Population.private`."""
+        """Replaces `Population.private`."""
         drawn = np.asarray(drawn)
         if self.before is None or self.agent is None:
             if drawn.ndim == 2:
@@ -106,7 +106,7 @@ class Play:
         return result
 
     def listen(self, channel: Channel) -> None:
-        """Record what passes through a channel, and hold it fixed if there was a play before."""
+        """Record every use of a channel; if there is an earlier play, deliver the messages of that play."""
         for method in ("send", "tally", "answer"):
             setattr(channel, method, self.passing(channel, method, getattr(channel, method)))
 
@@ -120,14 +120,14 @@ class Play:
                     raise AssertionError(f"something is sent on channel {channel.name!r} that was not sent before")
                 result = self.before.passed[place].result
             kept = tuple(np.array(one) for one in result)
-            senders = None if senders is None else np.array(senders)  # worlds go on using their own
+            senders = None if senders is None else np.array(senders)  # environments reuse their own arrays
             self.passed.append(Passed(channel.name, np.array(x) if method == "send" else None, senders, kept))
             return tuple(one.copy() for one in kept)
 
         return pass_fixed
 
     def note(self, population: Population[Any], reward: Any) -> None:
-        """Record what agents learn in a turn."""
+        """Record everything that agents learn in a turn."""
         now = {("clock", ""): population.clock(), ("end", ""): population.done.copy()}
         for role in population.turn:
             now |= {("observations", role): everyone_sees(population, role)}
@@ -137,7 +137,7 @@ class Play:
             acted = {role: self.turns[-1].get(("who acts", role)) for role in by_role}
             if (
                 population.done.all()
-            ):  # then communicators are paid what all agents have earned together, for their training
+            ):  # at the end communicators are rewarded by all agents' total reward, for their training
                 by_role = {role: value for role, value in by_role.items() if role != COMMUNICATOR}
             now |= {("reward", role): by_agent(population, role, value, acted[role]) for role, value in by_role.items()}
         acting = {role: population.acting(role) for role in population.turn}
@@ -173,7 +173,7 @@ class Play:
     def same(
         self, what: tuple[str, str], population: Population[Any], one: Any, two: Any, turn: int | None = None
     ) -> None:
-        """Check that something of a turn (None: the last one) is the same for all other agents."""
+        """Check that a part of a turn (None: the last one) is the same for all other agents."""
         name, role = what
         assert self.agent is not None
         differs = one != two
@@ -192,7 +192,7 @@ class Play:
         )
 
     def compare(self, population: Population[Any]) -> None:
-        """Compare with the play before."""
+        """Compare with the earlier play."""
         before, agent = self.before, self.agent
         assert before is not None
         assert agent is not None
@@ -219,7 +219,7 @@ class Play:
 
 
 def changed(drawn: Array, known: set[Any]) -> Array:
-    """Other private data than `drawn` [B, N, ...]: for single numbers one of those `known` to be possible."""
+    """Private data that differ from `drawn` [B, N, ...]; single numbers become one of the `known` possible values."""
     if drawn.dtype == np.bool_:
         return ~drawn
     if drawn.ndim > 2:
@@ -232,14 +232,14 @@ def changed(drawn: Array, known: set[Any]) -> Array:
 
 
 def inside(population: Population[Any]) -> Population[Any]:
-    """The world itself."""
+    """The environment inside its wrappers."""
     while isinstance(population, Around):
         population = population.inner
     return population
 
 
 def everyone_sees(population: Population[Any], role: str) -> Array:
-    """What all agents of a role observe now, [B, N, D]."""
+    """The current observations of all agents of a role, [B, N, D]."""
     if population.acting(role) is None:
         return population.look(role)
     everyone = np.arange(population.roles[role].num_agents)
@@ -247,7 +247,7 @@ def everyone_sees(population: Population[Any], role: str) -> Array:
 
 
 def by_agent(population: Population[Any], role: str, values: Array, acting: Array | None) -> Array:
-    """Values of the agents that act, [B, rows, ...], as values of all agents, [B, N, ...]; 0 for the others."""
+    """Values of the acting agents, [B, rows, ...], as values of all agents, [B, N, ...]; 0 for the others."""
     if acting is None:
         return values
     result = np.zeros((len(values), population.roles[role].num_agents, *values.shape[2:]), values.dtype)
@@ -262,12 +262,12 @@ def masks(population: Population[Any], role: str) -> Array | None:
 
 
 def owned(population: Population[Any], name: str, agent: Agent) -> bool:
-    """Whether a field belongs to agents of that role."""
+    """Whether a field belongs to agents of that agent's role."""
     return fields.owners(type(population.state))[name].role in ("", agent.role)
 
 
 def put(population: Population[Any], values: Mapping[str, Array]) -> dict[str, Array]:
-    """Put these values into the fields of the state; returns those before."""
+    """Put these values into the fields of the state; returns the earlier values."""
     world: Any = population
     before = {name: world.column(name).copy() for name in values}
     for name, value in values.items():
@@ -289,7 +289,7 @@ def run(plain: Population[Any], privacy: Mapping[str, Any], policies: Any, turns
         return play.private(drawn, agents)
 
     population = plain.alike(REPLICAS, private=private)
-    # Something stands on every channel: otherwise a world may count what it sends in its state, past the channel.
+    # Every channel gets a mechanism or fault: otherwise an environment may count its messages in its state instead.
     asked = {
         name: ChannelConfig(faults=(Nothing(),)) if one.chosen else ChannelConfig(privacy.get(name) or NoPrivacy())
         for name, one in population.channels.items()
@@ -332,19 +332,19 @@ def accepts(population: Population[Any], channel: str, config: ChannelConfig) ->
 def replayed(
     population: Population[Any], privacy: Mapping[str, Any] | None = None, policies: Any = None, turns: int = TURNS
 ) -> Replayed:
-    """Check that private data reach other agents through channels only.
+    """Check that private data reach other agents only through channels.
 
-    A run is played again with all private data of one agent changed (`Population.private`), while all that channels
-    deliver, and all actions, are held fixed. Then the observations, action masks and rewards of all other agents, what
-    they send, who acts, and when runs end must be the same. This is done for the first and the last sender. After each
-    turn, that agent's entries of the fields that are its own (`taciturn.envs.core.fields`) are also exchanged between
-    replicas, which must not change what others observe.
+    A run is played again with all private data of one agent changed (`Population.private`); the deliveries of all
+    channels, and all actions, are held fixed. Then the observations, action masks, rewards and messages of all other
+    agents, which agents act, and when runs end must be the same. This is done for the first and the last sender. After
+    each turn, the agent's entries of private fields (`taciturn.envs.core.fields`) are also exchanged between replicas,
+    which must not change the observations of others.
 
     Args:
         population: the environment.
-        privacy: `{channel: mechanism}`; messages of the others pass unchanged.
-        policies: who acts in the first play, `{role: policy}`; None: random actions.
-        turns: how many to play at most.
+        privacy: `{channel: mechanism}`; other channels deliver messages unchanged.
+        policies: the policies of the first play, `{role: policy}`; None: random actions.
+        turns: the largest number of turns to play.
 
     Raises:
         AssertionError: something differs, or no private data were changed.
@@ -383,8 +383,8 @@ def private_data_pass_through_channels_only(case: Case) -> None:
 
 @world_check(lambda case: not case.one_by_one and not isinstance(case.population(), Around))
 def agents_that_change_places_see_what_is_theirs(case: Case) -> None:
-    """Where the first and the last agent of a role exchange their entries of all fields, they exchange what they
-    observe, and all others observe the same."""
+    """If the first and the last agent of a role exchange their entries of all fields, they exchange their observations,
+    and all others observe the same."""
     population, rng = case.population(REPLICAS), np.random.default_rng(SEED)
     population.reset(seed=SEED)
     for _ in range(TURNS):

@@ -1,4 +1,4 @@
-"""A check of policies that declare a public schedule: with what they receive held fixed, private data change nothing
+"""A check of policies that declare a public schedule: given the messages that they receive, private data change nothing
 that observers see."""
 
 import math
@@ -22,15 +22,15 @@ NOISE: dict[str, Mechanism] = {"vector": Laplace(1.0), "bounded": Laplace(1.0), 
 THIRDS = ("early", "middle", "late")
 OVER = "turned over"
 DATA = (OVER, 0.0), ("high", 0.0), ("low", 0.0), ("random", 1 / 3), ("alternating", 2 / 3), (OVER, 2 / 3)
-"""What becomes of an agent's private data, from which share of the run on."""
+"""The changes of an agent's private data, and the share of the run after which each begins."""
 ONE = "one event"
 EVENTS = (ONE, 0.0), (ONE, 0.5)
-"""Only one number is turned over."""
+"""Changes of a single number, which is turned over."""
 
 
 def declares_a_public_schedule(play: Play) -> bool:
-    """Whether agents decide when to send there, or at which level, and the policy declares that its schedule is
-    public."""
+    """Whether agents in this environment decide when to send, or at which level, and the policy declares a public
+    schedule."""
     population, policy = play.population(1), play.make()
     role = play.role(population)
     if role != COMMUNICATOR and not any(
@@ -44,28 +44,26 @@ def declares_a_public_schedule(play: Play) -> bool:
 
 def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
     """A run is played again with other private data of the first or of the last agent: turned over, all as high or as
-    low as they get, random, or high and low in turn; some only from a third or from two thirds of the run on.
+    low as possible, random, or high and low in turn; some only from a third or from two thirds of the run on.
 
-    On the channels where agents decide when to speak, or at which level, everything is delivered as before, so
-    everybody receives the same. Then the senders or askers at every moment, and the subject, level, weight and
-    sensitivity of messages, must be the same. This is done by steps and, if the policy has a fast form there, in fast
-    play.
+    On the channels where agents decide when to send, or at which level, all deliveries are repeated, so all agents
+    receive the same. Then the senders or askers at every moment, and the subject, level, weight and sensitivity of
+    messages, must be the same. This is done by steps and, if the policy has a fast form there, in fast play.
 
-    By steps, one number is changed alone, too. Then no message differs by more than its sensitivity, on a `disjoint`
-    channel all together do not, and of answers no more streams differ than the agent is charged for.
+    By steps, a single number is also changed. Then every message changes by at most its sensitivity, all messages on a
+    `disjoint` channel together do too, and at most as many answer streams differ as the agent is charged for.
 
     Returns:
-        What was changed: for each kind of private number, named by how the run was played, by the world's function that
-        drew it and by its type, `{part of the run: (how many numbers differed, how many there were)}` over all replays.
+        For each kind of private number, named by how the run was played, by the environment's function that drew it and
+        by its type, `{part of the run: (how many numbers differed, how many there were)}` over all replays.
 
     Raises:
-        AssertionError: something differs; the policy declares no public schedule there, or nobody decides anything; or
-            no number of a kind was changed in a part of the run in which there were some; or one event changes more
-            than is charged.
+        AssertionError: something differs; the policy declares no public schedule there, or agents decide nothing; no
+            number of a kind was changed in a part of the run that has some; or one event changes more than is charged.
     """
     results: dict[str, dict[str, tuple[int, int]]] = {}
     for fast in (False, True):
-        received_sums = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+        totals = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
         population = play.population(1)
         agents = sorted({0, _deciding(population)[0].num_senders - 1})
         # In fast play numbers are drawn many at a time, and none is one event.
@@ -79,9 +77,9 @@ def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
             assert len(again.sent) == len(first.sent), f"{play!r} sends {len(first.sent)} or {len(again.sent)} times"
             if change.data == ONE:
                 _costs_what_is_charged(first, again, change.agent, population.channels)
-            for total, more in zip(received_sums, (private.changed, private.drawn), strict=True):
+            for total, more in zip(totals, (private.changed, private.drawn), strict=True):
                 total.update(more)
-        changed, drawn = received_sums
+        changed, drawn = totals
         for kind, third in sorted(drawn):
             parts = results.setdefault(f"{'fast' if fast else 'steps'}: {kind}", {})
             parts[THIRDS[third]] = changed[kind, third], drawn[kind, third]
@@ -91,7 +89,7 @@ def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
 
 
 class Change(NamedTuple):
-    """Which agent's private data become what, from which share of the run on."""
+    """A change of one agent's private data, from a share of the run on."""
 
     agent: int
     data: str
@@ -99,11 +97,11 @@ class Change(NamedTuple):
 
 
 class Private:
-    """Takes the place of `Population.private` of one replica: notes the range of private numbers, or changes them.
+    """Replaces `Population.private` of one replica: records the range of private numbers, or changes them.
 
     Args:
-        change: what is changed; None: nothing.
-        ranges: of the numbers, by kind.
+        change: the change; None: no change.
+        ranges: the ranges of the numbers, by kind.
     """
 
     def __init__(self, change: Change | None = None, ranges: dict[str, tuple[Any, Any]] | None = None) -> None:
@@ -112,7 +110,7 @@ class Private:
         self.over = False  # whether the one event was changed
 
     def hook(self) -> Callable[..., Array]:
-        """The method of a population."""
+        """A method to replace the one of a population."""
 
         def private(world: Population[Any], drawn: Array, agents: Array | None = None) -> Array:
             if world.purpose:  # a learner's practice
@@ -141,7 +139,7 @@ class Private:
         return private
 
     def instead(self, data: str, x: Array, kind: str, count: int) -> Array:
-        """What the numbers x become, after so many others."""
+        """The replacements of the numbers x, of which `count` have come before."""
         low, high = (False, True) if x.dtype == np.bool_ else self.ranges[kind]
         if x.dtype.kind == "f" and low >= 0 and high <= 1:
             low, high = 0.0, 1.0
@@ -157,7 +155,7 @@ class Private:
 
 
 def _who_draws() -> str:
-    """The name of the world's function that draws private numbers."""
+    """The name of the environment's function that draws private numbers."""
     frame = sys._getframe(2)
     while frame.f_code.co_name in ("<lambda>", "private") and frame.f_back is not None:
         frame = frame.f_back
@@ -165,10 +163,9 @@ def _who_draws() -> str:
 
 
 def _costs_what_is_charged(first: "Script", again: "Script", agent: int, channels: Mapping[str, Channel]) -> None:
-    """Check what one event of an agent has changed.
+    """Check the changes that one event of an agent has caused.
 
-    Of answers only what follows from the event itself is compared: once it has changed an action, and so other records,
-    they are left out.
+    Answers are compared only until the event has changed an action: other records follow from there.
     """
     pairs = zip(first.acted, again.acted, strict=True)
     acted = min((place for (place, old), (_, new) in pairs if not np.array_equal(old, new)), default=math.inf)
@@ -197,7 +194,7 @@ def _costs_what_is_charged(first: "Script", again: "Script", agent: int, channel
 
 
 class SentMessage(NamedTuple):
-    """One use of a channel: what an observer sees of it apart from its content, the result, the content, and how many
+    """One use of a channel: everything that an observer sees except its content, the result, the content, and how many
     messages of each agent are charged for answers."""
 
     seen: dict[str, Any]
@@ -207,11 +204,11 @@ class SentMessage(NamedTuple):
 
 
 class Script:
-    """Records what is said, or replays the record `before`."""
+    """Records all uses of channels, or replays the record `before`."""
 
     def __init__(self, before: list[SentMessage] | None = None) -> None:
         self.before, self.sent = before, list[SentMessage]()
-        self.acted: list[tuple[int, Any]] = []  # actions, after so many uses of channels
+        self.acted: list[tuple[int, Any]] = []  # (number of uses of channels so far, actions)
 
     def line(self, sent: SentMessage) -> Any:
         """The result of this use of a channel, or the recorded one."""
@@ -226,17 +223,17 @@ class Script:
 
 
 def _deciding(population: Population[Any]) -> list[Channel]:
-    """The channels on which agents decide when to speak, or at which level."""
+    """The channels on which agents decide when to send, or at which level."""
     configs = population.channel_configs
     chosen = {name for name, one in configs.items() if one.mechanism is not None and one.mechanism.takes_levels}
     results = [channel for name, channel in population.channels.items() if channel.agents_decide or name in chosen]
-    assert results, f"nobody decides when to send in {population!r}"
+    assert results, f"agents decide on no channel when to send in {population!r}"
     return results
 
 
 def run(play: Play, script: Script, private: Private, fast: bool) -> bool:
-    """Play a run, in as many replicas as `private` changes, by steps or at once; returns False if it cannot be played
-    at once."""
+    """Play a run, in as many replicas as `private` changes, by steps or in fast play; returns False if it has no fast
+    play."""
     plain = play.population(1)
     population = plain.alike(1, private=private.hook())
     channels = [population.channels[channel.name] for channel in _deciding(plain)]
@@ -244,7 +241,7 @@ def run(play: Play, script: Script, private: Private, fast: bool) -> bool:
     for one in channels:
         if one.name not in plain.channel_configs:
             config = ChannelConfig(NOISE[one.payload])
-            with suppress(ValueError):  # where no mechanism fits, messages pass as they are
+            with suppress(ValueError):  # a channel without a fitting mechanism delivers messages unchanged
                 population.check_config(one.name, config)
                 noise[one.name] = config
     population.reset(seed=0, options={"channels": plain.channel_configs | noise})
@@ -278,7 +275,7 @@ def _listen(channel: Channel, population: Population[Any], script: Script) -> No
         seen = named | {"channel": channel.name, "time": population.clock(), "senders": who.copy()}
         seen |= {name: None if value is None else np.where(speaking, value, 0) for name, value in public.items()}
         seen["levels"] = np.where(who, channel.levels, 0.0) if channel.takes_levels else None
-        counted = send(x, senders, sensitivity, **named)  # what was sent and spent is public
+        counted = send(x, senders, sensitivity, **named)  # messages sent and epsilon spent are public
         now = counted, channel.read.copy(), channel.standing.copy()
         received, channel.read, channel.standing = script.line(SentMessage(seen, now, np.where(speaking, x, 0)))
         return received

@@ -1,4 +1,4 @@
-"""Checks of a study: its cells are declared well, and a cell gives its score, and the same one again."""
+"""Checks of a study: its cells are declared well, and a cell reproduces its score."""
 
 from collections.abc import Iterable
 
@@ -8,8 +8,8 @@ from taciturn.bench.study import Study
 
 
 def check_study(study: Study | str, cells: Iterable[Cell] | None = None) -> None:
-    """Check a study, by name or `module:Class` too; of its `cells`, by default the first quick one, each is run
-    twice."""
+    """Check a study, given as an object, by name or as `module:Class`. Each of `cells`, by default the first quick one,
+    is run twice."""
     if isinstance(study, str):
         (study,) = studies_named([study])
     assert study.title

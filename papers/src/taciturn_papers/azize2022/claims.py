@@ -1,5 +1,5 @@
-"""The claims of Azize & Basu 2022. Its figures hold no readable numbers: the paper's numbers are from the text, that of
-the anonymous submission."""
+"""The claims of Azize & Basu 2022. Its figures show no readable numbers: the paper's numbers come from the text of the
+anonymous submission."""
 
 import itertools
 import math
@@ -44,7 +44,7 @@ PAIRS: Pairs = tuple((rival, our) for rival in RIVALS for our in OURS)
 
 
 def times_lower(results: Results, pairs: Pairs) -> list[Estimate]:
-    """The regret of the first over that of the second, of each pair."""
+    """For each pair, the regret of the first algorithm divided by that of the second."""
     return [ratio_of(results, bandit(rival), bandit(one), "regret") for rival, one in pairs]
 
 
@@ -53,7 +53,7 @@ def named(pairs: Pairs) -> tuple[str, ...]:
 
 
 def scaled(regret: Estimate, bound: float) -> Estimate:
-    """Regret over the bound's, at the horizon."""
+    """Regret at the horizon T, divided by `bound` times ln T."""
     return Estimate(*(x / (bound * math.log(HORIZON)) for x in regret))
 
 
@@ -81,7 +81,7 @@ def upper_bound() -> float:
 
 
 def equal_epsilon(arms: int, horizon: int) -> float:
-    """The epsilon at which (K - 1)/(131 epsilon) of theorem 2 equals its sqrt(T (K - 1))/27."""
+    """The epsilon that makes the two terms of theorem 2 equal: (K - 1)/(131 epsilon) and sqrt(T (K - 1))/27."""
     return (arms - 1) / 131 / (math.sqrt(horizon * (arms - 1)) / 27)
 
 
@@ -204,7 +204,7 @@ OVER_TIME = (
 
 
 def falls(results: Results, steps: tuple[tuple[float, float], ...]) -> list[Estimate]:
-    """The regret of AdaP-KLUCB at one epsilon over that at a greater one, for each step."""
+    """For each step, the regret of AdaP-KLUCB at one epsilon divided by its regret at a greater one."""
     return [
         ratio_of(results, bandit("AdaPKLUCB", ONE_GOOD, low), bandit("AdaPKLUCB", ONE_GOOD, high), "regret")
         for low, high in steps
@@ -212,7 +212,7 @@ def falls(results: Results, steps: tuple[tuple[float, float], ...]) -> list[Esti
 
 
 def why_later(results: Results) -> str:
-    """Where the regret stops falling."""
+    """At which epsilon the regret stops falling."""
     gap = ONE_GOOD[0] - ONE_GOOD[1]
     kl = float(bernoulli_divergence(np.array(ONE_GOOD[1]), np.array(ONE_GOOD[0])))
     younger = (f"{x:g}: {number(number_of(results, bandit('DPIMED', ONE_GOOD, x), 'regret').value)}" for x in LEVELS)

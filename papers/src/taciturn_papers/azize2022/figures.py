@@ -27,7 +27,7 @@ from taciturn_papers.base import PaperStudy
 
 
 class PrivateBandits(PaperStudy):
-    """One agent whose pulls are private. An episode is played at once, since its rewards are a binomial draw."""
+    """One agent with private pulls. A whole episode is played in one step: the sum of its rewards is binomial."""
 
     score = Score("regret", higher_is_better=False, label="regret")
     seeds = (3, 10)

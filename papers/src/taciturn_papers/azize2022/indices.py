@@ -1,8 +1,9 @@
-"""Indices of bandits that are private with a trusted curator, and lower bounds of their regret, one formula per
-function, for arrays [..., K] of arms.
+"""Indices of bandits that are private under a trusted curator, and lower bounds on their regret; one function per
+formula, for arrays [..., K] over arms.
 
-`counts` are the pulls behind a private mean, `means` are private means, which noise may put outside [0, 1], and t
-counts the pulls so far. An arm without a private mean has an infinite index. Logarithms are natural.
+`counts` are the numbers of pulls that enter the private means, `means` the private means, which noise may move out of
+[0, 1], and t the total number of pulls so far. An arm without a private mean has an infinite index. Logarithms are
+natural.
 """
 
 import numpy as np
@@ -28,7 +29,7 @@ def adap_klucb_index(counts: Array, means: Floats, t: Array | float, epsilon: fl
 
 
 def tree_bound(horizon: int, epsilon: float, gamma: float) -> float:
-    """ln(1 / gamma) ln(T)^1.5 / epsilon: the error of a sum from a binary tree (Chan, Shi & Song 2011)."""
+    """ln(1 / gamma) ln(T)^1.5 / epsilon: a bound on the error of a sum from a binary tree (Chan, Shi & Song 2011)."""
     return float(np.log(1 / gamma) * np.log(max(horizon, 2)) ** 1.5 / epsilon)
 
 
@@ -45,25 +46,25 @@ def private_divergence(p: Floats, q: Floats, epsilon: float) -> Floats:
     Where the slope of kl(., q) at p is at least -epsilon, z = p, and d = kl(p, q); otherwise
     d = -ln(1 - q + q e^-epsilon) - epsilon p.
     """
-    steep = q * np.exp(-epsilon) / (1 - q + q * np.exp(-epsilon))  # where that slope is -epsilon
+    steep = q * np.exp(-epsilon) / (1 - q + q * np.exp(-epsilon))  # the p with slope -epsilon
     far = -np.log1p(q * np.expm1(-epsilon)) - epsilon * p
     return np.where(p >= q, 0.0, np.where(p >= steep, bernoulli_divergence(p, q), far))
 
 
 def private_upper_bound(counts: Array, means: Floats, budget: Array | float, epsilon: float) -> Floats:
-    """The largest q in [0, 1] with n d(p, q) <= `budget`, for d of `private_divergence` and p the mean, clipped: the
-    index of DP-KLUCB for the budget ln t (Azize et al. 2025)."""
+    """The index of DP-KLUCB with `budget` = ln t: the largest q in [0, 1] with n d(p, q) <= `budget`, for the clipped
+    mean p and d of `private_divergence` (Azize et al. 2025)."""
     p = np.clip(means, 0.0, 1.0)
     b = budget / np.maximum(counts, 1)
-    edge = p / np.maximum(p + (1 - p) * np.exp(-epsilon), TINY)  # up to here d(p, .) is kl(p, .)
+    edge = p / np.maximum(p + (1 - p) * np.exp(-epsilon), TINY)  # up to this q, d(p, q) = kl(p, q)
     near = bernoulli_divergence(p, np.clip(edge, TINY, 1 - 1e-16)) >= b
     far = np.minimum(-np.expm1(-b - epsilon * p) / -np.expm1(-epsilon), 1.0)
     return np.where(counts > 0, np.where(near, kl_upper_bound(counts, p, budget), far), np.inf)
 
 
 def dp_imed_index(counts: Array, means: Floats, epsilon: float) -> Floats:
-    """n d(p, p*) + ln n, for d of `private_divergence` and clipped means of which p* is the largest; the arm with the
-    least is pulled, one without a private mean first (DP-IMED; Azize et al. 2025)."""
+    """The index of DP-IMED, n d(p, p*) + ln n, for d of `private_divergence`, clipped means p and the largest of them,
+    p*. The arm with the least index is pulled, and one without a private mean first (Azize et al. 2025)."""
     p = np.clip(means, 0.0, 1.0)
     best = np.where(counts > 0, p, 0.0).max(-1, keepdims=True)
     gap = private_divergence(p, np.clip(best, 1e-12, 1 - 1e-12), epsilon)
@@ -71,17 +72,17 @@ def dp_imed_index(counts: Array, means: Floats, epsilon: float) -> Floats:
 
 
 def regret_lower_bound(means: Floats, epsilon: float) -> float:
-    """The sum of Delta_a / d(mu_a, mu*) over those of the arms, with `means` [K], that are not best. As T grows, the
-    regret of a consistent algorithm with epsilon-global differential privacy is at least this times ln T (Azize et al.
-    2025, tighter than Azize & Basu 2022)."""
+    """The sum of Delta_a / d(mu_a, mu*) over the suboptimal arms, for `means` [K]. As T grows, the regret of a
+    consistent algorithm with epsilon-global differential privacy is at least this times ln T (Azize et al. 2025;
+    tighter than Azize & Basu 2022)."""
     mu = np.asarray(means, float)
     worse = mu[mu < mu.max()]
     return float(((mu.max() - worse) / private_divergence(worse, np.full_like(worse, mu.max()), epsilon)).sum())
 
 
 def first_lower_bound(means: Floats, epsilon: float) -> float:
-    """The sum of Delta_a / min(kl(mu_a, mu*), 6 epsilon Delta_a) (Azize & Basu 2022, theorem 3, for Bernoulli
-    rewards)."""
+    """The sum of Delta_a / min(kl(mu_a, mu*), 6 epsilon Delta_a) over suboptimal arms (Azize & Basu 2022, theorem 3,
+    for Bernoulli rewards)."""
     mu = np.asarray(means, float)
     worse = mu[mu < mu.max()]
     gaps = mu.max() - worse

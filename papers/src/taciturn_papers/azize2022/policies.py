@@ -1,9 +1,10 @@
-"""Single-agent bandits that are differentially private with a trusted curator, for `federated_bandit_v0`: what an agent
-pulls is epsilon-differentially private with respect to its rewards.
+"""Single-agent bandits that are differentially private under a trusted curator, for `federated_bandit_v0`: an agent's
+pulls are epsilon-differentially private with respect to its rewards.
 
-One reward of one agent is protected (event level), against an observer of all pulls. The policies add their noise
-themselves: nothing is sent over a channel, and the accountant records nothing. Each agent acts on its own, one arm per
-slot; ties go to the first arm. Arrays are [B, M, K]. A replica in which nothing has been pulled yet starts afresh.
+The neighbouring inputs differ in one reward of one agent (event level), and the observer sees all pulls. The policies
+add their noise themselves: they send nothing over a channel, and the accountant records nothing. Agents act
+independently, one arm per slot; the first of tied arms wins. Arrays are [B, M, K]. A replica without pulls starts with
+an empty state.
 """
 
 from typing import ClassVar
@@ -29,7 +30,7 @@ class EpisodePolicy(ArmPolicy):
     """Base of policies that pull one arm for a whole episode and then draw one noisy sum of its rewards.
 
     Each reward enters one such sum, with noise Lap(1 / epsilon), and pulls depend on rewards only through the sums.
-    `forgets`: whether an index uses the sum of the arm's last episode alone, or that of all its episodes.
+    `forgets`: whether an index uses only the sum of the arm's last episode, not the sums of all its episodes.
     """
 
     trust = "central"
@@ -38,19 +39,19 @@ class EpisodePolicy(ArmPolicy):
     epsilon: float
 
     def index(self, counts: Array, means: Floats, t: Array) -> Floats:
-        """Of arms, [R, K], for the pulls behind their private means, these means, and the pulls of all arms, [R, 1].
-        The arm with the highest is pulled."""
+        """The indices [R, K] of the arms, from the pulls that enter their private means, these means, and the total
+        number of pulls [R, 1]. The arm with the highest index is pulled."""
         raise NotImplementedError
 
     def length(self, counts: Array) -> Array:
-        """Pulls of the next episode of an arm that was pulled so often."""
+        """The length of an arm's next episode, from the arm's pulls so far."""
         raise NotImplementedError
 
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         super().start(shape, horizon)
         self._seen, self._sums = np.zeros(shape), np.zeros(shape)  # pulls and rewards when the arm's episode began
-        self._counts, self._noisy = np.zeros(shape), np.zeros(shape)  # pulls behind a noisy sum, and the sum
-        self._arm, self._left = np.zeros(shape[:2], np.int64), np.zeros(shape[:2], np.int64)  # of the episode
+        self._counts, self._noisy = np.zeros(shape), np.zeros(shape)  # the noisy sum, and the number of pulls in it
+        self._arm, self._left = np.zeros(shape[:2], np.int64), np.zeros(shape[:2], np.int64)  # of the current episode
 
     def choose(self, counts: Array, means: Floats) -> Ints:
         self.turn(counts, np.rint(counts * means), np.ones(self._shape[:2], np.bool_))
@@ -58,7 +59,7 @@ class EpisodePolicy(ArmPolicy):
         return self._arm.copy()
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
-        """The rest of the episode at once."""
+        """The rest of the episode in one step."""
         live = room > 0
         self.turn(knowledge.counts, knowledge.sums, live)
         slots = np.where(live, np.minimum(self._left, room), 0)
@@ -67,7 +68,7 @@ class EpisodePolicy(ArmPolicy):
         return pulls, np.zeros(room.shape, np.bool_)
 
     def turn(self, counts: Array, sums: Array, live: Bools) -> None:
-        """Where an episode is over, draw its noisy sum and begin the next."""
+        """For finished episodes, draw the noisy sum and begin the next episode."""
         fresh = counts.sum((1, 2)) == 0
         for memory in (self._seen, self._sums, self._counts, self._noisy, self._left):
             memory[fresh] = 0
@@ -90,15 +91,15 @@ class EpisodePolicy(ArmPolicy):
 
 class AdaPUCB(EpisodePolicy):
     """AdaP-UCB (Azize & Basu 2022, Algorithm 1 with the index of equation 7): every episode doubles the pulls of its
-    arm, and an arm's private mean is that of its last episode alone.
+    arm, and an arm's private mean uses its last episode only.
 
-    Deviations from the paper: noise is Lap(1 / (epsilon n)) for the n pulls of an episode, which is the paper's
-    2 / (epsilon N) but after an arm's first pull, where N / 2 is half a pull. Lemma 1 divides the sum of j - i + 1
-    rewards by j - i; here, by their number.
+    Deviations from the paper: the mean of an episode of n pulls has noise Lap(1 / (epsilon n)). This equals the paper's
+    Lap(2 / (epsilon N)) except after an arm's first pull, where N / 2 is half a pull. Lemma 1 divides the sum of j - i
+    + 1 rewards by j - i; we divide by their number.
 
     Args:
         epsilon: > 0.
-        alpha: > 3 for the bound of theorem 7; the paper's experiments have 3.1.
+        alpha: > 3 for the bound of theorem 7; 3.1 in the paper's experiments.
     """
 
     fast = ArmPolicy.epochs
@@ -127,16 +128,16 @@ class AdaPKLUCB(AdaPUCB):
 
 
 class DPKLUCB(EpisodePolicy):
-    """DP-KLUCB (Azize, Wu, Honda, Orabona, Ito & Basu 2025): KL-UCB with a divergence that knows of the noise, and
-    private sums that add up over the episodes of an arm.
+    """DP-KLUCB (Azize, Wu, Honda, Orabona, Ito & Basu 2025): KL-UCB with a divergence that accounts for the noise, and
+    private sums that accumulate over the episodes of an arm.
 
-    Deviations from the paper: written from its divergence and its scheme of phases; where its pseudocode has other
-    phases or another exploration function than ln t, this differs. `ratio` has a default of our own.
+    Deviations from the paper: implemented from its divergence and its scheme of phases, not from its pseudocode, which
+    may have other phases or another exploration function than ln t. The default of `ratio` is ours.
 
     Args:
         epsilon: > 0.
-        ratio: an episode brings the pulls of its arm to `ratio` times as many, rounded up; > 1. The regret is optimal
-            up to about this factor as T grows; noise enters once an episode.
+        ratio: an episode multiplies the pulls of its arm by `ratio`, rounded up; > 1. As T grows, the regret is optimal
+            up to about this factor; each episode adds noise once.
     """
 
     fast = ArmPolicy.epochs
@@ -165,19 +166,19 @@ class DPIMED(DPKLUCB):
 
 
 class DPUCB(ArmPolicy):
-    """DP-UCB (Mishra & Thakurta 2015; Tossou & Dimitrakakis 2016), as Azize & Basu 2022 describe it: UCB1 with sums
+    """DP-UCB (Mishra & Thakurta 2015; Tossou & Dimitrakakis 2016), as described by Azize & Basu 2022: UCB1 with sums
     from a binary tree of noise for each arm.
 
     The tree over an arm's pulls has L = floor(log2 T) + 1 levels. Each of its nodes has noise Lap(L / epsilon), and
-    each reward is in one node of each level. The sum of the first n rewards is that of one node for each 1 among the
-    binary digits of n.
+    each reward is in one node of each level. The sum of the first n rewards uses one node for each 1 among the binary
+    digits of n.
 
-    Deviations from the paper: gamma is read as the probability that noise exceeds its bound ln(1 / gamma) ln(T)^1.5 /
-    epsilon; Azize & Basu do not define it.
+    Deviations from the paper: Azize & Basu do not define gamma; we read it as the probability that noise exceeds its
+    bound ln(1 / gamma) ln(T)^1.5 / epsilon.
 
     Args:
         epsilon: > 0.
-        gamma: the probability that noise exceeds its bound; the paper's experiments have 0.1.
+        gamma: the probability that noise exceeds its bound; 0.1 in the paper's experiments.
     """
 
     fast = ArmPolicy.epochs
@@ -190,7 +191,7 @@ class DPUCB(ArmPolicy):
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         super().start(shape, horizon)
         self._bound = tree_bound(horizon, self.epsilon, self.gamma)
-        self._known = np.zeros(shape, np.int64)  # pulls that the noise is for
+        self._known = np.zeros(shape, np.int64)  # the pulls that the nodes cover
         self._nodes = np.zeros((*shape, int(np.log2(max(horizon, 1))) + 1))
 
     def choose(self, counts: Array, means: Floats) -> Ints:
@@ -206,7 +207,7 @@ class DPUCB(ArmPolicy):
         return dp_ucb_index(counts, private, counts.sum(-1, keepdims=True), self._bound).argmax(-1)
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
-        """The best arm, and again as long as its index would be the highest even if it gave no reward."""
+        """The best arm, repeated as long as its index would be the highest even with rewards of 0."""
         self.forget(knowledge.counts)
         scale = self._nodes.shape[-1] / self.epsilon
         result = compiled(stretches)
@@ -222,10 +223,11 @@ class DPUCB(ArmPolicy):
 def stretches(
     counts: Ints, sums: Ints, nodes: Floats, room: Ints, bound: float, scale: float, rng: np.random.Generator
 ) -> Ints:
-    """Pulls int64[B, M, K] of DP-UCB, at most `room` [B, M] of one arm of each agent; `nodes` [B, M, K, L] get their
-    noise Lap(`scale`).
+    """Pulls int64[B, M, K] of DP-UCB, of one arm per agent and at most `room` [B, M]. Adds noise Lap(`scale`) to
+    `nodes` [B, M, K, L].
 
-    Each pull ends the node of level l, the number of trailing zeros of n; those below are part of it."""
+    The arm's n-th pull completes the node of level l, the number of trailing zeros of n, which contains the lower ones.
+    """
     pulls = np.zeros(counts.shape, np.int64)
     arms = counts.shape[2]
     for b in range(counts.shape[0]):

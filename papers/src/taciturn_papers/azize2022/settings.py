@@ -9,7 +9,7 @@ HORIZON, QUICK_HORIZON = 10**7, 10**5
 LEVELS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 ALPHA = 3.1  # section 5
 GAMMA = 0.1  # of DP-UCB
-GAMMAS, ALPHAS = (0.01, 1 / HORIZON), (1.0, 0.3)  # others, to see what the parameters do
+GAMMAS, ALPHAS = (0.01, 1 / HORIZON), (1.0, 0.3)  # more values, to show the parameters' effect
 NAMES = {
     "AdaPKLUCB": "AdaP-KLUCB",
     "AdaPUCB": "AdaP-UCB",
@@ -18,23 +18,23 @@ NAMES = {
     "DPKLUCB": "DP-KLUCB",
     "DPIMED": "DP-IMED",
 }
-"""The algorithms of the paper, and two later ones (Azize et al. 2025), which it could not know."""
+"""The algorithms of the paper, and two that were published later (Azize et al. 2025)."""
 OWN = {"AdaPKLUCB": {"alpha": ALPHA}, "AdaPUCB": {"alpha": ALPHA}, "DPUCB": {"gamma": GAMMA}}
 
 
 def bandit(
     policy: str, means: tuple[float, ...] = LINEAR, epsilon: float = 1.0, horizon: int = HORIZON, **own: float
 ) -> Config:
-    """An algorithm on a bandit, with the parameters of the paper unless `own` says otherwise."""
+    """An algorithm on a bandit, with the parameters of the paper except those in `own`."""
     given = {"epsilon": epsilon, **OWN.get(policy, {}), **own}
     return config("federated_bandit_v0", policy, given, num_agents=1, qualities=list(means), horizon=horizon)
 
 
 def tree(gamma: float, horizon: int = HORIZON) -> Config:
-    """DP-UCB with another bound on its noise."""
+    """DP-UCB with another gamma."""
     return bandit("DPUCB", horizon=horizon, gamma=gamma)
 
 
 def bold(alpha: float, horizon: int = HORIZON) -> Config:
-    """AdaP-KLUCB with less exploration than its theorem asks for."""
+    """AdaP-KLUCB with less exploration than its theorem requires."""
     return bandit("AdaPKLUCB", horizon=horizon, alpha=alpha)

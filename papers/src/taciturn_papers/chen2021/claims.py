@@ -1,7 +1,7 @@
-"""The claims of Chen et al. 2021. Its figures hold no readable numbers: the paper's numbers are from the text.
+"""The claims of Chen et al. 2021. Its figures show no readable numbers: the paper's numbers come from the text.
 
-The curves of the figures are means over runs, and the paper does not say when one has converged: here when its share
-reaches `LEVEL` or, where the paper gives a number of rounds, `ALL` as well.
+The curves of the figures are means over runs. The paper does not define convergence: here, a curve has converged when
+its share reaches `LEVEL` or, as a second reading where the paper gives a number of rounds, `ALL`.
 """
 
 import functools
@@ -45,7 +45,7 @@ SPEED = f"mean curve, until {LEVEL:.0%}"
 
 
 def quotient(one: Floats, other: Floats) -> Estimate:
-    """A mean time over another, paired; 1 if neither is finite."""
+    """The ratio of two mean times, paired; 1 if neither is finite."""
     ends = [bool(np.isfinite(x).all()) for x in (one, other)]
     if all(ends):
         return statistics.ratio(one, other)
@@ -54,7 +54,7 @@ def quotient(one: Floats, other: Floats) -> Estimate:
 
 
 def excess(one: Floats, others: Sequence[Floats]) -> Estimate:
-    """A mean time minus the smallest of others, paired; 0 if none is finite."""
+    """A mean time minus the smallest of the others, paired; 0 if none is finite."""
     best = min(others, key=lambda x: float(x.mean()))
     ends = [bool(np.isfinite(x).all()) for x in (one, best)]
     if all(ends):
@@ -64,7 +64,7 @@ def excess(one: Floats, others: Sequence[Floats]) -> Estimate:
 
 
 def listed(results: Results, named: Mapping[str, Config]) -> str:
-    """The times of several settings, of agents and in the mean field."""
+    """The times in several settings, simulated and in the mean field."""
     texts = []
     for name, setting in named.items():
         group, limit = group_of(results, setting), results.find(mean_field_of(setting))
@@ -77,7 +77,7 @@ def listed(results: Results, named: Mapping[str, Config]) -> str:
 def slower(
     statement: str, quote: str, stated: str, named: Mapping[str, Config], why: Callable[[Results], str]
 ) -> Claim:
-    """A claim that convergence gets slower along the settings: from the first to the last, and at no step faster."""
+    """A claim that convergence is slower along the settings: from the first to the last, and faster at no step."""
 
     def steps(results: Results) -> list[Estimate]:
         speed = [1 / group_of(results, one).metrics[TO_LEVEL] for one in named.values()]
@@ -102,17 +102,17 @@ def slower(
 
 
 def slowing(results: Results) -> Estimate:
-    """Figure 1: how much longer 1 - Y takes from 0.1 to 0.05 than from 0.2 to 0.1."""
+    """Figure 1: the time in which 1 - Y falls from 0.1 to 0.05, over the time in which it falls from 0.2 to 0.1."""
     first, second, third = (group_of(results, BASE).metrics[f"mean_reaches_{share:g}"] for share in (0.8, 0.9, 0.95))
     return statistics.ratio(third - second, second - first) if np.isfinite(third).all() else mean(third)
 
 
-ENOUGH = 50  # agents an option that are sufficiently many: as many as 200 for four
+ENOUGH = 50  # agents per option that count as sufficiently many: 200 for four options
 SIZES = {k: [n for n in (50, 100, 200, 400, 800) if n >= ENOUGH * k] for k in CHEN2021}
 
 
 def spread(results: Results, options: int, sizes: Sequence[int]) -> Estimate:
-    """Figure 2: the time of the slowest N over that of the fastest."""
+    """Figure 2: the time of the slowest N divided by the time of the fastest."""
     groups = [group_of(results, ppcl(CHEN2021[options], num_agents=n)) for n in sizes]
     seeds = functools.reduce(np.intersect1d, [group.seeds for group in groups])
     times = [group.metrics[TO_LEVEL][np.isin(group.seeds, seeds)] for group in groups]
@@ -121,7 +121,7 @@ def spread(results: Results, options: int, sizes: Sequence[int]) -> Estimate:
 
 
 def few_agents(results: Results) -> str:
-    """Figure 2: the times, and N = 200 with eight options."""
+    """Figure 2: the times, and the ratio that includes N = 200 with eight options."""
     named = {f"K = {k}, N = {n}": ppcl(CHEN2021[k], num_agents=n) for k in CHEN2021 for n in SIZES[k]}
     return (
         f"sufficiently large is at least {ENOUGH} agents an option. With half as many, N = 200 for K = 8, the ratio is "
@@ -130,7 +130,7 @@ def few_agents(results: Results) -> str:
 
 
 def settles(results: Results, named: Mapping[str, Config]) -> str:
-    """At which share settings end, and why not at 1."""
+    """The final shares of several settings, and why they are not 1."""
     texts = []
     for name, setting in named.items():
         params = setting["env_params"]
@@ -144,7 +144,7 @@ def settles(results: Results, named: Mapping[str, Config]) -> str:
 
 
 def agreed(results: Results) -> str:
-    """Figure 2b: what comes after the first consensus, and other readings."""
+    """Figure 2b: the course after the first consensus, and other readings of the claim."""
     group = group_of(results, BASE)
     return (
         f"the first time, mean over runs; {group.mean('consensus'):.0%} of the runs are in consensus at t = 50, since "
@@ -243,7 +243,7 @@ OPTIONS = (
 
 
 def gap_duration(gap: float, rounds: float) -> Claim:
-    """Figure 4: one gap."""
+    """Figure 4: the claim about one gap."""
     variants = {"as stated": ppcl(ladder(0.95, gap, 4), horizon=LONG)} | settings.small_gap_variants(gap)
 
     def why(results: Results) -> str:
@@ -293,7 +293,7 @@ LEVELS_OF = {"no noise" if e is None else f"epsilon = {e:g}": ppcl(CHEN2021[4], 
 
 
 def absorbed(results: Results) -> str:
-    """Theorem 1: what holds of it under noise."""
+    """Theorem 1: which part of it holds under noise."""
     ever = number_of(results, LEVELS_OF["epsilon = 3"], "agreed_on_best").value
     return (
         "mu may be at most the gap, 0.3. Consensus is absorbing without noise only: with noise options without "
@@ -320,7 +320,7 @@ def consensus_of_runs() -> Claim:
 
 
 def lemma_1_claim() -> Claim:
-    """Lemma 1, solved for few agents."""
+    """Lemma 1, solved exactly for few agents."""
     return Claim(
         "Lemma 1: W moves up (least probability over the least B1/(B1 + D1) at the same W, K = 4, N = 8, no noise)",
         "Lemma 1: 'Consider the jump process … for a fixed l … P(W(l+1) = W(l) + 1) ≥ B1/(B1 + D1)'",
@@ -335,7 +335,7 @@ def lemma_1_claim() -> Claim:
 
 
 def lemma_2_claim(epsilon: float = 3.0) -> Claim:
-    """Lemma 2, at an N at which its bound says something."""
+    """Lemma 2, for an N large enough to make its bound informative."""
     small, *_ = lemma_2(GAP, 4, epsilon, 400)
     bound, size, delta = lemma_2(GAP, 4, epsilon)
     shares = {"uniform shares": (0.25,) * 4, "consensus": (1.0, 0.0, 0.0, 0.0)}
@@ -375,7 +375,7 @@ def lemma_3_claim(epsilon: float = 3.0, size: int = 400) -> Claim:
 
 
 def replies(results: Results) -> str:
-    """What a run spends."""
+    """The number of replies in a run, and the epsilon spent."""
     runs = group_of(results, BASE)
     return (
         "of a message, as the theorem says, not of a run: every agent replies at every tick of every agent, "

@@ -27,12 +27,12 @@ from taciturn_papers.chen2021.settings import (
 
 
 def mean_reaches(times: Floats, shares: Floats) -> dict[str, float]:
-    """When a mean curve reaches each of the recorded shares."""
+    """The times at which a mean curve reaches each of `SHARES`."""
     return {f"mean_reaches_{level:g}": float(first_passage([(times, shares)], level)[0]) for level in SHARES}
 
 
 class Convergence(PaperStudy):
-    """Runs of several settings, and the mean-field limits of those with PPCL's own parameters."""
+    """Runs of several settings, and mean-field limits of the settings with PPCL's default parameters."""
 
     score = Score("best", label="final share that prefers the best option")
     runs = (30, 50)  # with 20 seeds, 1,000 runs
@@ -91,7 +91,7 @@ class AgentsStudy(Convergence):
     configs = tuple(ppcl(q, num_agents=n) for q in CHEN2021.values() for n in (50, 100, 200, 400, 800))
 
     def cells(self, quick: bool) -> list[Cell]:
-        """With eight options more seeds, which it takes to tell how little N matters."""
+        """Eight options get more seeds: the effect of N is small."""
         eight = [] if quick else [ppcl(CHEN2021[8], num_agents=n) for n in (400, 800)]
         return super().cells(quick) + self.sweep(self.with_runs(eight, quick), range(self.seeds[1], 160))
 

@@ -1,4 +1,4 @@
-"""The mean-field limit of PPCL under the noise of the replies, times read off curves, and the numbers of the lemmas."""
+"""The mean-field limit of PPCL under noisy replies, times read off curves, and the numbers of the lemmas."""
 
 import functools
 import itertools
@@ -21,8 +21,8 @@ def mean_field(
     draws: int = 4000,
     step: float = 0.05,
 ) -> tuple[Floats, Floats]:
-    """Share of the best option under PPCL without demographic fluctuations: each agent hears replies as noisy as those
-    of N agents.
+    """The share of the best option under PPCL without demographic fluctuations: each agent gets replies with the noise
+    of N agents' replies.
 
     Integrates dY_k = sum_j Y_j E[Fhat_k; Fhat_j < alpha] phi_k - Y_k sum_j E[Fhat_j; Fhat_k < alpha] phi_j by Heun's
     method: the generator of section V with the threshold on the estimate, as in Algorithm 1. Expectations are over
@@ -37,7 +37,7 @@ def mean_field(
     deviates = np.random.Generator(np.random.PCG64(1)).standard_normal((draws, options))
 
     def drift(shares: Floats) -> Floats:
-        # Given the shares, N H_k is a sum of N independent bits, each with variance q (1 - q) whatever its true value.
+        # Given the shares, N H_k is a sum of N independent bits, each of variance q (1 - q) whatever its true value.
         heard = shares + deviates * math.sqrt(q * (1 - q) / num_agents) / (1 - 2 * q)
         clipped = np.clip(heard, 0.0, 1.0)
         total = clipped.sum(1, keepdims=True)
@@ -58,7 +58,7 @@ def mean_field(
 
 
 def extinction_leak(num_options: int, num_agents: int, epsilon: float) -> tuple[float, float]:
-    """The mean estimates of K - 1 options that nobody holds, summed, and 1/(2K - 1).
+    """The expected sum of the estimates of K - 1 options without holders, and 1/(2K - 1).
 
     If the first exceeds the second, noise alone keeps the estimate of the best option below PPCL's threshold.
     """
@@ -79,10 +79,11 @@ def first_passage(curves: Sequence[tuple[Floats, Floats]], level: float) -> Floa
 
 
 def first_moves(qualities: Sequence[float], size: int, held: int) -> dict[tuple[int, ...], tuple[float, float]]:
-    """Of every state of `size` agents without noise in which W = `held` prefer the first option: P(the next move of W
+    """For every state of `size` agents of whom W = `held` prefer the first option, without noise: P(the next move of W
     is up) and B_1/(B_1 + D_1).
 
-    While W waits the others change among themselves, so the probabilities solve linear equations, one for each state.
+    Until W moves, the other options' holders change among themselves; the probabilities solve linear equations, one per
+    state.
     """
     options = len(qualities)
     alpha = 1 - 1 / (2 * options)
@@ -107,8 +108,8 @@ def first_moves(qualities: Sequence[float], size: int, held: int) -> dict[tuple[
 
 
 def lemma_1(qualities: Sequence[float], size: int) -> float:
-    """Lemma 1 without noise: P(the next move of W is up), least over all states of `size` agents, relative to the least
-    B_1/(B_1 + D_1) of states with the same W."""
+    """Lemma 1 without noise: the least P(the next move of W is up) over the least B_1/(B_1 + D_1) among states with the
+    same W; the minimum over all W of `size` agents."""
     least = math.inf
     for held in range(1, size):
         moves, bounds = zip(*first_moves(qualities, size, held).values(), strict=True)
@@ -118,7 +119,7 @@ def lemma_1(qualities: Sequence[float], size: int) -> float:
 
 
 def lemma_2(mu: float, options: int, epsilon: float, num_agents: int | None = None) -> tuple[float, int, float]:
-    """Lemma 2: its bound 1 - 2K exp(-2 R^2 N), N (None: that at which the bound is 0.9), and delta."""
+    """Lemma 2: its bound 1 - 2K exp(-2 R^2 N), N (None: chosen for a bound of 0.9), and delta."""
     delta = mu / (2 * options) / (2 * options * (2 - mu) + mu)
     q = flip_probability(epsilon)
     precision = (1 - 2 * q) * delta / (2 * options + 1)
@@ -127,8 +128,8 @@ def lemma_2(mu: float, options: int, epsilon: float, num_agents: int | None = No
 
 
 def estimates(held: ArrayLike, epsilon: float | None, draws: int = 20_000) -> Floats:
-    """Draws of an agent's normalised estimates of the shares (equation 8) if so many agents hold each option: [draws,
-    K]."""
+    """Draws [draws, K] of an agent's normalised estimates of the shares (equation 8); `held` [K] is the number of
+    agents that hold each option."""
     q, holders = flip_probability(epsilon), np.asarray(held)
     size = int(holders.sum())
     rng, shape = np.random.Generator(np.random.PCG64(4)), (draws, len(holders))
@@ -138,17 +139,17 @@ def estimates(held: ArrayLike, epsilon: float | None, draws: int = 20_000) -> Fl
 
 
 def within(delta: float, shares: Sequence[float], epsilon: float, size: int) -> float:
-    """How often an estimate of the first of these shares, by `size` agents, is within delta of it."""
+    """How often an estimate of the first of these shares, from `size` agents, is within delta of it."""
     held = np.round(size * np.array(shares)).astype(int)
     return float((np.abs(estimates(held, epsilon)[:, 0] - held[0] / size) <= delta).mean())
 
 
 @functools.lru_cache
 def lemma_3(qualities: tuple[float, ...], size: int, epsilon: float | None) -> tuple[float, int]:
-    """Lemma 3: the least P(W moves up) over W > N/(2K), given that all estimates are below the threshold, and the W.
+    """Lemma 3: the least P(W moves up) over W > N/(2K), given that all estimates are below the threshold, and its W.
 
-    All others hold the second-best option, the worst case. States in which fewer than 1% of 2,000 estimates are below
-    the threshold are left out.
+    All other agents hold the second-best option, which is the worst case. States with fewer than 1% of 2,000 estimates
+    below the threshold are left out.
     """
     options, result = len(qualities), []
     alpha = 1 - 1 / (2 * options)

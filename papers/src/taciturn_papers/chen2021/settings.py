@@ -1,4 +1,4 @@
-"""The experiments of Chen et al. 2021 as configurations. All clocks have rate 1, so that a round is a unit of time."""
+"""The experiments of Chen et al. 2021 as configurations. All clocks have rate 1: a round is a unit of time."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ from taciturn_papers.base import bitwise
 
 LIMIT = "mean field"
 SHORT, LONG = 50.0, 150.0
-SHARES = (0.8, 0.9, 0.95, 0.999)  # of the agents, whose times are recorded
-LEVEL, ALL = 0.9, 0.999  # two readings of when a curve has converged
+SHARES = (0.8, 0.9, 0.95, 0.999)  # the times at which these shares are reached are recorded
+LEVEL, ALL = 0.9, 0.999  # two definitions of convergence
 LEVELS = (0.5, 1.0, 2.0, 3.0, 5.0, None)
 TAUS = (0.1, 0.5, 1.0)
 

@@ -1,5 +1,5 @@
-"""The claims of Chowdhury & Zhou 2023, sections 1 and 4 to 7. Figure 1 holds no readable numbers: the paper's numbers
-are from the text, that of the anonymous submission."""
+"""The claims of Chowdhury & Zhou 2023, sections 1 and 4 to 7. Figure 1 shows no readable numbers: the paper's numbers
+come from the text of the anonymous submission."""
 
 import functools
 import math
@@ -39,31 +39,31 @@ from taciturn_papers.claims import (
 CENTRAL, OURS = "DPSuccessiveElimination", "DistDPSE"
 BOTH = tuple((instance, level) for instance in (EASY, HARD) for level in LEVELS)
 PANELS = ((EASY, 0.1), (EASY, 0.5), (HARD, 0.1))
-"""The top of Figure 1, which ends at epsilon = 0.5."""
+"""The panels at the top of Figure 1; its largest epsilon is 0.5."""
 PLACES, SHOWN = (tuple(f"{a}, epsilon = {b:g}" for a, b in some) for some in (BOTH, PANELS))
 Places = tuple[tuple[str, float], ...]
-USERS = 64  # of a batch whose laws are computed
+USERS = 64  # in the batches with computed distributions
 
 
 def over(one: str, other: str, results: Results, metric: str = "regret", places: Places = BOTH) -> list[Estimate]:
-    """A metric of one algorithm over that of another, for each kind of instance and epsilon."""
+    """The ratio of a metric of two algorithms, for each kind of instance and epsilon."""
     return [ratio_of(results, bandit(one, *place), bandit(other, *place), metric) for place in places]
 
 
 def ratios(one: str, other: str, level: float, results: Results, metric: str) -> Floats:
-    """The same on easy instances, seed by seed."""
+    """The ratio of a metric of two algorithms on easy instances, one value per seed."""
     first, second = (group_of(results, bandit(name, EASY, level)) for name in (one, other))
     a, b = first.paired(second, metric)
     return a / b
 
 
 def fall(one: str, other: str, results: Results, metric: str) -> Estimate:
-    """By how much that ratio falls from epsilon = 0.1 to 0.5, which Figure 1 shows."""
+    """By how much the ratio of `ratios` falls from epsilon = 0.1 to 0.5, the range of Figure 1."""
     return statistics.difference(*(ratios(one, other, level, results, metric) for level in (0.1, 0.5)))
 
 
 def per_pull(results: Results) -> str:
-    """What both lose at the horizon for each pull, which is what the figure shows."""
+    """The regret per pull of both algorithms at the horizon, the quantity that the figure shows."""
     found = []
     for place, (instance, level) in zip(PLACES, BOTH, strict=True):
         horizon = bandit(OURS, instance, level)["env_params"]["horizon"]
@@ -76,7 +76,7 @@ def per_pull(results: Results) -> str:
 
 
 def gaps(results: Results) -> str:
-    """The quotients of regret at a tenth of the horizon, at every epsilon."""
+    """The ratios of regret at a tenth of the horizon, at every epsilon."""
     quotients = zip(PLACES, over(OURS, CENTRAL, results, "late"), strict=True)
     found = ", ".join(f"{place}: {x.value:.3f}" for place, x in quotients)
     return (
@@ -86,15 +86,15 @@ def gaps(results: Results) -> str:
 
 
 def published_variance(epsilon: float) -> float:
-    """The variance of the noise that the published code adds to a sum of a batch, over that of discrete Laplace noise
-    (fact 1)."""
+    """The variance of the noise that the published code adds to a batch's sum, over the variance of discrete Laplace
+    noise (fact 1)."""
     step = epsilon / math.ceil(epsilon * math.sqrt(USERS))
-    drawn, meant = math.exp(-step), -math.expm1(-step)  # of a geometric number, the chance to stop
+    drawn, meant = math.exp(-step), -math.expm1(-step)  # success probabilities of the geometric numbers
     return (1 - drawn) / drawn**2 / ((1 - meant) / meant**2)
 
 
 def skellam_tail_share() -> float:
-    """The largest P(|X| > bound(p)) / p of proposition 1, for some variances and p."""
+    """The largest P(|X| > bound(p)) / p of proposition 1, over some variances and p."""
     from scipy.stats import skellam
 
     results = []
@@ -107,7 +107,7 @@ def skellam_tail_share() -> float:
 
 @functools.cache
 def renyi_share(epsilon: float, scale: float) -> float:
-    """The largest divergence of order 2, 4 or 8 of the sums of two neighbouring batches, over what theorem 2 allows."""
+    """The largest Renyi divergence (order 2, 4 or 8) of two neighbouring batches' sums, over theorem 2's bound."""
     from scipy.special import ive, logsumexp
 
     step = math.ceil(scale * epsilon * math.sqrt(USERS))

@@ -1,9 +1,10 @@
-"""Single-agent bandits that are private without a trusted curator, for `federated_bandit_v0`: every pull is that of a
-new user, who perturbs the reward a little; what the server gets is a sum, or bits in random order, of all users of a
-batch, in which there is noise enough.
+"""Single-agent bandits that are private without a trusted curator, for `federated_bandit_v0`. Every pull belongs to a
+new user, who adds a little noise to the reward. The server gets a sum of all users of a batch, or their bits in random
+order, with enough noise in total.
 
-One reward of one user is protected, against an observer of the sums. The policies add the noise themselves: nothing is
-sent over a channel, and the accountant records nothing. The users' noise enters as its sum, whose law is known.
+The neighbouring inputs differ in one reward of one user, and the observer sees the sums. The policies add the noise
+themselves: they send nothing over a channel, and the accountant records nothing. The sum of the users' noise is drawn
+in one step from its known distribution.
 """
 
 import functools
@@ -18,27 +19,27 @@ from taciturn.validation import Array, Floats, Ints
 from taciturn_papers.chowdhury2023.indices import batch_radius, laplace_tail, secure_sum, skellam_tail
 
 LARGEST_BATCH = 2.0**40  # beyond every horizon
-LEAST_EPSILON = 1e-6  # whose noise is still counted in 64 bits
+LEAST_EPSILON = 1e-6  # its noise still fits in 64 bits
 
 
 class DistDPSE(PrivateElimination):
     """Dist-DP-SE (Chowdhury & Zhou 2023, Algorithm 1 and theorem 1): batches of l(b) = growth^b pulls of each active
-    arm, whose rewards are added up modulo m by a secure aggregation.
+    arm; a secure aggregation adds up the rewards of a batch modulo m.
 
-    Of the n users of a batch each adds the difference of two Polya(1/n, e^(-epsilon/g)) numbers to its reward, in steps
-    of 1/g. Their sum is discrete Laplace noise, so that the sum is (epsilon, 0)-private (fact 1). g = ceil(epsilon
+    Each of the n users of a batch adds the difference of two Polya(1/n, e^(-epsilon/g)) numbers to its reward, in steps
+    of 1/g. Their sum is discrete Laplace noise, which makes the sum (epsilon, 0)-private (fact 1). g = ceil(epsilon
     sqrt(n)), tau = ceil((g / epsilon) ln(2 / beta)), m = n g + 2 tau + 1.
 
-    Deviations from the paper: theorem 1 gives confidence radii up to a constant; these are the ones of the authors'
-    code. The paper's rewards are real numbers, which are rounded at random to steps of 1/g; those of 0 and 1 are steps.
-    Active arms are pulled in turn, not one batch after another, which matters in the last batch, cut by the run's end.
-    The authors' code draws Polya(1/n, 1 - e^(-epsilon/g)) numbers, whose sum has a variance of about 2 epsilon / g in
-    place of 2 (g / epsilon)^2: it is not private. This follows the paper.
+    Deviations from the paper: theorem 1 gives confidence radii up to a constant; we use the radii of the authors' code.
+    The paper rounds real rewards at random to steps of 1/g; our rewards of 0 and 1 need no rounding. Active arms are
+    pulled in turn, not one batch after another; this matters in the last batch, which the run's end cuts. The authors'
+    code draws Polya(1/n, 1 - e^(-epsilon/g)) numbers, with a sum of variance about 2 epsilon / g instead of 2 (g /
+    epsilon)^2, and is not private; we follow the paper.
 
     Args:
         epsilon: >= 1e-6.
-        beta: the failure probability p; None: 1/T, as in theorem 1. The paper's experiments have 0.1.
-        growth: of batches, > 1; 2 in Algorithm 1 and 4 in the experiments.
+        beta: the failure probability p; None: 1/T, as in theorem 1. 0.1 in the paper's experiments.
+        growth: the growth factor of batches, > 1; 2 in Algorithm 1 and 4 in the experiments.
     """
 
     fast = ArmPolicy.epochs
@@ -56,7 +57,7 @@ class DistDPSE(PrivateElimination):
         return Epoch(pulls, 2 * batch_radius(pulls, epoch, active, self.failure, sigma, h))
 
     def tail(self, pulls: Ints) -> tuple[Floats | float, float]:
-        """sigma and h of the noise in the sum of a batch (`batch_radius`)."""
+        """sigma and h of the noise in a batch's sum (`batch_radius`)."""
         return laplace_tail(self.epsilon)
 
     def noisy(self, sums: Array, epoch: Epoch) -> Floats:
@@ -80,17 +81,17 @@ class DistDPSE(PrivateElimination):
 
 
 class DistRDPSE(DistDPSE):
-    """Dist-RDP-SE (Chowdhury & Zhou 2023, Algorithm 1 and theorem 2): as `DistDPSE`, with Skellam noise, of variance
-    g^2 / epsilon^2 in a sum. It is private in the sense of Renyi, by `indices.skellam_renyi`.
+    """Dist-RDP-SE (Chowdhury & Zhou 2023, Algorithm 1 and theorem 2): as `DistDPSE`, with Skellam noise of variance g^2
+    / epsilon^2 in a sum. It has Renyi differential privacy, given by `indices.skellam_renyi`.
 
     g = ceil(s epsilon sqrt(n)) and tau = ceil((2 g / epsilon) sqrt(ln(2 / beta)) + sqrt(2) ln(2 / beta)).
 
-    Deviations from the paper: those of `DistDPSE`. The authors' code has ln where theorem 2 has its root in tau; this
-    follows the theorem.
+    Deviations from the paper: the same as in `DistDPSE`. In tau the authors' code has ln where theorem 2 has its square
+    root; we follow the theorem.
 
     Args:
-        epsilon, beta, growth: as of `DistDPSE`.
-        scale: s >= 1; the experiments have 10 and 100.
+        epsilon, beta, growth: as in `DistDPSE`.
+        scale: s >= 1; 10 and 100 in the experiments.
     """
 
     fast = ArmPolicy.epochs
@@ -119,19 +120,19 @@ class DistRDPSE(DistDPSE):
 
 
 class ShuffleElimination(DistDPSE):
-    """Elimination in batches whose users send bits to a shuffler, in the manner of SDP-AE (Tenenbaum, Kaplan, Mansour &
-    Stemmer 2021): (epsilon, delta)-private, and the noise in a sum depends on the number of users little.
+    """Elimination in batches: users send bits to a shuffler, as in SDP-AE (Tenenbaum, Kaplan, Mansour & Stemmer 2021).
+    It is (epsilon, delta)-private, and the noise in a sum depends little on the number of users.
 
-    A user sends its reward, and `noise_bits` further bits that are 1 with a small probability. A server that gets the
-    bits of a batch in random order learns their sum alone; less its mean, the noise is centred binomial.
+    A user sends its reward and `noise_bits` further bits that are 1 with a small probability. A server that gets the
+    bits of a batch in random order learns only their sum; after subtraction of its mean the noise is centred binomial.
 
-    Deviations from the paper: its elimination and its protocol were known from the abstract and from what Chowdhury &
-    Zhou 2023 say of it, so batches and radii are theirs, and the least noise with which a sum is (epsilon,
-    delta)-private is computed exactly (`binomial_delta`), where the paper has an explicit sufficient amount. Its
-    variant with batches of variable size (VB-SDP-AE) is not here.
+    Deviations from the paper: we knew its elimination and its protocol from the abstract and from Chowdhury & Zhou 2023
+    only. Batches and radii are therefore theirs, and the least noise that makes a sum (epsilon, delta)-private is
+    computed exactly (`binomial_delta`), where the paper has an explicit sufficient amount. Its variant with batches of
+    variable size (VB-SDP-AE) is not included.
 
     Args:
-        epsilon, beta, growth: as of `DistDPSE`.
+        epsilon, beta, growth: as in `DistDPSE`.
         delta: in (0, 1).
     """
 
@@ -146,13 +147,13 @@ class ShuffleElimination(DistDPSE):
         self.delta = number("delta", delta, above=0, below=1)
 
     def noise_bits(self, pulls: Ints) -> tuple[Ints, Floats]:
-        """Of all users of a batch together, and the probability that one of them is 1."""
+        """The number of noise bits of all users of a batch together, and the probability that one of them is 1."""
         results = [noise_bits(int(n), self.epsilon, self.delta) for n in pulls.ravel()]
         bits, chances = (np.reshape(part, pulls.shape) for part in zip(*results, strict=True))
         return bits.astype(np.int64), chances
 
     def tail(self, pulls: Ints) -> tuple[Floats | float, float]:
-        """By Bernstein's inequality: sqrt(2 v) for the variance v of the noise, and 1/3 (no bit moves it by more than
+        """By Bernstein's inequality: sqrt(2 v) for noise of variance v, and 1/3 (no bit changes the sum by more than
         1)."""
         bits, chances = self.noise_bits(pulls)
         return np.sqrt(2 * bits * chances * (1 - chances)), 1 / 3
@@ -164,11 +165,11 @@ class ShuffleElimination(DistDPSE):
 
 
 def binomial_delta(bits: int, chance: float, epsilon: float) -> float:
-    """The least delta with which a sum of bits with Binomial(`bits`, `chance`) noise is (epsilon, delta)-private, where
-    one bit changes.
+    """The least delta for which a sum of bits with Binomial(`bits`, `chance`) noise is (epsilon, delta)-private if one
+    bit changes.
 
-    The ratio P(k) / P(k - 1) = (bits - k + 1) chance / (k (1 - chance)) falls in k, so that the events of the largest
-    privacy loss are tails.
+    The ratio P(k) / P(k - 1) = (bits - k + 1) chance / (k (1 - chance)) falls in k; the events with the largest privacy
+    loss are therefore tails.
     """
     from scipy.stats import binom
 
@@ -181,8 +182,8 @@ def binomial_delta(bits: int, chance: float, epsilon: float) -> float:
 
 @functools.lru_cache(4096)
 def noise_bits(users: int, epsilon: float, delta: float) -> tuple[int, float]:
-    """(bits, chance) of binomial noise with which the sum of the bits of so many users is (epsilon, delta)-private:
-    fair bits, equally many for each user, as few as suffice; if one a user is more than enough, it is 1 less often."""
+    """(bits, chance) of binomial noise that makes a sum of `users` bits (epsilon, delta)-private: the fewest fair bits,
+    equally many per user. If one fair bit per user is more than enough, the chance of a 1 is lowered instead."""
     each = 1
     while binomial_delta(users * each, 0.5, epsilon) > delta:
         each *= 2

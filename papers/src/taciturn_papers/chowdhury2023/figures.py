@@ -55,8 +55,8 @@ class RegretByTrust(PaperStudy):
         return results
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        """Beside the regret, `early`, at a hundredth of the horizon; `late`, at a tenth, where that of LDP-UCB-B ends;
-        and `times_bound`, over ln T times the lower bound for central or local privacy, whichever applies."""
+        """Adds to the regret `early`, at a hundredth of the horizon; `late`, at a tenth, where LDP-UCB-B ends; and
+        `times_bound`, the regret over ln T times the lower bound for central or local privacy, whichever applies."""
         world, epsilon = cell.config["env_params"], cell.config["policy_params"]["epsilon"]
         means, horizon = means_of(cell.config["instance"], cell.seed), world["horizon"]
         drawn = replace(cell, config=cell.config | {"env_params": world | {"qualities": means.tolist()}})

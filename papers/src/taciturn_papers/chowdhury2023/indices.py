@@ -1,5 +1,5 @@
-"""Radii of elimination in batches, what passes a secure aggregation, and bounds of privacy and of regret, one formula
-per function. Logarithms are natural."""
+"""Confidence radii of elimination in batches, sums from a secure aggregation, and bounds on privacy and regret; one
+function per formula. Logarithms are natural."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ def batch_radius(pulls: Ints, epoch: Ints, active: Ints, beta: float, sigma: Flo
     """beta(b) = sqrt(ln(4 |S| b^2 / beta) / (2 l)) + (sigma sqrt(x) + h x) / l with x = ln(2 |S| b^2 / beta), for l
     pulls of each of |S| arms in batch b (Chowdhury & Zhou 2023, lemma 1, with the constants of the authors' code).
 
-    `sigma` and `h` are those of the tail of the noise in a sum: with probability 1 - p it is at most sigma sqrt(ln(2 /
-    p)) + h ln(2 / p).
+    `sigma` and `h` describe the tail of the noise in a sum: with probability 1 - p it is at most sigma
+    sqrt(ln(2 / p)) + h ln(2 / p).
     """
     sampling, noise = np.log(4 * active * epoch**2 / beta), np.log(2 * active * epoch**2 / beta)
     return np.asarray(np.sqrt(sampling / (2 * pulls)) + (sigma * np.sqrt(noise) + h * noise) / pulls)
@@ -37,11 +37,11 @@ def skellam_renyi(alpha: float, epsilon: float, scale: float) -> float:
 
 
 def secure_sum(sums: Array, noise: Ints, pulls: Array, precision: Array, reach: Array) -> Floats:
-    """What the analyzer makes of sums of rewards of 0 and 1 that pass a secure aggregation modulo m = n g + 2 tau + 1
+    """The analyzer's estimate of sums of rewards of 0 and 1 after a secure aggregation modulo m = n g + 2 tau + 1
     (Chowdhury & Zhou 2023, Algorithm 1, lines 18-30).
 
     Args:
-        sums: of the rewards of n = `pulls` users.
+        sums: the sums of the rewards of n = `pulls` users.
         noise: the sum of the users' noise, in steps of 1 / g.
         pulls, precision, reach: n, g and tau.
     """
@@ -59,11 +59,12 @@ def response_probabilities(epsilon: float) -> tuple[float, float]:
 
 
 def local_lower_bound(means: Floats, epsilon: float) -> float:
-    """The sum of 1 / (min(4, e^(2 epsilon)) (e^epsilon - 1)^2 Delta_a) over the arms that are not best. As T grows, the
-    regret of a consistent algorithm in the local model is at least this times ln T.
+    """The sum of 1 / (min(4, e^(2 epsilon)) (e^epsilon - 1)^2 Delta_a) over the suboptimal arms. As T grows, the regret
+    of a consistent algorithm in the local model is at least this times ln T.
 
-    It is the bound of Lai & Robbins 1985 on answers, whose divergence is at most the above times the squared total
-    variation of the rewards (Duchi, Jordan & Wainwright 2013, theorem 1); Ren et al. 2020 have one of this order.
+    It is the bound of Lai & Robbins 1985 applied to the answers: their divergence is at most the denominator without
+    Delta_a times the squared total variation of the rewards (Duchi, Jordan & Wainwright 2013, theorem 1). Ren et al.
+    2020 have a bound of this order.
     """
     mu = np.asarray(means, float)
     gaps = (mu.max() - mu)[mu < mu.max()]

@@ -1,9 +1,9 @@
-"""A single-agent bandit that is private in the local model, for `federated_bandit_v0`: whoever earns a reward adds the
-noise to it, so that nobody else sees it.
+"""A single-agent bandit that is private in the local model, for `federated_bandit_v0`: the owner of a reward adds noise
+to it before anyone else sees it.
 
-One reward is protected, at a loss of epsilon for each pull, against all others, the agent's own server included. The
-policy adds the noise itself: nothing is sent over a channel, and the accountant records nothing. Ties go to the first
-arm. A replica in which nothing has been pulled yet starts afresh.
+The neighbouring inputs differ in one reward, each pull costs epsilon, and the observers are all others, including the
+agent's server. The policy adds the noise itself: it sends nothing over a channel, and the accountant records nothing.
+The first of tied arms wins. A replica without pulls starts with an empty state.
 """
 
 import numpy as np
@@ -24,15 +24,15 @@ class LDPUCBB(ArmPolicy):
 
     an arm without answers is pulled first.
 
-    An answer to a reward r of 0 or 1 is z + m r, where z and m in {0, 1} are drawn without looking at r. So the noise
-    of an answer can be drawn before its reward, and an arm is pulled as long as its index would be the highest even if
-    it gave no reward. Of k rewards with the sum s, those that count are any `sum of m` of the k, all equally likely.
+    An answer to a reward r of 0 or 1 is z + m r; z and m in {0, 1} are independent of r. The noise of an answer can
+    therefore be drawn before its reward, and an arm is pulled as long as its index would be the highest even with
+    rewards of 0. Of k rewards with the sum s, any `sum of m` of them count, all subsets equally likely.
 
-    Deviations from the paper: written from the authors' code, whose counts begin at 1 with a reward of 0 that nobody
-    earned; here an arm without answers is pulled first.
+    Deviations from the paper: implemented from the authors' code, except that an arm without answers is pulled first;
+    in their code counts begin at 1, with a fictitious reward of 0.
 
     Args:
-        epsilon: of each pull, > 0.
+        epsilon: for each pull, > 0.
     """
 
     fast = ArmPolicy.epochs
@@ -50,7 +50,7 @@ class LDPUCBB(ArmPolicy):
     def start(self, shape: tuple[int, int, int], horizon: int) -> None:
         super().start(shape, horizon)
         self._answers = np.zeros(shape)  # sums
-        self._counting = np.zeros(shape, np.int64)  # sums of m whose rewards were not looked at yet
+        self._counting = np.zeros(shape, np.int64)  # sums of m for rewards that are not yet read
         self._counts, self._sums = np.zeros(shape, np.int64), np.zeros(shape, np.int64)  # pulls and rewards before
 
     def choose(self, counts: Array, means: Floats) -> Ints:
@@ -59,11 +59,11 @@ class LDPUCBB(ArmPolicy):
         return self.pulls(own, np.rint(counts * means).astype(np.int64), room).argmax(-1)
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:
-        """The best arm, and again as long as it would be the best even if it gave no reward."""
+        """The best arm, repeated as long as it would be the best even with rewards of 0."""
         return self.pulls(knowledge.counts, knowledge.sums, room), np.zeros(room.shape, np.bool_)
 
     def pulls(self, counts: Ints, sums: Ints, room: Ints) -> Ints:
-        """The next pulls of each agent, of one arm, int64[B, M, K], at most `room` [B, M]; it draws their noise."""
+        """The next pulls int64[B, M, K], of one arm per agent and at most `room` [B, M]; draws their noise."""
         fresh = counts.sum((1, 2)) == 0
         for memory in (self._answers, self._counting, self._counts, self._sums):
             memory[fresh] = 0
@@ -78,7 +78,7 @@ class LDPUCBB(ArmPolicy):
 def stretches(
     counts: Ints, answers: Floats, counting: Ints, room: Ints, ones: float, looks: float, rng: np.random.Generator
 ) -> Ints:
-    """`LDPUCBB.pulls`; z of the pulls is added to `answers` [B, M, K], and m to `counting` [B, M, K]."""
+    """`LDPUCBB.pulls`: adds z of the pulls to `answers` [B, M, K], and m to `counting` [B, M, K]."""
     pulls = np.zeros(counts.shape, np.int64)
     width = np.sqrt(2.0)
     for b in range(counts.shape[0]):

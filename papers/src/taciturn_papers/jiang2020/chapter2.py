@@ -2,8 +2,8 @@
 crowd-sourcing.
 
 The chapter has no figure of its theory. Figures 2.1 to 2.4 show an experiment with workers of Mechanical Turk, which no
-simulation can replicate; `CrowdStudy` fits the model of `crowd` to three of the reported counts and compares the
-others.
+simulation can replicate; `CrowdStudy` fits the model of `crowd` to three of the reported counts and compares its
+predictions with the other counts.
 """
 
 import warnings
@@ -29,8 +29,8 @@ TARGET = 1.0
 
 @lru_cache
 def exact(theta: str, cost: str, size: int) -> dict[str, float]:
-    """The finite game, relative to Theorem 1's bound: expected payment and the best deviation's gain; and the best
-    response."""
+    """The finite game, solved exactly: the expected payment and the gain of the best deviation, both over Theorem 1's
+    bound, and the best response."""
     shares, g = THETAS[theta], COSTS[cost]
     bound = elicitation_v0.payment_lower_bound(shares, TARGET, g)
 

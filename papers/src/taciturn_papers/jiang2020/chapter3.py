@@ -75,7 +75,7 @@ class LossStudy(PaperStudy):
         ]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        """Of training, beside the others, the held-out loss after `PARTS` of the time, in percent."""
+        """For trainings, the metrics also include the held-out loss after `PARTS` percent of the time."""
         if cell.config["env"] == "round_stopping_v0":
             return play(cell, replicas=1000 if cell.config["policy"] == "WaitForAll" else 5000)
         result = play(cell, record=["test_loss"], until=cell.config["env_params"]["horizon"], points=POINTS)

@@ -41,7 +41,7 @@ from taciturn_papers.jiang2020.settings import (
 )
 
 EXACT = "an equation"
-SLACK = 1e-9  # of quotients of floats that are equal
+SLACK = 1e-9  # rounding error of a ratio of equal floats
 
 # Chapter 2.
 
@@ -50,7 +50,7 @@ CASE_NAMES = tuple(f"{theta}, {cost}" for theta, cost in CASES)
 
 
 def largest(results: Results, theta: str, cost: str) -> Group:
-    """The results with most individuals."""
+    """The results with the most individuals."""
     groups = list(results.select(theta=theta, cost=cost))
     if not groups:
         raise NotRunError(theta, cost)
@@ -64,7 +64,7 @@ def by_size(results: Results, theta: str, cost: str, metric: str) -> str:
 
 
 def published_payment(theta: str, cost: str) -> float:
-    """The expected payment by (2.22) at target 1, if the winner's share is its probability, over (2.19)."""
+    """The expected payment by (2.22) at target 1, with the winner's probability as its share, over (2.19)."""
     shares, g = THETAS[theta], COSTS[cost]
     values, most = len(shares), max(shares)
     # P = (t + 1) / (1 + M), as a count among reports.
@@ -74,12 +74,12 @@ def published_payment(theta: str, cost: str) -> float:
 
 
 def farthest(ratios: Floats) -> float:
-    """The one that is farthest from 1."""
+    """The ratio farthest from 1."""
     return float(ratios[np.abs(ratios - 1).argmax()])
 
 
 def equilibria(results: Results) -> str:
-    """What deviations gain with fewer individuals, and beside the theorem."""
+    """The gains of deviations with fewer individuals, and with a cost that the theorem does not cover."""
     most = max(float(group.metrics["gain_at_zero"].max()) for group in results.select())
     gains = "; ".join(
         f"{theta}: {by_size(results, theta, 'quadratic', 'gain_at_target')}, with a logarithmic cost, which the "
@@ -93,7 +93,7 @@ def equilibria(results: Results) -> str:
 
 
 def payments(results: Results) -> str:
-    """Payment over bound against the number of individuals."""
+    """The ratio of payment to bound against the number of individuals."""
     each = (f"{theta}: {by_size(results, theta, 'quadratic', 'expected_ratio')}" for theta in THETAS)
     return f"exact, with a quadratic cost, {'; '.join(each)}: in the limit only"
 
@@ -181,7 +181,7 @@ WITH_BONUS = ("WINTALL-20", "WINTALL-40")
 
 
 def cut(name: str, winners: float) -> float:
-    """Payment below Flat, in percent, if so many of the workers win the bonus."""
+    """By how many percent payment is below Flat's if `winners` of the workers win the bonus."""
     base, bonus = PAYMENTS[name]
     return 100 * (1 - (base + bonus * winners / WORKERS) / 30)
 
@@ -192,13 +192,13 @@ def predicted(name: str) -> Floats:
 
 
 def mean_gain(name: str) -> float:
-    """The model's mean score above Flat's, in percent."""
+    """By how many percent the model's mean score is above Flat's."""
     ours, flat = (float(predicted(one) @ np.arange(6)) for one in (name, "Flat"))
     return 100 * (ours / flat - 1)
 
 
 def by_task(results: Results, name: str, other: str, value: str) -> tuple[Floats, Floats]:
-    """A metric of each task under two rules, [paired draws, 9] each."""
+    """A metric of each task under two rules, both [draws, 9] and paired."""
     one, two = (group_of(results, crowd_of(payment)) for payment in (name, other))
     pairs = [one.paired(two, f"{value}_{task + 1}") for task in range(TASKS)]
     first, second = (np.stack(values, axis=1) for values in zip(*pairs, strict=True))
@@ -206,7 +206,7 @@ def by_task(results: Results, name: str, other: str, value: str) -> tuple[Floats
 
 
 def higher(results: Results, name: str, other: str, value: str) -> Estimate:
-    """Tasks of 9 whose mean score (or payment) is higher under one rule."""
+    """The number of tasks, of 9, with a higher mean score (or payment) under rule `name` than under `other`."""
     one, two = by_task(results, name, other, value)
     return mean((one > two).sum(1))
 
@@ -221,7 +221,7 @@ def gains(results: Results) -> str:
 
 
 def errors(counts: tuple[int, ...]) -> tuple[Range, ...]:
-    """The counts of the experiment, within two binomial standard deviations."""
+    """Ranges for the counts of the experiment: two binomial standard deviations."""
     why = "two standard deviations of a count among 180 workers"
     return tuple(read(n, 2 * math.sqrt(n * (1 - n / WORKERS)), why) for n in counts)
 
@@ -331,7 +331,7 @@ IID, SKEWED = CLIENTS.values()
 
 
 def fit_note(results: Results) -> str:
-    """What fits better than the paper's form."""
+    """A form that fits better than the paper's."""
     result = (
         f"{name}: R² = {group_of(results, one).mean('r_squared'):.3f}, of c - a/k "
         f"{group_of(results, one).mean('r_squared_shifted'):.3f}"
@@ -388,7 +388,7 @@ def exactly(
 
 
 def proved(statement: str, quote: str, stated: str | float, ranges: Any, paper: Any, null: Any, **more: Any) -> Claim:
-    """A claim that is proved, about numbers that no run is needed for."""
+    """A claim with a proof, about numbers that need no run."""
     value = more.pop("value")
     return Claim(statement, quote, stated, lambda r: value(), ranges, paper, null, **more)
 
@@ -412,7 +412,7 @@ RULES: tuple[tuple[str, str, Config], ...] = (
 def round_times(
     distribution: str, stated: tuple[float, ...], ranges: tuple[Range, ...], why: str | Callable[[Results], str]
 ) -> Claim:
-    """The mean round times; null: nobody waits, a round of t0 = 3 s."""
+    """A claim about the mean round times. Null: no waiting, a round of t0 = 3 s."""
     section = {"geometric": "3.4.1", "pareto": "3.4.2"}[distribution]
     return Claim(
         f"Section {section}: mean time of a round (s)",
@@ -439,7 +439,7 @@ def losses(results: Results, distribution: str, policy: str, own: Config) -> lis
 def reduction(
     figure: str, distribution: str, label: str, least: float, quote: str, policy: str, own: Config, why: str
 ) -> Claim:
-    """Figures 3.3 to 3.6. A loss cannot fall by more than 100% of itself, so it is taken relative to the rule's."""
+    """Figures 3.3 to 3.6. The reduction is relative to the loss of the rule (10, 8): it can exceed 100%."""
     return Claim(
         f"Figure {figure}: the rule (10, 8) reduces the loss of {label} throughout (by how much, over its own)",
         quote,
@@ -454,7 +454,7 @@ def reduction(
 
 
 def over_k_10(results: Results) -> list[Estimate]:
-    """Reward per second of two rules under Pareto times, over that of k=10."""
+    """The reward per second of two rules under Pareto times, over the reward per second of k=10."""
     base = group_of(results, timing("pareto", "FixedCount", K_10))
     found = []
     for own in (PAPERS, {}):
@@ -471,15 +471,15 @@ LEARNS_FASTER = (
 
 
 def share(exact: Exact) -> str:
-    """The rates of the rules beside the optimum."""
+    """The rates of the rules relative to the optimum."""
     return ", ".join(
         f"{name}: {rate:.6f} ({100 * rate / exact.optimal_rate:.1f}%)" for name, rate in exact.rates.items()
     )
 
 
 MCMAHAN = (1, 20, 50, 100)
-"""The updates of a round, other than 10, among which McMahan et al. (2016) choose (fractions 0, .1, .2, .5 and 1 of 100
-clients, where 0 is one client)."""
+"""The numbers of updates per round, other than 10, that McMahan et al. (2016) compare: fractions 0, .1, .2, .5 and 1 of
+100 clients, where 0 is one client."""
 
 CROWDS = (100, 1_000, 10_000)
 K_STAR = math.sqrt(0.018 / (0.04 - 0.018 / 2) * (1 + (5 / 8) * 500 + (5 / 8) * 300))

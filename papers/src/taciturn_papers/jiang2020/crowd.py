@@ -1,8 +1,8 @@
 """A model of section 2.6's crowd-sourcing experiment, fitted to three of the reported counts.
 
-A sentence is translated correctly with log-odds a + x, where a ~ Normal(ability, spread^2) is the worker's and x >= 0
-its effort, which costs price * x^2 cents; the five sentences of a task are independent. Workers expect the bonus for a
-good answer, a score of 4 or 5, and choose the effort that maximises what they keep.
+A sentence is translated correctly with log-odds a + x: a ~ Normal(ability, spread^2) is the worker's ability, x >= 0
+the worker's effort, and the effort costs price * x^2 cents. The five sentences of a task are independent. Workers
+expect the bonus for a good answer, a score of 4 or 5, and choose the effort that maximises expected bonus minus cost.
 """
 
 from functools import lru_cache

@@ -1,9 +1,9 @@
 """Exact numbers.
 
 Chapter 2: the bound of Theorem 1, and the best response to a belief (Theorem 2). Chapter 3: the stated model, M = 100,
-t0 = 3 s, tau = 10 ms, mu = 5/8, p = 1/500, R(k) = c - a/(k+1), c = 0.04, a = 0.018, and smaller ones in which every
-state can be solved. R(k) = c - a/k, which the paper does not state, is solved too: most of the reported numbers follow
-from it.
+t0 = 3 s, tau = 10 ms, mu = 5/8, p = 1/500, R(k) = c - a/(k+1), c = 0.04, a = 0.018, and smaller models that are solved
+in every state. R(k) = c - a/k, which the paper does not state, is solved too: most of the reported numbers follow from
+it.
 """
 
 import itertools
@@ -29,7 +29,7 @@ LAMBDAS = (0.3, 1.0)  # prices of time, over a model's optimal rate
 
 @dataclass(frozen=True)
 class Exact:
-    """Exact values in the stated model, and what R(k) = c - a/k gives."""
+    """Exact values in the stated model, and some with R(k) = c - a/k."""
 
     optimal_rate: float  # lambda*, by the solver's dynamic programme
     rates: dict[
@@ -91,7 +91,7 @@ def informativeness(theta: tuple[float, ...], epsilon: Floats) -> Floats:
 
 
 def bounds_of_theorem_1(theta: str, cost: str, target: float) -> tuple[float, float]:
-    """The least of g' A over eps >= target, as (2.13) prints the bound, and the least of g' / A, as (2.19) does."""
+    """The minimum over eps >= target of g' A, the bound as (2.13) prints it, and of g' / A, the bound as in (2.19)."""
     epsilon = target * np.concatenate([np.linspace(1, 20, 20_001), np.geomspace(20, 1e6, 2_001)])
     marginal, a = COSTS[cost].marginal(epsilon), informativeness(THETAS[theta], epsilon)
     with np.errstate(over="ignore"):
@@ -99,17 +99,16 @@ def bounds_of_theorem_1(theta: str, cost: str, target: float) -> tuple[float, fl
 
 
 def printed_over_written(cost: str) -> Floats:
-    """(2.13) over (2.19), for the distributions and targets."""
+    """The bound of (2.13) over (2.19), for every distribution and target."""
     pairs = (bounds_of_theorem_1(theta, cost, target) for theta in THETAS for target in TARGETS)
     return np.array([printed / written for printed, written in pairs])
 
 
 def trusted_response(cost: str, draws: int = 50) -> float:
-    """The budget that is best for an individual that is certain of a drawn belief, over the target: the one farthest
-    from 1.
+    """The best budget of an individual that is certain of a random belief, over the target: the ratio farthest from 1.
 
-    It expects the platform's estimate to be its belief, and so WINTALL to pay g'(target) / (dP/d eps) for the report
-    that is most probable by it.
+    The individual expects the platform's estimate to equal its belief. WINTALL then pays g'(target) / (dP/d eps) for
+    the report that is most probable under this belief.
     """
     from scipy.optimize import minimize_scalar
 
@@ -132,13 +131,13 @@ def trusted_response(cost: str, draws: int = 50) -> float:
 
 
 def slowest_geometric_sd() -> float:
-    """The standard deviation, in seconds, of the slowest of 100 geometric computing times, which a round of k=100 waits
-    for: 500 sqrt(sum 1/i^2) slots of 10 ms, to first order in p."""
+    """The standard deviation, in seconds, of the slowest of 100 geometric computing times, for which a round of k=100
+    waits: 500 sqrt(sum 1/i^2) slots of 10 ms, to first order in p."""
     return 0.01 * 500 * math.sqrt(sum(1 / i**2 for i in range(1, 101)))
 
 
 def slowest_pareto_round() -> float:
-    """A lower bound of the mean round of k=100 under Pareto times, in seconds: the slowest of 100 clients, and one
+    """A lower bound on the mean round of k=100 under Pareto times, in seconds: the slowest of 100 clients, and one
     upload.
 
     The largest of 100 Pareto(2, 250) times has mean 250 Gamma(101) Gamma(1/2) / Gamma(100.5), and infinite variance.
@@ -149,8 +148,8 @@ def slowest_pareto_round() -> float:
 
 
 def actions(model: dict[str, Any], price: float) -> tuple[Floats, Floats]:
-    """The values of stopping, [M + 1], and of waiting a slot and then acting best, [M + 1, M + 2], in the states (k,
-    beta) of (3.2) at n = 0: the Bellman equations, with their self-loops solved."""
+    """The values of stopping, [M + 1], and of waiting one slot and then acting optimally, [M + 1, M + 2], in the states
+    (k, beta) of (3.2) at n = 0, from the Bellman equations with their self-loops solved."""
     known = Model(**model)
     clients, mu, p = known.num_clients, known.upload_probability, known.compute_probability
     stop = known.rewards - price * known.broadcast_time
@@ -212,8 +211,7 @@ def priced_models() -> Iterator[tuple[dict[str, Any], Solution, float]]:
 
 
 def theorem_4() -> float:
-    """1 plus by how much V of the best threshold rule exceeds V of the best rule, over R(M): the value farthest from 1
-    over models."""
+    """1 + (V of the best threshold rule - V of the best rule) / R(M), the value farthest from 1 over models."""
     ratios = []
     for model, solution, price in priced_models():
         scale = float(solution.model.rewards[-1])
@@ -222,16 +220,16 @@ def theorem_4() -> float:
 
 
 def theorem_3() -> tuple[float, float]:
-    """At the optimal rate of the stated model: |V| over R(M), and the rate of the rule that is optimal for that price
-    over it."""
+    """In the stated model, with the optimal rate as the price of time: |V| over R(M), and the rate of the optimal rule
+    over this price."""
     solution = OptimalStopping.solve()
     rule = solution.evaluate(solution.table)
     return abs(solution.value(solution.rate)) / float(solution.model.rewards[-1]), rule.rate / solution.rate
 
 
 def lemma_1() -> float:
-    """By how much V rises with an update, over lambda tau/mu, where enough clients have computed, in a model of 12
-    clients: the value farthest from the -1 of Lemma 1 as printed."""
+    """The increase of V per update, over lambda tau/mu, in states where enough clients have computed, in a model of 12
+    clients: the value farthest from -1, which Lemma 1 gives as printed."""
     model = {
         "num_clients": 12,
         "upload_probability": 0.5,
@@ -249,8 +247,8 @@ def lemma_1() -> float:
 
 
 def lemma_2() -> tuple[float, float]:
-    """The largest slope and the smallest second difference of V over prices of time, relative to those of a straight
-    line to R(M)."""
+    """The largest slope and the smallest second difference of V over prices of time, with V relative to R(M) and prices
+    relative to the optimal rate."""
     solution = OptimalStopping.solve()
     prices = np.linspace(0.1, 3, 59) * solution.rate
     values = np.array([solution.value(float(price)) for price in prices]) / float(solution.model.rewards[-1])
@@ -259,8 +257,8 @@ def lemma_2() -> tuple[float, float]:
 
 
 def values_over_time(known: Model, price: float, slots: int) -> tuple[list[tuple[int, int]], Floats, Floats]:
-    """The states (k, beta), and V(k, beta, n) at n = 0 and at n = 1, by backward induction over time from the slot at
-    which every round ends."""
+    """The states (k, beta), and V(k, beta, n) at n = 0 and at n = 1, by backward induction over time from a slot that
+    ends every round."""
     clients, mu, p = known.num_clients, known.upload_probability, known.compute_probability
     states = [(k, beta) for k in range(clients + 1) for beta in range(clients - k + 1)]
     place = {state: i for i, state in enumerate(states)}
@@ -283,8 +281,8 @@ def values_over_time(known: Model, price: float, slots: int) -> tuple[list[tuple
 
 
 def lemma_3() -> float:
-    """V(k, beta, 1) - V(k, beta, 0) over -lambda tau: the value farthest from 1 over states of the models whose rounds
-    end long before the slot at which time ends."""
+    """V(k, beta, 1) - V(k, beta, 0) over -lambda tau: the value farthest from 1 over the states of models with rounds
+    that end long before the last slot."""
     results = []
     for _, solution, price in priced_models():
         known = solution.model
@@ -296,8 +294,8 @@ def lemma_3() -> float:
 
 
 def lemmas_4_and_5() -> tuple[float, float]:
-    """What waiting is worth more than stopping, over R(M): the most where k >= k*, and the least where k < k* and an
-    update is queued."""
+    """The value of waiting minus the value of stopping, over R(M): the largest where k >= k*, and the least where
+    k < k* and an update is queued."""
     most, least = [], []
     for model, solution, price in priced_models():
         known, k_star = solution.model, top(solution.model, price)
@@ -313,7 +311,7 @@ def lemmas_4_and_5() -> tuple[float, float]:
 
 
 def lemma_6() -> int:
-    """States (k, 0) with k < k* at which waiting is best, while stopping is at (k - 1, 0)."""
+    """The number of states (k, 0) with k < k* where waiting is best although stopping is best at (k - 1, 0)."""
     count = 0
     for model, solution, price in priced_models():
         stop, waiting = actions(model, price)
@@ -323,15 +321,15 @@ def lemma_6() -> int:
 
 
 def terms(clients: int) -> int:
-    """Terms of the sums in Algorithm 1's Bellman equations at the optimal rate: M - k - beta + 1 in each state with k +
-    beta < k*."""
+    """The number of terms in Algorithm 1's Bellman equations at the optimal rate: M - k - beta + 1 in each state with
+    k + beta < k*."""
     k_star = OptimalStopping.solve(num_clients=clients).thresholds[0]
     return sum(clients - k - beta + 1 for k in range(k_star) for beta in range(k_star - k))
 
 
 def corollaries() -> tuple[float, float, float]:
-    """The largest, over models around the stated one, of: Corollary 1's bound over the optimal rate, that rate over
-    Corollary 2's bound, and k* over Corollary 3's."""
+    """The largest, over models around the stated one, of Corollary 1's bound over the optimal rate, of that rate over
+    Corollary 2's bound, and of k* over Corollary 3's bound."""
     results = []
     for clients, mu, p, a in itertools.product((10, 100), (0.2, 0.625, 1.0), (0.002, 0.1, 1.0), (0.018, 0.035)):
         solution = OptimalStopping.solve(

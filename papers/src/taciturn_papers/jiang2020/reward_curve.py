@@ -15,14 +15,14 @@ def measure_reward_curve(env: FederatedTraining, seed: int, *, rounds: int = 20,
     """Measure the reward function R(k) of section 3.4 (Figure 3.2): the cumulative decrease of the held-out loss.
 
     In every round all M clients train from the server's parameters, and for every k the first k of them in a uniformly
-    random order are aggregated. This is the law of the first k arrivals if the times of all clients have the same law.
-    The next round starts from the average of all, so R is an average along one training run, although the decrease in a
-    single round shrinks as training goes on.
+    random order are aggregated. These k clients have the distribution of the first k arrivals if the times of all
+    clients are identically distributed. The next round starts from the average of all updates. R is thus an average
+    along one training run, although the decrease in a single round shrinks as training proceeds.
 
     R(0) = 0 always. R(k) may be negative for small k if the clients' data differ much.
 
     Args:
-        env: whose data, model and training, without clipping.
+        env: the source of data, model and training, without clipping.
         seed: determines the result.
         rounds, replicas: number of rounds from the initial model, and of independent repetitions.
 
@@ -56,7 +56,7 @@ def measure_reward_curve(env: FederatedTraining, seed: int, *, rounds: int = 20,
 
 
 class HyperbolicFit(NamedTuple):
-    """The parameters of `R(k) = c - a / (k + offset)`, and the share of the variance of the measured curve that it
+    """The parameters of `R(k) = c - a / (k + offset)`, and the share of the measured curve's variance that the fit
     explains."""
 
     c: float
@@ -68,10 +68,10 @@ def fit_hyperbolic(curve: Floats, offset: float = 1.0) -> HyperbolicFit:
     """Fit `c - a / (k + offset)` to a curve R(0) .. R(M) by least squares over k = 1 .. M.
 
     The paper (section 3.4) uses offset 1. To second order, averaging k of M exchangeable updates adds `(1/k - 1/M) tr(H
-    S) / 2` to the loss, where H is its Hessian and S the covariance of the updates; this is offset 0, and fits measured
+    S) / 2` to the loss, with its Hessian H and the covariance S of the updates; this is offset 0, and fits measured
     curves better.
 
-    The fit leaves out k = 0: a real round without updates earns nothing, whereas the paper's form gives c - a, which is
+    The fit leaves out k = 0: a real round without updates earns nothing, but the paper's form gives c - a, which is
     positive (0.022) for its own parameters. The paper's figure starts at k = 1 too.
     """
     curve = np.asarray(curve, np.float64)

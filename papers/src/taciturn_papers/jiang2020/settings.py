@@ -14,7 +14,7 @@ COSTS: dict[str, Cost] = {
 }
 SIZES = (5, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
 CLIENTS: dict[str, Config] = {"IID clients": {"concentration": None}, "clients with label skew": {"concentration": 3.0}}
-PARTS = (25, 50, 75, 100)  # of the time of a training, in percent: when losses are compared
+PARTS = (25, 50, 75, 100)  # percent of the time of a training after which losses are compared
 RULES: tuple[tuple[str, Config], ...] = (
     ("OptimalStopping", {}),
     ("OptimalStopping", {"thresholds": list(PAPER_RULE)}),
@@ -24,7 +24,7 @@ RULES: tuple[tuple[str, Config], ...] = (
 
 
 def crowd_of(payment: str) -> Config:
-    """Section 2.6: a rule of payment."""
+    """Section 2.6: one payment rule."""
     return {"payment": payment}
 
 
@@ -34,6 +34,6 @@ def learning(distribution: str, policy: str, own: Config, horizon: float = 300.0
 
 
 def timing(distribution: str, policy: str, own: Config) -> Config:
-    """The times alone: one round per replica, so that no long round is cut off by the end of a session."""
+    """The times alone: one round per replica, because the end of a session would cut long rounds off."""
     clock: Config = {"time_distribution": distribution, "horizon": 1e6, "objective": "lagrangian", "lambda_": 0.01}
     return config("round_stopping_v0", policy, own, **clock)

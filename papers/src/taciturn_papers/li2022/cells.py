@@ -1,4 +1,4 @@
-"""How a cell of the figures is run."""
+"""Runs the cells of the figures."""
 
 import math
 
@@ -14,8 +14,8 @@ from taciturn_papers.li2022.settings import topology
 
 
 def run(cell: Cell, points: int) -> Result:
-    """Means over the runs of a cell, epsilon per message, at event and at user level, and the regret at `points` times
-    (0: none)."""
+    """Metrics of a cell, as means over its runs; epsilon per message, at event level and at user level; and the regret
+    at `points` times (0: none)."""
     params = dict(cell.config["env_params"])
     params["topology"] = topology(params["topology"], params["num_agents"])
     world = make_world(cell.config["env"]).population(cell.config["runs"], **params)
@@ -47,7 +47,6 @@ def run(cell: Cell, points: int) -> Result:
 
 
 def regret_waiting(state: State) -> Floats:
-    """Regret per agent incurred while waiting for communication rounds to end, [B]: from pulls that enter no
-    message."""
+    """Regret per agent while waiting for communication rounds to end, [B]: from pulls that enter no message."""
     pulls = (state.used_counts - state.weight).mean(1)
     return np.asarray((pulls * state.gap).sum(-1))

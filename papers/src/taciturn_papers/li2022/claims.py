@@ -1,5 +1,5 @@
-"""The claims of Li & Song 2022. Its figures hold no readable numbers: what is compared are the statements of its text,
-for random means, as the paper's are, unless a statement says that they form a grid."""
+"""The claims of Li & Song 2022. Its figures show no readable numbers, so we test the statements of its text. Means are
+random, as in the paper, unless a statement says that they form a grid."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +44,7 @@ from taciturn_papers.li2022.settings import (
 )
 
 REGRET, WAITING = "regret_per_agent", "regret_waiting"
-ONE = at_most(1 + 1e-9)  # a quotient of floats that are equal may exceed 1
+ONE = at_most(1 + 1e-9)  # the rounded ratio of equal numbers may exceed 1
 EXACT = "an equation"
 
 
@@ -69,7 +69,7 @@ def per_round(results: Results, config: Config, metric: str) -> float:
 
 
 def by_formulas(one: Config, other: Config) -> str:
-    """The regret in one setting over that in another, by the formulas."""
+    """The regret in setting `one` over the regret in `other`, by the formulas."""
     return f"by the formulas {text(expected(one)['regret'] / expected(other)['regret'])}"
 
 
@@ -96,7 +96,7 @@ def ratio(
     why: Callable[[Results], str],
     metric: str = REGRET,
 ) -> Claim:
-    """A claim about a metric in one setting over that in another."""
+    """A claim about a metric in setting `one` over the same metric in `other`."""
     return Claim(statement, quote, stated, lambda r: ratio_of(r, one, other, metric), ranges, paper, null, why)
 
 
@@ -111,7 +111,7 @@ def exact(
     why: Callable[[], str],
     labels: tuple[str, ...] = ("",),
 ) -> Claim:
-    """A claim about numbers that no run is needed for."""
+    """A claim about numbers that need no run."""
     return Claim(statement, quote, stated, lambda r: value(), ranges, paper, null, lambda r: why(), labels)
 
 
@@ -149,7 +149,7 @@ AGENTS = AT_ONE["env_params"]["num_agents"]
 
 
 def vacuous(results: Results) -> str:
-    """What else than the regret is said of epsilon = 1."""
+    """Whether epsilon = 1 is non-private in respects other than the regret."""
     reported = value_of(results, AT_ONE, "rewards_reported")
     return (
         "true of the regret; noise and C(r) still depend on epsilon: by the formulas "
@@ -160,7 +160,7 @@ def vacuous(results: Results) -> str:
 
 
 def condition(results: Results) -> str:
-    """What Section IV-C1 asks for, and what follows from the first term's dominance."""
+    """Whether the condition of Section IV-C1 holds, and the consequences of the first term's dominance."""
     least = math.sqrt(AGENTS) / math.sqrt(math.log(HORIZON))
     quiet, noisy = (text(value_of(results, one)) for one in (QUIET, at_epsilon(FIGURE_4[0], "uniform")))
     return (
@@ -281,13 +281,13 @@ FREE_ROUNDS = constrained(None, None, "uniform", SHORT)
 
 
 def four_and_five(results: Results) -> Numbers:
-    """Figure 6: R = 4 over R = 5."""
+    """Figure 6: the regret with R = 4 over the regret with R = 5."""
     pairs = ([constrained(None, n, "uniform", horizon) for n in (4, 5)] for _, horizon in BY_HORIZON)
     return [ratio_of(results, four, five, REGRET) for four, five in pairs]
 
 
 def why_not_alike(results: Results) -> str:
-    """What the regrets would be on a grid, and how few arms it takes for them to be close."""
+    """The ratio of the regrets on a grid, and how few arms make them close."""
     few = formulas.same_rounds()
     return (
         f"by the formulas {text(same_ratio(ARMS))} on a grid of 100 arms. They are within 5% of each other on grids of "
@@ -338,13 +338,13 @@ LOGS = math.log(HORIZON) / math.log(AGENTS)
 
 
 def front(results: Results) -> list[Config]:
-    """The parameters of the pairs (p, R) on the Pareto front of cost and regret, from the cheapest on."""
+    """The parameters of the pairs (p, R) on the Pareto front of cost and regret, in increasing order of cost."""
     points = [(value_of(results, pair, "cost"), value_of(results, pair)) for pair in PAIRS]
     return [PAIRS[i]["policy_params"] for i in pareto_front(points)]
 
 
 def least_loss(results: Results) -> Estimate:
-    """The least regret of the cheaper settings, over that of all agents without a limit on rounds."""
+    """The least regret of the cheaper settings, over the regret with all agents and no limit on rounds."""
     cheaper = [one for one in CHEAPER if value_of(results, one, "cost") < value_of(results, UNLIMITED, "cost")]
     return ratio_of(results, min(cheaper, key=lambda one: value_of(results, one)), UNLIMITED, REGRET)
 
@@ -460,7 +460,7 @@ ALONE, LONE = few_agents("SingleAgent", "uniform"), few_agents("SingleAgent", "h
 
 
 def slope_note(results: Results) -> str:
-    """What agents that play their own best arm lose."""
+    """The regret per slot of agents that play their own best arm."""
     lost = formulas.bias_slope(LONE["env_params"]["num_arms"], LONE["env_params"]["num_agents"])
     ends = [text(value_of(results, one, "final_slope")) for one in (DIFFER, ALONE)]
     return (
@@ -470,7 +470,7 @@ def slope_note(results: Results) -> str:
 
 
 def on_a_grid() -> str:
-    """1/M on a grid."""
+    """The ratio of regrets by the formulas on a grid, to compare with 1/M."""
     together, alone = (expected(few_agents(policy, "grid"))["regret"] for policy in ("CDPMAB", "SingleAgent"))
     return text(together / alone)
 
@@ -525,13 +525,13 @@ ORDER = (("random", "star"), ("ring", "random"), ("ring", "star"), ("ring", "com
 
 
 def waits_longer(results: Results) -> Numbers:
-    """By how much more the regret while waiting is on the first graph of each pair than on the second."""
+    """The regret while waiting on the first graph of each pair minus the same on the second."""
     pairs = ((group_of(results, GRAPH[a]), group_of(results, GRAPH[b])) for a, b in ORDER)
     return [statistics.difference(*a.paired(b, WAITING)) for a, b in pairs]
 
 
 def why_not_seen(results: Results) -> str:
-    """How small that part of the regret is."""
+    """How small the regret while waiting is."""
     result = listed((name, value_of(results, one, WAITING)) for name, one in GRAPH.items())
     formula = text(expected(GRAPH["ring"], 10)["waited"])
     part = value_of(results, GRAPH["ring"], WAITING) / value_of(results, GRAPH["ring"])
@@ -543,11 +543,11 @@ def why_not_seen(results: Results) -> str:
 
 
 ACCOUNTINGS = (("messages", "cost"), ("edges", "cost_bound"))
-"""Every message of the protocol, or every edge in every slot of a round, as Theorem 3's bound has it."""
+"""Counts every message of the protocol, or every edge in every slot of a round as in Theorem 3's bound."""
 
 
 def cheapest(results: Results) -> Numbers:
-    """Figure 10: the cost of others than the star, per round, over the star's."""
+    """Figure 10: the cost per round of the other graphs over the cost of the star."""
     return [
         per_round(results, GRAPH[name], metric) / per_round(results, GRAPH["star"], metric)
         for _, metric in ACCOUNTINGS
@@ -557,19 +557,19 @@ def cheapest(results: Results) -> Numbers:
 
 
 def links(name: str, accounting: str) -> float:
-    """The links of a round by GIS, at c2 = 1."""
+    """The number of links that GIS uses in a round, at c2 = 1."""
     graph = settings.graph(name, AGENTS)
     sharing = information_sharing(graph)
     return float(sum(sharing.counts.values()) if accounting == "messages" else sharing.slots * graph.num_edges)
 
 
 def regular_diameter() -> float:
-    """Table I: what the formula with the Laplacian's eigenvalue gives for the diameter."""
+    """Table I: the diameter by the formula with the Laplacian's eigenvalue."""
     return math.log(AGENTS) / math.log(1 / formulas.second_eigenvalues(AGENTS)[0])
 
 
 def eigenvalue_note() -> str:
-    """What it gives with the adjacency matrix."""
+    """The diameter by the formula with the adjacency matrix."""
     of_laplacian, of_adjacency, diameter = formulas.second_eigenvalues(AGENTS)
     return (
         f"the diameter is {diameter}. The Laplacian's eigenvalue is {of_laplacian:.2f}, above 1, which makes cost and "
@@ -578,7 +578,7 @@ def eigenvalue_note() -> str:
     )
 
 
-DIAMETER = 5  # of the 4-regular graph that `second_eigenvalues` draws: networkx takes long to import
+DIAMETER = 5  # of the 4-regular graph of `second_eigenvalues`; a constant, because networkx takes long to import
 TABLE_1 = {"star": 2.0 * (AGENTS - 1), "ring": AGENTS**2 / 2, "complete": AGENTS * (AGENTS - 1) / 2}
 GRAPHS = (
     Claim(
@@ -706,27 +706,27 @@ COMPLETE = ("case 1", "case 2", "case 2 with 53", "case 3")
 
 
 def costs(results: Results, metric: str = "cost") -> dict[str, float]:
-    """Costs per round of the cases of Table II: what is sent, as the proof of Theorem 4 counts, or every edge."""
+    """Costs per round of the cases of Table II: messages, counted as in the proof of Theorem 4, or every edge."""
     return {case: per_round(results, in_components(case, "uniform"), metric) for case in settings.TABLE_2}
 
 
 def growing(cost: dict[str, float]) -> list[float]:
-    """Case 2 over 1, and 3 over 2."""
+    """The cost of case 2 over case 1, and of case 3 over case 2."""
     return [cost["case 2 with 53"] / cost["case 1"], cost["case 3"] / cost["case 2 with 53"]]
 
 
 def over_the_star(cost: dict[str, float]) -> list[float]:
-    """Cases 1 and 4 over 5."""
+    """The cost of cases 1 and 4 over case 5."""
     return [cost[case] / cost["case 5"] for case in ("case 1", "case 4")]
 
 
 def over_hybrids(cost: dict[str, float]) -> list[float]:
-    """Cases 6 and 3 over the larger of 1 and 5."""
+    """The cost of cases 6 and 3 over the larger cost of cases 1 and 5."""
     return [cost[case] / max(cost["case 1"], cost["case 5"]) for case in ("case 6", "case 3")]
 
 
 def with_every_edge(quotients: Callable[[dict[str, float]], list[float]], first: str) -> Callable[[Results], str]:
-    """What else is to be said, and the quotients if every edge of a component counts."""
+    """An explanation: `first`, then the ratios if every edge of a component counts."""
 
     def why(results: Results) -> str:
         edges = " and ".join(map(text, quotients(costs(results, "cost_bound"))))
@@ -736,7 +736,7 @@ def with_every_edge(quotients: Callable[[dict[str, float]], list[float]], first:
 
 
 def why_similar(results: Results) -> str:
-    """What the formulas say of the cases."""
+    """The regrets of the cases by the formulas."""
     formula = listed((case, expected(in_components(case, "uniform"), 40)["regret"]) for case in COMPLETE)
     return (
         f"by the formulas: {formula}; case 2's regret is that of 110 agents, and structures do not differ where nobody "
@@ -745,7 +745,7 @@ def why_similar(results: Results) -> str:
 
 
 def not_decentralised(results: Results) -> str:
-    """What a graph of 100 agents costs without a sink."""
+    """The cost of a graph of 100 agents without a sink."""
     sharing = sum(information_sharing(settings.graph("complete", 100)).counts.values())
     first = (
         "case 3, with a sink and a server link, is not the fully decentralised algorithm: sharing by GIS among 100 "
@@ -888,7 +888,7 @@ KINDS = ("heterogeneous", "uniform")
 
 
 def above_server(results: Results) -> Numbers:
-    """Figure 12: differences of the total regret."""
+    """Figure 12: differences between the structures in total regret."""
     pairs = ((in_structure(a, q), in_structure(b, q)) for q in KINDS for a, b in STEPS)
     result = ((group_of(results, one), group_of(results, other)) for one, other in pairs)
     return [statistics.difference(*one.paired(other, REGRET)) for one, other in result]
@@ -909,7 +909,7 @@ def why_above(results: Results) -> str:
 
 
 def slightly(results: Results) -> Numbers:
-    """How much more the ring's waiting costs with heterogeneous rewards, and how much it is of the regret."""
+    """The ring's regret while waiting: how much larger it is with heterogeneous rewards, and its part of the regret."""
     differ, alike_ = (group_of(results, in_structure("ring", q)) for q in KINDS)
     return [
         statistics.difference(*differ.paired(alike_, WAITING)),

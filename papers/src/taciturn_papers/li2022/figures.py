@@ -45,7 +45,7 @@ class FederatedFigure(PaperStudy):
         return run(cell, self.points)
 
     def row_label(self, group: Group, results: Results) -> str:
-        """The configuration, without what is standard."""
+        """The configuration without its default entries."""
         label = super().row_label(group, results).replace(f"epsilon={UNBOUNDED}, privacy=none", "no privacy")
         return label.replace(", privacy=paper", "").replace("privacy=none", "no noise")
 
@@ -89,7 +89,7 @@ class PrivacyStudy(FederatedFigure):
         return [*plots, self.plot_levels(results)] if len(results) else []
 
     def plot_levels(self, results: Results) -> Plot:
-        """Regret against the paper's epsilon and against those of the accountant."""
+        """Regret against the paper's epsilon and against the accountant's epsilons."""
         figure, parts = facet_axes(self, results, height=4.2)
         for ax, part in parts:
             groups = [g for g in part if g.config["privacy"] == "paper"]
@@ -176,7 +176,7 @@ class RewardsStudy(FederatedFigure):
     )
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
-        """Beside the others, `final_slope`: regret per agent and slot over the last fifth of the time."""
+        """The metrics also include `final_slope`: regret per agent and slot over the last fifth of the time."""
         result = super().run(cell, progress)
         x, y = map(np.asarray, result.curves["regret_per_agent"])
         i = int(0.8 * len(x)) - 1

@@ -1,4 +1,4 @@
-"""The paper's formulas alone, with every estimate at its expectation: the cross-check of the simulations."""
+"""The paper's formulas with every estimate replaced by its expectation: a cross-check of the simulations."""
 
 import math
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ DRAWS = 400
 
 
 def round_cost(kind: str, sizes: Sequence[int], server: float = 50.0, agent: float = 1.0) -> tuple[float, float]:
-    """Cost of a round with components of these sizes: (by the proof of Theorem 4, by the bound of Theorem 3 within the
-    components).
+    """The cost of a round with components of these sizes: (by the proof of Theorem 4, by the bound of Theorem 3 within
+    the components).
 
-    The first is c2 sum_q sum_i sd(i, sink) + c1 Q, with distances by breadth-first search from every node; the second
-    counts every edge in every slot of the round, of which there are as many as the sink's eccentricity.
+    The first is c2 sum_q sum_i sd(i, sink) + c1 Q, with distances by breadth-first search from every node. The second
+    counts every edge in every slot of the round; the number of slots is the sink's eccentricity.
     """
     import networkx as nx
 
@@ -39,7 +39,7 @@ class Course:
 
     regret: float  # at T
     rounds: int
-    reported: int  # rewards that entered the uploads of an agent that uploaded every time
+    reported: int  # rewards in the uploads of an agent that uploaded every time
     left: int  # arms left at the end
     waited: float  # the part of `regret` incurred while waiting for communication rounds
 
@@ -55,17 +55,16 @@ def course(
     delay: int = 0,
     horizon: int = HORIZON,
 ) -> Course:
-    """Algorithm 1 with every estimate replaced by its expectation: after epoch r the arms with Delta_k < 2 C(r) are
-    left.
+    """Algorithm 1 with every estimate replaced by its expectation: the arms with Delta_k < 2 C(r) remain after epoch r.
 
-    Only the arm that an agent plays while it waits is random: the mean of 2,000 draws.
+    Only the arm that an agent plays while it waits is random: its regret is the mean over 2,000 draws.
 
     Args:
         means: limits of the estimates, float64[K].
         uploading: N.
         epsilon: inf for no privacy.
-        rounds: R, in which case epochs aim at the smallest gap.
-        gaps: regret per pull of each arm; None: those of `means`.
+        rounds: R; epochs then aim at the smallest gap. None: no limit.
+        gaps: regret per pull of each arm; None: the gaps of `means`.
         local: limits of the single agents' own estimates, float64[M, K]; None: `means`.
         delay: slots that agents wait in each round.
         horizon: T.
@@ -101,8 +100,8 @@ def course(
 def own_choice(
     means: Floats, cost: Floats, active: NDArray[np.bool_], pulled: int, r: int, level: float, rng: np.random.Generator
 ) -> float:
-    """Mean regret per slot of playing one's own best active arm, given `pulled` rewards of each arm and r noise terms
-    Lap(1/level)."""
+    """Mean regret per slot of agents that play their own best active arm, estimated from `pulled` rewards of each arm
+    and r noise terms Lap(1/level)."""
     rows = np.atleast_2d(means)
     rows = rows[np.arange(2000) % len(rows)]
     noise = math.sqrt(2 * r) / (level * pulled) * rng.standard_normal(rows.shape)
@@ -111,7 +110,7 @@ def own_choice(
 
 
 def instances(qualities: str, arms: int, agents: int = 1, draws: int = DRAWS) -> list[Floats]:
-    """Means of the arms, float64[1 or agents, arms]: the grid alone, or `draws` random instances."""
+    """Means of the arms, float64[1 or agents, arms]: the grid, or `draws` random instances."""
     if qualities == "grid":
         return [(np.arange(arms)[None] + 0.5) / arms]
     rng = np.random.Generator(np.random.PCG64(2))
@@ -155,7 +154,7 @@ def eccentricities(kind: str, num_nodes: int, seed: int = 1) -> NDArray[np.int64
 def binding_epsilon(uploading: int, arms: int = ARMS, horizon: int = HORIZON) -> float:
     """The epsilon below which the privacy term of S(r) dominates in some epoch, for some number of remaining arms.
 
-    The terms are equal at epsilon = r Dtilde sqrt(2 log(8 K r^2 T)) / (sqrt(N) log(8 |I| r^2 T)).
+    The two terms are equal at epsilon = r Dtilde sqrt(2 log(8 K r^2 T)) / (sqrt(N) log(8 |I| r^2 T)).
     """
     return max(
         r
@@ -173,20 +172,20 @@ def binding_agents(epsilon: float, arms: int = ARMS, horizon: int = HORIZON) -> 
 
 
 def same_ratio(arms: int, horizon: int = HORIZON) -> float:
-    """Regret with R = 4 over that with R = 5, by the formulas, on a grid of `arms` arms."""
+    """The regret with R = 4 over the regret with R = 5, by the formulas, on a grid of `arms` arms."""
     means = instances("grid", arms)[0][0]
     four, five = (course(means, 50, 1.0, rounds=rounds, horizon=horizon).regret for rounds in (4, 5))
     return four / five
 
 
 def same_rounds(close: float = 0.05) -> int:
-    """The largest number of arms on a grid for which the regrets with R = 4 and R = 5 differ by less than the fraction
+    """The largest number of arms on a grid with regrets for R = 4 and R = 5 that differ by less than the fraction
     `close`."""
     return max(arms for arms in range(2, ARMS + 1) if abs(same_ratio(arms) - 1) < close)
 
 
 def bias_slope(arms: int, agents: int, draws: int = 4000) -> float:
-    """E[mu* - mu_(own best arm)] with means drawn for each agent: the regret per slot of playing one's own best arm."""
+    """E[mu* - mu_(own best arm)] for means drawn for each agent: the regret per slot of playing one's own best arm."""
     local = np.random.Generator(np.random.PCG64(3)).random((draws, agents, arms))
     mean = local.mean(1)
     chosen = np.take_along_axis(mean, local.argmax(2), 1)
@@ -215,8 +214,8 @@ def second_eigenvalues(num_nodes: int) -> tuple[float, float, int]:
 def growth(
     first: int, last: int, rounds: int | None = None, agents: int = 50, epsilon: float = 1.0
 ) -> tuple[float, float]:
-    """How much faster regret and rounds grow with T, from `first` to `last`, than their bounds (Theorem 1; Theorem 2
-    with p = 1, R).
+    """The growth of regret and rounds with T, from `first` to `last`, over the growth of their bounds (Theorem 1; with
+    `rounds` = R, Theorem 2 for p = 1).
 
     The bounds are max{sum_k log(KT log T) / Delta_k, K log T sqrt(log(KT log T)) / (sqrt(M) epsilon)} and log T; with R
     rounds, T^(2/R) max{sum_k log(R^2 KT) / Delta_k, R sqrt(log(R^2 KT)) / (sqrt(M) epsilon)} and R.
@@ -237,14 +236,14 @@ def growth(
 
 
 def equation_22(horizon: int = HORIZON) -> float:
-    """The largest S(r_k) M Delta_k^2 / log(8 K r^2 T) over gaps in (0, 1], where r_k is the first r with 2^-r < Delta_k
-    / 2."""
+    """The largest S(r_k) M Delta_k^2 / log(8 K r^2 T) over gaps in (0, 1]; r_k is the first r with
+    2^-r < Delta_k / 2."""
     gaps = np.linspace(1, 1e-3, 5000)
     r = np.floor(np.log2(2 / gaps)) + 1
     return float((8 * 4**r * gaps**2).max())
 
 
 def largest_diameter(case: str) -> int:
-    """The largest diameter of the components of a case of Table II; 0 where they are single agents."""
+    """The largest diameter of the components of a case of Table II; 0 for components of one agent."""
     kind, sizes = CASES[case]
     return max(int(graph(kind, size, q).distances().max()) for q, size in enumerate(sizes))

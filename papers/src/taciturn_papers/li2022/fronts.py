@@ -1,4 +1,4 @@
-"""Regret against what it costs, with the Pareto front."""
+"""Plots of regret against cost, with the Pareto front."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -24,10 +24,9 @@ def plot_pareto(
     name: str = "pareto",
     height: float = 4.2,
 ) -> Plot:
-    """The score, which is to be low, against another metric to be kept low, one panel per facet; a line joins the
-    Pareto front.
+    """The score against another metric, both better if lower, in one panel per facet; a line joins the Pareto front.
 
-    Groups with the same `label` share a colour and a marker; by default these are the labels of the rows.
+    Groups with the same `label` share a colour and a marker; the default labels are those of the table's rows.
     """
     figure, parts = facet_axes(study, results, height=height)
     known: dict[str, int] = {}
@@ -49,7 +48,7 @@ def plot_pareto(
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Indices of the points (x, y) that no other point improves on in both coordinates, in increasing order of x."""
+    """Indices of the points (x, y) that no other point beats in both coordinates, in increasing order of x."""
     order, best = [], math.inf
     for i in sorted(range(len(points)), key=lambda i: points[i]):
         if points[i][1] < best:

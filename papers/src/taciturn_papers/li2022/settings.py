@@ -1,6 +1,6 @@
-"""The experiments of section VII as configurations, and the graphs that they name.
+"""The experiments of section VII as configurations, and the graphs that they use.
 
-The paper does not give T: here T = 10^5, and 10^4, which its 'log(T) = 4' implies, where it counts rounds.
+The paper does not give T. Here T = 10^5; where the paper counts rounds, T = 10^4, which its 'log(T) = 4' implies.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ HORIZON = 100_000
 SHORT = 10_000
 ARMS = 100
 BOTH = ("grid", "uniform")  # distributions of the means: the paper's are uniform
-UNBOUNDED = 1e9  # an epsilon that stands for no privacy
+UNBOUNDED = 1e9  # an epsilon that represents no privacy
 CASES: dict[str, tuple[str, tuple[int, ...]]] = {
     "case 1": ("complete", (20,) * 5),
     "case 2": ("complete", (63, 24, 10, 6, 7)),

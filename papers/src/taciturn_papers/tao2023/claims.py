@@ -1,8 +1,8 @@
-"""The claims of Tao et al. 2023. Its figures hold no readable numbers: the paper's numbers are from the text.
+"""The claims of Tao et al. 2023. Its figures show no readable numbers: the paper's numbers come from the text.
 
-As written the algorithm learns next to nothing under noise. Orders of regrets are judged beyond what they would be
-without learning. That regrets exceed 6 delta, or are alike, holds of agents that learn nothing, too: the explanations
-have the regrets of such agents beside it.
+As written the algorithm learns next to nothing under noise. A claim that one regret is larger is therefore judged after
+subtracting the difference that occurs without learning. Claims that regrets exceed 6 delta or are similar also hold for
+agents that learn nothing; their explanations give the regrets of such agents for comparison.
 """
 
 import math
@@ -47,7 +47,7 @@ from taciturn_papers.tao2023.settings import (
 )
 from taciturn_papers.tao2023.share_dynamics import agents_needed, lift, power_of_ten, sigma, theorem
 
-ENOUGH = math.log10(6000)  # agents, in the paper
+ENOUGH = math.log10(6000)  # log10 of the agents that are enough in the paper
 LITTLE = 0.02  # a sixth of 6 delta
 
 
@@ -65,14 +65,14 @@ def found(results: Results, setting: Setting, policy: str = AGENTS) -> Group:
 
 
 def named(chosen: Sequence[Setting]) -> tuple[str, ...]:
-    """What differs between settings; of a single one, nothing."""
+    """Labels of settings, with the parameters in which they differ; a single setting has an empty label."""
     every = [(f"N = {s.n:,}", f"M = {s.m}", f"epsilon = {level_text(s.epsilon)}", s.growth) for s in chosen]
     varies = [len(set(column)) > 1 for column in zip(*every, strict=True)]
     return tuple(", ".join(x for x, told in zip(one, varies, strict=True) if told) for one in every)
 
 
 def checked(results: Results, chosen: Sequence[Setting]) -> str:
-    """The same regrets by noisy share dynamics, those of agents that learn nothing, and what noise sustains."""
+    """The same regrets by noisy share dynamics, the regrets without learning, and the share that noise sustains."""
     texts = []
     for name, setting in zip(named(chosen), chosen, strict=True):
         n, m, epsilon, growth = setting
@@ -87,7 +87,7 @@ def checked(results: Results, chosen: Sequence[Setting]) -> str:
 
 
 def bounded(claim: str, quote: str, *chosen: Setting, over: bool = False) -> Claim:
-    """A claim that regrets are at most 6 delta, or above it where the paper says `over`."""
+    """A claim that regrets are at most 6 delta, or above it if `over`."""
     return Claim(
         claim,
         quote,
@@ -102,7 +102,7 @@ def bounded(claim: str, quote: str, *chosen: Setting, over: bool = False) -> Cla
 
 
 def larger(claim: str, quote: str, words: str, *pairs: tuple[Setting, Setting]) -> Claim:
-    """A claim that the regret of the first of each pair is the larger one, beyond what it is without learning."""
+    """A claim that the first regret of each pair is larger, by more than without learning."""
     labels = named([one for one, _ in pairs])
 
     def idle(one: Setting, other: Setting) -> float:
@@ -139,7 +139,7 @@ def larger(claim: str, quote: str, words: str, *pairs: tuple[Setting, Setting]) 
 
 
 def similar(claim: str, quote: str, words: str, why: str, *pairs: tuple[Setting, Setting]) -> Claim:
-    """A claim that two regrets are much the same."""
+    """A claim that the two regrets of each pair are similar."""
     return Claim(
         claim,
         quote,
@@ -154,15 +154,15 @@ def similar(claim: str, quote: str, words: str, why: str, *pairs: tuple[Setting,
 
 
 def settling(results: Results, setting: Setting) -> Floats:
-    """What is left to fall of the regret after a tenth of the rounds, by noisy share dynamics."""
+    """By how much the regret falls after a tenth of the rounds, by noisy share dynamics."""
     group = found(results, setting, SHARES)
     return group.metrics["regret_at_tenth"] - group.metrics["regret"]
 
 
 @lru_cache
 def mixing_growth(kind: str, sizes: tuple[int, int] = (65, 257)) -> float:
-    """Steps until walks are N^-3-close to uniform (section 3.4.1, by the spectral gap): growth between two sizes over
-    that of ln² N."""
+    """The steps until walks are N^-3-close to uniform (section 3.4.1, by the spectral gap): their growth from one size
+    to another over the growth of ln² N."""
     from taciturn.envs.social_bandit.dissemination import metropolis_hastings
     from taciturn.graph import Graph, random_graph
 
@@ -176,13 +176,13 @@ def mixing_growth(kind: str, sizes: tuple[int, int] = (65, 257)) -> float:
 
 
 def required(results: Results) -> Numbers:
-    """What Theorem 5.2 requires over what the simulations have: rounds, and log10 of g(N) / ln N."""
+    """The requirements of Theorem 5.2 over the values in the simulations: rounds, and log10 of g(N) / ln N."""
     asked = theorem(20, 1.0, 10_000)
     return [asked["rounds"] / ROUNDS, asked["log10_copies"] / math.log10(math.log(10_000))]
 
 
 def without_noise(results: Results) -> list[Estimate]:
-    """Equation 36: the regret of equation 34 after 10,000 rounds over 3 delta."""
+    """Equation 36: the regret of equation 34 after 10,000 rounds, over 3 delta."""
     groups = [results.select(policy=LIMIT, options=m) for m in (10, 20)]
     if not all(len(group) for group in groups):
         raise NotRunError(LIMIT)
@@ -190,7 +190,7 @@ def without_noise(results: Results) -> list[Estimate]:
 
 
 def in_the_limit(results: Results) -> Estimate:
-    """Theorem 5.2: the regret of equation 34 after the fewest rounds that it allows, over 6 delta."""
+    """Theorem 5.2: the regret of equation 34 after the fewest rounds that the theorem allows, over 6 delta."""
     rounds = math.ceil(theorem(20, 1.0, 10_000)["rounds"])
     return mean(np.array(lemmas.limit_regret(20, BETA, MU, rounds)) / BOUND)
 
@@ -384,7 +384,7 @@ FIGURE_3 = (
 
 
 def privacy_note(results: Results) -> str:
-    """What a run spends."""
+    """The number of messages in a run, and the epsilon spent."""
     sent = found(results, Setting(10_000)).mean("messages") / 10_000
     return (
         f"of a round, as the theorem says, not of a run: an agent sends about {sent:,.0f} messages in {ROUNDS:,} "
@@ -447,7 +447,7 @@ FIGURE_4 = (
 def longest_run(
     results: Results, own: Config, num_agents: int = 10_000, options: int = 20, epsilon: float | None = 1.0
 ) -> Group | None:
-    """The longest computation of one reading (see `READINGS`) in one setting."""
+    """The computation with the most rounds, for one reading (see `READINGS`) in one setting."""
     wanted = {"options": options, "privacy": bitwise(epsilon), "growth": "log_squared"}
     played = results.select(policy=SHARES, env_params={"num_agents": num_agents}, **wanted)
     groups = [group for group in played if reading_of(group.config) == own]
@@ -498,7 +498,7 @@ def reading(name: str, own: Config) -> Claim:
 
 
 def enough(growth: str) -> Claim:
-    """How many agents the algorithm as written takes."""
+    """How many agents the algorithm needs as written."""
 
     def sizes(results: Results) -> dict[int, float]:
         every = results.select(policy=SHARES, growth=growth, options=20)
@@ -527,7 +527,7 @@ def enough(growth: str) -> Claim:
 
 
 def cross_check(own: Config) -> Claim:
-    """Noisy share dynamics against agents, for a reading that both were run for."""
+    """The regret of agents compared with noisy share dynamics, for a reading that was run both ways."""
 
     def pair(results: Results) -> tuple[Group, Group]:
         one = next((g for g in results.select(policy=AGENTS) if reading_of(g.config) == own), None)

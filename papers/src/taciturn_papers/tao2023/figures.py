@@ -23,8 +23,8 @@ TITLES = {
 
 
 class Regret(PaperStudy):
-    """Every setting played by agents and computed by noisy share dynamics, beside equation 34, its limit without noise
-    for N = ∞."""
+    """Every setting is played by agents, computed by noisy share dynamics, and compared with equation 34, its limit for
+    N = ∞ without noise."""
 
     score = Score("regret", higher_is_better=False, label="final regret (equation 1)")
     seeds = (3, 5)
@@ -48,7 +48,7 @@ class Regret(PaperStudy):
         return [settings.by_shares(one) for one in self.grid(SIZES, 2000 if quick else 10_000)]
 
     def limit(self, one: Config) -> Config:
-        """Equation 34 for a setting: everything that it depends on, and the panel in which it is drawn."""
+        """Equation 34 for a setting: the parameters that it depends on, and the panel that shows it."""
         kept = ("qualities", "horizon", *(name.removeprefix("env_params.") for name in self.facets))
         params = {name: value for name, value in one["env_params"].items() if name in kept}
         panel = {name: one[name] for name in ("options", "growth") if name in (*self.facets, "options")}
@@ -93,7 +93,7 @@ class Regret(PaperStudy):
 
     @staticmethod
     def parameters(group: Group) -> dict[str, str]:
-        """What a configuration depends on, in the paper's notation."""
+        """The parameters of a configuration, in the paper's notation."""
         entries = group.config
         known = {"M": str(entries["options"])}
         if entries["policy"] != LIMIT:
@@ -160,7 +160,7 @@ class AgentsStudy(Regret):
         return [Setting(n, m, growth=g) for m in (10, 20) for g in GROWTH for n in sizes]
 
     def cells(self, quick: bool) -> list[Cell]:
-        """Of the noisy share dynamics that tell when regrets settle, ten seeds."""
+        """The noisy share dynamics that show when regrets settle get ten seeds."""
         settle = [] if quick else [settings.by_shares(society(n, m)) for m in (10, 20) for n in (SIZES[0], SIZES[-1])]
         return super().cells(quick) + self.sweep(settle, range(self.seeds[1], 10))
 
@@ -218,7 +218,7 @@ class VariantsStudy(Regret):
     facets = ("env_params.horizon",)
 
     def cells(self, quick: bool) -> list[Cell]:
-        """Of the settings that are played both ways, eight seeds, to tell that they give the same."""
+        """Settings that are played both ways get eight seeds, to compare the two."""
         both = [] if quick else [*self.played(quick), *self.computed(quick)[:2]]
         return super().cells(quick) + self.sweep(both, range(self.seeds[1], 8))
 
@@ -286,7 +286,7 @@ class FastStudy(Regret):
     bound = None
 
     def grid(self, sizes: Sequence[int], rounds: int) -> list[Config]:
-        """The settings of the figure, in quick runs too: it is fast."""
+        """The settings of the figure, also in quick runs: they take little time."""
         results = []
         for epsilon in settings.FAST_LEVELS:
             one = society(2000, 5, epsilon, rounds=settings.FAST_ROUNDS)

@@ -1,9 +1,9 @@
 """The lemmas of section 5 in a setting that meets all their conditions.
 
-Two options, beta = 0.73 and epsilon = 2 need 10^9 agents, the least power of ten: no setting of section 6 meets the
-conditions, and with its delta of 0.02 no number of agents that could be computed does. Rounds are drawn at the level of
-counts: bits, tried options and adoptions from their binomial laws, and what single agents estimate from the normal
-limit of their 10^11 copies.
+Two options, beta = 0.73 and epsilon = 2 need 10^9 agents, the least power of ten. No setting of section 6 meets the
+conditions; with its delta of 0.02 no computable number of agents does. Rounds are drawn at the level of counts: bits,
+tried options and adoptions from their binomial distributions, and the estimates of single agents from the normal limit
+of their 10^11 copies.
 """
 
 import math
@@ -50,7 +50,7 @@ def domain() -> tuple[int, float, float]:
 
 
 def xi(received: float, copies: float, size: int) -> tuple[float, float]:
-    """Equation 23: how far 1 - xi_0 and xi_1 - 1 are from 0, for so many copies of one agent and of all."""
+    """Equation 23: 1 - xi_0 and xi_1 - 1, if one agent has received `received` of all `copies`."""
     one, every = size**2, size**3 - size**2
     low = received * math.log1p(-2 / (one + 1)) + (copies - received) * math.log1p(-2 / (every + 1))
     high = received * math.log1p(2 / (one - 1)) + (copies - received) * math.log1p(2 / (every - 1))
@@ -65,7 +65,7 @@ def apart(one: ArrayLike, other: ArrayLike) -> float:
 
 @lru_cache
 def deviations(rounds: int = 10, seed: int = 0) -> dict[str, float]:
-    """What each lemma bounds over its bound, the largest of these rounds: at most 1 if the lemma holds."""
+    """The quantity that each lemma bounds, over its bound: the largest over `rounds`, at most 1 if the lemma holds."""
     size, copies, delta_q = domain()
     q, rng = flip_probability(EPSILON), np.random.Generator(np.random.PCG64(seed))
     logs = math.log(size)
@@ -108,11 +108,11 @@ def deviations(rounds: int = 10, seed: int = 0) -> dict[str, float]:
 
 
 def walked(size: int = 65) -> float:
-    """Lemma 5.6 on a random graph with the walks of section 3.4.1: how far the expected share of an agent's copies can
-    be from that of all copies, over what equation 22 allows.
+    """Lemma 5.6 on a random graph with the walks of section 3.4.1: the largest relative deviation of the expected share
+    of one agent's copies from the share of all copies, over the deviation that equation 22 allows.
 
-    Of tokens that arrive independently, however many do, the odds of one to be among them differ by at most the ratio
-    of their odds to arrive.
+    If tokens arrive independently, then, given the number of arrivals, the odds that a token is among them differ by at
+    most the ratio of the tokens' odds of arriving.
     """
     psi = metropolis_hastings(random_graph("erdos_renyi", size, 1))
     gap = 1 - np.sort(np.abs(np.linalg.eigvalsh(psi)))[-2]
@@ -124,7 +124,7 @@ def walked(size: int = 65) -> float:
 
 @lru_cache
 def limit_regret(options: int, beta: float, mu: float, rounds: int, seeds: int = 3) -> tuple[float, ...]:
-    """Regret of equation 34 after so many rounds, for each of a few draws of the signals."""
+    """The regret of equation 34 after `rounds`, for each of `seeds` draws of the signals."""
     eta, result = np.array(ordered_means(options)), []
     for seed in range(seeds):
         rng = np.random.Generator(np.random.PCG64(seed))
@@ -135,6 +135,6 @@ def limit_regret(options: int, beta: float, mu: float, rounds: int, seeds: int =
 
 
 def bias(num_agents: float, epsilon: float, copies: float, options: int = 20) -> float:
-    """Remark 5.3: how far the mean estimate is from the popularity of the leader, which has half of the adopters."""
+    """Remark 5.3: the mean estimate's bias for the leading option, which has half of the adopters."""
     shares = np.append(0.5, np.full(options - 1, 0.5 / (options - 1)))
     return float(np.abs(expected_estimate(shares, sigma(epsilon, num_agents / 2, copies / 2)) - shares).max())

@@ -1,7 +1,7 @@
 """The experiments of section 6 as configurations.
 
-The paper says that qualities are uniform on [0, 1] but not which were drawn: here they are the means of M ordered
-uniform draws, M/(M+1) down to 1/(M+1).
+The paper says that qualities are uniform on [0, 1] but not which values were drawn: here they are the means of M
+ordered uniform draws, M/(M+1) down to 1/(M+1).
 """
 
 import math
@@ -74,7 +74,7 @@ class Setting(NamedTuple):
     growth: str = "log_squared"
 
     def find(self, results: Results, policy: str) -> Group | None:
-        """Its group under a policy, in full length; None if it was not run."""
+        """The full-length results of this setting under a policy; None if it was not run."""
         wanted = society(*self)
         entries = {name: wanted[name] for name in ("privacy", "options", "growth")}
         groups = results.select(policy=policy, env_params={"num_agents": self.n}, **entries)
@@ -93,12 +93,12 @@ def reading_of(config: Config) -> Config:
 
 
 def reading_name(own: Config) -> str:
-    """Its name."""
+    """The name of an entry of `READINGS`."""
     return next(name for name, entries in READINGS if entries == own)
 
 
 def signals(cell: Cell) -> Floats:
-    """Phi of the run with this cell's seed, [R, K]: a run draws its signals from a separate source."""
+    """Phi [R, K] of the run with this cell's seed; a run draws its signals from a separate random stream."""
     params = cell.config["env_params"]
     source = sources_of(Streams(cell.seed).entropy, "", ("signals",), np.arange(1))[0, 0]
     size = (params["horizon"], len(params["qualities"]))
@@ -107,5 +107,5 @@ def signals(cell: Cell) -> Floats:
 
 
 def level_text(epsilon: float | None) -> str:
-    """An epsilon, or infinity for no privacy."""
+    """Text of an epsilon; infinity for no privacy."""
     return "∞" if epsilon is None else f"{epsilon:g}"

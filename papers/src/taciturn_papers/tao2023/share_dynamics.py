@@ -1,5 +1,5 @@
-"""Noisy share dynamics, what noise does to the shares of the options without simulating agents or copies; and tables
-that explain it."""
+"""Noisy share dynamics: the effect of noise on the shares of the options, without simulating agents or copies. Tables
+explain the effect."""
 
 import math
 from collections import deque
@@ -36,8 +36,8 @@ def rectified(mean: Floats, sd: Floats | float) -> tuple[Floats, Floats]:
 
 
 def expected_estimate(received: Floats, sd: Floats | float) -> Floats:
-    """E[Qtilde_k / sum_j Qtilde_j] (equations 7 and 8) for independent estimates normal(heard, sd) clipped at 0: [...,
-    K].
+    """E[Qtilde_k / sum_j Qtilde_j] (equations 7 and 8), [..., K], for independent estimates normal(received, sd),
+    clipped at 0.
 
     To second order in the noise of the sum.
     """
@@ -67,15 +67,15 @@ def noisy_weights(
 ) -> Floats:
     """Q^{r-1} . Phi^r for r = 1 ... R, mean over `replicas`: equation 34 with noisy estimates and finitely many agents.
 
-    Given the shares Q of D adopters, the estimates of all agents share the noise of the bits, `bit_noise` / sqrt(D)
-    under noise = "per_round"; under "per_token" the mean of all T D copies has only `bit_noise` / sqrt(T D). In
-    addition each agent has the noise of its own V = T D / N copies, sqrt((bit_noise^2 + Q (1 - Q)) / V), unless
-    estimate = "shared", one estimate from all copies for everybody. Without noise in the bits an estimate is a share of
-    copies: nonnegative, with mean Q.
+    Given the shares Q of D adopters, under noise = "per_round" the estimates of all agents share the noise of the bits,
+    `bit_noise` / sqrt(D). Under "per_token" every copy has independent noise, and the mean of all T D copies has only
+    `bit_noise` / sqrt(T D). Under estimate = "own" each agent also has the noise of its V = T D / N copies,
+    sqrt((bit_noise^2 + Q (1 - Q)) / V); under "shared" all agents use one estimate from all copies. Without noise in
+    the bits an estimate is a share of copies: nonnegative, with mean Q.
 
     Args:
         signals: Phi, [R, K].
-        pool: rounds that an agent pools.
+        pool: the number of rounds over which an agent averages.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     options = signals.shape[1]
@@ -124,11 +124,11 @@ def sigma(epsilon: float | None, adopters: float, received: float) -> float:
 
 
 def lift(eta: Sequence[float], sd: float, delta: float = DELTA) -> tuple[float, float]:
-    """Effect of clipping estimates at 0: the total share that it sustains on the inferior options, and the regret from
-    it.
+    """The effect of clipping estimates at 0: the total share that it sustains on the inferior options, and the regret
+    from it.
 
-    Option k settles at the share sd z_k at which clipping adds per round, phi(z) / z - Phi(-z) in relative terms, what
-    selection removes, delta (eta_1 - eta_k). If the total approaches 1, no option can lead.
+    Option k settles at the share sd z_k where the gain from clipping per round, phi(z) / z - Phi(-z) in relative terms,
+    equals the loss from selection, delta (eta_1 - eta_k). If the total approaches 1, no option can lead.
     """
     from scipy.optimize import brentq
     from scipy.special import ndtr
@@ -144,10 +144,10 @@ def lift(eta: Sequence[float], sd: float, delta: float = DELTA) -> tuple[float, 
 
 @lru_cache(64)
 def agents_needed(options: int, epsilon: float, growth: str, rounds: int = 10_000) -> float:
-    """log10 of the smallest N whose mean dynamics has regret 6 delta after `rounds`, with T = h g(N); infinite beyond
-    e^10,000.
+    """log10 of the smallest N for which the mean dynamics with T = h g(N) has regret 6 delta after `rounds`; infinite
+    beyond e^10,000.
 
-    A lower bound: it ignores the fluctuations that the noise common to all agents causes in the shares.
+    It is a lower bound: it ignores the fluctuations of the shares from the noise that is common to all agents.
     """
     low, high = math.log(1000), 2.0 * math.log(1000)
     while True:
@@ -167,8 +167,8 @@ def agents_needed(options: int, epsilon: float, growth: str, rounds: int = 10_00
 
 
 def theorem(options: int, epsilon: float, num_agents: int) -> dict[str, float]:
-    """What Theorem 5.2 and its lemmas require at the paper's parameters: rounds, 6 mu / delta^2, delta'', c, log10 of
-    g(N) / ln N."""
+    """The requirements of Theorem 5.2 and its lemmas at the paper's parameters: rounds, 6 mu / delta^2, delta'', c, and
+    log10 of g(N) / ln N."""
     q = flip_probability(epsilon)
     c = 4 * options * (2 * options + 1) / (MU * (1 - BETA)) / (1 - 2 * q)
     power = 2 * math.log(5) / DELTA**2
@@ -209,7 +209,7 @@ def noise_table(settings: Iterable[Setting]) -> Table:
 
 
 def theorem_table() -> Table:
-    """Theorem 5.2's conditions beside the simulations."""
+    """Theorem 5.2's conditions, and the values in the simulations."""
     rows = []
     for m in (10, 20, 30):
         asked, logs = theorem(m, 1.0, 10_000), f"{math.log(10_000):.1f}"
@@ -235,7 +235,7 @@ def power_of_ten(log10: float) -> str:
 
 
 def needed_table() -> Table:
-    """How many agents the algorithm as written needs."""
+    """How many agents the algorithm needs as written."""
     rows = [
         [
             str(m),

@@ -1,5 +1,5 @@
-"""The claims of Zhou et al. 2021. Its data cannot be had, so its numbers are held against those of other worlds; beside
-them stand the orders that its text states. A claim holds if it does in every world, each of which is a label."""
+"""The claims of Zhou et al. 2021. Its data is not available: we compare its numbers with results in other worlds, and
+also test the orders that its text states. A claim has a label for every world and holds if it holds in all of them."""
 
 import itertools
 import math
@@ -59,7 +59,7 @@ TITLES = {
     "TPriDO": "T-PriDO", "DTPriDO": "DT-PriDO",
 }  # fmt: skip
 FIRST = 4  # sevenths of a run: until n = 40,000
-# Table 1: average rewards at n = 10,000 to 40,000; and what T-PriDO, with 0.88, gains over each at n = 70,000.
+# Table 1: average rewards at n = 10,000 to 40,000, and the gain of T-PriDO (0.88) over each at n = 70,000.
 EARLY = {
     "TPriDO": (0.57, 0.60, 0.61, 0.70), "HCT": (0.56, 0.56, 0.58, 0.60), "ACR": (0.56, 0.54, 0.57, 0.57),
     "DSC": (0.50, 0.51, 0.54, 0.56), "GaussLinUCB": (0.46, 0.49, 0.48, 0.48), "LinUCB": (0.45, 0.46, 0.47, 0.47),
@@ -70,7 +70,7 @@ GAINS = {
     "one agent": 0.275, "HCT": 0.354, "ACR": 0.419, "DSC": 0.492, "GaussLinUCB": 0.73, "LinUCB": 0.83, "DUCB": 1.67,
     "ItemUCB1": 2.14, "Random": 2.38,
 }  # fmt: skip
-# The average regret of T-PriDO at n = 20,000 is lower than that of others by so much, section 5.2.
+# Section 5.2: by how much the average regret of T-PriDO is lower at n = 20,000.
 REDUCTIONS = {"HCT": 0.2483, "ACR": 0.2793, "DSC": 0.4745, "GaussLinUCB": 0.6117, "DUCB": 0.7667}
 # Table 2 at n = 70,000.
 VARIANCES = {"ACR": 0.0029, "DUCB": 0.0040, "DSC": 0.0009, "TPriDO": 0.0011, "GaussLinUCB": 0.0008}
@@ -99,17 +99,17 @@ def title(policy: str) -> str:
 
 
 def earned(policy: str) -> float:
-    """The average reward at n = 70,000 of Table 1."""
+    """The average reward of a policy at n = 70,000, by Table 1."""
     return LAST / (1 + GAINS[policy]) if policy in GAINS else LAST
 
 
 def learned(policy: str) -> float:
-    """The mean share of its last average reward that a policy has until n = 40,000, by Table 1."""
+    """The average reward until n = 40,000 over the last average reward, mean over Table 1's entries."""
     return sum(EARLY[policy]) / len(EARLY[policy]) / earned(policy)
 
 
 def at(metric: str, part: int) -> str:
-    """The metric of an average until `part` sevenths of a run."""
+    """The name of an average metric until `part` sevenths of a run."""
     return f"{metric}_{part}" if part < 7 else {"reward": EARNED, "regret": REGRET}[metric]
 
 
@@ -126,7 +126,7 @@ def everywhere(
     *,
     own: bool = False,
 ) -> Claim:
-    """A claim that must hold in every world; `measure` gives the numbers of one, which `labels` name."""
+    """A claim that must hold in every world; `measure` gives the numbers of one world, and `labels` name them."""
     of_each = tuple(ranges) if isinstance(ranges, Sequence) else (ranges,) * len(labels)
     numbers = tuple(paper) if isinstance(paper, Sequence) else (paper,) * len(labels)
     return Claim(
@@ -144,7 +144,7 @@ def everywhere(
 
 
 def values(results: Results, of: Mapping[str, Callable[[Config], Config]], metric: str = EARNED) -> str:
-    """`T-PriDO 0.51, 0.44, 0.93; ACR 0.32, 0.30, 0.86`: means in the order of the worlds."""
+    """Means in the order of the worlds: `T-PriDO 0.51, 0.44, 0.93; ACR 0.32, 0.30, 0.86`."""
     return "; ".join(
         f"{name} " + ", ".join(f"{group_of(results, config(world)).mean(metric):.3f}" for world in WORLDS)
         for name, config in of.items()
@@ -152,7 +152,7 @@ def values(results: Results, of: Mapping[str, Callable[[Config], Config]], metri
 
 
 def among(policies: Sequence[str]) -> dict[str, Callable[[Config], Config]]:
-    """The settings of `compared` policies by their titles."""
+    """The settings of `compared` policies, keyed by their titles."""
     return {title(policy): partial(compared, rival=policy) for policy in policies}
 
 
@@ -178,7 +178,7 @@ WORDS = {
 
 
 def gain(rival: str) -> Claim:
-    """Table 1."""
+    """Table 1: the gain of T-PriDO over a rival."""
     unit = 0.001 if GAINS[rival] < 0.5 else 0.01
     return everywhere(
         f"Table 1: T-PriDO over {title(rival)} (ratio of average rewards at the end)",
@@ -193,7 +193,7 @@ def gain(rival: str) -> Claim:
 
 
 def best(results: Results, configs: Sequence[Config], metric: str, choose: Callable[..., Floats]) -> dict[int, float]:
-    """By seed, the largest or smallest value of a metric among settings."""
+    """The largest or smallest value of a metric among settings, by seed."""
     found = [by_seed(group_of(results, config), metric) for config in configs]
     seeds = sorted(set.intersection(*map(set, found)))
     values_of = choose(np.array([[one[seed] for seed in seeds] for one in found]), 0)
@@ -203,7 +203,7 @@ def best(results: Results, configs: Sequence[Config], metric: str, choose: Calla
 def over_best(
     rivals: Sequence[str], metric: str, choose: Callable[..., Floats]
 ) -> Callable[[Results, Config], list[Estimate]]:
-    """The metric of T-PriDO over that of the best of its rivals on each seed."""
+    """The metric of T-PriDO over the best rival's on each seed."""
 
     def measured(results: Results, world: Config) -> list[Estimate]:
         ours = by_seed(group_of(results, compared(world, "TPriDO")), metric)
@@ -215,7 +215,7 @@ def over_best(
 
 
 def outperforms(statement: str, quote: str, rivals: Sequence[str], *, own: bool = False) -> Claim:
-    """Table 1: T-PriDO earns more than others."""
+    """Table 1: T-PriDO earns more than its rivals."""
     several = " over the best of them" * (len(rivals) > 1)
     return everywhere(
         f"{statement} (ratio of average rewards{several})",
@@ -233,7 +233,7 @@ def outperforms(statement: str, quote: str, rivals: Sequence[str], *, own: bool 
 
 
 def order(quote: str, better: str, worse: str, why: str) -> Claim:
-    """An order among rivals."""
+    """Table 1: one rival earns more than another."""
     return everywhere(
         f"Table 1: {title(better)} earns more than {title(worse)} (ratio of average rewards at the end)",
         quote,
@@ -247,7 +247,7 @@ def order(quote: str, better: str, worse: str, why: str) -> Claim:
 
 
 def reduction(rival: str) -> Claim:
-    """Figures 6 and 7, at n = 20,000."""
+    """Figures 6 and 7: the reduction of regret by T-PriDO at n = 20,000."""
     return everywhere(
         f"Figures 6 and 7: T-PriDO over {title(rival)} (ratio of average regrets at 2/7 of the run)",
         "Section 5.2: 'T-PriDO decreases in average regret by 24.83%, 27.93%, 47.45%, 61.17% and 76.67% when n = 2 … "
@@ -267,26 +267,26 @@ def by_seed(group: Group, metric: str) -> dict[int, float]:
 
 
 def share_of_last(results: Results, config: Config, parts: Sequence[int]) -> dict[int, float]:
-    """By seed, the mean share of its last average reward that a policy has until these sevenths of a run."""
+    """The average reward after these sevenths of a run over the last average reward, mean over `parts`, by seed."""
     group = group_of(results, config)
     early = np.mean([group.metrics[at("reward", part)] for part in parts], 0)
     return dict(zip(group.seeds.tolist(), (early / group.metrics[EARNED]).tolist(), strict=True))
 
 
 def last(results: Results, config: Config) -> dict[int, float]:
-    """By seed, the average reward of a whole run."""
+    """The average reward of a whole run, by seed."""
     return by_seed(group_of(results, config), EARNED)
 
 
 def of_several(results: Results, configs: Sequence[Config], value: Callable[[Config], dict[int, float]]) -> Floats:
-    """The mean of a value over settings, by seed."""
+    """The mean of a value over settings, one entry per seed."""
     found = [value(config) for config in configs]
     seeds = sorted(set.intersection(*map(set, found)))
     return np.array([np.mean([one[seed] for one in found]) for seed in seeds])
 
 
 def faster(statement: str, quote: str, rivals: Sequence[str], why: str) -> Claim:
-    """Section 5.2: who converges faster than T-PriDO."""
+    """Section 5.2: algorithms that converge faster than T-PriDO."""
 
     def measured(results: Results, world: Config) -> list[Estimate]:
         ours, *theirs = (
@@ -319,7 +319,7 @@ def free_and_aware(
     paper: float,
     note: str,
 ) -> Claim:
-    """Section 5.2: context-free algorithms beside context-aware ones; positive `paper`: more for the former."""
+    """Section 5.2: context-free minus context-aware algorithms; a positive `paper` means more for the former."""
 
     def measured(results: Results, world: Config) -> list[Estimate]:
         free, aware = (
@@ -341,7 +341,7 @@ def free_and_aware(
 
 
 def squares(results: Results, more: str, less: str) -> Floats:
-    """Squared deviations of average regrets, [2, seeds, worlds], those of a world in units of their mean."""
+    """Squared deviations of average regrets, [2, seeds, worlds], in units of their mean in each world."""
     found = []
     for world in WORLDS:
         pair = group_of(results, compared(world, more)).paired(group_of(results, compared(world, less)), REGRET)
@@ -353,7 +353,7 @@ def squares(results: Results, more: str, less: str) -> Floats:
 
 
 def spread(statement: str, quote: str, stated: str, pairs: Sequence[tuple[str, str]]) -> Claim:
-    """Table 2: an order of variances over seeds. Worlds are pooled, each in units of the variances in it."""
+    """Table 2: an order of variances over seeds. Worlds are pooled after division by the mean variance in each."""
 
     def measured(results: Results) -> list[Estimate]:
         return [statistics.share(*squares(results, more, less)) for more, less in pairs]
@@ -373,24 +373,24 @@ def spread(statement: str, quote: str, stated: str, pairs: Sequence[tuple[str, s
 
 
 def first_exponent(dims: int, sign: int, eta: float = 0.0) -> float:
-    """The exponent of n in the first term of equation 1 for p = p1 + eta, with the sign of its second factor as
-    printed, 1, or as meant, -1."""
+    """The exponent of n in the first term of equation 1 for p = p1 + eta; `sign` of its second factor: 1 as printed, -1
+    as intended."""
     return 1 + sign / (dims * (1 + partition_rate(dims) + eta))
 
 
 def second_exponent(dims: int, eta: float = 0.0, optimal_dim: float = 1.0) -> float:
-    """The same of the second term, for a near-optimal dimension d_0."""
+    """The exponent of n in the second term of equation 1, for a near-optimal dimension d_0."""
     return -optimal_dim / (dims * (1 + partition_rate(dims, optimal_dim) + eta))
 
 
 def third_exponent(dims: int, eta: float) -> float:
-    """The same of the third term, with d_0 = 0."""
+    """The exponent of n in the third term of equation 1, with d_0 = 0."""
     p = partition_rate(dims) + eta
     return (3 + 2 * p) / (p * (p + 1) * dims)
 
 
 def exponents(sign: int) -> str:
-    """The first term's, by dimension."""
+    """The exponents of the first term, by dimension."""
     return ", ".join(f"{first_exponent(dims, sign):.2f}" for dims in DIMENSIONS)
 
 
@@ -591,11 +591,11 @@ ALGORITHMS = (
 )
 
 
-# DSC's grid, which the paper does not vary.
+# The grid of DSC, which the paper does not vary.
 
 
 def on_grids(statement: str, ours: str) -> Claim:
-    """Whether an algorithm earns more than DSC whatever its grid."""
+    """A claim that an algorithm earns more than DSC, for every grid of DSC."""
     levels = {f"level {level}": partial(on_grid, level=level) for level in GRID_LEVELS}
     return everywhere(
         f"{statement}, whatever the grid (ratio of average rewards, without noise)",
@@ -628,7 +628,7 @@ def falls(
     metric: str = REGRET,
     why: Callable[[Results], str] = lambda r: "",
 ) -> Claim:
-    """In every world a metric falls along settings: from the first to the last, and no step rises."""
+    """A metric falls along settings in every world: it falls from the first to the last, and no step rises."""
     names, steps = tuple(settings), len(settings) - 1
     return everywhere(
         statement,
@@ -644,7 +644,7 @@ def falls(
 
 
 def graphs(*names: str) -> dict[str, Callable[[Config], Config]]:
-    """T-PriDO on networks."""
+    """T-PriDO on several networks."""
     return {name: partial(on_graph, graph=name) for name in names}
 
 
@@ -675,14 +675,14 @@ NETWORKS = (
 
 @cache
 def noise_of_a_sum(epsilon: float) -> float:
-    """Standard deviation of the noise of the centre's sum of 7 records, three blocks, in a run of `NOISY_ROUNDS`
+    """The standard deviation of the noise in the centre's sum of 7 records (three blocks), in a run of `NOISY_ROUNDS`
     rounds."""
     scale = float(TreeAggregation(epsilon).block_scale(8 * NOISY_ROUNDS, 1.0))
     return scale * math.sqrt(2 * 3)
 
 
 def arithmetic(epsilon: float) -> str:
-    """What a noisy sum is worth."""
+    """How accurate a noisy sum is."""
     deviation = noise_of_a_sum(epsilon)
     return (
         f"The noise of a sum of 7 records has a standard deviation of {deviation:,.0f}; sums are clipped to [0, 7]. It "
@@ -691,7 +691,7 @@ def arithmetic(epsilon: float) -> str:
 
 
 def noises(policy: str, *levels: float | None) -> dict[str, Callable[[Config], Config]]:
-    """A policy under noise."""
+    """A policy at several levels of noise."""
     return {
         f"epsilon = {level:g}" if level else "no noise": partial(private, policy=policy, epsilon=level)
         for level in levels
@@ -704,7 +704,7 @@ def exact_regrets(results: Results, policy: str) -> str:
 
 
 def accuracy(policy: str, level: float) -> Claim:
-    """Table 3."""
+    """Table 3: the accuracy of a policy at one epsilon."""
     table = ACCURACY[policy][LEVELS.index(level)]
     return everywhere(
         f"Table 3: accuracy of {title(policy)} at epsilon = {level:g} (average reward over that without noise)",
@@ -726,7 +726,7 @@ def accuracy(policy: str, level: float) -> Claim:
 
 
 def accuracies(results: Results, world: Config, policy: str, level: float, part: int) -> Floats:
-    """Average rewards over those without noise, by seed."""
+    """Average rewards with noise over average rewards without, by seed."""
     noisy, exact = (group_of(results, private(world, policy, one)) for one in (level, None))
     x, y = noisy.paired(exact, at("reward", part))
     return x / y
@@ -737,16 +737,16 @@ OF_EACH = [f"{title(policy)}, {level:g}" for policy, level in EACH]
 
 
 def kept(results: Results, noisy: Config, exact: Config, chance: Config) -> Estimate:
-    """The share of what learning earns beyond chance that is left with noise."""
+    """The share of the gain over random play that remains with noise."""
     groups = [group_of(results, one) for one in (noisy, exact, chance)]
     seeds = np.intersect1d(np.intersect1d(groups[0].seeds, groups[1].seeds), groups[2].seeds)
     a, b, c = (group.metrics[EARNED][np.isin(group.seeds, seeds)] for group in groups)
-    # Where nothing is learned without noise, there is no share to speak of.
+    # If nothing is learned without noise, there is no gain to keep.
     return statistics.share(a - c, b - c) if b.mean() > c.mean() else Estimate(*(math.nan,) * 3)
 
 
 def utility(*, always: bool) -> Claim:
-    """What is left of learning at epsilon = 2."""
+    """How much of the gain from learning remains at epsilon = 2."""
 
     def of(level: float | None) -> Callable[[Config], Config]:
         return lambda world: private(world, "TPriDO", level, always=always)
@@ -769,7 +769,7 @@ def utility(*, always: bool) -> Claim:
 
 
 def exponential(world: Config) -> Config:
-    """The exponential mechanism."""
+    """T-PriDO with the exponential mechanism."""
     return private(world, "TPriDO", 2.0, on="selection")
 
 
@@ -784,7 +784,7 @@ def neglected(results: Results) -> str:
 
 
 def charge(statement: str, quote: str, config: Callable[[Config], Config], why: str) -> Claim:
-    """The accountant."""
+    """A claim about the accountant's charge."""
     return everywhere(
         f"{statement} (largest charge of an agent over epsilon = 2)",
         quote,
@@ -805,8 +805,8 @@ STREAMS = (
 
 
 def printed_scale() -> list[float]:
-    """What the noise of scale ln(T) / epsilon costs over epsilon, for T values: a run of the figures here, and one of
-    the paper's."""
+    """The loss of noise of scale ln(T) / epsilon, over epsilon, for two T: a run of the figures here, and one of the
+    paper's runs."""
     return [
         TreeAggregation(1.0, horizon=length, scale="ln").loss().epsilon for length in (8 * NOISY_ROUNDS, 8 * 70_000)
     ]
@@ -814,8 +814,8 @@ def printed_scale() -> list[float]:
 
 @cache
 def within_lemma_1(runs: int = 400, rounds: int = 1000, rho: float = 0.1) -> float:
-    """The share of runs in which all noisy sums of a stream, by the mechanism as printed, stay within the bound of
-    Lemma 1 (one agent)."""
+    """The share of runs in which all noisy sums of a stream, with the mechanism as printed, stay within Lemma 1's bound
+    (one agent)."""
     rng = np.random.default_rng(0)
     noise = rng.laplace(0, math.log(rounds), (runs, rounds + 1))
     bound = math.log(rounds) ** 2 * math.log(rounds * math.log(rounds) / rho)
@@ -935,14 +935,14 @@ PRIVACY = (
 
 
 def regrets(results: Results, world: Config, part: int) -> Floats:
-    """The regret of T-PriDO over that of DT-PriDO, by seed."""
+    """The regret of T-PriDO over the regret of DT-PriDO, by seed."""
     ours, theirs = (group_of(results, growing(world, policy)) for policy in ("TPriDO", "DTPriDO"))
     x, y = ours.paired(theirs, at("regret", part))
     return x / y
 
 
 def later_gain(statement: str, quote: str, stated: str, ranges: Sequence[Range]) -> Claim:
-    """Figure 12."""
+    """Figure 12: the ratio of regrets after 1/7 of the run and at its end."""
     return everywhere(
         f"{statement} (ratio of cumulative regrets)",
         quote,
@@ -963,8 +963,8 @@ def later_gain(statement: str, quote: str, stated: str, ranges: Sequence[Range])
 
 
 def second_term() -> float:
-    """The second term of equation 4 over that of equation 1 on a star of `MANY` agents, where |D_G| = 1 and G_u = |W| /
-    2, with the constants that T-PriDO has here and d_0 = 0."""
+    """The second term of equation 4 over the second term of equation 1 on a star of `MANY` agents, with |D_G| = 1,
+    G_u = |W| / 2, T-PriDO's constants in our runs, and d_0 = 0."""
     gamma, psi = PRESETS["tuned"]["gamma"], TUNED["TPriDO"]["psi"]
     one, many = (2 / (3 * gamma * psi) + 64 * MANY * factor / (3 * gamma**2) for factor in (1, MANY // 2))
     return one / many

@@ -19,7 +19,7 @@ KEPT = ("reward", "expected_reward", "regret", "shared")
 
 
 class Recommendations(PaperStudy):
-    """Runs with curves of regret, in a panel for each world. Quick runs are short, and in the first world only."""
+    """Runs with curves of regret, one panel per world. Quick runs are short and use only the first world."""
 
     score = Score("regret", higher_is_better=False, label="average regret")
     facets = ("env_params.family", "env_params.context_dim")
@@ -45,13 +45,13 @@ class Recommendations(PaperStudy):
         metrics = {name: float(run.metrics[name][0]) for name in KEPT}
         regret, reward = (run.trace[name][:, 0] for name in names)
         metrics["half_regret"] = regret[len(times) // 2 - 1]
-        # A seventh of the run is what the paper counts as 10,000 rounds.
+        # A seventh of the run corresponds to 10,000 rounds of the paper.
         for part in range(1, 7):
             at = len(times) * part // 7 - 1
             metrics |= {f"regret_{part}": regret[at], f"reward_{part}": reward[at]}
         if run.accountant is not None:
             (channel,) = privacy
-            # Each charge costs epsilon. The total is infinite where agents ask because of what was liked.
+            # Each charge costs epsilon. No total is finite if agents ask because of their users' feedbacks.
             metrics["charged_over_epsilon"] = float(run.accountant.messages(channel).max())
         return Result(metrics, {"regret": (run.times, regret)})
 

@@ -1,4 +1,5 @@
-"""Rivals of section 5.2 that learn of single items, of a tree of items, of balls, or of a linear model."""
+"""Rivals of section 5.2 that learn about single items, a tree of items, balls of contexts and items, or a linear
+model."""
 
 import math
 
@@ -13,19 +14,19 @@ from taciturn.validation import Bools, Floats, Ints
 
 
 class DUCB(ItemUCB1):
-    """UCB1 on single items with the records of the neighbours (Buccapatnam, Eryilmaz & Shroff 2013), blind to contexts.
+    """UCB1 on single items with the neighbours' records (Buccapatnam, Eryilmaz & Shroff 2013); it ignores contexts.
 
-    All agents ask for these records in every round, without noise: a mechanism on `statistics` or `counts` is refused.
+    All agents ask for exact records in every round: a mechanism on `statistics` or `counts` is refused.
 
     Args:
-        width: as for `ItemUCB1`.
+        width: as in `ItemUCB1`.
     """
 
     def begin(self, view: PublicView) -> None:
         super().begin(view)
         if any(view.channels[name].mechanism is not None for name in ("statistics", "counts")):
             raise ValueError(
-                "DUCB asks for statistics of single items without noise: no mechanism can stand on 'statistics' or "
+                "DUCB asks for exact statistics of single items: no mechanism may be installed on 'statistics' or "
                 "'counts'"
             )
         self._consult = view.consult
@@ -46,11 +47,11 @@ class DUCB(ItemUCB1):
 
 
 class HighConfidenceTree(OptimisticTree):
-    """The tree of HCT: a reward counts in the last cluster of the path alone, and a cluster is passed through and
-    expanded once it has been tried often enough for its size.
+    """The tree of HCT: a reward counts only in the last cluster of the path, and the path continues below a cluster,
+    expanding it if needed, once the cluster has been tried often enough for its size.
 
     Args:
-        codes, nu, rho: as of `OptimisticTree`.
+        codes, nu, rho: as in `OptimisticTree`.
         c: > 0, weight of the confidence width.
         delta: in (0, 1).
     """
@@ -74,7 +75,7 @@ class HighConfidenceTree(OptimisticTree):
         return path
 
     def enough(self, node: int, log: float) -> float:
-        """tau: how often a node is tried before moving on to its children."""
+        """tau: how often a node is tried before its children are."""
         depth = self.depth[node]
         return math.ceil(self.c**2 * log * self.rho ** (-2 * depth) / self.nu**2) if depth else 0
 
@@ -95,11 +96,11 @@ class HighConfidenceTree(OptimisticTree):
 
 
 class HCT(TreeSearch):
-    """High-confidence tree (Azar, Lazaric & Brunskill 2014, HCT-iid), blind to contexts; the base of POO, the paper's
-    "Poo-Loc".
+    """High-confidence tree (Azar, Lazaric & Brunskill 2014, HCT-iid); it ignores contexts and is the base of POO, the
+    paper's "Poo-Loc".
 
     Args:
-        nu, rho: as for `HOO`.
+        nu, rho: as in `HOO`.
         c: in (0, 1e6], weight of the confidence width.
         delta: in [1e-12, 1), the probability of failure.
     """
@@ -120,8 +121,8 @@ class GaussLinUCB(ItemPolicy):
     """Linear UCB that is jointly differentially private, with Gaussian noise on a tree of Gram matrices (Shariff &
     Sheffet 2018).
 
-    Each agent on its own regresses on `features`. All sums of (z, y)(z, y)' over the blocks of the binary mechanism get
-    a symmetric Gaussian matrix, and the diagonal is shifted so that the sum stays positive definite (section 4.2). The
+    Each agent regresses on its own `features`. Every sum of (z, y)(z, y)' over a block of the binary mechanism gets a
+    symmetric Gaussian matrix as noise, and the diagonal is shifted to keep the sum positive definite (section 4.2). The
     items shown to a user are then private towards all other users. The policy adds this noise itself: nothing is sent
     over a channel, and the accountant does not record it.
 
@@ -197,13 +198,13 @@ class GaussLinUCB(ItemPolicy):
 
 
 class ContextualZooming(ItemPolicy):
-    """Contextual zooming (Slivkins 2011, 2014): balls in the product of contexts and items, finer where rewards are
+    """Contextual zooming (Slivkins 2011, 2014): balls in the product of contexts and items, smaller where rewards are
     high.
 
-    Each agent on its own. A ball of radius r belongs to the points that no smaller ball covers. Among the balls that
-    contain one of the agent's items in the present context, the policy chooses the one with the highest index and shows
-    a random such item; if the ball's confidence radius is at most r, it opens a ball of half the radius around the
-    point.
+    Each agent learns separately. A ball of radius r covers the points in it that no smaller ball covers. Among the
+    balls that cover one of the agent's items in the present context, the policy chooses the ball with the highest index
+    and shows a random such item. If the ball's confidence radius is at most r, it opens a ball of half the radius
+    around the point.
 
     Args:
         width: > 0; the confidence radius is width sqrt(ln T / (1 + n)), 4 in the paper.
@@ -258,8 +259,8 @@ class ContextualZooming(ItemPolicy):
         return items
 
     def indices(self, b: int, w: int, relevant: Ints) -> Floats:
-        """r + min over balls B' of (mean + r' + confidence' + distance to B') of the `relevant` balls [n],
-        float64[n]."""
+        """The indices float64[n] of the `relevant` balls [n]: r + the minimum over balls B' of (mean + r' + confidence'
+        + distance to B')."""
         n = self._balls[b, w]
         counts, radius = self._counts[b, w, :n], self._radius[b, w, :n]
         before = self._sums[b, w, :n] / np.maximum(counts, 1) + radius + self.confidence(counts)

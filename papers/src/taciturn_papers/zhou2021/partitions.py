@@ -14,7 +14,7 @@ from taciturn.validation import Bools, Floats
 
 
 class _FixedClusters(ClusterPolicy):
-    """Base of policies with fixed clusters of items, made by halving the largest until there are enough."""
+    """Base of policies with fixed clusters of items: the largest cluster is halved until there are enough."""
 
     clusters: int
     public_schedule = ClusterPolicy.public_schedule
@@ -24,7 +24,7 @@ class _FixedClusters(ClusterPolicy):
         self._crowded = self.arrivals(context_dim)
 
     def arrivals(self, context_dim: int) -> Floats:
-        """How many arrivals, times ln n, split a cell of each level."""
+        """For each level, the number of arrivals, over ln n, after which a cell is split."""
         raise NotImplementedError
 
     def prepare(self, fresh: Bools) -> None:
@@ -43,17 +43,17 @@ class _FixedClusters(ClusterPolicy):
 
 class DSC(_FixedClusters):
     """Distributed learning on a static grid of contexts (Tekin & van der Schaar 2013): UCB over fixed clusters, with
-    all neighbours.
+    the records of all neighbours.
 
-    All agents ask in every round. Results depend strongly on the grid, so sweep `level` before ranking this policy.
+    All agents ask in every round. Results depend strongly on the grid: sweep `level` before ranking this policy.
 
     Args:
         level: how many times each dimension of the contexts is halved.
         clusters: number of clusters of items.
         xi: > 0; the index is mean + sqrt(xi ln n / (8 Q)), UCB1 for 16.
 
-    Deviations from the paper: a UCB index in place of its phases of training, exploration and exploitation. A cell of
-    the grid is split as soon as somebody arrives in it, one level per round.
+    Deviations from the paper: a UCB index replaces its phases of training, exploration and exploitation. A cell of the
+    grid is split at the first arrival in it, one level per round.
     """
 
     threshold = math.inf
@@ -71,10 +71,11 @@ class DSC(_FixedClusters):
 
 
 class ACR(_FixedClusters):
-    """Adaptive context partition with fixed clusters of items (Song, Tekin & van der Schaar 2016), each agent on its
-    own.
+    """Adaptive context partition with fixed clusters of items (Song, Tekin & van der Schaar 2016); each agent learns
+    separately.
 
-    A cell of level l is split after rate 2^(power l) ln n arrivals.
+    A cell of level l is split after rate 2^(power l) ln n arrivals. With `bisect`, l is the number of halvings divided
+    by the number of dimensions.
 
     Args:
         clusters: number of clusters of items, K; the paper uses 90.

@@ -1,8 +1,8 @@
-"""The rivals of section 5.2 under the paper's noise, which it does not describe for them: the sums of feedbacks that a
-policy learns from are released to it by `TreeAggregation`, and counts as they are, as for T-PriDO.
+"""The rivals of section 5.2 under the paper's noise, which it describes for T-PriDO only. As in T-PriDO, a policy
+learns from sums of feedbacks released by `TreeAggregation`, and from exact counts.
 
-DSC asks its neighbours, so it gets noisy sums through the channel `statistics`. ACR, LinUCB and HCT learn on their own:
-ACR asks the third party for its own records; the other two add the noise themselves.
+DSC asks its neighbours and gets noisy sums through the channel `statistics`. ACR, LinUCB and HCT learn without
+neighbours: ACR asks the third party for its own records; LinUCB and HCT add the noise themselves.
 """
 
 import math
@@ -23,8 +23,7 @@ from taciturn_papers.zhou2021.partitions import ACR
 
 
 class NoisyTree(HighConfidenceTree):
-    """HCT's tree, where the sum of each cluster is the noisy one of a stream of its own; means are kept within [0,
-    1]."""
+    """HCT's tree with noisy sums: each cluster has a separate stream, and its mean is clipped to [0, 1]."""
 
     def __init__(self, codes: Ints, policy: HCT, distribution: Any, horizon: int) -> None:
         self.distribution, self.horizon, self.rng = distribution, horizon, policy.rng
@@ -59,9 +58,9 @@ class NoisyHCT(HCT):
 
 
 class NoisyLinUCB(LinUCB):
-    """LinUCB with one model for all items, whose vector b, the sum of feedbacks times features, is a noisy stream.
+    """LinUCB with one model for all items; its vector b, the sum of feedbacks times features, is a noisy stream.
 
-    The features of a record have a length of at most 1, and so a sum of at most sqrt(k) in absolute values.
+    A record's features have length at most 1; the sum of their absolute values is therefore at most sqrt(k).
     """
 
     def __init__(self, distribution: Any, **own: Any) -> None:
@@ -85,7 +84,7 @@ class NoisyLinUCB(LinUCB):
 
 
 class NoisyACR(ACR):
-    """ACR that asks the third party for its own records in every round; there must be no neighbours."""
+    """ACR that asks the third party for its own records in every round; it must have no neighbours."""
 
     threshold = math.inf
     public_schedule = ClusterPolicy.public_schedule
@@ -96,8 +95,7 @@ class NoisyACR(ACR):
 
 
 def players(policy: str, own: Mapping[str, Any], distributions: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
-    """A policy with its parameters, and the mechanisms that the channels get, for the `distributions` of a
-    configuration."""
+    """A policy with its parameters, and the mechanisms of the channels, for the `distributions` of a configuration."""
     privacy = {channel: parse_mechanism(distribution) for channel, distribution in distributions.items()}
     if "statistics" not in privacy:
         return bring(policy, **own), privacy

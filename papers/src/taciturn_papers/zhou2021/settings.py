@@ -1,7 +1,7 @@
 """The experiments of section 5 as configurations, on synthetic worlds.
 
-The paper's data, a selection of 100 million photos, and its parameters cannot be had: `WORLDS` are families of mean
-rewards and dimensions of contexts. Runs are shorter than its 70,000 rounds.
+The paper's data, a selection of 100 million photos, and its parameters are not available: `WORLDS` are families of mean
+rewards and dimensions of contexts. Runs are shorter than the paper's 70,000 rounds.
 """
 
 from taciturn.bench.play import config
@@ -20,7 +20,7 @@ GRAPHS = ("none", "ring", "star", "complete")
 THRESHOLDS = (0.0, 0.3, 0.5, 0.7, 1.1)
 LEVELS = (0.01, 0.5, 2.0)
 NOISED = ("HCT", "ACR", "DSC", "LinUCB")  # section 5.2: rivals under the paper's "noising injecting and DP framework"
-NOISY_RIVALS = LEVELS[-1]  # not stated for them; the largest level of Table 3, which is the kindest to them
+NOISY_RIVALS = LEVELS[-1]  # the paper states none for them; this is the largest of Table 3, which favours them most
 EXACT = tuple(f"{rival} without noise" for rival in NOISED)
 COMPARED = (
     "TPriDO", "one agent", "DTPriDO", *NOISED, "GaussLinUCB", "DUCB", "ItemUCB1", "Random", "proofs", *EXACT,
@@ -73,8 +73,8 @@ def setting(
 
 
 def compared(world: Config, rival: str) -> Config:
-    """Tables 1 and 2, Figures 6 and 7: a policy, with noise if it is among `NOISED`; or one of `EXACT`; or "one agent"
-    or "proofs" for T-PriDO alone or with the constants of the proofs."""
+    """Tables 1 and 2, Figures 6 and 7: a policy, with noise if it is among `NOISED`; one of `EXACT`; or T-PriDO, alone
+    as "one agent" or with the constants of its proofs as "proofs"."""
     if rival == "one agent":
         return setting(world, "TPriDO", graph="none")
     if rival == "proofs":
@@ -97,7 +97,7 @@ def on_graph(world: Config, graph: str) -> Config:
 def private(
     world: Config, policy: str, epsilon: float | None, *, always: bool = False, on: str = "statistics"
 ) -> Config:
-    """Figures 10 and 11, Table 3: epsilon on a channel; None: no privacy. `always`: agents always ask."""
+    """Figures 10 and 11, Table 3: epsilon on the channel `on`; None: no privacy. `always`: agents always ask."""
     distribution = "TreeAggregation" if on == "statistics" else "Exponential"
     return setting(
         world,

@@ -178,8 +178,7 @@ class Channel:
             events: number of events that a message is about, for the accountant's totals at user level.
             levels: the epsilon of each message, float64[B, N], if senders choose it and perturb their messages
                 themselves.
-            weights: public weights of the numbers in an average, an array that broadcasts against x; None: all the
-                same.
+            weights: public weights of an average, an array that broadcasts against x; None: equal weights.
             drawn: whether any other agents are equally likely to be the senders, given their number and all that
                 observers know.
 

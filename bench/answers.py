@@ -86,7 +86,7 @@ def pays(some: Sequence[Board]) -> str:
             else:
                 parts.append(f"in {world} from {start} on (not at {max(size for size in known if size < start)})")
         everywhere = ", ".join(f"{start} or more in {listed(always[start])}" for start in sorted(always))
-        parts[:0] = [f"at every size played ({everywhere})"] if always else []
+        parts[:0] = [f"at every size of these tables ({everywhere})"] if always else []
         if parts:
             where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
             results.append(f"{where} {', '.join(parts)}")
@@ -129,9 +129,9 @@ def fronts(some: Sequence[Board]) -> str:
         if not shares(board.task.env) or evaluated is None or not evaluated.low > 0:
             continue
         agents, unit = size_of(board.task)
-        texts = [f"{score:.2f} for {number(round(count))} ({name})" for count, score, name in front(board)]
+        texts = [f"{score:.2f} with {number(round(count))} ({name})" for count, score, name in front(board)]
         result.append(f"in {world_title(board.task.env)} with {agents} {unit} {', '.join(texts)}")
-    return sentence("Which score do agents reach with how many messages in a run, without privacy?", result)
+    return sentence("How does the score grow with the number of messages in a run, without privacy?", result)
 
 
 def front(board: Board) -> list[tuple[float, float, str]]:

@@ -126,8 +126,8 @@ def learning(results: Results) -> Table:
         "The lead of a learner is the median over trainings of its score minus the score of the other agent, with the "
         "interval of the sign test; below 0 the learner is worse. One half of the seeds selects both agents, and the "
         "other half compares them. For each environment there is one question: are more than half of the trainings "
-        "better than the paper's best algorithm (yes), or worse (no)? Together these answers have confidence 95% "
-        "(Holm 1979); the other leads are effects without a verdict."
+        "better than the paper's best algorithm (yes), or worse (no)? The answers jointly have confidence 95% "
+        "(Holm 1979). The other leads are not tested."
     )
     columns = (
         "task", "learner", "score", "lead over the paper's best", "trainings", "beats the paper's algorithms",

@@ -34,8 +34,8 @@ PARTS = (("classic", (CLASSIC,), "#6b7680", "^"), ("published", (PAPER,), "#1685
          ("yours", (YOURS,), "#b8468f", "h"))  # fmt: skip
 """Kinds of agents, each with a colour (contrast 3:1 with white and with black, distinct for colour-blind people) and a
 marker."""
-SIZES = (("#2274b5", "o", "-"), ("#c84c08", "s", "--"))
-"""Colour, marker and line of an environment's standard size and of its other one."""
+SIZES = (("#7d6bb8", "o", "-"), ("#9a6a2f", "s", "--"))
+"""Colour, marker and line of the standard size and of the other one; kinds of agents have other colours."""
 FLOOR, CEILING = -1.0, 1.05
 """The axis of scores. A lower score is written as a number."""
 SMALLEST = BUDGETS[-1]
@@ -61,12 +61,13 @@ def at_budgets(boards: Sequence[Board], board: Board) -> dict[float | str, Board
 
 class Best(NamedTuple):
     """The best agent under a budget: its kind (an index into `PARTS`), name and score; `gains` if the 95% interval of
-    the score lies above 0."""
+    the score lies above 0, and `few` if it has too few trainings to be ranked."""
 
     part: int
     name: str
     score: float
     gains: bool
+    few: bool = False
 
 
 class Row(NamedTuple):
@@ -95,7 +96,7 @@ def best_of(board: Board, part: int) -> Best | None:
     own = next((place for place, one in enumerate(PARTS) if best.config["kind"] in one[1]), None)
     if own is None:  # random play, if nothing else was played
         return None
-    return Best(own, board.label(best).partition(" (")[0], score.value, score.low > 0)
+    return Best(own, board.label(best).partition(" (")[0], score.value, score.low > 0, board.too_few(best))
 
 
 def row_of(boards: Sequence[Board], board: Board) -> Row:
@@ -106,7 +107,8 @@ def row_of(boards: Sequence[Board], board: Board) -> Row:
     }
     number, what = size_of(board.task)
     best_at = {budget: one for budget, one in found.items() if one is not None}
-    return Row(world_title(board.task.env), f"{number} {what}", kinds, best_at)
+    size = f"{number} {what}{', control' * board.task.control}"
+    return Row(world_title(board.task.env), size, kinds, best_at)
 
 
 def score_text(score: float) -> str:
@@ -121,14 +123,18 @@ def overview(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: 
     caption = (
         "The share of the possible gain from communication that the best agent of each kind captures without privacy. "
         "Score 0: the best agent that does not communicate; score 1: full information (an agent that gets all agents' "
-        "data, without privacy). A hollow marker has a 95% interval that reaches 0. "
+        "data, without privacy). A filled marker has a 95% interval above 0. Learners with too few trainings to be "
+        "ranked have a dotted marker. "
     )
     if any(len(row.budgets) > 1 for row in rows):
         caption += (
-            "The line below follows the best agent of all kinds from no privacy to a privacy budget of epsilon = 10 "
-            f"and 3 (ticks) and {SMALLEST:g} (last marker) for each agent and its whole run. "
+            "The line below the markers shows the score of the best ranked agent without privacy, at epsilon = 10 and "
+            f"3 (ticks), and at epsilon = {SMALLEST:g} (last marker). The budget is for each agent and its whole run. "
             f"{covered(board.task.env for board in known)} "
         )
+    if any(map(private, rows)) and not all(map(private, rows)):
+        unshared = [row.world for row in rows if not private(row)]
+        caption += f"Nothing is shared in {listed(unshared)}, so there is no budget. "
     controls = [world_title(board.task.env) for board in known if board.task.control]
     caption += f"Controls, in which no agent is ranked: {listed(controls)}. " * bool(controls)
     caption += f"{seeds}." if seeds else "Agents are chosen on half of the seeds and evaluated on the other half."
@@ -160,8 +166,13 @@ class Canvas:
     def line(self, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
         self.ax.plot(x, y, **({"color": INK} | style))
 
-    def mark(self, x: float, y: float, part: int, *, filled: bool, size: float = 9.0) -> None:
+    def mark(self, x: float, y: float, part: int, *, filled: bool, size: float = 9.0, dotted: bool = False) -> None:
         _, _, color, shape = PARTS[part]
+        if dotted:
+            self.ax.scatter(
+                x, y, 60, marker=shape, facecolors="none", edgecolors=color, linewidths=1.5, linestyles=(0, (1, 1)),
+            )  # fmt: skip
+            return
         self.ax.plot(
             x, y, shape, color=color, markerfacecolor=color if filled else "none", markeredgewidth=1.5,
             markersize=size * (0.85 if shape == "D" else 1.0),
@@ -174,10 +185,9 @@ class Canvas:
         from matplotlib.layout_engine import PlaceHolderLayoutEngine
 
         heights = [self.height(row) for row in self.rows]
-        gap = 24.0 * any(not private(row) for row in self.rows) * any(map(private, self.rows))
-        legend = (68.0 if self.narrow else 44.0) + 20.0 * self.private
+        legend = (88.0 if self.narrow else 44.0) + 20.0 * self.private
         axis = 34.0
-        tall = legend + axis + sum(heights) + gap + 10
+        tall = legend + axis + sum(heights) + 10
         with mpl.rc_context(STYLE | {"axes.grid": False, "font.size": self.font, "text.color": INK}):
             figure = Figure(figsize=(self.width / 72, tall / 72), layout=PlaceHolderLayoutEngine(True, True))
             self.ax = figure.add_axes((0, 0, 1, 1))
@@ -185,11 +195,7 @@ class Canvas:
             self.ax.axis("off")
             self.legend()
             top = self.axis(legend)
-            for row, height, before in zip(self.rows, heights, [None, *self.rows], strict=False):
-                if before is not None and private(before) and not private(row):
-                    apart = "Nothing is shared here, so there is no budget:"
-                    self.write(2, top + 14, apart, fontstyle="italic", fontsize=self.font - 1)
-                    top += gap
+            for row, height in zip(self.rows, heights, strict=True):
                 self.row(row, top, height)
                 top += height
         return figure
@@ -209,30 +215,38 @@ class Canvas:
         ]
         return f"\N{LEFTWARDS ARROW} {', '.join(low)}" if low else ""
 
-    def best_texts(self, row: Row) -> list[tuple[float | str, str]]:
-        """The name and score of the best agent without privacy and at the smallest budget."""
-        some = [budget for budget in (NO_BUDGET_LIMIT, SMALLEST) if budget in row.budgets]
-        return [(budget, f"{row.budgets[budget].name} {score_text(row.budgets[budget].score)}") for budget in some]
+    def best_texts(self, row: Row) -> list[tuple[float | str, int, str]]:
+        """The kind, and the name and score, of the best agent without privacy and at the smallest budget."""
+        some = [(budget, row.budgets[budget]) for budget in (NO_BUDGET_LIMIT, SMALLEST) if budget in row.budgets]
+        return [(budget, best.part, f"{best.name} {score_text(best.score)}") for budget, best in some]
 
     def legend(self) -> None:
         """The legend, above the rows."""
-        places = [(8.0, 10.0), (110.0, 10.0), (235.0, 10.0), (8.0, 30.0), (110.0, 30.0)] if self.narrow else [
+        places = [(8.0, 10.0), (110.0, 10.0), (8.0, 30.0), (110.0, 30.0), (235.0, 30.0)] if self.narrow else [
             (self.left + 8 + 118 * place, 10.0) for place in range(len(PARTS))
         ]  # fmt: skip
         for (x, y), part in zip(places, self.parts, strict=False):
             self.mark(x, y, part, filled=True)
             self.write(x + 10, y, PARTS[part][0])
+        few = any(best.few for row in self.rows for best in row.kinds)
         x, y = (8.0, 50.0) if self.narrow else (self.left + 8, 32.0)
+        self.mark(x, y, 2, filled=True)
+        self.write(x + 10, y, "95% interval above 0")
+        x += 150
         self.mark(x, y, 2, filled=False)
-        self.write(x + 10, y, "hollow: 95% interval reaches 0")
+        self.write(x + 10, y, "not above 0")
+        if few:
+            x, y = (8.0, 70.0) if self.narrow else (x + 100, y)
+            self.mark(x, y, 3, filled=False, dotted=True)
+            self.write(x + 10, y, "too few trainings to be ranked")
         if self.private:
-            x, y = (8.0, 70.0) if self.narrow else (self.left, 52.0)
+            x, y = (8.0, 90.0) if self.narrow else (self.left, 52.0)
             self.line([x, x + 40], [y, y], linewidth=1.5, alpha=0.6)
             for tick in (14.0, 28.0, 40.0):
                 self.line([x + tick] * 2, [y - 4, y + 4], linewidth=1.5, alpha=0.6)
             self.mark(x + 2, y, 2, filled=True, size=7)
-            words = "" if self.narrow else "best agent of all kinds: "
-            self.write(x + 48, y, f"{words}\u03b5 = 1 (marker), 3, 10 (ticks), no privacy")
+            words = "best ranked agent at " if self.narrow else "best ranked agent of all kinds at "
+            self.write(x + 48, y, f"{words}\u03b5 = 1 (marker), 3, 10, none (ticks)")
 
     def axis(self, top: float) -> float:
         """The numbers of the axis; returns the y coordinate of the first row."""
@@ -245,7 +259,7 @@ class Canvas:
         if not self.narrow and self.named:
             self.write(self.right + 14, top + 18, "best, no privacy", weight="bold")
             if self.private:
-                self.write(self.right + 168, top + 18, f"best at \u03b5 = {SMALLEST:g}", weight="bold")
+                self.write(self.right + 168, top + 18, f"best, \u03b5 = {SMALLEST:g}", weight="bold")
         return top + 34
 
     def row(self, row: Row, top: float, height: float) -> None:
@@ -255,14 +269,17 @@ class Canvas:
         if self.narrow:
             self.write(2, top + 12, row.world, weight="bold")
             self.write(self.width - 2, top + 12, row.size, ha="right", fontsize=self.font - 1)
-            for place, (budget, words) in enumerate(self.best_texts(row) * self.named):
+            for place, (budget, part, words) in enumerate(self.best_texts(row) * self.named):
                 when = "no privacy" if budget == NO_BUDGET_LIMIT else f"\u03b5 = {budget:g}"
-                self.write(2, top + 29 + 17 * place, f"best, {when}: {words}", fontsize=self.font - 1)
+                self.mark(8, top + 29 + 17 * place, part, filled=True, size=7)
+                self.write(18, top + 29 + 17 * place, f"best, {when}: {words}", fontsize=self.font - 1)
         else:
             self.write(2, top + 14, row.world, weight="bold")
             self.write(2, top + 30, row.size, fontsize=self.font - 1)
-            for budget, words in self.best_texts(row) * self.named:
-                self.write(self.right + (14 if budget == NO_BUDGET_LIMIT else 168), top + 16, words)
+            for budget, part, words in self.best_texts(row) * self.named:
+                x = self.right + (20 if budget == NO_BUDGET_LIMIT else 174)
+                self.mark(x, top + 16, part, filled=True, size=7)
+                self.write(x + 9, top + 16, words)
         for score in (FLOOR, -0.5, 0.0, 0.5, 1.0):
             strong = score in (0.0, 1.0)
             self.line([self.x(score)] * 2, [lanes + 2, lanes + 28 + 18 * private(row)], alpha=0.6 if strong else 0.15,
@@ -282,7 +299,7 @@ class Canvas:
                 near = {shift for other, shift in taken if abs(other - x) < 11}
                 shift = next((one for one in (0.0, -9.0, 9.0) if one not in near), 0.0)
                 taken.append((x, shift))
-                self.mark(x, y + shift, best.part, filled=best.gains)
+                self.mark(x, y + shift, best.part, filled=best.gains, dotted=best.few)
 
     def budgets(self, row: Row, y: float) -> None:
         """The line of the best agent, from no privacy to the smallest budget."""
@@ -319,10 +336,10 @@ def price(boards: Sequence[Board], known: Sequence[Board], name: str) -> Plot:
 
 
 def label_of(board: Board) -> str:
-    """The label, such as "100 agents"; the name of the task if its number of agents is the standard one."""
+    """The label, such as "100 agents", with the name of the task if its number of agents is the standard one."""
     number, what = size_of(board.task)
     same = board.task.name != STANDARD and size_of(board.task._replace(variant=AS_TRAINED))[0] == number
-    return board.task.name.replace("-", " ") if same else f"{number} {what}"
+    return f"{number} {what}{', ' * same}{board.task.name.replace('-', ' ') * same}"
 
 
 def curve(at: Mapping[float | str, Board]) -> list[tuple[int, Estimate]]:
@@ -351,9 +368,9 @@ def small_panels(worlds: Mapping[str, list[tuple[str, list[tuple[int, Estimate]]
         "axes.edgecolor": INK,
     }
     with mpl.rc_context(STYLE | colors | {"font.size": 11 if columns > 2 else 10, "axes.grid": False}):
-        figure = Figure(figsize=((880 if columns > 2 else 360) / 72, 190 / 72 * down))
+        figure = Figure(figsize=((880 if columns > 2 else 360) / 72, 200 / 72 * down))
         axes = list(figure.subplots(down, across, squeeze=False, sharey=True, sharex=True).flat)
-        for place, (ax, (env, sizes)) in enumerate(zip(axes, worlds.items(), strict=False)):
+        for ax, (env, sizes) in zip(axes, worlds.items(), strict=False):
             ax.set_title(world_title(env), loc="left", pad=36)
             for height, score in (("no communication", 0.0), ("full information", 1.0)):
                 ax.axhline(score, color=INK, linewidth=1.0, alpha=0.6, gid=height)
@@ -366,7 +383,7 @@ def small_panels(worlds: Mapping[str, list[tuple[str, list[tuple[int, Estimate]]
                 ax.text(0.17, 1.18 - 0.12 * line, label, transform=ax.transAxes, va="center")
             ax.set(ylim=(FLOOR, 1.15), xlim=(-0.3, 3.3), yticks=(-1, 0, 1))
             ax.set_xticks(range(len(BUDGETS)), [*(f"{budget:g}" for budget in STRENGTHS), "none"])
-            ax.tick_params(labelbottom=place + across >= len(worlds))
+            ax.tick_params(labelbottom=True)
             if columns > 2:  # otherwise the caption says so
                 ax.set_yticks(
                     (-1, 0, 1), ["\N{MINUS SIGN}1", "no communication  0", "full information  1"], fontsize=10

@@ -89,9 +89,10 @@ def kinds_over_tasks(results: Results) -> Table:
     columns = ("kind", *(f"{name}{where}" for where in ("", " (held-out)") for name in names))
     note = (
         "For each kind, the agent that is best in an environment's standard task plays all tasks of that environment. "
-        "P is the probability that one training of a learner, or one seed of another agent, beats the best "
-        "hand-designed agent on the same instances, averaged over the environments in which that is another agent; a "
-        "tie counts one half. One half of the seeds selects agents, and the other half evaluates them. Controls "
+        "P is the probability that an agent beats the best hand-designed agent on the same instances: one training of "
+        "a learner, or one seed of another agent. A tie counts one half. P is averaged over environments, without "
+        "those where the agent itself is the best hand-designed one. One half of the seeds selects agents, and the "
+        "other half evaluates them. Controls "
         "are omitted. Brackets are 95% intervals; the mean of trainings has none, because there are too few "
         "trainings to allow for failures."
     )

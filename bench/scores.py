@@ -150,10 +150,14 @@ class Board(NamedTuple):
             for one in self.ranked()
             if one.config["kind"] in wanted
             and information_ in (None, information(one))
-            and (kinds or one.config["kind"] not in LEARNED or one.seeds.size >= 2 * statistics.FEWEST)
+            and (kinds or not self.too_few(one))
         ]
         configuration = sign(self.task.measure)
         return max(some, key=lambda one: configuration * halves(one)[half].mean(self.task.metric), default=None)
+
+    def too_few(self, group: Group) -> bool:
+        """Whether a group has too few trainings to be ranked: either half must have enough for an interval."""
+        return trained(group) and group.seeds.size < 2 * statistics.FEWEST
 
     def fairly(self, best: Group, *kinds: str, information_: str | None = None) -> Group:
         """The seeds that may evaluate the choice of `best`: the other half; or all, if the other half chooses the same,
@@ -304,7 +308,8 @@ def by_information(results: Results) -> Table:
         rows.append((task_name(board.task), *cells))
     note = (
         "Agents without memory act only on their present observation, as in Chen et al. and Tao et al.; in some "
-        "environments this observation contains counts. Centralised agents score 1 by definition and have no rank."
+        "environments this observation contains counts. Agents with full information score 1 by definition and have no "
+        "rank."
     )
     columns = ("task", "best without memory", "best with memory")
     return Table("Agents with and without memory", columns, rows, note, words=frozenset(range(3)))

@@ -79,8 +79,8 @@ def test_the_size_from_which_on_it_pays(known: dict[int, bool], start: int | Non
 def test_where_it_pays_to_be_together(stored: Results) -> None:
     some = boards(stored.select(env=ARMS))
     text = pays(some)
-    assert "at every size played (5 or more in arm elimination)" in text
-    assert "at a budget of epsilon = 1 at every size played (5 or more in arm elimination)" in text
+    assert "at every size of these tables (5 or more in arm elimination)" in text
+    assert "at a budget of epsilon = 1 at every size of these tables (5 or more in arm elimination)" in text
     sizes = {one.task.name for one in sized(boards(stored)) if one.task.held_out}
     assert sizes == {"few-agents"}
     assert not sizes & {"liars", "lost", "close", "one-good-arm", "pareto", "ring"}

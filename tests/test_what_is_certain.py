@@ -37,7 +37,7 @@ def test_what_is_not_shown_is_nowhere_called_certain(shown: bool, monkeypatch: p
     assert not named(lost if shown else won)
 
     told = answers.pays(BOARDS)
-    assert ("at every size played" in told) is shown
+    assert ("at every size of these tables" in told) is shown
     assert ("not in" in told) is not shown
     assert not re.search(r" from \d+ on", told)
     assert bool(answers.fronts(BOARDS)) is shown

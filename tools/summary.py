@@ -358,8 +358,8 @@ def found() -> str:
         f"Of {sum(counts.values())} claims of {len(papers)} papers, {counts[AGREES]} reproduce "
         f"quantitatively, {counts[IN_KIND]} qualitatively, and {counts[DIFFERS]} do not reproduce "
         "([verdicts](papers/docs/verdicts.md)).",
-        "Scores of the best agents (0: no communication, 1: full information without privacy) under a lifetime budget "
-        f"of epsilon = 1, agents in brackets: {survives()} ([leaderboard](docs/leaderboard.md)).",
+        "Scores (0: no communication, 1: full information without privacy) of the best agents at an event-level "
+        f"epsilon of 1 for a whole run, by the number of agents: {survives()} ([leaderboard](docs/leaderboard.md)).",
         f"{short_of_learning()} ([leaderboard](docs/leaderboard.md)).",
         f"The optimal rule for round stopping has thresholds ({rule}); the paper states (10, 8) "
         "([findings](docs/findings.md)).",
@@ -395,10 +395,7 @@ def short_of_learning() -> str:
     won = listed(parts.get(YES, ["no environment"]))
     rest = [f"{word} in {listed(parts[key])}" for key, word in ((NO, "worse"), (OPEN, "undecided")) if key in parts]
     counts = " or ".join(map(str, sorted(trainings)))
-    return (
-        f"With {counts} trainings, learning significantly beats the paper's best algorithm in {won}; {listed(rest)} "
-        "(lead in score)"
-    )
+    return f"Leads in score of {counts} trainings over the paper's best algorithm: significant in {won}; {listed(rest)}"
 
 
 def fast() -> str:

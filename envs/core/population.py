@@ -104,8 +104,7 @@ class Population(Hooks[S]):
             out: a buffer float32[B, rows, D] for the observations of the agents that act next; None: a fresh array.
 
         Raises:
-            ValueError: an action or buffer of the wrong shape, or an action outside its space; nothing has changed
-            then.
+            ValueError: an action or buffer of the wrong shape, or an action outside its space. The state is unchanged.
             gymnasium.error.ResetNeeded: before `reset`, or when every replica is done.
         """
 

@@ -20,23 +20,29 @@ WIDE = 20.0
 
 class PlainFeatures:
     """The raw observation, for environments without special features: one option with the fields as features, and
-    the logarithms log(1 + x) of fields >= 0 with a wide range."""
+    the logarithms log(1 + x) of fields >= 0 with a wide range.
+
+    Args:
+        view, role: of the environment and the agents.
+        wide: the numbers of the observation that also have a logarithm, in an environment whose ranges differ from
+            those of the training; None: those with a wide range here.
+    """
 
     size, common = 0, 1
     scaled = False
 
-    def __init__(self, view: PublicView, role: str) -> None:
+    def __init__(self, view: PublicView, role: str, wide: Array | None = None) -> None:
         fields, space = view.roles[role].layout.fields, view.roles[role].action_space
-        wide = [np.full(size, low >= 0 and high > WIDE) for size, low, high in fields.values()]
-        self._wide = np.flatnonzero(np.concatenate(wide))
-        self.size = view.roles[role].layout.size + self._wide.size
+        here = np.concatenate([np.full(size, low >= 0 and high > WIDE) for size, low, high in fields.values()])
+        self.wide = np.flatnonzero(here) if wide is None else wide.astype(np.int64)
+        self.size = here.size + self.wide.size
         ranges = np.concatenate([np.full(size, high - low, np.float64) for size, low, high in fields.values()])
-        self.least = np.concatenate([ranges, np.log1p(ranges[self._wide])]) / 100
+        self.least = np.concatenate([ranges, np.log1p(ranges[self.wide])]) / 100
         self.head = head_of(space)
 
     def see(self, obs: Array, agents: Ints) -> tuple[Array, Array]:
         rows = obs.reshape(-1, 1, obs.shape[-1])
-        more = np.log1p(np.maximum(rows[..., self._wide], 0))
+        more = np.log1p(np.maximum(rows[..., self.wide], 0))
         return np.concatenate([rows, more], -1, dtype=np.float32), np.ones((len(rows), 1), np.float32)
 
     def learn(self, action: Array, reward: Array, agents: Ints, done: Array) -> None:
@@ -77,8 +83,11 @@ class NetworkAgent(Policy):
         self.record: list[Decisions] | None = None
 
     def begin(self, view: PublicView) -> None:
-        kind = SocialFeatures if remembers(view) else PlainFeatures
-        self.features: Any = kind(view, self.role)
+        self.features: Any = (
+            SocialFeatures(view, self.role)
+            if remembers(view)
+            else PlainFeatures(view, self.role, self.weights.get("wide"))
+        )
         self.head: Head = self.features.head
         sizes = {"option": self.features.size, "common": self.features.common}
         outputs = self.weights["out"].shape[-1] if self.weights else self.head.outputs

@@ -153,7 +153,7 @@ class PPO:
 
     def _share(self) -> None:
         """Let the agent act with the same arrays that the optimiser changes."""
-        constants = {name: one for name, one in self.agent.weights.items() if name in ("shift", "scale")}
+        constants = {name: one for name, one in self.agent.weights.items() if name in ("shift", "scale", "wide")}
         self.agent.weights = {name: one.detach().numpy() for name, one in self._actor.items()} | constants
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -171,6 +171,7 @@ class PPO:
         option = np.concatenate(seen)
         scale = 1 / np.maximum(option.std((0, 1)), self.agent.features.least)
         self.agent.weights |= {"shift": option.mean((0, 1)), "scale": scale.astype(np.float32)}
+        self.agent.weights["wide"] = self.agent.features.wide.astype(np.float32)
 
     def iterate(self, done: float) -> dict[str, float]:
         """Play a rollout and learn from it, when a share `done` of the training is over; returns the mean reward, the

@@ -305,8 +305,8 @@ def findings() -> str:
     quiet = quiet_noise()
     return f"""\
 - **Chen et al. 2021** (`chen2021`). PPCL brings all 400 agents to the best of four options after {first:.0f} rounds; the paper reports around 20.
-  The mean share of the best option reaches 90% {-later:.1f} rounds earlier than with CBL, and 99.9% {-much_later:.1f} rounds earlier; in the
-  paper CBL is ten rounds faster. Consensus is not absorbing under finite epsilon: at t = 50 all agents agree on the best option in {held:.2f} of
+  With PPCL the mean share of the best option reaches 90% {-later:.1f} rounds earlier than with CBL, and 99.9% {-much_later:.1f} rounds earlier.
+  In the paper CBL converges ten rounds earlier than PPCL. Consensus is not absorbing under finite epsilon: at t = 50 all agents agree on the best option in {held:.2f} of
   the runs, and Theorem 1 states {promised}. With eight options the share of the best one levels off at {level:.2f}. Epsilon is per reply, and
   every agent replies at every tick.
 - **Tao et al. 2023** (`tao2023`). The algorithm as written does not give the regrets of Figures 2 to 4 at any of its finite epsilons. With
@@ -316,21 +316,23 @@ def findings() -> str:
   agent by agent).
 - **Li & Song 2022** (`li2022`). The order of the curves holds in most figures. With random means, as in the paper, the server's algorithm
   with 5 agents has {alike:.2f} of a single agent's regret; the paper states 1/M. If rewards differ between agents, its regret is
-  {differing:.2f} times as high. A message is (M epsilon)-DP by the theorems, and the figures plot 1/M of it. The noise determines the length of
-  exploration only below {small:.2f} times the smallest epsilon of the figures, by the paper's own condition. Four rounds are not equivalent to
-  five: they have {rounds:.2f} times the regret, and {sooner:.2f} times with T = 10^4, which the text implies.
+  {differing:.2f} times as high. A message is (M epsilon)-DP by the theorems, and the figures plot 1/M of it. By the paper's own
+  condition, the privacy noise determines the length of exploration only if epsilon is below {small:.2f} times the smallest value in the figures.
+  The paper states that R = 4 and R = 5 rounds have almost the same regret. R = 4 has {rounds:.2f} times the regret of R = 5 at T = 10^5, and
+  {sooner:.2f} times at T = 10^4, the horizon that the text implies.
 - **Jiang 2020, chapter 2** (`jiang2020/2`). Theorem 1 prints its bound on the payment as g' A (equation 2.13), which is true but far too weak.
   With g' / A, as in equation 2.19, WINTALL pays {paid[0]:.2f} times the bound at 1,000 individuals and {paid[1]:.3f} times at 30,000 (four
   values). The target is every individual's best response to any belief, true or false, if no individual considers changing the winner; with few
   individuals such a change may pay. A second equilibrium exists, in which all individuals give up no privacy at all. Costs proportional to log(1
   + eps), which the theorem does not cover, may break the result: in the limit of many individuals with M values, 0 is better than a target e if
-  log(1 + e) > e (e + M) / ((1 + e) M). This is true for 1 with four values, and false for 2 with three.
-- **Jiang 2020, chapter 3** (`jiang2020/3`). The stated model reproduces the round times. The paper's other numbers follow from different models,
-  all with R(k) = c - a/k: its upper bound of the rate from the stated model, its thresholds if clients are always ready, and its optimal rate if
-  the queue never empties. For its lower bound we found a formula that fits, but no derivation. Under the stated model the optimal thresholds are
+  log(1 + e) > e (e + M) / ((1 + e) M). This holds for e = 1 and M = 4, and fails for e = 2 and M = 3.
+- **Jiang 2020, chapter 3** (`jiang2020/3`). The stated model reproduces the round times. The paper's other numbers follow from three different
+  models, all with R(k) = c - a/k. The upper bound of the rate follows from the stated model, the thresholds follow if clients are always ready,
+  and the optimal rate follows if the queue never empties. For its lower bound we found a formula that fits, but no derivation. Under the stated model the optimal thresholds are
   ({best}). The paper's (10, 8) earn {100 - stored:.1f}% less.
 - **Zhou et al. 2021** (`zhou2021`). The paper's data are not available, so our data are synthetic: compare orders, not numbers. Our runs have
-  1,000 rounds, or 210 with noise on shared data, instead of 70,000; numbers are for `peak` with contexts of two dimensions and NT = 0.5. Regret
+  1,000 rounds, or 210 with noise on shared data, instead of 70,000; the numbers are for the
+  reward `peak`, contexts of two dimensions, and NT = 0.5 (agents request data after a feedback below NT). Regret
   falls from isolated agents to a ring and to a complete graph, and with the frequency of requests. T-PriDO without noise earns {rival:.2f} times
   as much as LinUCB with noise, which is the comparison of the paper (the paper has {said}), and {plain.value:.2f} [{plain.low:.2f},
   {plain.high:.2f}] times as much as LinUCB without noise. At epsilon = 2 it earns {accuracy:.2f} of its reward without noise; the paper has 0.98.
@@ -339,13 +341,14 @@ def findings() -> str:
   either: regret is {chosen:.2f} times as high. As printed, the first term of Theorem 3's bound grows like n^{power:.2f}.
 - **Azize & Basu 2022** (`azize2022`; no environment comes from this paper: private bandits with a trusted curator). With the paper's parameters
   AdaP-KLUCB has the lowest regret of its algorithms. DP-SE has {elimination:.1f} times as much; the paper states almost 10. AdaP-KLUCB's regret
-  depends on epsilon above 0.3, too: it falls {math.prod(falls):.1f} times from 0.3 to 10. Most of it comes from alpha = 3.1, which the proof
-  needs: with 0.3 it is {bolder:.0f} instead of {adaptive:,.0f}. DP-KLUCB, three years younger, has {younger:.0f}; the asymptotic lower bound is
+  depends on epsilon above 0.3, too: it falls {math.prod(falls):.1f} times from 0.3 to 10. Most of the regret is due to alpha = 3.1, the
+  value that the proof needs: with alpha = 0.3 it is {bolder:.0f} instead of {adaptive:,.0f}. DP-KLUCB, three years younger, has {younger:.0f}; the asymptotic lower bound is
   {least:.0f}.
 - **Chowdhury & Zhou 2023** (`chowdhury2023`; no environment comes from this paper: elimination without a trusted curator). The noise of the
   published code has {1 / quiet:.0f} times less variance than theorem 1 requires (a sum of 64 users, epsilon = 0.1), and an audit refutes its
   epsilon. With the noise of the theorem Dist-DP-SE has {easy:.2f} times the regret of DP-SE on easy instances and {hard:.2f} times on hard ones
-  (epsilon = 0.1); the paper states that they match. Skellam noise gains {skellam:.2f} times on easy ones.
+  (epsilon = 0.1); the paper states that they match. On easy
+  instances it has {skellam:.2f} times the regret of the variant with Skellam noise.
 {together()}{by_whom_agents_trust()}{learned()}"""  # noqa: E501 - a page's own lines
 
 

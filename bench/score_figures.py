@@ -245,7 +245,7 @@ class Canvas:
             for tick in (14.0, 28.0, 40.0):
                 self.line([x + tick] * 2, [y - 4, y + 4], linewidth=1.5, alpha=0.6)
             self.mark(x + 2, y, 2, filled=True, size=7)
-            words = "best ranked agent at " if self.narrow else "best ranked agent of all kinds at "
+            words = "best: " if self.narrow else "best ranked agent of all kinds at "
             self.write(x + 48, y, f"{words}\u03b5 = 1 (marker), 3, 10, none (ticks)")
 
     def axis(self, top: float) -> float:

@@ -91,7 +91,8 @@ def test_nothing_lies_over_a_word(some: list[Board], rows: list[Row], which: str
 def test_every_dot_can_be_seen(rows: list[Row], narrow: bool) -> None:
     """All kinds that lie on the axis are drawn, and no two dots of a row lie within 8 points."""
     for row in [*rows, CROWDED]:
-        figure = Canvas([row], narrow=narrow, named=True).draw()
+        canvas = Canvas([row], narrow=narrow, named=True)
+        figure = canvas.draw()
         places = [
             (float(line.get_xdata()[0]), float(line.get_ydata()[0]))  # type: ignore[index, arg-type]
             for line in figure.axes[0].lines
@@ -99,10 +100,22 @@ def test_every_dot_can_be_seen(rows: list[Row], narrow: bool) -> None:
         ]
         kinds = {best.part for best in [*row.kinds, *row.budgets.values()]}
         last = [best for best in list(row.budgets.values())[-1:] if private(row) and best.score >= FLOOR]
-        legend = len(kinds) + 1 + private(row)
+        legend = len(kinds) + 2 + private(row) + len(canvas.best_texts(row))  # and the kinds of those that are named
         assert len(places) == legend + sum(best.score >= FLOOR for best in row.kinds) + len(last)
         for (x, y), (a, b) in combinations(places[legend:], 2):
             assert max(abs(x - a), abs(y - b)) >= 8
+
+
+def test_learners_of_too_few_trainings_are_marked(rows: list[Row]) -> None:
+    few = Best(3, "TrainedAgent", 0.7, True, few=True)
+    row = Row("gossip bandit", "20 agents", [few], {})
+    marks = [
+        Canvas([one], narrow=False, named=True).draw().axes[0]
+        for one in (row, row._replace(kinds=[few._replace(few=False)]))
+    ]
+    assert [len(ax.collections) for ax in marks] == [2, 0]  # in the legend, and in its row
+    words = [{text.get_text() for text in ax.texts} for ax in marks]
+    assert words[0] - words[1] == {"too few trainings to be ranked"}
 
 
 def test_scores_below_the_axis_are_written(rows: list[Row]) -> None:

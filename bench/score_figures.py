@@ -277,7 +277,7 @@ class Canvas:
             self.write(2, top + 14, row.world, weight="bold")
             self.write(2, top + 30, row.size, fontsize=self.font - 1)
             for budget, part, words in self.best_texts(row) * self.named:
-                x = self.right + (20 if budget == NO_BUDGET_LIMIT else 174)
+                x = self.right + (12 if budget == NO_BUDGET_LIMIT else 166)
                 self.mark(x, top + 16, part, filled=True, size=7)
                 self.write(x + 9, top + 16, words)
         for score in (FLOOR, -0.5, 0.0, 0.5, 1.0):

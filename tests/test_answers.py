@@ -40,7 +40,7 @@ def listener(results: Results, **entries: Any) -> Group:
 def test_every_question_is_answered_in_a_sentence(stored: Results) -> None:
     told = answers(stored)
     questions = [text.partition("? ")[0] for text in told]
-    assert [text.split()[0] for text in questions] == ["Who", "From", "Which", "Does"]
+    assert [text.split()[0] for text in questions] == ["Who", "How", "How", "Does"]
     assert all(re.fullmatch(r"[A-Z].*\.", text.partition("? ")[2]) for text in told)
     assert answers(Results([])) == []
 
@@ -111,12 +111,12 @@ def test_the_front_has_whom_nobody_beats_with_as_few_messages(stored: Results) -
     def found(*groups: Group) -> str:
         return fronts(boards(Results(groups))).partition("20 agents ")[2]
 
-    all_of_it = f"{top.value:.2f} for 8,022 (Listener)."
+    all_of_it = f"{top.value:.2f} with 8,022 (Listener)."
     assert found(own) == all_of_it
     few = rival(0.5, **{MESSAGES: 10.0, LISTENS: 1.0})
-    assert found(own, few) == f"{top.value / 2:.2f} for 10 (PPCL), {all_of_it}"
+    assert found(own, few) == f"{top.value / 2:.2f} with 10 (PPCL), {all_of_it}"
     assert found(own, rival(0.5, **{MESSAGES: 1e6, LISTENS: 1.0})) == all_of_it, "more messages for less"
-    assert found(own, rival(0.5, **{MESSAGES: 1e6, LISTENS: 0.0})) == f"{top.value / 2:.2f} for 0 (PPCL), {all_of_it}"
+    assert found(own, rival(0.5, **{MESSAGES: 1e6, LISTENS: 0.0})) == f"{top.value / 2:.2f} with 0 (PPCL), {all_of_it}"
     assert found(own, rival(-1.0, **{MESSAGES: 0.0})) == all_of_it, "worse than no communication"
 
 

@@ -101,7 +101,7 @@ def test_every_dot_can_be_seen(rows: list[Row], narrow: bool) -> None:
         kinds = {best.part for best in [*row.kinds, *row.budgets.values()]}
         last = [best for best in list(row.budgets.values())[-1:] if private(row) and best.score >= FLOOR]
         legend = len(kinds) + 2 + private(row) + len(canvas.best_texts(row))  # and the kinds of those that are named
-        assert len(places) == legend + sum(best.score >= FLOOR for best in row.kinds) + len(last)
+        assert len(places) == legend + sum(best.score >= FLOOR and not best.few for best in row.kinds) + len(last)
         for (x, y), (a, b) in combinations(places[legend:], 2):
             assert max(abs(x - a), abs(y - b)) >= 8
 

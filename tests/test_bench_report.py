@@ -336,13 +336,13 @@ def test_the_report_supplies_the_standard_tables_and_plots_unless_a_study_has_it
     assert figures.plots_of(study, results) == []
 
 
-def test_one_seed_has_a_dash_for_an_interval(tmp_path: Path) -> None:
+def test_one_seed_has_no_interval(tmp_path: Path) -> None:
     study, store = dummies.Failing(), Store(tmp_path)
     run_study([study], store)
     for seed in (2, 4):
         (store.cells / f"{Cell('failing', {}, seed).key}.parquet").unlink(missing_ok=True)
     (table, certainty) = standard_tables(study, Results.from_table(store.load()))
-    assert table.rows[0][:2] == ["all", "1 –"]
+    assert table.rows[0][:2] == ["all", "1"]
     assert certainty.rows[0][1] == "1 –"
     write_report(store, tmp_path, [study])
 

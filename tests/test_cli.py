@@ -117,9 +117,9 @@ def test_list_of_one_kind(run: Run) -> None:
 def test_show_tells_parameters_metrics_and_policies_that_fit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = run("show", "GossipBandit")
-    head = out.partition("Can agents who remember")[0]
+    head = out.partition("Can agents that remember")[0]
     assert code == 0
-    assert {"num_agents", "400", "popularity_regret,", "preference,", "PPCL,"} <= set(head.split())
+    assert {"num_agents", "400", "popularity_regret:", "preference,", "PPCL,"} <= set(head.split())
     assert "OptimalStopping" not in head
     assert {"FixedCount(k),", "OptimalStopping,"} <= set(run("show", "round_stopping")[1].split())
     assert "EliminationSchedule" in (shown := run("show", "arm_elimination")[1].partition("Parameters")[0])

@@ -360,8 +360,9 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
         `consensus`: whether all agents agree; `agreed_on_best`: whether the first consensus was on a best option;
         `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never);
         `departures`: number of consensuses that ended; `regret`: over pulls; `popularity_regret`: mean over ticks;
-        `reward`: number of pulls with signal 1; `ticks`, `pulls`, `all_zero` ticks; `replies`: the largest number sent
-        by one agent; `epsilon_per_requester`: the largest privacy loss of one agent to a single requester.
+        `reward`: number of pulls with signal 1; `ticks`, `pulls`: their numbers; `all_zero`: number of ticks at which
+        every debiased count is at most 0; `replies`: the largest number sent by one agent; `epsilon_per_requester`: the
+        largest privacy loss of one agent to a single requester.
         """
         by_agent = ("popularity", "preference", "requests", "epsilon_per_requester")
         results = {

@@ -30,7 +30,7 @@ def tables(results: Results, agent: str) -> list[Table]:
             continue
         ranked, task = board.ranked(), board.task
         if not task.held_out:
-            others = [other for other in ranked if other.config["kind"] != YOURS]
+            others = [other for other in ranked if other.config["kind"] != YOURS and not board.too_few(other)]
             best = f"{short(board, others[0])} {others[0].config['policy']}" if others else NONE
             place = ranked.index(one) + 1 if one in ranked else None
             rank = NONE if place is None or not others else f"{place} of {len(ranked)}".replace(" ", NO_BREAK)

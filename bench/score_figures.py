@@ -61,7 +61,7 @@ def at_budgets(boards: Sequence[Board], board: Board) -> dict[float | str, Board
 
 class Best(NamedTuple):
     """The best agent under a budget: its kind (an index into `PARTS`), name and score; `gains` if the 95% interval of
-    the score lies above 0, and `few` if it has too few trainings to be ranked."""
+    the score lies above 0, and `few` if it has too few trainings to be called the best."""
 
     part: int
     name: str
@@ -124,11 +124,11 @@ def overview(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: 
         "The share of the possible gain from communication that the best agent of each kind captures without privacy. "
         "Score 0: the best agent that does not communicate; score 1: full information (an agent that gets all agents' "
         "data, without privacy). A filled marker has a 95% interval above 0. Learners with too few trainings to be "
-        "ranked have a dotted marker. "
+        "called the best have a dotted marker. "
     )
     if any(len(row.budgets) > 1 for row in rows):
         caption += (
-            "The line below the markers shows the score of the best ranked agent without privacy, at epsilon = 10 and "
+            "The line below the markers shows the score of the best agent without privacy, at epsilon = 10 and "
             f"3 (ticks), and at epsilon = {SMALLEST:g} (last marker). The budget is for each agent and its whole run. "
             f"{covered(board.task.env for board in known)} "
         )
@@ -238,14 +238,14 @@ class Canvas:
         if few:
             x, y = (8.0, 70.0) if self.narrow else (x + 100, y)
             self.mark(x, y, 3, filled=False, dotted=True)
-            self.write(x + 10, y, "too few trainings to be ranked")
+            self.write(x + 10, y, "too few trainings to be best")
         if self.private:
             x, y = (8.0, 90.0) if self.narrow else (self.left, 52.0)
             self.line([x, x + 40], [y, y], linewidth=1.5, alpha=0.6)
             for tick in (14.0, 28.0, 40.0):
                 self.line([x + tick] * 2, [y - 4, y + 4], linewidth=1.5, alpha=0.6)
             self.mark(x + 2, y, 2, filled=True, size=7)
-            words = "best: " if self.narrow else "best ranked agent of all kinds at "
+            words = "best: " if self.narrow else "best agent of all kinds at "
             self.write(x + 48, y, f"{words}\u03b5 = 1 (marker), 3, 10, none (ticks)")
 
     def axis(self, top: float) -> float:

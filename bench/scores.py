@@ -156,7 +156,7 @@ class Board(NamedTuple):
         return max(some, key=lambda one: configuration * halves(one)[half].mean(self.task.metric), default=None)
 
     def too_few(self, group: Group) -> bool:
-        """Whether a group has too few trainings to be ranked: either half must have enough for an interval."""
+        """Whether a group has too few trainings to be called the best: each half must give an interval."""
         return trained(group) and group.seeds.size < 2 * statistics.FEWEST
 
     def fairly(self, best: Group, *kinds: str, information_: str | None = None) -> Group:

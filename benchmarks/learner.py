@@ -3,10 +3,11 @@ tasks: `python benchmarks/learner.py`.
 
 Stable-Baselines3 has a network of the same width, the same parallel environments, minibatches and epochs, and sees the
 observation as it is, once through `RowsVecEnv` and, where a task has one agent, through DummyVecEnv. Both count every
-decision of every agent. The suite's trainer takes the task's own method: PPO, or evolution, which plays runs and has no
-network; then Stable-Baselines3 has the settings of the trainer's PPO. Compilation and first rollouts are not timed. All
-take turns in one process, on one thread, and the medians of CPU times count. `--profile NAME` prints where the time of
-the suite's trainer goes.
+decision of every agent, although the trainer's PPO updates its weights by a share of them (`keep`), in gossip by half,
+and Stable-Baselines3 by all. The suite's trainer takes the task's own method: PPO, or evolution, which plays runs and
+has no network; then Stable-Baselines3 has the settings of the trainer's PPO. Compilation and first rollouts are not
+timed. All take turns in one process, on one thread, and the medians of CPU times count. `--profile NAME` prints where
+the time of the suite's trainer goes.
 """
 
 import cProfile

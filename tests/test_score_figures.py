@@ -18,12 +18,14 @@ from taciturn.bench.submission import unpacked
 from taciturn.bench.tasks import (
     BUDGETS,
     FULL_INFORMATION,
+    LEARNED,
     NO_BUDGET_LIMIT,
     NO_COMMUNICATION,
     PAPER,
     STANDARD,
     TASK_AGENT,
     YOURS,
+    world_title,
 )
 
 if TYPE_CHECKING:
@@ -115,7 +117,20 @@ def test_learners_of_too_few_trainings_are_marked(rows: list[Row]) -> None:
     ]
     assert [len(ax.collections) for ax in marks] == [2, 0]  # in the legend, and in its row
     words = [{text.get_text() for text in ax.texts} for ax in marks]
-    assert words[0] - words[1] == {"too few trainings to be ranked"}
+    assert words[0] - words[1] == {"too few trainings to be best"}
+
+
+def test_few_trainings_are_those_of_the_stored_results(some: list[Board], rows: list[Row]) -> None:
+    """A learner needs six trainings, three to choose it and three to evaluate it."""
+    few = {(row.world, best.name): best.few for row in rows for best in row.kinds}
+    counts = {
+        (world_title(board.task.env), board.label(group).partition(" (")[0]): (group.seeds.size, group.config["kind"])
+        for board in some
+        if board.task.name == STANDARD and board.task.budget == NO_BUDGET_LIMIT
+        for group in board.groups
+    }
+    assert {one: size < 6 and kind in LEARNED for one, (size, kind) in counts.items() if one in few} == few
+    assert len(set(few.values())) == 2  # both happen
 
 
 def test_scores_below_the_axis_are_written(rows: list[Row]) -> None:

@@ -255,6 +255,28 @@ def test_a_plain_world_is_learned_from_its_rewards() -> None:
     assert np.isfinite(run.metrics["rate"]).all()
 
 
+def test_a_trained_agent_sees_a_smaller_world_by_the_features_of_its_training(tmp_path: Path) -> None:
+    """Counts of clients have logarithms where they can be large; an agent keeps those that it was trained with."""
+    large, small = (
+        round_stopping_v0.population(2, num_clients=clients, slot_time=0.1, horizon=10.0) for clients in (30, 6)
+    )
+    learner = TrainedAgent(2000, settings={"num_envs": 8, "turns": 20, "batch": 64}).train(large)
+    (tmp_path / FILE).write_bytes(saved_agent(learner._agent))
+    stored = load_agent(tmp_path / FILE)
+    features = {}
+    for world in (large, small):
+        world.reset(seed=0)
+        stored.reset(world.view(), np.random.default_rng(0), next(iter(world.roles)))  # type: ignore[attr-defined]
+        assert stored.act(world.observe()).shape == (2, 1)  # type: ignore[attr-defined]
+        features[world] = stored.features.see(np.full((1, 1, 5), 2.0), np.zeros((1, 1)))[0]  # type: ignore[attr-defined]
+    assert np.array_equal(features[large], features[small])
+    assert np.array_equal(features[small][0, 0, 5:], np.full(features[small].size - 5, np.log(3), np.float32))
+    assert NetworkAgent.__name__ == type(stored).__name__
+    untold = NetworkAgent({name: one for name, one in stored.weights.items() if name != "wide"})  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="environments like the one it was trained in"):
+        untold.reset(small.view(), np.random.default_rng(0), next(iter(small.roles)))
+
+
 def test_a_world_from_outside_is_learned_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 12 guesses an agent alone gets 12 x 0.7 = 8.4 right; the votes of four tell more."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / "plugin")

@@ -263,16 +263,16 @@ def test_a_trained_agent_sees_a_smaller_world_by_the_features_of_its_training(tm
     learner = TrainedAgent(2000, settings={"num_envs": 8, "turns": 20, "batch": 64}).train(large)
     (tmp_path / FILE).write_bytes(saved_agent(learner._agent))
     stored = load_agent(tmp_path / FILE)
+    assert isinstance(stored, NetworkAgent)
     features = {}
     for world in (large, small):
         world.reset(seed=0)
-        stored.reset(world.view(), np.random.default_rng(0), next(iter(world.roles)))  # type: ignore[attr-defined]
-        assert stored.act(world.observe()).shape == (2, 1)  # type: ignore[attr-defined]
-        features[world] = stored.features.see(np.full((1, 1, 5), 2.0), np.zeros((1, 1)))[0]  # type: ignore[attr-defined]
+        stored.reset(world.view(), np.random.default_rng(0), next(iter(world.roles)))
+        assert stored.act(world.observe()).shape == (2, 1)
+        features[world] = stored.features.see(np.full((1, 1, 5), 2.0), np.zeros((1, 1)))[0]
     assert np.array_equal(features[large], features[small])
     assert np.array_equal(features[small][0, 0, 5:], np.full(features[small].size - 5, np.log(3), np.float32))
-    assert NetworkAgent.__name__ == type(stored).__name__
-    untold = NetworkAgent({name: one for name, one in stored.weights.items() if name != "wide"})  # type: ignore[attr-defined]
+    untold = NetworkAgent({name: one for name, one in stored.weights.items() if name != "wide"})
     with pytest.raises(ValueError, match="environments like the one it was trained in"):
         untold.reset(small.view(), np.random.default_rng(0), next(iter(small.roles)))
 

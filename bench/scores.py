@@ -391,7 +391,7 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
             score = board.score(one)
             rows.append((
                 f"{task_name(board.task)}{at_budget(board.task.budget)}", str(places.get(id(one), NONE)),
-                board.label(one), one.config["kind"], information(one), score_text(score), width_text(score),
+                board.label(one), one.config["kind"], information(one), score_text(score), width_text(score, one),
                 runs_text(board, one), *failed(board, one), mean_of(board, one), score_text(board.silenced(one)),
                 NONE if math.isnan(sent := board.messages(one)) else number(sent), spent_text(one),
                 score_text(lead(board, one)), *([] if free else [board.task.covers]),
@@ -403,7 +403,8 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     )  # fmt: skip
     note = (
         "Agents are ordered by the mean over all seeds; neighbours in rank may have overlapping intervals. Half width: "
-        f"half the width of the score's interval, which should be {WANTED_WIDTH:g} or less. Runs: the number of seeds, "
+        f"half the width of the score's interval, and the core hours of more runs that would reduce it to "
+        f"{WANTED_WIDTH:g} (none for learners, who need more trainings). Runs: the number of seeds, "
         f"or of trainings, times the runs of each. A run fails if its score is below {FAILS:g}: it loses more than "
         "full information could gain. With fewer than five failed runs, the coverage of intervals may be below 95% "
         "(docs/intervals.md). Score without messages: the score if the agent receives another run's messages, about "
@@ -460,9 +461,16 @@ def failed(board: Board, group: Group) -> tuple[str, str]:
     ) else NONE
 
 
-def width_text(score: Estimate | None) -> str:
-    """The half width of an interval."""
-    return number(wide) if math.isfinite(wide := half_width(score)) else NONE
+def width_text(score: Estimate | None, group: Group) -> str:
+    """The half width of an interval; if it is too large, with the core hours of the runs that would reduce it to
+    `WANTED_WIDTH`, as it falls with their square root. That of a learner falls with its trainings instead."""
+    wide = half_width(score)
+    if not math.isfinite(wide):
+        return NONE
+    if wide <= WANTED_WIDTH or trained(group):
+        return number(wide)
+    hours = float(group.wall_seconds.sum()) / 3600 * (wide / WANTED_WIDTH) ** 2
+    return f"{number(wide)} ({number(hours)} h)"
 
 
 def runs_text(board: Board, group: Group) -> str:

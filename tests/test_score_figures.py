@@ -13,7 +13,7 @@ from matplotlib.transforms import Bbox
 from taciturn.bench import figures
 from taciturn.bench.results import Group, Results
 from taciturn.bench.score_figures import FLOOR, PARTS, Best, Canvas, Row, plots, private, row_of
-from taciturn.bench.scores import Board, boards, standing
+from taciturn.bench.scores import FREE, Board, boards, leaderboard, standing
 from taciturn.bench.submission import unpacked
 from taciturn.bench.tasks import (
     BUDGETS,
@@ -55,6 +55,23 @@ def some(stored: Results) -> list[Board]:
 @pytest.fixture(scope="module")
 def rows(some: list[Board]) -> list[Row]:
     return [row_of(some, one) for one in standing(some) if one.task.name == STANDARD]
+
+
+def test_wide_intervals_say_how_long_a_row_takes(stored: Results) -> None:
+    """Four times the runs halve an interval. Only rows that are wide and are not trained have hours."""
+    groups = {group.config["policy"]: group for group in stored.select(env=GOSSIP, budget=NO_BUDGET_LIMIT)}
+    said = 0
+    for task, _, policy, kind, _, score, width, *_ in leaderboard(stored, FREE).rows:
+        if task != "GossipBandit-v0/standard":
+            continue
+        low, high = (float(x) for x in re.findall(r"\[(-?[\d.]+), (-?[\d.]+)\]", score)[0])
+        time = re.search(r"\(([\d.]+) h\)", width)
+        assert bool(time) == (high - low > 2 * 0.03 and kind not in LEARNED)
+        if time and policy in ("Voter", "CopyOnReward", "WinStay"):  # they play no other task of gossip
+            hours = groups[policy].wall_seconds.sum() / 3600 * ((high - low) / 0.06) ** 2
+            assert float(time[1]) == pytest.approx(hours, rel=0.15)
+            said += 1
+    assert said == 3
 
 
 def boxes(figure: "Figure") -> tuple[dict[str, Bbox], list[Bbox]]:

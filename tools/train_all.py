@@ -29,7 +29,7 @@ from taciturn.bench.comparisons.playing import first_within, played, ready, task
 from taciturn.bench.references import Scale, scale_of
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.tasks import BENCHMARKS, NO_BUDGET_LIMIT, NO_COMMUNICATION, TASKS, Task, sign
-from taciturn.bench.tasks.benchmark import PRETRAINED
+from taciturn.bench.tasks.benchmark import PRETRAINED, TUNED
 from taciturn.bench.train import train
 from taciturn.bench.tuned import settings, usual
 from taciturn.policies.learned.stored import FILE, pretrained_agents
@@ -110,9 +110,10 @@ def agents_of(task: str) -> list[str]:
     return sorted((name for name, own in found.items() if own == wanted), key=lambda name: int(name.rpartition("-")[2]))
 
 
-def runs_of(task: Task, name: str, runs: int) -> Floats:
-    """What runs of an agent measure, in streams of evaluation."""
-    agent, config = bring(name, **usual(task, name)), task_config(task, name)
+def runs_of(task: Task, name: str, runs: int, own: Any = None) -> Floats:
+    """What runs of an agent measure, in streams of evaluation, with settings `own` or those that the benchmark uses."""
+    agent = bring(name, **(usual(task, name) if own is None else settings(task, name, own)))
+    config = task_config(task, name)
     configurations = ready(task, agent, config, 0)
 
     def one(size: int, first: int) -> Floats:
@@ -163,8 +164,11 @@ def judge(name: str, runs: int) -> dict[str, Any]:
     left_out = () if free or benchmark.budgets is None else benchmark.budgets.without
     entries = {"hand-designed": benchmark.designed, "published": benchmark.papers(free=free)}
     for kind, some in entries.items():
-        names = dict.fromkeys(one for one, _ in some if one not in left_out)
-        rivals[kind] = {one: runs_of(task, one, runs) for one in names}
+        rivals[kind] = {
+            f"{one} (tuned)" if own == TUNED else one: runs_of(task, one, runs, own)
+            for one, own in some
+            if one not in left_out
+        }
     result: dict[str, Any] = {
         "runs": runs, "agents": agents_of(name), "means": mine.mean(1).tolist(),
         "mean": [*over_trainings(mine)], "rivals": {},

@@ -384,9 +384,10 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     some = [one for one in boards(results) if not one.task.held_out and (one.task.budget == NO_BUDGET_LIMIT) == free]
     rows, seeds = [], not_ranked(results)
     for board in some:
-        places = {id(one): place for place, one in enumerate(board.ranked(), 1)}
+        enough = [one for one in board.ranked() if not board.too_few(one)]
+        places = {id(one): place for place, one in enumerate(enough, 1)}
         unranked = [one for one in board.unranked() if one.config["kind"] == YOURS or not mine]
-        shown = [*(near(board.ranked()) if mine else board.ranked()), *unranked]
+        shown = [*(near(enough) if mine else board.ranked()), *unranked]
         for one in sorted(shown, key=board.label) if seeds else shown:
             score = board.score(one)
             rows.append((
@@ -402,7 +403,8 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
         *([] if free else ["what it covers"]),
     )  # fmt: skip
     note = (
-        "Agents are ordered by the mean over all seeds; neighbours in rank may have overlapping intervals. Half width: "
+        "Agents are ordered by the mean over all seeds; neighbours in rank may have overlapping intervals. A learner "
+        "with too few trainings has no rank. Half width: "
         f"half the width of the score's interval, and the core hours of more runs that would reduce it to "
         f"{WANTED_WIDTH:g} (none for learners, who need more trainings). Runs: the number of seeds, "
         f"or of trainings, times the runs of each. A run fails if its score is below {FAILS:g}: it loses more than "

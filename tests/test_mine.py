@@ -147,8 +147,8 @@ def test_a_leaderboard_of_mine_shows_the_rows_around(tmp_path: Path, command: An
     code, out, _ = command("leaderboard", str(file), "--mine")
     assert code == 0
     rows = re.findall(r"^ *(\d+)  (\w+)", out, re.MULTILINE)
-    assert [place for place, _ in rows] == ["1", "3", "4", "5", "6", "7"]
-    assert rows[3] == ("5", "Mine")
+    assert [place for place, _ in rows] == ["1", "2", "3", "4", "5", "6"], "learners of few trainings have no rank"
+    assert rows[3] == ("4", "Mine")
     assert "GossipBandit" not in out
     code, _, err = command("leaderboard", str(STORED), "--mine")
     assert code != 0

@@ -212,8 +212,8 @@ def capital(text: str) -> str:
 
 
 def answer(question: str, sentences: Sequence[str]) -> str:
-    """A question and its answer; empty without any sentence."""
-    return " ".join([question, *sentences]) if sentences else ""
+    """A question and its answer, one sentence a line; empty without any sentence."""
+    return f"{question} " + "\n".join(sentences) if sentences else ""
 
 
 def sentence(question: str, parts: Sequence[str]) -> str:

@@ -136,7 +136,7 @@ def overview(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: 
         unshared = [row.world for row in rows if not private(row)]
         caption += f"Agents share nothing in {listed(unshared)}, so there is no budget. "
     controls = list(dict.fromkeys(world_title(board.task.env) for board in known if board.task.control))
-    caption += f"The controls ({listed(controls)}) rank no agent. " * bool(controls)
+    caption += f"Controls, which do not count in the comparison of agents: {listed(controls)}. " * bool(controls)
     caption += f"{seeds}." if seeds else "One half of the seeds selects the agents, and the other half evaluates them."
     wide, narrow = (Canvas(rows, narrow=narrow, named=not seeds).draw() for narrow in (False, True))
     return Plot(f"{name}_scores", wide, caption, narrow)

@@ -110,7 +110,7 @@ def kinds_over_tasks(results: Results) -> Table:
         "best hand-designed agent on the same instances. A tie counts one half. P is a mean over the environments "
         "where the two are different agents. One half of the seeds selects the agents, and the other half evaluates "
         "them. Controls are left out. Brackets are 95% intervals. The mean score of a learner has no interval, "
-        "because it has too few trainings to allow for failures."
+        "because so few trainings say too little about failures."
     )
     return Table("All tasks", columns, rows, note)
 

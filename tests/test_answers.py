@@ -41,7 +41,7 @@ def test_every_question_is_answered_in_sentences(stored: Results) -> None:
     told = answers(stored)
     questions = [text.partition("? ")[0] for text in told]
     assert [text.split()[0] for text in questions] == ["Who", "How", "How", "Does"]
-    assert all(re.fullmatch(r"[A-Z].*\.", text.partition("? ")[2]) for text in told)
+    assert all(re.fullmatch(r"[A-Z].*\.", line) for text in told for line in text.partition("? ")[2].split("\n"))
     assert answers(Results([])) == []
 
 
@@ -61,9 +61,7 @@ def test_who_is_best_is_who_the_board_says(stored: Results) -> None:
             told = f"{name}: {board.label(winner).partition(' (')[0]} scores {score_text(score)} with "
             assert (told in text) == gains[board.task.env], "who does not beat an agent alone is not named"
     assert 0 < sum(gains.values()) <= len(gains) == 5
-    assert not {"federated training", "elicitation"} & set(re.findall(r"\b[a-z]+ [a-z]+\b|elicitation", text)), (
-        "controls"
-    )
+    assert not [control for control in ("federated training", "elicitation") if control in text.lower()]
     gossip = "Gossip bandit: Listener scores 0.07 [0.03, 0.10] with 20 agents and 0.26 [0.21, 0.31] with 100."
     assert gossip in text, "as the leaderboard has it"
     assert "with 32 (this budget does not count the channel `selection`)." in text
@@ -83,7 +81,7 @@ def test_where_it_pays_to_be_together(stored: Results) -> None:
     some = boards(stored.select(env=ARMS))
     text = pays(some)
     helps = "it helps at every size in these tables: 5 or more agents in arm elimination."
-    assert f"Without privacy {helps} At a budget of epsilon = 1 {helps}" in text
+    assert f"Without privacy {helps}\nAt a budget of epsilon = 1 {helps}" in text
     sizes = {one.task.name for one in sized(boards(stored)) if one.task.held_out}
     assert sizes == {"few-agents"}
     assert not sizes & {"liars", "lost", "close", "one-good-arm", "pareto", "ring"}
@@ -113,7 +111,7 @@ def test_the_front_has_whom_nobody_beats_with_as_few_messages(stored: Results) -
 
     def found(*groups: Group) -> str:
         text = fronts(boards(Results(groups))).partition("Gossip bandit with 20 agents: ")[2]
-        return re.sub(r" \[[^]]*\]", "", text.partition(" These agents")[0])
+        return re.sub(r" \[[^]]*\]", "", text.partition("\nThese agents")[0])
 
     all_of_it = f"Listener scores {top.value:.2f} with 8,022 messages."
     half, and_all = f"PPCL scores {top.value / 2:.2f}", f"and Listener {top.value:.2f} with 8,022."

@@ -404,7 +404,8 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     )  # fmt: skip
     note = (
         "Agents are ordered by the mean of their measure over all seeds. The intervals of neighbours in rank may "
-        f"overlap. Half width: half the width of the score's interval; the design aims at {WANTED_WIDTH:g} or less. "
+        "overlap. A centralised agent shares information outside the channels, and an agent that knows the truth reads "
+        f"hidden variables; both have no rank. Half width: half the width of the score's interval; the design aims at {WANTED_WIDTH:g} or less. "
         "Runs: the number of seeds (or trainings) times the runs of each. Failed runs: the runs with a score below "
         f"{FAILS:g}, which lose more than full information could gain. With fewer than five failed runs, the interval "
         "may contain the true score in less than 95% of the cases (docs/intervals.md). Score without messages: the "

@@ -405,17 +405,17 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     note = (
         "Agents are ordered by the mean of their measure over all seeds. The intervals of neighbours in rank may "
         "overlap. A centralised agent shares information outside the channels, and an agent that knows the truth reads "
-        f"hidden variables; both have no rank. Half width: half the width of the score's interval; the design aims at {WANTED_WIDTH:g} or less. "
-        "Runs: the number of seeds (or trainings) times the runs of each. Failed runs: the runs with a score below "
-        f"{FAILS:g}, which lose more than full information could gain. With fewer than five failed runs, the interval "
-        "may contain the true score in less than 95% of the cases (docs/intervals.md). Score without messages: the "
-        "agent's score if it receives the messages of another run, about another instance. The score minus this number "
-        "is the value of the agent's messages. Epsilon spent: the largest epsilon that an agent has spent, by the "
-        "accountant. Lead: the score minus the score of the paper's best algorithm. One half of the seeds selects that "
-        "algorithm, and the other half gives the lead. The lead of a learner is a median over trainings, with the "
-        "interval of the sign test. All other intervals of learners allow for failures that have not happened in these "
-        "trainings. An agent that ignores messages has the same score at every budget. A dash means that a number was "
-        "not counted or does not exist."
+        "hidden variables; both have no rank. Half width: half the width of the score's interval; the design aims at "
+        f"{WANTED_WIDTH:g} or less. Runs: the number of seeds (or trainings) times the runs of each. Failed runs: the "
+        f"runs with a score below {FAILS:g}, which lose more than full information could gain. With fewer than five "
+        "failed runs, the interval may contain the true score in less than 95% of the cases (docs/intervals.md). Score "
+        "without messages: the agent's score if it receives the messages of another run, about another instance. The "
+        "score minus this number is the value of the agent's messages. Epsilon spent: the largest epsilon that an "
+        "agent has spent, by the accountant. Lead: the score minus the score of the paper's best algorithm. One half "
+        "of the seeds selects that algorithm, and the other half gives the lead. The lead of a learner is a median "
+        "over trainings, with the interval of the sign test. All other intervals of learners allow for failures that "
+        "have not happened in these trainings. An agent that ignores messages has the same score at every budget. A "
+        "dash means that a number was not counted or does not exist."
     )
     if seeds:
         stored = [place for place, name in enumerate(columns) if name not in ("rank", LEAD)]
